@@ -1,0 +1,52 @@
+# Two commands for everybody: `make run` answers a real question, `make test` checks everything.
+# The environment lives in .venv of this checkout; nothing outside the checkout is touched.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SILICON := $(VENV)/.silicon
+
+.PHONY: run test lint validate bench docs clean help
+
+help: ## list the commands
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+# --without-pip: works on Debian without python3-venv; pip then installs into it from outside.
+$(BIN)/python:
+	$(PYTHON) -m venv --without-pip $(VENV)
+
+$(VENV)/.runtime: pyproject.toml | $(BIN)/python
+	$(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install -q -e .
+	@touch $@
+
+$(STAMP): pyproject.toml $(VENV)/.runtime
+	$(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install -q -e '.[silicon]' \
+	  'pytest>=9,<10' 'pytest-xdist>=3.8' 'pytest-randomly>=4' 'pytest-timeout>=2.4' \
+	  'hypothesis>=6.150' 'ruff>=0.14' 'mypy>=1.18' 'import-linter>=2.5'
+	@touch $@
+
+run: $(VENV)/.runtime ## install and estimate Llama-3.1-70B FP8 on 8x H200
+	$(BIN)/perfatlas estimate --model meta-llama/Llama-3.1-70B-Instruct --system h200_sxm \
+	  --gpus 8 --tp 8 --engine vllm --format fp8 --mode static --batch 64 --isl 2048 --osl 512
+
+lint: $(STAMP) ## formatting, lint, types, architecture contracts
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint ## the whole test suite
+	$(BIN)/python -m pytest -q -n 2
+
+validate: $(STAMP) ## slow studies: predictions against measured tables and published runs
+	$(BIN)/perfatlas validate kernels
+	$(BIN)/perfatlas validate steps
+
+bench: $(STAMP) ## speed of perfatlas, side by side with peers
+	$(BIN)/python benchmarks/speed.py
+
+docs: $(STAMP) ## execute every example in README and docs
+	$(BIN)/python -m pytest -q README.md docs
+
+clean: ## remove the environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

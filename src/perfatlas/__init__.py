@@ -1,0 +1,45 @@
+"""Model, measure and explain deep-learning workloads; names are loaded when first used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from perfatlas.scenario import (
+        Answer,
+        collective,
+        estimate,
+        estimate_table,
+        frontier,
+        kernel_attention,
+        kernel_gemm,
+        kernel_moe,
+    )
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Answer",
+    "__version__",
+    "collective",
+    "estimate",
+    "estimate_table",
+    "frontier",
+    "kernel_attention",
+    "kernel_gemm",
+    "kernel_moe",
+]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - module attributes are of any type
+    # numpy and the rest load on first use, so that `perfatlas --version` stays instant (PEP 562).
+    if name not in __all__:
+        raise AttributeError(f"module 'perfatlas' has no attribute {name!r}")
+    value = getattr(importlib.import_module("perfatlas.scenario"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

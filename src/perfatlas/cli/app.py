@@ -1,0 +1,94 @@
+"""The tree of verbs; each verb's module is imported when the verb is run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cyclopts import App
+
+from perfatlas import __version__
+
+HELP: Final = """How fast, why, what if, how sure: deep-learning performance from a config.json and a
+GPU.
+
+Every verb takes --json. --debug prints the traceback of a defect; --no-color and NO_COLOR turn
+colours off."""
+
+_SETTINGS: Final = {"help_format": "plaintext", "version_flags": ()}
+
+
+def _group(name: str, purpose: str, verbs: dict[str, tuple[str, str]]) -> App:
+    """Return a verb with sub-verbs: name -> (module:function, what it does)."""
+    group = App(name=name, help=purpose, help_format="plaintext", version_flags=())
+    for verb, (target, verb_purpose) in verbs.items():
+        group.command(f"perfatlas.cli.{target}", name=verb, help=verb_purpose)
+    return group
+
+
+app: Final = App(
+    name="perfatlas",
+    help=HELP,
+    version=__version__,
+    help_format="plaintext",
+    result_action="return_value",
+    suppress_keyboard_interrupt=False,
+)
+app.command(
+    "perfatlas.cli.estimate:estimate",
+    name="estimate",
+    help="Estimate one inference scenario: latency, throughput, memory, and what bounds them.",
+)
+app.command(
+    _group(
+        "kernel",
+        "Time one operator on one GPU.",
+        {
+            "gemm": ("kernel:gemm", "Time a matrix multiplication, (m, k) x (k, n)."),
+            "attention": ("kernel:attention", "Time the attention of one layer."),
+            "moe": ("kernel:moe", "Time the expert GEMMs of one mixture-of-experts layer."),
+        },
+    )
+)
+app.command(
+    "perfatlas.cli.collective:collective",
+    name="collective",
+    help="Time a collective or a transfer between GPUs.",
+)
+app.command(
+    _group(
+        "catalog",
+        "List what perfatlas knows, or show one entry with its sources.",
+        {
+            "systems": ("catalog:systems", "GPUs and other accelerators, with node and fabric."),
+            "models": ("catalog:models", "Models by Hugging Face id."),
+            "formats": ("catalog:formats", "Number formats."),
+            "engines": ("catalog:engines", "Serving engines and their dated profiles."),
+        },
+    )
+)
+app.command(
+    "perfatlas.cli.calibrate:calibrate",
+    name="calibrate",
+    help="Fit kernel parameters to measured tables and write them as TOML.",
+)
+app.command(
+    _group(
+        "validate",
+        "Compare predictions with measurements; exits 7 when an error budget is exceeded.",
+        {
+            "kernels": ("validate:kernels", "Operators against measured tables."),
+            "steps": ("validate:steps", "Serving estimates against measured serving."),
+        },
+    )
+)
+app.command(
+    "perfatlas.cli.completion:completion",
+    name="completion",
+    help="Print a shell completion script.",
+)
+app.command(
+    "perfatlas.cli.completion:install_completion",
+    name="--install-completion",
+    help="Install completion for your shell.",
+    group="Parameters",
+)

@@ -1,0 +1,88 @@
+"""`perfatlas collective`: one collective or transfer between GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cyclopts import Parameter
+
+from perfatlas.cli.output import require, show_answer
+from perfatlas.cli.table_run import answer_rows, show_summary, wants_table
+from perfatlas.cli.vocabulary import OutputFlags, given
+from perfatlas.quantities import InvalidSpecError, UsageError, parse_quantity
+
+EXAMPLE = "perfatlas collective --system h200_sxm --op all_reduce --bytes 1MB --gpus 8"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class CollectiveFlags:
+    """A collective.
+
+    Args:
+        system: Catalog name, TOML file, or name with changes.
+        op: What is exchanged.
+        bytes: Size as nccl-tests counts it, with or without a unit: 65536, 64KiB, 1MB.
+        format: Number format of the elements.
+        gpus: GPUs that take part.
+        nodes: Nodes they are spread over.
+    """
+
+    system: str | None = None
+    op: (
+        Literal[
+            "all_reduce",
+            "all_gather",
+            "reduce_scatter",
+            "all_to_all",
+            "dispatch",
+            "combine",
+            "send_recv",
+        ]
+        | None
+    ) = None
+    bytes: str | None = None
+    format: str | None = None
+    gpus: int | None = None
+    nodes: int | None = None
+
+
+def collective(
+    *, flags: CollectiveFlags | None = None, output: OutputFlags | None = None
+) -> int:
+    """Return the exit code of timing a collective.
+
+    Args:
+        flags: The collective.
+        output: Where the answer goes.
+    """
+    from perfatlas import scenario
+
+    flags, output = flags or CollectiveFlags(), output or OutputFlags()
+    asked = given(flags)
+    if "bytes" in asked:
+        asked["bytes"] = _size(asked["bytes"])
+    if wants_table(output):
+        names = CollectiveFlags.__dataclass_fields__
+        summary = answer_rows(_answer, output, asked=asked, names=names)
+        return show_summary("collective", summary, as_json=output.json)
+    require(asked, ("system", "op", "bytes", "gpus"), example=EXAMPLE)
+    return show_answer(
+        scenario.collective(**asked).to_dict(), as_json=output.json, asked=asked
+    )
+
+
+def _size(text: str) -> float:
+    try:
+        return parse_quantity(text, "bytes", field="--bytes")
+    except InvalidSpecError as problem:
+        raise UsageError(str(problem)) from problem
+
+
+def _answer(**fields: Any) -> Any:  # noqa: ANN401 - the cells of a row, and the answer
+    """Return the answer of one table row, whose size may carry a unit."""
+    from perfatlas import scenario
+
+    size = parse_quantity(fields.pop("bytes", ""), "bytes", field="bytes")
+    return scenario.collective(bytes=size, **fields)

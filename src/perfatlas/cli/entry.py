@@ -1,0 +1,93 @@
+"""From argv to exit code: the fast paths, and one message per failure."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+from perfatlas import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+INTERRUPTED: Final = 130
+USAGE: Final = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Return the exit code of a command line.
+
+    0 ok, 1 defect, 2 usage, 3 invalid scenario or spec, 4 infeasible, 5 unsupported or missing
+    data, 6 optional dependency missing, 7 a validation gate failed, 130 interrupted.
+
+    Args:
+        arguments: The words after `perfatlas`; by default those of the process.
+
+    Example:
+        >>> from perfatlas.cli import main
+        >>> main(["--version"])
+        0.1.0
+        0
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words == ["--version"]:
+        sys.stdout.write(f"{__version__}\n")
+        return 0
+    words = _apply_global_flags(words)
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        sys.stderr.write("perfatlas: interrupted\n")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough. Python flushes stdout again at exit; give that
+        # flush somewhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
+
+
+def _apply_global_flags(words: list[str]) -> list[str]:
+    """Return the words without --debug and --no-color, having done what they ask."""
+    if "--debug" not in words:
+        sys.excepthook = _report_defect
+    if "--no-color" in words:
+        os.environ["NO_COLOR"] = "1"
+        os.environ.pop("FORCE_COLOR", None)
+    return [word for word in words if word not in ("--debug", "--no-color")]
+
+
+def _run(words: list[str]) -> int:
+    from cyclopts import CycloptsError
+
+    from perfatlas.cli.app import app
+    from perfatlas.quantities import PerfatlasError
+
+    try:
+        code = app(words, exit_on_error=False, print_error=False)
+    except CycloptsError as problem:
+        sys.stderr.write(f"perfatlas: {str(problem).strip()}\n")
+        return USAGE
+    except PerfatlasError as problem:
+        sys.stderr.write(f"perfatlas: {problem}\n")
+        return problem.exit_code
+    return code if isinstance(code, int) else 0
+
+
+def _report_defect(
+    kind: type[BaseException], problem: BaseException, traceback: TracebackType | None
+) -> None:
+    """Say that perfatlas is at fault; the interpreter then exits with 1."""
+    place = traceback
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = ""
+    if place is not None:
+        where = f" ({os.path.basename(place.tb_frame.f_code.co_filename)}:{place.tb_lineno})"
+    sys.stderr.write(
+        f"perfatlas: a defect in perfatlas, not in your input: {kind.__name__}: {problem}{where}\n"
+        "perfatlas: the same command with --debug prints the traceback to report\n"
+    )

@@ -1,0 +1,117 @@
+"""`perfatlas estimate`: one inference scenario, a table of them, or a frontier over the batch."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Group, Parameter
+
+from perfatlas.cli.output import print_json, require, show_answer
+from perfatlas.cli.table_run import answer_table, show_summary, wants_table
+from perfatlas.cli.vocabulary import OutputFlags, ScenarioFlags, given
+from perfatlas.files import write_atomic
+from perfatlas.quantities import InvalidSpecError, UsageError
+
+_OUTPUT = Group("Output", sort_key=7)
+_SWITCH = Parameter(negative="")
+EXAMPLE = (
+    "perfatlas estimate --model meta-llama/Llama-3.1-70B-Instruct --system h200_sxm --gpus 8 "
+    "--batch 64 --isl 2048 --osl 512"
+)
+
+
+@Parameter(name="*", group=_OUTPUT)
+@dataclass(frozen=True, kw_only=True)
+class EstimateFlags:
+    """What else `estimate` reads and writes.
+
+    Args:
+        scenario: TOML file with the same names as the flags; flags win over it.
+        trace: Write a Chrome trace of the steps (JSON; ui.perfetto.dev opens it).
+        frontier: Every batch from 1 to the largest that fits: throughput against interactivity.
+    """
+
+    scenario: Path | None = None
+    trace: Path | None = None
+    frontier: Annotated[bool, _SWITCH] = False
+
+
+def estimate(
+    *,
+    flags: ScenarioFlags | None = None,
+    extra: EstimateFlags | None = None,
+    output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
+) -> int:
+    """Return the exit code of an estimate.
+
+    Args:
+        flags: The scenario.
+        extra: Scenario file, trace and frontier.
+        output: Where the answer goes.
+    """
+    extra, output = extra or EstimateFlags(), output or OutputFlags()
+    asked = given(flags or ScenarioFlags())
+    if extra.scenario is not None:
+        asked = {**_read_scenario(extra.scenario), **asked}
+    if wants_table(output):
+        if extra.frontier or extra.trace is not None:
+            raise UsageError("--frontier and --trace answer one scenario, --table answers many")
+        return _estimate_table(asked, output)
+    require(asked, ("model",), example=EXAMPLE)
+    if "system" not in asked and "prefill_system" not in asked:
+        require(asked, ("system",), example=EXAMPLE)
+    if extra.frontier:
+        if extra.trace is not None:
+            raise UsageError("--frontier draws many batches, --trace one: give one of the two")
+        return _frontier(asked, as_json=output.json)
+    return _estimate(asked, extra, as_json=output.json)
+
+
+def _read_scenario(path: Path) -> dict[str, Any]:
+    """Return the fields of a scenario file; unknown names are refused where all names are."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InvalidSpecError(f"cannot read scenario '{path}': {problem}") from problem
+    except (tomllib.TOMLDecodeError, RecursionError) as problem:
+        raise InvalidSpecError(f"scenario '{path}' is not TOML: {problem}") from problem
+
+
+def _estimate(asked: dict[str, Any], extra: EstimateFlags, *, as_json: bool) -> int:
+    from perfatlas import scenario
+
+    answer = scenario.estimate(**asked).to_dict()
+    if extra.trace is not None:
+        from perfatlas.report import chrome_trace_text
+
+        write_atomic(extra.trace, chrome_trace_text(answer))
+        sys.stderr.write(f"perfatlas: trace written to {extra.trace}; ui.perfetto.dev opens it\n")
+    return show_answer(answer, as_json=as_json, asked=asked)
+
+
+def _estimate_table(asked: dict[str, Any], output: OutputFlags) -> int:
+    from perfatlas import scenario
+
+    summary = answer_table(
+        scenario.estimate_table, output, asked=asked, names=scenario.FIELD_NAMES
+    )
+    return show_summary("estimate", summary, as_json=output.json)
+
+
+def _frontier(asked: dict[str, Any], *, as_json: bool) -> int:
+    from perfatlas import scenario
+    from perfatlas.cli.envelope import envelope
+
+    rows = [dict(row) for row in scenario.frontier(**asked)]
+    if as_json:
+        print_json(envelope("estimate --frontier", results={"frontier": rows}, scenario=asked))
+        return 0
+    from perfatlas.report import open_terminal, print_frontier, reproduce_line
+
+    line = reproduce_line("estimate --frontier", asked)
+    print_frontier(open_terminal(sys.stdout), rows, scenario=asked, reproduce=line)
+    return 0

@@ -1,0 +1,185 @@
+"""`perfatlas kernel gemm|attention|moe`: one operator on one GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from cyclopts import Parameter
+
+from perfatlas.cli.output import require, show_answer
+from perfatlas.cli.table_run import answer_rows, show_summary, wants_table
+from perfatlas.cli.vocabulary import OutputFlags, given
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class GemmFlags:
+    """A matrix product.
+
+    Args:
+        system: Catalog name, TOML file, or name with changes.
+        m: Rows of the activations: tokens.
+        n: Columns of the weights: output features.
+        k: Inner dimension: input features.
+        format: Number format of the product.
+        kernel_family: Whose kernels, such as vllm; by default the best the device has.
+        protocol: How time is measured, such as cold or hot L2.
+        tier: Which pricing.
+    """
+
+    system: str | None = None
+    m: int | None = None
+    n: int | None = None
+    k: int | None = None
+    format: str | None = None
+    kernel_family: str | None = None
+    protocol: str | None = None
+    tier: Literal["auto", "bound", "physics", "measured"] | None = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class AttentionFlags:
+    """The attention of one layer.
+
+    Args:
+        system: Catalog name, TOML file, or name with changes.
+        phase: Many new tokens per sequence, or one.
+        kind: Grouped-query (also MHA and MQA) or multi-head latent attention.
+        batch: Sequences.
+        q_len: New tokens per sequence.
+        kv_len: Keys per sequence, the new ones included.
+        num_heads: Query heads on this GPU.
+        num_kv_heads: Key-value heads on this GPU.
+        head_dim: Width of a head.
+        kv_lora_rank: Width of the latent, for mla.
+        rope_dim: Width of the rotary part, for mla.
+        format: Number format of the arithmetic.
+        kv_format: Number format of the KV cache.
+        window: Sliding window in tokens; 0 is none.
+        kernel_family: Whose kernels, such as vllm; by default the best the device has.
+        protocol: How time is measured.
+        tier: Which pricing.
+    """
+
+    system: str | None = None
+    phase: Literal["prefill", "decode"] | None = None
+    kind: Literal["gqa", "mla"] | None = None
+    batch: int | None = None
+    q_len: int | None = None
+    kv_len: int | None = None
+    num_heads: int | None = None
+    num_kv_heads: int | None = None
+    head_dim: int | None = None
+    kv_lora_rank: int | None = None
+    rope_dim: int | None = None
+    format: str | None = None
+    kv_format: str | None = None
+    window: int | None = None
+    kernel_family: str | None = None
+    protocol: str | None = None
+    tier: Literal["auto", "bound", "physics", "measured"] | None = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class MoeFlags:
+    """The expert GEMMs of one layer.
+
+    Args:
+        system: Catalog name, TOML file, or name with changes.
+        tokens: Tokens before routing, over the expert-parallel group.
+        hidden: Model width.
+        intermediate: Width of one expert, unsharded.
+        experts: Routed experts, unsharded.
+        top_k: Experts per token.
+        ep: Expert-parallel size.
+        moe_tp: Tensor-parallel size inside an expert.
+        format: Number format of the products.
+        distribution: How tokens fall on experts, balanced or skewed.
+        kernel_family: Whose kernels, such as vllm; by default the best the device has.
+        protocol: How time is measured.
+        tier: Which pricing.
+    """
+
+    system: str | None = None
+    tokens: int | None = None
+    hidden: int | None = None
+    intermediate: int | None = None
+    experts: int | None = None
+    top_k: int | None = None
+    ep: int | None = None
+    moe_tp: int | None = None
+    format: str | None = None
+    distribution: str | None = None
+    kernel_family: str | None = None
+    protocol: str | None = None
+    tier: Literal["auto", "bound", "physics", "measured"] | None = None
+
+
+def gemm(*, flags: GemmFlags | None = None, output: OutputFlags | None = None) -> int:
+    """Return the exit code of timing a GEMM.
+
+    Args:
+        flags: The product.
+        output: Where the answer goes.
+    """
+    return _run(
+        "gemm",
+        flags or GemmFlags(),
+        output or OutputFlags(),
+        needed=("system", "m", "n", "k"),
+        example="perfatlas kernel gemm --system h200_sxm --m 64 --n 8192 --k 8192 --format bf16",
+    )
+
+
+def attention(*, flags: AttentionFlags | None = None, output: OutputFlags | None = None) -> int:
+    """Return the exit code of timing an attention.
+
+    Args:
+        flags: The attention.
+        output: Where the answer goes.
+    """
+    return _run(
+        "attention",
+        flags or AttentionFlags(),
+        output or OutputFlags(),
+        needed=("system", "phase", "batch", "kv_len", "num_heads"),
+        example="perfatlas kernel attention --system h200_sxm --phase decode --batch 64 "
+        "--kv-len 4096 --num-heads 8 --num-kv-heads 1 --head-dim 128",
+    )
+
+
+def moe(*, flags: MoeFlags | None = None, output: OutputFlags | None = None) -> int:
+    """Return the exit code of timing the experts of a layer.
+
+    Args:
+        flags: The layer.
+        output: Where the answer goes.
+    """
+    return _run(
+        "moe",
+        flags or MoeFlags(),
+        output or OutputFlags(),
+        needed=("system", "tokens", "hidden", "intermediate", "experts", "top_k"),
+        example="perfatlas kernel moe --system h200_sxm --tokens 64 --hidden 4096 "
+        "--intermediate 1536 --experts 128 --top-k 8 --format fp8_block",
+    )
+
+
+def _run(
+    verb: str, flags: Any, output: OutputFlags, *, needed: Sequence[str], example: str
+) -> int:
+    from perfatlas import scenario
+
+    asked = given(flags)
+    face = getattr(scenario, f"kernel_{verb}")
+    if wants_table(output):
+        summary = answer_rows(face, output, asked=asked, names=type(flags).__dataclass_fields__)
+        return show_summary(f"kernel {verb}", summary, as_json=output.json)
+    require(asked, needed, example=example)
+    return show_answer(face(**asked).to_dict(), as_json=output.json, asked=asked)

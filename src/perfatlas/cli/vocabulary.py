@@ -1,0 +1,223 @@
+"""The scenario vocabulary as flags; None is "not given", so that the scenario decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Annotated, Any, Final, Literal
+
+from cyclopts import Group, Parameter
+
+_SCENARIO: Final = Group("Scenario", sort_key=1)
+_LOAD: Final = Group("Load", sort_key=2)
+_PLAN: Final = Group("Plan", sort_key=3)
+_FORMATS: Final = Group("Formats", sort_key=4)
+_LIMITS: Final = Group("Engine limits", sort_key=5)
+_PHASES: Final = Group("Disaggregated serving", sort_key=6)
+_REPLICAS: Final = Parameter(alias="--replicas")
+
+
+@Parameter(name="*", group=_SCENARIO)
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What runs where.
+
+    Args:
+        model: Hugging Face id or catalog name, config.json, or the folder that holds it.
+        system: Catalog name, TOML file, or name with changes: h200_sxm{device.tdp=500W}.
+        engine: vllm, sglang, trtllm or ideal (no host time); dated as in vllm@0.24.
+        tier: Which pricing: a lower limit, calibrated physics, measured tables, or the best.
+        mode: One static batch, continuous batching, or separate prefill and decode GPUs.
+        method: How aggregated and disaggregated serving is answered.
+        clock_ratio: Clock over the sustained clock of the device.
+    """
+
+    model: str | None = None
+    system: str | None = None
+    engine: str | None = None
+    tier: Literal["auto", "bound", "physics", "measured"] | None = None
+    mode: Literal["static", "aggregated", "disaggregated"] | None = None
+    method: Literal["auto", "formula"] | None = None
+    clock_ratio: float | None = None
+
+
+@Parameter(name="*", group=_LOAD)
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """What is asked of it.
+
+    Args:
+        batch: Sequences in one static batch, per replica.
+        concurrency: Requests in flight over the whole deployment.
+        isl: Input tokens of a request.
+        osl: Output tokens of a request.
+        prefix: Cached prefix tokens of the input.
+    """
+
+    batch: int | None = None
+    concurrency: int | None = None
+    isl: int | None = None
+    osl: int | None = None
+    prefix: int | None = None
+
+
+@Parameter(name="*", group=_PLAN)
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How the model is spread over GPUs.
+
+    Args:
+        gpus: Accelerators in total, tp x pp x cp x attention_dp x dp; derived when omitted.
+        tp: Tensor-parallel size.
+        pp: Pipeline-parallel size.
+        cp: Context-parallel size, for prefill.
+        attention_dp: Attention data-parallel ranks inside a replica.
+        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp.
+        moe_tp: Tensor-parallel size inside an expert.
+        dp: Independent replicas, each with its own requests.
+        expert_distribution: How tokens fall on experts, balanced or skewed.
+    """
+
+    gpus: int | None = None
+    tp: int | None = None
+    pp: int | None = None
+    cp: int | None = None
+    attention_dp: int | None = None
+    ep: int | None = None
+    moe_tp: int | None = None
+    dp: Annotated[int | None, _REPLICAS] = None
+    expert_distribution: str | None = None
+
+
+@Parameter(name="*", group=_FORMATS)
+@dataclass(frozen=True, kw_only=True)
+class Formats:
+    """In which number formats; by default those of the checkpoint.
+
+    Args:
+        format: Sets gemm_format and moe_format; fp8 means what the engine does by default.
+        gemm_format: Of dense layers.
+        moe_format: Of experts.
+        kv_format: Of the KV cache.
+        attention_format: Of the attention arithmetic.
+    """
+
+    format: str | None = None
+    gemm_format: str | None = None
+    moe_format: str | None = None
+    kv_format: str | None = None
+    attention_format: str | None = None
+
+
+@Parameter(name="*", group=_LIMITS)
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Within which limits of the engine; by default its own.
+
+    Args:
+        max_num_seqs: Sequences in one step.
+        max_num_batched_tokens: Tokens in one step.
+        block_size: Tokens in one KV block.
+        gpu_memory_utilization: Fraction of memory the engine may fill.
+        kv_blocks: KV blocks, in place of the derived number.
+    """
+
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    block_size: int | None = None
+    gpu_memory_utilization: float | None = None
+    kv_blocks: int | None = None
+
+
+@Parameter(name="*", group=_PHASES)
+@dataclass(frozen=True, kw_only=True)
+class Phases:
+    """What differs between prefill and decode workers.
+
+    Args:
+        prefill_system: System of the prefill workers.
+        prefill_workers: Number of prefill workers.
+        prefill_batch: Prompts in one prefill step.
+        prefill_tp: As tp, of one prefill worker.
+        prefill_pp: As pp, of one prefill worker.
+        prefill_cp: As cp, of one prefill worker.
+        prefill_attention_dp: As attention_dp, of one prefill worker.
+        prefill_ep: As ep, of one prefill worker.
+        prefill_moe_tp: As moe_tp, of one prefill worker.
+        decode_system: System of the decode workers.
+        decode_workers: Number of decode workers.
+        decode_batch: Sequences in flight on one decode worker.
+        decode_tp: As tp, of one decode worker.
+        decode_pp: As pp, of one decode worker.
+        decode_attention_dp: As attention_dp, of one decode worker.
+        decode_ep: As ep, of one decode worker.
+        decode_moe_tp: As moe_tp, of one decode worker.
+    """
+
+    prefill_system: str | None = None
+    prefill_workers: int | None = None
+    prefill_batch: int | None = None
+    prefill_tp: int | None = None
+    prefill_pp: int | None = None
+    prefill_cp: int | None = None
+    prefill_attention_dp: int | None = None
+    prefill_ep: int | None = None
+    prefill_moe_tp: int | None = None
+    decode_system: str | None = None
+    decode_workers: int | None = None
+    decode_batch: int | None = None
+    decode_tp: int | None = None
+    decode_pp: int | None = None
+    decode_attention_dp: int | None = None
+    decode_ep: int | None = None
+    decode_moe_tp: int | None = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ScenarioFlags:
+    """All flags of an inference scenario."""
+
+    subject: Subject = field(default_factory=Subject)
+    load: Load = field(default_factory=Load)
+    plan: Plan = field(default_factory=Plan)
+    formats: Formats = field(default_factory=Formats)
+    limits: Limits = field(default_factory=Limits)
+    phases: Phases = field(default_factory=Phases)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class OutputFlags:
+    """Where the answer goes.
+
+    Args:
+        json: Print one JSON object, SI units, instead of text.
+        table: Answer every row of a CSV, Parquet or JSON Lines file; flags fill what a row leaves
+            open.
+        output: Where the answered table is written; its extension chooses the format.
+    """
+
+    json: Annotated[bool, Parameter(negative="")] = False
+    table: str | None = None
+    output: str | None = None
+
+
+def given(flags: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass of flags
+    """Return the flags that were given, by name, in the order of the vocabulary.
+
+    Args:
+        flags: A dataclass of flags, nested or not.
+
+    Example:
+        >>> from perfatlas.cli.vocabulary import Load, ScenarioFlags, given
+        >>> given(ScenarioFlags(load=Load(batch=64)))
+        {'batch': 64}
+    """
+    found: dict[str, Any] = {}
+    for item in fields(flags):
+        value = getattr(flags, item.name)
+        if is_dataclass(value):
+            found |= given(value)
+        elif value is not None:
+            found[item.name] = value
+    return found

@@ -1,0 +1,219 @@
+"""Compact physics of one collective on one level of links.
+
+Shape legend: U unique shapes, D shape columns, S silicon fields, P parameters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfatlas.collectives.codes import BOUND_LATENCY, BOUND_NETWORK
+from perfatlas.collectives.wire import in_network_wire_bytes, ring_wire_bytes
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+
+# Row layout of `shape_UD`. in_network_bytes is 0 where the switch does not reduce.
+COLLECTIVE_SHAPE: Final = ("bytes", "ranks", "bandwidth", "wire_bytes", "in_network_bytes")
+# Wire time at which `overhead_ramp_s` is quoted: it makes the ramp term free of units.
+RAMP_WIRE_S: Final = 1e-6
+
+LIBRARY_PARAMETERS: Final = (
+    "overhead_s",
+    "overhead_rank_s",
+    "overhead_ramp_s",
+    "ramp_exponent",
+    "overhead_bulk_s",
+    "overhead_bulk_rank_s",
+    "efficiency_two_ranks",
+    "efficiency_most_ranks",
+    "overlap_power",
+    "switch_bytes_per_rank",
+    "efficiency_in_network",
+    "ranks_measured",
+)
+CUSTOM_PARAMETERS: Final = (
+    "overhead_s",
+    "overhead_rank_s",
+    "efficiency_one_shot",
+    "overhead_two_shot_s",
+    "efficiency_two_shot",
+    "switch_bytes",
+    "overhead_bulk_s",
+    "efficiency_two_ranks",
+    "efficiency_most_ranks",
+    "ranks_measured",
+)
+
+BoundArray = NDArray[np.int8]
+
+
+def collective_shape(
+    op: str,
+    bytes_U: FloatArray,
+    ranks_U: FloatArray,
+    bandwidth_U: FloatArray,
+    in_network_U: FloatArray,
+) -> FloatArray:
+    """Return the shape columns of a collective on one level of links (U, D).
+
+    Args:
+        op: Collective operation.
+        bytes_U: Size as nccl-tests counts it (U,) [bytes].
+        ranks_U: Ranks on this level (U,).
+        bandwidth_U: Link of one rank, per direction (U,) [bytes/s].
+        in_network_U: 1 where the switch reduces (U,).
+    """
+    switch_U = np.zeros_like(bytes_U)
+    if op == "all_reduce":
+        switch_U = np.where(in_network_U > 0.0, in_network_wire_bytes(bytes_U, ranks_U), 0.0)
+    wire_U = ring_wire_bytes(op, bytes_U, ranks_U)
+    return np.column_stack((bytes_U, ranks_U, bandwidth_U, wire_U, switch_U))
+
+
+def library_time_s(
+    shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
+) -> tuple[FloatArray, BoundArray]:
+    """Return the time of a library (NCCL) collective on one level, and what bounds it.
+
+    Small messages take a low-latency protocol, t = overhead + rank overhead (n-1) +
+    ramp (wire time / 1 us)^r. Above a size per rank the library switches to its bulk protocol,
+    ((fixed + rank (n-1))^p + (wire/(efficiency bandwidth))^p)^(1/p), never faster than the
+    low-latency protocol was at the switch. Beyond the measured ranks a tree of depth log2 n
+    replaces the ring where it is shorter. Where the switch reduces, S (1 + 1/n) over its own
+    efficiency competes.
+
+    Args:
+        shape_UD: Columns of `COLLECTIVE_SHAPE` (U, D).
+        silicon_US: Not read: links are in the shape (U, S).
+        parameters_UP: Columns of `LIBRARY_PARAMETERS` (U, P).
+
+    Returns:
+        Times (U,) [s] and bound codes (U,).
+
+    Source:
+        Form found on the NCCL tables of aiconfigurator-core 0.12.0; protocols LL, LL128 and
+        Simple of NCCL.
+
+    Limits:
+        One switch point stands for NCCL's two; ranks beyond `ranks_measured` are extrapolated.
+    """
+    del silicon_US
+    size_U, wire_U = shape_UD[:, 0], shape_UD[:, 3]
+    p_PU = parameters_UP.T
+    hops_U = latency_hops(shape_UD[:, 1], p_PU[11])
+    switch_U = p_PU[9] * shape_UD[:, 1]
+    small_U = np.minimum(size_U, switch_U) / np.maximum(size_U, 1.0)
+    wire_s_U = wire_U / shape_UD[:, 2]
+    ramp_U = p_PU[2] * (np.maximum(wire_s_U * small_U, 0.0) / RAMP_WIRE_S) ** p_PU[3]
+    latency_U = p_PU[0] + p_PU[1] * hops_U
+    bulk_U = _bulk_time_s(shape_UD, p_PU, hops_U)
+    quick_U = latency_U + ramp_U
+    time_U = np.where(size_U <= switch_U, quick_U, np.maximum(quick_U, bulk_U))
+    time_U = np.where(shape_UD[:, 1] > 1.0, np.maximum(time_U, _floor_s(shape_UD)), 0.0)
+    return time_U, _bound_codes(time_U, latency_U)
+
+
+def _bulk_time_s(shape_UD: FloatArray, p_PU: FloatArray, hops_U: FloatArray) -> FloatArray:
+    """Return the time of the bulk protocol, ring or in-network, whichever is faster (U,) [s]."""
+    power_U = p_PU[8]
+    efficiency_U = ring_efficiency(shape_UD[:, 1], p_PU[6], p_PU[7], p_PU[11])
+    ring_U = shape_UD[:, 3] / (efficiency_U * shape_UD[:, 2])
+    fixed_U = p_PU[4] + p_PU[5] * hops_U
+    time_U: FloatArray = (fixed_U**power_U + ring_U**power_U) ** (1.0 / power_U)
+    offered_U = (p_PU[10] > 0.0) & (shape_UD[:, 4] > 0.0)
+    switch_s_U = shape_UD[:, 4] / (np.where(offered_U, p_PU[10], 1.0) * shape_UD[:, 2])
+    switch_s_U = (p_PU[4] ** power_U + switch_s_U**power_U) ** (1.0 / power_U)
+    return np.where(offered_U, np.minimum(time_U, switch_s_U), time_U)
+
+
+def custom_time_s(
+    shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
+) -> tuple[FloatArray, BoundArray]:
+    """Return the time of an engine's own all-reduce inside a domain, and what bounds it.
+
+    One shot reads every peer's buffer, S (n-1); two shots reduce-scatter and all-gather,
+    2 S (n-1)/n, with one more barrier; the faster runs. Above a size the engine hands over to the
+    library, whose bulk time has its own fixed time and efficiency.
+
+    Args:
+        shape_UD: Columns of `COLLECTIVE_SHAPE` (U, D).
+        silicon_US: Not read: links are in the shape (U, S).
+        parameters_UP: Columns of `CUSTOM_PARAMETERS` (U, P).
+
+    Returns:
+        Times (U,) [s] and bound codes (U,).
+
+    Source:
+        One- and two-shot kernels as in vLLM, SGLang and TensorRT-LLM; form found on the custom
+        all-reduce tables of aiconfigurator-core 0.12.0.
+
+    Limits:
+        The switch is one size for every number of ranks; engines use a size per group.
+    """
+    del silicon_US
+    size_U, ranks_U, bandwidth_U = shape_UD[:, 0], shape_UD[:, 1], shape_UD[:, 2]
+    p_PU = parameters_UP.T
+    kept_U = np.minimum(size_U, p_PU[5])
+    latency_U = p_PU[0] + p_PU[1] * (ranks_U - 1.0)
+    one_U = latency_U + kept_U * (ranks_U - 1.0) / (p_PU[2] * bandwidth_U)
+    two_U = latency_U + p_PU[3]
+    two_U = two_U + 2.0 * kept_U * (ranks_U - 1.0) / ranks_U / (p_PU[4] * bandwidth_U)
+    quick_U = np.minimum(one_U, two_U)
+    efficiency_U = ring_efficiency(ranks_U, p_PU[7], p_PU[8], p_PU[9])
+    bulk_U = p_PU[6] + shape_UD[:, 3] / (efficiency_U * bandwidth_U)
+    time_U = np.where(size_U <= p_PU[5], quick_U, np.maximum(quick_U, bulk_U))
+    time_U = np.where(ranks_U > 1.0, np.maximum(time_U, _floor_s(shape_UD)), 0.0)
+    return time_U, _bound_codes(time_U, latency_U)
+
+
+def latency_hops(ranks_U: FloatArray, measured_U: FloatArray) -> FloatArray:
+    """Return the serial hops of a small message, in units of one extra rank of a ring (U,).
+
+    n - 1 for the ring, 4 log2 n for the tree (up and down, two ring hops each); the tree is
+    considered only beyond the measured ranks.
+
+    Args:
+        ranks_U: Ranks of the group (U,).
+        measured_U: Most ranks the parameters were fitted on (U,).
+
+    Source:
+        Ring: measured, linear in n up to 16 ranks (GB300). Cost of a tree hop: assumption.
+    """
+    ring_U = ranks_U - 1.0
+    tree_U = np.maximum(4.0 * np.log2(np.maximum(ranks_U, 1.0)), measured_U - 1.0)
+    return np.where(ranks_U > measured_U, np.minimum(ring_U, tree_U), ring_U)
+
+
+def ring_efficiency(
+    ranks_U: FloatArray, two_U: FloatArray, most_U: FloatArray, measured_U: FloatArray
+) -> FloatArray:
+    """Return the share of the link a ring sustains (U,), geometric between 2 and the most ranks.
+
+    Args:
+        ranks_U: Ranks of the group (U,).
+        two_U: Share at two ranks (U,).
+        most_U: Share at the most ranks measured; it holds beyond (U,).
+        measured_U: Most ranks measured (U,).
+    """
+    inside_U = np.clip(ranks_U, 2.0, measured_U)
+    span_U = np.log2(np.maximum(measured_U, 2.0) / 2.0)
+    place_U = np.log2(inside_U / 2.0) / np.where(span_U > 0.0, span_U, 1.0)
+    efficiency_U: FloatArray = two_U * (most_U / two_U) ** place_U
+    return efficiency_U
+
+
+def _floor_s(shape_UD: FloatArray) -> FloatArray:
+    """Return the time of the least bytes at full bandwidth (U,) [s]."""
+    switch_U = np.where(shape_UD[:, 4] > 0.0, shape_UD[:, 4], np.inf)
+    floor_U: FloatArray = np.minimum(shape_UD[:, 3], switch_U) / shape_UD[:, 2]
+    return floor_U
+
+
+def _bound_codes(time_U: FloatArray, latency_U: FloatArray) -> BoundArray:
+    """Return latency where the size-free part is over half of the time, else network (U,)."""
+    half_U = 2.0 * latency_U > time_U
+    return np.where(half_U, BOUND_LATENCY, BOUND_NETWORK).astype(np.int8)

@@ -1,0 +1,142 @@
+"""Engine profiles by name; the newest date unless a version is named."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from perfatlas.engines.profile import (
+    AllReduceRules,
+    EngineMemory,
+    EngineProfile,
+    Fusion,
+    HostTime,
+    SchedulerDefaults,
+)
+from perfatlas.quantities import InvalidSpecError, did_you_mean, parse_quantity
+
+MEBIBYTE = 2.0**20
+
+
+@cache
+def engine_ids() -> tuple[str, ...]:
+    """Return every profile id, such as "vllm@0.24", sorted."""
+    folder = resources.files("perfatlas").joinpath("data/engines")
+    return tuple(sorted(f.name.removesuffix(".toml") for f in folder.iterdir()))
+
+
+def engine_names() -> tuple[str, ...]:
+    """Return every engine name once, sorted."""
+    return tuple(sorted({profile_id.split("@")[0] for profile_id in engine_ids()}))
+
+
+def _version_key(profile_id: str) -> tuple[int, ...]:
+    version = profile_id.split("@")[1]
+    return tuple(int(part) if part.isdigit() else 0 for part in version.split("."))
+
+
+@cache
+def resolve_engine(text: str) -> EngineProfile:
+    """Return the profile of "vllm" (newest) or of "vllm@0.24".
+
+    Raises:
+        InvalidSpecError: No such engine or version.
+
+    Example:
+        >>> from perfatlas.engines import resolve_engine
+        >>> resolve_engine("vllm").format_aliases["fp8"]
+        'fp8_dynamic'
+    """
+    name = text.strip()
+    if name in engine_ids():
+        return _load(name)
+    dated = sorted((i for i in engine_ids() if i.split("@")[0] == name), key=_version_key)
+    if dated:
+        return _load(dated[-1])
+    known = [*engine_names(), *engine_ids()]
+    raise InvalidSpecError(
+        f"unknown engine {text!r}{did_you_mean(text, known)};"
+        " `perfatlas catalog engines` lists all"
+    )
+
+
+def _load(profile_id: str) -> EngineProfile:
+    path = resources.files("perfatlas").joinpath(f"data/engines/{profile_id}.toml")
+    raw = tomllib.loads(path.read_text("utf-8"))
+    return EngineProfile(
+        id=profile_id,
+        name=raw["name"],
+        version=raw["version"],
+        date=raw["date"],
+        kernel_family=raw["kernel_family"],
+        format_aliases={k: v["value"] for k, v in raw["formats"].items()},
+        alias_sources={k: v["ref"] for k, v in raw["formats"].items()},
+        expert_exchange=raw["expert_exchange"]["value"],
+        expert_exchange_source=raw["expert_exchange"]["ref"],
+        all_reduce=_all_reduce(raw),
+        fusions=tuple(
+            Fusion(
+                operators=tuple(f["operators"]),
+                formats=tuple(f["formats"]),
+                into=f["into"],
+                source=f["ref"],
+            )
+            for f in raw.get("fusion", [])
+        ),
+        host=_host(raw["host"]),
+        memory=_memory(raw["memory"]),
+        scheduler=_scheduler(raw["scheduler"]),
+    )
+
+
+def _all_reduce(raw: dict[str, Any]) -> AllReduceRules:
+    fusion = dict(raw.get("all_reduce_norm_fusion", {}))
+    sources = [raw["all_reduce"]["ref"]]
+    if fusion:
+        sources.append(fusion.pop("ref"))
+    return AllReduceRules(
+        implementation=raw["all_reduce"]["implementation"],
+        max_bytes=parse_quantity(raw["all_reduce"]["max_bytes"], "bytes"),
+        norm_fusion_bytes={
+            arch: {int(tp): mib * MEBIBYTE for tp, mib in limits.items()}
+            for arch, limits in fusion.items()
+        },
+        sources=tuple(sources),
+    )
+
+
+def _host(raw: dict[str, Any]) -> HostTime:
+    return HostTime(
+        step_s=parse_quantity(raw["step"], "s"),
+        per_sequence_s=parse_quantity(raw["per_sequence"], "s"),
+        per_layer_prefill_s=parse_quantity(raw["per_layer_prefill"], "s"),
+        overlapped=raw["overlapped"],
+        source=raw["ref"],
+    )
+
+
+def _memory(raw: dict[str, Any]) -> EngineMemory:
+    return EngineMemory(
+        gpu_memory_utilization=raw["gpu_memory_utilization"],
+        context_bytes=parse_quantity(raw["context"], "bytes"),
+        communication_bytes=parse_quantity(raw["communication"], "bytes"),
+        graph_bytes=parse_quantity(raw["graphs"], "bytes"),
+        source=raw["ref"],
+    )
+
+
+def _scheduler(raw: dict[str, Any]) -> SchedulerDefaults:
+    sizes = [s for first, last, step in raw["graph_sizes"] for s in range(first, last + 1, step)]
+    return SchedulerDefaults(
+        block_size=raw["block_size"],
+        max_num_seqs=raw["max_num_seqs"],
+        max_num_seqs_large=raw["max_num_seqs_large"],
+        max_num_batched_tokens=raw["max_num_batched_tokens"],
+        max_num_batched_tokens_large=raw["max_num_batched_tokens_large"],
+        large_memory_bytes=parse_quantity(raw["large_memory"], "bytes"),
+        large_excludes=tuple(raw["large_excludes"]),
+        graph_sizes=tuple(sizes),
+        source=raw["ref"],
+    )

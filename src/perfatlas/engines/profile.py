@@ -1,0 +1,107 @@
+"""What distinguishes one serving engine from another, as dated data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fusion:
+    """Streaming operators that another kernel absorbs, for some formats (empty: all)."""
+
+    operators: tuple[str, ...]
+    formats: tuple[str, ...]
+    into: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllReduceRules:
+    """Which kernel reduces, and up to which size it also does the norm that follows.
+
+    Args:
+        implementation: "custom" (one- and two-shot kernels) or "nccl".
+        max_bytes: Largest buffer the custom kernel takes [bytes].
+        norm_fusion_bytes: {architecture: {tp: largest buffer}} of the fused all-reduce + norm.
+    """
+
+    implementation: str
+    max_bytes: float
+    norm_fusion_bytes: Mapping[str, Mapping[int, float]]
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostTime:
+    """Host work per step.
+
+    Args:
+        step_s: Scheduling and input preparation per step [s].
+        per_sequence_s: Per sequence of the step [s].
+        per_layer_prefill_s: Kernel dispatch per layer where no whole-step graph runs [s].
+        overlapped: The next step is prepared while the GPU works; only the excess is exposed.
+    """
+
+    step_s: float
+    per_sequence_s: float
+    per_layer_prefill_s: float
+    overlapped: bool
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineMemory:
+    """Device memory that is neither weights, cache nor activations [bytes]."""
+
+    gpu_memory_utilization: float
+    context_bytes: float
+    communication_bytes: float
+    graph_bytes: float
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchedulerDefaults:
+    """Limits an engine starts with; the `large` pair holds on devices of `large_memory_bytes`.
+
+    `graph_sizes` are (first, last, step) runs of captured decode batch sizes.
+    """
+
+    block_size: int
+    max_num_seqs: int
+    max_num_seqs_large: int
+    max_num_batched_tokens: int
+    max_num_batched_tokens_large: int
+    large_memory_bytes: float
+    large_excludes: tuple[str, ...]
+    graph_sizes: tuple[int, ...]
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineProfile:
+    """One engine at one date with its default settings.
+
+    Args:
+        id: "vllm@0.24".
+        kernel_family: Family of kernel calibrations it runs, "" for the device's best.
+        format_aliases: What the engine makes of a loose name such as "fp8".
+        alias_sources: Where each alias is documented.
+        expert_exchange: "all_to_all" or "all_gather_reduce_scatter".
+    """
+
+    id: str
+    name: str
+    version: str
+    date: str
+    kernel_family: str
+    format_aliases: Mapping[str, str]
+    alias_sources: Mapping[str, str]
+    expert_exchange: str
+    expert_exchange_source: str
+    all_reduce: AllReduceRules
+    fusions: tuple[Fusion, ...]
+    host: HostTime
+    memory: EngineMemory
+    scheduler: SchedulerDefaults

@@ -1,0 +1,22 @@
+"""Files written so that they are whole or not there; knows nothing of what is in them."""
+
+from __future__ import annotations
+
+from perfatlas.files.atomic import atomic_file, write_atomic
+from perfatlas.files.folders import user_folder
+from perfatlas.files.hashes import content_hash, file_hash
+from perfatlas.files.tables import Table, read_table, table_format, write_table
+from perfatlas.files.toml_text import format_toml
+
+__all__ = [
+    "Table",
+    "atomic_file",
+    "content_hash",
+    "file_hash",
+    "format_toml",
+    "read_table",
+    "table_format",
+    "user_folder",
+    "write_atomic",
+    "write_table",
+]

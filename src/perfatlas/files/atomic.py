@@ -1,0 +1,108 @@
+"""A file is replaced whole or left as it was, whatever interrupts the writing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfatlas.quantities import InvalidSpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def _target_of(path: Path) -> Path:
+    """Return where a write lands: through links, and never a device or a folder."""
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        raise InvalidSpecError(f"cannot write '{path}': it is not a regular file")
+    if not target.parent.is_dir():
+        raise InvalidSpecError(
+            f"cannot write '{path}': folder '{target.parent}' does not exist; create it first"
+        )
+    return target
+
+
+def _sync_to_disk(path: Path, *, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _publish(scratch: Path, target: Path) -> None:
+    _sync_to_disk(scratch, flags=os.O_RDWR)
+    if target.exists():
+        scratch.chmod(target.stat().st_mode & 0o7777)
+    scratch.replace(target)
+    # The rename itself lives in the folder; without this a power cut can undo it.
+    _sync_to_disk(target.parent, flags=os.O_RDONLY)
+
+
+@contextlib.contextmanager
+def atomic_file(path: str | Path) -> Iterator[Path]:
+    """Yield a scratch path in the same folder that becomes `path` when the block succeeds.
+
+    The scratch file is flushed to disk and renamed over `path`; if the block raises, or the disk
+    fills, the scratch file is removed and an earlier `path` keeps its content and its mode.
+
+    Args:
+        path: The file to write; links are followed.
+
+    Yields:
+        An existing, empty file to write to.
+
+    Raises:
+        InvalidSpecError: The folder does not exist, may not be written or is full, or `path` is a
+            folder or a device.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from perfatlas.files import atomic_file
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with atomic_file(Path(folder) / "answer.txt") as scratch:
+        ...         _ = scratch.write_text("42")
+        ...     (Path(folder) / "answer.txt").read_text()
+        '42'
+    """
+    target = _target_of(Path(path))
+    scratch = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    try:
+        # 0o666 is cut by the umask, as for any file a program creates.
+        os.close(os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        yield scratch
+        _publish(scratch, target)
+    except OSError as problem:
+        raise InvalidSpecError(f"cannot write '{path}': {problem.strerror or problem}") from problem
+    finally:
+        with contextlib.suppress(OSError):
+            scratch.unlink(missing_ok=True)
+
+
+def write_atomic(path: str | Path, content: str | bytes) -> None:
+    """Write `content` to `path` whole or not at all.
+
+    Args:
+        path: The file to write; links are followed.
+        content: Text (written as UTF-8) or bytes.
+
+    Raises:
+        InvalidSpecError: The folder does not exist, may not be written or is full.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from perfatlas.files import write_atomic
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_atomic(Path(folder) / "a.toml", "tp = 8")
+        ...     (Path(folder) / "a.toml").read_text()
+        'tp = 8'
+    """
+    data = content.encode() if isinstance(content, str) else content
+    with atomic_file(path) as scratch:
+        scratch.write_bytes(data)

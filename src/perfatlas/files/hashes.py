@@ -1,0 +1,31 @@
+"""Names for content: equal bytes have equal hashes."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+
+def content_hash(content: str | bytes) -> str:
+    """Return "sha256:" and the hex digest of a text (as UTF-8) or bytes.
+
+    Args:
+        content: What to name.
+
+    Example:
+        >>> from perfatlas.files import content_hash
+        >>> content_hash("tp = 8")[:15]
+        'sha256:adebcf64'
+    """
+    data = content.encode() if isinstance(content, str) else content
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def file_hash(path: str | Path) -> str:
+    """Return "sha256:" and the hex digest of a file's bytes, read in pieces.
+
+    Args:
+        path: The file.
+    """
+    with Path(path).open("rb") as stream:
+        return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"

@@ -1,0 +1,195 @@
+"""Tables in CSV, Parquet and JSON Lines, read so that what is not understood survives unchanged."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.files.atomic import write_atomic
+from perfatlas.files.parquet import is_arrow, plain_cells, read_parquet, write_parquet
+from perfatlas.quantities import InvalidSpecError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+FORMATS: Final = (".csv", ".parquet", ".jsonl")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table as it was read: each column in the form that loses nothing.
+
+    Args:
+        columns: Name to cells, in the file's order. CSV gives text, or whole numbers where every
+            cell is one in its plain spelling; JSON Lines gives JSON values; Parquet gives
+            Arrow columns.
+        rows: Number of rows.
+    """
+
+    columns: Mapping[str, Any]
+    rows: int
+
+    def cells(self, name: str) -> list[Any]:
+        """Return the cells of a column as plain Python values, None where empty.
+
+        Args:
+            name: A column of the table.
+        """
+        return plain_cells(self.columns[name])
+
+
+def table_format(path: str | Path) -> str:
+    """Return the format a file name asks for: .csv, .parquet or .jsonl.
+
+    Args:
+        path: The file, existing or not.
+
+    Raises:
+        InvalidSpecError: The name ends in something else.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in FORMATS:
+        hint = did_you_mean(suffix, FORMATS) if suffix else ""
+        raise InvalidSpecError(
+            f"table '{path}': {suffix or 'no extension'} is not a table format; "
+            f"use one of {' '.join(FORMATS)}{hint}"
+        )
+    return suffix
+
+
+def read_table(path: str | Path) -> Table:
+    """Return the table in a CSV, Parquet or JSON Lines file, chosen by its extension.
+
+    Args:
+        path: The file.
+
+    Raises:
+        InvalidSpecError: The file does not exist, is not what its extension says, or has ragged
+            rows or two columns of one name; the message says where.
+
+    Limits: The table is held in memory.
+    """
+    suffix = table_format(path)
+    try:
+        if suffix == ".parquet":
+            columns = read_parquet(path)
+        else:
+            text = Path(path).read_text(encoding="utf-8-sig")
+            columns = _csv_columns(text, path) if suffix == ".csv" else _jsonl_columns(text, path)
+    except UnicodeDecodeError as problem:
+        raise InvalidSpecError(f"table '{path}' is not UTF-8 text: {problem.reason}") from problem
+    except OSError as problem:
+        raise InvalidSpecError(f"cannot read table '{path}': {problem.strerror}") from problem
+    if not columns:
+        raise InvalidSpecError(f"table '{path}' has no columns; the first line names them")
+    return Table(columns=columns, rows=len(next(iter(columns.values()))))
+
+
+def write_table(path: str | Path, columns: Mapping[str, Any]) -> None:
+    """Write columns as CSV, Parquet or JSON Lines, whole or not at all.
+
+    Args:
+        path: The file; its extension chooses the format.
+        columns: Name to cells, all of one length: lists, or Arrow columns from `read_table`.
+            A float that is not finite is written as an empty cell (null).
+
+    Raises:
+        InvalidSpecError: The extension is unknown, the file cannot be written, or a column mixes
+            types and the format is Parquet.
+    """
+    suffix = table_format(path)
+    if suffix == ".parquet":
+        kept = {n: c if is_arrow(c) else _finite_cells(c) for n, c in columns.items()}
+        write_parquet(path, kept)
+        return
+    cells = {name: _finite_cells(plain_cells(column)) for name, column in columns.items()}
+    write_atomic(path, _csv_text(cells) if suffix == ".csv" else _jsonl_text(cells))
+
+
+def _finite_cells(cells: Sequence[Any]) -> list[Any]:
+    return [None if isinstance(c, float) and not math.isfinite(c) else c for c in cells]
+
+
+def _csv_columns(text: str, path: str | Path) -> dict[str, list[Any]]:
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+    except csv.Error as problem:
+        raise InvalidSpecError(f"table '{path}' is not CSV: {problem}") from problem
+    if not rows:
+        return {}
+    header, *body = rows
+    repeated = {name for name in header if header.count(name) > 1}
+    if repeated:
+        raise InvalidSpecError(f"table '{path}' has two columns named {min(repeated)!r}")
+    for number, row in enumerate(body, start=2):
+        if len(row) != len(header):
+            raise InvalidSpecError(
+                f"table '{path}', record {number}: {len(row)} cells where the header names "
+                f"{len(header)} columns"
+            )
+    cells = zip(*body, strict=True) if body else ([] for _ in header)
+    return {name: _typed_cells(column) for name, column in zip(header, cells, strict=True)}
+
+
+def _typed_cells(cells: Sequence[str]) -> list[Any]:
+    """Return whole numbers where all cells are whole numbers in their plain spelling, else text.
+
+    "007" and "1e3" stay text: writing them back must give them back.
+    """
+    numbers: dict[str, int | None] = {}
+    for text in set(cells):
+        digits = text.removeprefix("-")
+        plain = digits.isascii() and digits.isdigit() and len(digits) <= 18
+        if text and not (plain and str(int(text)) == text):
+            return [cell or None for cell in cells]
+        numbers[text] = int(text) if text else None
+    return [numbers[cell] for cell in cells]
+
+
+def _jsonl_columns(text: str, path: str | Path) -> dict[str, list[Any]]:
+    rows = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as problem:
+            raise InvalidSpecError(f"table '{path}', line {number}: {problem}") from problem
+        if not isinstance(row, dict):
+            raise InvalidSpecError(f"table '{path}', line {number}: expected an object {{...}}")
+        rows.append(row)
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _csv_text(columns: Mapping[str, Sequence[Any]]) -> str:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    cells = [_csv_cells(column) for column in columns.values()]
+    writer.writerows(zip(*cells, strict=True))
+    return text.getvalue()
+
+
+def _csv_cells(column: Sequence[Any]) -> list[Any]:
+    return [_csv_cell(cell) if isinstance(cell, (bool, dict, list)) else cell for cell in column]
+
+
+def _csv_cell(cell: object) -> str:
+    return json.dumps(cell, ensure_ascii=False, default=str)
+
+
+def _jsonl_text(columns: Mapping[str, Sequence[Any]]) -> str:
+    names = list(columns)
+    encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
+    rows = zip(*columns.values(), strict=True)
+    return "".join(encode(dict(zip(names, row, strict=True))) + "\n" for row in rows)

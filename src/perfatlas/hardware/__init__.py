@@ -1,0 +1,19 @@
+"""Devices, nodes, fabrics and the systems made of them; knows nothing of operators."""
+
+from __future__ import annotations
+
+from perfatlas.hardware.describe import SpecRow, describe
+from perfatlas.hardware.device import Device, Fabric, Node, ScaleUp, System
+from perfatlas.hardware.resolve import resolve_system, system_names
+
+__all__ = [
+    "Device",
+    "Fabric",
+    "Node",
+    "ScaleUp",
+    "SpecRow",
+    "System",
+    "describe",
+    "resolve_system",
+    "system_names",
+]

@@ -1,0 +1,115 @@
+"""What else changes when a user changes one field of a spec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from perfatlas.hardware.entries import Entry, read_value, shown, unknown_field
+from perfatlas.hardware.schema import FIELDS, FORMATS, MATRIX_FORMATS
+from perfatlas.hardware.spec import Spec, catalog_group
+from perfatlas.quantities import InvalidSpecError, Source
+
+OVERRIDE: Final = Source(kind="assumed", ref="user override")
+LONGEST_TEXT: Final = 8192  # characters of a system with its overrides
+_SHAPE: Final = "name{field=value, field=value}"
+
+
+def split_overrides(text: str) -> tuple[str, dict[str, Entry]]:
+    """Return the name before the braces and the entries inside them.
+
+    Raises:
+        InvalidSpecError: The braces are not closed, a field is unknown or a value is not usable.
+
+    Example:
+        >>> from perfatlas.hardware.changes import split_overrides
+        >>> name, changes = split_overrides("h200_sxm{device.tdp=500W}")
+        >>> name, changes["device.tdp"].value
+        ('h200_sxm', 500.0)
+    """
+    head, brace, tail = text.partition("{")
+    body = tail.rstrip().removesuffix("}")
+    if "}" in head or "{" in body or "}" in body or (brace and not tail.rstrip().endswith("}")):
+        raise InvalidSpecError(f"system {shown(text)}: overrides are written {_SHAPE}")
+    if len(text) > LONGEST_TEXT:
+        raise InvalidSpecError(f"system {shown(text)} is longer than {LONGEST_TEXT} characters")
+    changes: dict[str, Entry] = {}
+    for part in filter(str.strip, body.split(",")):
+        left, equals, value = part.partition("=")
+        path = left.strip()
+        if not equals:
+            raise InvalidSpecError(
+                f"system {shown(text)}: {shown(part.strip())} is not field=value"
+            )
+        if path not in FIELDS:
+            raise unknown_field(path, f"system {shown(text)}")
+        if path in changes:
+            raise InvalidSpecError(f"system {shown(text)}: {path} is given twice")
+        changes[path] = Entry(read_value(path, value.strip()), OVERRIDE)
+    return head.strip(), changes
+
+
+def number(entries: Mapping[str, Entry], path: str) -> float:
+    """Return a numeric entry [SI]."""
+    return float(entries[path].value)
+
+
+def _ratio(path: str, old: Mapping[str, Entry], new: Mapping[str, Entry]) -> float:
+    if path not in old or path not in new:
+        return 1.0
+    return number(new, path) / number(old, path)
+
+
+def _scaled(entry: Entry, ratio: float, why: str) -> Entry:
+    source = Source(kind="derived", ref=entry.source.ref, note=f"x {ratio:.6g}: {why}")
+    return Entry(float(entry.value) * ratio, source, entry.reason)
+
+
+def _rescale(old: Mapping[str, Entry], new: dict[str, Entry], changed: frozenset[str]) -> None:
+    """Keep peak = SMs x clock x FLOP per clock and SM, leaving alone what the user stated.
+
+    SMs, tensor clock and FLOP per clock scale the peaks the user left alone. A peak alone
+    changes the FLOP per clock. The tensor clock moves the boost and sustained clocks with it.
+    """
+    clock = _ratio("device.clock.peak", old, new)
+    for path in ("device.clock.boost", "device.clock.sustained"):
+        if clock != 1.0 and path not in changed and path in new:
+            new[path] = _scaled(new[path], clock, "device.clock.peak changed")
+    every = clock * _ratio("device.sm_count", old, new)
+    matrix = every * _ratio("device.flop_per_clock_per_sm", old, new)
+    for name in FORMATS:
+        path = f"device.peak.{name}"
+        ratio = matrix if name in MATRIX_FORMATS else every
+        if ratio != 1.0 and path not in changed and path in new:
+            why = "peak = SMs x clock x FLOP per clock and SM"
+            new[path] = _scaled(new[path], ratio, why)
+    width = "device.flop_per_clock_per_sm"
+    if "device.peak.bf16" in changed and width not in changed and width in new:
+        ratio = _ratio("device.peak.bf16", old, new) / every
+        if ratio != 1.0:
+            new[width] = _scaled(new[width], ratio, "device.peak.bf16 changed")
+
+
+def apply_changes(spec: Spec, changes: Mapping[str, Entry], name: str = "") -> Spec:
+    """Return a spec with some fields changed and what follows from them changed too.
+
+    Args:
+        spec: A complete spec.
+        changes: Path -> new entry. "node" and "fabric" replace the whole node or fabric.
+        name: New name of the device; it keeps its own where empty.
+
+    Raises:
+        InvalidSpecError: A node or fabric is not in the catalog.
+    """
+    new = dict(spec.entries)
+    for section in ("node", "fabric"):
+        if section in changes:
+            new |= catalog_group(section, str(changes[section].value), spec.origin)
+            new[section] = changes[section]
+    new |= changes
+    changed = frozenset(changes)
+    _rescale(spec.entries, new, changed)
+    return replace(
+        spec, name=name or spec.name, entries=new, changed=spec.changed | changed
+    )

@@ -1,0 +1,178 @@
+"""From what a user writes to a system: catalog name, path of a TOML, and overrides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache, lru_cache
+
+from perfatlas.hardware import spec as catalog
+from perfatlas.hardware.changes import apply_changes, number, split_overrides
+from perfatlas.hardware.checks import check_spec, peaks
+from perfatlas.hardware.device import Device, Fabric, Node, ScaleUp, System
+from perfatlas.hardware.entries import Entry
+from perfatlas.hardware.spec import Spec, catalog_spec, file_spec
+from perfatlas.quantities import Source
+
+
+def system_names() -> list[str]:
+    """Return the names of all systems of the catalog, sorted.
+
+    Example:
+        >>> from perfatlas.hardware import system_names
+        >>> "h200_sxm" in system_names()
+        True
+    """
+    return list(catalog.system_names())
+
+
+def _with_defaults(spec: Spec) -> Spec:
+    """Return the spec with its two optional fields filled from what it states."""
+    entries = dict(spec.entries)
+    unstated = Source(kind="assumed", ref=spec.origin, note="not stated: borrows no calibration")
+    entries.setdefault("device.calibration_relative", Entry("", unstated))
+    width, parts = "device.flop_per_clock_per_sm", ("device.sm_count", "device.clock.peak")
+    peak = "device.peak.bf16" if "device.peak.bf16" in entries else "device.peak.fp16"
+    if width not in entries and peak in entries and all(part in entries for part in parts):
+        value = number(entries, peak) / (number(entries, parts[0]) * number(entries, parts[1]))
+        source = Source(kind="derived", ref=spec.origin, note=f"{peak} / (SMs x clock.peak)")
+        entries[width] = Entry(value, source)
+    return replace(spec, entries=entries)
+
+
+def _user_spec(path: str) -> Spec:
+    """Return the spec of a user's file: complete, or changes to a catalog system."""
+    spec, base_name = file_spec(path)
+    if base_name is None:
+        return _with_defaults(spec)
+    base = _with_defaults(catalog_spec(base_name))
+    changes = dict(spec.entries)
+    relative = "device.calibration_relative"
+    if relative not in changes and not base.entries[relative].value:
+        source = Source(kind="assumed", ref=path, note=f"built on {base_name}")
+        changes[relative] = Entry(base_name, source)
+    merged = apply_changes(replace(base, origin=path), changes, spec.name)
+    notes = (*base.notes, f"{spec.name} is {base_name} with changes from {path}", *spec.notes)
+    return replace(merged, notes=notes, changed=merged.changed - {relative})
+
+
+def _looks_like_path(text: str) -> bool:
+    return text.endswith(".toml") or "/" in text or "\\" in text
+
+
+def _device(spec: Spec) -> Device:
+    entries = spec.entries
+
+    def real(path: str) -> float:
+        return number(entries, f"device.{path}")
+
+    def word(path: str) -> str:
+        return str(entries[f"device.{path}"].value)
+
+    return Device(
+        name=spec.name,
+        vendor=word("vendor"),
+        architecture=word("architecture"),
+        calibration_relative=word("calibration_relative"),
+        peak_flop_per_s=peaks(entries),
+        sm_count=int(real("sm_count")),
+        packages=int(real("packages")),
+        dies=int(real("dies")),
+        flop_per_clock_per_sm=real("flop_per_clock_per_sm"),
+        peak_clock_hz=real("clock.peak"),
+        boost_clock_hz=real("clock.boost"),
+        sustained_clock_hz=real("clock.sustained"),
+        exponentials_per_sm_clock=real("exponentials_per_sm_clock"),
+        l2_bytes=real("l2"),
+        shared_memory_bytes=real("shared_memory"),
+        memory_bytes=real("memory.capacity"),
+        memory_bandwidth=real("memory.bandwidth"),
+        scale_up=_scale_up(entries),
+        host_link_bandwidth=real("host_link.bandwidth"),
+        tdp_w=real("tdp"),
+        idle_w=real("idle"),
+        year=int(real("year")),
+        sources=_sources(entries, "device."),
+        overridden=tuple(sorted(path for path in spec.changed if path.startswith("device."))),
+    )
+
+
+def _scale_up(entries: Mapping[str, Entry]) -> ScaleUp:
+    return ScaleUp(
+        domain_size=int(number(entries, "device.scale_up.domain_size")),
+        links=int(number(entries, "device.scale_up.links")),
+        bandwidth=number(entries, "device.scale_up.bandwidth"),
+        latency_s=number(entries, "device.scale_up.latency"),
+        in_network_reduction=bool(entries["device.scale_up.in_network_reduction"].value),
+        kind=str(entries["device.scale_up.kind"].value),
+    )
+
+
+def _sources(entries: Mapping[str, Entry], prefix: str) -> dict[str, Source]:
+    return {path: entry.source for path, entry in entries.items() if path.startswith(prefix)}
+
+
+def _system(spec: Spec, name: str) -> System:
+    check_spec(spec)
+    entries = spec.entries
+    node = Node(
+        name=str(entries["node"].value),
+        devices=int(number(entries, "node.devices")),
+        nics=int(number(entries, "node.nics")),
+        nic_bandwidth=number(entries, "node.nic_bandwidth"),
+    )
+    fabric = Fabric(
+        name=str(entries["fabric"].value),
+        kind=str(entries["fabric.kind"].value),
+        topology=str(entries["fabric.topology"].value),
+        latency_s=number(entries, "fabric.latency"),
+        oversubscription=number(entries, "fabric.oversubscription"),
+    )
+    return System(
+        name=name,
+        device=_device(spec),
+        node=node,
+        fabric=fabric,
+        sources=_sources(entries, ""),
+        notes=spec.notes,
+        overridden=tuple(sorted(spec.changed)),
+    )
+
+
+@cache
+def _catalog_system(name: str) -> System:
+    return _system(_with_defaults(catalog_spec(name)), name)
+
+
+@lru_cache(maxsize=1024)
+def _changed_system(text: str) -> System:
+    name, changes = split_overrides(text)
+    base = _with_defaults(catalog_spec(name))
+    return _system(apply_changes(replace(base, origin=text), changes), text)
+
+
+def resolve_system(text: str) -> System:
+    """Return the system a user names, checked for physical sense.
+
+    Args:
+        text: A catalog name ("h200_sxm"), the path of a TOML spec (complete, or with
+            `base = "h200_sxm"` and changes), either followed by overrides in braces:
+            "h200_sxm{device.memory.bandwidth=6TB/s, device.tdp=500W}". Paths of overrides are
+            the TOML's own. Changing SMs, tensor clock or FLOP per clock scales the peaks that
+            are not given; changing a peak alone changes FLOP per clock and SM.
+
+    Raises:
+        InvalidSpecError: Unknown name or field, unreadable file, unusable or unphysical value.
+
+    Example:
+        >>> from perfatlas.hardware import resolve_system
+        >>> resolve_system("h200_sxm{device.memory.bandwidth=6TB/s}").device.memory_bandwidth
+        6000000000000.0
+    """
+    stripped = text.strip()
+    if "{" not in stripped and not _looks_like_path(stripped):
+        return _catalog_system(stripped)
+    if not _looks_like_path(stripped.partition("{")[0].strip()):
+        return _changed_system(stripped)
+    path, changes = split_overrides(stripped)
+    return _system(apply_changes(_user_spec(path), changes), stripped)

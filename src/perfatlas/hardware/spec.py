@@ -1,0 +1,181 @@
+"""A spec: entries by dotted path, read from the catalog or from a user's file."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from perfatlas.hardware.entries import (
+    Entry,
+    read_entry,
+    read_source,
+    shown,
+    walk_section,
+)
+from perfatlas.quantities import InvalidSpecError, Source, did_you_mean
+
+LARGEST_FILE: Final = 262_144  # bytes of a user's spec
+_SOURCE_KEYS: Final = ("kind", "ref", "note")
+_FILE_KEYS: Final = ("name", "base", "kind", "ref", "notes", "device", "node", "fabric")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """Everything known of a system before it is checked.
+
+    Args:
+        name: Name of the device.
+        origin: Where it was read, for messages.
+        entries: Dotted path -> value and source.
+        notes: What the reader of an answer must know.
+        changed: Paths the user changed.
+    """
+
+    name: str
+    origin: str
+    entries: Mapping[str, Entry]
+    notes: tuple[str, ...] = ()
+    changed: frozenset[str] = frozenset()
+
+
+@cache
+def system_names() -> tuple[str, ...]:
+    """Return the names of all systems of the catalog, sorted."""
+    folder = resources.files("perfatlas").joinpath("data/hardware/devices")
+    names = (item.name for item in folder.iterdir())
+    return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
+
+
+def _shipped(file: str) -> dict[str, object]:
+    text = resources.files("perfatlas").joinpath("data/hardware", file).read_text("utf-8")
+    return tomllib.loads(text)
+
+
+@cache
+def _groups(section: str) -> dict[str, object]:
+    return _shipped(f"{section}s.toml")
+
+
+def catalog_group(section: str, name: str, origin: str) -> dict[str, Entry]:
+    """Return the entries of a node or fabric of the catalog.
+
+    Args:
+        section: "node" or "fabric".
+        name: Its name.
+        origin: Who asks, for the message.
+
+    Raises:
+        InvalidSpecError: No such node or fabric.
+    """
+    groups = _groups(section)
+    table = groups.get(name)
+    if not isinstance(table, dict):
+        raise InvalidSpecError(
+            f"{origin}: unknown {section} {shown(name)}{did_you_mean(name, groups)}"
+        )
+    default = read_source(table, None, f"{section} {name}")
+    fields = {key: raw for key, raw in table.items() if key not in _SOURCE_KEYS}
+    entries = {section: Entry(name, default)}
+    for path, raw in walk_section(section, fields, name):
+        entries[path] = read_entry(path, raw, default, name)
+    return entries
+
+
+@cache
+def catalog_spec(name: str) -> Spec:
+    """Return the shipped spec of a system.
+
+    Raises:
+        InvalidSpecError: The catalog has no such system.
+    """
+    if name not in system_names():
+        raise InvalidSpecError(
+            f"unknown system {shown(name)}{did_you_mean(name, system_names())};"
+            " `perfatlas catalog systems` lists all"
+        )
+    table = _shipped(f"devices/{name}.toml")
+    return _read_spec(table, name, Source(kind="datasheet", ref=name))
+
+
+def _read_file(path: str) -> dict[str, object]:
+    file = Path(path)
+    try:
+        if not file.is_file():
+            what = "is a folder" if file.is_dir() else "is not a file"
+            raise InvalidSpecError(f"system {shown(path)} {what}; expected a TOML spec")
+        with file.open("rb") as stream:
+            data = stream.read(LARGEST_FILE + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a usable path"
+        raise InvalidSpecError(f"system {shown(path)} cannot be read: {reason}") from error
+    if len(data) > LARGEST_FILE:
+        raise InvalidSpecError(f"system {shown(path)} is larger than {LARGEST_FILE} bytes")
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise InvalidSpecError(f"system {shown(path)} is not UTF-8 text") from error
+    except (ValueError, RecursionError) as error:
+        detail = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise InvalidSpecError(f"system {shown(path)} is not TOML: {detail[:200]}") from error
+
+
+def _group_entries(
+    section: str, raw: object, default: Source, origin: str
+) -> dict[str, Entry]:
+    """Return the entries of `node` or `fabric`, named or spelled out (with `base` or in full)."""
+    if isinstance(raw, str):
+        return catalog_group(section, raw, origin)
+    if not isinstance(raw, Mapping):
+        raise InvalidSpecError(f"{origin}: {section} = {shown(raw)}: expected a name or a table")
+    base = raw.get("base")
+    if base is not None and not isinstance(base, str):
+        raise InvalidSpecError(f"{origin}: {section}.base = {shown(base)}: expected a name")
+    entries = catalog_group(section, base, origin) if base is not None else {}
+    fields = {key: value for key, value in raw.items() if key != "base"}
+    for path, value in walk_section(section, fields, origin):
+        entries[path] = read_entry(path, value, default, origin)
+    return entries
+
+
+def _read_spec(table: Mapping[str, object], origin: str, fallback: Source) -> Spec:
+    for key in table:
+        if key not in _FILE_KEYS:
+            raise InvalidSpecError(
+                f"{origin}: unknown key {shown(key)}{did_you_mean(key[:80], _FILE_KEYS)}"
+            )
+    default = read_source(table, fallback, origin)
+    device = table.get("device", {})
+    if not isinstance(device, Mapping):
+        raise InvalidSpecError(f"{origin}: device = {shown(device)}: expected a table")
+    entries = {
+        path: read_entry(path, raw, default, origin)
+        for path, raw in walk_section("device", device, origin)
+    }
+    for section in ("node", "fabric"):
+        if section in table:
+            entries |= _group_entries(section, table[section], default, origin)
+    notes = table.get("notes", [])
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        raise InvalidSpecError(f"{origin}: notes = {shown(notes)}: expected an array of text")
+    return Spec(name=origin, origin=origin, entries=entries, notes=tuple(notes))
+
+
+def file_spec(path: str) -> tuple[Spec, str | None]:
+    """Return what a user's file says, and the name of the catalog system it builds on if any.
+
+    Raises:
+        InvalidSpecError: The file cannot be read, is not TOML, or says something no spec has.
+    """
+    table = _read_file(path)
+    base, name = table.get("base"), table.get("name", Path(path).stem)
+    if base is not None and not isinstance(base, str):
+        raise InvalidSpecError(f"{path}: base = {shown(base)}: expected the name of a system")
+    if not isinstance(name, str) or not name.strip() or len(name) > 80:
+        raise InvalidSpecError(f"{path}: name = {shown(name)}: expected a short text")
+    spec = _read_spec(table, path, Source(kind="assumed", ref=f"user file {path}"))
+    return Spec(name=name, origin=path, entries=spec.entries, notes=spec.notes), base

@@ -1,0 +1,295 @@
+"""Time of softmax attention (MHA, GQA, MQA) by query tiles in prefill and key splits in decode.
+
+Shape legend: U unique shapes, D shape dimensions, S silicon fields, P parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numba import njit
+
+from perfatlas.kernels.silicon import (
+    BANDWIDTH,
+    BOUND_COMPUTE,
+    BOUND_LATENCY,
+    BOUND_MEMORY,
+    CLOCK,
+    EXPONENTIALS,
+    L2,
+    PEAK,
+    SM_COUNT,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.operators import FloatArray
+
+_SHAPE: Final = (
+    "batch",
+    "q_len",
+    "kv_len",  # keys per sequence, the cached prefix and the queries included
+    "num_heads",
+    "num_kv_heads",
+    "head_dim",
+    "value_head_dim",
+    "window",  # 0: none
+    "kv_bytes_per_element",  # of the cache
+    "attention_bytes_per_element",  # of queries, new keys and new values as the products read them
+    "hot",  # 1: a benchmark loop that reads the same tensors again, 0: they come from memory
+)
+PREFILL_ATTENTION_SHAPE: Final = _SHAPE
+DECODE_ATTENTION_SHAPE: Final = _SHAPE
+
+PREFILL_ATTENTION_PARAMETERS: Final = (
+    "efficiency_compute",  # share of the dense peak inside a tile
+    "efficiency_bandwidth",
+    "overhead_launch_s",
+    "overhead_tile_cycles",  # of one query tile
+    "exponential_cost",  # exponentials per pair that the products do not hide
+    "overlap_power",  # 1: none, large: perfect
+    "append_passes",  # of the cache append and of the staging copies around it
+    "l2_fraction",  # of the cache that keeps tensors between runs of a hot loop
+    "tile_queries",  # most queries of a tile (chosen)
+)
+DECODE_ATTENTION_PARAMETERS: Final = (
+    "efficiency_compute",
+    "efficiency_bandwidth",
+    "overhead_launch_s",
+    "overhead_unit_cycles",  # of one block of a sequence, key-value head and key split
+    "overhead_split_s",  # of summing the splits
+    "feed_bytes_per_cycle",  # keys and values into one SM
+    "overlap_power",
+    "l2_fraction",
+    "unpacked_unit_cycles",  # of a block where query heads are not packed
+    "unpacked_feed_bytes_per_cycle",
+    "units_per_sm",  # blocks the split rule aims at (chosen)
+    "split_tokens",  # fewest keys of a split (chosen)
+    "unpacked_group_max",  # groups up to this size run unpacked (rule of the kernel)
+    "packed_group_max",  # larger groups run unpacked (rule)
+    "unpacked_window",  # 1: windowed calls run unpacked (rule)
+    "unpacked_split",  # 1: unpacked blocks split the keys too (rule)
+    "unpacked_shared",  # 1: an unpacked block still serves a whole group (rule)
+)
+
+SMALLEST_TILE: Final = 16.0  # queries
+COLDEST_MISS: Final = 0.15  # of the traffic of a hot loop that misses the cache however small
+QUERY_ROWS: Final = 8.0  # rows of the smallest tensor-core tile: packed heads are padded to it
+KEY_BLOCK: Final = 64.0  # keys a packed block reads at a time
+UNPACKED_KEY_BLOCK: Final = 32.0
+
+
+def prefill_attention_time_s(
+    shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
+) -> tuple[FloatArray, NDArray[np.int8]]:
+    """Return prefill times (U,) [s] and their bound codes (U,), cache append included.
+
+    Queries are cut into tiles; a tile visits the key blocks its mask and window show. An SM
+    works off its share of tiles, or the longest tile where that takes longer, overlapped
+    with memory traffic; then the new keys and values are appended to the cache.
+
+    Args:
+        shape_UD: Columns of `PREFILL_ATTENTION_SHAPE`.
+        silicon_US: Columns of `kernels.silicon`; PEAK is that of the product's format.
+        parameters_UP: Columns of `PREFILL_ATTENTION_PARAMETERS`.
+
+    Source:
+        Own derivation from tile reasoning; exercised against the measured tables.
+
+    Limits: one length for the whole batch; a cached prefix is derived, not measured.
+    """
+    rows = shape_UD.shape[0]
+    time_s_U, code_U = np.empty(rows), np.empty(rows, np.int8)
+    _prefill(shape_UD, silicon_US, parameters_UP, time_s_U, code_U)
+    return time_s_U, code_U
+
+
+def decode_attention_time_s(
+    shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
+) -> tuple[FloatArray, NDArray[np.int8]]:
+    """Return decode times (U,) [s] and their bound codes (U,).
+
+    One block serves a sequence, a key-value head and a share of the keys; the query heads of a
+    group are packed into its tile. Kernels also have an unpacked path (a block per query
+    head on ordinary cores or without splits) for groups or windows that the packed one does
+    not take: which, is a rule of the kernel and part of its parameters.
+
+    Args:
+        shape_UD: Columns of `DECODE_ATTENTION_SHAPE`.
+        silicon_US: Columns of `kernels.silicon`; PEAK is that of the product's format.
+        parameters_UP: Columns of `DECODE_ATTENTION_PARAMETERS`.
+
+    Source:
+        Own derivation from split and wave reasoning; exercised against the measured tables.
+
+    Limits: one length for the whole batch. Not monotone at the points where the kernel changes
+    its number of splits, as measured kernels are not.
+    """
+    rows = shape_UD.shape[0]
+    time_s_U, code_U = np.empty(rows), np.empty(rows, np.int8)
+    _decode(shape_UD, silicon_US, parameters_UP, time_s_U, code_U)
+    return time_s_U, code_U
+
+
+@njit(cache=True)
+def hot_share(traffic_bytes: float, l2_bytes: float) -> float:
+    """Return the share of a loop's traffic that stays in the last-level cache."""
+    ratio = (traffic_bytes / l2_bytes) ** 2
+    return 1.0 / (1.0 + ratio * ratio)
+
+
+@njit(cache=True)
+def causal_blocks(tiles: float, prefix_blocks: float, limit_blocks: float) -> float:
+    """Return key blocks that all query tiles of a sequence and head visit.
+
+    Tile j = 0, 1, ... sees prefix_blocks + j + 1 blocks, at most limit_blocks.
+    """
+    growing = min(max(limit_blocks - prefix_blocks, 0.0), tiles)
+    total = growing * prefix_blocks + growing * (growing + 1.0) / 2.0
+    if tiles > growing:
+        total += (tiles - growing) * limit_blocks
+    return total
+
+
+@njit(cache=True)
+def largest_part(compute_s: float, memory_s: float, latency_s: float) -> int:
+    """Return the bound code of the largest of three parts."""
+    if latency_s >= compute_s and latency_s >= memory_s:
+        return BOUND_LATENCY
+    return BOUND_COMPUTE if compute_s >= memory_s else BOUND_MEMORY
+
+
+@njit(cache=True)
+def tile_size(q_len: float, largest: float) -> float:
+    """Return queries of a tile: the power of two that holds q_len, within its limits."""
+    size = SMALLEST_TILE
+    while size < q_len and size < largest:
+        size *= 2.0
+    return size
+
+
+@njit(cache=True)
+def _prefill(
+    shape_UD: FloatArray,
+    silicon_US: FloatArray,
+    parameters_UP: FloatArray,
+    time_s_U: FloatArray,
+    code_U: NDArray[np.int8],
+) -> None:
+    for u in range(shape_UD.shape[0]):
+        batch, q_len, kv_len, heads, kv_heads, key_dim, value_dim = shape_UD[u, :7]
+        window, kv_bytes, input_bytes, hot = shape_UD[u, 7:11]
+        compute, bandwidth, launch_s, tile_cycles, exponentials = parameters_UP[u, :5]
+        power, passes, l2_fraction, tile_limit = parameters_UP[u, 5:9]
+        sms, clock = silicon_US[u, SM_COUNT], silicon_US[u, CLOCK]
+
+        tile = tile_size(q_len, tile_limit)
+        tiles = math.ceil(q_len / tile)
+        prefix_blocks = math.ceil((kv_len - q_len) / tile)
+        limit = math.ceil(window / tile) + 1.0 if window > 0 else np.inf
+        blocks = causal_blocks(tiles, prefix_blocks, limit)
+        longest = min(prefix_blocks + tiles, limit)
+        block_s = (
+            2.0 * (key_dim + value_dim) * sms / (compute * silicon_US[u, PEAK])
+            + exponentials / (silicon_US[u, EXPONENTIALS] * clock)
+        ) * tile**2
+        fixed_s = tile_cycles / clock
+        share = batch * heads / sms
+        pairs_s, tiles_s = share * blocks * block_s, share * tiles * fixed_s
+        sm_s = max(pairs_s + tiles_s, longest * block_s + fixed_s)
+
+        width = (key_dim + value_dim) / 2.0
+        fresh = batch * q_len * width
+        cached = batch * max(min(kv_len, window + q_len) - q_len, 0.0) * width
+        if window <= 0:
+            cached = batch * (kv_len - q_len) * width
+        io_bytes = (
+            fresh * ((input_bytes + 2.0) * heads + 2.0 * input_bytes * kv_heads)
+            + 2.0 * cached * kv_heads * kv_bytes
+        )
+        append_bytes = fresh * (2.0 * heads + 2.0 * kv_heads * (2.0 + kv_bytes))
+        miss = 1.0
+        if hot > 0:
+            kept = hot_share(io_bytes + append_bytes, l2_fraction * silicon_US[u, L2])
+            miss = max(COLDEST_MISS, 1.0 - kept)
+        rate = bandwidth * silicon_US[u, BANDWIDTH]
+        memory_s = miss * io_bytes / rate
+        append_s = passes * miss * append_bytes / rate
+
+        together_s = (sm_s**power + memory_s**power) ** (1.0 / power)
+        time_s_U[u] = launch_s + together_s + append_s
+        code_U[u] = largest_part(
+            max(pairs_s, longest * block_s), memory_s + append_s, launch_s + tiles_s
+        )
+
+
+@njit(cache=True)
+def _unpacked(group: float, window: float, rule_P: FloatArray) -> bool:
+    """Return whether a kernel's rule sends a call down its unpacked path."""
+    return group <= rule_P[0] or group > rule_P[1] or (window > 0 and rule_P[2] > 0)
+
+
+@njit(cache=True)
+def split_count(units: float, slots: float, keys: float, split_keys: float) -> float:
+    """Return into how many shares the keys are split to fill the device."""
+    return min(max(math.floor(slots / units), 1.0), math.ceil(keys / split_keys))
+
+
+@njit(cache=True)
+def _decode(
+    shape_UD: FloatArray,
+    silicon_US: FloatArray,
+    parameters_UP: FloatArray,
+    time_s_U: FloatArray,
+    code_U: NDArray[np.int8],
+) -> None:
+    for u in range(shape_UD.shape[0]):
+        batch, q_len, kv_len, heads, kv_heads, key_dim, value_dim = shape_UD[u, :7]
+        window, kv_bytes, input_bytes, hot = shape_UD[u, 7:11]
+        compute, bandwidth, launch_s, unit_cycles, split_s = parameters_UP[u, :5]
+        feed, power, l2_fraction, per_sm, split_keys = (
+            parameters_UP[u, 5],
+            parameters_UP[u, 6],
+            parameters_UP[u, 7],
+            parameters_UP[u, 10],
+            parameters_UP[u, 11],
+        )
+        sms, clock = silicon_US[u, SM_COUNT], silicon_US[u, CLOCK]
+
+        keys = min(kv_len, window + q_len - 1.0) if window > 0 else kv_len
+        width = (key_dim + value_dim) / 2.0
+        rows = heads / kv_heads * q_len
+        units, key_block = batch * kv_heads, KEY_BLOCK
+        per_key_flop = (
+            4.0 * width * (1.0 if rows == 1 else QUERY_ROWS * math.ceil(rows / QUERY_ROWS))
+        )
+        splits = split_count(units, per_sm * sms, keys, split_keys)
+        if _unpacked(rows, window, parameters_UP[u, 12:15]):
+            unit_cycles, feed = parameters_UP[u, 8], parameters_UP[u, 9]
+            key_block, per_key_flop = UNPACKED_KEY_BLOCK, 0.0
+            if parameters_UP[u, 16] == 0:
+                units = batch * heads * q_len
+            splits = 1.0
+            if parameters_UP[u, 15] > 0:
+                splits = split_count(units, per_sm * sms, keys, split_keys)
+        waves = math.ceil(units * splits / sms)
+        unit_keys = key_block * math.ceil(keys / splits / key_block)
+        fed_s = waves * 2.0 * unit_keys * width * kv_bytes / (feed * clock)
+        arithmetic_s = waves * unit_keys * per_key_flop * sms / (compute * silicon_US[u, PEAK])
+        fixed_s = waves * unit_cycles / clock
+        sm_s = max(fed_s, arithmetic_s) + fixed_s
+
+        cache_bytes = 2.0 * batch * kv_heads * keys * width * kv_bytes
+        cold = 1.0
+        if hot > 0:
+            cold = 1.0 - hot_share(cache_bytes, l2_fraction * silicon_US[u, L2])
+        io_bytes = batch * q_len * heads * width * (input_bytes + 2.0)
+        memory_s = (cold * cache_bytes + io_bytes) / (bandwidth * silicon_US[u, BANDWIDTH])
+
+        together_s = (sm_s**power + memory_s**power) ** (1.0 / power)
+        fixed_s += launch_s + (split_s if splits > 1 else 0.0)
+        time_s_U[u] = fixed_s - waves * unit_cycles / clock + together_s
+        code_U[u] = largest_part(arithmetic_s, max(fed_s, memory_s), fixed_s)

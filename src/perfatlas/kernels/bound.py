@@ -1,0 +1,51 @@
+"""Tier `bound`: the speed of light of an operator on a device.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfatlas.kernels.devices import DeviceColumns
+from perfatlas.kernels.silicon import BOUND_COMPUTE, BOUND_MEMORY
+from perfatlas.operators import FloatArray, Operator
+
+
+class BoundTime(NamedTuple):
+    """Least time of one execution (C,) [s] and which resource sets it (C,) [bound code]."""
+
+    time_s_C: FloatArray
+    code_C: NDArray[np.int8]
+
+
+def bound_time(operator: Operator, devices: DeviceColumns) -> BoundTime:
+    """Return the least time any implementation could need, per candidate.
+
+    Weights and KV cache are read once from device memory; activations cost memory time only
+    where they do not fit the last-level cache. Arithmetic runs at the dense peak of the format.
+
+    Args:
+        operator: Columns over candidates (C,).
+        devices: Device and clock of each candidate (C,).
+
+    Returns:
+        Time [s] and bound code, each (C,).
+
+    Source: roofline, Williams, Waterman, Patterson, CACM 52(4), 2009, with tensor residency.
+
+    Limits: no launch, no tile, no exponent unit; nothing measured cold is faster.
+    """
+    work = operator.work()
+    spilled = np.where(
+        work.activation_bytes > devices.gather("l2_bytes"), work.activation_bytes, 0.0
+    )
+    memory_s = (work.cold_bytes + spilled) / devices.gather("memory_bandwidth")
+    if not np.any(work.flop):
+        return BoundTime(memory_s, np.full(memory_s.shape, BOUND_MEMORY, np.int8))
+    compute_s = work.flop / devices.peak_flop_per_s(operator.compute_format)
+    code = np.where(compute_s >= memory_s, BOUND_COMPUTE, BOUND_MEMORY).astype(np.int8)
+    return BoundTime(np.maximum(compute_s, memory_s), code)

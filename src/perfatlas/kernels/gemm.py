@@ -1,0 +1,204 @@
+"""Time of one matrix product by tiles, waves, operand feed and memory traffic.
+
+Shape legend: U unique shapes, D shape dimensions, S silicon fields, P parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from perfatlas.kernels.silicon import (
+    BANDWIDTH,
+    BOUND_COMPUTE,
+    BOUND_LATENCY,
+    BOUND_MEMORY,
+    CLOCK,
+    L2,
+    PEAK,
+    SM_COUNT,
+)
+from perfatlas.operators import FloatArray
+
+GEMM_SHAPE: Final = (
+    "m",
+    "n",
+    "k",
+    "weight_bytes_per_element",
+    "input_bytes_per_element",
+    "output_bytes_per_element",
+    "quantize",  # 1: the activation is quantized inside the measured time
+    "copies",  # weight copies a benchmark cycles through; 0: everything is cold
+    "shared_activation",  # 1: the copies share one activation
+)
+
+GEMM_PARAMETERS: Final = (
+    "efficiency_compute",  # of the dense peak, inside a thread block
+    "efficiency_bandwidth",  # of the memory bandwidth
+    "overhead_launch_s",
+    "overhead_wave_cycles",
+    "feed_bytes_per_flop",  # operand feed of one SM over the peak of one SM
+    "overhead_split_cycles",
+    "overlap_power",  # 1: compute and memory add; large: the longer hides the shorter
+    "l2_fraction",  # effective share of the cache in a benchmark loop
+    "overhead_quantize_s",
+    "wave_smoothing",  # 0: whole waves; 1: a partial wave costs its fraction
+)
+
+# Output tiles a library chooses from (rows, columns) and the ways it splits the contraction.
+TILES: Final = np.array(
+    [
+        *((16, 64), (64, 16), (16, 128), (128, 16), (32, 64), (64, 32), (32, 128), (128, 32)),
+        *((64, 64), (64, 128), (128, 64), (64, 256), (256, 64), (128, 128)),
+        *((128, 256), (256, 128)),
+    ],
+    dtype=np.float64,
+)
+SPLITS: Final = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32], dtype=np.float64)
+MIN_K_PER_SPLIT: Final = 128.0
+MAX_SPLIT_BLOCKS_PER_SM: Final = 4.0
+PARTIAL_SUM_BYTES: Final = 8.0 / 3.0  # per output element and split: fp32 out and in, part cached
+HOT_SHARPNESS: Final = 4.0  # how suddenly a loop stops fitting into the cache
+ACTIVATION_BYTES: Final = 2.0  # an activation before quantization
+
+
+@njit(cache=True, error_model="numpy")
+def gemm_time_s(
+    shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
+) -> tuple[FloatArray, NDArray[np.int8]]:
+    """Return the time of each matrix product and what bounds it.
+
+    Args:
+        shape_UD: Columns of GEMM_SHAPE (U, D).
+        silicon_US: Columns of `kernels.silicon` (U, S).
+        parameters_UP: Columns of GEMM_PARAMETERS (U, P).
+
+    Returns:
+        time_s (U,) and bound codes (U,).
+
+    Source:
+        Tile and wave reasoning fitted on measured tables: the time of a launch, plus the best
+        over tiles and splits of compute waves overlapped with device-memory traffic, plus
+        the exchange of partial sums and the quantization of the activation.
+
+    Limits:
+        One tile list for all libraries; no structured sparsity; clocks are constant, so kernels
+        long enough to be power-capped are predicted too fast. With efficiencies up to 1 and
+        cold data the time is never below max(FLOP/peak, bytes/bandwidth).
+    """
+    count = shape_UD.shape[0]
+    time_s = np.empty(count)
+    bound = np.empty(count, dtype=np.int8)
+    for unit in range(count):
+        shape, silicon, parameters = shape_UD[unit], silicon_US[unit], parameters_UP[unit]
+        memory_s = _memory_s(shape, silicon, parameters)
+        body_s, blocks_s, fixed_s = _best_body(shape, silicon, parameters, memory_s)
+        quantize_s = 0.0
+        if shape[6] > 0.0:
+            quantize_s, fixed_quantize_s = _quantize_s(shape, silicon, parameters)
+            fixed_s += fixed_quantize_s
+        time_s[unit] = parameters[2] + body_s + quantize_s
+        fixed_s += parameters[2]
+        if fixed_s > 0.5 * time_s[unit]:
+            bound[unit] = BOUND_LATENCY
+        elif memory_s + quantize_s > blocks_s:
+            bound[unit] = BOUND_MEMORY
+        else:
+            bound[unit] = BOUND_COMPUTE
+    return time_s, bound
+
+
+@njit(cache=True, error_model="numpy")
+def _cold_share(shape: FloatArray, silicon: FloatArray, parameters: FloatArray) -> float:
+    """Return the share of the traffic that misses the cache in a benchmark loop."""
+    m, n, k = shape[0], shape[1], shape[2]
+    copies = shape[7]
+    if copies <= 0.0:
+        return 1.0
+    activations = m * k * shape[4] * (1.0 if shape[8] > 0.0 else copies)
+    footprint = copies * n * k * shape[3] + activations + m * n * shape[5]
+    ratio = footprint / (parameters[7] * silicon[L2])
+    return 1.0 - 1.0 / (1.0 + ratio**HOT_SHARPNESS)
+
+
+@njit(cache=True, error_model="numpy")
+def _memory_s(shape: FloatArray, silicon: FloatArray, parameters: FloatArray) -> float:
+    """Return the time of the device-memory traffic [s]."""
+    m, n, k = shape[0], shape[1], shape[2]
+    traffic = n * k * shape[3] + m * k * shape[4] + m * n * shape[5]
+    cold = _cold_share(shape, silicon, parameters)
+    return cold * traffic / (parameters[1] * silicon[BANDWIDTH])
+
+
+@njit(cache=True, error_model="numpy")
+def _quantize_s(
+    shape: FloatArray, silicon: FloatArray, parameters: FloatArray
+) -> tuple[float, float]:
+    """Return the time of quantizing the activation, and its fixed part [s]."""
+    traffic = shape[0] * shape[2] * (ACTIVATION_BYTES + shape[4])
+    cold = _cold_share(shape, silicon, parameters)
+    stream_s = cold * traffic / (parameters[1] * silicon[BANDWIDTH])
+    return parameters[8] + stream_s, parameters[8]
+
+
+@njit(cache=True, error_model="numpy")
+def _best_body(
+    shape: FloatArray, silicon: FloatArray, parameters: FloatArray, memory_s: float
+) -> tuple[float, float, float]:
+    """Return the least time over tiles and splits, its block time and its fixed part [s]."""
+    m, n = shape[0], shape[1]
+    power = parameters[6]
+    split_s = parameters[5] / silicon[CLOCK]
+    partial_s = PARTIAL_SUM_BYTES * m * n / (parameters[1] * silicon[BANDWIDTH])
+    best_s, best_blocks_s, best_fixed_s = math.inf, math.inf, 0.0
+    for index in range(SPLITS.size):
+        split = SPLITS[index]
+        if split > 1.0 and shape[2] < split * MIN_K_PER_SPLIT:
+            break
+        extra_s = split_s + split * partial_s if split > 1.0 else 0.0
+        # A further split only pays if the blocks get shorter: the rest can only grow.
+        if memory_s + extra_s >= best_s:
+            break
+        blocks_s, wave_s = _blocks_s(shape, silicon, parameters, split)
+        if blocks_s >= best_blocks_s or max(blocks_s, memory_s) + extra_s >= best_s:
+            continue
+        longer, shorter = max(blocks_s, memory_s), min(blocks_s, memory_s)
+        body_s = longer * (1.0 + (shorter / longer) ** power) ** (1.0 / power) + extra_s
+        best_blocks_s = blocks_s
+        if body_s < best_s:
+            best_s = body_s
+            best_fixed_s = wave_s + (split_s if split > 1.0 else 0.0)
+    return best_s, best_blocks_s, best_fixed_s
+
+
+@njit(cache=True, error_model="numpy")
+def _blocks_s(
+    shape: FloatArray, silicon: FloatArray, parameters: FloatArray, split: float
+) -> tuple[float, float]:
+    """Return the least time of the thread blocks over all tiles, and its per-wave part [s]."""
+    m, n = shape[0], shape[1]
+    depth = shape[2] / split
+    sms = silicon[SM_COUNT]
+    flop_s = 1.0 / (silicon[PEAK] / sms)  # one FLOP on one SM
+    compute_s = 2.0 * depth * flop_s / parameters[0]
+    feed_s = depth * flop_s / parameters[4]
+    wave_s = parameters[3] / silicon[CLOCK]
+    smoothing = parameters[9]
+    best_s, best_wave_s = math.inf, 0.0
+    for index in range(TILES.shape[0]):
+        rows, columns = TILES[index, 0], TILES[index, 1]
+        blocks = math.ceil(m / rows) * math.ceil(n / columns) * split
+        if split > 1.0 and blocks > MAX_SPLIT_BLOCKS_PER_SM * sms:
+            continue
+        exact = blocks / sms
+        waves = (1.0 - smoothing) * math.ceil(exact) + smoothing * max(exact, 1.0)
+        feed = (min(rows, m) * shape[4] + min(columns, n) * shape[3]) * feed_s
+        total_s = waves * (max(rows * columns * compute_s, feed) + wave_s)
+        if total_s < best_s:
+            best_s = total_s
+            best_wave_s = waves * wave_s
+    return best_s, best_wave_s

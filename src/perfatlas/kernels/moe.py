@@ -1,0 +1,234 @@
+"""Time of the fused expert network of one rank: routing, two grouped products, combination.
+
+Shape legend: U unique shapes, D shape dimensions, S silicon fields, P parameters, B load bins.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from perfatlas.kernels.silicon import (
+    BANDWIDTH,
+    BOUND_COMPUTE,
+    BOUND_LATENCY,
+    BOUND_MEMORY,
+    CLOCK,
+    PEAK,
+    SM_COUNT,
+)
+from perfatlas.operators import FloatArray
+
+MOE_SHAPE: Final = (
+    "tokens",
+    "hidden",
+    "intermediate",
+    "experts",
+    "top_k",
+    "ep",
+    "moe_tp",
+    "weight_bytes_per_element",
+    "input_bytes_per_element",
+    "matrices",
+    "skew",  # exponent of the power law of expert popularity; 0: balanced
+)
+
+MOE_PARAMETERS: Final = (
+    "efficiency_compute",  # of the dense peak, inside a thread block
+    "efficiency_bandwidth",  # of the memory bandwidth
+    "overhead_launch_s",
+    "overhead_tile_cycles",
+    "feed_bytes_per_flop",  # operand feed of one SM over the peak of one SM
+    "overlap_power",  # 1: compute and memory add; large: the longer hides the shorter
+    "dispatch_passes",  # times the routed activations cross memory around the products
+    "overhead_expert_s",  # per active expert
+    "wave_smoothing",  # 0: whole waves; 1: a partial wave costs its fraction
+    "max_tile_rows",  # largest row tile of the kernel family
+)
+
+BINS: Final = 48
+TILE_COLUMNS: Final = 128.0
+MIN_TILE_ROWS: Final = 16.0
+ACTIVATION_BYTES: Final = 2.0
+# Range of expert popularity before normalization: least weight, and share of the tokens the most
+# popular expert may have (few tokens: a fixed range).
+SPARSE_RANGE: Final = (0.01, 2.0)
+DENSE_LEAST: Final = 1.0
+DENSE_SHARE: Final = 0.8
+
+
+@njit(cache=True, error_model="numpy")
+def moe_time_s(
+    shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
+) -> tuple[FloatArray, NDArray[np.int8]]:
+    """Return the time of each expert network on its busiest rank, and what bounds it.
+
+    Args:
+        shape_UD: Columns of MOE_SHAPE (U, D).
+        silicon_US: Columns of `kernels.silicon` (U, S).
+        parameters_UP: Columns of MOE_PARAMETERS (U, P).
+
+    Returns:
+        time_s (U,) and bound codes (U,).
+
+    Source:
+        Tile and wave reasoning for grouped products, fitted on measured tables. Skewed loads
+        follow the collector of the tables: expert popularity is drawn from a power law (exponent
+        `skew`, range SPARSE_RANGE or up to DENSE_SHARE of the tokens) and the busiest of the `ep`
+        ranks is timed (ai-dynamo/aiconfigurator, collector/helper.py).
+
+    Limits:
+        Popularity is taken at its quantiles, so the luck of one draw is not predicted; one fused
+        kernel family per parameter set; the exchange between ranks is a collective of its own.
+    """
+    count = shape_UD.shape[0]
+    time_s = np.empty(count)
+    bound = np.empty(count, dtype=np.int8)
+    loads_B = np.empty(BINS)
+    for unit in range(count):
+        shape, silicon, parameters = shape_UD[unit], silicon_US[unit], parameters_UP[unit]
+        weight = _fill_loads(shape, loads_B)
+        active, rows = 0.0, 0.0
+        for index in range(BINS):
+            active += weight * min(loads_B[index], 1.0)
+            rows += weight * loads_B[index]
+        blocks_s, tile_s = _blocks_s(shape, silicon, parameters, loads_B, weight, rows / active)
+        memory_s, dispatch_s = _memory_s(shape, silicon, parameters, active, rows)
+        longer, shorter = max(blocks_s, memory_s), min(blocks_s, memory_s)
+        power = parameters[5]
+        body_s = longer * (1.0 + (shorter / longer) ** power) ** (1.0 / power)
+        fixed_s = parameters[2] + parameters[7] * active
+        time_s[unit] = fixed_s + body_s + dispatch_s
+        if fixed_s + tile_s > 0.5 * time_s[unit]:
+            bound[unit] = BOUND_LATENCY
+        elif memory_s + dispatch_s > blocks_s:
+            bound[unit] = BOUND_MEMORY
+        else:
+            bound[unit] = BOUND_COMPUTE
+    return time_s, bound
+
+
+@njit(cache=True, error_model="numpy")
+def _fill_loads(shape: FloatArray, loads_B: FloatArray) -> float:
+    """Fill the rows per expert of the busiest rank, one bin per group; return experts per bin."""
+    tokens, experts, ep, skew = shape[0], shape[3], shape[5], shape[10]
+    routed = tokens * shape[4]
+    weight = experts / ep / BINS
+    if skew <= 0.0:
+        # Balanced: rows spread over as many experts as there are, at least one on this rank.
+        local = experts / ep
+        rows = max(routed / ep, 1.0)
+        active = min(local, rows)
+        filled = active / local * BINS
+        for index in range(BINS):
+            loads_B[index] = rows / active * min(max(filled - index, 0.0), 1.0)
+        return weight
+    low, high = SPARSE_RANGE
+    if routed > experts:
+        low, high = DENSE_LEAST, max(DENSE_SHARE * tokens, DENSE_LEAST * 1.001)
+    _fill_power_law(low, high, skew, loads_B)
+    mean = np.mean(loads_B)
+    total = 0.0
+    for index in range(BINS):
+        load = min(loads_B[index] / mean * routed / experts, tokens)
+        loads_B[index] = load if load >= 0.5 else 0.0
+        total += loads_B[index] * experts / BINS
+    _hand_out_rest(loads_B, routed - total, experts / BINS)
+    _concentrate(loads_B, ep, experts, tokens)
+    return weight
+
+
+@njit(cache=True, error_model="numpy")
+def _fill_power_law(low: float, high: float, skew: float, loads_B: FloatArray) -> None:
+    """Fill the mid-bin quantiles of a density x^-skew on [low, high], largest first."""
+    exponent = 1.0 - skew
+    for index in range(BINS):
+        share = 1.0 - (index + 0.5) / BINS
+        if abs(exponent) < 1e-6:
+            loads_B[index] = low * (high / low) ** share
+        else:
+            bottom, top = low**exponent, high**exponent
+            loads_B[index] = ((top - bottom) * share + bottom) ** (1.0 / exponent)
+
+
+@njit(cache=True, error_model="numpy")
+def _hand_out_rest(loads_B: FloatArray, rest: float, per_bin: float) -> None:
+    """Add rows lost to rounding, one per expert from the most popular on."""
+    for index in range(BINS):
+        if rest <= 0.0:
+            return
+        added = min(rest, per_bin)
+        loads_B[index] += added / per_bin
+        rest -= added
+
+
+@njit(cache=True, error_model="numpy")
+def _concentrate(loads_B: FloatArray, ep: float, experts: float, tokens: float) -> None:
+    """Scale loads to the expected largest of `ep` random groups of experts."""
+    if ep <= 1.0:
+        return
+    mean = np.mean(loads_B)
+    # Within-bin spread of sparse loads: below one row an expert has all or nothing.
+    variance = 0.0
+    for index in range(BINS):
+        load = loads_B[index]
+        variance += load * max(load, 1.0) / BINS
+    deviation = math.sqrt(max(variance - mean * mean, 0.0) / (experts / ep)) / mean
+    extreme = 0.87 * math.log(ep) ** 0.7  # expected largest of ep normal draws, within 0.1
+    factor = min(1.0 + extreme * deviation, ep)
+    for index in range(BINS):
+        loads_B[index] = min(loads_B[index] * factor, tokens)
+
+
+@njit(cache=True, error_model="numpy")
+def _blocks_s(
+    shape: FloatArray,
+    silicon: FloatArray,
+    parameters: FloatArray,
+    loads_B: FloatArray,
+    weight: float,
+    load: float,
+) -> tuple[float, float]:
+    """Return the time of the thread blocks of both products and its fixed part [s]."""
+    hidden, width = shape[1], shape[2] / shape[6]
+    rows = MIN_TILE_ROWS
+    while rows < min(load, parameters[9]):
+        rows *= 2.0
+    row_tiles = 0.0
+    for index in range(BINS):
+        row_tiles += weight * math.ceil(loads_B[index] / rows) * min(loads_B[index], 1.0)
+    gates = shape[9] - 1.0
+    first = row_tiles * math.ceil(gates * width / TILE_COLUMNS)
+    second = row_tiles * math.ceil(hidden / TILE_COLUMNS)
+    sm_s = silicon[SM_COUNT] / silicon[PEAK]  # one FLOP on one SM
+    compute_s = 2.0 * TILE_COLUMNS * rows * sm_s / parameters[0]
+    feed_s = (rows * shape[8] + TILE_COLUMNS * shape[7]) * sm_s / parameters[4]
+    depth_s = max(compute_s, feed_s)
+    tile_s = parameters[3] / silicon[CLOCK]
+    waves_first = _waves(first / silicon[SM_COUNT], parameters[8])
+    waves_second = _waves(second / silicon[SM_COUNT], parameters[8])
+    fixed_s = (waves_first + waves_second) * tile_s
+    return depth_s * (waves_first * hidden + waves_second * width) + fixed_s, fixed_s
+
+
+@njit(cache=True, error_model="numpy")
+def _waves(exact: float, smoothing: float) -> float:
+    """Return waves between whole ones and exact ones."""
+    return (1.0 - smoothing) * math.ceil(exact) + smoothing * max(exact, 1.0)
+
+
+@njit(cache=True, error_model="numpy")
+def _memory_s(
+    shape: FloatArray, silicon: FloatArray, parameters: FloatArray, active: float, rows: float
+) -> tuple[float, float]:
+    """Return the time of weights and activations, and of routing and combination [s]."""
+    hidden, width = shape[1], shape[2] / shape[6]
+    rate = parameters[1] * silicon[BANDWIDTH]
+    weights = shape[9] * active * hidden * width * shape[7]
+    activations = rows * (2.0 * hidden + shape[9] * width) * shape[8]
+    routed = ACTIVATION_BYTES * hidden * (rows + shape[0])
+    return (weights + activations) / rate, parameters[6] * routed / rate

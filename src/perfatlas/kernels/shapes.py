@@ -1,0 +1,139 @@
+"""From operators to the shape tables of the physics kernels.
+
+Shape legend: C candidates, D shape columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfatlas.numerics import get_format
+from perfatlas.operators import (
+    Attention,
+    FloatArray,
+    Gemm,
+    GroupedGemm,
+    LatentAttention,
+    Operator,
+    Streaming,
+)
+
+Physics = Callable[[FloatArray, FloatArray, FloatArray], tuple[FloatArray, NDArray[np.int8]]]
+Columns = Mapping[str, FloatArray | float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhysicsModel:
+    """One compact model: where it is compiled, its shape columns and its parameters."""
+
+    physics: Physics
+    shape_names: tuple[str, ...]
+    parameter_names: tuple[str, ...]
+
+
+# calibration operator -> (module, function stem); the module names its own columns.
+_MODELS: Final = {
+    "gemm": ("gemm", "gemm"),
+    "moe": ("moe", "moe"),
+    "streaming": ("streaming", "streaming"),
+    "prefill_attention": ("attention", "prefill_attention"),
+    "decode_attention": ("attention", "decode_attention"),
+    "mla_prefill": ("latent_attention", "mla_prefill"),
+    "mla_decode": ("latent_attention", "mla_decode"),
+}
+
+
+def physics_model(calibration_operator: str) -> PhysicsModel:
+    """Return the compact model of a calibration operator; compiled code loads on first use."""
+    module_name, stem = _MODELS[calibration_operator]
+    module = import_module(f"perfatlas.kernels.{module_name}")
+    return PhysicsModel(
+        physics=getattr(module, f"{stem}_time_s"),
+        shape_names=getattr(module, f"{stem.upper()}_SHAPE"),
+        parameter_names=getattr(module, f"{stem.upper()}_PARAMETERS"),
+    )
+
+
+def calibration_key(operator: Operator) -> tuple[str, str] | None:
+    """Return (calibration operator, calibration format), or None where no physics exists."""
+    if isinstance(operator, Gemm):
+        return "gemm", _fitted_format(operator.format)
+    if isinstance(operator, GroupedGemm):
+        return "moe", _fitted_format(operator.format)
+    if isinstance(operator, Streaming):
+        return "streaming", "quantize" if operator.stream == "quantize" else "bf16"
+    cache = "+fp8_kv" if _is_fp8(getattr(operator, "kv_format", "bf16")) else ""
+    if isinstance(operator, Attention):
+        head = "fp8" if _is_fp8(operator.format) else "bf16"
+        name = "prefill_attention" if operator.phase == "prefill" else "decode_attention"
+        return name, head + cache
+    if isinstance(operator, LatentAttention):
+        head = "fp8" if _is_fp8(operator.format) else "bf16"
+        name = "mla_prefill" if operator.phase == "prefill" else "mla_decode"
+        return name, head + cache
+    return None
+
+
+def _is_fp8(format_name: str) -> bool:
+    return get_format(format_name).tensor_peak == "fp8"
+
+
+def _fitted_format(format_name: str) -> str:
+    """Static and dynamic scales run the same product kernel; fp16 runs as bf16."""
+    return {"fp8_static": "fp8_dynamic", "fp16": "bf16"}.get(format_name, format_name)
+
+
+def shape_columns(operator: Operator) -> Columns:
+    """Return the named shape columns of an operator for its physics model.
+
+    A step runs cold (weights and cache come from device memory) and prices quantization as an
+    operator of its own, so the protocol columns are cold, single copy and not quantizing.
+    """
+    if isinstance(operator, Gemm):
+        names = ("m", "n", "k")
+        columns = _take(operator, names) | _bytes(operator)
+        columns["output_bytes_per_element"] = operator.output_bytes_per_element
+        return columns | {"quantize": 0.0, "copies": 0.0, "shared_activation": 0.0}
+    if isinstance(operator, GroupedGemm):
+        names = ("tokens", "hidden", "intermediate", "experts", "top_k", "ep", "moe_tp")
+        columns = _take(operator, names) | _bytes(operator)
+        columns["matrices"] = float(operator.matrices)
+        return columns | {"skew": power_law_exponent(operator.distribution)}
+    if isinstance(operator, Streaming):
+        return {
+            "bytes": operator.read_bytes + operator.write_bytes + operator.cold_read_bytes,
+            "cold_bytes": operator.cold_read_bytes,
+            "tokens": operator.tokens,
+        }
+    protocol = {
+        "kv_bytes_per_element": getattr(operator, "kv_bytes_per_element", 2.0),
+        "attention_bytes_per_element": 1.0 if _is_fp8(getattr(operator, "format", "bf16")) else 2.0,
+        "hot": 0.0,
+    }
+    if isinstance(operator, Attention):
+        names = ("batch", "q_len", "kv_len", "num_heads", "num_kv_heads", "head_dim")
+        return _take(operator, (*names, "value_head_dim", "window")) | protocol
+    names = ("batch", "q_len", "kv_len", "num_heads", "kv_lora_rank", "rope_dim", "nope_dim")
+    return _take(operator, (*names, "value_head_dim", "selected")) | protocol
+
+
+def power_law_exponent(distribution: str) -> float:
+    """Return the exponent of "power_law_<alpha>", 0 for "balanced"."""
+    return float(distribution.removeprefix("power_law_")) if distribution != "balanced" else 0.0
+
+
+def _take(operator: Operator, names: tuple[str, ...]) -> dict[str, FloatArray | float]:
+    return {name: getattr(operator, name) for name in names}
+
+
+def _bytes(operator: Gemm | GroupedGemm) -> dict[str, FloatArray | float]:
+    return {
+        "weight_bytes_per_element": operator.weight_bytes_per_element,
+        "input_bytes_per_element": operator.input_bytes_per_element,
+    }

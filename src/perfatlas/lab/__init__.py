@@ -1,0 +1,28 @@
+"""Fitting of calibrations to measured tables, and validation against them."""
+
+from __future__ import annotations
+
+from perfatlas.lab.calibrate import calibrate, calibrate_cell, fit_cell, refresh_transfer
+from perfatlas.lab.cells import Cell, Range, Rows
+from perfatlas.lab.fitting import (
+    ErrorStatistics,
+    error_statistics,
+    fit_parameters,
+    residual_quantiles,
+)
+from perfatlas.lab.registry import device_cells
+
+__all__ = [
+    "Cell",
+    "ErrorStatistics",
+    "Range",
+    "Rows",
+    "calibrate",
+    "calibrate_cell",
+    "device_cells",
+    "error_statistics",
+    "fit_cell",
+    "fit_parameters",
+    "refresh_transfer",
+    "residual_quantiles",
+]

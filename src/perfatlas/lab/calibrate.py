@@ -1,0 +1,229 @@
+"""Fitting of all cells of a device, and the calibration file that keeps the result."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.files import format_toml, write_atomic
+from perfatlas.lab.fitting import error_statistics, fit_parameters, residual_quantiles
+from perfatlas.lab.registry import device_cells
+from perfatlas.measurements import (
+    Calibration,
+    calibration_folder,
+    load_calibrations,
+    read_calibrations,
+)
+from perfatlas.quantities import UnsupportedError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from perfatlas.lab.cells import Cell, Rows
+    from perfatlas.operators import FloatArray, IntArray
+
+FIT_ROWS: Final = 1500
+SEED: Final = 20251
+EVALUATIONS: Final = 1600
+DIGITS: Final = 6
+HEADER: Final = (
+    "# Kernel calibrations fitted to measured tables (package aiconfigurator-core 0.12.0,\n"
+    "# ai-dynamo/aiconfigurator, Apache-2.0). Written by the command in each entry.\n\n"
+)
+
+
+def calibrate(
+    device: str,
+    *,
+    operators: Sequence[str] = (),
+    families: Sequence[str] = (),
+    folder: Path | None = None,
+    progress: Callable[[Calibration], None] | None = None,
+) -> tuple[Calibration, ...]:
+    """Return freshly fitted calibrations of a device and write them to its calibration file.
+
+    Cells that are not asked for keep their old fit.
+
+    Args:
+        device: Catalog name of a device with measured tables.
+        operators: Operators to fit; all by default.
+        families: Engines to fit; all by default.
+        folder: Where `<device>.toml` is written; the shipped calibrations by default.
+        progress: Called after each fit.
+
+    Raises:
+        MissingDependencyError: The measured tables are not installed.
+        UnsupportedError: The device has no measured tables for what is asked.
+    """
+    cells = [
+        cell for cell in device_cells(device, operators) if not families or cell.family in families
+    ]
+    if not cells:
+        known = sorted({c.operator for c in device_cells(device)})
+        asked = ", ".join(operators) or "any operator"
+        raise UnsupportedError(
+            f"no measured rows of {asked} for {', '.join(families) or 'any engine'} on"
+            f" {device!r}; operators with rows: {', '.join(known) or 'none'}"
+            f"{did_you_mean(asked, known)}"
+        )
+    path = (folder or calibration_folder()) / f"{device}.toml"
+    kept = read_calibrations(path) if path.is_file() else {}
+    fitted: list[Calibration] = []
+    for cell in cells:
+        fitted.append(calibrate_cell(cell))
+        if progress is not None:
+            progress(fitted[-1])
+    write_calibrations(path, {**kept, **{cell.id: cell for cell in fitted}})
+    return tuple(fitted)
+
+
+def calibrate_cell(cell: Cell) -> Calibration:
+    """Return the calibration of one cell: fitted on a sample, scored on all rows."""
+    rows = cell.load()
+    parameters = _rounded(fit_cell(cell, rows))
+    statistics = error_statistics(cell.predict(rows.shape_UD, parameters), rows.measured_s)
+    return Calibration(
+        id=cell.id,
+        device=cell.device,
+        operator=cell.operator,
+        family=cell.family,
+        format=cell.format,
+        parameters=parameters,
+        rows=statistics.rows,
+        mape=_digits(statistics.mape, 4),
+        median_error=_digits(statistics.median_error, 4),
+        p90_error=_digits(statistics.p90_error, 4),
+        bias=_digits(statistics.bias, 4),
+        residual_quantiles=_rounded(statistics.residual_quantiles, 4),
+        transfer_quantiles=transfer_quantiles(cell, rows),
+        baselines=_rounded(baselines(rows), 4),
+        excluded=dict(rows.excluded),
+        protocol=cell.protocol,
+        data_hash=rows.data_hash,
+        data_version=rows.version,
+        fitted=datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+        command=f"perfatlas calibrate {cell.device} --operators {cell.operator}",
+    )
+
+
+def fit_cell(cell: Cell, rows: Rows, *, evaluations: int = EVALUATIONS) -> dict[str, float]:
+    """Return the fitted parameters of a cell, from a seeded sample of its rows.
+
+    Args:
+        cell: What to fit.
+        rows: Its measured rows.
+        evaluations: Model evaluations at most, for each alternative of the grid.
+    """
+    sample = sample_rows(rows.measured_s.size)
+    shape_UD, measured_s = rows.shape_UD[sample], rows.measured_s[sample]
+    answers = [_fit_with(cell, shape_UD, measured_s, fixed, evaluations) for fixed in cell.grid]
+    _, best = min(answers, key=lambda answer: answer[0])
+    return {name: best[name] for name in cell.ranges}
+
+
+def _fit_with(
+    cell: Cell,
+    shape_UD: FloatArray,
+    measured_s: FloatArray,
+    fixed: Mapping[str, float],
+    evaluations: int,
+) -> tuple[float, dict[str, float]]:
+    """Return the loss and all parameters of the best fit with some parameters held."""
+    names = [name for name in cell.ranges if name not in fixed]
+    ranges = [cell.ranges[name] for name in names]
+
+    def complete(values: FloatArray) -> dict[str, float]:
+        return {**dict(zip(names, values.tolist(), strict=True)), **fixed}
+
+    fitted = fit_parameters(
+        lambda values: cell.predict(shape_UD, complete(values)),
+        measured_s,
+        start=np.array([part.start for part in ranges]),
+        low=np.array([part.low for part in ranges]),
+        high=np.array([part.high for part in ranges]),
+        evaluations=evaluations,
+    )
+    predicted_s = cell.predict(shape_UD, complete(fitted))
+    return float(np.mean(np.abs(np.log(predicted_s / measured_s)))), complete(fitted)
+
+
+def sample_rows(count: int) -> IntArray:
+    """Return the indices of the rows a fit sees: all, or a seeded sample."""
+    if count <= FIT_ROWS:
+        return np.arange(count)
+    chosen = np.random.default_rng(SEED).choice(count, FIT_ROWS, replace=False)
+    return np.sort(chosen)
+
+
+def baselines(rows: Rows) -> dict[str, float]:
+    """Return the errors of the roofline and of roofline / efficiency + fixed time, fitted."""
+    sample = sample_rows(rows.measured_s.size)
+    roofline_s, measured_s = rows.roofline_s[sample], rows.measured_s[sample]
+    found = fit_parameters(
+        lambda values: roofline_s / values[0] + values[1],
+        measured_s,
+        start=np.array([0.8, 3e-6]),
+        low=np.array([0.05, 1e-7]),
+        high=np.array([1.0, 1e-3]),
+        evaluations=400,
+    )
+    fitted_s = rows.roofline_s / found[0] + found[1]
+    return {
+        "roofline_mape": error_statistics(rows.roofline_s, rows.measured_s).mape,
+        "two_parameter_mape": error_statistics(fitted_s, rows.measured_s).mape,
+    }
+
+
+def transfer_quantiles(cell: Cell, rows: Rows) -> dict[str, float]:
+    """Return quantiles of ln(measured/predicted) with the median parameters of other devices.
+
+    Empty where no other device has a calibration of the operator, family and format.
+    """
+    others = [found.parameters for found in sibling_calibrations(cell)]
+    if not others:
+        return {}
+    middle = {name: float(np.median([one[name] for one in others])) for name in cell.ranges}
+    predicted_s = cell.predict(rows.shape_UD, middle)
+    return _rounded(residual_quantiles(np.log(rows.measured_s / predicted_s)), 4)
+
+
+def sibling_calibrations(cell: Cell) -> list[Calibration]:
+    """Return the calibrations of the same operator, family and format on other devices."""
+    found: list[Calibration] = []
+    for path in sorted(calibration_folder().glob("*.toml")):
+        if path.stem in (cell.device, "exclusions"):
+            continue
+        sibling = load_calibrations(path.stem).get(cell.id.replace(cell.device, path.stem, 1))
+        if sibling is not None and set(sibling.parameters) == set(cell.ranges):
+            found.append(sibling)
+    return found
+
+
+def refresh_transfer(device: str) -> None:
+    """Rewrite the transfer quantiles of a device's file from the files of the other devices."""
+    path = calibration_folder() / f"{device}.toml"
+    known = read_calibrations(path)
+    for cell in device_cells(device):
+        if cell.id in known:
+            quantiles = transfer_quantiles(cell, cell.load())
+            known[cell.id] = replace(known[cell.id], transfer_quantiles=quantiles)
+    write_calibrations(path, known)
+
+
+def write_calibrations(path: Path, cells: Mapping[str, Calibration]) -> None:
+    """Write calibrations to one TOML file, sorted by id."""
+    rows: list[dict[str, Any]] = [asdict(cells[name]) for name in sorted(cells)]
+    write_atomic(path, HEADER + format_toml({"calibration": rows}))
+    load_calibrations.cache_clear()
+
+
+def _digits(value: float, digits: int = DIGITS) -> float:
+    return float(f"{value:.{digits}g}")
+
+
+def _rounded(values: Mapping[str, float], digits: int = DIGITS) -> dict[str, float]:
+    return {name: _digits(value, digits) for name, value in values.items()}

@@ -1,0 +1,209 @@
+"""Calibration cells of collectives, from the measured NCCL and custom all-reduce tables.
+
+Shape legend: U measured rows, D shape dimensions.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas import hardware
+from perfatlas.collectives import (
+    COLLECTIVE_SHAPE,
+    collective_shape,
+    custom_time_s,
+    library_time_s,
+)
+from perfatlas.kernels.silicon import NUM_SILICON
+from perfatlas.lab.cells import FAMILIES, Cell, Range, Rows, is_excluded
+from perfatlas.measurements import SiliconTable, has_table, read_table, table_paths
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.operators import FloatArray
+
+LIBRARY: Final = "nccl"
+LIBRARY_TABLE: Final = "nccl_perf"
+CUSTOM_TABLE: Final = "custom_allreduce_perf"
+# Our name of the operation -> the table's.
+LIBRARY_OPS: Final = {
+    "all_reduce": "all_reduce",
+    "all_gather": "all_gather",
+    "reduce_scatter": "reduce_scatter",
+    "all_to_all": "alltoall",
+}
+# The tables count elements; a reduction works on numbers, the other operations move bytes.
+ELEMENT_BYTES: Final = {"half": 2.0, "bfloat16": 2.0, "int8": 1.0}
+FORMAT_WORDS: Final = {"bf16": ("half", "bfloat16"), "int8": ("int8",), "any": ("half", "int8")}
+OP_FORMATS: Final = {
+    "all_reduce": ("bf16", "int8"),
+    "reduce_scatter": ("bf16", "int8"),
+    "all_gather": ("any",),
+    "all_to_all": ("any",),
+}
+LIBRARY_PROTOCOL: Final = (
+    "nccl-tests style loop, out of place; sizes as nccl-tests counts them; clocks not locked"
+)
+CUSTOM_PROTOCOL: Final = "CUDA graph replay of the engine's all-reduce; clocks not locked"
+
+LIBRARY_RANGES: Final = {
+    "overhead_s": Range(start=6e-6, low=1e-7, high=1e-4),
+    "overhead_rank_s": Range(start=1.5e-6, low=1e-8, high=1e-4),
+    "overhead_ramp_s": Range(start=3e-6, low=1e-8, high=1e-4),
+    "ramp_exponent": Range(start=0.6, low=0.1, high=1.0),
+    "overhead_bulk_s": Range(start=1.6e-5, low=1e-7, high=5e-4),
+    "overhead_bulk_rank_s": Range(start=6e-6, low=1e-8, high=1e-4),
+    "efficiency_two_ranks": Range(start=0.6, low=0.03, high=1.0),
+    "efficiency_most_ranks": Range(start=0.7, low=0.01, high=0.85),
+    "overlap_power": Range(start=1.4, low=1.0, high=8.0),
+    "switch_bytes_per_rank": Range(start=1e6, low=1e3, high=1e8),
+    "efficiency_in_network": Range(start=0.7, low=0.45, high=1.0),
+    "ranks_measured": Range(start=8.0, low=2.0, high=1024.0),
+}
+CUSTOM_RANGES: Final = {
+    "overhead_s": Range(start=4e-6, low=5e-7, high=1e-4),
+    "overhead_rank_s": Range(start=2e-7, low=1e-9, high=1e-5),
+    "efficiency_one_shot": Range(start=0.6, low=0.02, high=1.0),
+    "overhead_two_shot_s": Range(start=2e-6, low=1e-8, high=5e-5),
+    "efficiency_two_shot": Range(start=0.6, low=0.02, high=1.0),
+    "switch_bytes": Range(start=1e7, low=1e4, high=1e10),
+    "overhead_bulk_s": Range(start=2e-5, low=1e-7, high=1e-3),
+    "efficiency_two_ranks": Range(start=0.65, low=0.03, high=1.0),
+    "efficiency_most_ranks": Range(start=0.75, low=0.01, high=1.0),
+    "ranks_measured": Range(start=8.0, low=2.0, high=1024.0),
+}
+# Sizes per rank at which a library may change protocol: between the powers of two measured.
+SWITCH_EXPONENTS: Final = (13.5, 14.5, 15.5, 16.5, 17.5, 18.5, 19.5, 20.5, 21.5)
+CUSTOM_SWITCH_EXPONENTS: Final = (18.5, 19.5, 20.5, 21.5, 22.5, 23.5, 24.5, 25.5, 26.5)
+
+
+def collective_cells(device: str) -> tuple[Cell, ...]:
+    """Return the collective cells of a device: library per operation, custom per engine.
+
+    Args:
+        device: Catalog name; devices without tables have no cells.
+    """
+    cells: list[Cell] = []
+    if has_table(device, "comm", LIBRARY, LIBRARY_TABLE):
+        for op, formats in OP_FORMATS.items():
+            cells += [_library_cell(device, op, format_name) for format_name in formats]
+    for family in FAMILIES:
+        if has_table(device, "comm", family, CUSTOM_TABLE):
+            cells.append(_custom_cell(device, family))
+    return tuple(
+        cell for cell in cells if not is_excluded(device, cell.operator, cell.family, cell.format)
+    )
+
+
+def _library_cell(device: str, op: str, format_name: str) -> Cell:
+    scale_up = hardware.resolve_system(device).device.scale_up
+    table = _newest(device, LIBRARY, LIBRARY_TABLE)
+    most = float(np.max(table.columns["num_gpus"]))
+    paths: list[dict[str, float]] = [{"efficiency_in_network": 0.0}]
+    if op == "all_reduce" and format_name == "bf16" and scale_up.in_network_reduction:
+        paths.append({"overlap_power": 1.0})
+    switches = [{"switch_bytes_per_rank": 2.0**exponent} for exponent in SWITCH_EXPONENTS]
+    known = {"ranks_measured": most}
+    return Cell(
+        device=device,
+        operator=op,
+        family=LIBRARY,
+        format=format_name,
+        load=partial(_load_library, device, op, format_name),
+        physics=library_time_s,
+        silicon=np.zeros(NUM_SILICON),
+        ranges=LIBRARY_RANGES,
+        grid=tuple({**known, **path, **switch} for path in paths for switch in switches),
+        protocol=LIBRARY_PROTOCOL,
+    )
+
+
+def _custom_cell(device: str, family: str) -> Cell:
+    most = float(
+        np.max(_newest(device, family, CUSTOM_TABLE).columns["num_gpus"][_kept(device, family)])
+    )
+    return Cell(
+        device=device,
+        operator="custom_all_reduce",
+        family=family,
+        format="bf16",
+        load=partial(_load_custom, device, family),
+        physics=custom_time_s,
+        silicon=np.zeros(NUM_SILICON),
+        ranges=CUSTOM_RANGES,
+        grid=tuple(
+            {"ranks_measured": most, "switch_bytes": 2.0**exponent}
+            for exponent in CUSTOM_SWITCH_EXPONENTS
+        ),
+        protocol=CUSTOM_PROTOCOL,
+    )
+
+
+def _newest(device: str, family: str, name: str) -> SiliconTable:
+    """Return the newest version of a table."""
+    return read_table(
+        device, "comm", family, name, list(table_paths(device, "comm", family, name))[-1]
+    )
+
+
+def _load_library(device: str, op: str, format_name: str) -> Rows:
+    table = _newest(device, LIBRARY, LIBRARY_TABLE)
+    words = FORMAT_WORDS[format_name]
+    keep = (table.columns["op_name"] == LIBRARY_OPS[op]) & np.isin(
+        table.columns["nccl_dtype"].astype(str), words
+    )
+    return _rows(device, op, table, keep, format_name, {})
+
+
+def _kept(device: str, family: str) -> NDArray[np.bool_]:
+    """Return which rows of a custom table are the engine's own kernel in a CUDA graph (U,)."""
+    table = _newest(device, family, CUSTOM_TABLE)
+    source = table.columns["kernel_source"].astype(str)
+    keep: NDArray[np.bool_] = np.char.find(source, "eager") < 0
+    if family != "trtllm":  # beyond one node of GPUs these engines hand over to the library
+        keep &= table.columns["num_gpus"] <= hardware.resolve_system(device).node.devices
+    return keep
+
+
+def _load_custom(device: str, family: str) -> Rows:
+    table = _newest(device, family, CUSTOM_TABLE)
+    keep = _kept(device, family)
+    excluded = {"eager launch, or beyond one node where the library takes over": int(np.sum(~keep))}
+    return _rows(device, "all_reduce", table, keep, "bf16", excluded)
+
+
+def _rows(
+    device: str,
+    op: str,
+    table: SiliconTable,
+    keep: NDArray[np.bool_],
+    format_name: str,
+    excluded: dict[str, int],
+) -> Rows:
+    scale_up = hardware.resolve_system(device).device.scale_up
+    word = "nccl_dtype" if "nccl_dtype" in table.columns else "allreduce_dtype"
+    width = np.array([ELEMENT_BYTES[str(name)] for name in table.columns[word][keep]])
+    size = table.columns["message_size"][keep].astype(np.float64) * width
+    ranks = table.columns["num_gpus"][keep].astype(np.float64)
+    reduces = np.full(size.size, float(scale_up.in_network_reduction and format_name == "bf16"))
+    shape_UD = collective_shape(op, size, ranks, np.full(size.size, scale_up.bandwidth), reduces)
+    return Rows(
+        shape_UD=shape_UD,
+        measured_s=table.measured_s()[keep],
+        roofline_s=_roofline_s(shape_UD),
+        version=table.version,
+        data_hash=table.data_hash,
+        excluded=excluded,
+    )
+
+
+def _roofline_s(shape_UD: FloatArray) -> FloatArray:
+    """Return the least wire bytes over the link (U,) [s]."""
+    columns = dict(zip(COLLECTIVE_SHAPE, shape_UD.T, strict=True))
+    switch = np.where(columns["in_network_bytes"] > 0.0, columns["in_network_bytes"], np.inf)
+    least: FloatArray = np.minimum(columns["wire_bytes"], switch) / columns["bandwidth"]
+    return least

@@ -1,0 +1,139 @@
+"""Calibration cells of matrix products, from the measured GEMM tables.
+
+Shape legend: U measured rows, D shape dimensions.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas import hardware
+from perfatlas.kernels.gemm import ACTIVATION_BYTES, GEMM_SHAPE, gemm_time_s
+from perfatlas.kernels.silicon import BANDWIDTH, PEAK
+from perfatlas.lab.cells import FAMILIES, Cell, Range, Rows, is_excluded, silicon_columns
+from perfatlas.measurements import has_table, read_table
+from perfatlas.numerics import get_format
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+
+# Word of the tables -> format of the product.
+TABLE_FORMATS: Final = {
+    "bfloat16": "bf16",
+    "fp8": "fp8_dynamic",
+    "fp8_block": "fp8_block",
+    "nvfp4": "nvfp4",
+    "int8_wo": "int8_wo",
+    "int4_wo": "int4_wo",
+    "sq": "int8",
+}
+# Formats whose activations are quantized inside the measured time.
+QUANTIZED_INSIDE: Final = ("fp8_dynamic", "fp8_block", "nvfp4")
+
+RANGES: Final = {
+    "efficiency_compute": Range(start=0.85, low=0.2, high=1.0),
+    "efficiency_bandwidth": Range(start=0.82, low=0.3, high=1.0),
+    "overhead_launch_s": Range(start=2.0e-6, low=0.2e-6, high=60e-6),
+    "overhead_wave_cycles": Range(start=1800.0, low=100.0, high=20000.0),
+    "feed_bytes_per_flop": Range(start=0.014, low=0.001, high=0.2),
+    "overhead_split_cycles": Range(start=4000.0, low=50.0, high=40000.0),
+    "overlap_power": Range(start=3.0, low=1.0, high=8.0),
+    "l2_fraction": Range(start=0.6, low=0.05, high=2.0),
+    "overhead_quantize_s": Range(start=3e-6, low=0.1e-6, high=30e-6),
+    "wave_smoothing": Range(start=0.3, low=0.01, high=1.0),
+}
+
+TRTLLM_COPIES: Final = 5.0
+LOOP_COPIES: Final = 6.0
+PROTOCOLS: Final = {
+    "trtllm": "CUDA graph; weight copies = clamp(ceil(L2 / weight bytes), 1, 5); activation shared;"
+    " dynamic quantization inside; clocks not locked (collector/trtllm/collect_gemm.py)",
+    "vllm": "CUDA graph; 6 weight copies, nvfp4 1; activation shared; dynamic quantization inside;"
+    " clocks not locked (collector/vllm/collect_gemm.py)",
+    "sglang": "CUDA graph; 6 weight copies with private activations; dynamic quantization inside;"
+    " clocks not locked",
+}
+
+
+def gemm_cells(device: str) -> tuple[Cell, ...]:
+    """Return the GEMM cells of a device, one per engine and format with measured rows.
+
+    Args:
+        device: Catalog name; devices without tables have no cells.
+    """
+    cells: list[Cell] = []
+    for family in FAMILIES:
+        if not has_table(device, "gemm", family, "gemm_perf"):
+            continue
+        words = set(read_table(device, "gemm", family, "gemm_perf").columns["gemm_dtype"])
+        for word, format_name in TABLE_FORMATS.items():
+            if word in words and not is_excluded(device, "gemm", family, format_name):
+                cells.append(_cell(device, family, word))
+    return tuple(cells)
+
+
+def _cell(device: str, family: str, word: str) -> Cell:
+    format_name = TABLE_FORMATS[word]
+    inside = format_name in QUANTIZED_INSIDE
+    return Cell(
+        device=device,
+        operator="gemm",
+        family=family,
+        format=format_name,
+        load=partial(_load, device, family, word),
+        physics=gemm_time_s,
+        silicon=silicon_columns(device, format_name),
+        ranges=RANGES,
+        grid=({},) if inside else ({"overhead_quantize_s": 0.0},),
+        protocol=PROTOCOLS[family],
+    )
+
+
+def _load(device: str, family: str, word: str) -> Rows:
+    table = read_table(device, "gemm", family, "gemm_perf")
+    keep = table.columns["gemm_dtype"] == word
+    format_name = TABLE_FORMATS[word]
+    measured_s = table.measured_s()[keep]
+    shape_UD = np.empty((measured_s.size, len(GEMM_SHAPE)))
+    for column, name in enumerate(("m", "n", "k")):
+        shape_UD[:, column] = table.columns[name][keep]
+    layout = get_format(format_name)
+    shape_UD[:, 3] = layout.weight_bytes
+    shape_UD[:, 4] = layout.activation_bytes
+    shape_UD[:, 5] = 2.0
+    shape_UD[:, 6] = float(format_name in QUANTIZED_INSIDE)
+    shape_UD[:, 7] = _copies(device, family, format_name, shape_UD)
+    shape_UD[:, 8] = float(family != "sglang")
+    return Rows(
+        shape_UD=shape_UD,
+        measured_s=measured_s,
+        roofline_s=_roofline_s(device, format_name, shape_UD),
+        version=table.version,
+        data_hash=table.data_hash,
+        excluded={},
+    )
+
+
+def _copies(device: str, family: str, format_name: str, shape_UD: FloatArray) -> FloatArray:
+    """Return the weight copies the collector cycled through (U,)."""
+    rows = shape_UD.shape[0]
+    if family == "vllm":
+        return np.full(rows, 1.0 if format_name == "nvfp4" else LOOP_COPIES)
+    if family == "sglang":
+        return np.full(rows, LOOP_COPIES)
+    weight_bytes = shape_UD[:, 1] * shape_UD[:, 2] * shape_UD[:, 3]
+    l2_bytes = hardware.resolve_system(device).device.l2_bytes
+    return np.clip(np.ceil(l2_bytes / weight_bytes), 1.0, TRTLLM_COPIES)
+
+
+def _roofline_s(device: str, format_name: str, shape_UD: FloatArray) -> FloatArray:
+    """Return max(FLOP/peak, cold bytes/bandwidth) with everything the measured time includes."""
+    silicon = silicon_columns(device, format_name)
+    m, n, k = shape_UD[:, 0], shape_UD[:, 1], shape_UD[:, 2]
+    flop = 2.0 * m * n * k
+    traffic = n * k * shape_UD[:, 3] + m * k * shape_UD[:, 4] + m * n * shape_UD[:, 5]
+    traffic += shape_UD[:, 6] * m * k * (ACTIVATION_BYTES + shape_UD[:, 4])
+    return np.maximum(flop / silicon[PEAK], traffic / silicon[BANDWIDTH])

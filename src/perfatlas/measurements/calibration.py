@@ -1,0 +1,204 @@
+"""Fitted parameters of one device x kernel family x format, as shipped data, and their lookup."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.hardware import Device
+
+# What a user may override without leaving the silicon a calibration was measured on.
+SILICON_FIELDS: Final = (
+    "peak_flop_per_s",
+    "sm_count",
+    "dies",
+    "clock",
+    "exponentials",
+    "l2",
+    "shared_memory",
+    "memory_bandwidth",
+    "scale_up",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """One fitted cell with its evidence.
+
+    Args:
+        id: "<device>/<operator>/<family>/<format>".
+        device: Device the rows were measured on.
+        operator: gemm, moe, prefill_attention, decode_attention, mla_prefill, mla_decode,
+            streaming, or a collective op.
+        family: Kernel family: the engine whose kernels were measured.
+        format: Format of the product, with "+<kv_format>_kv" where the cache differs.
+        parameters: Name -> value [SI]; names carry units.
+        rows: Rows scored.
+        mape, median_error, p90_error, bias: On all rows (bias = mean ln(predicted/measured)).
+        residual_quantiles: {"q05","q25","q50","q75","q95"} of ln(measured/predicted).
+        transfer_quantiles: The same where this cell prices another device: its rows against the
+            median parameters of the other devices; empty where no other device was measured.
+        baselines: roofline_mape and two_parameter_mape on the same rows.
+        excluded: Reason -> rows left out of fit and score.
+        protocol: How the rows were measured.
+        data_hash: Hash of the rows.
+        data_version: Engine version of the table.
+        fitted: Date of the fit.
+        command: What regenerates it.
+    """
+
+    id: str
+    device: str
+    operator: str
+    family: str
+    format: str
+    parameters: Mapping[str, float]
+    rows: int
+    mape: float
+    median_error: float
+    p90_error: float
+    bias: float
+    residual_quantiles: Mapping[str, float]
+    transfer_quantiles: Mapping[str, float] = field(default_factory=dict)
+    baselines: Mapping[str, float] = field(default_factory=dict)
+    excluded: Mapping[str, int] = field(default_factory=dict)
+    protocol: str
+    data_hash: str
+    data_version: str
+    fitted: str
+    command: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrationMatch:
+    """The calibration that prices an operator on a device, and how far it may be trusted.
+
+    Args:
+        calibration: The fitted cell.
+        own: Measured on this device with these kernels.
+        quantiles: {"q05", ..., "q95"} of ln(measured/predicted) to expect here.
+        notes: What was substituted, for the user; empty for the own cell.
+    """
+
+    calibration: Calibration
+    own: bool
+    quantiles: Mapping[str, float]
+    notes: tuple[str, ...] = ()
+
+
+def calibration_folder() -> Path:
+    """Return the folder of the shipped calibrations."""
+    return Path(__file__).parent.parent / "data" / "calibrations"
+
+
+@cache
+def load_calibrations(device_name: str) -> dict[str, Calibration]:
+    """Return the calibrations measured on a device by id; empty where there are none.
+
+    Args:
+        device_name: Catalog name of the device.
+
+    Example:
+        >>> from perfatlas.measurements import load_calibrations
+        >>> load_calibrations("abacus")
+        {}
+    """
+    path = calibration_folder() / f"{device_name}.toml"
+    return read_calibrations(path) if path.is_file() else {}
+
+
+def read_calibrations(path: Path) -> dict[str, Calibration]:
+    """Return the calibrations of one file by id."""
+    document = tomllib.loads(path.read_text("utf-8"))
+    cells = [Calibration(**row) for row in document.get("calibration", [])]
+    return {cell.id: cell for cell in cells}
+
+
+def find_calibration(
+    device: Device, operator: str, family: str, format_name: str
+) -> CalibrationMatch | None:
+    """Return the best calibration for an operator on a device, None where nobody measured one.
+
+    In this order: the device's own cell; the same device with another engine's kernels; the
+    device it is the relative of. Each step away is noted and has wider quantiles.
+
+    Args:
+        device: Where the operator runs.
+        operator: gemm, moe, prefill_attention, ... as in `Calibration`.
+        family: Engine whose kernels run; "" takes the best measured engine.
+        format_name: Format, with "+<kv_format>_kv" where the cache differs.
+    """
+    changed = [name for name in device.overridden if any(part in name for part in SILICON_FIELDS)]
+    cells = _cells(device.name, operator, format_name)
+    if cells:
+        match = _same_device(cells, family)
+        return _what_if(match, changed) if changed else match
+    relative = device.calibration_relative
+    cells = _cells(relative, operator, format_name) if relative else ()
+    if not cells:
+        return None
+    match = _same_device(cells, family)
+    note = f"{device.name} has no measured {operator} kernels: those of {relative} are used"
+    return CalibrationMatch(
+        calibration=match.calibration,
+        own=False,
+        quantiles=_transfer([match.calibration]),
+        notes=(note, *match.notes),
+    )
+
+
+def _cells(device_name: str, operator: str, format_name: str) -> tuple[Calibration, ...]:
+    """Return the cells of every family, the most accurate first."""
+    known = load_calibrations(device_name).values()
+    found = [c for c in known if c.operator == operator and c.format == format_name]
+    return tuple(sorted(found, key=lambda cell: cell.mape))
+
+
+def _same_device(cells: Sequence[Calibration], family: str) -> CalibrationMatch:
+    for cell in cells:
+        if family in ("", cell.family):
+            return CalibrationMatch(
+                calibration=cell, own=True, quantiles=dict(cell.residual_quantiles)
+            )
+    cell = cells[0]
+    note = f"no measured {cell.operator} {cell.format} kernels of {family}: {cell.id} is used"
+    quantiles = _pool([other.residual_quantiles for other in cells])
+    return CalibrationMatch(calibration=cell, own=False, quantiles=quantiles, notes=(note,))
+
+
+def _what_if(match: CalibrationMatch, changed: Sequence[str]) -> CalibrationMatch:
+    """Return the match with transfer quantiles: the silicon is no longer the measured one."""
+    note = f"{', '.join(changed)} changed: the kernel parameters are those of the real device"
+    return CalibrationMatch(
+        calibration=match.calibration,
+        own=False,
+        quantiles=_transfer([match.calibration]),
+        notes=(*match.notes, note),
+    )
+
+
+def _transfer(cells: Sequence[Calibration]) -> dict[str, float]:
+    """Return quantiles for another device, never narrower than on the measured one."""
+    known = [c.transfer_quantiles for c in cells if c.transfer_quantiles]
+    return _pool([*known, *(cell.residual_quantiles for cell in cells)])
+
+
+def _pool(quantiles: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the envelope of several quantile sets: the widest tails, the middle median."""
+    names = quantiles[0].keys()
+    pooled: dict[str, float] = {}
+    for name in names:
+        values = sorted(one[name] for one in quantiles)
+        pooled[name] = values[len(values) // 2]
+        if name in ("q05", "q25"):
+            pooled[name] = values[0]
+        elif name in ("q75", "q95"):
+            pooled[name] = values[-1]
+    return pooled

@@ -1,0 +1,201 @@
+"""One description of every language model: groups of equal layers, each a mixer and a feed-forward.
+
+A family file turns a config.json into this; everything below reads only this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class GqaAttention:
+    """Softmax attention; MHA, GQA and MQA differ in num_kv_heads only.
+
+    Args:
+        num_heads: Query heads.
+        num_kv_heads: Key-value heads.
+        head_dim: Width of query and key heads.
+        value_head_dim: Width of value heads (equal to head_dim nearly everywhere).
+        window: Sliding window [tokens], 0 for none.
+        sinks: One learned sink logit per head.
+        qkv_bias: Biases on q, k, v.
+        output_bias: Bias on the output projection.
+        qk_norm: Widths normalised: "none", "head" (per head_dim) or "full" (over all heads).
+        output_gate: The query projection is doubled by an output gate (qwen3_next, qwen3.5).
+        qk_norm_weight: Learned norm weight present.
+    """
+
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    value_head_dim: int
+    window: int = 0
+    sinks: bool = False
+    qkv_bias: bool = False
+    output_bias: bool = False
+    qk_norm: str = "none"
+    output_gate: bool = False
+    qk_norm_weight: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseIndexer:
+    """The lightning indexer of DeepSeek sparse attention: picks `top_k` keys per query."""
+
+    num_heads: int
+    head_dim: int
+    top_k: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MlaAttention:
+    """Multi-head latent attention; q_lora_rank 0 means a direct query projection."""
+
+    num_heads: int
+    q_lora_rank: int
+    kv_lora_rank: int
+    nope_dim: int
+    rope_dim: int
+    value_head_dim: int
+    indexer: SparseIndexer | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatedDeltaNet:
+    """Gated delta net (qwen3_next, qwen3.5): linear attention with a d_k x d_v state per head."""
+
+    num_key_heads: int
+    num_value_heads: int
+    key_head_dim: int
+    value_head_dim: int
+    conv_kernel: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mamba2:
+    """Mamba-2 state-space mixer (nemotron_h)."""
+
+    num_heads: int
+    head_dim: int
+    state_size: int
+    num_groups: int
+    conv_kernel: int
+    conv_bias: bool = True
+    projection_bias: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mamba1:
+    """Mamba selective scan (jamba)."""
+
+    intermediate_size: int
+    state_size: int
+    time_step_rank: int
+    conv_kernel: int
+    conv_bias: bool = True
+    projection_bias: bool = False
+    inner_norms: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseFfn:
+    """Feed-forward network; gated means gate, up and down (3 matrices), else up and down."""
+
+    intermediate_size: int
+    gated: bool = True
+    bias: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoeFfn:
+    """Routed experts with optional shared experts.
+
+    Args:
+        num_experts: Routed experts.
+        top_k: Experts per token.
+        intermediate_size: Width of one routed expert.
+        shared_intermediate_size: Total width of the shared experts, 0 for none.
+        shared_gate: A sigmoid gate scales the shared expert (qwen2_moe, qwen3_next).
+        gated: 3 matrices per expert, else 2.
+        bias: Biases inside the experts (gpt_oss).
+        router_bias: Bias of the router, also the score-correction vector of DeepSeek.
+    """
+
+    num_experts: int
+    top_k: int
+    intermediate_size: int
+    shared_intermediate_size: int = 0
+    shared_gate: bool = False
+    gated: bool = True
+    bias: bool = False
+    router_bias: bool = False
+
+
+Mixer = GqaAttention | MlaAttention | GatedDeltaNet | Mamba2 | Mamba1
+Ffn = DenseFfn | MoeFfn
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerGroup:
+    """`count` layers of one kind; a mixer or a feed-forward may be absent (nemotron_h).
+
+    `norms` is the number of hidden-size norms per layer.
+    """
+
+    count: int
+    mixer: Mixer | None
+    ffn: Ffn | None
+    norms: int = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointFormats:
+    """Number formats the checkpoint's quantization_config states; None where it says nothing.
+
+    `source` quotes what was read, for the evidence.
+    """
+
+    gemm_format: str | None = None
+    moe_format: str | None = None
+    kv_format: str | None = None
+    attention_quantized: bool = True
+    source: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Architecture:
+    """A language model as perfatlas sees it.
+
+    Args:
+        model_type: The `model_type` of its config.json.
+        hidden_size: Model width.
+        vocab_size: Rows of the embedding.
+        tie_word_embeddings: LM head shares the embedding.
+        layers: Groups of equal layers; counts sum to the depth.
+        mtp_layers: Multi-token-prediction layers shipped with the checkpoint (not in `layers`).
+        max_position_embeddings: Longest sequence stated.
+        checkpoint: Formats of the checkpoint.
+        learned_norm: Norms have weights.
+        layer_norm_bias: Norms have biases too.
+        lm_head_bias: The LM head has a bias.
+        notes: Sentences for the user, such as "text part of a multimodal model".
+    """
+
+    model_type: str
+    hidden_size: int
+    vocab_size: int
+    tie_word_embeddings: bool
+    layers: tuple[LayerGroup, ...]
+    mtp_layers: int = 0
+    max_position_embeddings: int = 0
+    checkpoint: CheckpointFormats = CheckpointFormats()
+    learned_norm: bool = True
+    layer_norm_bias: bool = False
+    lm_head_bias: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def num_layers(self) -> int:
+        """Depth: layers over all groups."""
+        return sum(group.count for group in self.layers)

@@ -1,0 +1,145 @@
+"""Models by name: the shipped catalog, a config.json or its folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.models.reader import read_config
+from perfatlas.quantities import InvalidSpecError, did_you_mean
+
+if TYPE_CHECKING:
+    from perfatlas.models.architecture import Architecture
+
+MAX_CONFIG_BYTES: Final = 16_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A named language model.
+
+    Args:
+        name: Catalog id, or the path it was read from.
+        architecture: What it computes.
+        source: Where its dimensions come from.
+    """
+
+    name: str
+    architecture: Architecture
+    source: str
+
+
+@cache
+def _index() -> dict[str, str]:
+    """Return the catalog id of every casefolded id."""
+    root = resources.files("perfatlas").joinpath("data/models")
+    return {
+        name.casefold(): name
+        for org in root.iterdir()
+        if org.is_dir()
+        for entry in org.iterdir()
+        if entry.name.endswith(".json")
+        for name in [f"{org.name}/{entry.name[:-5]}"]
+    }
+
+
+@cache
+def _aliases() -> dict[str, str]:
+    """Return the catalog id of every other casefolded spelling."""
+    text = resources.files("perfatlas").joinpath("data/models/aliases.json").read_text("utf-8")
+    aliases: dict[str, str] = {name.casefold(): id_ for name, id_ in json.loads(text).items()}
+    return aliases
+
+
+def model_names() -> list[str]:
+    """Return the id of every model in the catalog, sorted.
+
+    Example:
+        >>> from perfatlas.models import model_names
+        >>> "meta-llama/Llama-3.1-70B" in model_names()
+        True
+    """
+    return sorted(_index().values(), key=str.casefold)
+
+
+def resolve_model(text: str) -> Model:
+    """Return the model of a catalog id, a config.json or the folder that holds one.
+
+    Case does not matter, and the part after "/" is enough where it names one model.
+
+    Args:
+        text: What the user wrote.
+
+    Raises:
+        InvalidSpecError: Unknown name, unreadable file, or a config that contradicts itself.
+        UnsupportedError: The config.json is of a family nobody has written.
+
+    Example:
+        >>> from perfatlas.models import resolve_model
+        >>> resolve_model("meta-llama/Llama-3.1-70B").architecture.num_layers
+        80
+    """
+    name = _catalog_id(text.strip())
+    if name is not None:
+        return _load(name)
+    return _read_path(text)
+
+
+def _catalog_id(text: str) -> str | None:
+    index, folded = _index(), text.casefold()
+    if folded in index:
+        return index[folded]
+    if folded in _aliases():
+        return _aliases()[folded]
+    bare = [name for key, name in index.items() if key.partition("/")[2] == folded]
+    return bare[0] if len(bare) == 1 else None
+
+
+@cache
+def _load(name: str) -> Model:
+    path = resources.files("perfatlas").joinpath(f"data/models/{name}.json")
+    row = json.loads(path.read_text("utf-8"))
+    return Model(name=name, architecture=read_config(row["config"], name), source=row["source"])
+
+
+def _read_path(text: str) -> Model:
+    try:
+        path = Path(text).expanduser()
+        if path.is_dir():
+            path = path / "config.json"
+        if not path.is_file():
+            raise _unknown(text)
+        config = _read_json(path)
+        sidecar = path.with_name("hf_quant_config.json")
+        if "quantization_config" not in config and sidecar.is_file():
+            config["quantization_config"] = _read_json(sidecar)
+    except (OSError, ValueError, RuntimeError) as error:  # NUL in a path, no home, no permission
+        raise InvalidSpecError(f"model {text[:200]!r} cannot be read: {error}") from error
+    return Model(name=text, architecture=read_config(config, str(path)), source=str(path))
+
+
+def _read_json(path: Path) -> dict[str, object]:
+    size = path.stat().st_size
+    if size > MAX_CONFIG_BYTES:
+        raise InvalidSpecError(
+            f"{path}: {size} bytes; a config.json has at most {MAX_CONFIG_BYTES} bytes"
+        )
+    try:
+        config = json.loads(path.read_bytes().decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InvalidSpecError(f"{path}: not a JSON file ({error})") from error
+    if not isinstance(config, dict):
+        raise InvalidSpecError(f"{path}: must hold a JSON object, holds a {type(config).__name__}")
+    return config
+
+
+def _unknown(text: str) -> InvalidSpecError:
+    nearest = did_you_mean(text[:200], model_names())
+    return InvalidSpecError(
+        f"unknown model {text[:200]!r}{nearest}; `perfatlas catalog models` lists all; any other"
+        " model: give the path of its config.json or of the folder that holds it"
+    )

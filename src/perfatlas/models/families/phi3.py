@@ -1,0 +1,20 @@
+"""Phi-3, Phi-3.5 (dense) and Phi-4."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from perfatlas.models.blocks import assemble, dense, gqa, group_layers
+
+if TYPE_CHECKING:
+    from perfatlas.models.architecture import Architecture
+    from perfatlas.models.fields import Fields
+
+MODEL_TYPES = ("phi3",)
+
+
+def read(fields: Fields) -> Architecture:
+    """Return a Phi-3: a Llama with fused projections, windowed where stated."""
+    attention = replace(gqa(fields), window=fields.window())
+    return assemble(fields, group_layers([(attention, dense(fields))] * fields.num_layers()))

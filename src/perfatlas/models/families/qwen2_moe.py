@@ -1,0 +1,45 @@
+"""Qwen1.5-MoE and Qwen2-MoE: routed experts beside a gated shared expert."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from perfatlas.models.blocks import (
+    assemble,
+    choose_ffns,
+    gqa,
+    group_layers,
+    layer_types,
+    moe,
+    moe_layers,
+    windowed,
+)
+
+if TYPE_CHECKING:
+    from perfatlas.models.architecture import Architecture
+    from perfatlas.models.fields import Fields
+
+MODEL_TYPES = ("qwen2_moe",)
+
+_KINDS = ("full_attention", "sliding_attention")
+
+
+def read(fields: Fields) -> Architecture:
+    """Return a Qwen2-MoE: biased q, k, v and a shared expert scaled by a sigmoid."""
+    depth = fields.num_layers()
+    bias = fields.boolean("qkv_bias", default=True)
+    attention = replace(gqa(fields, kv_heads=16), qkv_bias=bias)
+    window = fields.window(absent=4096)
+    if not fields.boolean("use_sliding_window", default=False):
+        window = 0
+    first_full = fields.integer("max_window_layers", default=28, minimum=0)
+    rule = [_KINDS[window > 0 and i % 2 == 0 and i < first_full] for i in range(depth)]
+    experts = replace(
+        moe(fields, experts=("num_experts",)),
+        shared_intermediate_size=fields.integer("shared_expert_intermediate_size"),
+        shared_gate=True,
+    )
+    mixers = windowed(attention, layer_types(fields, _KINDS, rule), window)
+    ffns = choose_ffns(fields, moe_layers(fields, depth), experts)
+    return assemble(fields, group_layers(zip(mixers, ffns, strict=True)))

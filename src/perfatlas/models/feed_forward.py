@@ -1,0 +1,115 @@
+"""Operators of the feed-forward networks: dense, and routed experts with shared ones.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.models.architecture import DenseFfn
+from perfatlas.models.emission import ACTIVATION_BYTES
+from perfatlas.numerics import get_format
+from perfatlas.operators import GroupedGemm
+
+if TYPE_CHECKING:
+    from perfatlas.models.architecture import Ffn, MoeFfn
+    from perfatlas.models.emission import Emission
+    from perfatlas.operators import Operator, Shard
+
+# A routed token carries an expert id (int32) and a weight (fp32) per chosen expert.
+ROUTE_BYTES: Final = 8.0
+
+
+def ffn_operators(emission: Emission, ffn: Ffn) -> tuple[Operator, ...]:
+    """Return the operators of a feed-forward network, dense or routed."""
+    if isinstance(ffn, DenseFfn):
+        return _dense(emission, ffn.intermediate_size, gated=ffn.gated)
+    return moe_operators(emission, ffn)
+
+
+def moe_operators(emission: Emission, ffn: MoeFfn) -> tuple[Operator, ...]:
+    """Return router, routing, experts and shared experts of one MoE layer.
+
+    `experts` covers both expert products, the activation between them and the quantization of
+    its inputs, as the fused kernels of the engines (and their measured tables) do.
+
+    Args:
+        emission: The builder of the layer.
+        ffn: Its experts.
+
+    Source: Shazeer et al. 2017 (arXiv 1701.06538); shared experts: DeepSeekMoE (2401.06066).
+    """
+    number_format = get_format(emission.formats.moe)
+    column = emission.column
+    router = emission.gemm(
+        "router", ffn.num_experts, emission.hidden, "replicated", format_name=emission.formats.head
+    )
+    routing = emission.streaming(
+        "routing",
+        "routing",
+        (ffn.num_experts * ACTIVATION_BYTES, ffn.top_k * ROUTE_BYTES),
+    )
+    experts = GroupedGemm(
+        name="experts",
+        phase=emission.phase,
+        count=emission.count,
+        shard="experts",
+        tokens=emission.rows,
+        hidden=column(emission.hidden),
+        intermediate=column(ffn.intermediate_size),
+        experts=column(ffn.num_experts),
+        top_k=column(ffn.top_k),
+        ep=column(1.0),
+        moe_tp=column(1.0),
+        matrices=3 if ffn.gated else 2,
+        format=number_format.name,
+        weight_bytes_per_element=number_format.weight_bytes,
+        input_bytes_per_element=number_format.activation_bytes,
+    )
+    return (*router, routing, experts, *_shared(emission, ffn))
+
+
+def _shared(emission: Emission, ffn: MoeFfn) -> tuple[Operator, ...]:
+    if not ffn.shared_intermediate_size:
+        return ()
+    width_bytes = emission.hidden * ACTIVATION_BYTES
+    gate = (
+        emission.gemm(
+            "shared_expert_gate",
+            1.0,
+            emission.hidden,
+            "replicated",
+            format_name=emission.formats.head,
+        )
+        if ffn.shared_gate
+        else ()
+    )
+    return (
+        *_dense(emission, ffn.shared_intermediate_size, gated=ffn.gated, prefix="shared_expert_"),
+        *gate,
+        emission.streaming("shared_expert_add", "add", (2.0 * width_bytes, width_bytes)),
+    )
+
+
+def _dense(
+    emission: Emission, intermediate: int, *, gated: bool, prefix: str = ""
+) -> tuple[Operator, ...]:
+    """Return up (and gate) projection, activation and down projection.
+
+    A shared expert's down projection is summed into the routed output before it is reduced.
+    """
+    width = float(intermediate)
+    matrices = 2.0 if gated else 1.0
+    first = "gate_up_projection" if gated else "up_projection"
+    down: Shard = "row_partial" if prefix else "row"
+    return (
+        *emission.gemm(f"{prefix}{first}", matrices * width, emission.hidden, "column"),
+        emission.streaming(
+            f"{prefix}activation",
+            "activation",
+            (matrices * width * ACTIVATION_BYTES, width * ACTIVATION_BYTES),
+            shard="width",
+        ),
+        *emission.gemm(f"{prefix}down_projection", emission.hidden, width, down),
+    )

@@ -1,0 +1,171 @@
+"""Typed reading of a config.json: every field is checked before anything is computed from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Larger than any model by orders of magnitude; a value beyond is a typing error, not a model.
+MAX_SIZE: Final = 10_000_000
+MAX_LAYERS: Final = 10_000
+MAX_TOKENS: Final = 1_000_000_000
+
+
+def _shown(value: object) -> str:
+    text = repr(value) if not isinstance(value, int) or value.bit_length() < 512 else "a huge int"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fields:
+    """The fields of one config.json and where it was read, for the messages.
+
+    Args:
+        values: The JSON object.
+        origin: File, URL or catalog id named in every error.
+    """
+
+    values: Mapping[str, object]
+    origin: str
+
+    def invalid(self, name: str, rule: str) -> InvalidSpecError:
+        """Return the error that names a field, its value and the rule it breaks."""
+        shown = _shown(self.values[name]) if name in self.values else "missing"
+        return InvalidSpecError(f"{self.origin}: {name} = {shown}: {rule}")
+
+    def unsupported(self, name: str, rule: str) -> UnsupportedError:
+        """Return the error that names a field whose valid value perfatlas does not model."""
+        shown = _shown(self.values[name]) if name in self.values else "missing"
+        return UnsupportedError(f"{self.origin}: {name} = {shown}: {rule}")
+
+    def has(self, *names: str) -> str | None:
+        """Return the first of `names` that is present and not null."""
+        return next((name for name in names if self.values.get(name) is not None), None)
+
+    def integer(
+        self,
+        *names: str,
+        default: int | None = None,
+        minimum: int = 1,
+        maximum: int = MAX_SIZE,
+    ) -> int:
+        """Return an integer field under the first of its spellings that is present.
+
+        Args:
+            *names: The field and its other spellings.
+            default: What the config class supplies when absent or null; None means required.
+            minimum: Smallest valid value.
+            maximum: Largest valid value.
+
+        Raises:
+            InvalidSpecError: Missing without a default, not an integer, or out of range.
+        """
+        name = self.has(*names)
+        if name is None:
+            if default is None:
+                raise self.invalid(names[0], f"{_of_type(minimum)} is required")
+            return default
+        value = self.values[name]
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.invalid(name, f"must be {_of_type(minimum)}")
+        if not minimum <= value <= maximum:
+            raise self.invalid(name, f"must be between {minimum} and {maximum}")
+        return value
+
+    def boolean(self, *names: str, default: bool) -> bool:
+        """Return a true/false field, or its default when absent or null.
+
+        Raises:
+            InvalidSpecError: Not a boolean.
+        """
+        name = self.has(*names)
+        if name is None:
+            return default
+        value = self.values[name]
+        if not isinstance(value, bool):
+            raise self.invalid(name, "must be true or false")
+        return value
+
+    def text(self, name: str, *, default: str = "") -> str:
+        """Return a string field, or its default when absent or null.
+
+        Raises:
+            InvalidSpecError: Not a string.
+        """
+        value = self.values.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, str):
+            raise self.invalid(name, "must be a string")
+        return value
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return a list of strings, empty when absent or null.
+
+        Raises:
+            InvalidSpecError: Not a list of strings.
+        """
+        value = self.values.get(name)
+        if value is None:
+            return ()
+        if not isinstance(value, list):
+            raise self.invalid(name, "must be a list of strings")
+        items = [item for item in value if isinstance(item, str)]
+        if len(items) != len(value):
+            raise self.invalid(name, "must be a list of strings")
+        return tuple(items)
+
+    def integers(self, name: str, *, maximum: int) -> tuple[int, ...]:
+        """Return a list of integers from 0 to `maximum`, empty when absent or null.
+
+        Raises:
+            InvalidSpecError: Not such a list.
+        """
+        value = self.values.get(name)
+        if value is None:
+            return ()
+        rule = f"must be a list of integers from 0 to {maximum}"
+        if not isinstance(value, list):
+            raise self.invalid(name, rule)
+        items = [i for i in value if isinstance(i, int) and not isinstance(i, bool)]
+        if len(items) != len(value) or any(not 0 <= i <= maximum for i in items):
+            raise self.invalid(name, rule)
+        return tuple(items)
+
+    def child(self, name: str) -> Fields | None:
+        """Return the fields of a nested object, None when absent or null.
+
+        Raises:
+            InvalidSpecError: Not a JSON object.
+        """
+        value = self.values.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise self.invalid(name, "must be a JSON object")
+        return Fields(values=value, origin=f"{self.origin}: {name}")
+
+    def window(self, name: str = "sliding_window", *, absent: int = 0) -> int:
+        """Return a sliding window [tokens], 0 for none; null means none, `absent` is the default.
+
+        Raises:
+            InvalidSpecError: Not an integer in range.
+        """
+        return self.tokens(name) if name in self.values else absent
+
+    def num_layers(self) -> int:
+        """Return the depth `num_hidden_layers`."""
+        return self.integer("num_hidden_layers", maximum=MAX_LAYERS)
+
+    def tokens(self, name: str, *, default: int = 0) -> int:
+        """Return a length in tokens, such as a window or the longest sequence [tokens]."""
+        return self.integer(name, default=default, minimum=0, maximum=MAX_TOKENS)
+
+
+def _of_type(minimum: int) -> str:
+    return "a positive integer" if minimum >= 1 else f"an integer of at least {minimum}"

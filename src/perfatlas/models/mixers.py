@@ -1,0 +1,310 @@
+"""Operators of the token mixers: GQA and MLA attention with the sparse indexer; see phases.py.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.models.emission import ACTIVATION_BYTES
+from perfatlas.numerics import get_format
+from perfatlas.operators import Attention, Gemm, LatentAttention, visible_pairs
+
+if TYPE_CHECKING:
+    from perfatlas.models.architecture import GqaAttention, MlaAttention, SparseIndexer
+    from perfatlas.models.emission import Emission
+    from perfatlas.operators import FloatArray, Operator
+
+# Index keys of DeepSeek sparse attention are stored in fp8 with one fp32 scale per key.
+# Source: DeepSeek-V3.2-Exp technical report section 2.1 and its inference code (`Indexer`).
+INDEX_KEY_BYTES: Final = 1.0
+INDEX_SCALE_BYTES: Final = 4.0
+INDEX_FORMAT: Final = "fp8_static"
+LOGIT_BYTES: Final = 4.0
+
+
+def gqa_operators(emission: Emission, mixer: GqaAttention) -> tuple[Operator, ...]:
+    """Return projections, rotary embedding with cache append, and attention of one GQA layer.
+
+    Args:
+        emission: The builder of the layer.
+        mixer: Its attention.
+
+    Source: Ainslie et al. 2023 (arXiv 2305.13245); fused column projection q|k|v as in
+        Megatron-LM (arXiv 1909.08053).
+    """
+    heads, head_dim, value_dim = mixer.num_heads, mixer.head_dim, mixer.value_head_dim
+    kv_heads_C = emission.repeated(mixer.num_kv_heads)
+    kv_width_C = kv_heads_C * float(head_dim + value_dim)
+    query_width = float(heads * head_dim)
+    gate_width = float(heads * value_dim) if mixer.output_gate else 0.0
+    kv_bytes = get_format(emission.formats.kv).weight_bytes
+    projection = emission.projection_format
+    operators = [
+        *emission.gemm(
+            "qkv_projection",
+            query_width + gate_width + kv_width_C,
+            emission.hidden,
+            "column",
+            format_name=projection,
+        )
+    ]
+    if mixer.qk_norm != "none":
+        normed_C = (query_width + kv_heads_C * head_dim) * ACTIVATION_BYTES
+        operators.append(
+            emission.streaming("qk_norm", "qk_norm", (normed_C, normed_C), shard="width")
+        )
+    operators.append(
+        emission.streaming(
+            "rope_and_cache",
+            "rope_and_cache",
+            (
+                (query_width + kv_width_C) * ACTIVATION_BYTES,
+                query_width * ACTIVATION_BYTES + kv_width_C * kv_bytes,
+            ),
+            shard="width",
+        )
+    )
+    operators.append(_attention(emission, mixer, kv_heads_C, kv_bytes))
+    if mixer.output_gate:
+        operators.append(
+            emission.streaming(
+                "attention_gate",
+                "output_gate",
+                (2.0 * gate_width * ACTIVATION_BYTES, gate_width * ACTIVATION_BYTES),
+                shard="width",
+            )
+        )
+    return (
+        *operators,
+        *emission.gemm(
+            "output_projection",
+            emission.hidden,
+            float(heads * value_dim),
+            "row",
+            format_name=projection,
+        ),
+    )
+
+
+def _attention(
+    emission: Emission, mixer: GqaAttention, kv_heads_C: FloatArray, kv_bytes: float
+) -> Attention:
+    column, tokens = emission.column, emission.tokens
+    return Attention(
+        name="attention",
+        phase=emission.phase,
+        count=emission.count,
+        shard="heads",
+        batch=tokens.batch,
+        q_len=tokens.q_len,
+        kv_len=tokens.kv_len,
+        num_heads=column(mixer.num_heads),
+        num_kv_heads=kv_heads_C,
+        head_dim=column(mixer.head_dim),
+        value_head_dim=column(mixer.value_head_dim),
+        window=column(mixer.window),
+        format=emission.formats.attention,
+        kv_format=emission.formats.kv,
+        kv_bytes_per_element=kv_bytes,
+    )
+
+
+def mla_operators(emission: Emission, mixer: MlaAttention) -> tuple[Operator, ...]:
+    """Return the operators of one multi-head latent attention layer.
+
+    Prefill expands keys and values of every key (a cached prefix included) with
+    `kv_b_projection`; decode, and sparse attention in both phases, attends in the latent space
+    between `latent_q_absorb` and `latent_v_expand`, which hold the same weights.
+
+    Args:
+        emission: The builder of the layer.
+        mixer: Its attention.
+
+    Source: DeepSeek-V2 (arXiv 2405.04434) section 2.1 and appendix C; sparse attention in the
+        latent (MQA) mode: DeepSeek-V3.2-Exp technical report section 2.
+    Limits: The two absorbed products are batched over heads; as one GEMM their FLOP and weights
+        are exact and the smaller of their activations is counted once instead of per head.
+    """
+    indexer = () if mixer.indexer is None else indexer_operators(emission, mixer, mixer.indexer)
+    absorbed = emission.phase == "decode" or mixer.indexer is not None
+    core = _absorbed(emission, mixer) if absorbed else _expanded(emission, mixer)
+    return (
+        *_latent_projections(emission, mixer),
+        *indexer,
+        *core,
+        *emission.gemm(
+            "output_projection",
+            emission.hidden,
+            float(mixer.num_heads * mixer.value_head_dim),
+            "row",
+            format_name=emission.projection_format,
+        ),
+    )
+
+
+def _latent_projections(emission: Emission, mixer: MlaAttention) -> tuple[Operator, ...]:
+    projection, hidden = emission.projection_format, emission.hidden
+    cache_row = mixer.kv_lora_rank + mixer.rope_dim
+    query_width = float(mixer.num_heads * (mixer.nope_dim + mixer.rope_dim))
+    kv_bytes = get_format(emission.formats.kv).weight_bytes
+    latent = float(mixer.q_lora_rank + mixer.kv_lora_rank) * ACTIVATION_BYTES
+    rope = float(mixer.num_heads * mixer.rope_dim) * ACTIVATION_BYTES
+    names = ("qkv_a_projection", "q_b_projection") if mixer.q_lora_rank else ("kv_a_projection",)
+    down = emission.gemm(
+        names[0],
+        float(mixer.q_lora_rank + cache_row),
+        hidden,
+        "replicated",
+        format_name=projection,
+    )
+    up = emission.gemm(
+        names[-1] if mixer.q_lora_rank else "q_projection",
+        query_width,
+        mixer.q_lora_rank or hidden,
+        "column",
+        format_name=projection,
+    )
+    return (
+        *down,
+        emission.streaming("latent_norm", "latent_norm", (latent, latent)),
+        *up,
+        emission.streaming("rope", "rope", (rope, rope), shard="width"),
+        emission.streaming(
+            "latent_cache_append",
+            "cache_append",
+            (cache_row * ACTIVATION_BYTES, cache_row * kv_bytes),
+        ),
+    )
+
+
+def _expanded(emission: Emission, mixer: MlaAttention) -> tuple[Operator, ...]:
+    width = float(mixer.num_heads * (mixer.nope_dim + mixer.value_head_dim))
+    expansion = emission.gemm(
+        "kv_b_projection",
+        width,
+        mixer.kv_lora_rank,
+        "column",
+        format_name=emission.projection_format,
+        rows=emission.tokens.batch * emission.tokens.kv_len,
+    )
+    attention = _latent_attention(emission, mixer, mixer.nope_dim, mixer.value_head_dim)
+    return (*expansion, attention)
+
+
+def _absorbed(emission: Emission, mixer: MlaAttention) -> tuple[Operator, ...]:
+    rank, heads, head = mixer.kv_lora_rank, mixer.num_heads, emission.formats.head
+    # In prefill LatentAttention prices nope + rope + value per pair: the latent widths here.
+    nope, value = (
+        (mixer.nope_dim, mixer.value_head_dim) if emission.phase == "decode" else (rank, rank)
+    )
+    return (
+        *emission.gemm(
+            "latent_q_absorb", float(heads * rank), mixer.nope_dim, "column", format_name=head
+        ),
+        _latent_attention(emission, mixer, nope, value),
+        *emission.gemm(
+            "latent_v_expand",
+            float(heads * mixer.value_head_dim),
+            rank,
+            "column",
+            format_name=head,
+        ),
+    )
+
+
+def _latent_attention(
+    emission: Emission, mixer: MlaAttention, nope_dim: int, value_dim: int
+) -> LatentAttention:
+    column, tokens = emission.column, emission.tokens
+    return LatentAttention(
+        name="latent_attention",
+        phase=emission.phase,
+        count=emission.count,
+        shard="heads",
+        batch=tokens.batch,
+        q_len=tokens.q_len,
+        kv_len=tokens.kv_len,
+        num_heads=column(mixer.num_heads),
+        kv_lora_rank=column(mixer.kv_lora_rank),
+        rope_dim=column(mixer.rope_dim),
+        nope_dim=column(nope_dim),
+        value_head_dim=column(value_dim),
+        selected=column(mixer.indexer.top_k if mixer.indexer else 0),
+        format=emission.formats.attention,
+        kv_format=emission.formats.kv,
+        kv_bytes_per_element=get_format(emission.formats.kv).weight_bytes,
+    )
+
+
+def indexer_operators(
+    emission: Emission, mixer: MlaAttention, indexer: SparseIndexer
+) -> tuple[Operator, ...]:
+    """Return the lightning indexer of sparse attention: projections, scores and selection.
+
+    Every rank scores all heads (the scores are summed over heads before the selection), so
+    nothing here is divided. `indexer_scores` is a GEMM whose "weights" are the cached index keys.
+
+    Args:
+        emission: The builder of the layer.
+        mixer: The attention it serves.
+        indexer: Its dimensions.
+
+    Source: DeepSeek-V3.2-Exp technical report section 2.1, equation 1: score of query t and key s
+        = sum over heads of w(t, head) ReLU(q(t, head) . k(s)).
+    Limits: Queries of the scores are counted for one sequence, which understates activations of
+        large decode batches by heads x dim bytes per sequence, against dim bytes per cached key.
+    """
+    projection, head = emission.projection_format, emission.formats.head
+    width = float(indexer.num_heads * indexer.head_dim)
+    query_source = mixer.q_lora_rank or emission.hidden
+    touched = (width + indexer.head_dim) * ACTIVATION_BYTES
+    stored = width + indexer.head_dim + INDEX_SCALE_BYTES * (indexer.num_heads + 1)
+    return (
+        *emission.gemm(
+            "indexer_q_projection", width, query_source, "replicated", format_name=projection
+        ),
+        *emission.gemm(
+            "indexer_k_projection",
+            indexer.head_dim,
+            emission.hidden,
+            "replicated",
+            format_name=projection,
+        ),
+        *emission.gemm(
+            "indexer_head_weights",
+            indexer.num_heads,
+            emission.hidden,
+            "replicated",
+            format_name=head,
+        ),
+        emission.streaming("indexer_rope_and_cache", "rope_and_cache", (touched, stored)),
+        *_scores_and_selection(emission, indexer),
+    )
+
+
+def _scores_and_selection(emission: Emission, indexer: SparseIndexer) -> tuple[Operator, ...]:
+    tokens = emission.tokens
+    pairs_C = visible_pairs(tokens.q_len, tokens.kv_len, emission.column(0.0))
+    keys_C = pairs_C / np.maximum(tokens.q_len, 1.0)  # mean visible keys per query
+    scores = Gemm(
+        name="indexer_scores",
+        phase=emission.phase,
+        count=emission.count,
+        m=tokens.q_len * float(indexer.num_heads),
+        n=tokens.batch * keys_C,
+        k=emission.column(indexer.head_dim),
+        format=INDEX_FORMAT,
+        weight_bytes_per_element=INDEX_KEY_BYTES + INDEX_SCALE_BYTES / indexer.head_dim,
+        input_bytes_per_element=INDEX_KEY_BYTES,
+        output_bytes_per_element=LOGIT_BYTES / indexer.num_heads,
+    )
+    selection = emission.streaming(
+        "indexer_selection",
+        "selection",
+        (keys_C * LOGIT_BYTES, indexer.top_k * LOGIT_BYTES),
+    )
+    return scores, selection

@@ -1,0 +1,203 @@
+"""Which parts of a model a list of module names or patterns means.
+
+Checkpoints name modules as plain paths, globs or regular expressions. Patterns come from a file
+nobody vouched for, so no regular expression is ever run: the few constructs in use are rewritten
+as globs, and a pattern that holds anything else is reported, not guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.models.architecture import DenseFfn, MoeFfn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from perfatlas.models.architecture import Architecture
+
+MAX_TEMPLATES: Final = 2_000
+MAX_ALTERNATIVES: Final = 64
+MAX_PATTERN: Final = 300
+
+# part of a layer -> module paths inside a layer that stand for it, over all families
+PARTS: Final[dict[str, tuple[str, ...]]] = {
+    "attention": (
+        "self_attn.q_proj",
+        "self_attn.q_b_proj",
+        "self_attn.qkv_proj",
+        "linear_attn.in_proj_qkv",
+        "linear_attn.in_proj_qkvz",
+        "mamba.in_proj",
+        "mixer.q_proj",
+        "mixer.in_proj",
+    ),
+    "dense": (
+        "mlp.down_proj",
+        "feed_forward.down_proj",
+        "mixer.down_proj",
+    ),
+    "experts": (
+        "mlp.experts.0.down_proj",
+        "block_sparse_moe.experts.0.w2",
+        "feed_forward.experts.0.down_proj",
+        "mixer.experts.0.down_proj",
+        "experts.0.down_proj",
+    ),
+    "shared": (
+        "mlp.shared_experts.down_proj",
+        "mlp.shared_expert.down_proj",
+        "feed_forward.shared_expert.down_proj",
+        "mixer.shared_experts.down_proj",
+    ),
+}
+_OUTSIDE = re.compile(r"(^|[._])(mtp|vision|visual|audio|vit|mm_projector|draft|eagle)")
+_LAYER = re.compile(r"layers\.(\d{1,6}|\*)(?!\d)")
+_NUMBER_PART = re.compile(r"(?<=\.)\d+(?=\.|$)")
+_GROUP = re.compile(r"\(\??:?([\w|.*]*)\)")
+_METACHARACTERS = frozenset("()[]{}+?|\\^$")
+
+
+def part_sizes(architecture: Architecture) -> dict[str, int]:
+    """Return in how many layers each part occurs; parts that never occur are left out."""
+    sizes: dict[str, int] = defaultdict(int)
+    for group in architecture.layers:
+        if group.mixer is not None:
+            sizes["attention"] += group.count
+        if isinstance(group.ffn, DenseFfn):
+            sizes["dense"] += group.count
+        if isinstance(group.ffn, MoeFfn):
+            sizes["experts"] += group.count
+            if group.ffn.shared_intermediate_size:
+                sizes["shared"] += group.count
+    return dict(sizes)
+
+
+def covered_parts(
+    patterns: Iterable[str], sizes: Mapping[str, int], *, depth: int
+) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the parts that the patterns name in most of their layers.
+
+    Args:
+        patterns: Module paths, globs, or regular expressions marked "re:".
+        sizes: Layers that hold each part, from `part_sizes`.
+        depth: Layers of the model; numbers beyond it (MTP layers) do not count.
+
+    Returns:
+        The parts, and the patterns that were not understood.
+
+    Example:
+        >>> from perfatlas.models.module_patterns import covered_parts
+        >>> sizes = {"attention": 32, "dense": 32}
+        >>> covered_parts(["lm_head", "re:.*self_attn.*"], sizes, depth=32)[0]
+        frozenset({'attention'})
+    """
+    templates: dict[str, set[int] | None] = {}
+    unknown: list[str] = []
+    for pattern in dict.fromkeys(patterns):
+        globs = as_globs(pattern)
+        if globs is None or len(templates) >= MAX_TEMPLATES:
+            unknown.append(pattern)
+            continue
+        for glob in globs:
+            _record(glob, templates)
+    covered = {
+        part
+        for part, size in sizes.items()
+        if 2 * _layers_covered(PARTS[part], templates, depth) > size
+    }
+    return frozenset(covered), tuple(unknown)
+
+
+def as_globs(pattern: str) -> tuple[str, ...] | None:
+    r"""Return a pattern as globs with "*" only, or None where it says more than globs can.
+
+    Example:
+        >>> from perfatlas.models.module_patterns import as_globs
+        >>> as_globs(r"re:.*mlp\.(gate|up)_proj.*")
+        ('*mlp.gate_proj*', '*mlp.up_proj*')
+    """
+    if len(pattern) > MAX_PATTERN:
+        return None
+    if not pattern.startswith("re:"):
+        return None if _METACHARACTERS & set(pattern) else (pattern,)
+    text = pattern[3:].removeprefix("^").removesuffix("$")
+    for construct, glob in (("\\.", "."), (".*", "*"), (".+", "*"), ("\\d+", "*"), ("[0-9]+", "*")):
+        text = text.replace(construct, glob)
+    globs = _alternatives(text)
+    if any(_METACHARACTERS & set(glob) for glob in globs):
+        return None
+    return globs
+
+
+def _alternatives(text: str) -> tuple[str, ...]:
+    """Return the text once for each way through its (a|b) groups; unexpanded when too many."""
+    globs = [text]
+    while len(globs) <= MAX_ALTERNATIVES:
+        match = _GROUP.search(globs[0])
+        if match is None:
+            return tuple(globs)
+        choices = match[1].split("|")
+        globs = [
+            glob[: found.start()] + choice + glob[found.end() :]
+            for glob in globs
+            if (found := _GROUP.search(glob))
+            for choice in choices
+        ]
+    return (text,)
+
+
+def _record(glob: str, templates: dict[str, set[int] | None]) -> None:
+    """Add the layers a glob names under what it names inside a layer; None means all layers."""
+    layer = _LAYER.search(glob)
+    head = glob[: layer.start()] if layer else glob
+    if _OUTSIDE.search(head):
+        return
+    tail = glob[layer.end() :] if layer else glob.removeprefix("model.")
+    template = _NUMBER_PART.sub("0", tail).lstrip("*.") or "*"
+    if layer is None and template == "*":
+        templates["*"] = None
+    elif layer is None or layer[1] == "*":
+        templates[template] = None
+    else:
+        known = templates.setdefault(template, set())
+        if known is not None:
+            known.add(int(layer[1]))
+
+
+def _layers_covered(
+    paths: Iterable[str], templates: Mapping[str, set[int] | None], depth: int
+) -> int:
+    runs = {run for path in paths for run in _runs(path)}
+    layers: set[int] = set()
+    for template, named in templates.items():
+        if any(_glob_matches(template, run) for run in runs):
+            if named is None:
+                return depth
+            layers |= named
+    return sum(1 for layer in layers if layer < depth)
+
+
+def _runs(path: str) -> Iterable[str]:
+    """Return every run of dotted components: naming a parent or a suffix names the module."""
+    parts = path.split(".")
+    count = len(parts)
+    return (".".join(parts[i:j]) for i in range(count) for j in range(i + 1, count + 1))
+
+
+def _glob_matches(glob: str, text: str) -> bool:
+    """Return whether "*" wildcards can match the whole text, in linear time."""
+    first, *rest = glob.split("*")
+    if not rest:
+        return glob == text
+    if not text.startswith(first):
+        return False
+    position = len(first)
+    for piece in rest[:-1]:
+        found = text.find(piece, position)
+        if found < 0:
+            return False
+        position = found + len(piece)
+    return text.endswith(rest[-1]) and len(text) - len(rest[-1]) >= position

@@ -1,0 +1,193 @@
+"""One step of a whole model as operator columns, before any parallelism.
+
+The contract for whoever divides the operators:
+
+* The model is unsharded and one attention-DP rank's tokens flow through it. Every operator carries
+  `shard`, and dividing what the tag names is exact: `column` and `vocab` n, `row` and `row_partial`
+  k, `heads` the head columns of attention and flop, io and state bytes of a scan, `width` the read,
+  write and cold bytes of a streaming operator. `replicated` is left as it is, and so is `count`,
+  which is executions over all layers of the model (pipeline parallelism divides it).
+* Key-value heads (and Mamba-2 groups) fewer than the ranks are repeated here, not there: give
+  `StepTokens.head_ranks` = the tensor-parallel size and 8 heads become max(8, ranks), in the
+  fused qkv projection, the cache append and the attention alike. No operator needs the
+  architecture to be divided. Query heads are never repeated.
+* `experts` takes the tokens of this rank; with attention-DP multiply by it, and set ep, moe_tp.
+* Order is execution order: embedding; then per group of equal layers mixer (norm first), then
+  feed-forward (norm first); final norm, LM head, sampling. Names are unique within a group. A
+  `row` GEMM ends a block (its sum is reduced); `row_partial` is summed into the expert output.
+* Weights resident per GEMM are n x k, with two exceptions: `indexer_scores` reads cached index
+  keys, and `latent_q_absorb` with `latent_v_expand` (decode) are `kv_b_projection` (prefill).
+
+Names of streams, which the engines' fusion lists use: embedding, norm, qk_norm, latent_norm, rope,
+rope_and_cache, cache_append, output_gate, activation, quantize, routing, add, selection,
+causal_conv, gated_norm, sampling. Residual additions are part of `norm`.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.models.architecture import (
+    GatedDeltaNet,
+    GqaAttention,
+    Mamba1,
+    Mamba2,
+    MlaAttention,
+)
+from perfatlas.models.emission import ACTIVATION_BYTES, Emission, ModelFormats, StepTokens
+from perfatlas.models.feed_forward import ffn_operators
+from perfatlas.models.mixers import gqa_operators, mla_operators
+from perfatlas.models.recurrent_mixers import (
+    delta_net_operators,
+    mamba1_operators,
+    mamba2_operators,
+)
+
+if TYPE_CHECKING:
+    from perfatlas.models.architecture import Architecture, LayerGroup, Mixer
+    from perfatlas.operators import Operator, Phase
+
+__all__ = ["ModelFormats", "StepTokens", "layer_operators", "step_operators"]
+
+# A sampled token leaves as an int32 id.
+TOKEN_ID_BYTES: Final = 4.0
+
+
+def step_operators(
+    architecture: Architecture, formats: ModelFormats, phase: Phase, tokens: StepTokens
+) -> tuple[Operator, ...]:
+    """Return the operators of one step of the whole model, unsharded, in execution order.
+
+    Args:
+        architecture: The model.
+        formats: The formats of the deployment. Projections of the mixers stay in `formats.head`
+            where the checkpoint says its attention is not quantized.
+        phase: Prefill or decode.
+        tokens: The tokens of the step.
+
+    Limits: Multi-token-prediction layers are not run. Multimodal encoders are not part of it.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.models.architecture import (
+        ...     Architecture, DenseFfn, GqaAttention, LayerGroup)
+        >>> from perfatlas.models.phases import ModelFormats, StepTokens, step_operators
+        >>> attention = GqaAttention(num_heads=8, num_kv_heads=2, head_dim=64, value_head_dim=64)
+        >>> layers = LayerGroup(count=4, mixer=attention, ffn=DenseFfn(intermediate_size=2048))
+        >>> model = Architecture(model_type="llama", hidden_size=512, vocab_size=1000,
+        ...     tie_word_embeddings=False, layers=(layers,))
+        >>> formats = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
+        >>> one = np.ones(1)
+        >>> step = StepTokens(batch=one, q_len=one, kv_len=100 * one)
+        >>> [operator.name for operator in step_operators(model, formats, "decode", step)][:4]
+        ['embedding', 'input_norm', 'qkv_projection', 'rope_and_cache']
+    """
+    outer = _emission(architecture, formats, phase, tokens, 1)
+    operators: list[Operator] = [_embedding(outer)]
+    for group in architecture.layers:
+        operators.extend(layer_operators(architecture, group, formats, phase, tokens))
+    operators.extend(_head(outer, architecture.vocab_size))
+    return tuple(operators)
+
+
+def layer_operators(
+    architecture: Architecture,
+    group: LayerGroup,
+    formats: ModelFormats,
+    phase: Phase,
+    tokens: StepTokens,
+) -> tuple[Operator, ...]:
+    """Return the operators of one group of equal layers; `count` is the layers of the group.
+
+    Args:
+        architecture: The model the group belongs to.
+        group: The layers.
+        formats: The formats of the deployment.
+        phase: Prefill or decode.
+        tokens: The tokens of the step.
+    """
+    emission = _emission(architecture, formats, phase, tokens, group.count)
+    blocks = int(group.mixer is not None) + int(group.ffn is not None)
+    before = min(blocks, group.norms)  # one in front of each block, the rest behind them
+    behind = group.norms - before
+    operators: list[Operator] = []
+    if group.mixer is not None:
+        operators.append(emission.norm("input_norm"))
+        operators.extend(_mixer(emission, group.mixer))
+        if behind > 0:
+            operators.append(emission.norm("mixer_output_norm", residual=False))
+    if group.ffn is not None:
+        if group.mixer is None or before == blocks:
+            operators.append(emission.norm("ffn_norm"))
+        operators.extend(ffn_operators(emission, group.ffn))
+        if behind > (1 if group.mixer is not None else 0):
+            operators.append(emission.norm("ffn_output_norm", residual=False))
+    return tuple(operators)
+
+
+def _emission(
+    architecture: Architecture,
+    formats: ModelFormats,
+    phase: Phase,
+    tokens: StepTokens,
+    layers: int,
+) -> Emission:
+    quantized = architecture.checkpoint.attention_quantized
+    return Emission(
+        phase=phase,
+        tokens=tokens,
+        formats=formats,
+        hidden=architecture.hidden_size,
+        layers=layers,
+        projection_format=formats.gemm if quantized else formats.head,
+    )
+
+
+def _mixer(emission: Emission, mixer: Mixer) -> tuple[Operator, ...]:
+    match mixer:
+        case GqaAttention():
+            return gqa_operators(emission, mixer)
+        case MlaAttention():
+            return mla_operators(emission, mixer)
+        case GatedDeltaNet():
+            return delta_net_operators(emission, mixer)
+        case Mamba2():
+            return mamba2_operators(emission, mixer)
+        case Mamba1():
+            return mamba1_operators(emission, mixer)
+
+
+def _embedding(emission: Emission) -> Operator:
+    width_bytes = emission.hidden * ACTIVATION_BYTES
+    return emission.streaming(
+        "embedding",
+        "embedding",
+        (0.0, width_bytes),
+        cold=emission.rows * width_bytes,
+        shard="vocab",
+    )
+
+
+def _head(emission: Emission, vocab_size: int) -> tuple[Operator, ...]:
+    """Return final norm, LM head and sampling."""
+    rows = emission.tokens.logits_rows
+    rows_C = emission.tokens.batch if rows is None else rows
+    return (
+        emission.norm("final_norm"),
+        *emission.gemm(
+            "lm_head",
+            vocab_size,
+            emission.hidden,
+            "vocab",
+            format_name=emission.formats.head,
+            rows=rows_C,
+        ),
+        emission.streaming(
+            "sampling",
+            "sampling",
+            (vocab_size * ACTIVATION_BYTES, TOKEN_ID_BYTES),
+            rows=rows_C,
+        ),
+    )

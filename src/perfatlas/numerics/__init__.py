@@ -1,0 +1,7 @@
+"""Number formats; knows nothing of hardware."""
+
+from __future__ import annotations
+
+from perfatlas.numerics.formats import Format, Quantize, formats, get_format
+
+__all__ = ["Format", "Quantize", "formats", "get_format"]

@@ -1,0 +1,35 @@
+"""What runs: columns of operator shapes with their FLOP and bytes; knows nothing of devices."""
+
+from __future__ import annotations
+
+from perfatlas.operators.columns import (
+    Attention,
+    Collective,
+    Gemm,
+    GroupedGemm,
+    LatentAttention,
+    Operator,
+    Phase,
+    Scan,
+    Shard,
+    Streaming,
+    visible_pairs,
+)
+from perfatlas.operators.work import FloatArray, IntArray, Work
+
+__all__ = [
+    "Attention",
+    "Collective",
+    "FloatArray",
+    "Gemm",
+    "GroupedGemm",
+    "IntArray",
+    "LatentAttention",
+    "Operator",
+    "Phase",
+    "Scan",
+    "Shard",
+    "Streaming",
+    "Work",
+    "visible_pairs",
+]

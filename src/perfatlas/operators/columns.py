@@ -1,0 +1,399 @@
+"""The vocabulary of operators. Every dimension is a column over candidates; there is no time here.
+
+Shape legend: C candidates. A column is float64 of shape (C,), whole-numbered where it counts.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from perfatlas.operators.work import FloatArray, Work
+
+Phase = Literal["prefill", "decode"]
+# How a tensor-parallel group divides an operator (see parallelism).
+# replicated: every rank does all of it. column: n is divided. row: k is divided and the partial
+# sums are reduced. row_partial: as row, but summed into the expert output and reduced with it.
+# heads: query and key-value heads are divided. vocab: vocabulary rows are divided. experts: ep and
+# moe_tp divide it. width: bytes of a tensor whose last dimension is divided.
+Shard = Literal[
+    "replicated", "column", "row", "row_partial", "heads", "vocab", "experts", "width"
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operator(ABC):
+    """One operator of a step on one rank, for C candidates at once.
+
+    Args:
+        name: Words of the trade, unique within a layer kind: "qkv_projection".
+        phase: The step it belongs to.
+        count: Executions in one step (C,); 0 where the candidate does not run it.
+        shard: How tensor parallelism divides it.
+    """
+
+    kind: ClassVar[str]
+
+    name: str
+    phase: Phase
+    count: FloatArray
+    shard: Shard = "replicated"
+
+    @abstractmethod
+    def work(self) -> Work:
+        """Return the least work of one execution."""
+
+    @property
+    def compute_format(self) -> str:
+        """Number format whose dense peak bounds the arithmetic."""
+        return "bf16"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gemm(Operator):
+    """C[m, n] = A[m, k] W[k, n]; the weights are cold, A and C are activations.
+
+    Args:
+        m: Rows, that is tokens (C,).
+        n: Output features (C,).
+        k: Contraction length (C,).
+        format: Number format of the product, a name of `numerics`.
+        weight_bytes_per_element: Bytes of a stored weight with its scales.
+        input_bytes_per_element: Bytes of an element of A as the kernel reads it.
+        output_bytes_per_element: Bytes of an element of C.
+    """
+
+    kind: ClassVar[str] = "gemm"
+
+    m: FloatArray
+    n: FloatArray
+    k: FloatArray
+    format: str
+    weight_bytes_per_element: float
+    input_bytes_per_element: float
+    output_bytes_per_element: float = 2.0
+
+    @property
+    def compute_format(self) -> str:
+        return self.format
+
+    def work(self) -> Work:
+        zero = np.zeros_like(self.m)
+        return Work(
+            flop=2.0 * self.m * self.n * self.k,
+            cold_bytes=self.n * self.k * self.weight_bytes_per_element,
+            activation_bytes=self.m
+            * (self.k * self.input_bytes_per_element + self.n * self.output_bytes_per_element),
+            exponentials=zero,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupedGemm(Operator):
+    """The fused expert network of one MoE layer on one rank of the expert-parallel group.
+
+    Args:
+        tokens: Tokens routed by the whole group, before top-k (C,).
+        hidden: Model width (C,).
+        intermediate: Width of one expert before `moe_tp` (C,).
+        experts: Routed experts of the layer before `ep` (C,).
+        top_k: Experts per token (C,).
+        ep: Expert-parallel ranks (C,).
+        moe_tp: Tensor-parallel ranks inside an expert (C,).
+        matrices: 3 with a gate, 2 without.
+        format: Number format of the product.
+        weight_bytes_per_element: Bytes of a stored weight with its scales.
+        input_bytes_per_element: Bytes of an activation as the kernel reads it.
+        distribution: "balanced" or "power_law_<alpha>".
+    """
+
+    kind: ClassVar[str] = "grouped_gemm"
+
+    tokens: FloatArray
+    hidden: FloatArray
+    intermediate: FloatArray
+    experts: FloatArray
+    top_k: FloatArray
+    ep: FloatArray
+    moe_tp: FloatArray
+    matrices: int
+    format: str
+    weight_bytes_per_element: float
+    input_bytes_per_element: float
+    distribution: str = "balanced"
+
+    @property
+    def compute_format(self) -> str:
+        return self.format
+
+    def work(self) -> Work:
+        rows = self.tokens * self.top_k / self.ep
+        width = self.intermediate / self.moe_tp
+        # A balanced router touches at most one expert per routed row: the fewest weights possible.
+        active = np.minimum(self.experts / self.ep, np.maximum(rows, np.minimum(rows, 1.0)))
+        return Work(
+            flop=2.0 * self.matrices * rows * self.hidden * width,
+            cold_bytes=self.matrices
+            * active
+            * self.hidden
+            * width
+            * self.weight_bytes_per_element,
+            activation_bytes=rows * self.hidden * (self.input_bytes_per_element + 2.0),
+            exponentials=np.zeros_like(rows),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention(Operator):
+    """Softmax attention with H query and KV key-value heads (MHA, GQA, MQA), causal.
+
+    The q_len newest of kv_len tokens are queries; a window of 0 is unlimited.
+
+    Args:
+        batch: Sequences (C,).
+        q_len: Queries per sequence; 1 in decode (C,).
+        kv_len: Keys per sequence, the cached prefix and the queries included (C,).
+        num_heads: Query heads on the rank (C,).
+        num_kv_heads: Key-value heads on the rank, at least 1 (C,).
+        head_dim: Width of a query and key head (C,).
+        value_head_dim: Width of a value head (C,).
+        window: Sliding window in tokens, 0 for none (C,).
+        format: Format of the products.
+        kv_format: Format of the cache.
+        kv_bytes_per_element: Bytes of a cached element.
+    """
+
+    kind: ClassVar[str] = "attention"
+
+    batch: FloatArray
+    q_len: FloatArray
+    kv_len: FloatArray
+    num_heads: FloatArray
+    num_kv_heads: FloatArray
+    head_dim: FloatArray
+    value_head_dim: FloatArray
+    window: FloatArray
+    format: str = "bf16"
+    kv_format: str = "bf16"
+    kv_bytes_per_element: float = 2.0
+
+    @property
+    def compute_format(self) -> str:
+        return self.format
+
+    def visible_pairs(self) -> FloatArray:
+        """Return query-key pairs of one sequence and head under mask and window (C,)."""
+        return visible_pairs(self.q_len, self.kv_len, self.window)
+
+    def cached_tokens(self) -> FloatArray:
+        """Return keys the kernel must read per sequence (C,)."""
+        limit = np.where(self.window > 0, self.window + self.q_len - 1.0, np.inf)
+        return np.minimum(self.kv_len, limit)
+
+    def full_square_flop(self) -> FloatArray:
+        """Return the FLOP of both products without the causal mask (C,), the oracle's convention."""
+        width = self.head_dim + self.value_head_dim
+        return 2.0 * self.batch * self.num_heads * self.q_len * self.kv_len * width
+
+    def work(self) -> Work:
+        pairs = self.batch * self.num_heads * self.visible_pairs()
+        width = self.head_dim + self.value_head_dim
+        kv_elements = self.batch * self.num_kv_heads * width
+        fresh = kv_elements * self.q_len * self.kv_bytes_per_element
+        cached = kv_elements * np.maximum(self.cached_tokens() - self.q_len, 0.0)
+        return Work(
+            flop=2.0 * pairs * width,
+            cold_bytes=cached * self.kv_bytes_per_element,
+            activation_bytes=self.batch * self.q_len * self.num_heads * width * 2.0 + fresh,
+            exponentials=pairs,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatentAttention(Operator):
+    """Multi-head latent attention (MLA): one compressed cache row serves every head.
+
+    Prefill expands keys and values per head; decode attends in the latent space (absorbed).
+
+    Args:
+        batch: Sequences (C,).
+        q_len: Queries per sequence (C,).
+        kv_len: Keys per sequence (C,).
+        num_heads: Query heads on the rank (C,).
+        kv_lora_rank: Latent width (C,).
+        rope_dim: Decoupled rotary width (C,).
+        nope_dim: Non-rotary width of an expanded key head (C,).
+        value_head_dim: Width of an expanded value head (C,).
+        selected: Keys a query attends at most (sparse attention), 0 for all (C,).
+        format: Format of the products.
+        kv_format: Format of the cache.
+        kv_bytes_per_element: Bytes of a cached element.
+    """
+
+    kind: ClassVar[str] = "latent_attention"
+
+    batch: FloatArray
+    q_len: FloatArray
+    kv_len: FloatArray
+    num_heads: FloatArray
+    kv_lora_rank: FloatArray
+    rope_dim: FloatArray
+    nope_dim: FloatArray
+    value_head_dim: FloatArray
+    selected: FloatArray
+    format: str = "bf16"
+    kv_format: str = "bf16"
+    kv_bytes_per_element: float = 2.0
+
+    @property
+    def compute_format(self) -> str:
+        return self.format
+
+    def pair_width(self) -> FloatArray:
+        """Return multiply-adds per query-key pair and head (C,)."""
+        absorbed = 2.0 * self.kv_lora_rank + self.rope_dim
+        expanded = self.nope_dim + self.rope_dim + self.value_head_dim
+        return absorbed if self.phase == "decode" else expanded
+
+    def visible_pairs(self) -> FloatArray:
+        """Return query-key pairs of one sequence and head (C,)."""
+        return visible_pairs(self.q_len, self.kv_len, self.selected)
+
+    def full_square_flop(self) -> FloatArray:
+        """Return the FLOP without mask or selection (C,), the oracle's convention."""
+        pairs = self.batch * self.num_heads * self.q_len * self.kv_len
+        return 2.0 * pairs * self.pair_width()
+
+    def work(self) -> Work:
+        pairs = self.batch * self.num_heads * self.visible_pairs()
+        row = (self.kv_lora_rank + self.rope_dim) * self.kv_bytes_per_element
+        touched = np.where(
+            self.selected > 0,
+            np.minimum(self.kv_len, self.selected * self.q_len),
+            self.kv_len,
+        )
+        per_query = 2.0 * self.kv_lora_rank + self.rope_dim
+        if self.phase == "prefill":
+            per_query = self.nope_dim + self.rope_dim + self.value_head_dim
+        return Work(
+            flop=2.0 * pairs * self.pair_width(),
+            cold_bytes=self.batch * np.maximum(touched - self.q_len, 0.0) * row,
+            activation_bytes=self.batch * self.q_len * (self.num_heads * per_query * 2.0 + row),
+            exponentials=pairs,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scan(Operator):
+    """A recurrent or chunked linear mixer (Mamba, Mamba-2, gated delta net) without projections.
+
+    Args:
+        batch: Sequences (C,).
+        tokens: Tokens over all sequences (C,).
+        flop_per_token: Arithmetic of the recurrence (C,) [FLOP].
+        io_bytes_per_token: Inputs and outputs (C,) [bytes].
+        state_bytes: Recurrent state of one sequence, read and written once (C,) [bytes].
+        mixer: "mamba", "mamba2" or "gated_delta_net".
+    """
+
+    kind: ClassVar[str] = "scan"
+
+    batch: FloatArray
+    tokens: FloatArray
+    flop_per_token: FloatArray
+    io_bytes_per_token: FloatArray
+    state_bytes: FloatArray
+    mixer: str
+
+    def work(self) -> Work:
+        return Work(
+            flop=self.tokens * self.flop_per_token,
+            cold_bytes=2.0 * self.batch * self.state_bytes,
+            activation_bytes=self.tokens * self.io_bytes_per_token,
+            exponentials=np.zeros_like(self.tokens),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Streaming(Operator):
+    """A bandwidth-limited operator: norm, activation, quantize, embedding, rope, sampling, copy.
+
+    Args:
+        stream: Which one; engines name it in their fusion lists.
+        tokens: Rows (C,).
+        read_bytes: Activations read (C,) [bytes].
+        write_bytes: Activations written (C,) [bytes].
+        cold_read_bytes: Tables or cache rows that come from device memory (C,) [bytes].
+    """
+
+    kind: ClassVar[str] = "streaming"
+
+    stream: str
+    tokens: FloatArray
+    read_bytes: FloatArray
+    write_bytes: FloatArray
+    cold_read_bytes: FloatArray
+
+    def work(self) -> Work:
+        zero = np.zeros_like(self.tokens)
+        return Work(
+            flop=zero,
+            cold_bytes=self.cold_read_bytes,
+            activation_bytes=self.read_bytes + self.write_bytes,
+            exponentials=zero,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collective(Operator):
+    """Communication of a group of ranks.
+
+    `stride` is the distance between neighbours of the group in the global rank order (tensor
+    ranks are innermost, stride 1); with the size of a scale-up domain it places the group.
+
+    Args:
+        op: all_reduce, all_gather, reduce_scatter, all_to_all, dispatch, combine or send_recv.
+        bytes: As nccl-tests counts them (C,): all_reduce the buffer, all_gather the gathered
+            output, reduce_scatter the input, all_to_all one rank's send buffer [bytes].
+        ranks: Size of the group (C,).
+        stride: Distance between neighbours (C,).
+    """
+
+    kind: ClassVar[str] = "collective"
+
+    op: str
+    bytes: FloatArray
+    ranks: FloatArray
+    stride: FloatArray
+
+    def work(self) -> Work:
+        zero = np.zeros_like(self.bytes)
+        return Work(flop=zero, cold_bytes=zero, activation_bytes=zero, exponentials=zero)
+
+
+def visible_pairs(q_len: FloatArray, kv_len: FloatArray, limit: FloatArray) -> FloatArray:
+    """Return query-key pairs of one sequence under a causal mask and a key limit (C,).
+
+    The i-th of q queries (i = 1..q) sees kv - q + i keys, at most `limit` if limit > 0.
+
+    Args:
+        q_len: Queries (C,).
+        kv_len: Keys, the queries included (C,).
+        limit: Window or selection in keys, 0 for none (C,).
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.operators import visible_pairs
+        >>> float(visible_pairs(np.array([4.0]), np.array([4.0]), np.array([0.0]))[0])
+        10.0
+    """
+    cap = np.where(limit > 0, limit, np.inf)
+    first = kv_len - q_len + 1.0
+    growing = np.clip(cap - first, 0.0, q_len)  # queries whose key count is still below the cap
+    growing = np.where(np.isfinite(growing), growing, q_len)
+    below = growing * first + growing * (growing - 1.0) / 2.0
+    capped = q_len - growing
+    return below + np.where(capped > 0, capped * np.minimum(cap, kv_len), 0.0)

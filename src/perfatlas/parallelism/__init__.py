@@ -1,0 +1,33 @@
+"""The plan, the operators of one rank under it, and what has to fit into its memory."""
+
+from __future__ import annotations
+
+from perfatlas.parallelism.cache import kv_bytes_per_sequence
+from perfatlas.parallelism.exchange import ExpertExchange
+from perfatlas.parallelism.memory import (
+    MemoryColumns,
+    MemoryLoad,
+    MemoryOverheads,
+    MemoryQuestion,
+    memory_footprint,
+)
+from perfatlas.parallelism.plan import PlanColumns, default_moe_split, plan_problems
+from perfatlas.parallelism.sharding import shard_operators, stage_share
+from perfatlas.parallelism.weights import WeightColumns, weight_columns
+
+__all__ = [
+    "ExpertExchange",
+    "MemoryColumns",
+    "MemoryLoad",
+    "MemoryOverheads",
+    "MemoryQuestion",
+    "PlanColumns",
+    "WeightColumns",
+    "default_moe_split",
+    "kv_bytes_per_sequence",
+    "memory_footprint",
+    "plan_problems",
+    "shard_operators",
+    "stage_share",
+    "weight_columns",
+]

@@ -1,0 +1,56 @@
+"""Bytes of cache one rank keeps per sequence.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfatlas.models.cache_layout import cache_layouts
+from perfatlas.numerics import get_format
+from perfatlas.parallelism.sharding import stage_share
+
+if TYPE_CHECKING:
+    from perfatlas.models.architecture import Architecture
+    from perfatlas.operators import FloatArray
+    from perfatlas.parallelism.plan import PlanColumns
+
+
+def kv_bytes_per_sequence(
+    architecture: Architecture, kv_format: str, plan: PlanColumns, seq_len: FloatArray
+) -> FloatArray:
+    """Return the cache of one sequence on a rank of the fullest pipeline stage (C,) [bytes].
+
+    Key-value heads are divided over tp until each rank has one, then copied; a latent row (MLA)
+    is whole on every rank; a windowed layer keeps its window; a recurrent state has one size
+    whatever the length, divided over its heads. Context-parallel ranks keep copies: each has
+    gathered all keys.
+
+    Args:
+        architecture: The model.
+        kv_format: Format of the cache.
+        plan: The plans (C,).
+        seq_len: Tokens of the sequence (C,).
+
+    Source: The layouts of `models.cache_layout`; vLLM's rule for copied heads, max(1, heads/tp).
+    Limits: Layers of different kinds are taken as evenly mixed over pipeline stages.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.models import resolve_model
+        >>> from perfatlas.parallelism import PlanColumns, kv_bytes_per_sequence
+        >>> one = np.ones(1)
+        >>> plan = PlanColumns(tp=one, pp=one, cp=one, attention_dp=one, ep=one, moe_tp=one, dp=one)
+        >>> model = resolve_model("meta-llama/Llama-3.1-70B-Instruct").architecture
+        >>> float(kv_bytes_per_sequence(model, "bf16", plan, one)[0])  # 80 x 2 x 8 x 128 x 2
+        327680.0
+    """
+    element_bytes = get_format(kv_format).weight_bytes
+    total = np.zeros_like(plan.tp)
+    for layout in cache_layouts(architecture, element_bytes):
+        shared_by = np.minimum(plan.tp, layout.divided_by)
+        total = total + layout.bytes_per_sequence(seq_len) / shared_by
+    return total * stage_share(architecture, plan)

@@ -1,0 +1,120 @@
+"""How tokens travel to their experts and back.
+
+Shape legend: C candidates. T tokens of one attention-DP rank enter; every rank of its tp group
+holds all of them. The tp x attention_dp ranks hold the experts as ep groups of moe_tp ranks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from perfatlas.parallelism.groups import ACTIVATION_BYTES, Group, collective
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.operators import Collective, FloatArray, GroupedGemm
+    from perfatlas.parallelism.plan import PlanColumns
+
+ExpertExchange = Literal["all_to_all", "all_gather_reduce_scatter"]
+
+
+def expert_collectives(
+    local: GroupedGemm, plan: PlanColumns, exchange: ExpertExchange, *, merged: bool
+) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
+    """Return the collectives before and after the experts of one rank.
+
+    attention_dp = 1: every rank has all tokens and computes its experts' part; one all-reduce
+    over the tp group sums the parts (and the shared expert's, tag row_partial).
+
+    attention_dp > 1, "all_gather_reduce_scatter": all tokens are gathered over the attention-DP
+    ranks in 16 bits, partial sums are reduce-scattered back, then all-reduced over tp.
+
+    attention_dp > 1, "all_to_all": each tp rank sends its T/tp tokens in the experts' input
+    format, once to every ep group that holds one of the token's experts (dispatch over ep
+    ranks); moe_tp ranks of a group all-gather what they received, and reduce-scatter their
+    partial sums; combine returns the rows in 16 bits; the tp group then assembles its tokens
+    by all-gather, or by all-reduce when a shared expert's partial sums ride along.
+
+    Args:
+        local: The experts on one rank, with `tokens` of the whole expert group.
+        plan: The plans (C,).
+        exchange: Which of the two for attention_dp > 1.
+        merged: A shared expert leaves partial sums to be reduced with the experts'.
+
+    Source: vLLM documentation, "Expert Parallel Deployment" (all2all backends
+        allgather_reducescatter and deepep); DeepSeek-V3 report (arXiv 2412.19437, section 3.2).
+    Limits: Routing is uniform and not limited to node groups; scales of a quantized dispatch
+        and the token-to-expert tables are not counted; every attention-DP rank has equal tokens.
+    """
+    tokens = local.tokens / plan.attention_dp
+    full_bytes = tokens * local.hidden * ACTIVATION_BYTES
+    tensor = Group(ranks=plan.tp, stride=np.ones_like(plan.tp))
+    total = collective(local, "all_reduce", full_bytes, tensor)
+    if exchange == "all_gather_reduce_scatter":
+        across = Group(ranks=plan.attention_dp, stride=plan.tp)
+        gathered = full_bytes * plan.attention_dp
+        dispatch = collective(local, "all_gather", gathered, across, label="dispatch")
+        combine = collective(local, "reduce_scatter", gathered, across, label="combine")
+        return (dispatch,), (combine, total)
+    before, after = _all_to_all(local, plan)
+    if merged:
+        return before, (*after, total)
+    alone = plan.attention_dp == 1
+    assembled = _only(collective(local, "all_gather", full_bytes, tensor), ~alone)
+    return before, (*after, assembled, _only(total, alone))
+
+
+def _all_to_all(
+    local: GroupedGemm, plan: PlanColumns
+) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
+    """Return (dispatch, gather) and (reduction, combine), idle where attention_dp is 1."""
+    sharing = plan.attention_dp > 1
+    sent_rows = local.tokens / (plan.attention_dp * plan.tp) * expert_groups_reached(local)
+    received_rows = sent_rows * plan.moe_tp
+    peers = Group(ranks=plan.ep, stride=plan.moe_tp)
+    inside = Group(ranks=plan.moe_tp, stride=np.ones_like(plan.tp))
+    row_in = local.hidden * local.input_bytes_per_element
+    row_out = local.hidden * ACTIVATION_BYTES
+    dispatch = collective(local, "dispatch", sent_rows * row_in, peers)
+    gather = collective(local, "all_gather", received_rows * row_in, inside, label="gather")
+    reduction = collective(
+        local, "reduce_scatter", received_rows * row_out, inside, label="reduce_scatter"
+    )
+    combine = collective(local, "combine", sent_rows * row_out, peers)
+    return (
+        (_only(dispatch, sharing), _only(gather, sharing)),
+        (_only(reduction, sharing), _only(combine, sharing)),
+    )
+
+
+def expert_groups_reached(experts: GroupedGemm) -> FloatArray:
+    """Return the mean number of ep groups that hold one of a token's experts (C,).
+
+    A group of E/ep experts is missed by k distinct draws out of E with probability
+    prod over j < k of (E - E/ep - j)/(E - j); the sender's own group counts as reached.
+
+    Args:
+        experts: Sizes of the expert network, with `ep` set.
+
+    Limits: Uniform routing. Kernels that send one copy per expert instead of one per group
+        (low-latency decode kernels) move top_k rows per token.
+
+    Example: 8 experts on 4 groups, 2 per token: 4 (1 - 6/8 x 5/7) = 1.857 groups.
+    """
+    elsewhere = experts.experts - experts.experts / experts.ep
+    missed = np.ones_like(elsewhere)
+    for draw in range(int(np.max(experts.top_k))):
+        left = np.maximum(experts.experts - draw, 1.0)
+        step = np.clip((elsewhere - draw) / left, 0.0, 1.0)
+        missed = missed * np.where(draw < experts.top_k, step, 1.0)
+    groups: FloatArray = experts.ep * (1.0 - missed)
+    return groups
+
+
+def _only(communication: Collective, where: NDArray[np.bool_]) -> Collective:
+    """Return the collective with count 0 outside `where`."""
+    return replace(communication, count=np.where(where, communication.count, 0.0))

@@ -1,0 +1,55 @@
+"""Groups of ranks and the collectives inserted on them.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.operators import Collective
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray, Operator
+
+# Activations travel between ranks in 16 bits unless the exchange of experts quantizes them.
+ACTIVATION_BYTES: Final = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Ranks that communicate, as columns.
+
+    Args:
+        ranks: Size of the group (C,).
+        stride: Distance between neighbours in the global rank order (C,).
+    """
+
+    ranks: FloatArray
+    stride: FloatArray
+
+
+def collective(
+    operator: Operator, op: str, size_bytes: FloatArray, group: Group, *, label: str = ""
+) -> Collective:
+    """Return a collective that runs as often as `operator`, and never in a group of one.
+
+    Args:
+        operator: The operator it belongs to; gives name, phase and count.
+        op: Name of the collective.
+        size_bytes: Bytes in the convention of `Collective` (C,).
+        group: The group.
+        label: Word that follows the operator's name, `op` if empty.
+    """
+    return Collective(
+        name=f"{operator.name}_{label or op}",
+        phase=operator.phase,
+        count=np.where(group.ranks > 1, operator.count, 0.0),
+        op=op,
+        bytes=size_bytes,
+        ranks=group.ranks,
+        stride=group.stride,
+    )

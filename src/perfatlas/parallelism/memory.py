@@ -1,0 +1,189 @@
+"""What has to fit into the memory of one rank, and how much cache is left.
+
+Shape legend: C candidates. All bytes are of one rank on the fullest pipeline stage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfatlas.parallelism.activations import activation_bytes
+from perfatlas.parallelism.cache import kv_bytes_per_sequence
+from perfatlas.parallelism.weights import weight_columns
+
+if TYPE_CHECKING:
+    from perfatlas.models.architecture import Architecture
+    from perfatlas.models.emission import ModelFormats
+    from perfatlas.operators import FloatArray
+    from perfatlas.parallelism.plan import PlanColumns
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryOverheads:
+    """Memory of an engine that is neither weights, cache nor activations [bytes].
+
+    Args:
+        context_bytes: CUDA context and loaded kernels.
+        communication_bytes: Communicators and their buffers, where a replica has several ranks.
+        graph_bytes: Captured graphs.
+        moe_chunk_tokens: Tokens the fused expert kernel takes at once; vLLM's
+            VLLM_FUSED_MOE_CHUNK_SIZE (vllm/envs.py).
+    """
+
+    context_bytes: float
+    communication_bytes: float
+    graph_bytes: float
+    moe_chunk_tokens: float = 16384.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryLoad:
+    """What the engine is asked to hold, per attention-DP rank.
+
+    Args:
+        sequences: Sequences in flight (C,).
+        tokens_per_sequence: Tokens each of them keeps: isl + osl at the end of a static batch, the
+            mean over its life in steady traffic (C,).
+        max_num_batched_tokens: Tokens of one step (C,).
+        max_num_seqs: Sequences the sampler is sized for (C,).
+        gpu_memory_utilization: Share of device memory the engine may use (C,).
+        block_size: Tokens of a cache block (C,).
+        kv_blocks: Blocks of the cache where the user set them, NaN to derive (C,).
+    """
+
+    sequences: FloatArray
+    tokens_per_sequence: FloatArray
+    max_num_batched_tokens: FloatArray
+    max_num_seqs: FloatArray
+    gpu_memory_utilization: FloatArray
+    block_size: FloatArray
+    kv_blocks: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryQuestion:
+    """Everything the memory of C candidates depends on.
+
+    Args:
+        architecture: The model.
+        formats: Its number formats.
+        plan: The plans (C,).
+        load: What is held (C,).
+        overheads: The engine's own memory.
+        memory_bytes: Memory of the device (C,).
+    """
+
+    architecture: Architecture
+    formats: ModelFormats
+    plan: PlanColumns
+    load: MemoryLoad
+    overheads: MemoryOverheads
+    memory_bytes: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryColumns:
+    """The memory of one rank, every field (C,).
+
+    Args:
+        weights_bytes: Weights with scales.
+        kv_bytes: Cache of the load, without the rounding to blocks.
+        activation_bytes: Peak of one forward pass.
+        other_bytes: Context, communication buffers and graphs.
+        total_bytes: Sum of the four.
+        capacity_bytes: What the engine may use.
+        kv_capacity_tokens: Tokens of cache one replica can hold.
+        max_sequences: Sequences of the load's length that fit on one attention-DP rank.
+        fits: The load fits, its cache rounded up to whole blocks.
+    """
+
+    weights_bytes: FloatArray
+    kv_bytes: FloatArray
+    activation_bytes: FloatArray
+    other_bytes: FloatArray
+    total_bytes: FloatArray
+    capacity_bytes: FloatArray
+    kv_capacity_tokens: FloatArray
+    max_sequences: FloatArray
+    fits: NDArray[np.bool_]
+
+
+def memory_footprint(question: MemoryQuestion) -> MemoryColumns:
+    """Return the memory of one rank and the cache that is left for tokens.
+
+    Args:
+        question: Model, plan, load, engine and device.
+
+    Returns:
+        Columns (C,). The cache is what the weights, the activation peak and the overheads leave
+        of the usable memory, in whole blocks, times the attention-DP ranks of a replica. Where a
+        windowed or recurrent layer keeps less than every token, the tokens held depend on the
+        length: capacity is then the sequences of `tokens_per_sequence` that fit, times their
+        length in whole blocks. `kv_blocks` replaces the derived number of blocks.
+
+    Source: vLLM v1/worker/gpu_worker.py determine_available_memory: usable share of memory less
+        everything that is not cache; graphs are counted as in its current releases.
+    Limits: One pool for all layers without padding between layer kinds; vLLM's reserved null
+        block (one per pool) is not subtracted; decode of pp micro-batches shares one pool.
+    """
+    load, plan = question.load, question.plan
+    formats, architecture = question.formats, question.architecture
+    weights = weight_columns(architecture, formats, plan).stage_bytes
+    activations = activation_bytes(
+        architecture,
+        plan,
+        load.max_num_batched_tokens,
+        load.max_num_seqs,
+        question.overheads.moe_chunk_tokens,
+    )
+    several = plan.gpus_per_replica > 1
+    other = (
+        question.overheads.context_bytes
+        + question.overheads.graph_bytes
+        + np.where(several, question.overheads.communication_bytes, 0.0)
+    )
+    exact = kv_bytes_per_sequence(architecture, formats.kv, plan, load.tokens_per_sequence)
+    capacity = np.floor(question.memory_bytes * load.gpu_memory_utilization)
+    fixed = weights + activations + other
+    room = _cache_room(question, np.maximum(capacity - fixed, 0.0))
+    kv_bytes = load.sequences * exact
+    return MemoryColumns(
+        weights_bytes=weights,
+        kv_bytes=kv_bytes,
+        activation_bytes=activations,
+        other_bytes=other,
+        total_bytes=fixed + kv_bytes,
+        capacity_bytes=capacity,
+        kv_capacity_tokens=room.tokens,
+        max_sequences=room.sequences,
+        fits=(fixed + kv_bytes <= capacity) & (load.sequences <= room.sequences),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Room:
+    """Tokens of one replica and sequences of one attention-DP rank the cache can hold (C,)."""
+
+    tokens: FloatArray
+    sequences: FloatArray
+
+
+def _cache_room(question: MemoryQuestion, budget_bytes: FloatArray) -> _Room:
+    """Return what `budget_bytes` of cache can hold, in whole blocks."""
+    load, plan = question.load, question.plan
+    block = load.block_size
+    blocks_each = np.ceil(np.maximum(load.tokens_per_sequence, 1.0) / block)
+    rounded = blocks_each * block
+    each_bytes = kv_bytes_per_sequence(question.architecture, question.formats.kv, plan, rounded)
+    # A model without any cache is bounded by nothing here; the least unit is one byte.
+    held = budget_bytes / np.maximum(each_bytes, 1.0)
+    derived = np.floor(held * blocks_each)
+    blocks = np.where(np.isnan(load.kv_blocks), derived, load.kv_blocks)
+    return _Room(
+        tokens=blocks * block * plan.attention_dp,
+        sequences=np.floor(blocks / blocks_each),
+    )

@@ -1,0 +1,301 @@
+"""The plan: how many ways each kind of parallelism divides a replica, and which plans are legal.
+
+Shape legend: C candidates. Rank order: tp innermost (stride 1), then attention_dp, cp, pp and the
+replicas (dp). The experts live on the tp x attention_dp ranks, as ep groups of moe_tp ranks with
+moe_tp innermost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfatlas.models.architecture import (
+    Architecture,
+    DenseFfn,
+    GatedDeltaNet,
+    GqaAttention,
+    Mamba1,
+    Mamba2,
+    MlaAttention,
+    MoeFfn,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfatlas.operators import FloatArray
+
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanColumns:
+    """The plans of C candidates; every field is a whole-numbered column (C,).
+
+    Args:
+        tp: Tensor-parallel ranks.
+        pp: Pipeline stages.
+        cp: Context-parallel ranks of prefill.
+        attention_dp: Attention data-parallel ranks inside a replica.
+        ep: Expert-parallel ranks; ep x moe_tp = tp x attention_dp.
+        moe_tp: Tensor-parallel ranks inside an expert.
+        dp: Replicas, each with its own requests.
+    """
+
+    tp: FloatArray
+    pp: FloatArray
+    cp: FloatArray
+    attention_dp: FloatArray
+    ep: FloatArray
+    moe_tp: FloatArray
+    dp: FloatArray
+
+    @property
+    def gpus_per_replica(self) -> FloatArray:
+        """Return devices of one replica (C,)."""
+        return self.tp * self.attention_dp * self.cp * self.pp
+
+    @property
+    def ranks(self) -> FloatArray:
+        """Return devices of all replicas (C,)."""
+        return self.gpus_per_replica * self.dp
+
+
+def default_moe_split(
+    tp: FloatArray, attention_dp: FloatArray, ep: FloatArray, moe_tp: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return (ep, moe_tp) with what the user left out filled in, each (C,).
+
+    Args:
+        tp: Tensor-parallel ranks (C,).
+        attention_dp: Attention data-parallel ranks (C,).
+        ep: Expert-parallel ranks, NaN where not given (C,).
+        moe_tp: Expert-tensor ranks, NaN where not given (C,).
+
+    Returns:
+        Given values unchanged; a missing one is tp x attention_dp over the other; with neither,
+        ep = 1 and every expert is divided over the whole group.
+
+    Source: vLLM documentation, "Expert Parallel Deployment": experts are tensor-parallel over
+        tp x dp ranks unless expert parallelism is enabled.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.parallelism import default_moe_split
+        >>> nan, eight, one = np.array([np.nan]), np.array([8.0]), np.array([1.0])
+        >>> [float(x[0]) for x in default_moe_split(eight, one, nan, nan)]
+        [1.0, 8.0]
+    """
+    group = tp * attention_dp
+    no_ep, no_moe_tp = np.isnan(ep), np.isnan(moe_tp)
+    divisor = np.where(no_moe_tp | (moe_tp <= 0), 1.0, moe_tp)
+    filled_ep = np.where(no_ep, np.where(no_moe_tp, 1.0, group / divisor), ep)
+    divisor = np.where(filled_ep > 0, filled_ep, 1.0)
+    return filled_ep, np.where(no_moe_tp, group / divisor, moe_tp)
+
+
+class _Rule(NamedTuple):
+    """Where a rule is broken (C,) and the sentence for one candidate."""
+
+    broken: BoolArray
+    sentence: Callable[[int], str]
+
+
+def plan_problems(architecture: Architecture, plan: PlanColumns) -> list[str | None]:
+    """Return, per candidate, the first rule its plan breaks, in words, or None.
+
+    Args:
+        architecture: The model.
+        plan: The plans (C,).
+
+    Returns:
+        C entries.
+
+    Limits: Engines that pad heads to make a tp fit are not modelled. Vocabulary rows are padded
+        by every engine, so no rule concerns them.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.models.architecture import (
+        ...     Architecture, DenseFfn, GqaAttention, LayerGroup)
+        >>> from perfatlas.parallelism import PlanColumns, plan_problems
+        >>> mixer = GqaAttention(num_heads=64, num_kv_heads=8, head_dim=128, value_head_dim=128)
+        >>> layer = LayerGroup(count=80, mixer=mixer, ffn=DenseFfn(intermediate_size=28672))
+        >>> llama = Architecture(model_type="llama", hidden_size=8192, vocab_size=128256,
+        ...     tie_word_embeddings=False, layers=(layer,))
+        >>> one = np.ones(2)
+        >>> plan = PlanColumns(tp=np.array([8.0, 12.0]), pp=one, cp=one, attention_dp=one, ep=one,
+        ...     moe_tp=one, dp=one)
+        >>> plan_problems(llama, plan)[1]
+        'tp = 12: num_heads = 64 must be divisible by tp; nearest valid tp: 8 or 16'
+    """
+    problems: list[str | None] = [None] * len(plan.tp)
+    whole = _not_whole(plan)
+    _note(problems, whole)
+    safe = _sanitised(plan, np.logical_or.reduce([rule.broken for rule in whole]))
+    _note(problems, _size_rules(architecture, safe))
+    _note(problems, _layer_rules(architecture, safe))
+    return problems
+
+
+def _note(problems: list[str | None], rules: list[_Rule]) -> None:
+    for rule in rules:
+        for index in np.flatnonzero(rule.broken).tolist():
+            if problems[index] is None:
+                problems[index] = rule.sentence(index)
+
+
+def _not_whole(plan: PlanColumns) -> list[_Rule]:
+    """Return one rule per field: a positive integer."""
+
+    def rule(name: str, column: FloatArray) -> _Rule:
+        broken = ~(np.isfinite(column) & (column >= 1.0) & (column == np.floor(column)))
+        return _Rule(
+            broken, lambda i: f"{name} = {column[i]:g}: must be a positive integer, 1 or more"
+        )
+
+    return [rule(field.name, getattr(plan, field.name)) for field in fields(plan)]
+
+
+def _sanitised(plan: PlanColumns, broken: BoolArray) -> PlanColumns:
+    """Return the plan with 1 everywhere in broken candidates, so that remainders are defined."""
+    return PlanColumns(
+        **{f.name: np.where(broken, 1.0, getattr(plan, f.name)) for f in fields(plan)}
+    )
+
+
+def _size_rules(architecture: Architecture, plan: PlanColumns) -> list[_Rule]:
+    """Return the rules between the sizes of the plan themselves and the kind of model."""
+    is_moe = any(isinstance(group.ffn, MoeFfn) for group in architecture.layers)
+    recurrent = any(
+        isinstance(group.mixer, GatedDeltaNet | Mamba1 | Mamba2) for group in architecture.layers
+    )
+    layers = architecture.num_layers
+    rules = [
+        _Rule(
+            plan.pp > layers,
+            lambda i: f"pp = {plan.pp[i]:g}: the model has {layers} layers; pp is at most {layers}",
+        )
+    ]
+    if recurrent:
+        rules.append(
+            _Rule(
+                plan.cp > 1,
+                lambda i: (
+                    f"cp = {plan.cp[i]:g}: a recurrent mixer carries its state from token to"
+                    " token and is not divided along the sequence; use cp = 1"
+                ),
+            )
+        )
+    return rules + (_moe_rules(plan) if is_moe else _dense_rules(plan))
+
+
+def _moe_rules(plan: PlanColumns) -> list[_Rule]:
+    group = plan.tp * plan.attention_dp
+
+    def sentence(i: int) -> str:
+        return (
+            f"tp x attention_dp = {plan.tp[i]:g} x {plan.attention_dp[i]:g} = {group[i]:g} must"
+            f" equal ep x moe_tp = {plan.ep[i]:g} x {plan.moe_tp[i]:g} ="
+            f" {plan.ep[i] * plan.moe_tp[i]:g}; the same ranks hold attention and experts"
+        )
+
+    return [_Rule(group != plan.ep * plan.moe_tp, sentence)]
+
+
+def _dense_rules(plan: PlanColumns) -> list[_Rule]:
+    return [
+        _Rule(
+            plan.ep > 1,
+            lambda i: f"ep = {plan.ep[i]:g}: the model has no experts; use ep = 1",
+        ),
+        _Rule(
+            (plan.moe_tp > 1) & (plan.moe_tp != plan.tp),
+            lambda i: f"moe_tp = {plan.moe_tp[i]:g}: the model has no experts; leave moe_tp out",
+        ),
+        _Rule(
+            plan.attention_dp > 1,
+            lambda i: (
+                f"attention_dp = {plan.attention_dp[i]:g}: without experts it only copies the"
+                f" model; use dp = {plan.attention_dp[i]:g} instead"
+            ),
+        ),
+    ]
+
+
+def _layer_rules(architecture: Architecture, plan: PlanColumns) -> list[_Rule]:
+    """Return the divisibility rules of every kind of layer, each once."""
+    rules: list[_Rule] = []
+    seen: set[tuple[str, int, str]] = set()
+    for group in architecture.layers:
+        for label, size, by in _mixer_sizes(group.mixer) + _ffn_sizes(group.ffn):
+            if size > 0 and (label, size, by) not in seen:
+                seen.add((label, size, by))
+                rules.append(_divides(label, size, by, getattr(plan, by)))
+        if isinstance(group.mixer, GqaAttention):
+            rules.append(_shares_or_replicates("num_kv_heads", group.mixer.num_kv_heads, plan.tp))
+        if isinstance(group.mixer, Mamba2) and group.mixer.num_groups > 1:
+            rules.append(_shares_or_replicates("num_groups", group.mixer.num_groups, plan.tp))
+    return rules
+
+
+def _mixer_sizes(mixer: object) -> list[tuple[str, int, str]]:
+    """Return (name, size, plan field that must divide it) of a mixer."""
+    if isinstance(mixer, GqaAttention | MlaAttention):
+        return [("num_heads", mixer.num_heads, "tp")]
+    if isinstance(mixer, GatedDeltaNet):
+        return [
+            ("linear-attention key heads", mixer.num_key_heads, "tp"),
+            ("linear-attention value heads", mixer.num_value_heads, "tp"),
+        ]
+    if isinstance(mixer, Mamba2):
+        return [("Mamba-2 heads", mixer.num_heads, "tp")]
+    if isinstance(mixer, Mamba1):
+        return [("Mamba intermediate_size", mixer.intermediate_size, "tp")]
+    return []
+
+
+def _ffn_sizes(ffn: object) -> list[tuple[str, int, str]]:
+    """Return (name, size, plan field that must divide it) of a feed-forward network."""
+    if isinstance(ffn, DenseFfn):
+        return [("intermediate_size", ffn.intermediate_size, "tp")]
+    if isinstance(ffn, MoeFfn):
+        return [
+            ("num_experts", ffn.num_experts, "ep"),
+            ("moe_intermediate_size", ffn.intermediate_size, "moe_tp"),
+            ("shared-expert intermediate size", ffn.shared_intermediate_size, "tp"),
+        ]
+    return []
+
+
+def _divides(label: str, size: int, by: str, column: FloatArray) -> _Rule:
+    return _Rule(
+        np.mod(size, column) != 0,
+        lambda i: (
+            f"{by} = {column[i]:g}: {label} = {size} must be divisible by {by};"
+            f" nearest valid {by}: {_nearest_divisors(size, float(column[i]))}"
+        ),
+    )
+
+
+def _shares_or_replicates(label: str, size: int, column: FloatArray) -> _Rule:
+    shared = (np.mod(size, column) == 0) | ((column > size) & (np.mod(column, size) == 0))
+    return _Rule(
+        ~shared,
+        lambda i: (
+            f"tp = {column[i]:g}: {label} = {size} must be divisible by tp, or tp a multiple of"
+            f" {size} so that every one is copied equally often; nearest valid tp:"
+            f" {_nearest_divisors(size, float(column[i]))}"
+        ),
+    )
+
+
+def _nearest_divisors(size: int, value: float) -> str:
+    """Return the divisors of `size` on both sides of `value`, as "8 or 16"."""
+    below = [d for d in range(1, size + 1) if size % d == 0 and d < value]
+    above = [d for d in range(1, size + 1) if size % d == 0 and d > value]
+    return " or ".join(str(d) for d in below[-1:] + above[:1])

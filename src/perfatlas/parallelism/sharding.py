@@ -1,0 +1,271 @@
+"""Sharding: the operators of a whole model rewritten for one rank, with collectives inserted.
+
+Shape legend: C candidates. Sizes are divided exactly, so that work summed over the ranks equals
+the unsharded work; a candidate whose sizes do not divide is refused by `plan_problems`. Only the
+vocabulary is rounded up, as engines pad it.
+
+What comes back is the latency path of one micro-batch: the operators of all pipeline stages in
+sequence, at full depth, with pp - 1 transfers between stages. For the pipelined bottleneck scale
+the layers with `stage_share`.
+
+Context parallelism serves prefill. Every rank holds two chunks of the sequence, one early and
+one late, so that causal work is even; keys and values are all-gathered before each attention. In
+decode every cp rank repeats the same work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.operators import (
+    Attention,
+    Collective,
+    Gemm,
+    GroupedGemm,
+    LatentAttention,
+    Operator,
+    Scan,
+    Streaming,
+    visible_pairs,
+)
+from perfatlas.parallelism.exchange import ExpertExchange, expert_collectives
+from perfatlas.parallelism.groups import ACTIVATION_BYTES, Group, collective
+from perfatlas.quantities import UnsupportedError
+
+if TYPE_CHECKING:
+    from perfatlas.models.architecture import Architecture
+    from perfatlas.operators import FloatArray
+    from perfatlas.parallelism.plan import PlanColumns
+
+# Names of `models`: operators cp leaves whole, and those that join the experts' reduction.
+_UNDIVIDED: Final = ("lm_head", "sampling", "kv_b_projection")
+_SHARED_EXPERT: Final = "shared_expert"
+# Shards whose tensors lie divided over the tensor-parallel group.
+_DIVIDED: Final = frozenset({"column", "row", "row_partial", "heads", "vocab", "width"})
+
+
+def shard_operators(
+    operators: tuple[Operator, ...],
+    plan: PlanColumns,
+    architecture: Architecture,
+    *,
+    expert_exchange: ExpertExchange = "all_to_all",
+) -> tuple[Operator, ...]:
+    """Return the operators one rank runs, collectives inserted where they happen.
+
+    Args:
+        operators: The unsharded step of one attention-DP rank, as `models.step_operators` emits
+            it with `head_ranks = plan.tp`; `count` spans the whole depth.
+        plan: The plans (C,).
+        architecture: The model.
+        expert_exchange: How tokens reach the experts of other attention-DP ranks: "all_to_all"
+            sends each token to the ranks that hold its experts, "all_gather_reduce_scatter"
+            gives every rank every token.
+
+    Returns:
+        Divided operators in the given order. A collective has count 0 where its group is a
+        single rank, and is left out when that holds for all candidates.
+
+    Source: Shoeybi et al. 2019 (arXiv 1909.08053, section 3) for column and row division;
+        context parallelism as in Llama 3 (arXiv 2407.21783, section 3.3.2).
+    """
+    merged = any(operator.shard == "row_partial" for operator in operators)
+    one = np.ones_like(plan.cp)
+    result: list[Operator] = []
+    waiting: tuple[Collective, ...] = ()  # the experts' reduction, while a shared expert joins
+    for operator in operators:
+        if not operator.name.startswith(_SHARED_EXPERT):
+            result += waiting
+            waiting = ()
+        local = _divide(operator, plan, plan.cp if _spans_sequence(operator) else one)
+        if isinstance(local, GroupedGemm):
+            before, waiting = expert_collectives(local, plan, expert_exchange, merged=merged)
+            result += [*before, local]
+        else:
+            before, after = _communication(local, plan)
+            result += [*before, local, *after]
+    result += waiting
+    result += _stage_transfer(operators, plan, architecture)
+    return tuple(
+        operator
+        for operator in result
+        if not isinstance(operator, Collective) or bool(np.any(operator.count > 0))
+    )
+
+
+def stage_share(architecture: Architecture, plan: PlanColumns) -> FloatArray:
+    """Return the share of the layers the fullest pipeline stage runs, ceil(L/pp)/L (C,).
+
+    Args:
+        architecture: The model of L layers.
+        plan: The plans (C,).
+
+    Limits: Layers of different kinds are taken as evenly mixed over the stages.
+    """
+    layers = float(architecture.num_layers)
+    share: FloatArray = np.ceil(layers / plan.pp) / layers
+    return share
+
+
+def _spans_sequence(operator: Operator) -> bool:
+    """Return whether its rows are new tokens of the prompt, which cp divides.
+
+    The head sees one row per sequence, on the rank of the last token. The expansion of latent
+    keys and values runs for every key on every rank: gathering the expanded heads costs more.
+    """
+    return operator.phase == "prefill" and not operator.name.startswith(_UNDIVIDED)
+
+
+def _divide(operator: Operator, plan: PlanColumns, parts: FloatArray) -> Operator:
+    """Return one rank's part: tokens over `parts`, width over tp."""
+    tp = plan.tp if operator.shard in _DIVIDED else np.ones_like(plan.tp)
+    match operator:
+        case Gemm():
+            return replace(divide_gemm(operator, plan), m=operator.m / parts)
+        case GroupedGemm():
+            # The operator counts the tokens of the whole expert group.
+            tokens = operator.tokens * plan.attention_dp / parts
+            return replace(operator, tokens=tokens, ep=plan.ep, moe_tp=plan.moe_tp)
+        case Attention() | LatentAttention():
+            return _divide_attention(operator, tp, parts)
+        case Scan():
+            return replace(
+                operator,
+                flop_per_token=operator.flop_per_token / tp,
+                io_bytes_per_token=operator.io_bytes_per_token / tp,
+                state_bytes=operator.state_bytes / tp,
+            )
+        case Streaming():
+            return _divide_streaming(operator, tp, parts)
+        case _:
+            return operator
+
+
+def _divide_attention(
+    operator: Attention | LatentAttention, tp: FloatArray, parts: FloatArray
+) -> Operator:
+    """Return the heads of one rank over its balanced part of the sequence."""
+    heads = operator.num_heads / tp
+    limit = operator.window if isinstance(operator, Attention) else operator.selected
+    q_len, kv_len = _balanced(operator.q_len, operator.kv_len, limit, parts)
+    divided = replace(operator, q_len=q_len, kv_len=kv_len, num_heads=heads)
+    if isinstance(divided, Attention):
+        return replace(divided, num_kv_heads=np.maximum(divided.num_kv_heads / tp, 1.0))
+    return divided
+
+
+def divide_gemm(operator: Gemm, plan: PlanColumns) -> Gemm:
+    """Return a linear layer with the weights one rank holds; its rows stay.
+
+    Args:
+        operator: The unsharded layer.
+        plan: The plans (C,).
+    """
+    match operator.shard:
+        case "row" | "row_partial":
+            return replace(operator, k=operator.k / plan.tp)
+        case "vocab":
+            return replace(operator, n=np.ceil(operator.n / plan.tp))
+        case "column" | "heads" | "width":
+            return replace(operator, n=operator.n / plan.tp)
+        case _:
+            return operator
+
+
+def _divide_streaming(operator: Streaming, tp: FloatArray, parts: FloatArray) -> Streaming:
+    # The vocabulary-parallel embedding writes whole rows, zero where another rank owns the token.
+    write_part = parts if operator.shard == "vocab" else parts * tp
+    return replace(
+        operator,
+        tokens=operator.tokens / parts,
+        read_bytes=operator.read_bytes / (parts * tp),
+        write_bytes=operator.write_bytes / write_part,
+        cold_read_bytes=operator.cold_read_bytes / (parts * tp),
+    )
+
+
+def _balanced(
+    q_len: FloatArray, kv_len: FloatArray, limit: FloatArray, parts: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return (queries, keys) of one of `parts` ranks that share causal work evenly, each (C,).
+
+    A rank attends with q = Q/parts queries. The keys are set so that its visible pairs are
+    exactly those of the sequence over `parts`. Without a limit that is K - (Q - q)/2: with two
+    ranks and no prefix, half the queries see three quarters of the keys.
+    """
+    pairs = visible_pairs(q_len, kv_len, limit) / parts
+    queries = q_len / parts
+    cap = np.where(limit > 0, limit, np.inf)
+    growing = pairs / queries - (queries - 1.0) / 2.0  # keys of the first query, none capped
+    # With a limit, pairs = q cap - m(m + 1)/2 where the first m queries are below the cap.
+    finite = np.where(limit > 0, limit, 0.0)
+    deficit = np.maximum(queries * finite - pairs, 0.0)
+    below = (np.sqrt(1.0 + 8.0 * deficit) - 1.0) / 2.0
+    capped = (limit > 0) & (below <= queries)
+    first = np.where(capped, np.minimum(finite - below, cap), growing)
+    whole = parts == 1.0
+    keys = np.where(whole, kv_len, first + queries - 1.0)
+    return np.where(whole, q_len, queries), keys
+
+
+def _communication(
+    local: Operator, plan: PlanColumns
+) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
+    """Return the collectives before and after an operator that is already divided."""
+    tensor = Group(ranks=plan.tp, stride=np.ones_like(plan.tp))
+    if isinstance(local, Gemm) and local.shard == "row":
+        size = local.m * local.n * local.output_bytes_per_element
+        return (), (collective(local, "all_reduce", size, tensor),)
+    if isinstance(local, Gemm) and local.shard == "vocab":
+        size = local.m * local.n * plan.tp * local.output_bytes_per_element
+        return (), (collective(local, "all_gather", size, tensor),)
+    if isinstance(local, Streaming) and local.shard == "vocab":
+        return (), (collective(local, "all_reduce", local.write_bytes, tensor),)
+    if isinstance(local, Attention | LatentAttention) and local.phase == "prefill":
+        sequence = Group(ranks=plan.cp, stride=plan.tp * plan.attention_dp)
+        size = local.batch * local.q_len * plan.cp * _cache_row(local) * ACTIVATION_BYTES
+        return (collective(local, "all_gather", size, sequence),), ()
+    return (), ()
+
+
+def _cache_row(local: Attention | LatentAttention) -> FloatArray:
+    """Return elements of keys and values one token leaves on one rank (C,)."""
+    if isinstance(local, Attention):
+        return local.num_kv_heads * (local.head_dim + local.value_head_dim)
+    return local.kv_lora_rank + local.rope_dim
+
+
+def _stage_transfer(
+    operators: tuple[Operator, ...], plan: PlanColumns, architecture: Architecture
+) -> list[Operator]:
+    """Return the sends of the hidden state between pipeline stages, if any."""
+    if not operators or not bool(np.any(plan.pp > 1)):
+        return []
+    phase = operators[0].phase
+    cp = plan.cp if phase == "prefill" else np.ones_like(plan.cp)
+    tokens = _tokens(operators[0]) / cp
+    transfer = Collective(
+        name="pipeline_send_recv",
+        phase=phase,
+        count=plan.pp - 1.0,
+        op="send_recv",
+        bytes=tokens * architecture.hidden_size * ACTIVATION_BYTES,
+        ranks=np.where(plan.pp > 1, 2.0, 1.0),
+        stride=plan.tp * plan.attention_dp * plan.cp,
+    )
+    return [transfer]
+
+
+def _tokens(first: Operator) -> FloatArray:
+    """Return the tokens of the step: the rows of the operator that opens it (C,)."""
+    if isinstance(first, Streaming):
+        return first.tokens
+    if isinstance(first, Gemm):
+        return first.m
+    raise UnsupportedError(
+        f"a step that opens with {first.name!r} ({first.kind}) cannot be cut into pipeline stages;"
+        " start it with an embedding, a norm or a linear layer"
+    )

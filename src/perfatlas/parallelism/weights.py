@@ -1,0 +1,163 @@
+"""Bytes of weights one rank holds.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.models.parameters import parameter_counts
+from perfatlas.models.phases import StepTokens, step_operators
+from perfatlas.operators import Gemm, GroupedGemm
+from perfatlas.parallelism.groups import ACTIVATION_BYTES
+from perfatlas.parallelism.sharding import divide_gemm, stage_share
+
+if TYPE_CHECKING:
+    from perfatlas.models.architecture import Architecture
+    from perfatlas.models.emission import ModelFormats
+    from perfatlas.operators import FloatArray, Phase
+    from perfatlas.parallelism.plan import PlanColumns
+
+# GEMMs of `models` whose second operand is not a weight, and the weights held twice.
+_NOT_WEIGHTS: Final = "indexer_scores"
+_HEAD: Final = "lm_head"
+_EXPANSION: Final = "kv_b_projection"
+_ABSORBED: Final = ("latent_q_absorb", "latent_v_expand")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightColumns:
+    """Weights of one rank by where they sit in the pipeline (C,) [bytes].
+
+    Args:
+        layers_bytes: All layers, as if there were one stage.
+        embedding_bytes: Input embedding, on the first stage.
+        head_bytes: LM head, on the last stage; 0 with one stage where it shares the embedding.
+        stage_bytes: What the fullest stage holds.
+    """
+
+    layers_bytes: FloatArray
+    embedding_bytes: FloatArray
+    head_bytes: FloatArray
+    stage_bytes: FloatArray
+
+
+def weight_columns(
+    architecture: Architecture, formats: ModelFormats, plan: PlanColumns
+) -> WeightColumns:
+    """Return the weight bytes of one rank, scales included.
+
+    Linear layers are divided as `shard_operators` divides them: experts over ep x moe_tp, heads
+    and widths over tp, key-value heads copied beyond their number; MLA down projections, routers
+    and sparse indexers are whole on every rank. Norms, biases and convolutions are whole, in 16
+    bits. The fullest pipeline stage holds ceil(L/pp) layers and the larger of embedding and head.
+
+    Args:
+        architecture: The model.
+        formats: The formats of the deployment.
+        plan: The plans (C,).
+
+    Source: MLA: engines hold the absorbed matrices in 16 bits beside a quantized kv_b_projection
+        (vLLM v1/attention/backends/mla/common.py, process_weights_after_loading); an
+        unquantized one is shared.
+    Limits: Multi-token-prediction layers are not loaded. Biases and convolutions, which engines
+        divide, are counted whole (below 0.2 % of the weights). Layers of different kinds are
+        taken as evenly mixed over pipeline stages.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.models import resolve_model
+        >>> from perfatlas.models.phases import ModelFormats
+        >>> from perfatlas.parallelism import PlanColumns, weight_columns
+        >>> formats = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
+        >>> one = np.ones(1)
+        >>> plan = PlanColumns(tp=one, pp=one, cp=one, attention_dp=one, ep=one, moe_tp=one, dp=one)
+        >>> model = resolve_model("meta-llama/Llama-3.1-8B-Instruct").architecture
+        >>> float(weight_columns(model, formats, plan).stage_bytes[0])  # 8,030,261,248 parameters
+        16060522496.0
+    """
+    layers_bytes = np.full(
+        plan.tp.shape, _small_parameters(architecture, formats) * ACTIVATION_BYTES
+    )
+    head_bytes = np.zeros_like(plan.tp)
+    quantized_expansion = False
+    for operator in _linear_layers(architecture, formats, "prefill", plan.tp):
+        if operator.name == _HEAD:
+            head_bytes = _held_bytes(operator, plan)
+        else:
+            layers_bytes = layers_bytes + _held_bytes(operator, plan)
+        quantized_expansion |= operator.name == _EXPANSION and operator.format != formats.head
+    if quantized_expansion:
+        layers_bytes = layers_bytes + _absorbed_copies(architecture, formats, plan)
+    rows = np.ceil(architecture.vocab_size / plan.tp)
+    embedding_bytes = rows * architecture.hidden_size * ACTIVATION_BYTES
+    single = plan.pp == 1
+    if architecture.tie_word_embeddings:
+        head_bytes = np.where(single, 0.0, head_bytes)
+    ends = np.where(single, embedding_bytes + head_bytes, np.maximum(embedding_bytes, head_bytes))
+    return WeightColumns(
+        layers_bytes=layers_bytes,
+        embedding_bytes=embedding_bytes,
+        head_bytes=head_bytes,
+        stage_bytes=layers_bytes * stage_share(architecture, plan) + ends,
+    )
+
+
+def _linear_layers(
+    architecture: Architecture, formats: ModelFormats, phase: Phase, tp: FloatArray | None
+) -> list[Gemm | GroupedGemm]:
+    """Return the linear layers of a step, undivided, with heads repeated for tp if given."""
+    one = np.ones(1 if tp is None else tp.shape)
+    tokens = StepTokens(batch=one, q_len=one, kv_len=one, head_ranks=tp)
+    return [
+        operator
+        for operator in step_operators(architecture, formats, phase, tokens)
+        if isinstance(operator, Gemm | GroupedGemm) and operator.name != _NOT_WEIGHTS
+    ]
+
+
+def _elements(operator: Gemm | GroupedGemm) -> FloatArray:
+    """Return the elements of the operator's weights over all its layers (C,)."""
+    if isinstance(operator, Gemm):
+        return operator.n * operator.k * operator.count
+    matrix = operator.hidden * operator.intermediate / operator.moe_tp
+    return operator.matrices * matrix * operator.experts / operator.ep * operator.count
+
+
+def _held_bytes(operator: Gemm | GroupedGemm, plan: PlanColumns) -> FloatArray:
+    """Return the bytes of the operator's weights on one rank, over all its layers (C,)."""
+    local = (
+        divide_gemm(operator, plan)
+        if isinstance(operator, Gemm)
+        else replace(operator, ep=plan.ep, moe_tp=plan.moe_tp)
+    )
+    return _elements(local) * operator.weight_bytes_per_element
+
+
+def _absorbed_copies(
+    architecture: Architecture, formats: ModelFormats, plan: PlanColumns
+) -> FloatArray:
+    """Return the bytes of the absorbed matrices held beside the expansion they come from (C,)."""
+    return sum(
+        (
+            _held_bytes(operator, plan)
+            for operator in _linear_layers(architecture, formats, "decode", plan.tp)
+            if operator.name in _ABSORBED
+        ),
+        np.zeros_like(plan.tp),
+    )
+
+
+def _small_parameters(architecture: Architecture, formats: ModelFormats) -> float:
+    """Return the parameters of no linear layer: norms, biases, sinks, convolutions."""
+    counts = parameter_counts(architecture)
+    linear = sum(
+        float(_elements(operator)[0])
+        for operator in _linear_layers(architecture, formats, "prefill", None)
+        if operator.name != _HEAD
+    )
+    return counts.total - counts.embedding - counts.lm_head - linear

@@ -1,0 +1,34 @@
+"""Units, provenance and the errors a user can meet; knows nothing of what is modelled."""
+
+from __future__ import annotations
+
+from perfatlas.quantities.errors import (
+    InfeasibleError,
+    InvalidSpecError,
+    MissingDependencyError,
+    PerfatlasError,
+    UnsupportedError,
+    UsageError,
+    ValidationGateError,
+    did_you_mean,
+)
+from perfatlas.quantities.provenance import KINDS, CalibrationEvidence, Kind, Source
+from perfatlas.quantities.units import UNITS, format_quantity, parse_quantity
+
+__all__ = [
+    "KINDS",
+    "UNITS",
+    "CalibrationEvidence",
+    "InfeasibleError",
+    "InvalidSpecError",
+    "Kind",
+    "MissingDependencyError",
+    "PerfatlasError",
+    "Source",
+    "UnsupportedError",
+    "UsageError",
+    "ValidationGateError",
+    "did_you_mean",
+    "format_quantity",
+    "parse_quantity",
+]

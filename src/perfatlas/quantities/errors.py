@@ -1,0 +1,79 @@
+"""User-facing errors: what was asked, what is wrong, what to do; each carries its exit code."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class PerfatlasError(Exception):
+    """Base of every error a user can cause; its text is written for the user."""
+
+    exit_code: ClassVar[int] = 1
+    error_code: ClassVar[str] = "defect"
+
+
+class UsageError(PerfatlasError):
+    """The command line itself is wrong."""
+
+    exit_code = 2
+    error_code = "usage"
+
+
+class InvalidSpecError(PerfatlasError):
+    """A scenario, config.json or hardware spec is missing a field or contradicts itself."""
+
+    exit_code = 3
+    error_code = "invalid"
+
+
+class InfeasibleError(PerfatlasError):
+    """The question is well posed and the answer is no: it does not fit, no plan meets the goal."""
+
+    exit_code = 4
+    error_code = "infeasible"
+
+
+class UnsupportedError(PerfatlasError):
+    """perfatlas has no model or no data for this combination."""
+
+    exit_code = 5
+    error_code = "unsupported"
+
+
+class MissingDependencyError(PerfatlasError):
+    """An optional package is needed; the message carries the pip line."""
+
+    exit_code = 6
+    error_code = "missing_dependency"
+
+
+class ValidationGateError(PerfatlasError):
+    """A validation figure is outside its budget."""
+
+    exit_code = 7
+    error_code = "gate_failed"
+
+
+def did_you_mean(value: str, choices: Iterable[str]) -> str:
+    """Return "; did you mean 'x'?" for the nearest choice, or an empty string.
+
+    Args:
+        value: What the user wrote.
+        choices: The valid names.
+
+    Returns:
+        A clause to append to an error message.
+
+    Example:
+        >>> from perfatlas.quantities import did_you_mean
+        >>> did_you_mean("h2000", ["h200_sxm", "b200_sxm"])
+        "; did you mean 'h200_sxm'?"
+    """
+    known = list(choices)
+    folded = {name.casefold(): name for name in known}
+    close = difflib.get_close_matches(value.casefold(), list(folded), n=1, cutoff=0.4)
+    return f"; did you mean {folded[close[0]]!r}?" if close else ""

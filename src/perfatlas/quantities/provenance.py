@@ -1,0 +1,45 @@
+"""Where a number comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["datasheet", "measured", "derived", "assumed"]
+KINDS: tuple[Kind, ...] = ("datasheet", "measured", "derived", "assumed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Provenance of one value: what kind of knowledge it is and where it can be read.
+
+    Args:
+        kind: datasheet, measured, derived (with the arithmetic in `note`) or assumed (with why).
+        ref: Document, page, repository or measurement that holds the value.
+        note: Arithmetic, conflict between sources and the choice made, or the reason.
+    """
+
+    kind: Kind
+    ref: str
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrationEvidence:
+    """What is known of the calibration that priced an operator.
+
+    Args:
+        id: device/operator/family/format.
+        rows: Measured rows the fit was scored on.
+        median_error: Median |predicted - measured| / measured.
+        p90_error: 90th percentile of the same.
+        protocol: How the rows were measured.
+        data_hash: Hash of the measured rows.
+    """
+
+    id: str
+    rows: int
+    median_error: float
+    p90_error: float
+    protocol: str
+    data_hash: str

@@ -1,0 +1,77 @@
+"""How far an answer can be trusted: tiers, calibrations with their errors, assumptions, sources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from perfatlas.report.quantities_text import MISSING, format_share
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.table import Table
+
+
+def evidence_headline(evidence: Mapping[str, Any]) -> str:
+    """Return one line: the tier and what its calibrations rest on.
+
+    Args:
+        evidence: The `evidence` of an answer.
+
+    Example:
+        >>> from perfatlas.report.evidence import evidence_headline
+        >>> evidence_headline({"tier": "bound", "calibrations": []})
+        'tier bound, no calibration: a lower limit on time, without an interval'
+    """
+    tier = evidence.get("tier") or MISSING
+    calibrations: Sequence[Mapping[str, Any]] = evidence.get("calibrations") or []
+    if not calibrations:
+        limit = ": a lower limit on time, without an interval" if tier == "bound" else ""
+        return f"tier {tier}, no calibration{limit}"
+    rows = sum(int(c.get("rows") or 0) for c in calibrations)
+    noun = "calibration" if len(calibrations) == 1 else "calibrations"
+    return f"tier {tier}, {len(calibrations)} {noun} on {rows:,} measured rows"
+
+
+def calibration_table(calibrations: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the calibrations used, each with its rows, errors and measurement protocol.
+
+    Args:
+        calibrations: `evidence.calibrations` of an answer.
+    """
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
+    table.add_column("  calibration", overflow="fold", header_style="dim")
+    for name in ("rows", "median error", "p90"):
+        table.add_column(name, justify="right", no_wrap=True, header_style="dim")
+    table.add_column("protocol", overflow="fold", header_style="dim")
+    for calibration in calibrations:
+        table.add_row(
+            f"  {calibration.get('id', MISSING)}",
+            f"{int(calibration.get('rows') or 0):,}",
+            _error(calibration.get("median_error")),
+            _error(calibration.get("p90_error")),
+            str(calibration.get("protocol") or MISSING),
+        )
+    return table
+
+
+def _error(error: float | None) -> str:
+    return MISSING if error is None else format_share(error)
+
+
+def evidence_lines(evidence: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return (label, text) lines for assumptions, sources and data versions.
+
+    Args:
+        evidence: The `evidence` of an answer.
+    """
+    lines = [("assumes", str(text)) for text in evidence.get("assumptions") or []]
+    lines += [("source", str(text)) for text in evidence.get("sources") or []]
+    versions = evidence.get("data_versions") or {}
+    if isinstance(versions, dict):
+        lines += [("data", f"{name} {version}") for name, version in versions.items()]
+    else:
+        lines += [("data", str(text)) for text in versions]
+    return lines

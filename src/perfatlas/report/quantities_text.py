@@ -1,0 +1,121 @@
+"""Numbers as people read them, chosen by the unit that the key ends in."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from perfatlas.quantities import format_quantity
+
+# key ending -> unit printed; the longest match wins, so rates come before what they are rates of
+SUFFIX_UNITS: Final = (
+    ("_bytes_per_s", "B/s"),
+    ("_flop_per_s", "FLOP/s"),
+    ("_tokens_per_s", "tokens/s"),
+    ("_per_s_per_gpu", ""),
+    ("_per_s_per_user", ""),
+    ("_per_s", "/s"),
+    ("_bytes", "B"),
+    ("_flop", "FLOP"),
+    ("_hz", "Hz"),
+    ("_tokens", "tokens"),
+    ("_s", "s"),
+    ("_w", "W"),
+    ("_j", "J"),
+)
+SCALED: Final = frozenset(("B/s", "FLOP/s", "B", "FLOP", "Hz", "s", "W", "J"))
+MISSING: Final = "-"
+
+
+def unit_of(key: str) -> str:
+    """Return the unit a key names, or an empty string.
+
+    Args:
+        key: A result key such as ttft_s or total_bytes_low.
+
+    Example:
+        >>> from perfatlas.report.quantities_text import unit_of
+        >>> unit_of("bus_bandwidth_bytes_per_s")
+        'B/s'
+    """
+    stem = key.removesuffix("_low").removesuffix("_high")
+    return next((unit for suffix, unit in SUFFIX_UNITS if f"_{stem}".endswith(suffix)), "")
+
+
+def format_number(value: float) -> str:
+    """Return three significant digits, thousands separated, without an exponent where short.
+
+    Args:
+        value: Any number.
+
+    Example:
+        >>> from perfatlas.report.quantities_text import format_number
+        >>> format_number(12345.6), format_number(70.42)
+        ('12,346', '70.4')
+    """
+    if isinstance(value, int) or (math.isfinite(value) and abs(value) >= 1000):
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def format_value(key: str, value: object) -> str:
+    """Return a result as text, scaled by the unit its key ends in.
+
+    Args:
+        key: The result's key.
+        value: A number, boolean, text, None, list or mapping.
+
+    Example:
+        >>> from perfatlas.report.quantities_text import format_value
+        >>> format_value("time_s", 0.0123), format_value("fits", True)
+        ('12.3 ms', 'yes')
+    """
+    if value is None:
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        unit = unit_of(key)
+        scaled = unit in SCALED
+        text = format_quantity(float(value), unit) if scaled else format_number(value)
+        return text if scaled else f"{text} {unit}".rstrip()
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {format_value(str(name), v)}" for name, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(format_value(key, item) for item in value)
+    return str(value)
+
+
+def format_interval(key: str, low: float, high: float) -> str:
+    """Return "12.9 - 15.8 ms", the unit once where both ends share it.
+
+    Args:
+        key: The key whose unit applies.
+        low: Lower end.
+        high: Upper end.
+
+    Example:
+        >>> from perfatlas.report.quantities_text import format_interval
+        >>> format_interval("tpot_s", 0.0129, 0.0158)
+        '12.9 - 15.8 ms'
+    """
+    first, last = format_value(key, low), format_value(key, high)
+    number, _, unit = first.partition(" ")
+    if unit and last.endswith(f" {unit}"):
+        return f"{number} - {last}"
+    return f"{first} - {last}"
+
+
+def format_share(share: float) -> str:
+    """Return a fraction as per cent with at most one decimal.
+
+    Args:
+        share: Fraction of one.
+
+    Example:
+        >>> from perfatlas.report.quantities_text import format_share
+        >>> format_share(0.0423), format_share(0.42)
+        ('4.2 %', '42 %')
+    """
+    percent = 100 * share
+    return f"{percent:.0f} %" if percent >= 9.95 or percent == 0 else f"{percent:.1f} %"

@@ -1,0 +1,49 @@
+"""The terminal an answer is written to: its width, its colours, its alphabet."""
+
+from __future__ import annotations
+
+import os
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console
+
+
+def open_terminal(
+    stream: IO[str], *, width: int | None = None, environ: Mapping[str, str] | None = None
+) -> Console:
+    """Return a rich console that writes plainly to a stream: no markup, no highlighting.
+
+    Colour is used on a terminal only, never with NO_COLOR or TERM=dumb; FORCE_COLOR forces it.
+
+    Args:
+        stream: Where the text goes.
+        width: Columns; by default those of the terminal, else COLUMNS, else 80.
+        environ: Environment variables; by default those of the process.
+    """
+    import rich.console
+
+    variables = os.environ if environ is None else environ
+    plain = bool(variables.get("NO_COLOR")) or variables.get("TERM") in ("dumb", "unknown")
+    forced = bool(variables.get("FORCE_COLOR"))
+    return rich.console.Console(
+        file=stream,
+        width=width,
+        color_system=None if plain else "auto",
+        force_terminal=True if forced and not plain else None,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+
+
+def speaks_unicode(console: Console) -> bool:
+    """Tell whether block characters can be written to a console.
+
+    Args:
+        console: From `open_terminal`.
+    """
+    return console.encoding.lower().replace("-", "") in ("utf8", "utf16", "utf32", "utf_8")

@@ -1,0 +1,238 @@
+"""An answer for people: the answer first, then what bounds it, how sure it is, and the command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.report.breakdown import bound_summary, phase_table, phases_of
+from perfatlas.report.evidence import calibration_table, evidence_headline, evidence_lines
+from perfatlas.report.memory_bar import memory_bar, memory_verdict
+from perfatlas.report.quantities_text import format_interval, format_share, format_value
+from perfatlas.report.terminal import speaks_unicode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console, RenderableType
+
+LABELS: Final = {
+    "ttft_s": "time to first token (TTFT)",
+    "tpot_s": "time per output token (TPOT)",
+    "request_latency_s": "request latency",
+    "output_tokens_per_s_per_gpu": "output tokens/s per GPU",
+    "output_tokens_per_s_per_user": "output tokens/s per user",
+}
+WIDEST_BAR: Final = 100
+
+
+def print_answer(console: Console, answer: Mapping[str, Any], *, reproduce: str) -> None:
+    """Write an answer to a console.
+
+    Args:
+        console: From `open_terminal`.
+        answer: The `--json` object of a computing verb.
+        reproduce: The command line that gives it again.
+
+    Example:
+        >>> import sys
+        >>> from perfatlas.report import open_terminal, print_answer
+        >>> answer = {"command": "collective", "scenario": {"op": "all_reduce"},
+        ...           "results": {"time_s": 1.2e-5, "time_s_low": 1e-5, "time_s_high": 1.5e-5}}
+        >>> print_answer(open_terminal(sys.stdout, width=80), answer, reproduce="perfatlas ...")
+        collective: op all_reduce
+        <BLANKLINE>
+          time   12 us   10 - 15 us (90 %)
+        <BLANKLINE>
+        reproduce: perfatlas ...
+    """
+    results = answer.get("results") or {}
+    _print_line(console, headline(answer), style="bold")
+    console.print()
+    _print_results(console, results)
+    for name, memory in results.items():
+        if isinstance(memory, dict) and "capacity_bytes" in memory:
+            _print_memory(console, name, memory)
+    _print_breakdown(console, answer.get("breakdown") or [])
+    _print_evidence(console, answer.get("evidence") or {})
+    _print_warnings(console, answer.get("warnings") or [])
+    console.print()
+    # Not wrapped: it is there to be copied.
+    console.print(f"reproduce: {reproduce}", soft_wrap=True, style="dim")
+
+
+def headline(answer: Mapping[str, Any]) -> str:
+    """Return what was asked, in a line: the model, the GPUs, the engine, the plan, the load.
+
+    Args:
+        answer: The `--json` object of a computing verb.
+
+    Example:
+        >>> from perfatlas.report.text import headline
+        >>> headline({"command": "kernel gemm", "scenario": {"system": "h200_sxm", "m": 64}})
+        'kernel gemm: system h200_sxm, m 64'
+    """
+    scenario = {k: v for k, v in (answer.get("scenario") or {}).items() if v is not None}
+    if "model" not in scenario:
+        asked = ", ".join(f"{name} {value}" for name, value in scenario.items())
+        return f"{answer.get('command', '')}: {asked}"
+    gpus = f"{scenario['gpus']} x " if "gpus" in scenario else ""
+    words = [f"{scenario['model']} on {gpus}{scenario.get('system', 'two systems')}"]
+    words += [str(scenario[name]) for name in ("engine", "mode") if name in scenario]
+    words += [
+        f"{name} {scenario[name]}"
+        for name in ("tp", "pp", "cp", "attention_dp", "ep", "dp")
+        if scenario.get(name) not in (None, 1)
+    ]
+    words += [f"{n} {scenario[n]}" for n in ("format", "batch", "concurrency") if n in scenario]
+    if "isl" in scenario and "osl" in scenario:
+        words.append(f"{scenario['isl']} tokens in, {scenario['osl']} out")
+    return ", ".join(words)
+
+
+def _print_line(console: Console, text: str, *, style: str = "") -> None:
+    from rich.text import Text
+
+    console.print(Text(text, style=style))
+
+
+def _print_results(console: Console, results: Mapping[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 3, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True, style="bold")
+    table.add_column(no_wrap=True)
+    for name, value in results.items():
+        is_interval_end = name.removesuffix("_low").removesuffix("_high") != name
+        if isinstance(value, dict) or (is_interval_end and f"{_stem(name)}" in results):
+            continue
+        low, high = results.get(f"{name}_low"), results.get(f"{name}_high")
+        known = low is not None and high is not None
+        interval = f"{format_interval(name, low, high)} (90 %)" if known else ""
+        table.add_row(f"  {label_of(name)}", format_value(name, value), interval)
+    if table.row_count:
+        console.print(table)
+
+
+def _stem(name: str) -> str:
+    return name.removesuffix("_low").removesuffix("_high")
+
+
+def label_of(name: str) -> str:
+    """Return a result's name as people say it.
+
+    Args:
+        name: A key of `results`.
+
+    Example:
+        >>> from perfatlas.report.text import label_of
+        >>> label_of("bus_bandwidth_bytes_per_s"), label_of("tpot_s")
+        ('bus bandwidth', 'time per output token (TPOT)')
+    """
+    if name in LABELS:
+        return LABELS[name]
+    for suffix in ("_bytes_per_s", "_flop_per_s", "_bytes", "_flop", "_s", "_w", "_j", "_hz"):
+        if name.endswith(suffix):
+            return name.removesuffix(suffix).replace("_", " ")
+    return name.replace("_", " ")
+
+
+def _print_memory(console: Console, name: str, memory: Mapping[str, Any]) -> None:
+    from rich.text import Text
+
+    console.print()
+    fits = memory.get("fits") is not False
+    title = Text(f"{name.replace('_', ' ')} per GPU: ", style="bold")
+    console.print(title.append(memory_verdict(memory), style="" if fits else "bold red"))
+    width = min(console.width, WIDEST_BAR)
+    console.print(memory_bar(memory, width=width, unicode=speaks_unicode(console)))
+
+
+def _print_breakdown(console: Console, breakdown: Sequence[Mapping[str, Any]]) -> None:
+    for phase, rows in phases_of(breakdown).items():
+        console.print()
+        time_s = sum(float(row.get("time_s") or 0.0) for row in rows)
+        title = f"{phase or 'time'}: {format_value('time_s', time_s)} of work"
+        _print_line(console, f"{title}, bound by {bound_summary(rows)}", style="bold")
+        console.print(phase_table(rows, width=console.width))
+
+
+def _print_evidence(console: Console, evidence: Mapping[str, Any]) -> None:
+    if not evidence:
+        return
+    console.print()
+    _print_line(console, f"how sure: {evidence_headline(evidence)}", style="bold")
+    calibrations = evidence.get("calibrations") or []
+    if calibrations:
+        console.print(calibration_table(calibrations))
+    _print_labelled(console, evidence_lines(evidence))
+
+
+def _print_labelled(console: Console, lines: Sequence[tuple[str, str]]) -> None:
+    from rich.table import Table
+
+    if not lines:
+        return
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column(overflow="fold")
+    for label, text in lines:
+        table.add_row(f"  {label}", text)
+    console.print(table)
+
+
+def _print_warnings(console: Console, warnings: Sequence[str]) -> None:
+    if warnings:
+        console.print()
+    for warning in warnings:
+        _print_line(console, f"warning: {warning}", style="yellow")
+
+
+def print_rows(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows of one shape as a table: a catalog, a validation, a frontier.
+
+    Args:
+        console: From `open_terminal`.
+        rows: Mappings; the keys of the first name the columns.
+    """
+    from rich.table import Table
+
+    if not rows:
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    names = list(rows[0])
+    for name in names:
+        numeric = all(isinstance(row.get(name), (int, float, type(None))) for row in rows)
+        table.add_column(
+            label_of(name),
+            justify="right" if numeric else "left",
+            overflow="fold",
+            header_style="dim",
+        )
+    for row in rows:
+        table.add_row(*(_row_cell(name, row.get(name)) for name in names))
+    console.print(table)
+
+
+def _row_cell(name: str, value: object) -> RenderableType:
+    if isinstance(value, float) and name.endswith(("_error", "_ratio", "error")):
+        return format_share(value)
+    return format_value(name, value)
+
+
+def print_facts(console: Console, facts: Mapping[str, Any]) -> None:
+    """Write one thing's facts, a line each.
+
+    Args:
+        console: From `open_terminal`.
+        facts: Name to value; nested mappings are indented under their name.
+    """
+    lines: list[tuple[str, str]] = []
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            lines += [
+                (f"{name}.{key}", format_value(str(key), item)) for key, item in value.items()
+            ]
+        else:
+            lines.append((label_of(name), format_value(name, value)))
+    _print_labelled(console, lines)

@@ -1,0 +1,3 @@
+"""Sample quantiles; knows nothing of what is sampled."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""scenario."""
+
+from __future__ import annotations

@@ -1,0 +1,128 @@
+"""Disaggregated serving in closed form: a prefill pool and a decode pool with matched rates.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from perfatlas.operators import FloatArray
+from perfatlas.scenario.evaluate import Evaluation
+from perfatlas.scenario.question import Question
+from perfatlas.scenario.results import interval_columns
+from perfatlas.scenario.serving_formula import Latencies
+from perfatlas.scenario.vocabulary import Scenario
+
+SHARED = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pools:
+    """One scenario as two: what a prefill worker and what a decode worker is asked."""
+
+    prefill: Scenario
+    decode: Scenario
+
+
+def split_pools(scenario: Scenario) -> Pools:
+    """Return the scenarios of one prefill worker and one decode worker.
+
+    `prefill_*` and `decode_*` override the shared names; a decode worker holds `decode_batch`
+    sequences, or its part of `concurrency`.
+
+    Args:
+        scenario: A scenario in mode disaggregated.
+    """
+    in_flight = scenario.concurrency or scenario.decode_workers
+    held = scenario.decode_batch or max(in_flight // scenario.decode_workers, 1)
+    return Pools(
+        prefill=_worker(scenario, "prefill", scenario.prefill_batch),
+        decode=_worker(scenario, "decode", held),
+    )
+
+
+def _worker(scenario: Scenario, role: str, batch: int) -> Scenario:
+    changes: dict[str, Any] = {"mode": "static", "batch": batch, "gpus": None, "dp": 1}
+    for name in ("system", *SHARED):
+        own = getattr(scenario, f"{role}_{name}", None)
+        if own is not None:
+            changes[name] = own
+    if role == "decode":
+        changes["cp"] = 1
+    return scenario.model_copy(update=changes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolRates:
+    """Both pools evaluated for the same candidates.
+
+    Args:
+        scenarios: In mode disaggregated (C).
+        prefill: Question and numbers of a prefill worker.
+        decode: Question and numbers of a decode worker.
+    """
+
+    scenarios: tuple[Scenario, ...]
+    prefill: tuple[Question, Evaluation]
+    decode: tuple[Question, Evaluation]
+
+    def _workers(self, name: str) -> FloatArray:
+        return np.array([float(getattr(s, name)) for s in self.scenarios])
+
+    def gpus(self) -> FloatArray:
+        """Return devices of both pools (C,)."""
+        one_prefill = self.prefill[0].plan.gpus_per_replica
+        one_decode = self.decode[0].plan.gpus_per_replica
+        return one_prefill * self._workers("prefill_workers") + one_decode * self._workers(
+            "decode_workers"
+        )
+
+    def transfer_s(self) -> FloatArray:
+        """Return the time to hand one request's cache to a decode worker (C,) [s].
+
+        Every prefill rank sends its part over its own NIC.
+
+        Limits: no contention, no overlap with the prefill; workers are not in one scale-up domain.
+        """
+        question, evaluation = self.prefill
+        systems = question.placement.systems
+        nic_S = np.array([s.node.nic_bandwidth * s.node.nics / s.node.devices for s in systems])
+        latency_S = np.array([s.fabric.latency_s for s in systems])
+        per_request = evaluation.memory.kv_bytes / np.maximum(
+            np.ceil(question.load.sequences / question.plan.attention_dp), 1.0
+        )
+        # the footprint counts the output tokens too; only the prompt travels
+        prompt = question.load.isl / (question.load.isl + question.load.osl)
+        index = question.placement.index_C
+        with np.errstate(divide="ignore"):
+            return per_request * prompt / nic_S[index] + latency_S[index]
+
+    def latencies(self, quantile: str) -> Latencies:
+        """Return what a user sees, and the rate of the slower pool as output tokens/s.
+
+        Args:
+            quantile: "latencies", "low" or "high" of the pools' evaluations.
+        """
+        prefill: Latencies = getattr(self.prefill[1], quantile)
+        decode: Latencies = getattr(self.decode[1], quantile)
+        osl = self.prefill[0].load.osl
+        ttft = prefill.ttft_s + self.transfer_s()
+        prefill_rate = (
+            self._workers("prefill_workers") * self.prefill[0].load.sequences / prefill.ttft_s
+        )
+        held = self._workers("decode_workers") * self.decode[0].load.sequences
+        decode_rate = held / (decode.tpot_s * np.maximum(osl - 1.0, 1.0))
+        rate = np.minimum(prefill_rate, decode_rate)
+        return Latencies(ttft, decode.tpot_s, ttft + decode.tpot_s * (osl - 1.0), rate * osl)
+
+    def columns(self) -> dict[str, FloatArray]:
+        """Return the result columns of the deployment, each (C,)."""
+        gpus = self.gpus()
+        columns = interval_columns(
+            self.latencies("latencies"), self.latencies("low"), self.latencies("high"), gpus
+        )
+        return columns | {"gpus": gpus, "kv_transfer_s": self.transfer_s()}

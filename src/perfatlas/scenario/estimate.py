@@ -1,0 +1,131 @@
+"""`estimate`: one inference scenario to latencies, throughput, memory and their reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from perfatlas.parallelism import plan_problems
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.scenario.answer import Answer
+from perfatlas.scenario.breakdown import breakdown_rows
+from perfatlas.scenario.disaggregated import PoolRates, split_pools
+from perfatlas.scenario.evaluate import Evaluation, evaluate
+from perfatlas.scenario.evidence import question_evidence, question_warnings
+from perfatlas.scenario.memory import does_not_fit
+from perfatlas.scenario.question import Question, resolve_question
+from perfatlas.scenario.results import memory_columns, result_columns
+from perfatlas.scenario.vocabulary import Scenario, parse_scenario
+
+
+def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is checked by its schema
+    """Return the estimate of one inference scenario.
+
+    Args:
+        **fields: Names of the vocabulary: model, system, gpus, tp, engine, format, mode, batch,
+            concurrency, isl, osl and the rest.
+
+    Raises:
+        InvalidSpecError: A name, value or plan breaks a rule.
+        InfeasibleError: The model and its cache do not fit.
+        UnsupportedError: No model or data for the combination.
+
+    Example:
+        >>> from perfatlas import estimate
+        >>> answer = estimate(model="meta-llama/Llama-3.1-8B", system="h200_sxm", batch=8)
+        >>> answer.results["tpot_s"] > answer.results["tpot_s_low"] > 0
+        True
+    """
+    scenario = parse_scenario(fields)
+    given = {k: v for k, v in fields.items() if v is not None}
+    if scenario.mode == "disaggregated":
+        return _answer_pools(scenario, given)
+    question, evaluation = evaluate_one(scenario)
+    return _answer(question, evaluation, given)
+
+
+def evaluate_one(scenario: Scenario) -> tuple[Question, Evaluation]:
+    """Return the question of one scenario and its numbers.
+
+    Raises:
+        InvalidSpecError: A name, value or plan breaks a rule.
+        InfeasibleError: The model and its cache do not fit.
+        UnsupportedError: No model or data for the combination.
+    """
+    question, problems = resolve_question([scenario])
+    if question is None:
+        raise problems[0] or InvalidSpecError("nothing to estimate")
+    (problem,) = plan_problems(question.model.architecture, question.plan)
+    if problem is not None:
+        raise InvalidSpecError(problem)
+    evaluation = evaluate(question)
+    if scenario.tier == "physics" and not evaluation.decode.matches:
+        system = question.placement.systems[0]
+        raise UnsupportedError(
+            f"tier 'physics' needs measured kernels and {system.device.name} has none;"
+            " use tier bound or auto"
+        )
+    if not evaluation.memory.fits[0]:
+        raise InfeasibleError(does_not_fit(question, evaluation.memory))
+    return question, evaluation
+
+
+def _answer(question: Question, evaluation: Evaluation, given: Mapping[str, Any]) -> Answer:
+    results: dict[str, Any] = {
+        name: values[0] for name, values in result_columns(question, evaluation).items()
+    }
+    results["memory"] = {name: v[0] for name, v in memory_columns(evaluation).items()}
+    results["method"] = "static" if question.scenarios[0].mode == "static" else "formula"
+    return Answer(
+        command="estimate",
+        scenario=given,
+        results=results,
+        breakdown=[
+            *breakdown_rows(evaluation.prefill, "prefill", 0),
+            *breakdown_rows(evaluation.decode, "decode", 0),
+        ],
+        evidence=question_evidence(question, evaluation),
+        warnings=question_warnings(question, evaluation),
+    )
+
+
+def _answer_pools(scenario: Scenario, given: Mapping[str, Any]) -> Answer:
+    """Answer a disaggregated scenario; the decode pool's memory is reported."""
+    pools = split_pools(scenario)
+    rates = PoolRates(
+        scenarios=(scenario,),
+        prefill=evaluate_one(pools.prefill),
+        decode=evaluate_one(pools.decode),
+    )
+    results: dict[str, Any] = {name: values[0] for name, values in rates.columns().items()}
+    results["memory"] = {name: v[0] for name, v in memory_columns(rates.decode[1]).items()}
+    results["prefill_memory"] = {name: v[0] for name, v in memory_columns(rates.prefill[1]).items()}
+    results["method"] = "formula"
+    evidence = question_evidence(*rates.decode)
+    prefill_evidence = question_evidence(*rates.prefill)
+    known = {row["id"] for row in evidence.calibrations}
+    return Answer(
+        command="estimate",
+        scenario=given,
+        results=results,
+        breakdown=[
+            *breakdown_rows(rates.prefill[1].prefill, "prefill", 0),
+            *breakdown_rows(rates.decode[1].decode, "decode", 0),
+        ],
+        evidence=replace(
+            evidence,
+            calibrations=(
+                *evidence.calibrations,
+                *(row for row in prefill_evidence.calibrations if row["id"] not in known),
+            ),
+            assumptions=(
+                *evidence.assumptions,
+                "disaggregated: the cache travels over one NIC per device without contention;"
+                " no queueing in either pool; throughput is that of the slower pool",
+            ),
+        ),
+        warnings=tuple(
+            dict.fromkeys((*question_warnings(*rates.prefill), *question_warnings(*rates.decode)))
+        ),
+    )

@@ -1,0 +1,181 @@
+"""The one path from a question to its numbers, for every candidate at once.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from perfatlas.operators import FloatArray
+from perfatlas.parallelism import MemoryColumns, stage_share
+from perfatlas.quantities import UnsupportedError
+from perfatlas.scenario.memory import question_memory
+from perfatlas.scenario.question import Question
+from perfatlas.scenario.serving_formula import (
+    Latencies,
+    aggregated_latencies,
+    pipelined_s,
+    static_latencies,
+)
+from perfatlas.step import StepContext, StepCost, decode_step, prefill_chunks, prefill_step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """Numbers of a question.
+
+    Args:
+        latencies: Predicted.
+        low: Every time at its 5 % quantile.
+        high: Every time at its 95 % quantile.
+        memory: Memory of the fullest rank.
+        prefill: Cost of one prefill chunk.
+        decode: Cost of one decode step.
+        chunks: Prefill chunks of the batch (static) or of one request (aggregated) (C,).
+        served: Sequences of a replica that run at a time (C,).
+    """
+
+    latencies: Latencies
+    low: Latencies
+    high: Latencies
+    memory: MemoryColumns
+    prefill: StepCost
+    decode: StepCost
+    chunks: FloatArray
+    served: FloatArray
+
+
+def step_context(question: Question) -> StepContext:
+    """Return what every step of a question shares.
+
+    Raises:
+        UnsupportedError: The tier does not exist (for these devices).
+    """
+    tier = question.scenarios[0].tier
+    if tier == "measured":
+        raise UnsupportedError(
+            "tier 'measured' is not available in this version; use auto, physics or bound"
+        )
+    return StepContext(
+        architecture=question.model.architecture,
+        formats=question.formats,
+        profile=question.profile,
+        placement=question.placement,
+        plan=question.plan,
+        tier=tier,
+        expert_distribution=question.scenarios[0].expert_distribution,
+    )
+
+
+def evaluate(question: Question) -> Evaluation:
+    """Return latencies, memory and step costs of a question whose plans are legal.
+
+    Mode static: one batch of equal requests. Mode aggregated: continuous batching in closed form.
+
+    Args:
+        question: Model, engine, systems, plans and load.
+    """
+    context = step_context(question)
+    memory = question_memory(question)
+    aggregated = question.scenarios[0].mode == "aggregated"
+    served = _served(question, memory) if aggregated else question.load.sequences
+    # pipeline stages work on different micro-batches at the same time
+    on_rank = np.ceil(served / question.plan.attention_dp)
+    micro_batches = np.minimum(question.plan.pp, on_rank)
+    batch = np.ceil(on_rank / micro_batches)
+    load = question.load
+    decode = decode_step(context, batch, load.isl + load.osl / 2.0)
+    asked = np.ones_like(batch) if aggregated else on_rank
+    chunks, tokens = prefill_chunks(
+        asked, load.isl - load.prefix, load.prefix, question.limits.max_num_batched_tokens
+    )
+    prefill = prefill_step(context, tokens)
+    parts = _Parts(
+        question=question,
+        served=served,
+        on_rank=on_rank,
+        micro_batches=micro_batches,
+        chunks=chunks,
+        aggregated=aggregated,
+    )
+    latencies = _compose(parts, prefill.total_s(), decode.total_s(), _attention_s(decode))
+    low = _compose(parts, prefill.low_s(), decode.low_s(), _attention_s(decode))
+    high = _compose(parts, prefill.high_s(), decode.high_s(), _attention_s(decode))
+    return Evaluation(
+        latencies=latencies,
+        low=low,
+        high=high,
+        memory=memory,
+        prefill=prefill,
+        decode=decode,
+        chunks=chunks,
+        served=served,
+    )
+
+
+def _served(question: Question, memory: MemoryColumns) -> FloatArray:
+    """Return requests of a replica that run at a time: asked, or what memory and engine admit."""
+    length = question.load.isl + question.load.osl
+    by_memory = np.floor(memory.kv_capacity_tokens / length)
+    by_engine = question.limits.max_num_seqs * question.plan.attention_dp
+    return np.maximum(np.minimum(np.minimum(question.load.sequences, by_memory), by_engine), 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Parts:
+    question: Question
+    served: FloatArray
+    on_rank: FloatArray
+    micro_batches: FloatArray
+    chunks: FloatArray
+    aggregated: bool
+
+
+def _compose(
+    parts: _Parts, chunk_s: FloatArray, step_s: FloatArray, attention_s: FloatArray
+) -> Latencies:
+    """Compose one chunk and one decode step, both through the whole depth, to latencies."""
+    question = parts.question
+    stages = question.plan.pp
+    share = stage_share(question.model.architecture, question.plan)
+    decode_s = np.maximum(step_s, step_s * parts.micro_batches * np.where(stages > 1, share, 1.0))
+    if not parts.aggregated:
+        prefill_s = pipelined_s(chunk_s, parts.chunks, stages, share)
+        return static_latencies(prefill_s, decode_s, question.load.sequences, question.load.osl)
+    busy_s = chunk_s * parts.chunks * np.where(stages > 1, share, 1.0)
+    own_s = pipelined_s(chunk_s + attention_s, parts.chunks, stages, share)
+    per_rank = aggregated_latencies(own_s, busy_s, decode_s, parts.on_rank, question.load.osl)
+    ranks = parts.served / parts.on_rank
+    return per_rank._replace(output_tokens_per_s=per_rank.output_tokens_per_s * ranks)
+
+
+def _attention_s(decode: StepCost) -> FloatArray:
+    """Return the attention time of a decode step (C,) [s]: what it adds to a mixed step."""
+    columns = [i for i, op in enumerate(decode.operators) if "attention" in op.kind]
+    return (decode.count_CO[:, columns] * decode.time_s_CO[:, columns]).sum(axis=1)
+
+
+def select(question: Question, keep: list[int]) -> Question:
+    """Return the question with only some of its candidates."""
+    rows = np.array(keep, np.int64)
+
+    def cut(columns: object) -> dict[str, FloatArray]:
+        return {name: values[rows] for name, values in vars(columns).items()}
+
+    placement = question.placement
+    ratio = placement.clock_ratio_C
+    return replace(
+        question,
+        scenarios=tuple(question.scenarios[k] for k in keep),
+        plan=type(question.plan)(**cut(question.plan)),
+        load=type(question.load)(**cut(question.load)),
+        limits=type(question.limits)(**cut(question.limits)),
+        placement=replace(
+            placement,
+            index_C=placement.index_C[rows],
+            clock_ratio_C=None if ratio is None else ratio[rows],
+        ),
+    )

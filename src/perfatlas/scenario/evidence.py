@@ -1,0 +1,99 @@
+"""What the answer rests on: calibrations, versions, assumptions, sources, warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perfatlas.scenario.answer import Evidence
+from perfatlas.scenario.breakdown import calibration_rows, tier_of, used_matches
+from perfatlas.scenario.evaluate import Evaluation
+from perfatlas.scenario.question import Question
+from perfatlas.step import StepCost
+
+NO_KERNELS = (
+    "{device} has no measured kernels: every operator is priced at its bound (speed of light);"
+    " real kernels are slower, so times are lower limits and the interval is empty"
+)
+
+
+def question_evidence(question: Question, evaluation: Evaluation) -> Evidence:
+    """Return the evidence of the first candidate.
+
+    Args:
+        question: What was asked.
+        evaluation: Its numbers.
+    """
+    costs = (evaluation.prefill, evaluation.decode)
+    matches = used_matches(costs, 0)
+    system = question.placement.systems[int(question.placement.index_C[0])]
+    notes = dict.fromkeys(note for match in matches for note in match.notes)
+    notes |= dict.fromkeys(note for cost in costs for note in cost.notes)
+    return Evidence(
+        tier=tier_of(costs, 0),
+        calibrations=calibration_rows(matches),
+        data_versions=_versions(question, costs),
+        assumptions=(
+            *question.assumptions,
+            *question.model.architecture.notes,
+            *notes,
+            *system.notes,
+            *_standing_assumptions(question),
+        ),
+        sources=_sources(question),
+    )
+
+
+def _versions(question: Question, costs: Sequence[StepCost]) -> dict[str, str]:
+    versions = {"engine": question.profile.id}
+    for match in used_matches(costs, 0):
+        calibration = match.calibration
+        versions[calibration.id] = f"{calibration.data_version} sha256:{calibration.data_hash}"
+    return versions
+
+
+def _standing_assumptions(question: Question) -> tuple[str, ...]:
+    host = question.profile.host
+    said = [
+        "decode is priced at the mean context isl + osl/2; caches are cold, kernels of a step run"
+        " back to back",
+        "the 90 % interval takes all kernel errors as fully shared (nothing cancels)",
+    ]
+    if question.profile.name != "ideal":
+        hidden = "hidden behind the GPU" if host.overlapped else "added to the GPU"
+        said.append(f"host time per step {hidden}: {host.source}")
+    if any(hasattr(g.ffn, "num_experts") for g in question.model.architecture.layers):
+        said.append(f"expert load: {question.scenarios[0].expert_distribution}")
+    if question.scenarios[0].mode == "aggregated":
+        said.append(
+            "method formula: steady closed loop, no queueing; TTFT is a floor under load"
+        )
+    return tuple(said)
+
+
+def _sources(question: Question) -> tuple[str, ...]:
+    system = question.placement.systems[int(question.placement.index_C[0])]
+    device_refs = dict.fromkeys(s.ref for s in system.device.sources.values())
+    return (question.model.source, *device_refs)
+
+
+def question_warnings(question: Question, evaluation: Evaluation) -> tuple[str, ...]:
+    """Return what the user should know before trusting the first candidate's answer."""
+    costs = (evaluation.prefill, evaluation.decode)
+    system = question.placement.systems[int(question.placement.index_C[0])]
+    warnings = []
+    asked_tier = question.scenarios[0].tier
+    if asked_tier != "bound" and tier_of(costs, 0) == "bound":
+        warnings.append(NO_KERNELS.format(device=system.device.name))
+    load, scenario = question.load, question.scenarios[0]
+    served, asked = float(evaluation.served[0]), float(load.sequences[0])
+    if scenario.mode == "aggregated" and served < asked:
+        warnings.append(
+            f"{asked:g} requests in flight were asked, {served:g} run at a time (KV capacity"
+            f" {evaluation.memory.kv_capacity_tokens[0]:,.0f} tokens, max_num_seqs"
+            f" {question.limits.max_num_seqs[0]:g}); the rest queue and TTFT leaves that out"
+        )
+    longest = question.model.architecture.max_position_embeddings
+    total = float(load.isl[0] + load.osl[0])
+    if longest and total > longest:
+        warnings.append(f"isl + osl = {total:g} exceeds the model's stated context of {longest}")
+    return tuple(warnings)

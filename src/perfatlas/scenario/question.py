@@ -1,0 +1,296 @@
+"""Scenarios resolved to columns: what is asked, of which model, engine, systems, plans and load.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfatlas.engines import EngineProfile, resolve_engine
+from perfatlas.hardware import System, resolve_system
+from perfatlas.kernels import device_peak
+from perfatlas.models import Architecture, Model, ModelFormats, resolve_model
+from perfatlas.numerics import get_format
+from perfatlas.operators import FloatArray
+from perfatlas.parallelism import PlanColumns, default_moe_split
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
+from perfatlas.scenario.vocabulary import Scenario
+from perfatlas.step import Placement
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Engine limits of every candidate (C,); NaN kv_blocks means derived from memory."""
+
+    max_num_seqs: FloatArray
+    max_num_batched_tokens: FloatArray
+    block_size: FloatArray
+    gpu_memory_utilization: FloatArray
+    kv_blocks: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """Sequences and lengths of every candidate (C,); sequences are those of one replica."""
+
+    sequences: FloatArray
+    isl: FloatArray
+    osl: FloatArray
+    prefix: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """Scenarios that share model, engine, formats, tier and mode; the rest are columns (C,).
+
+    Args:
+        scenarios: As asked, in order (C).
+        model: The model.
+        profile: The engine.
+        formats: Number formats after checkpoint, engine and user had their say.
+        assumptions: Sentences on how names were resolved.
+        placement: System and clock of each candidate.
+        plan: Parallel sizes.
+        load: Sequences per replica and lengths.
+        limits: Engine limits.
+    """
+
+    scenarios: tuple[Scenario, ...]
+    model: Model
+    profile: EngineProfile
+    formats: ModelFormats
+    assumptions: tuple[str, ...]
+    placement: Placement
+    plan: PlanColumns
+    load: Load
+    limits: Limits
+
+
+def group_key(scenario: Scenario) -> tuple[str | None, ...]:
+    """Return what scenarios must share to be answered as columns of one question."""
+    return (
+        scenario.model,
+        scenario.engine,
+        scenario.tier,
+        scenario.mode,
+        scenario.format,
+        scenario.gemm_format,
+        scenario.moe_format,
+        scenario.kv_format,
+        scenario.attention_format,
+        scenario.expert_distribution,
+    )
+
+
+def resolve_formats(
+    scenario: Scenario, architecture: Architecture, profile: EngineProfile
+) -> tuple[ModelFormats, tuple[str, ...]]:
+    """Return the number formats of a scenario and sentences that say where each comes from.
+
+    Precedence: the specific flag, `format`, the checkpoint's quantization config, bf16. Loose
+    names such as "fp8" become what the engine documents as its default.
+
+    Raises:
+        UnsupportedError: A format is unknown.
+    """
+    checkpoint = architecture.checkpoint
+    said: list[str] = []
+
+    def pick(role: str, given: str | None, stated: str | None) -> str:
+        name = given or stated or "bf16"
+        alias = profile.format_aliases.get(name, name)
+        if alias != name:
+            said.append(f"{role} {name} is {alias} on {profile.id}: {profile.alias_sources[name]}")
+        elif given is None and stated is not None:
+            said.append(f"{role} {alias} as the checkpoint states: {checkpoint.source}")
+        return get_format(alias).name
+
+    gemm = pick("gemm_format", scenario.gemm_format or scenario.format, checkpoint.gemm_format)
+    moe_stated = checkpoint.moe_format or checkpoint.gemm_format
+    moe = pick("moe_format", scenario.moe_format or scenario.format, moe_stated)
+    kv = _cache_format(scenario.kv_format, checkpoint.kv_format)
+    attention = _cache_format(scenario.attention_format, checkpoint.kv_format)
+    return ModelFormats(gemm=gemm, moe=moe, kv=kv, attention=attention), tuple(said)
+
+
+def _cache_format(given: str | None, stated: str | None) -> str:
+    name = given or stated or "bf16"
+    return get_format("fp8_static" if name == "fp8" else name).name
+
+
+def resolve_question(
+    scenarios: Sequence[Scenario],
+) -> tuple[Question | None, list[PerfatlasError | None]]:
+    """Return the question of scenarios with one group key, and each scenario's own error.
+
+    Args:
+        scenarios: Scenarios of one group (N).
+
+    Returns:
+        The question over the scenarios without an error (None if none is left), and N entries.
+
+    Raises:
+        PerfatlasError: What they share (model, engine, format) cannot be resolved.
+    """
+    first = scenarios[0]
+    model = resolve_model(first.model)
+    profile = resolve_engine(first.engine)
+    formats, assumptions = resolve_formats(first, model.architecture, profile)
+    errors: list[PerfatlasError | None] = [None] * len(scenarios)
+    systems: dict[str, System | PerfatlasError] = {}
+    index: dict[str, int] = {}
+    plans: list[tuple[float, ...]] = []
+    kept: list[int] = []
+    for position, scenario in enumerate(scenarios):
+        system = systems.get(scenario.system)
+        if system is None:
+            system = _usable_system(scenario.system, formats, model.architecture)
+            systems[scenario.system] = system
+        if isinstance(system, PerfatlasError):
+            errors[position] = system
+            continue
+        try:
+            plans.append(_plan_sizes(scenario))
+        except InvalidSpecError as error:
+            errors[position] = error
+            continue
+        index.setdefault(scenario.system, len(index))
+        kept.append(position)
+    if not kept:
+        return None, errors
+    chosen = tuple(scenarios[k] for k in kept)
+    used = tuple(s for s in (systems[name] for name in index) if isinstance(s, System))
+    placement = Placement(
+        systems=used,
+        index_C=np.array([index[s.system] for s in chosen], np.int64),
+        clock_ratio_C=_clock(chosen),
+    )
+    question = Question(
+        scenarios=chosen,
+        model=model,
+        profile=profile,
+        formats=formats,
+        assumptions=assumptions,
+        placement=placement,
+        plan=_plan_columns(plans),
+        load=_load(chosen, plans),
+        limits=_limits(chosen, profile, placement),
+    )
+    return question, errors
+
+
+def _usable_system(
+    name: str, formats: ModelFormats, architecture: Architecture
+) -> System | PerfatlasError:
+    """Resolve a system and check that it multiplies in the formats asked for."""
+    try:
+        system = resolve_system(name)
+        for format_name in _needed_formats(formats, architecture):
+            device_peak(system.device, format_name)
+    except (InvalidSpecError, UnsupportedError) as error:
+        return error
+    return system
+
+
+def _needed_formats(formats: ModelFormats, architecture: Architecture) -> set[str]:
+    needed = {formats.gemm, formats.attention, formats.head}
+    if any(hasattr(group.ffn, "num_experts") for group in architecture.layers):
+        needed.add(formats.moe)
+    return needed
+
+
+def _clock(scenarios: Sequence[Scenario]) -> FloatArray | None:
+    ratios = np.array([s.clock_ratio for s in scenarios])
+    return None if np.all(ratios == 1.0) else ratios
+
+
+def _plan_sizes(s: Scenario) -> tuple[float, ...]:
+    """Return (tp, pp, cp, attention_dp, ep, moe_tp, dp); what is not given follows from gpus."""
+    if s.prefix >= s.isl:
+        raise InvalidSpecError(
+            f"prefix = {s.prefix}: cached tokens are part of isl = {s.isl} and at least one token"
+            f" is computed; prefix is at most {s.isl - 1}"
+        )
+    inner = s.pp * s.cp * s.attention_dp
+    tp = s.tp
+    if tp is None:
+        tp = 1
+        if s.gpus is not None and s.gpus % (inner * (s.dp or 1)) == 0:
+            tp = s.gpus // (inner * (s.dp or 1))
+    dp = s.dp
+    if dp is None:
+        dp = 1
+        if s.gpus is not None and s.gpus % (tp * inner) == 0:
+            dp = s.gpus // (tp * inner)
+    total = tp * inner * dp
+    if s.gpus is not None and total != s.gpus:
+        raise InvalidSpecError(
+            f"gpus = {s.gpus}, but tp x pp x cp x attention_dp x dp ="
+            f" {tp} x {s.pp} x {s.cp} x {s.attention_dp} x {dp} = {total};"
+            " leave gpus out, or make the product match"
+        )
+    missing = float("nan")
+    return (
+        float(tp),
+        float(s.pp),
+        float(s.cp),
+        float(s.attention_dp),
+        missing if s.ep is None else float(s.ep),
+        missing if s.moe_tp is None else float(s.moe_tp),
+        float(dp),
+    )
+
+
+def _plan_columns(plans: Sequence[tuple[float, ...]]) -> PlanColumns:
+    tp, pp, cp, attention_dp, ep, moe_tp, dp = np.array(plans, dtype=np.float64).T
+    ep, moe_tp = default_moe_split(tp, attention_dp, ep, moe_tp)
+    return PlanColumns(tp=tp, pp=pp, cp=cp, attention_dp=attention_dp, ep=ep, moe_tp=moe_tp, dp=dp)
+
+
+def _load(scenarios: Sequence[Scenario], plans: Sequence[tuple[float, ...]]) -> Load:
+    """Sequences of one replica: `batch` is per replica, `concurrency` over the deployment."""
+    sequences = [
+        float(s.batch)
+        if s.batch is not None
+        else max(float(s.concurrency or plan[-1]) / plan[-1], 1.0)
+        for s, plan in zip(scenarios, plans, strict=True)
+    ]
+    return Load(
+        sequences=np.array(sequences),
+        isl=np.array([float(s.isl) for s in scenarios]),
+        osl=np.array([float(s.osl) for s in scenarios]),
+        prefix=np.array([float(s.prefix) for s in scenarios]),
+    )
+
+
+def _limits(
+    scenarios: Sequence[Scenario], profile: EngineProfile, placement: Placement
+) -> Limits:
+    rules = profile.scheduler
+    large_D = [
+        s.device.memory_bytes >= rules.large_memory_bytes
+        and s.device.name not in rules.large_excludes
+        for s in placement.systems
+    ]
+    large_C = np.array(large_D)[placement.index_C]
+
+    def column(name: str, default: FloatArray | float) -> FloatArray:
+        given = [getattr(s, name) for s in scenarios]
+        values = np.array([np.nan if g is None else float(g) for g in given])
+        return np.where(np.isnan(values), default, values)
+
+    seqs = np.where(large_C, rules.max_num_seqs_large, rules.max_num_seqs).astype(np.float64)
+    tokens = np.where(large_C, rules.max_num_batched_tokens_large, rules.max_num_batched_tokens)
+    return Limits(
+        max_num_seqs=column("max_num_seqs", seqs),
+        max_num_batched_tokens=column("max_num_batched_tokens", tokens.astype(np.float64)),
+        block_size=column("block_size", float(rules.block_size)),
+        gpu_memory_utilization=column(
+            "gpu_memory_utilization", profile.memory.gpu_memory_utilization
+        ),
+        kv_blocks=column("kv_blocks", np.nan),
+    )

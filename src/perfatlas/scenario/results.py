@@ -1,0 +1,69 @@
+"""Result columns of questions, under the names of the vocabulary.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from perfatlas.operators import FloatArray
+from perfatlas.scenario.evaluate import Evaluation
+from perfatlas.scenario.question import Question
+from perfatlas.scenario.serving_formula import Latencies
+
+LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
+MEMORY: Final = (
+    "weights_bytes",
+    "kv_bytes",
+    "activation_bytes",
+    "other_bytes",
+    "total_bytes",
+    "capacity_bytes",
+    "kv_capacity_tokens",
+    "fits",
+)
+
+
+def result_columns(question: Question, evaluation: Evaluation) -> dict[str, FloatArray]:
+    """Return latencies and throughputs with their 90 % intervals, each (C,).
+
+    Args:
+        question: What was asked.
+        evaluation: Its numbers.
+    """
+    gpus = question.plan.gpus_per_replica
+    columns = interval_columns(evaluation.latencies, evaluation.low, evaluation.high, gpus)
+    columns["gpus"] = question.plan.ranks
+    return columns
+
+
+def interval_columns(
+    latencies: Latencies, low: Latencies, high: Latencies, gpus: FloatArray
+) -> dict[str, FloatArray]:
+    """Return result columns from latencies and their quantiles; the slow end of time is the low
+    end of throughput.
+
+    Args:
+        latencies: Predicted.
+        low: Times at their 5 % quantile.
+        high: Times at their 95 % quantile.
+        gpus: Devices that produce `output_tokens_per_s` (C,).
+    """
+    columns: dict[str, FloatArray] = {}
+    for name in LATENCIES:
+        columns[name] = getattr(latencies, name)
+        columns[f"{name}_low"] = getattr(low, name)
+        columns[f"{name}_high"] = getattr(high, name)
+    for suffix, source in (("", latencies), ("_low", high), ("_high", low)):
+        columns[f"output_tokens_per_s_per_gpu{suffix}"] = source.output_tokens_per_s / gpus
+        with np.errstate(divide="ignore"):
+            columns[f"output_tokens_per_s_per_user{suffix}"] = 1.0 / source.tpot_s
+    return columns
+
+
+def memory_columns(evaluation: Evaluation) -> dict[str, FloatArray]:
+    """Return memory results of the fullest rank, each (C,)."""
+    return {name: getattr(evaluation.memory, name) for name in MEMORY}

@@ -1,0 +1,119 @@
+"""The vocabulary of a scenario: the same names as flags, TOML keys, table columns and arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from perfatlas.quantities import InvalidSpecError, did_you_mean
+
+MAX_COUNT = 10**9  # no cluster, batch or context is larger; keeps arithmetic far from overflow
+Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+Tokens = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+
+Mode = Literal["static", "aggregated", "disaggregated"]
+Method = Literal["auto", "formula"]
+
+
+class Scenario(BaseModel):
+    """One question: a model on a system, a plan, an engine and a load.
+
+    Every field is a name of the vocabulary; None means "derive it".
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
+    model: Annotated[str, Field(min_length=1, max_length=4096)]
+    system: Annotated[str, Field(min_length=1, max_length=4096)]
+    engine: str = "vllm"
+    tier: Literal["auto", "bound", "physics", "measured"] = "auto"
+    mode: Mode = "static"
+    method: Method = "auto"
+
+    gpus: Count | None = None
+    tp: Count | None = None
+    pp: Count = 1
+    cp: Count = 1
+    attention_dp: Count = 1
+    ep: Count | None = None
+    moe_tp: Count | None = None
+    dp: Count | None = None
+
+    format: str | None = None
+    gemm_format: str | None = None
+    moe_format: str | None = None
+    kv_format: str | None = None
+    attention_format: str | None = None
+
+    batch: Count | None = None
+    concurrency: Count | None = None
+    isl: Count = 1024
+    osl: Count = 128
+    prefix: Tokens = 0
+
+    max_num_seqs: Count | None = None
+    max_num_batched_tokens: Count | None = None
+    block_size: Count | None = None
+    gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None
+    kv_blocks: Count | None = None
+    clock_ratio: Annotated[float, Field(gt=0, le=2)] = 1.0
+    expert_distribution: str = "balanced"
+
+    prefill_system: str | None = None
+    decode_system: str | None = None
+    prefill_tp: Count | None = None
+    prefill_pp: Count | None = None
+    prefill_cp: Count | None = None
+    prefill_attention_dp: Count | None = None
+    prefill_ep: Count | None = None
+    prefill_moe_tp: Count | None = None
+    prefill_workers: Count = 1
+    prefill_batch: Count = 1
+    decode_tp: Count | None = None
+    decode_pp: Count | None = None
+    decode_attention_dp: Count | None = None
+    decode_ep: Count | None = None
+    decode_moe_tp: Count | None = None
+    decode_workers: Count = 1
+    decode_batch: Count | None = None
+
+
+FIELD_NAMES: tuple[str, ...] = tuple(Scenario.model_fields)
+
+
+def parse_scenario(fields: Mapping[str, Any]) -> Scenario:
+    """Return the scenario of named fields; None and empty text count as not given.
+
+    Raises:
+        InvalidSpecError: A name is unknown or a value breaks its rule; all of them are named.
+
+    Example:
+        >>> from perfatlas.scenario import parse_scenario
+        >>> parse_scenario({"model": "openai/gpt-oss-20b", "system": "h100_sxm", "tp": "2"}).tp
+        2
+    """
+    given = {
+        name: value
+        for name, value in fields.items()
+        if value is not None and not (isinstance(value, str) and not value.strip())
+    }
+    try:
+        return Scenario.model_validate(given)
+    except ValidationError as error:
+        raise InvalidSpecError(_sentences(error)) from None
+
+
+def _sentences(error: ValidationError) -> str:
+    parts = []
+    for problem in error.errors(include_url=False):
+        name = ".".join(str(p) for p in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            parts.append(f"unknown field {name!r}{did_you_mean(name, FIELD_NAMES)}")
+        elif problem["type"] == "missing":
+            parts.append(f"{name} is required")
+        else:
+            value = repr(problem["input"])[:80]
+            parts.append(f"{name} = {value}: {problem['msg']}")
+    return "; ".join(parts)

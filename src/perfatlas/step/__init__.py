@@ -1,0 +1,3 @@
+"""step."""
+
+from __future__ import annotations

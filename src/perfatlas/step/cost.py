@@ -1,0 +1,163 @@
+"""One step of one rank: what every operator costs, and their sum.
+
+Shape legend: C candidates, O operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfatlas.collectives import PricedCollectives, price_collectives
+from perfatlas.engines import EngineProfile
+from perfatlas.hardware import System
+from perfatlas.kernels import DeviceColumns, Tier, price_operators
+from perfatlas.measurements import CalibrationMatch
+from perfatlas.operators import Collective, FloatArray, IntArray, Operator
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """Where the candidates run.
+
+    Args:
+        systems: Distinct systems.
+        index_C: System of each candidate (C,).
+        clock_ratio_C: Clock over the default clock (C,), None for 1.
+    """
+
+    systems: tuple[System, ...]
+    index_C: IntArray
+    clock_ratio_C: FloatArray | None = None
+
+    def devices(self) -> DeviceColumns:
+        """Return the devices of the systems as columns."""
+        return DeviceColumns(
+            devices=tuple(s.device for s in self.systems),
+            index_C=self.index_C,
+            clock_ratio_C=self.clock_ratio_C,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepCost:
+    """The cost of one step, operator by operator; times are per execution.
+
+    Args:
+        operators: What ran (O).
+        count_CO: Executions (C, O).
+        time_s_CO: Predicted time of one execution (C, O) [s].
+        low_s_CO: 5 % quantile (C, O) [s].
+        high_s_CO: 95 % quantile (C, O) [s].
+        bound_s_CO: Least possible time (C, O) [s].
+        code_CO: Bound code (C, O).
+        match_CO: Position in `matches`, -1 for tier bound (C, O).
+        matches: Calibrations used.
+        host_s_C: Host time exposed by the step (C,) [s].
+        rows: Operator shapes priced by physics.
+        distinct: Distinct ones among them.
+        notes: Sentences for the evidence.
+    """
+
+    operators: tuple[Operator, ...]
+    count_CO: FloatArray
+    time_s_CO: FloatArray
+    low_s_CO: FloatArray
+    high_s_CO: FloatArray
+    bound_s_CO: FloatArray
+    code_CO: NDArray[np.int8]
+    match_CO: IntArray
+    matches: tuple[CalibrationMatch, ...]
+    host_s_C: FloatArray
+    rows: int
+    distinct: int
+    notes: tuple[str, ...]
+
+    def total_s(self) -> FloatArray:
+        """Return the time of the step (C,) [s]."""
+        return (self.count_CO * self.time_s_CO).sum(axis=1) + self.host_s_C
+
+    def low_s(self) -> FloatArray:
+        """Return the low end of the 90 % interval (C,) [s]; all errors are taken as shared."""
+        return (self.count_CO * self.low_s_CO).sum(axis=1) + self.host_s_C
+
+    def high_s(self) -> FloatArray:
+        """Return the high end of the 90 % interval (C,) [s]; all errors are taken as shared."""
+        return (self.count_CO * self.high_s_CO).sum(axis=1) + self.host_s_C
+
+
+def price_step(
+    operators: Sequence[Operator],
+    placement: Placement,
+    profile: EngineProfile,
+    *,
+    tier: Tier,
+    host_s_C: FloatArray,
+) -> StepCost:
+    """Return the cost of one step on one rank.
+
+    Operators of one stream run one after the other, as inside a CUDA graph; host time that the
+    engine hides behind the GPU shows only where it is longer.
+
+    Args:
+        operators: One rank's operators with fusions applied.
+        placement: System and clock of each candidate.
+        profile: The engine.
+        tier: Tier of pricing.
+        host_s_C: Host work of the step (C,) [s].
+
+    Limits: no overlap of communication with computation.
+    """
+    compute = [op for op in operators if not isinstance(op, Collective)]
+    links = [op for op in operators if isinstance(op, Collective)]
+    priced = price_operators(compute, placement.devices(), family=profile.kernel_family, tier=tier)
+    count_CO = np.stack([op.count for op in (*compute, *links)], axis=1)
+    parts = [priced.time_s_CO, priced.low_s_CO, priced.high_s_CO, priced.bound_s_CO]
+    codes, matches = priced.code_CO, priced.match_CO
+    known = list(priced.matches)
+    notes: dict[str, None] = {}
+    for op in links:
+        cost = _price_collective(op, placement, profile, tier)
+        notes |= dict.fromkeys(cost.notes)
+        added = (cost.time_s_U, cost.low_s_U, cost.high_s_U, cost.bound_s_U)
+        parts = [np.column_stack((p, a)) for p, a in zip(parts, added, strict=True)]
+        codes = np.column_stack((codes, cost.code_U))
+        offset_U = np.where(cost.match_U >= 0, cost.match_U + len(known), -1)
+        matches = np.column_stack((matches, offset_U))
+        known += cost.matches
+    gpu_s_C = (count_CO * parts[0]).sum(axis=1)
+    exposed = np.maximum(host_s_C - gpu_s_C, 0.0) if profile.host.overlapped else host_s_C
+    return StepCost(
+        operators=(*compute, *links),
+        count_CO=count_CO,
+        time_s_CO=parts[0],
+        low_s_CO=parts[1],
+        high_s_CO=parts[2],
+        bound_s_CO=parts[3],
+        code_CO=codes.astype(np.int8),
+        match_CO=matches,
+        matches=tuple(known),
+        host_s_C=exposed,
+        rows=priced.rows,
+        distinct=priced.distinct,
+        notes=tuple(notes),
+    )
+
+
+def _price_collective(
+    op: Collective, placement: Placement, profile: EngineProfile, tier: Tier
+) -> PricedCollectives:
+    return price_collectives(
+        op.op,
+        op.bytes,
+        op.ranks,
+        op.stride,
+        systems=placement.systems,
+        system_index_U=placement.index_C,
+        tier=tier,
+        family=profile.kernel_family,
+        custom_max_bytes=profile.all_reduce.max_bytes,
+    )

@@ -1,0 +1,112 @@
+"""A prefill chunk and a decode step of a replica, from model and plan to cost.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from perfatlas.engines import EngineProfile
+from perfatlas.kernels import Tier
+from perfatlas.models import Architecture, ModelFormats, StepTokens, step_operators
+from perfatlas.operators import Attention, FloatArray, GroupedGemm, LatentAttention, Operator, Phase
+from perfatlas.parallelism import PlanColumns, shard_operators
+from perfatlas.step.cost import Placement, StepCost, price_step
+from perfatlas.step.fusion import apply_fusions
+from perfatlas.step.tokens import padded_batch
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepContext:
+    """What every step of a question shares.
+
+    Args:
+        architecture: The model.
+        formats: Number formats.
+        profile: The engine.
+        placement: System and clock of each candidate.
+        plan: Parallel sizes (C,).
+        tier: Tier of pricing.
+        expert_distribution: "balanced" or "power_law_<alpha>".
+    """
+
+    architecture: Architecture
+    formats: ModelFormats
+    profile: EngineProfile
+    placement: Placement
+    plan: PlanColumns
+    tier: Tier
+    expert_distribution: str = "balanced"
+
+
+def prefill_step(context: StepContext, tokens: StepTokens) -> StepCost:
+    """Return the cost of one prefill chunk through the whole depth of the model.
+
+    Args:
+        context: Model, engine, systems and plan.
+        tokens: The chunk on one attention-DP rank.
+    """
+    operators = rank_operators(context, "prefill", tokens)
+    host = context.profile.host
+    layers = float(context.architecture.num_layers)
+    host_s = host.step_s + tokens.batch * host.per_sequence_s + layers * host.per_layer_prefill_s
+    return _price(context, operators, host_s)
+
+
+def decode_step(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> StepCost:
+    """Return the cost of one decode step through the whole depth of the model.
+
+    Linear layers run the captured graph's batch; attention reads only the caches that exist.
+
+    Args:
+        context: Model, engine, systems and plan.
+        batch: Sequences on one attention-DP rank (C,).
+        kv_len: Keys per sequence, the new token included (C,).
+    """
+    padded = padded_batch(batch, context.profile.scheduler.graph_sizes)
+    tokens = StepTokens(batch=padded, q_len=np.ones_like(batch), kv_len=kv_len)
+    operators = tuple(
+        replace(op, batch=batch) if isinstance(op, Attention | LatentAttention) else op
+        for op in rank_operators(context, "decode", tokens)
+    )
+    host = context.profile.host
+    return _price(context, operators, host.step_s + batch * host.per_sequence_s)
+
+
+def rank_operators(
+    context: StepContext, phase: Phase, tokens: StepTokens
+) -> tuple[Operator, ...]:
+    """Return what one rank runs in a step, collectives included, fused operators counted 0."""
+    whole = step_operators(
+        context.architecture,
+        context.formats,
+        phase,
+        replace(tokens, head_ranks=context.plan.tp),
+    )
+    if context.expert_distribution != "balanced":
+        whole = tuple(
+            replace(op, distribution=context.expert_distribution)
+            if isinstance(op, GroupedGemm)
+            else op
+            for op in whole
+        )
+    exchange = context.profile.expert_exchange
+    local = shard_operators(whole, context.plan, context.architecture, expert_exchange=exchange)
+    return apply_fusions(
+        local,
+        context.profile,
+        devices=context.placement.devices().devices,
+        device_index_C=context.placement.index_C,
+        tp_C=context.plan.tp,
+    )
+
+
+def _price(
+    context: StepContext, operators: tuple[Operator, ...], host_s_C: FloatArray
+) -> StepCost:
+    return price_step(
+        operators, context.placement, context.profile, tier=context.tier, host_s_C=host_s_C
+    )

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+MAX_FILE_LINES = 500
+MAX_FUNCTION_LINES = 50
+MAX_PARAMETERS = 6
+
+
+def _functions(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def _code_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of the function without its docstring: words that explain are not charged."""
+    total = (node.end_lineno or node.lineno) - node.lineno + 1
+    first = node.body[0]
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+        total -= (first.end_lineno or first.lineno) - first.lineno + 1
+    return total
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_sizes_stay_within_budget(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert text.count("\n") <= MAX_FILE_LINES, f"{path.name} is too long: split the story"
+    if "vocabulary of the command line" in text[:400]:
+        return  # the flags of a verb are its parameters; cyclopts reads them from the signature
+    for node in _functions(ast.parse(text)):
+        lines = _code_lines(node)
+        assert lines <= MAX_FUNCTION_LINES, f"{path.name}:{node.lineno} {node.name}: {lines} lines"
+        arguments = node.args
+        named = len(arguments.posonlyargs) + len(arguments.args)
+        named -= int(bool(arguments.args) and arguments.args[0].arg in ("self", "cls"))
+        total = named + len(arguments.kwonlyargs)
+        assert total <= MAX_PARAMETERS, f"{path.name}:{node.lineno} {node.name}: {total} parameters"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for p in SOURCES if p.name == "__init__.py"],
+    ids=lambda p: str(p.relative_to(ROOT)),
+)
+def test_package_faces_only_reexport(path: Path) -> None:
+    for node in ast.parse(path.read_text("utf-8")).body:
+        allowed = (ast.Import, ast.ImportFrom, ast.Expr, ast.Assign, ast.AnnAssign, ast.If)
+        lazy_face = isinstance(node, ast.FunctionDef) and node.name in ("__getattr__", "__dir__")
+        assert isinstance(node, allowed) or lazy_face, f"{path}:{node.lineno} holds logic"
+
+
+def test_no_room_is_a_drawer() -> None:
+    rooms = {p.parent.name for p in SOURCES}
+    assert not rooms & {"utils", "common", "core", "helpers", "tools"}
