@@ -6,21 +6,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from perfatlas.scenario import (
-        Answer,
-        collective,
-        estimate,
-        estimate_table,
-        frontier,
-        kernel_attention,
-        kernel_gemm,
-        kernel_moe,
-    )
+    from perfatlas.scenario.answer import Answer
+    from perfatlas.scenario.collective import collective
+    from perfatlas.scenario.estimate import estimate
+    from perfatlas.scenario.frontier import frontier
+    from perfatlas.scenario.kernel import kernel_attention, kernel_gemm, kernel_moe
+    from perfatlas.scenario.table import TableAnswer, estimate_table
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Answer",
+    "TableAnswer",
     "__version__",
     "collective",
     "estimate",

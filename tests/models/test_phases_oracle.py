@@ -1,8 +1,9 @@
 """Our counts against transformers on fake tensors; oracle.json says how it was made.
 
 Conventions of the oracle: causal attention is a full square, limited by the window in decode;
-latent attention re-expands every cached row in both phases; every position has logits; scans and convolutions
-are left out (checked by hand in test_phases_recurrent.py).
+latent attention re-expands every cached row in both phases; every position has logits; scans and
+convolutions are left out (worked by hand in test_phases_recurrent.py). Kimi K2 is DeepSeek-V3's
+implementation; the router's score-correction vectors are buffers there, parameters here.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.models import Architecture, MoeFfn, read_config
+from perfatlas.models import Architecture, MlaAttention, MoeFfn, read_config
 from perfatlas.models.parameters import parameter_counts
 from perfatlas.models.phases import ModelFormats, StepTokens, step_operators
 from perfatlas.operators import (
@@ -85,7 +86,7 @@ def _latent_flop(architecture: Architecture, tokens: StepTokens) -> float:
     total = 0.0
     for group in architecture.layers:
         mixer = group.mixer
-        if mixer is None or not hasattr(mixer, "kv_lora_rank"):
+        if not isinstance(mixer, MlaAttention):
             continue
         width = mixer.nope_dim + mixer.rope_dim + mixer.value_head_dim
         per_pair = mixer.num_heads * width

@@ -76,6 +76,15 @@ def test_kv_heads_must_divide_or_be_copied_evenly() -> None:
     assert "num_kv_heads = 6 must be divisible by tp" in problem
 
 
+def test_the_valid_choice_named_breaks_no_other_rule() -> None:
+    mixer = GqaAttention(num_heads=28, num_kv_heads=4, head_dim=128, value_head_dim=128)
+    model = model_of(mixer, DenseFfn(intermediate_size=28672))
+    (problem,) = plan_problems(model, plan_of(tp=8))
+    assert problem is not None
+    assert problem.endswith("nearest valid tp: 4 or 28")  # 7 and 14 do not fit 4 heads
+    assert plan_problems(model, plan_of(tp=28)) == [None]
+
+
 def test_a_recurrent_mixer_refuses_context_parallelism() -> None:
     mixer = GatedDeltaNet(
         num_key_heads=16, num_value_heads=32, key_head_dim=128, value_head_dim=128, conv_kernel=4

@@ -8,13 +8,10 @@ from cyclopts import App
 
 from perfatlas import __version__
 
-HELP: Final = """How fast, why, what if, how sure: deep-learning performance from a config.json and a
-GPU.
+HELP: Final = """How fast, why, what if, how sure: deep-learning performance from model to GPU.
 
-Every verb takes --json. --debug prints the traceback of a defect; --no-color and NO_COLOR turn
-colours off."""
-
-_SETTINGS: Final = {"help_format": "plaintext", "version_flags": ()}
+Every computing verb takes --json. --debug prints the traceback of a defect;
+--no-color or NO_COLOR=1 turns colours off."""
 
 
 def _group(name: str, purpose: str, verbs: dict[str, tuple[str, str]]) -> App:

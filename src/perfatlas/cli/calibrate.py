@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
-
 from perfatlas.cli.envelope import envelope
 from perfatlas.cli.output import print_json
+from perfatlas.cli.vocabulary import SWITCH
 
 if TYPE_CHECKING:
     from perfatlas.measurements import Calibration
@@ -21,7 +20,7 @@ def calibrate(
     operator: list[str] | None = None,
     kernel_family: list[str] | None = None,
     folder: Path | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: Annotated[bool, SWITCH] = False,
 ) -> int:
     """Fit kernel parameters to the measured tables of the [silicon] extra; write them as TOML.
 
@@ -63,4 +62,6 @@ def _row(calibration: Calibration) -> dict[str, Any]:
 
 def _progress(calibration: Calibration) -> None:
     if sys.stderr.isatty():
-        sys.stderr.write(f"fitted {calibration.id}: median {100 * calibration.median_error:.1f} %\n")
+        sys.stderr.write(
+            f"fitted {calibration.id}: median {100 * calibration.median_error:.1f} %\n"
+        )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, fields, is_dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from perfatlas.cli.envelope import envelope
 from perfatlas.cli.output import print_json
+from perfatlas.cli.vocabulary import SWITCH
 from perfatlas.quantities import UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
     from perfatlas.models import Model
 
-_JSON = Parameter(negative="")
 Action = Literal["list", "show"]
 
 
@@ -26,7 +24,7 @@ def systems(
     name: str | None = None,
     /,
     *,
-    json: Annotated[bool, _JSON] = False,
+    json: Annotated[bool, SWITCH] = False,
 ) -> int:
     """List the accelerators, or show one with the source of every value.
 
@@ -43,7 +41,7 @@ def models(
     name: str | None = None,
     /,
     *,
-    json: Annotated[bool, _JSON] = False,
+    json: Annotated[bool, SWITCH] = False,
 ) -> int:
     """List the models, or show one: parameters, architecture, layers.
 
@@ -60,7 +58,7 @@ def formats(
     name: str | None = None,
     /,
     *,
-    json: Annotated[bool, _JSON] = False,
+    json: Annotated[bool, SWITCH] = False,
 ) -> int:
     """List the number formats, or show one.
 
@@ -77,7 +75,7 @@ def engines(
     name: str | None = None,
     /,
     *,
-    json: Annotated[bool, _JSON] = False,
+    json: Annotated[bool, SWITCH] = False,
 ) -> int:
     """List the engine profiles, or show one with its sources.
 
@@ -102,24 +100,53 @@ def _catalog(
         raise UsageError(f"which one? for example: perfatlas catalog {kind} show NAME")
     if action == "list" and name is not None:
         raise UsageError(f"did you mean: perfatlas catalog {kind} show {name}")
-    found = facts(name) if name is not None else rows()
-    if as_json:
-        results = {kind: found} if name is None else found
-        asked_for = {} if name is None else {"name": name}
-        print_json(envelope(f"catalog {kind}", results=dict(results), scenario=asked_for))
-        return 0
-    from perfatlas.report import open_terminal, print_facts, print_rows
+    if name is None:
+        return _list(kind, rows(), as_json=as_json)
+    return _show(kind, name, facts(name), as_json=as_json)
 
-    console = open_terminal(sys.stdout)
-    if isinstance(found, dict):
-        print_facts(console, found)
-    else:
-        print_rows(console, list(found))
+
+# What fits in 80 columns; --json has the rest.
+SHOWN: Final = {
+    "systems": {
+        "name": "name",
+        "memory_bytes": "memory",
+        "bandwidth_bytes_per_s": "bandwidth",
+        "bf16_flop_per_s": "bf16",
+        "fp8_flop_per_s": "fp8",
+        "calibrated": "calibrated",
+    },
+    "models": {
+        "name": "name",
+        "architecture": "architecture",
+        "parameters": "total",
+        "active_parameters": "active",
+    },
+}
+
+
+def _list(kind: str, rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> int:
+    if as_json:
+        print_json(envelope(f"catalog {kind}", results={kind: list(rows)}))
+        return 0
+    from perfatlas.report import open_terminal, print_rows
+
+    print_rows(open_terminal(sys.stdout), rows, columns=SHOWN.get(kind))
+    return 0
+
+
+def _show(kind: str, name: str, facts: Mapping[str, Any], *, as_json: bool) -> int:
+    if as_json:
+        print_json(envelope(f"catalog {kind}", results=facts, scenario={"name": name}))
+        return 0
+    from perfatlas.report import open_terminal, print_facts
+
+    print_facts(open_terminal(sys.stdout), facts)
     return 0
 
 
 def _system_rows() -> list[dict[str, Any]]:
     from perfatlas.hardware import resolve_system, system_names
+    from perfatlas.measurements import load_calibrations
 
     rows = []
     for name in system_names():
@@ -136,6 +163,7 @@ def _system_rows() -> list[dict[str, Any]]:
                 "link_bytes_per_s": device.scale_up.bandwidth,
                 "domain": device.scale_up.domain_size,
                 "tdp_w": device.tdp_w,
+                "calibrated": bool(load_calibrations(name)),
             }
         )
     return rows
@@ -262,7 +290,8 @@ def _engine_rows() -> list[dict[str, Any]]:
 def _engine_facts(name: str) -> dict[str, Any]:
     from perfatlas.engines import resolve_engine
 
-    return _plain(resolve_engine(name))
+    facts: dict[str, Any] = _plain(resolve_engine(name))
+    return facts
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - profiles nest mappings, tuples and dataclasses

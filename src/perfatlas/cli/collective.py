@@ -48,9 +48,7 @@ class CollectiveFlags:
     nodes: int | None = None
 
 
-def collective(
-    *, flags: CollectiveFlags | None = None, output: OutputFlags | None = None
-) -> int:
+def collective(*, flags: CollectiveFlags | None = None, output: OutputFlags | None = None) -> int:
     """Return the exit code of timing a collective.
 
     Args:
@@ -68,9 +66,7 @@ def collective(
         summary = answer_rows(_answer, output, asked=asked, names=names)
         return show_summary("collective", summary, as_json=output.json)
     require(asked, ("system", "op", "bytes", "gpus"), example=EXAMPLE)
-    return show_answer(
-        scenario.collective(**asked).to_dict(), as_json=output.json, asked=asked
-    )
+    return show_answer(scenario.collective(**asked).to_dict(), as_json=output.json, asked=asked)
 
 
 def _size(text: str) -> float:

@@ -86,7 +86,7 @@ def _report_defect(
         place = place.tb_next
     where = ""
     if place is not None:
-        where = f" ({os.path.basename(place.tb_frame.f_code.co_filename)}:{place.tb_lineno})"
+        where = f" ({place.tb_frame.f_code.co_filename.rpartition('/')[2]}:{place.tb_lineno})"
     sys.stderr.write(
         f"perfatlas: a defect in perfatlas, not in your input: {kind.__name__}: {problem}{where}\n"
         "perfatlas: the same command with --debug prints the traceback to report\n"

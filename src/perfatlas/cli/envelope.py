@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+SCHEMA: Final = "perfatlas/1"
 
 
 def envelope(
@@ -30,9 +32,8 @@ def envelope(
         >>> list(envelope("catalog formats", results={"formats": []}))
         ['schema', 'version', 'command', 'scenario', 'results', 'breakdown', 'evidence', 'warnings']
     """
-    verb = command.partition(" ")[0]
     return {
-        "schema": f"perfatlas.{verb}/1",
+        "schema": SCHEMA,
         "version": __version__,
         "command": command,
         "scenario": dict(scenario or {}),

@@ -12,12 +12,11 @@ from cyclopts import Group, Parameter
 
 from perfatlas.cli.output import print_json, require, show_answer
 from perfatlas.cli.table_run import answer_table, show_summary, wants_table
-from perfatlas.cli.vocabulary import OutputFlags, ScenarioFlags, given
+from perfatlas.cli.vocabulary import SWITCH, OutputFlags, ScenarioFlags, given
 from perfatlas.files import write_atomic
 from perfatlas.quantities import InvalidSpecError, UsageError
 
 _OUTPUT = Group("Output", sort_key=7)
-_SWITCH = Parameter(negative="")
 EXAMPLE = (
     "perfatlas estimate --model meta-llama/Llama-3.1-70B-Instruct --system h200_sxm --gpus 8 "
     "--batch 64 --isl 2048 --osl 512"
@@ -37,7 +36,7 @@ class EstimateFlags:
 
     scenario: Path | None = None
     trace: Path | None = None
-    frontier: Annotated[bool, _SWITCH] = False
+    frontier: Annotated[bool, SWITCH] = False
 
 
 def estimate(
@@ -74,7 +73,7 @@ def estimate(
 def _read_scenario(path: Path) -> dict[str, Any]:
     """Return the fields of a scenario file; unknown names are refused where all names are."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as problem:
         raise InvalidSpecError(f"cannot read scenario '{path}': {problem}") from problem
     except (tomllib.TOMLDecodeError, RecursionError) as problem:
@@ -96,10 +95,16 @@ def _estimate(asked: dict[str, Any], extra: EstimateFlags, *, as_json: bool) -> 
 def _estimate_table(asked: dict[str, Any], output: OutputFlags) -> int:
     from perfatlas import scenario
 
-    summary = answer_table(
-        scenario.estimate_table, output, asked=asked, names=scenario.FIELD_NAMES
-    )
-    return show_summary("estimate", summary, as_json=output.json)
+    priced = {"operators_priced": 0, "distinct_shapes": 0}
+
+    def face(questions: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        answers = scenario.estimate_table(questions)
+        priced["operators_priced"] = answers.rows_priced
+        priced["distinct_shapes"] = answers.distinct_shapes
+        return answers.columns
+
+    summary = answer_table(face, output, asked=asked, names=scenario.FIELD_NAMES)
+    return show_summary("estimate", {**summary, **priced}, as_json=output.json)
 
 
 def _frontier(asked: dict[str, Any], *, as_json: bool) -> int:

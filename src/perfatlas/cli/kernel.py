@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from cyclopts import Parameter
 
@@ -148,7 +148,7 @@ def attention(*, flags: AttentionFlags | None = None, output: OutputFlags | None
         "attention",
         flags or AttentionFlags(),
         output or OutputFlags(),
-        needed=("system", "phase", "batch", "kv_len", "num_heads"),
+        needed=("system", "kv_len", "num_heads"),
         example="perfatlas kernel attention --system h200_sxm --phase decode --batch 64 "
         "--kv-len 4096 --num-heads 8 --num-kv-heads 1 --head-dim 128",
     )
@@ -172,7 +172,12 @@ def moe(*, flags: MoeFlags | None = None, output: OutputFlags | None = None) -> 
 
 
 def _run(
-    verb: str, flags: Any, output: OutputFlags, *, needed: Sequence[str], example: str
+    verb: str,
+    flags: GemmFlags | AttentionFlags | MoeFlags,
+    output: OutputFlags,
+    *,
+    needed: Sequence[str],
+    example: str,
 ) -> int:
     from perfatlas import scenario
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from perfatlas.files import read_table, table_format, write_table
-from perfatlas.quantities import UsageError
+from perfatlas.quantities import PerfatlasError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from perfatlas.cli.vocabulary import OutputFlags
 
     TableFace = Callable[[dict[str, list[Any]]], Mapping[str, list[Any]]]
-
-SCHEMA: Final = "perfatlas.table/1"
 
 
 def wants_table(output: OutputFlags) -> bool:
@@ -55,13 +53,16 @@ def answer_table(
     for name, value in asked.items():
         cells = questions.get(name, [None] * table.rows)
         questions[name] = [value if cell in (None, "") else cell for cell in cells]
-    answers = dict(face(questions)) if table.rows else {}
-    answers = {name: cells for name, cells in answers.items() if name not in known}
+    answers = {
+        name: [None if cell == "" else cell for cell in cells]
+        for name, cells in (face(questions) if table.rows else {}).items()
+        if name not in questions
+    }
     replaced = sorted(set(answers) & set(table.columns))
     if replaced:
-        sys.stderr.write(f"perfatlas: replaced columns of an earlier answer: {', '.join(replaced)}\n")
+        sys.stderr.write(f"perfatlas: columns of an earlier answer replaced: {replaced}\n")
     write_table(str(output.output), {**table.columns, **answers})
-    failed = sum(code is not None for code in answers.get("error_code", ()))
+    failed = sum(bool(code) for code in answers.get("error_code", ()))
     return {
         "rows": table.rows,
         "answered": table.rows - failed,
@@ -80,14 +81,51 @@ def show_summary(command: str, summary: Mapping[str, Any], *, as_json: bool) -> 
         as_json: Whether --json was given.
     """
     if as_json:
-        from perfatlas.cli.output import print_json
         from perfatlas.cli.envelope import envelope
+        from perfatlas.cli.output import print_json
 
         print_json(envelope(command, results=summary))
         return 0
-    failed = f", {summary['failed']:,} with an error (see the column error)" if summary["failed"] else ""
+    failed = f", {summary['failed']:,} with an error" if summary["failed"] else ""
     sys.stdout.write(
         f"{summary['rows']:,} rows in {summary['elapsed_s']:.2f} s: {summary['answered']:,} answered"
         f"{failed}\n{summary['output']}\n"
     )
     return 0
+
+
+def answer_rows(
+    face: Callable[..., Any], output: OutputFlags, *, asked: Mapping[str, Any], names: Iterable[str]
+) -> dict[str, Any]:
+    """Write a table answered row by row, for verbs whose answer is one operator.
+
+    Args:
+        face: From named fields to an answer.
+        output: The output flags; both files are named.
+        asked: Flags given beside --table.
+        names: The vocabulary of the verb.
+
+    Raises:
+        InvalidSpecError: A file cannot be read or written.
+    """
+
+    def columns_face(questions: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        rows = [
+            dict(zip(questions, cells, strict=True))
+            for cells in zip(*questions.values(), strict=True)
+        ]
+        answers = [_answer_row(face, row) for row in rows]
+        columns = dict.fromkeys([n for answer in answers for n in answer] + ["error_code", "error"])
+        return {name: [answer.get(name) for answer in answers] for name in columns}
+
+    return answer_table(columns_face, output, asked=asked, names=names)
+
+
+def _answer_row(face: Callable[..., Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the results of one row, or its error."""
+    fields = {name: cell for name, cell in row.items() if cell not in (None, "")}
+    try:
+        results = face(**fields).to_dict()["results"]
+    except PerfatlasError as problem:
+        return {"error_code": problem.error_code, "error": str(problem)}
+    return dict(results)

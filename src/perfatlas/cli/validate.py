@@ -5,19 +5,16 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
-
 from perfatlas.cli.envelope import envelope
 from perfatlas.cli.output import print_json
+from perfatlas.cli.vocabulary import SWITCH
 from perfatlas.quantities import ValidationGateError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_JSON = Parameter(negative="")
 
-
-def kernels(*, json: Annotated[bool, _JSON] = False) -> int:
+def kernels(*, json: Annotated[bool, SWITCH] = False) -> int:
     """Compare predicted with measured operator times, GPU by GPU, beside simpler models.
 
     Args:
@@ -28,7 +25,7 @@ def kernels(*, json: Annotated[bool, _JSON] = False) -> int:
     return _show("kernels", lab.validate_kernels(), as_json=json)
 
 
-def steps(*, json: Annotated[bool, _JSON] = False) -> int:
+def steps(*, json: Annotated[bool, SWITCH] = False) -> int:
     """Compare predicted with measured serving: TPOT of published runs.
 
     Args:

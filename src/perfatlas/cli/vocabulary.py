@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from cyclopts import Group, Parameter
+
+File = Path  # cyclopts reads it at run time, and shells complete it as a file
 
 _SCENARIO: Final = Group("Scenario", sort_key=1)
 _LOAD: Final = Group("Load", sort_key=2)
@@ -13,6 +16,7 @@ _PLAN: Final = Group("Plan", sort_key=3)
 _FORMATS: Final = Group("Formats", sort_key=4)
 _LIMITS: Final = Group("Engine limits", sort_key=5)
 _PHASES: Final = Group("Disaggregated serving", sort_key=6)
+SWITCH: Final = Parameter(negative="", show_default=False)
 _REPLICAS: Final = Parameter(alias="--replicas")
 
 
@@ -192,14 +196,14 @@ class OutputFlags:
 
     Args:
         json: Print one JSON object, SI units, instead of text.
-        table: Answer every row of a CSV, Parquet or JSON Lines file; flags fill what a row leaves
-            open.
+        table: Answer every row of a CSV, Parquet or JSON Lines file; flags fill what a row
+            leaves open.
         output: Where the answered table is written; its extension chooses the format.
     """
 
-    json: Annotated[bool, Parameter(negative="")] = False
-    table: str | None = None
-    output: str | None = None
+    json: Annotated[bool, SWITCH] = False
+    table: File | None = None
+    output: File | None = None
 
 
 def given(flags: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass of flags

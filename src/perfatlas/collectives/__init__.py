@@ -5,10 +5,10 @@ from __future__ import annotations
 from perfatlas.collectives.codes import (
     BOUND_LATENCY,
     BOUND_NETWORK,
-    IMPLEMENTATIONS,
     OPS,
     check_op,
 )
+from perfatlas.collectives.fabric import FABRIC_PARAMETERS, FABRIC_SHAPE, fabric_time_s
 from perfatlas.collectives.physics import (
     COLLECTIVE_SHAPE,
     CUSTOM_PARAMETERS,
@@ -17,6 +17,8 @@ from perfatlas.collectives.physics import (
     custom_time_s,
     library_time_s,
 )
+from perfatlas.collectives.placement import link_columns, place_group
+from perfatlas.collectives.pricing import CollectiveShapes, PricedCollectives, price_collectives
 from perfatlas.collectives.wire import (
     bus_bandwidth,
     in_network_wire_bytes,
@@ -30,16 +32,23 @@ __all__ = [
     "BOUND_NETWORK",
     "COLLECTIVE_SHAPE",
     "CUSTOM_PARAMETERS",
-    "IMPLEMENTATIONS",
+    "FABRIC_PARAMETERS",
+    "FABRIC_SHAPE",
     "LIBRARY_PARAMETERS",
     "OPS",
+    "CollectiveShapes",
+    "PricedCollectives",
     "bus_bandwidth",
     "check_op",
     "collective_shape",
     "custom_time_s",
+    "fabric_time_s",
     "in_network_wire_bytes",
     "least_wire_bytes",
     "library_time_s",
+    "link_columns",
     "one_shot_wire_bytes",
+    "place_group",
+    "price_collectives",
     "ring_wire_bytes",
 ]

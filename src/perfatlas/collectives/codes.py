@@ -21,10 +21,6 @@ OPS: Final = (
     "combine",
     "send_recv",
 )
-LIBRARY: Final = "nccl"
-CUSTOM: Final = "custom"
-# Names an engine profile may use. One- and two-shot are the two algorithms of the same kernel.
-IMPLEMENTATIONS: Final = (LIBRARY, CUSTOM, "custom_one_shot", "custom_two_shot")
 
 
 def check_op(op: str) -> str:
@@ -41,20 +37,3 @@ def check_op(op: str) -> str:
             f"unknown collective op {op!r}; known: {', '.join(OPS)}{did_you_mean(op, OPS)}"
         )
     return op
-
-
-def check_implementation(implementation: str) -> str:
-    """Return the name of an implementation.
-
-    Args:
-        implementation: What the engine profile says.
-
-    Raises:
-        UsageError: There is no such implementation.
-    """
-    if implementation not in IMPLEMENTATIONS:
-        raise UsageError(
-            f"unknown collective implementation {implementation!r}; known:"
-            f" {', '.join(IMPLEMENTATIONS)}{did_you_mean(implementation, IMPLEMENTATIONS)}"
-        )
-    return implementation

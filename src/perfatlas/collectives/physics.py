@@ -11,7 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfatlas.collectives.codes import BOUND_LATENCY, BOUND_NETWORK
-from perfatlas.collectives.wire import in_network_wire_bytes, ring_wire_bytes
+from perfatlas.collectives.wire import (
+    in_network_wire_bytes,
+    one_shot_wire_bytes,
+    ring_wire_bytes,
+)
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
@@ -110,24 +114,35 @@ def library_time_s(
     wire_s_U = wire_U / shape_UD[:, 2]
     ramp_U = p_PU[2] * (np.maximum(wire_s_U * small_U, 0.0) / RAMP_WIRE_S) ** p_PU[3]
     latency_U = p_PU[0] + p_PU[1] * hops_U
-    bulk_U = _bulk_time_s(shape_UD, p_PU, hops_U)
+    bulk_U = np.minimum(*bulk_times_s(shape_UD, p_PU, hops_U))
     quick_U = latency_U + ramp_U
     time_U = np.where(size_U <= switch_U, quick_U, np.maximum(quick_U, bulk_U))
     time_U = np.where(shape_UD[:, 1] > 1.0, np.maximum(time_U, _floor_s(shape_UD)), 0.0)
     return time_U, _bound_codes(time_U, latency_U)
 
 
-def _bulk_time_s(shape_UD: FloatArray, p_PU: FloatArray, hops_U: FloatArray) -> FloatArray:
-    """Return the time of the bulk protocol, ring or in-network, whichever is faster (U,) [s]."""
+def bulk_times_s(
+    shape_UD: FloatArray, p_PU: FloatArray, hops_U: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the times of the bulk protocol with a ring and in the switch (U,), (U,) [s].
+
+    Args:
+        shape_UD: Columns of `COLLECTIVE_SHAPE` (U, D).
+        p_PU: Rows of `LIBRARY_PARAMETERS` (P, U).
+        hops_U: Serial hops (U,).
+
+    Returns:
+        Ring, and in-network reduction: infinite where the switch does not reduce.
+    """
     power_U = p_PU[8]
     efficiency_U = ring_efficiency(shape_UD[:, 1], p_PU[6], p_PU[7], p_PU[11])
     ring_U = shape_UD[:, 3] / (efficiency_U * shape_UD[:, 2])
     fixed_U = p_PU[4] + p_PU[5] * hops_U
     time_U: FloatArray = (fixed_U**power_U + ring_U**power_U) ** (1.0 / power_U)
     offered_U = (p_PU[10] > 0.0) & (shape_UD[:, 4] > 0.0)
-    switch_s_U = shape_UD[:, 4] / (np.where(offered_U, p_PU[10], 1.0) * shape_UD[:, 2])
-    switch_s_U = (p_PU[4] ** power_U + switch_s_U**power_U) ** (1.0 / power_U)
-    return np.where(offered_U, np.minimum(time_U, switch_s_U), time_U)
+    moved_U = shape_UD[:, 4] / (np.where(offered_U, p_PU[10], 1.0) * shape_UD[:, 2])
+    switch_U = (p_PU[4] ** power_U + moved_U**power_U) ** (1.0 / power_U)
+    return time_U, np.where(offered_U, switch_U, np.inf)
 
 
 def custom_time_s(
@@ -157,17 +172,29 @@ def custom_time_s(
     del silicon_US
     size_U, ranks_U, bandwidth_U = shape_UD[:, 0], shape_UD[:, 1], shape_UD[:, 2]
     p_PU = parameters_UP.T
-    kept_U = np.minimum(size_U, p_PU[5])
     latency_U = p_PU[0] + p_PU[1] * (ranks_U - 1.0)
-    one_U = latency_U + kept_U * (ranks_U - 1.0) / (p_PU[2] * bandwidth_U)
-    two_U = latency_U + p_PU[3]
-    two_U = two_U + 2.0 * kept_U * (ranks_U - 1.0) / ranks_U / (p_PU[4] * bandwidth_U)
-    quick_U = np.minimum(one_U, two_U)
+    quick_U = np.minimum(*one_shot_times_s(shape_UD, p_PU))
     efficiency_U = ring_efficiency(ranks_U, p_PU[7], p_PU[8], p_PU[9])
     bulk_U = p_PU[6] + shape_UD[:, 3] / (efficiency_U * bandwidth_U)
     time_U = np.where(size_U <= p_PU[5], quick_U, np.maximum(quick_U, bulk_U))
     time_U = np.where(ranks_U > 1.0, np.maximum(time_U, _floor_s(shape_UD)), 0.0)
     return time_U, _bound_codes(time_U, latency_U)
+
+
+def one_shot_times_s(shape_UD: FloatArray, p_PU: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the times of one shot and of two shots, up to the hand-over size (U,), (U,) [s].
+
+    Args:
+        shape_UD: Columns of `COLLECTIVE_SHAPE` (U, D).
+        p_PU: Rows of `CUSTOM_PARAMETERS` (P, U).
+    """
+    ranks_U, bandwidth_U = shape_UD[:, 1], shape_UD[:, 2]
+    kept_U = np.minimum(shape_UD[:, 0], p_PU[5])
+    latency_U = p_PU[0] + p_PU[1] * (ranks_U - 1.0)
+    one_U = latency_U + one_shot_wire_bytes(kept_U, ranks_U) / (p_PU[2] * bandwidth_U)
+    two_U = latency_U + p_PU[3]
+    two_U = two_U + 2.0 * kept_U * (ranks_U - 1.0) / ranks_U / (p_PU[4] * bandwidth_U)
+    return one_U, two_U
 
 
 def latency_hops(ranks_U: FloatArray, measured_U: FloatArray) -> FloatArray:

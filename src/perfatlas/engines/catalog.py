@@ -57,8 +57,7 @@ def resolve_engine(text: str) -> EngineProfile:
         return _load(dated[-1])
     known = [*engine_names(), *engine_ids()]
     raise InvalidSpecError(
-        f"unknown engine {text!r}{did_you_mean(text, known)};"
-        " `perfatlas catalog engines` lists all"
+        f"unknown engine {text!r}{did_you_mean(text, known)}; `perfatlas catalog engines` lists all"
     )
 
 

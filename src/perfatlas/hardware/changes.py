@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.hardware.entries import Entry, read_value, shown, unknown_field
 from perfatlas.hardware.schema import FIELDS, FORMATS, MATRIX_FORMATS
 from perfatlas.hardware.spec import Spec, catalog_group
 from perfatlas.quantities import InvalidSpecError, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 OVERRIDE: Final = Source(kind="assumed", ref="user override")
 LONGEST_TEXT: Final = 8192  # characters of a system with its overrides
@@ -110,6 +112,4 @@ def apply_changes(spec: Spec, changes: Mapping[str, Entry], name: str = "") -> S
     new |= changes
     changed = frozenset(changes)
     _rescale(spec.entries, new, changed)
-    return replace(
-        spec, name=name or spec.name, entries=new, changed=spec.changed | changed
-    )
+    return replace(spec, name=name or spec.name, entries=new, changed=spec.changed | changed)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.hardware.changes import number
-from perfatlas.hardware.entries import Entry
 from perfatlas.hardware.schema import FIELDS, FORMATS
 from perfatlas.hardware.spec import Spec, system_names
 from perfatlas.quantities import InvalidSpecError, did_you_mean, format_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.hardware.entries import Entry
 
 IDENTITY_TOLERANCE: Final = 0.03
 # (narrow, wide): halving the operand must not lower the dense peak unless a reason is stated.
@@ -26,7 +29,8 @@ _ORDER: Final = (
 
 
 def _text(entries: Mapping[str, Entry], path: str) -> str:
-    return format_quantity(number(entries, path), FIELDS[path].unit)
+    unit = FIELDS[path].unit
+    return format_quantity(number(entries, path), unit) if unit else f"{number(entries, path):g}"
 
 
 def _missing(spec: Spec) -> list[str]:
@@ -81,8 +85,7 @@ def _check_identity(spec: Spec) -> None:
         terms = " x ".join(f"{part} {_text(entries, part)}" for part in parts)
         raise InvalidSpecError(
             f"{spec.origin}: {peak} = {_text(entries, peak)} contradicts {terms}"
-            f" = {format_quantity(product, 'FLOP/s')}; they may differ by"
-            f" {IDENTITY_TOLERANCE:.0%}"
+            f" = {format_quantity(product, 'FLOP/s')} by more than {IDENTITY_TOLERANCE:.0%}"
         )
 
 

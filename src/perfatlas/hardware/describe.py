@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from perfatlas.hardware.device import System
 from perfatlas.hardware.schema import FIELDS
 from perfatlas.quantities import format_quantity
+
+if TYPE_CHECKING:
+    from perfatlas.hardware.device import System
+    from perfatlas.hardware.entries import Value
 
 
 class SpecRow(NamedTuple):
@@ -19,7 +22,7 @@ class SpecRow(NamedTuple):
     note: str
 
 
-def _values(system: System) -> dict[str, float | str | bool]:
+def _values(system: System) -> dict[str, Value]:
     device, up = system.device, system.device.scale_up
     return {
         "device.vendor": device.vendor,
@@ -60,7 +63,7 @@ def _values(system: System) -> dict[str, float | str | bool]:
     }
 
 
-def _text(path: str, value: float | str | bool) -> str:
+def _text(path: str, value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from perfatlas.quantities import Source
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.quantities import Source
 
 
 @dataclass(frozen=True, kw_only=True)

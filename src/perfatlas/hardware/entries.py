@@ -20,10 +20,13 @@ _ENTRY_KEYS: Final = ("value", "kind", "ref", "note", "reason")
 _KINDS: Final[dict[str, Kind]] = {kind: kind for kind in get_args(Kind)}
 
 
+Value = float | str | bool  # SI number, word or flag
+
+
 class Entry(NamedTuple):
     """A value with its source; `reason` excuses a value that looks unphysical."""
 
-    value: float | str | bool
+    value: Value
     source: Source
     reason: str = ""
 
@@ -41,9 +44,7 @@ def shown(raw: object) -> str:
 def unknown_field(path: str, origin: str) -> InvalidSpecError:
     """Return the error for a path no spec has, naming the nearest one."""
     clipped = path[:LONGEST_VALUE]
-    return InvalidSpecError(
-        f"{origin}: unknown field {clipped!r}{did_you_mean(clipped, FIELDS)}"
-    )
+    return InvalidSpecError(f"{origin}: unknown field {clipped!r}{did_you_mean(clipped, FIELDS)}")
 
 
 def _number(path: str, field: Field, raw: object) -> float:
@@ -86,7 +87,7 @@ def _flag(path: str, raw: object) -> bool:
     raise InvalidSpecError(f"{path} = {shown(raw)}: expected true or false")
 
 
-def read_value(path: str, raw: object) -> float | str | bool:
+def read_value(path: str, raw: object) -> Value:
     """Return the checked SI value of a field.
 
     Args:
@@ -124,6 +125,23 @@ def read_source(table: Mapping[str, object], default: Source | None, origin: str
     if not ref:
         raise InvalidSpecError(f"{origin}: ref is missing: say where the value can be read")
     return Source(kind=_KINDS[kind], ref=ref, note=str(stated.get("note", "")))
+
+
+def default_source(table: Mapping[str, object], fallback: Source | None, origin: str) -> Source:
+    """Return the source of every value of a table that states none of its own.
+
+    Args:
+        table: It may have `source = { kind = ..., ref = ... }`.
+        fallback: Used where it has not.
+        origin: Where the table is, for messages.
+
+    Raises:
+        InvalidSpecError: No usable source.
+    """
+    raw = table.get("source", {})
+    if not isinstance(raw, Mapping):
+        raise InvalidSpecError(f"{origin}: source = {shown(raw)}: expected {{ kind, ref }}")
+    return read_source(raw, fallback, f"{origin}: source")
 
 
 def read_entry(path: str, raw: object, default: Source, origin: str) -> Entry:

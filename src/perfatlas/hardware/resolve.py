@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from perfatlas.hardware import spec as catalog
 from perfatlas.hardware.changes import apply_changes, number, split_overrides
@@ -13,6 +14,9 @@ from perfatlas.hardware.device import Device, Fabric, Node, ScaleUp, System
 from perfatlas.hardware.entries import Entry
 from perfatlas.hardware.spec import Spec, catalog_spec, file_spec
 from perfatlas.quantities import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def system_names() -> list[str]:
@@ -27,9 +31,13 @@ def system_names() -> list[str]:
 
 
 def _with_defaults(spec: Spec) -> Spec:
-    """Return the spec with its two optional fields filled from what it states."""
+    """Return the spec with what it may leave out filled from what it states."""
     entries = dict(spec.entries)
-    unstated = Source(kind="assumed", ref=spec.origin, note="not stated: borrows no calibration")
+    for section in ("node", "fabric"):
+        if any(path.startswith(f"{section}.") for path in entries):
+            spelled = Source(kind="assumed", ref=spec.origin, note="spelled out, not named")
+            entries.setdefault(section, Entry("custom", spelled))
+    unstated = Source(kind="assumed", ref=spec.origin, note="borrows no other device's calibration")
     entries.setdefault("device.calibration_relative", Entry("", unstated))
     width, parts = "device.flop_per_clock_per_sm", ("device.sm_count", "device.clock.peak")
     peak = "device.peak.bf16" if "device.peak.bf16" in entries else "device.peak.fp16"
@@ -151,6 +159,22 @@ def _changed_system(text: str) -> System:
     return _system(apply_changes(replace(base, origin=text), changes), text)
 
 
+@lru_cache(maxsize=64)
+def _path_system(text: str, stamp: tuple[int, int]) -> System:
+    """Return the system of a user's file; `stamp` is when it changed and its size."""
+    del stamp  # only part of the cache's key
+    path, changes = split_overrides(text)
+    return _system(apply_changes(_user_spec(path), changes), text)
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    try:
+        status = Path(path).stat()
+    except (OSError, ValueError):
+        return (0, 0)
+    return (status.st_mtime_ns, status.st_size)
+
+
 def resolve_system(text: str) -> System:
     """Return the system a user names, checked for physical sense.
 
@@ -172,7 +196,7 @@ def resolve_system(text: str) -> System:
     stripped = text.strip()
     if "{" not in stripped and not _looks_like_path(stripped):
         return _catalog_system(stripped)
-    if not _looks_like_path(stripped.partition("{")[0].strip()):
+    path = stripped.partition("{")[0].strip()
+    if not _looks_like_path(path):
         return _changed_system(stripped)
-    path, changes = split_overrides(stripped)
-    return _system(apply_changes(_user_spec(path), changes), stripped)
+    return _path_system(stripped, _stamp(path))

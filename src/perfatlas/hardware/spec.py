@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,16 +13,15 @@ from typing import Final
 
 from perfatlas.hardware.entries import (
     Entry,
+    default_source,
     read_entry,
-    read_source,
     shown,
     walk_section,
 )
 from perfatlas.quantities import InvalidSpecError, Source, did_you_mean
 
 LARGEST_FILE: Final = 262_144  # bytes of a user's spec
-_SOURCE_KEYS: Final = ("kind", "ref", "note")
-_FILE_KEYS: Final = ("name", "base", "kind", "ref", "notes", "device", "node", "fabric")
+_FILE_KEYS: Final = ("name", "base", "source", "notes", "device", "node", "fabric")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,14 +76,22 @@ def catalog_group(section: str, name: str, origin: str) -> dict[str, Entry]:
     table = groups.get(name)
     if not isinstance(table, dict):
         raise InvalidSpecError(
-            f"{origin}: unknown {section} {shown(name)}{did_you_mean(name, groups)}"
+            f"{origin}: unknown {section} {shown(name)}{did_you_mean(name[:80], groups)}"
         )
-    default = read_source(table, None, f"{section} {name}")
-    fields = {key: raw for key, raw in table.items() if key not in _SOURCE_KEYS}
+    default = default_source(table, None, f"{section} {name}")
+    fields = {key: raw for key, raw in table.items() if key != "source"}
     entries = {section: Entry(name, default)}
     for path, raw in walk_section(section, fields, name):
         entries[path] = read_entry(path, raw, default, name)
     return entries
+
+
+def _nearest_system(name: str) -> str:
+    """Return "; did you mean 'h200_sxm'?" for "h2000" (suffixes may be left out), else "."."""
+    spellings = {known.partition("_")[0]: known for known in system_names()}
+    spellings |= {known: known for known in system_names()}
+    close = difflib.get_close_matches(name[:80].casefold(), spellings, n=1, cutoff=0.4)
+    return f"; did you mean {spellings[close[0]]!r}?" if close else "."
 
 
 @cache
@@ -95,7 +103,7 @@ def catalog_spec(name: str) -> Spec:
     """
     if name not in system_names():
         raise InvalidSpecError(
-            f"unknown system {shown(name)}{did_you_mean(name, system_names())};"
+            f"unknown system {shown(name)}{_nearest_system(name)}"
             " `perfatlas catalog systems` lists all"
         )
     table = _shipped(f"devices/{name}.toml")
@@ -124,9 +132,7 @@ def _read_file(path: str) -> dict[str, object]:
         raise InvalidSpecError(f"system {shown(path)} is not TOML: {detail[:200]}") from error
 
 
-def _group_entries(
-    section: str, raw: object, default: Source, origin: str
-) -> dict[str, Entry]:
+def _group_entries(section: str, raw: object, default: Source, origin: str) -> dict[str, Entry]:
     """Return the entries of `node` or `fabric`, named or spelled out (with `base` or in full)."""
     if isinstance(raw, str):
         return catalog_group(section, raw, origin)
@@ -148,7 +154,7 @@ def _read_spec(table: Mapping[str, object], origin: str, fallback: Source) -> Sp
             raise InvalidSpecError(
                 f"{origin}: unknown key {shown(key)}{did_you_mean(key[:80], _FILE_KEYS)}"
             )
-    default = read_source(table, fallback, origin)
+    default = default_source(table, fallback, origin)
     device = table.get("device", {})
     if not isinstance(device, Mapping):
         raise InvalidSpecError(f"{origin}: device = {shown(device)}: expected a table")

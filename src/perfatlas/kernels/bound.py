@@ -5,14 +5,17 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from perfatlas.kernels.devices import DeviceColumns
 from perfatlas.kernels.silicon import BOUND_COMPUTE, BOUND_MEMORY
-from perfatlas.operators import FloatArray, Operator
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.kernels.devices import DeviceColumns
+    from perfatlas.operators import FloatArray, Operator
 
 
 class BoundTime(NamedTuple):

@@ -6,13 +6,16 @@ Shape legend: C candidates, D distinct devices.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.hardware import Device
 from perfatlas.numerics import get_format
-from perfatlas.operators import FloatArray, IntArray
 from perfatlas.quantities import UnsupportedError
+
+if TYPE_CHECKING:
+    from perfatlas.hardware import Device
+    from perfatlas.operators import FloatArray, IntArray
 
 
 @dataclass(frozen=True, kw_only=True)

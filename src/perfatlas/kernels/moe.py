@@ -46,7 +46,7 @@ MOE_PARAMETERS: Final = (
     "overlap_power",  # 1: compute and memory add; large: the longer hides the shorter
     "dispatch_passes",  # times the routed activations cross memory around the products
     "overhead_expert_s",  # per active expert
-    "wave_smoothing",  # 0: whole waves; 1: a partial wave costs its fraction
+    "foreign_rows",  # share of the rows of other ranks that the dispatch passes touch as well
     "max_tile_rows",  # largest row tile of the kernel family
 )
 
@@ -91,12 +91,13 @@ def moe_time_s(
     loads_B = np.empty(BINS)
     for unit in range(count):
         shape, silicon, parameters = shape_UD[unit], silicon_US[unit], parameters_UP[unit]
-        weight = _fill_loads(shape, loads_B)
+        bins = _fill_loads(shape, loads_B)
+        local = shape[3] / shape[5] / bins  # experts of this rank in one bin
         active, rows = 0.0, 0.0
-        for index in range(BINS):
-            active += weight * min(loads_B[index], 1.0)
-            rows += weight * loads_B[index]
-        blocks_s, tile_s = _blocks_s(shape, silicon, parameters, loads_B, weight, rows / active)
+        for index in range(bins):
+            active += local * min(loads_B[index], 1.0)
+            rows += local * loads_B[index]
+        blocks_s, tile_s = _blocks_s(shape, silicon, parameters, loads_B[:bins], rows / active)
         memory_s, dispatch_s = _memory_s(shape, silicon, parameters, active, rows)
         longer, shorter = max(blocks_s, memory_s), min(blocks_s, memory_s)
         power = parameters[5]
@@ -113,57 +114,57 @@ def moe_time_s(
 
 
 @njit(cache=True, error_model="numpy")
-def _fill_loads(shape: FloatArray, loads_B: FloatArray) -> float:
-    """Fill the rows per expert of the busiest rank, one bin per group; return experts per bin."""
+def _fill_loads(shape: FloatArray, loads_B: FloatArray) -> int:
+    """Fill rows per expert of the busiest rank, largest first; return the bins that are used."""
     tokens, experts, ep, skew = shape[0], shape[3], shape[5], shape[10]
     routed = tokens * shape[4]
-    weight = experts / ep / BINS
     if skew <= 0.0:
         # Balanced: rows spread over as many experts as there are, at least one on this rank.
-        local = experts / ep
         rows = max(routed / ep, 1.0)
-        active = min(local, rows)
-        filled = active / local * BINS
+        active = min(experts / ep, rows)
+        filled = active / (experts / ep) * BINS
         for index in range(BINS):
             loads_B[index] = rows / active * min(max(filled - index, 0.0), 1.0)
-        return weight
+        return BINS
+    bins = int(min(experts, BINS))
     low, high = SPARSE_RANGE
     if routed > experts:
         low, high = DENSE_LEAST, max(DENSE_SHARE * tokens, DENSE_LEAST * 1.001)
-    _fill_power_law(low, high, skew, loads_B)
-    mean = np.mean(loads_B)
-    total = 0.0
-    for index in range(BINS):
-        load = min(loads_B[index] / mean * routed / experts, tokens)
-        loads_B[index] = load if load >= 0.5 else 0.0
-        total += loads_B[index] * experts / BINS
-    _hand_out_rest(loads_B, routed - total, experts / BINS)
-    _concentrate(loads_B, ep, experts, tokens)
-    return weight
+    _fill_power_law(low, high, skew, loads_B[:bins])
+    mean = np.mean(loads_B[:bins])
+    for index in range(bins):
+        load = math.floor(loads_B[index] / mean * routed / experts + 0.5)
+        loads_B[index] = min(load, tokens)
+    _match_total(loads_B[:bins], routed / experts * bins, tokens)
+    _concentrate(loads_B[:bins], ep, experts, tokens)
+    return bins
 
 
 @njit(cache=True, error_model="numpy")
 def _fill_power_law(low: float, high: float, skew: float, loads_B: FloatArray) -> None:
     """Fill the mid-bin quantiles of a density x^-skew on [low, high], largest first."""
     exponent = 1.0 - skew
-    for index in range(BINS):
-        share = 1.0 - (index + 0.5) / BINS
+    bottom, top = low**exponent, high**exponent
+    for index in range(loads_B.size):
+        share = 1.0 - (index + 0.5) / loads_B.size
         if abs(exponent) < 1e-6:
             loads_B[index] = low * (high / low) ** share
         else:
-            bottom, top = low**exponent, high**exponent
             loads_B[index] = ((top - bottom) * share + bottom) ** (1.0 / exponent)
 
 
 @njit(cache=True, error_model="numpy")
-def _hand_out_rest(loads_B: FloatArray, rest: float, per_bin: float) -> None:
-    """Add rows lost to rounding, one per expert from the most popular on."""
-    for index in range(BINS):
-        if rest <= 0.0:
-            return
-        added = min(rest, per_bin)
-        loads_B[index] += added / per_bin
-        rest -= added
+def _match_total(loads_B: FloatArray, total: float, tokens: float) -> None:
+    """Give rows lost to rounding to the least popular experts, take surplus from the most."""
+    rest = total - np.sum(loads_B)
+    if rest < 0.0:
+        loads_B *= total / np.sum(loads_B)
+    while rest > 1e-9:
+        step = max(1.0, math.floor(rest / loads_B.size))
+        for index in range(loads_B.size - 1, -1, -1):
+            added = min(step, rest, tokens - loads_B[index])
+            loads_B[index] += added
+            rest -= added
 
 
 @njit(cache=True, error_model="numpy")
@@ -174,13 +175,12 @@ def _concentrate(loads_B: FloatArray, ep: float, experts: float, tokens: float) 
     mean = np.mean(loads_B)
     # Within-bin spread of sparse loads: below one row an expert has all or nothing.
     variance = 0.0
-    for index in range(BINS):
-        load = loads_B[index]
-        variance += load * max(load, 1.0) / BINS
+    for load in loads_B:
+        variance += load * max(load, 1.0) / loads_B.size
     deviation = math.sqrt(max(variance - mean * mean, 0.0) / (experts / ep)) / mean
     extreme = 0.87 * math.log(ep) ** 0.7  # expected largest of ep normal draws, within 0.1
     factor = min(1.0 + extreme * deviation, ep)
-    for index in range(BINS):
+    for index in range(loads_B.size):
         loads_B[index] = min(loads_B[index] * factor, tokens)
 
 
@@ -190,7 +190,6 @@ def _blocks_s(
     silicon: FloatArray,
     parameters: FloatArray,
     loads_B: FloatArray,
-    weight: float,
     load: float,
 ) -> tuple[float, float]:
     """Return the time of the thread blocks of both products and its fixed part [s]."""
@@ -199,8 +198,9 @@ def _blocks_s(
     while rows < min(load, parameters[9]):
         rows *= 2.0
     row_tiles = 0.0
-    for index in range(BINS):
-        row_tiles += weight * math.ceil(loads_B[index] / rows) * min(loads_B[index], 1.0)
+    local = shape[3] / shape[5] / loads_B.size
+    for rows_of_expert in loads_B:
+        row_tiles += local * math.ceil(rows_of_expert / rows) * min(rows_of_expert, 1.0)
     gates = shape[9] - 1.0
     first = row_tiles * math.ceil(gates * width / TILE_COLUMNS)
     second = row_tiles * math.ceil(hidden / TILE_COLUMNS)
@@ -209,16 +209,10 @@ def _blocks_s(
     feed_s = (rows * shape[8] + TILE_COLUMNS * shape[7]) * sm_s / parameters[4]
     depth_s = max(compute_s, feed_s)
     tile_s = parameters[3] / silicon[CLOCK]
-    waves_first = _waves(first / silicon[SM_COUNT], parameters[8])
-    waves_second = _waves(second / silicon[SM_COUNT], parameters[8])
+    waves_first = math.ceil(first / silicon[SM_COUNT])
+    waves_second = math.ceil(second / silicon[SM_COUNT])
     fixed_s = (waves_first + waves_second) * tile_s
     return depth_s * (waves_first * hidden + waves_second * width) + fixed_s, fixed_s
-
-
-@njit(cache=True, error_model="numpy")
-def _waves(exact: float, smoothing: float) -> float:
-    """Return waves between whole ones and exact ones."""
-    return (1.0 - smoothing) * math.ceil(exact) + smoothing * max(exact, 1.0)
 
 
 @njit(cache=True, error_model="numpy")
@@ -230,5 +224,6 @@ def _memory_s(
     rate = parameters[1] * silicon[BANDWIDTH]
     weights = shape[9] * active * hidden * width * shape[7]
     activations = rows * (2.0 * hidden + shape[9] * width) * shape[8]
-    routed = ACTIVATION_BYTES * hidden * (rows + shape[0])
+    foreign = max(shape[0] * shape[4] - rows, 0.0)
+    routed = ACTIVATION_BYTES * hidden * (rows + shape[0] + parameters[8] * foreign)
     return (weights + activations) / rate, parameters[6] * routed / rate

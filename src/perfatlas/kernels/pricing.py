@@ -6,20 +6,24 @@ rows, D shape columns, S silicon fields, P parameters.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfatlas.kernels.bound import bound_time
-from perfatlas.kernels.devices import DeviceColumns
 from perfatlas.kernels.shapes import calibration_key, physics_model, shape_columns
 from perfatlas.kernels.silicon import CLOCK, NUM_SILICON, PEAK, silicon_row
 from perfatlas.kernels.unique import unique_rows
 from perfatlas.measurements import CalibrationMatch, find_calibration
-from perfatlas.operators import FloatArray, IntArray, Operator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.kernels.devices import DeviceColumns
+    from perfatlas.operators import FloatArray, IntArray, Operator
 
 Tier = Literal["auto", "bound", "physics"]
 
@@ -185,7 +189,9 @@ def _gather(
         )
         base = len(silicon)
         silicon += [
-            silicon_row(device, operator.compute_format) if match_D[d] >= 0 else np.zeros(NUM_SILICON)
+            silicon_row(device, operator.compute_format)
+            if match_D[d] >= 0
+            else np.zeros(NUM_SILICON)
             for d, device in enumerate(devices.devices)
         ]
         match_C = match_D[devices.index_C]

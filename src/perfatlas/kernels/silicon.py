@@ -5,13 +5,15 @@ Shape legend: U unique shapes, S silicon fields.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.hardware import Device
 from perfatlas.kernels.devices import device_peak
-from perfatlas.operators import FloatArray
+
+if TYPE_CHECKING:
+    from perfatlas.hardware import Device
+    from perfatlas.operators import FloatArray
 
 # Row layout of `silicon_US` (float64). PEAK is the dense peak of the operator's format at CLOCK.
 PEAK: Final = 0  # [FLOP/s]

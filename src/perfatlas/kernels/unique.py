@@ -5,9 +5,12 @@ Shape legend: R rows, D columns, U unique rows.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from perfatlas.operators import FloatArray, IntArray
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray, IntArray
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd multiplier of a multiplicative hash
 _SHIFT = np.uint64(29)

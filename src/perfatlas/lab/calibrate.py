@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import asdict, replace
+from functools import partial
+from statistics import median, mode
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,13 +25,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from perfatlas.lab.cells import Cell, Rows
+    from perfatlas.lab.cells import Cell, Range, Rows
+    from perfatlas.lab.fitting import Predict
     from perfatlas.operators import FloatArray, IntArray
 
 FIT_ROWS: Final = 1500
 SEED: Final = 20251
 EVALUATIONS: Final = 1600
 DIGITS: Final = 6
+FINALISTS: Final = 2
+DRAWS: Final = 40
+TRIALS: Final = 3
 HEADER: Final = (
     "# Kernel calibrations fitted to measured tables (package aiconfigurator-core 0.12.0,\n"
     "# ai-dynamo/aiconfigurator, Apache-2.0). Written by the command in each entry.\n\n"
@@ -120,8 +126,13 @@ def fit_cell(cell: Cell, rows: Rows, *, evaluations: int = EVALUATIONS) -> dict[
     """
     sample = sample_rows(rows.measured_s.size)
     shape_UD, measured_s = rows.shape_UD[sample], rows.measured_s[sample]
-    answers = [_fit_with(cell, shape_UD, measured_s, fixed, evaluations) for fixed in cell.grid]
-    _, best = min(answers, key=lambda answer: answer[0])
+    fit = partial(_fit_with, cell, shape_UD, measured_s)
+    grid = list(cell.grid)
+    if len(grid) > FINALISTS:
+        # A short fit ranks the alternatives; only the best are fitted in full.
+        screened = [fit(fixed, evaluations // 5)[0] for fixed in grid]
+        grid = [grid[index] for index in np.argsort(screened)[:FINALISTS]]
+    _, best = min((fit(fixed, evaluations) for fixed in grid), key=lambda answer: answer[0])
     return {name: best[name] for name in cell.ranges}
 
 
@@ -139,16 +150,42 @@ def _fit_with(
     def complete(values: FloatArray) -> dict[str, float]:
         return {**dict(zip(names, values.tolist(), strict=True)), **fixed}
 
-    fitted = fit_parameters(
-        lambda values: cell.predict(shape_UD, complete(values)),
-        measured_s,
-        start=np.array([part.start for part in ranges]),
-        low=np.array([part.low for part in ranges]),
-        high=np.array([part.high for part in ranges]),
-        evaluations=evaluations,
-    )
+    def predict(values: FloatArray) -> FloatArray:
+        return cell.predict(shape_UD, complete(values))
+
+    fitted = fit_from_many(predict, measured_s, ranges, evaluations)
     predicted_s = cell.predict(shape_UD, complete(fitted))
     return float(np.mean(np.abs(np.log(predicted_s / measured_s)))), complete(fitted)
+
+
+def fit_from_many(
+    predict: Predict, measured_s: FloatArray, ranges: Sequence[Range], evaluations: int
+) -> FloatArray:
+    """Return the best fit of several starts: the given one and the best of a seeded draw.
+
+    Args:
+        predict: Times (U,) [s] for parameters (P,).
+        measured_s: Measured times (U,) [s].
+        ranges: Start and bounds of each parameter.
+        evaluations: Model evaluations of the final fit; the trials take about as many.
+    """
+    bounds = {
+        "low": np.array([part.low for part in ranges]),
+        "high": np.array([part.high for part in ranges]),
+    }
+    start = np.array([part.start for part in ranges])
+
+    def loss(values: FloatArray) -> float:
+        return float(np.mean(np.abs(np.log(predict(values) / measured_s))))
+
+    draw = np.random.default_rng(SEED).uniform(-1.0, 1.0, (DRAWS, start.size))
+    drawn = sorted(np.clip(start * np.exp(2.0 * draw), bounds["low"], bounds["high"]), key=loss)
+    trials = [
+        fit_parameters(predict, measured_s, start=first, evaluations=evaluations // 4, **bounds)
+        for first in (start, *drawn[: TRIALS - 1])
+    ]
+    best = min(trials, key=loss)
+    return fit_parameters(predict, measured_s, start=best, evaluations=evaluations, **bounds)
 
 
 def sample_rows(count: int) -> IntArray:
@@ -186,7 +223,12 @@ def transfer_quantiles(cell: Cell, rows: Rows) -> dict[str, float]:
     others = [found.parameters for found in sibling_calibrations(cell)]
     if not others:
         return {}
-    middle = {name: float(np.median([one[name] for one in others])) for name in cell.ranges}
+    chosen = {name for fixed in cell.grid for name in fixed}
+    columns = {name: [one[name] for one in others] for name in cell.ranges}
+    middle = {
+        name: mode(values) if name in chosen else median(values)
+        for name, values in columns.items()
+    }
     predicted_s = cell.predict(rows.shape_UD, middle)
     return _rounded(residual_quantiles(np.log(rows.measured_s / predicted_s)), 4)
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfatlas import hardware
-from perfatlas.kernels.silicon import NUM_SILICON, silicon_row
+from perfatlas.kernels.silicon import silicon_row
 from perfatlas.operators import FloatArray
 
 # The nine devices with measured tables; the package's system names are the catalog's names.
@@ -104,7 +104,7 @@ class Cell:
         """Return predicted times (U,) [s] with one parameter set for all rows."""
         rows = shape_UD.shape[0]
         values = np.array([parameters[name] for name in self.ranges], dtype=np.float64)
-        silicon_US = np.ascontiguousarray(np.broadcast_to(self.silicon, (rows, NUM_SILICON)))
+        silicon_US = np.ascontiguousarray(np.broadcast_to(self.silicon, (rows, self.silicon.size)))
         parameters_UP = np.ascontiguousarray(np.broadcast_to(values, (rows, values.size)))
         time_s, _ = self.physics(shape_UD, silicon_US, parameters_UP)
         return time_s

@@ -122,9 +122,11 @@ def attention_cells(device: str) -> tuple[Cell, ...]:
         if not has_table(device, "attention", family, TABLES[operator]):
             continue
         kernels = default_kernels(device, "attention", family, TABLES[operator])
-        for format_name, kernel in kernels.items():
-            if not is_excluded(device, operator, family, format_name):
-                cells.append(_cell(device, operator, family, format_name))
+        cells += [
+            _cell(device, operator, family, format_name)
+            for format_name in kernels
+            if not is_excluded(device, operator, family, format_name)
+        ]
     return tuple(cells)
 
 
@@ -158,3 +160,141 @@ def format_names(table: SiliconTable) -> list[str]:
     products = table.columns["attn_dtype" if "attn_dtype" in table.columns else "mla_dtype"]
     pairs = zip(products, table.columns["kv_cache_dtype"], strict=True)
     return [TABLE_FORMATS.get(pair, "") for pair in pairs]
+
+
+def measured_mask(
+    table: SiliconTable, format_name: str, kernel: str
+) -> tuple[NDArray[np.bool_], dict[str, int]]:
+    """Return the rows of a format's default kernel, and reason -> rows of the others.
+
+    Args:
+        table: A measured attention table.
+        format_name: Calibration format.
+        kernel: Its default kernel.
+    """
+    in_format = np.array([name == format_name for name in format_names(table)], dtype=np.bool_)
+    sources: NDArray[Any] = table.columns["kernel_source"]
+    excluded: dict[str, int] = {}
+    for other in sorted(set(sources[in_format]) - {kernel}):
+        excluded[f"kernel {other}"] = int(np.sum(in_format & (sources == other)))
+    return in_format & (sources == kernel), excluded
+
+
+def numbers(table: SiliconTable, name: str, keep: NDArray[np.bool_]) -> FloatArray:
+    """Return a column of numbers; 0 where the table or the row has none (U,)."""
+    if name not in table.columns:
+        return np.zeros(int(np.sum(keep)))
+    return np.nan_to_num(np.asarray(table.columns[name][keep], dtype=np.float64))
+
+
+def product_bytes(format_name: str) -> float:
+    """Return bytes of an element of the products' inputs."""
+    return 1.0 if format_name.startswith("fp8") else 2.0
+
+
+def cache_bytes(format_name: str) -> float:
+    """Return bytes of a cached element."""
+    return 1.0 if format_name.endswith("+fp8_kv") else 2.0
+
+
+def product_silicon(device: str, format_name: str) -> FloatArray:
+    """Return the silicon columns of a device for the products of attention (S,)."""
+    return silicon_columns(device, "fp8_static" if format_name.startswith("fp8") else "bf16")
+
+
+def decode_grid(device: str, kernel: str) -> tuple[Mapping[str, float], ...]:
+    """Return the alternatives of a decode kernel's chosen parameters."""
+    rules = KERNEL_RULES.get(kernel, (ALWAYS_PACKED,))
+    if kernel == "torch_flow":
+        generated = hardware.resolve_system(device).device.architecture == "blackwell"
+        rules = (MASKED_ABOVE_32,) if generated else (MASKED_AND_SINGLE,)
+    return tuple(
+        {"units_per_sm": units, "split_tokens": tokens}
+        | rule._asdict()
+        | (UNUSED if rule == ALWAYS_PACKED else {})
+        for units, tokens, rule in product((1.0, 2.0, 4.0), (128.0, 256.0, 512.0), rules)
+    )
+
+
+def _cell(device: str, operator: str, family: str, format_name: str) -> Cell:
+    kernel = default_kernels(device, "attention", family, TABLES[operator])[format_name]
+    prefill = operator == "prefill_attention"
+    return Cell(
+        device=device,
+        operator=operator,
+        family=family,
+        format=format_name,
+        load=partial(_load, device, operator, family, format_name),
+        physics=prefill_attention_time_s if prefill else decode_attention_time_s,
+        silicon=product_silicon(device, format_name),
+        ranges=PREFILL_RANGES if prefill else DECODE_RANGES,
+        grid=PREFILL_GRID if prefill else decode_grid(device, kernel),
+        protocol=PROTOCOL.format(
+            kernel=kernel, inside="append to the cache inside; " if prefill else ""
+        ),
+    )
+
+
+def _load(device: str, operator: str, family: str, format_name: str) -> Rows:
+    table = read_table(device, "attention", family, TABLES[operator])
+    kernel = default_kernels(device, "attention", family, TABLES[operator])[format_name]
+    keep, excluded = measured_mask(table, format_name, kernel)
+    measured_s = table.measured_s()[keep]
+    prefill = operator == "prefill_attention"
+    step = numbers(table, "step", keep)
+    q_len = numbers(table, "isl", keep) if prefill else np.ones(measured_s.size)
+    heads = numbers(table, "num_heads", keep)
+    kv_heads = numbers(table, "num_key_value_heads", keep)
+    head_dim = numbers(table, "head_dim", keep)
+    columns: dict[str, FloatArray | float] = {
+        "batch": numbers(table, "batch_size", keep),
+        "q_len": q_len,
+        "kv_len": q_len + step,
+        "num_heads": heads,
+        "num_kv_heads": np.where(kv_heads > 0, kv_heads, heads),
+        "head_dim": head_dim,
+        "value_head_dim": head_dim,
+        "window": numbers(table, "window_size", keep),
+        "kv_bytes_per_element": cache_bytes(format_name),
+        "attention_bytes_per_element": product_bytes(format_name),
+        "hot": 1.0,
+    }
+    names = PREFILL_ATTENTION_SHAPE if prefill else DECODE_ATTENTION_SHAPE
+    return Rows(
+        shape_UD=shape_table(columns, names, measured_s.size),
+        measured_s=measured_s,
+        roofline_s=_roofline_s(columns, operator, product_silicon(device, format_name)),
+        version=table.version,
+        data_hash=table.data_hash,
+        excluded=excluded,
+    )
+
+
+def shape_table(
+    columns: Mapping[str, FloatArray | float], names: tuple[str, ...], rows: int
+) -> FloatArray:
+    """Return named columns as a table (rows, D) in the order a physics function reads them."""
+    shape_UD = np.empty((rows, len(names)))
+    for column, name in enumerate(names):
+        shape_UD[:, column] = columns[name]
+    return shape_UD
+
+
+def _roofline_s(
+    columns: Mapping[str, FloatArray | float], operator: str, silicon: FloatArray
+) -> FloatArray:
+    """Return max(FLOP/peak, cold bytes/bandwidth) of the measured calls (U,) [s]."""
+    fields: dict[str, Any] = {
+        name: value
+        for name, value in columns.items()
+        if name not in ("attention_bytes_per_element", "hot")
+    }
+    work = Attention(
+        name=operator,
+        phase="prefill" if operator == "prefill_attention" else "decode",
+        count=np.ones_like(fields["batch"]),
+        **fields,
+    ).work()
+    traffic = work.cold_bytes + work.activation_bytes
+    roofline_s: FloatArray = np.maximum(work.flop / silicon[PEAK], traffic / silicon[BANDWIDTH])
+    return roofline_s

@@ -44,7 +44,7 @@ RANGES: Final = {
     "overlap_power": Range(start=2.0, low=1.0, high=8.0),
     "dispatch_passes": Range(start=1.0, low=0.01, high=20.0),
     "overhead_expert_s": Range(start=0.1e-6, low=0.001e-6, high=2e-6),
-    "wave_smoothing": Range(start=0.5, low=0.01, high=1.0),
+    "foreign_rows": Range(start=0.1, low=0.001, high=1.0),
     "max_tile_rows": Range(start=128.0, low=64.0, high=256.0),
 }
 PROTOCOL: Final = (

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from perfatlas.lab.cells_attention import attention_cells
+from perfatlas.lab.cells_collectives import collective_cells
 from perfatlas.lab.cells_gemm import gemm_cells
+from perfatlas.lab.cells_latent_attention import latent_attention_cells
 from perfatlas.lab.cells_moe import moe_cells
+from perfatlas.lab.cells_streaming import streaming_cells
 from perfatlas.measurements import silicon_root
 
 if TYPE_CHECKING:
@@ -13,10 +17,14 @@ if TYPE_CHECKING:
 
     from perfatlas.lab.cells import Cell
 
-CELL_MAKERS: dict[str, Callable[[str], tuple[Cell, ...]]] = {
-    "gemm": gemm_cells,
-    "moe": moe_cells,
-}
+CELL_MAKERS: Final[tuple[Callable[[str], tuple[Cell, ...]], ...]] = (
+    gemm_cells,
+    moe_cells,
+    streaming_cells,
+    attention_cells,
+    latent_attention_cells,
+    collective_cells,
+)
 
 
 def device_cells(device: str, operators: Sequence[str] = ()) -> tuple[Cell, ...]:
@@ -30,5 +38,5 @@ def device_cells(device: str, operators: Sequence[str] = ()) -> tuple[Cell, ...]
         MissingDependencyError: The measured tables are not installed.
     """
     silicon_root()
-    cells = [cell for maker in CELL_MAKERS.values() for cell in maker(device)]
+    cells = [cell for maker in CELL_MAKERS for cell in maker(device)]
     return tuple(cell for cell in cells if not operators or cell.operator in operators)

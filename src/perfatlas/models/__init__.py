@@ -17,11 +17,15 @@ from perfatlas.models.architecture import (
     MoeFfn,
     SparseIndexer,
 )
+from perfatlas.models.cache_layout import CacheLayout, cache_columns, cache_layouts
 from perfatlas.models.catalog import Model, model_names, resolve_model
+from perfatlas.models.parameters import ParameterCounts, parameter_counts
+from perfatlas.models.phases import ModelFormats, StepTokens, step_operators
 from perfatlas.models.reader import read_config
 
 __all__ = [
     "Architecture",
+    "CacheLayout",
     "CheckpointFormats",
     "DenseFfn",
     "Ffn",
@@ -33,9 +37,16 @@ __all__ = [
     "Mixer",
     "MlaAttention",
     "Model",
+    "ModelFormats",
     "MoeFfn",
+    "ParameterCounts",
     "SparseIndexer",
+    "StepTokens",
+    "cache_columns",
+    "cache_layouts",
     "model_names",
+    "parameter_counts",
     "read_config",
     "resolve_model",
+    "step_operators",
 ]

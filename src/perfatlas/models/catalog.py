@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -89,6 +89,7 @@ def resolve_model(text: str) -> Model:
     return _read_path(text)
 
 
+@lru_cache(maxsize=4096)
 def _catalog_id(text: str) -> str | None:
     index, folded = _index(), text.casefold()
     if folded in index:
@@ -111,11 +112,13 @@ def _read_path(text: str) -> Model:
         path = Path(text).expanduser()
         if path.is_dir():
             path = path / "config.json"
+            if not path.is_file():
+                raise InvalidSpecError(f"model {text[:200]!r}: the folder holds no config.json")
         if not path.is_file():
             raise _unknown(text)
         config = _read_json(path)
         sidecar = path.with_name("hf_quant_config.json")
-        if "quantization_config" not in config and sidecar.is_file():
+        if config.get("quantization_config") is None and sidecar.is_file():
             config["quantization_config"] = _read_json(sidecar)
     except (OSError, ValueError, RuntimeError) as error:  # NUL in a path, no home, no permission
         raise InvalidSpecError(f"model {text[:200]!r} cannot be read: {error}") from error
@@ -123,13 +126,12 @@ def _read_path(text: str) -> Model:
 
 
 def _read_json(path: Path) -> dict[str, object]:
-    size = path.stat().st_size
-    if size > MAX_CONFIG_BYTES:
-        raise InvalidSpecError(
-            f"{path}: {size} bytes; a config.json has at most {MAX_CONFIG_BYTES} bytes"
-        )
+    with path.open("rb") as file:
+        content = file.read(MAX_CONFIG_BYTES + 1)
+    if len(content) > MAX_CONFIG_BYTES:
+        raise InvalidSpecError(f"{path}: a config.json has at most {MAX_CONFIG_BYTES} bytes")
     try:
-        config = json.loads(path.read_bytes().decode("utf-8"))
+        config = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise InvalidSpecError(f"{path}: not a JSON file ({error})") from error
     if not isinstance(config, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -14,11 +15,17 @@ if TYPE_CHECKING:
 MAX_SIZE: Final = 10_000_000
 MAX_LAYERS: Final = 10_000
 MAX_TOKENS: Final = 1_000_000_000
+MAX_ITEMS: Final = 250_000
 
 
 def _shown(value: object) -> str:
-    text = repr(value) if not isinstance(value, int) or value.bit_length() < 512 else "a huge int"
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    """Return the value as the message quotes it: short, and never slow to print."""
+    if isinstance(value, int) and value.bit_length() > 128:
+        return "an integer of more than 128 bits"
+    if isinstance(value, (dict, list)) and len(value) > 8:
+        kind = "object" if isinstance(value, dict) else "list"
+        return f"a JSON {kind} of {len(value)} items"
+    return reprlib.repr(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,14 +117,11 @@ class Fields:
         Raises:
             InvalidSpecError: Not a list of strings.
         """
-        value = self.values.get(name)
-        if value is None:
-            return ()
-        if not isinstance(value, list):
-            raise self.invalid(name, "must be a list of strings")
+        rule = f"must be a list of at most {MAX_ITEMS} strings"
+        value = self._items(name, rule)
         items = [item for item in value if isinstance(item, str)]
         if len(items) != len(value):
-            raise self.invalid(name, "must be a list of strings")
+            raise self.invalid(name, rule)
         return tuple(items)
 
     def integers(self, name: str, *, maximum: int) -> tuple[int, ...]:
@@ -126,16 +130,20 @@ class Fields:
         Raises:
             InvalidSpecError: Not such a list.
         """
-        value = self.values.get(name)
-        if value is None:
-            return ()
-        rule = f"must be a list of integers from 0 to {maximum}"
-        if not isinstance(value, list):
-            raise self.invalid(name, rule)
+        rule = f"must be a list of at most {MAX_ITEMS} integers from 0 to {maximum}"
+        value = self._items(name, rule)
         items = [i for i in value if isinstance(i, int) and not isinstance(i, bool)]
         if len(items) != len(value) or any(not 0 <= i <= maximum for i in items):
             raise self.invalid(name, rule)
         return tuple(items)
+
+    def _items(self, name: str, rule: str) -> list[object]:
+        value = self.values.get(name)
+        if value is None:
+            return []
+        if not isinstance(value, list) or len(value) > MAX_ITEMS:
+            raise self.invalid(name, rule)
+        return value
 
     def child(self, name: str) -> Fields | None:
         """Return the fields of a nested object, None when absent or null.
@@ -146,8 +154,8 @@ class Fields:
         value = self.values.get(name)
         if value is None:
             return None
-        if not isinstance(value, dict):
-            raise self.invalid(name, "must be a JSON object")
+        if not isinstance(value, dict) or len(value) > MAX_ITEMS:
+            raise self.invalid(name, f"must be a JSON object of at most {MAX_ITEMS} fields")
         return Fields(values=value, origin=f"{self.origin}: {name}")
 
     def window(self, name: str = "sliding_window", *, absent: int = 0) -> int:

@@ -73,7 +73,7 @@ def checkpoint_formats(
     method = stated.text("quant_method") or ("modelopt" if stated.has("quant_algo") else "")
     schemes = _schemes(stated, method)
     kv_format = _cache_format(stated)
-    quoted = f"quantization_config: quant_method {method[:40] or 'missing'}"
+    quoted = f"quantization_config: quant_method {method[:40]!r}"
     if not schemes:
         note = f"{quoted} is not understood; formats default to bf16 unless given"
         return CheckpointFormats(kv_format=kv_format, source=quoted), (note,)
@@ -121,7 +121,7 @@ def _apply(
     if plain:
         notes.append(f"not quantized in the checkpoint: {', '.join(plain)}")
     if unknown:
-        notes.append(f"module pattern not understood, ignored: {unknown[0][:80]}")
+        notes.append(f"module pattern not understood, ignored: {unknown[0][:80]!r}")
     others = {found for part, found in formats.items() if found and part != "experts"}
     if len(others) > 1:
         chosen = _gemm_format(formats)

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from perfatlas.models.architecture import Architecture
 
 
+# where multimodal configs keep the language model
+_TEXT_PARTS = ("text_config", "llm_config", "language_config")
+
+
 def read_config(config: Mapping[str, object], origin: str) -> Architecture:
     """Return the architecture a Hugging Face config.json describes.
 
@@ -46,6 +50,7 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         raise outer.invalid("model_type", "a string such as 'llama' is required")
     if model_type not in families():
         raise _unknown_family(model_type, origin)
+    _refuse_uneven_layers(fields)
     architecture = family_reader(model_type)(fields)
     checkpoint, format_notes = checkpoint_formats(outer, fields, architecture)
     if outer.has("auto_map"):
@@ -56,23 +61,31 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
 
 
 def _unknown_family(model_type: str, origin: str) -> UnsupportedError:
-    shown = model_type if len(model_type) <= 60 else f"{model_type[:57]}..."
+    shown = model_type[:60]
     nearest = did_you_mean(shown, families())
+    file = shown.replace("-", "_") if shown.isascii() and shown.isprintable() else "<model_type>"
     return UnsupportedError(
         f"{origin}: no family reads model_type {shown!r}{nearest}; to add it, write"
-        f" src/perfatlas/models/families/{shown.replace('-', '_')}.py with a function `read`"
+        f" src/perfatlas/models/families/{file}.py with a function `read`"
     )
 
 
 def _text_part(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
     """Return the fields of the language model and a note when a wrapper was opened."""
-    text = outer.child("text_config")
-    if text is None:
-        return outer, ()
     wrapper = outer.text("model_type", default="multimodal")
+    note = f"text part of the multimodal model {wrapper[:40]!r}; its encoders are not counted"
+    name = outer.has(*_TEXT_PARTS)
+    text = outer.child(name) if name is not None else None
+    if text is None:
+        return outer, (note,) if outer.has("vision_config", "audio_config") else ()
     values = dict(text.values)
     values.setdefault("model_type", wrapper)
     if outer.has("tie_word_embeddings"):
         values["tie_word_embeddings"] = outer.values["tie_word_embeddings"]
-    note = f"text part of the multimodal model {wrapper}; other encoders are not counted"
     return Fields(values=values, origin=outer.origin), (note,)
+
+
+def _refuse_uneven_layers(fields: Fields) -> None:
+    name = fields.has("per_layer_config", "block_configs")
+    if name is not None and fields.values[name]:
+        raise fields.unsupported(name, "layers that differ one by one are not modelled")

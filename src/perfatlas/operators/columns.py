@@ -19,9 +19,7 @@ Phase = Literal["prefill", "decode"]
 # sums are reduced. row_partial: as row, but summed into the expert output and reduced with it.
 # heads: query and key-value heads are divided. vocab: vocabulary rows are divided. experts: ep and
 # moe_tp divide it. width: bytes of a tensor whose last dimension is divided.
-Shard = Literal[
-    "replicated", "column", "row", "row_partial", "heads", "vocab", "experts", "width"
-]
+Shard = Literal["replicated", "column", "row", "row_partial", "heads", "vocab", "experts", "width"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +76,11 @@ class Gemm(Operator):
 
     @property
     def compute_format(self) -> str:
+        """Format of the products."""
         return self.format
 
     def work(self) -> Work:
+        """Return the least work of one execution (C,)."""
         zero = np.zeros_like(self.m)
         return Work(
             flop=2.0 * self.m * self.n * self.k,
@@ -127,20 +127,18 @@ class GroupedGemm(Operator):
 
     @property
     def compute_format(self) -> str:
+        """Format of the products."""
         return self.format
 
     def work(self) -> Work:
+        """Return the least work of one execution (C,)."""
         rows = self.tokens * self.top_k / self.ep
         width = self.intermediate / self.moe_tp
         # A balanced router touches at most one expert per routed row: the fewest weights possible.
         active = np.minimum(self.experts / self.ep, np.maximum(rows, np.minimum(rows, 1.0)))
         return Work(
             flop=2.0 * self.matrices * rows * self.hidden * width,
-            cold_bytes=self.matrices
-            * active
-            * self.hidden
-            * width
-            * self.weight_bytes_per_element,
+            cold_bytes=self.matrices * active * self.hidden * width * self.weight_bytes_per_element,
             activation_bytes=rows * self.hidden * (self.input_bytes_per_element + 2.0),
             exponentials=np.zeros_like(rows),
         )
@@ -182,6 +180,7 @@ class Attention(Operator):
 
     @property
     def compute_format(self) -> str:
+        """Format of the products."""
         return self.format
 
     def visible_pairs(self) -> FloatArray:
@@ -194,11 +193,12 @@ class Attention(Operator):
         return np.minimum(self.kv_len, limit)
 
     def full_square_flop(self) -> FloatArray:
-        """Return the FLOP of both products without the causal mask (C,), the oracle's convention."""
+        """Return the FLOP of both products without the causal mask (C,): the full square."""
         width = self.head_dim + self.value_head_dim
         return 2.0 * self.batch * self.num_heads * self.q_len * self.kv_len * width
 
     def work(self) -> Work:
+        """Return the least work of one execution (C,)."""
         pairs = self.batch * self.num_heads * self.visible_pairs()
         width = self.head_dim + self.value_head_dim
         kv_elements = self.batch * self.num_kv_heads * width
@@ -250,6 +250,7 @@ class LatentAttention(Operator):
 
     @property
     def compute_format(self) -> str:
+        """Format of the products."""
         return self.format
 
     def pair_width(self) -> FloatArray:
@@ -268,6 +269,7 @@ class LatentAttention(Operator):
         return 2.0 * pairs * self.pair_width()
 
     def work(self) -> Work:
+        """Return the least work of one execution (C,)."""
         pairs = self.batch * self.num_heads * self.visible_pairs()
         row = (self.kv_lora_rank + self.rope_dim) * self.kv_bytes_per_element
         touched = np.where(
@@ -309,6 +311,7 @@ class Scan(Operator):
     mixer: str
 
     def work(self) -> Work:
+        """Return the least work of one execution (C,)."""
         return Work(
             flop=self.tokens * self.flop_per_token,
             cold_bytes=2.0 * self.batch * self.state_bytes,
@@ -338,6 +341,7 @@ class Streaming(Operator):
     cold_read_bytes: FloatArray
 
     def work(self) -> Work:
+        """Return the least work of one execution (C,)."""
         zero = np.zeros_like(self.tokens)
         return Work(
             flop=zero,
@@ -370,6 +374,7 @@ class Collective(Operator):
     stride: FloatArray
 
     def work(self) -> Work:
+        """Return the least work of one execution (C,)."""
         zero = np.zeros_like(self.bytes)
         return Work(flop=zero, cold_bytes=zero, activation_bytes=zero, exponentials=zero)
 

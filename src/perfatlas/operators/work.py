@@ -1,4 +1,4 @@
-"""What an operator must do at the least: arithmetic and bytes, with the residency of each tensor."""
+"""What an operator must do at the least: arithmetic, and bytes with the residency of tensors."""
 
 from __future__ import annotations
 

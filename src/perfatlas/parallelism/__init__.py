@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perfatlas.parallelism.advice import shortfall_advice
 from perfatlas.parallelism.cache import kv_bytes_per_sequence
 from perfatlas.parallelism.exchange import ExpertExchange
 from perfatlas.parallelism.memory import (
@@ -28,6 +29,7 @@ __all__ = [
     "memory_footprint",
     "plan_problems",
     "shard_operators",
+    "shortfall_advice",
     "stage_share",
     "weight_columns",
 ]

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfatlas.parallelism.activations import activation_bytes
 from perfatlas.parallelism.cache import kv_bytes_per_sequence
 from perfatlas.parallelism.weights import weight_columns
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfatlas.models.architecture import Architecture
     from perfatlas.models.emission import ModelFormats
     from perfatlas.operators import FloatArray

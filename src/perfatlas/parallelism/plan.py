@@ -8,7 +8,7 @@ moe_tp innermost.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from perfatlas.models.architecture import (
     Architecture,
     DenseFfn,
+    Ffn,
     GatedDeltaNet,
     GqaAttention,
     Mamba1,
     Mamba2,
+    Mixer,
     MlaAttention,
     MoeFfn,
 )
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 BoolArray = NDArray[np.bool_]
+# Where the search for a nearest valid size ends; no group of ranks is larger.
+_MOST_WAYS: Final = 65536
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,8 +119,9 @@ def plan_problems(architecture: Architecture, plan: PlanColumns) -> list[str | N
     Returns:
         C entries.
 
-    Limits: Engines that pad heads to make a tp fit are not modelled. Vocabulary rows are padded
-        by every engine, so no rule concerns them.
+    Limits: Engines that pad heads to make a tp fit are not modelled, and block-scaled formats
+        whose blocks do not divide with the layer are not refused. Vocabulary rows are padded by
+        every engine, so no rule concerns them.
 
     Example:
         >>> import numpy as np
@@ -227,75 +232,95 @@ def _dense_rules(plan: PlanColumns) -> list[_Rule]:
     ]
 
 
+class _Divided(NamedTuple):
+    """A size of a layer, the plan field that divides it, and whether copies may make up for it."""
+
+    label: str
+    size: int
+    by: str
+    copied: bool = False
+
+    def allows(self, ways: FloatArray) -> BoolArray:
+        """Return where the size can be spread over so many ranks (C,)."""
+        divides: BoolArray = np.mod(self.size, ways) == 0
+        if not self.copied:
+            return divides
+        copies: BoolArray = (ways > self.size) & (np.mod(ways, self.size) == 0)
+        return np.logical_or(divides, copies)
+
+
 def _layer_rules(architecture: Architecture, plan: PlanColumns) -> list[_Rule]:
     """Return the divisibility rules of every kind of layer, each once."""
-    rules: list[_Rule] = []
-    seen: set[tuple[str, int, str]] = set()
-    for group in architecture.layers:
-        for label, size, by in _mixer_sizes(group.mixer) + _ffn_sizes(group.ffn):
-            if size > 0 and (label, size, by) not in seen:
-                seen.add((label, size, by))
-                rules.append(_divides(label, size, by, getattr(plan, by)))
-        if isinstance(group.mixer, GqaAttention):
-            rules.append(_shares_or_replicates("num_kv_heads", group.mixer.num_kv_heads, plan.tp))
-        if isinstance(group.mixer, Mamba2) and group.mixer.num_groups > 1:
-            rules.append(_shares_or_replicates("num_groups", group.mixer.num_groups, plan.tp))
-    return rules
-
-
-def _mixer_sizes(mixer: object) -> list[tuple[str, int, str]]:
-    """Return (name, size, plan field that must divide it) of a mixer."""
-    if isinstance(mixer, GqaAttention | MlaAttention):
-        return [("num_heads", mixer.num_heads, "tp")]
-    if isinstance(mixer, GatedDeltaNet):
-        return [
-            ("linear-attention key heads", mixer.num_key_heads, "tp"),
-            ("linear-attention value heads", mixer.num_value_heads, "tp"),
-        ]
-    if isinstance(mixer, Mamba2):
-        return [("Mamba-2 heads", mixer.num_heads, "tp")]
-    if isinstance(mixer, Mamba1):
-        return [("Mamba intermediate_size", mixer.intermediate_size, "tp")]
-    return []
-
-
-def _ffn_sizes(ffn: object) -> list[tuple[str, int, str]]:
-    """Return (name, size, plan field that must divide it) of a feed-forward network."""
-    if isinstance(ffn, DenseFfn):
-        return [("intermediate_size", ffn.intermediate_size, "tp")]
-    if isinstance(ffn, MoeFfn):
-        return [
-            ("num_experts", ffn.num_experts, "ep"),
-            ("moe_intermediate_size", ffn.intermediate_size, "moe_tp"),
-            ("shared-expert intermediate size", ffn.shared_intermediate_size, "tp"),
-        ]
-    return []
-
-
-def _divides(label: str, size: int, by: str, column: FloatArray) -> _Rule:
-    return _Rule(
-        np.mod(size, column) != 0,
-        lambda i: (
-            f"{by} = {column[i]:g}: {label} = {size} must be divisible by {by};"
-            f" nearest valid {by}: {_nearest_divisors(size, float(column[i]))}"
-        ),
+    sizes = dict.fromkeys(
+        size
+        for group in architecture.layers
+        for size in _mixer_sizes(group.mixer) + _ffn_sizes(group.ffn)
+        if size.size > 0
     )
+    return [_divides(size, list(sizes), getattr(plan, size.by)) for size in sizes]
 
 
-def _shares_or_replicates(label: str, size: int, column: FloatArray) -> _Rule:
-    shared = (np.mod(size, column) == 0) | ((column > size) & (np.mod(column, size) == 0))
-    return _Rule(
-        ~shared,
-        lambda i: (
-            f"tp = {column[i]:g}: {label} = {size} must be divisible by tp, or tp a multiple of"
-            f" {size} so that every one is copied equally often; nearest valid tp:"
-            f" {_nearest_divisors(size, float(column[i]))}"
-        ),
-    )
+def _mixer_sizes(mixer: Mixer | None) -> list[_Divided]:
+    """Return what tp divides in a mixer."""
+    match mixer:
+        case GqaAttention():
+            return [
+                _Divided("num_heads", mixer.num_heads, "tp"),
+                _Divided("num_kv_heads", mixer.num_kv_heads, "tp", copied=True),
+            ]
+        case MlaAttention():
+            return [_Divided("num_heads", mixer.num_heads, "tp")]
+        case GatedDeltaNet():
+            return [
+                _Divided("linear-attention key heads", mixer.num_key_heads, "tp"),
+                _Divided("linear-attention value heads", mixer.num_value_heads, "tp"),
+            ]
+        case Mamba2():
+            return [
+                _Divided("Mamba-2 heads", mixer.num_heads, "tp"),
+                _Divided("Mamba-2 num_groups", mixer.num_groups, "tp", copied=True),
+            ]
+        case Mamba1():
+            return [_Divided("Mamba intermediate_size", mixer.intermediate_size, "tp")]
+        case None:
+            return []
 
 
-def _nearest_divisors(size: int, value: float) -> str:
-    """Return the divisors of `size` on both sides of `value`, as "8 or 16"."""
-    below = [d for d in range(1, size + 1) if size % d == 0 and d < value]
-    above = [d for d in range(1, size + 1) if size % d == 0 and d > value]
-    return " or ".join(str(d) for d in below[-1:] + above[:1])
+def _ffn_sizes(ffn: Ffn | None) -> list[_Divided]:
+    """Return what tp, ep and moe_tp divide in a feed-forward network."""
+    match ffn:
+        case DenseFfn():
+            return [_Divided("intermediate_size", ffn.intermediate_size, "tp")]
+        case MoeFfn():
+            return [
+                _Divided("num_experts", ffn.num_experts, "ep"),
+                _Divided("moe_intermediate_size", ffn.intermediate_size, "moe_tp"),
+                _Divided("shared-expert width", ffn.shared_intermediate_size, "tp"),
+            ]
+        case None:
+            return []
+
+
+def _divides(size: _Divided, all_sizes: list[_Divided], column: FloatArray) -> _Rule:
+    """Return the rule of one size; its advice respects every other size the field divides."""
+
+    def sentence(i: int) -> str:
+        by = size.by
+        copies = f", or {by} a multiple of it so that heads are copied evenly"
+        nearest = _nearest(all_sizes, by, float(column[i]))
+        return (
+            f"{by} = {column[i]:g}: {size.label} = {size.size} must be divisible by {by}"
+            f"{copies if size.copied else ''}; nearest valid {by}: {nearest}"
+        )
+
+    return _Rule(~size.allows(column), sentence)
+
+
+def _nearest(sizes: list[_Divided], by: str, value: float) -> str:
+    """Return the values of a plan field on both sides that every size allows, as "8 or 16"."""
+    bound = min(size.size for size in sizes if size.by == by and not size.copied)
+    bound = min(bound, _MOST_WAYS)
+    ways = np.arange(1.0, bound + 1.0)
+    valid = ways[np.logical_and.reduce([size.allows(ways) for size in sizes if size.by == by])]
+    chosen = np.concatenate([valid[valid < value][-1:], valid[valid > value][:1]])
+    return " or ".join(f"{way:g}" for way in chosen)

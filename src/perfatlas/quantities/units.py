@@ -117,11 +117,10 @@ def format_quantity(value: float, unit: str, *, digits: int = 3) -> str:
     """
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}".strip()
-    for scale, prefix in _SCALES:
-        if abs(value) >= scale * 0.9995:
-            break
+    fitting = (pair for pair in _SCALES if abs(value) >= pair[0] * 0.9995)
+    scale, prefix = next(fitting, _SCALES[-1])
     scaled = value / scale
-    decimals = max(0, digits - 1 - int(math.floor(math.log10(abs(scaled)))))
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(scaled))))
     text = f"{scaled:.{decimals}f}"
     if "." in text:
         text = text.rstrip("0").rstrip(".")

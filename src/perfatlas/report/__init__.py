@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from perfatlas.report.frontier import print_frontier
 from perfatlas.report.reproduce import reproduce_line
 from perfatlas.report.terminal import open_terminal
 from perfatlas.report.text import print_answer, print_facts, print_rows
+from perfatlas.report.trace import chrome_trace, chrome_trace_text
 
-__all__ = ["open_terminal", "print_answer", "print_facts", "print_rows", "reproduce_line"]
+__all__ = [
+    "chrome_trace",
+    "chrome_trace_text",
+    "open_terminal",
+    "print_answer",
+    "print_facts",
+    "print_frontier",
+    "print_rows",
+    "reproduce_line",
+]

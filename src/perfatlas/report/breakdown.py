@@ -23,8 +23,10 @@ SMALLEST_SHARE: Final = 0.005
 WIDE: Final = 100
 
 
-def phases_of(breakdown: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Return the rows of each phase, phases in order of appearance, rows slowest first.
+def rows_by_phase(
+    breakdown: Sequence[Mapping[str, Any]],
+) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the rows of each phase, phases and rows in order of appearance.
 
     Args:
         breakdown: The `breakdown` of an answer.
@@ -32,9 +34,18 @@ def phases_of(breakdown: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[
     phases: dict[str, list[Mapping[str, Any]]] = {}
     for row in breakdown:
         phases.setdefault(str(row.get("phase") or ""), []).append(row)
+    return phases
+
+
+def phases_of(breakdown: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the rows of each phase, phases in order of appearance, rows slowest first.
+
+    Args:
+        breakdown: The `breakdown` of an answer.
+    """
     return {
         phase: sorted(rows, key=lambda row: float(row.get("time_s") or 0.0), reverse=True)
-        for phase, rows in phases.items()
+        for phase, rows in rows_by_phase(breakdown).items()
     }
 
 
@@ -79,6 +90,8 @@ def phase_table(rows: Sequence[Mapping[str, Any]], *, width: int) -> Table:
     if width >= WIDE:
         table.add_column("calibration", overflow="fold", style="dim", header_style="dim")
     shown = [row for row in rows if float(row.get("share") or 0.0) >= SMALLEST_SHARE] or rows[:1]
+    if len(rows) == len(shown) + 1:
+        shown = list(rows)
     for row in shown:
         table.add_row(*_cells(row, width=width))
     hidden = rows[len(shown) :]
@@ -99,7 +112,7 @@ def _cells(row: Mapping[str, Any], *, width: int) -> list[Any]:
         format_value("time_s", row.get("time_s")),
         MISSING if share is None else format_share(float(share)),
         Text(bound, style=BOUND_STYLES.get(bound, "")),
-        format_value("time_s", row.get("bound_time_s")),
+        format_value("time_s", row.get("bound_time_s") or None),
         str(row.get("tier") or MISSING),
     ]
     if width >= WIDE:
@@ -110,5 +123,9 @@ def _cells(row: Mapping[str, Any], *, width: int) -> list[Any]:
 def _folded(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     time_s = sum(float(row.get("time_s") or 0.0) for row in rows)
     share = sum(float(row.get("share") or 0.0) for row in rows)
-    noun = "operator" if len(rows) == 1 else "operators"
-    return [f"  {len(rows)} small {noun}", "", format_value("time_s", time_s), format_share(share)]
+    return [
+        f"  {len(rows)} small operators",
+        "",
+        format_value("time_s", time_s),
+        format_share(share),
+    ]

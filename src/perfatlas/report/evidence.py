@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.report.breakdown import WIDE
 from perfatlas.report.quantities_text import MISSING, format_share
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rich.table import Table
+
+MOST_SOURCES: Final = 3
 
 
 def evidence_headline(evidence: Mapping[str, Any]) -> str:
@@ -33,11 +36,12 @@ def evidence_headline(evidence: Mapping[str, Any]) -> str:
     return f"tier {tier}, {len(calibrations)} {noun} on {rows:,} measured rows"
 
 
-def calibration_table(calibrations: Sequence[Mapping[str, Any]]) -> Table:
+def calibration_table(calibrations: Sequence[Mapping[str, Any]], *, width: int) -> Table:
     """Return the calibrations used, each with its rows, errors and measurement protocol.
 
     Args:
         calibrations: `evidence.calibrations` of an answer.
+        width: Columns to fit in; the protocol is shown where there is room.
     """
     from rich.table import Table
 
@@ -45,15 +49,17 @@ def calibration_table(calibrations: Sequence[Mapping[str, Any]]) -> Table:
     table.add_column("  calibration", overflow="fold", header_style="dim")
     for name in ("rows", "median error", "p90"):
         table.add_column(name, justify="right", no_wrap=True, header_style="dim")
-    table.add_column("protocol", overflow="fold", header_style="dim")
+    if width >= WIDE:
+        table.add_column("protocol", overflow="fold", header_style="dim")
     for calibration in calibrations:
-        table.add_row(
+        cells = [
             f"  {calibration.get('id', MISSING)}",
             f"{int(calibration.get('rows') or 0):,}",
             _error(calibration.get("median_error")),
             _error(calibration.get("p90_error")),
-            str(calibration.get("protocol") or MISSING),
-        )
+        ]
+        protocol = [str(calibration.get("protocol") or MISSING)] if width >= WIDE else []
+        table.add_row(*cells, *protocol)
     return table
 
 
@@ -64,14 +70,20 @@ def _error(error: float | None) -> str:
 def evidence_lines(evidence: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return (label, text) lines for assumptions, sources and data versions.
 
+    The hashes of calibration data and the rest of a long list of sources stay in the JSON object.
+
     Args:
         evidence: The `evidence` of an answer.
     """
+    sources = [str(text) for text in evidence.get("sources") or []]
+    calibrations = {c.get("id") for c in evidence.get("calibrations") or []}
     lines = [("assumes", str(text)) for text in evidence.get("assumptions") or []]
-    lines += [("source", str(text)) for text in evidence.get("sources") or []]
+    lines += [("source", text) for text in sources[:MOST_SOURCES]]
+    if len(sources) > MOST_SOURCES:
+        lines.append(("source", f"and {len(sources) - MOST_SOURCES} more, listed by --json"))
     versions = evidence.get("data_versions") or {}
-    if isinstance(versions, dict):
-        lines += [("data", f"{name} {version}") for name, version in versions.items()]
-    else:
-        lines += [("data", str(text)) for text in versions]
-    return lines
+    return lines + [
+        ("version", f"{name} {version}")
+        for name, version in versions.items()
+        if name not in calibrations
+    ]

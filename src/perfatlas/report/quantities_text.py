@@ -100,10 +100,19 @@ def format_interval(key: str, low: float, high: float) -> str:
         '12.9 - 15.8 ms'
     """
     first, last = format_value(key, low), format_value(key, high)
-    number, _, unit = first.partition(" ")
-    if unit and last.endswith(f" {unit}"):
-        return f"{number} - {last}"
-    return f"{first} - {last}"
+    (number, _, unit), (other, _, other_unit) = first.partition(" "), last.partition(" ")
+    if unit != other_unit:
+        return f"{first} - {last}"
+    number, other = (_three_digits(text) for text in (number, other))
+    return f"{number} - {other} {unit}".rstrip()
+
+
+def _three_digits(number: str) -> str:
+    """Return "1.3" as "1.30": beside another number, dropped zeros look like missing precision."""
+    digits = sum(character.isdigit() for character in number.lstrip("0."))
+    if "e" in number or digits >= 3:
+        return number
+    return f"{number}{'' if '.' in number else '.'}{'0' * (3 - digits)}"
 
 
 def format_share(share: float) -> str:
@@ -118,4 +127,6 @@ def format_share(share: float) -> str:
         ('4.2 %', '42 %')
     """
     percent = 100 * share
+    if 0 < percent < 0.05:
+        return "<0.1 %"
     return f"{percent:.0f} %" if percent >= 9.95 or percent == 0 else f"{percent:.1f} %"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import IO, TYPE_CHECKING
+import re
+from typing import IO, TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rich.console import Console
+    from rich.console import Console, RenderableType
+
+TRAILING_SPACE: Final = re.compile(r"[ \t]+$", re.MULTILINE)
 
 
 def open_terminal(
@@ -47,3 +50,30 @@ def speaks_unicode(console: Console) -> bool:
         console: From `open_terminal`.
     """
     return console.encoding.lower().replace("-", "") in ("utf8", "utf16", "utf32", "utf_8")
+
+
+def print_plain(
+    console: Console, thing: RenderableType, *, style: str = "", wrap: bool = True
+) -> None:
+    """Write a table or a text without the spaces that pad its lines.
+
+    Args:
+        console: From `open_terminal`.
+        thing: What to write.
+        style: Its colour.
+        wrap: Whether long lines are broken at the console's width.
+    """
+    with console.capture() as written:
+        console.print(thing, style=style, soft_wrap=not wrap)
+    console.file.write(TRAILING_SPACE.sub("", written.get()))
+
+
+def print_line(console: Console, text: str, *, style: str = "") -> None:
+    """Write a line of text, wrapped at the console's width.
+
+    Args:
+        console: From `open_terminal`.
+        text: What to write.
+        style: Its colour.
+    """
+    print_plain(console, text, style=style)

@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.report.breakdown import bound_summary, phase_table, phases_of
 from perfatlas.report.evidence import calibration_table, evidence_headline, evidence_lines
 from perfatlas.report.memory_bar import memory_bar, memory_verdict
-from perfatlas.report.quantities_text import format_interval, format_share, format_value
-from perfatlas.report.terminal import speaks_unicode
+from perfatlas.report.quantities_text import (
+    format_interval,
+    format_number,
+    format_share,
+    format_value,
+)
+from perfatlas.report.terminal import print_line, print_plain, speaks_unicode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rich.console import Console, RenderableType
+    from rich.console import Console
 
 LABELS: Final = {
     "ttft_s": "time to first token (TTFT)",
@@ -22,6 +27,7 @@ LABELS: Final = {
     "output_tokens_per_s_per_gpu": "output tokens/s per GPU",
     "output_tokens_per_s_per_user": "output tokens/s per user",
 }
+HIDDEN: Final = ("gpus", "method")  # said in the headline and the assumptions
 WIDEST_BAR: Final = 100
 
 
@@ -41,12 +47,14 @@ def print_answer(console: Console, answer: Mapping[str, Any], *, reproduce: str)
         >>> print_answer(open_terminal(sys.stdout, width=80), answer, reproduce="perfatlas ...")
         collective: op all_reduce
         <BLANKLINE>
-          time   12 us   10 - 15 us (90 %)
+          time   12 us   10.0 - 15.0 us (90 %)
         <BLANKLINE>
         reproduce: perfatlas ...
     """
     results = answer.get("results") or {}
-    _print_line(console, headline(answer), style="bold")
+    print_line(console, headline(answer), style="bold")
+    if detail := subheadline(answer):
+        print_line(console, detail)
     console.print()
     _print_results(console, results)
     for name, memory in results.items():
@@ -57,11 +65,11 @@ def print_answer(console: Console, answer: Mapping[str, Any], *, reproduce: str)
     _print_warnings(console, answer.get("warnings") or [])
     console.print()
     # Not wrapped: it is there to be copied.
-    console.print(f"reproduce: {reproduce}", soft_wrap=True, style="dim")
+    print_plain(console, f"reproduce: {reproduce}", style="dim", wrap=False)
 
 
 def headline(answer: Mapping[str, Any]) -> str:
-    """Return what was asked, in a line: the model, the GPUs, the engine, the plan, the load.
+    """Return what was asked, in a line: the model, the GPUs, the engine and the mode.
 
     Args:
         answer: The `--json` object of a computing verb.
@@ -75,24 +83,47 @@ def headline(answer: Mapping[str, Any]) -> str:
     if "model" not in scenario:
         asked = ", ".join(f"{name} {value}" for name, value in scenario.items())
         return f"{answer.get('command', '')}: {asked}"
-    gpus = f"{scenario['gpus']} x " if "gpus" in scenario else ""
-    words = [f"{scenario['model']} on {gpus}{scenario.get('system', 'two systems')}"]
-    words += [str(scenario[name]) for name in ("engine", "mode") if name in scenario]
-    words += [
+    gpus = scenario.get("gpus") or (answer.get("results") or {}).get("gpus")
+    count = f"{gpus:g} x " if gpus else ""
+    words = [f"{scenario['model']} on {count}{_systems(scenario)}"]
+    versions = (answer.get("evidence") or {}).get("data_versions") or {}
+    words += [str(versions.get("engine") or scenario.get("engine") or ""), scenario.get("mode", "")]
+    return ", ".join(word for word in words if word)
+
+
+def _systems(scenario: Mapping[str, Any]) -> str:
+    default = scenario.get("system", "")
+    pools = [scenario.get(f"{pool}_system", default) for pool in ("prefill", "decode")]
+    return " and ".join(dict.fromkeys(pool for pool in pools if pool)) or str(default)
+
+
+def subheadline(answer: Mapping[str, Any]) -> str:
+    """Return the plan, the formats and the load of an estimate, in a line.
+
+    Args:
+        answer: The `--json` object of a computing verb.
+
+    Example:
+        >>> from perfatlas.report.text import subheadline
+        >>> subheadline({"scenario": {"model": "m", "tp": 8, "pp": 1, "isl": 2048, "osl": 512}})
+        'tp 8, 2048 tokens in, 512 out'
+    """
+    scenario = {k: v for k, v in (answer.get("scenario") or {}).items() if v is not None}
+    if "model" not in scenario:
+        return ""
+    words = [
         f"{name} {scenario[name]}"
         for name in ("tp", "pp", "cp", "attention_dp", "ep", "dp")
         if scenario.get(name) not in (None, 1)
     ]
-    words += [f"{n} {scenario[n]}" for n in ("format", "batch", "concurrency") if n in scenario]
+    words += [
+        f"{name.replace('_format', '')} {scenario[name]}"
+        for name in ("format", "gemm_format", "moe_format", "kv_format", "batch", "concurrency")
+        if name in scenario
+    ]
     if "isl" in scenario and "osl" in scenario:
         words.append(f"{scenario['isl']} tokens in, {scenario['osl']} out")
     return ", ".join(words)
-
-
-def _print_line(console: Console, text: str, *, style: str = "") -> None:
-    from rich.text import Text
-
-    console.print(Text(text, style=style))
 
 
 def _print_results(console: Console, results: Mapping[str, Any]) -> None:
@@ -103,15 +134,19 @@ def _print_results(console: Console, results: Mapping[str, Any]) -> None:
     table.add_column(justify="right", no_wrap=True, style="bold")
     table.add_column(no_wrap=True)
     for name, value in results.items():
-        is_interval_end = name.removesuffix("_low").removesuffix("_high") != name
-        if isinstance(value, dict) or (is_interval_end and f"{_stem(name)}" in results):
+        is_interval_end = _stem(name) != name and _stem(name) in results
+        if isinstance(value, dict) or is_interval_end or name in HIDDEN:
             continue
-        low, high = results.get(f"{name}_low"), results.get(f"{name}_high")
-        known = low is not None and high is not None
-        interval = f"{format_interval(name, low, high)} (90 %)" if known else ""
-        table.add_row(f"  {label_of(name)}", format_value(name, value), interval)
+        table.add_row(f"  {label_of(name)}", format_value(name, value), _interval(results, name))
     if table.row_count:
-        console.print(table)
+        print_plain(console, table)
+
+
+def _interval(results: Mapping[str, Any], name: str) -> str:
+    low, high = results.get(f"{name}_low"), results.get(f"{name}_high")
+    if low is None or high is None or low == high:
+        return ""
+    return f"{format_interval(name, low, high)} (90 %)"
 
 
 def _stem(name: str) -> str:
@@ -143,28 +178,28 @@ def _print_memory(console: Console, name: str, memory: Mapping[str, Any]) -> Non
     console.print()
     fits = memory.get("fits") is not False
     title = Text(f"{name.replace('_', ' ')} per GPU: ", style="bold")
-    console.print(title.append(memory_verdict(memory), style="" if fits else "bold red"))
+    print_plain(console, title.append(memory_verdict(memory), style="" if fits else "bold red"))
     width = min(console.width, WIDEST_BAR)
-    console.print(memory_bar(memory, width=width, unicode=speaks_unicode(console)))
+    print_plain(console, memory_bar(memory, width=width, unicode=speaks_unicode(console)))
 
 
 def _print_breakdown(console: Console, breakdown: Sequence[Mapping[str, Any]]) -> None:
     for phase, rows in phases_of(breakdown).items():
         console.print()
         time_s = sum(float(row.get("time_s") or 0.0) for row in rows)
-        title = f"{phase or 'time'}: {format_value('time_s', time_s)} of work"
-        _print_line(console, f"{title}, bound by {bound_summary(rows)}", style="bold")
-        console.print(phase_table(rows, width=console.width))
+        title = f"{phase} step {format_value('time_s', time_s)}".lstrip()
+        print_line(console, f"{title}, bound by {bound_summary(rows)}", style="bold")
+        print_plain(console, phase_table(rows, width=console.width))
 
 
 def _print_evidence(console: Console, evidence: Mapping[str, Any]) -> None:
     if not evidence:
         return
     console.print()
-    _print_line(console, f"how sure: {evidence_headline(evidence)}", style="bold")
+    print_line(console, f"how sure: {evidence_headline(evidence)}", style="bold")
     calibrations = evidence.get("calibrations") or []
     if calibrations:
-        console.print(calibration_table(calibrations))
+        print_plain(console, calibration_table(calibrations, width=console.width))
     _print_labelled(console, evidence_lines(evidence))
 
 
@@ -178,45 +213,52 @@ def _print_labelled(console: Console, lines: Sequence[tuple[str, str]]) -> None:
     table.add_column(overflow="fold")
     for label, text in lines:
         table.add_row(f"  {label}", text)
-    console.print(table)
+    print_plain(console, table)
 
 
 def _print_warnings(console: Console, warnings: Sequence[str]) -> None:
     if warnings:
         console.print()
     for warning in warnings:
-        _print_line(console, f"warning: {warning}", style="yellow")
+        print_line(console, f"warning: {warning}", style="yellow")
 
 
-def print_rows(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows of one shape as a table: a catalog, a validation, a frontier.
+def print_rows(
+    console: Console, rows: Sequence[Mapping[str, Any]], *, columns: Mapping[str, str] | None = None
+) -> None:
+    """Write rows of one shape as a table: a catalog, a validation, a calibration.
 
     Args:
         console: From `open_terminal`.
         rows: Mappings; the keys of the first name the columns.
+        columns: Keys to show and their titles; all by default.
     """
     from rich.table import Table
 
     if not rows:
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    names = list(rows[0])
-    for name in names:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
+    titles = columns or {name: label_of(name) for name in rows[0]}
+    for position, (name, title) in enumerate(titles.items()):
         numeric = all(isinstance(row.get(name), (int, float, type(None))) for row in rows)
         table.add_column(
-            label_of(name),
+            title,
             justify="right" if numeric else "left",
+            # only names fold: a number that is cut is a wrong number
+            no_wrap=position > 0 and numeric,
             overflow="fold",
             header_style="dim",
         )
     for row in rows:
-        table.add_row(*(_row_cell(name, row.get(name)) for name in names))
-    console.print(table)
+        table.add_row(*(_row_cell(name, row.get(name)) for name in titles))
+    print_plain(console, table)
 
 
-def _row_cell(name: str, value: object) -> RenderableType:
-    if isinstance(value, float) and name.endswith(("_error", "_ratio", "error")):
+def _row_cell(name: str, value: object) -> str:
+    if isinstance(value, float) and name.endswith(("error", "ratio", "mape")):
         return format_share(value)
+    if isinstance(value, int) and name.endswith("parameters"):
+        return f"{format_number(value / 1e9)} B"
     return format_value(name, value)
 
 

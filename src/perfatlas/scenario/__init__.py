@@ -1,3 +1,37 @@
-"""scenario."""
+"""The vocabulary, and the one path from a scenario to its answer."""
 
 from __future__ import annotations
+
+from perfatlas.scenario.answer import Answer, Evidence
+from perfatlas.scenario.collective import collective
+from perfatlas.scenario.estimate import estimate
+from perfatlas.scenario.frontier import frontier
+from perfatlas.scenario.kernel import kernel_attention, kernel_gemm, kernel_moe
+from perfatlas.scenario.serving_formula import (
+    Latencies,
+    aggregated_latencies,
+    pipelined_s,
+    static_latencies,
+)
+from perfatlas.scenario.table import TableAnswer, estimate_table
+from perfatlas.scenario.vocabulary import FIELD_NAMES, Scenario, parse_scenario
+
+__all__ = [
+    "FIELD_NAMES",
+    "Answer",
+    "Evidence",
+    "Latencies",
+    "Scenario",
+    "TableAnswer",
+    "aggregated_latencies",
+    "collective",
+    "estimate",
+    "estimate_table",
+    "frontier",
+    "kernel_attention",
+    "kernel_gemm",
+    "kernel_moe",
+    "parse_scenario",
+    "pipelined_s",
+    "static_latencies",
+]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfatlas.kernels import BOUND_NAMES
-from perfatlas.measurements import CalibrationMatch
-from perfatlas.step import StepCost
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.measurements import CalibrationMatch
+    from perfatlas.step import StepCost
 
 
 def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str, Any]]:

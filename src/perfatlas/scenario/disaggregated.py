@@ -6,16 +6,18 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfatlas.operators import FloatArray
-from perfatlas.scenario.evaluate import Evaluation
-from perfatlas.scenario.question import Question
 from perfatlas.scenario.results import interval_columns
 from perfatlas.scenario.serving_formula import Latencies
-from perfatlas.scenario.vocabulary import Scenario
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+    from perfatlas.scenario.evaluate import Evaluation
+    from perfatlas.scenario.question import Question
+    from perfatlas.scenario.vocabulary import Scenario
 
 SHARED = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp")
 

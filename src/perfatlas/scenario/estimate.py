@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
@@ -17,6 +16,14 @@ from perfatlas.scenario.memory import does_not_fit
 from perfatlas.scenario.question import Question, resolve_question
 from perfatlas.scenario.results import memory_columns, result_columns
 from perfatlas.scenario.vocabulary import Scenario, parse_scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+POOLS: Final = (
+    "disaggregated: the cache travels over one NIC per device without contention; no queueing in"
+    " either pool; throughput is that of the slower pool"
+)
 
 
 def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is checked by its schema
@@ -67,7 +74,7 @@ def evaluate_one(scenario: Scenario) -> tuple[Question, Evaluation]:
             " use tier bound or auto"
         )
     if not evaluation.memory.fits[0]:
-        raise InfeasibleError(does_not_fit(question, evaluation.memory))
+        raise InfeasibleError(does_not_fit(question))
     return question, evaluation
 
 
@@ -121,8 +128,7 @@ def _answer_pools(scenario: Scenario, given: Mapping[str, Any]) -> Answer:
             ),
             assumptions=(
                 *evidence.assumptions,
-                "disaggregated: the cache travels over one NIC per device without contention;"
-                " no queueing in either pool; throughput is that of the slower pool",
+                POOLS,
             ),
         ),
         warnings=tuple(

@@ -6,14 +6,13 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.operators import FloatArray
 from perfatlas.parallelism import MemoryColumns, stage_share
 from perfatlas.quantities import UnsupportedError
 from perfatlas.scenario.memory import question_memory
-from perfatlas.scenario.question import Question
 from perfatlas.scenario.serving_formula import (
     Latencies,
     aggregated_latencies,
@@ -21,6 +20,10 @@ from perfatlas.scenario.serving_formula import (
     static_latencies,
 )
 from perfatlas.step import StepContext, StepCost, decode_step, prefill_chunks, prefill_step
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.scenario.question import Question
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +49,24 @@ class Evaluation:
     decode: StepCost
     chunks: FloatArray
     served: FloatArray
+
+    def take(self, rows: list[int]) -> Evaluation:
+        """Return the latencies and memory of some candidates, in that order."""
+        index = np.array(rows, np.int64)
+        return replace(
+            self,
+            latencies=Latencies(*(v[index] for v in self.latencies)),
+            low=Latencies(*(v[index] for v in self.low)),
+            high=Latencies(*(v[index] for v in self.high)),
+            memory=replace(self.memory, **cut_columns(self.memory, index)),
+            chunks=self.chunks[index],
+            served=self.served[index],
+        )
+
+
+def cut_columns(columns: object, index: IntArray) -> dict[str, FloatArray]:
+    """Return every column of a dataclass of columns, at some candidates."""
+    return {name: values[index] for name, values in vars(columns).items()}
 
 
 def step_context(question: Question) -> StepContext:
@@ -118,10 +139,9 @@ def evaluate(question: Question) -> Evaluation:
 
 def _served(question: Question, memory: MemoryColumns) -> FloatArray:
     """Return requests of a replica that run at a time: asked, or what memory and engine admit."""
-    length = question.load.isl + question.load.osl
-    by_memory = np.floor(memory.kv_capacity_tokens / length)
-    by_engine = question.limits.max_num_seqs * question.plan.attention_dp
-    return np.maximum(np.minimum(np.minimum(question.load.sequences, by_memory), by_engine), 1.0)
+    on_rank = np.minimum(memory.max_sequences, question.limits.max_num_seqs)
+    admitted = on_rank * question.plan.attention_dp
+    return np.maximum(np.minimum(question.load.sequences, admitted), 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,18 +181,14 @@ def _attention_s(decode: StepCost) -> FloatArray:
 def select(question: Question, keep: list[int]) -> Question:
     """Return the question with only some of its candidates."""
     rows = np.array(keep, np.int64)
-
-    def cut(columns: object) -> dict[str, FloatArray]:
-        return {name: values[rows] for name, values in vars(columns).items()}
-
     placement = question.placement
     ratio = placement.clock_ratio_C
     return replace(
         question,
         scenarios=tuple(question.scenarios[k] for k in keep),
-        plan=type(question.plan)(**cut(question.plan)),
-        load=type(question.load)(**cut(question.load)),
-        limits=type(question.limits)(**cut(question.limits)),
+        plan=replace(question.plan, **cut_columns(question.plan, rows)),
+        load=replace(question.load, **cut_columns(question.load, rows)),
+        limits=replace(question.limits, **cut_columns(question.limits, rows)),
         placement=replace(
             placement,
             index_C=placement.index_C[rows],

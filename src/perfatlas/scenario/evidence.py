@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.scenario.answer import Evidence
 from perfatlas.scenario.breakdown import calibration_rows, tier_of, used_matches
-from perfatlas.scenario.evaluate import Evaluation
-from perfatlas.scenario.question import Question
-from perfatlas.step import StepCost
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.scenario.evaluate import Evaluation
+    from perfatlas.scenario.question import Question
+    from perfatlas.step import StepCost
 
 NO_KERNELS = (
     "{device} has no measured kernels: every operator is priced at its bound (speed of light);"
     " real kernels are slower, so times are lower limits and the interval is empty"
+)
+
+STANDING: Final = (
+    (
+        "decode is priced at the mean context isl + osl/2; caches are cold and the kernels of a step"
+        " run back to back"
+    ),
+    "the 90 % interval takes all kernel errors as fully shared: nothing cancels",
 )
 
 
@@ -53,20 +65,14 @@ def _versions(question: Question, costs: Sequence[StepCost]) -> dict[str, str]:
 
 def _standing_assumptions(question: Question) -> tuple[str, ...]:
     host = question.profile.host
-    said = [
-        "decode is priced at the mean context isl + osl/2; caches are cold, kernels of a step run"
-        " back to back",
-        "the 90 % interval takes all kernel errors as fully shared (nothing cancels)",
-    ]
+    said = [*STANDING]
     if question.profile.name != "ideal":
         hidden = "hidden behind the GPU" if host.overlapped else "added to the GPU"
         said.append(f"host time per step {hidden}: {host.source}")
     if any(hasattr(g.ffn, "num_experts") for g in question.model.architecture.layers):
         said.append(f"expert load: {question.scenarios[0].expert_distribution}")
     if question.scenarios[0].mode == "aggregated":
-        said.append(
-            "method formula: steady closed loop, no queueing; TTFT is a floor under load"
-        )
+        said.append("method formula: steady closed loop, no queueing; TTFT is a floor under load")
     return tuple(said)
 
 

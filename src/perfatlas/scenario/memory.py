@@ -5,4 +5,65 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from perfatlas.scenario.question import Question
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfatlas.hardware import resolve_system, system_names
+from perfatlas.parallelism import (
+    MemoryColumns,
+    MemoryLoad,
+    MemoryOverheads,
+    MemoryQuestion,
+    memory_footprint,
+    shortfall_advice,
+)
+
+if TYPE_CHECKING:
+    from perfatlas.scenario.question import Question
+
+
+def memory_question(question: Question) -> MemoryQuestion:
+    """Return what the memory of a question depends on; a request ends with isl + osl tokens."""
+    load, limits, engine = question.load, question.limits, question.profile.memory
+    devices = question.placement.devices()
+    return MemoryQuestion(
+        architecture=question.model.architecture,
+        formats=question.formats,
+        plan=question.plan,
+        load=MemoryLoad(
+            sequences=np.ceil(load.sequences / question.plan.attention_dp),
+            tokens_per_sequence=load.isl + load.osl,
+            max_num_batched_tokens=limits.max_num_batched_tokens,
+            max_num_seqs=limits.max_num_seqs,
+            gpu_memory_utilization=limits.gpu_memory_utilization,
+            block_size=limits.block_size,
+            kv_blocks=limits.kv_blocks,
+        ),
+        overheads=MemoryOverheads(
+            context_bytes=engine.context_bytes,
+            communication_bytes=engine.communication_bytes,
+            graph_bytes=engine.graph_bytes,
+        ),
+        memory_bytes=devices.gather("memory_bytes"),
+    )
+
+
+def question_memory(question: Question) -> MemoryColumns:
+    """Return the memory of the fullest rank of every candidate.
+
+    In continuous batching requests queue for memory, so it fits as soon as one request fits.
+    """
+    asked = memory_question(question)
+    memory = memory_footprint(asked)
+    if question.scenarios[0].mode != "aggregated":
+        return memory
+    running = np.clip(memory.max_sequences, 1.0, asked.load.sequences)
+    return memory_footprint(replace(asked, load=replace(asked.load, sequences=running)))
+
+
+def does_not_fit(question: Question, candidate: int = 0) -> str:
+    """Return by how much a candidate does not fit and which changes would make it fit."""
+    others = {name: resolve_system(name).device.memory_bytes for name in system_names()}
+    return " ".join(shortfall_advice(memory_question(question), candidate, devices=others))

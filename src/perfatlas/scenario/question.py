@@ -5,8 +5,8 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,11 +15,15 @@ from perfatlas.hardware import System, resolve_system
 from perfatlas.kernels import device_peak
 from perfatlas.models import Architecture, Model, ModelFormats, resolve_model
 from perfatlas.numerics import get_format
-from perfatlas.operators import FloatArray
 from perfatlas.parallelism import PlanColumns, default_moe_split
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
-from perfatlas.scenario.vocabulary import Scenario
 from perfatlas.step import Placement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.operators import FloatArray
+    from perfatlas.scenario.vocabulary import Scenario
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,9 +271,7 @@ def _load(scenarios: Sequence[Scenario], plans: Sequence[tuple[float, ...]]) -> 
     )
 
 
-def _limits(
-    scenarios: Sequence[Scenario], profile: EngineProfile, placement: Placement
-) -> Limits:
+def _limits(scenarios: Sequence[Scenario], profile: EngineProfile, placement: Placement) -> Limits:
     rules = profile.scheduler
     large_D = [
         s.device.memory_bytes >= rules.large_memory_bytes

@@ -5,14 +5,15 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.operators import FloatArray
-from perfatlas.scenario.evaluate import Evaluation
-from perfatlas.scenario.question import Question
-from perfatlas.scenario.serving_formula import Latencies
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+    from perfatlas.scenario.evaluate import Evaluation
+    from perfatlas.scenario.question import Question
+    from perfatlas.scenario.serving_formula import Latencies
 
 LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 MEMORY: Final = (
@@ -43,8 +44,9 @@ def result_columns(question: Question, evaluation: Evaluation) -> dict[str, Floa
 def interval_columns(
     latencies: Latencies, low: Latencies, high: Latencies, gpus: FloatArray
 ) -> dict[str, FloatArray]:
-    """Return result columns from latencies and their quantiles; the slow end of time is the low
-    end of throughput.
+    """Return result columns from latencies and their quantiles.
+
+    The slow end of a time is the low end of a throughput.
 
     Args:
         latencies: Predicted.

@@ -5,11 +5,12 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfatlas.operators import FloatArray
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
 
 
 class Latencies(NamedTuple):

@@ -5,21 +5,28 @@ Shape legend: N rows, C candidates of one group.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfatlas.operators import FloatArray
 from perfatlas.parallelism import plan_problems
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, PerfatlasError
+from perfatlas.quantities import (
+    InfeasibleError,
+    InvalidSpecError,
+    PerfatlasError,
+    format_quantity,
+)
 from perfatlas.scenario.disaggregated import PoolRates, split_pools
 from perfatlas.scenario.evaluate import Evaluation, evaluate, select
-from perfatlas.scenario.memory import does_not_fit
 from perfatlas.scenario.question import Question, group_key, resolve_question
 from perfatlas.scenario.results import MEMORY, memory_columns, result_columns
 from perfatlas.scenario.vocabulary import FIELD_NAMES, Scenario, parse_scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.operators import FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +96,18 @@ class _Sink:
     def refuse(self, row: int, error: PerfatlasError) -> None:
         self.errors[row] = error
 
+    def pass_on(
+        self, rows: Sequence[int], errors: Sequence[PerfatlasError | str | None]
+    ) -> list[int]:
+        """Refuse the rows that have an error and return the others."""
+        kept = []
+        for row, error in zip(rows, errors, strict=False):
+            if isinstance(error, PerfatlasError):
+                self.refuse(row, error)
+            else:
+                kept.append(row)
+        return kept
+
     def put(self, rows: Sequence[int], columns: Mapping[str, FloatArray]) -> None:
         index = np.array(rows, np.int64)
         for name, values in columns.items():
@@ -115,53 +134,39 @@ class _Sink:
 
 def _evaluated(
     rows: Sequence[int], scenarios: Sequence[Scenario], sink: _Sink
-) -> Iterator[tuple[list[int], Question, Evaluation]]:
-    """Yield the rows that have legal plans with their numbers; refuse the others."""
+) -> tuple[list[int], Question, Evaluation] | None:
+    """Return the rows that have legal plans with their numbers; refuse the others."""
     try:
         question, problems = resolve_question(scenarios)
-    except PerfatlasError as error:
-        for row in rows:
-            sink.refuse(row, error)
-        return
-    kept = []
-    for row, problem in zip(rows, problems, strict=True):
-        if problem is None:
-            kept.append(row)
-        else:
-            sink.refuse(row, problem)
-    if question is None:
-        return
-    broken = plan_problems(question.model.architecture, question.plan)
-    legal = []
-    for position, sentence in enumerate(broken):
-        if sentence is None:
-            legal.append(position)
-        else:
-            sink.refuse(kept[position], InvalidSpecError(sentence))
-    if not legal:
-        return
-    question = select(question, legal)
-    try:
+        kept = sink.pass_on(rows, problems)
+        if question is None:
+            return None
+        sentences = plan_problems(question.model.architecture, question.plan)
+        legal = [position for position, said in enumerate(sentences) if said is None]
+        kept = sink.pass_on(kept, [s and InvalidSpecError(s) for s in sentences])
+        if not legal:
+            return None
+        question = select(question, legal)
         evaluation = evaluate(question)
     except PerfatlasError as error:
-        for position in legal:
-            sink.refuse(kept[position], error)
-        return
+        sink.pass_on([row for row in rows if row not in sink.errors], [error] * len(rows))
+        return None
     sink.count(evaluation)
-    yield [kept[position] for position in legal], question, evaluation
+    return kept, question, evaluation
 
 
 def _answer_group(rows: Sequence[int], scenarios: Sequence[Scenario], sink: _Sink) -> None:
-    for kept, question, evaluation in _evaluated(rows, scenarios, sink):
-        memory = memory_columns(evaluation)
-        sink.put(kept, {f"memory_{name}": memory[name] for name in MEMORY})
-        fits = np.asarray(evaluation.memory.fits, dtype=np.bool_)
-        good = np.flatnonzero(fits)
-        columns = result_columns(question, evaluation)
-        sink.put([kept[g] for g in good], {name: v[good] for name, v in columns.items()})
-        for position in np.flatnonzero(~fits).tolist():
-            reason = does_not_fit(question, evaluation.memory, position)
-            sink.refuse(kept[position], InfeasibleError(reason))
+    answered = _evaluated(rows, scenarios, sink)
+    if answered is None:
+        return
+    kept, question, evaluation = answered
+    memory = memory_columns(evaluation)
+    sink.put(kept, {f"memory_{name}": memory[name] for name in MEMORY})
+    good = np.flatnonzero(evaluation.memory.fits)
+    columns = result_columns(question, evaluation)
+    sink.put([kept[g] for g in good], {name: v[good] for name, v in columns.items()})
+    for position in np.flatnonzero(~evaluation.memory.fits).tolist():
+        sink.refuse(kept[position], shortfall(evaluation, position))
 
 
 def _answer_pools(rows: Sequence[int], scenarios: Sequence[Scenario], sink: _Sink) -> None:
@@ -170,13 +175,15 @@ def _answer_pools(rows: Sequence[int], scenarios: Sequence[Scenario], sink: _Sin
     parts: dict[str, dict[int, tuple[Question, Evaluation, int]]] = {"prefill": {}, "decode": {}}
     for role, found in parts.items():
         own = [getattr(pool, role) for pool in pools]
-        for kept, question, evaluation in _evaluated(rows, own, sink):
-            for position, row in enumerate(kept):
-                if evaluation.memory.fits[position]:
-                    found[row] = (question, evaluation, position)
-                else:
-                    reason = does_not_fit(question, evaluation.memory, position)
-                    sink.refuse(row, InfeasibleError(f"{role} worker: {reason}"))
+        answered = _evaluated(rows, own, sink)
+        if answered is None:
+            return
+        kept, question, evaluation = answered
+        for position, row in enumerate(kept):
+            if evaluation.memory.fits[position]:
+                found[row] = (question, evaluation, position)
+            else:
+                sink.refuse(row, shortfall(evaluation, position))
     both = [r for r in rows if r in parts["prefill"] and r in parts["decode"]]
     if not both:
         return
@@ -195,3 +202,14 @@ def _take(
     question, evaluation, _ = found[rows[0]]
     positions = [found[r][2] for r in rows]
     return select(question, positions), evaluation.take(positions)
+
+
+def shortfall(evaluation: Evaluation, candidate: int) -> InfeasibleError:
+    """Return by how much a candidate does not fit; one estimate of it says what would fit."""
+    memory = evaluation.memory
+    need, have = float(memory.total_bytes[candidate]), float(memory.capacity_bytes[candidate])
+    return InfeasibleError(
+        f"does not fit: {format_quantity(need, 'B')} needed of {format_quantity(have, 'B')} usable"
+        f" per GPU; the cache holds {memory.max_sequences[candidate]:g} sequences per"
+        " attention-DP rank; an estimate of this row alone says what would fit"
+    )

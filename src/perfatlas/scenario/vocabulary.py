@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from perfatlas.quantities import InvalidSpecError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MAX_COUNT = 10**9  # no cluster, batch or context is larger; keeps arithmetic far from overflow
 Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]

@@ -5,18 +5,23 @@ Shape legend: C candidates, O operators.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfatlas.collectives import PricedCollectives, price_collectives
-from perfatlas.engines import EngineProfile
-from perfatlas.hardware import System
 from perfatlas.kernels import DeviceColumns, Tier, price_operators
-from perfatlas.measurements import CalibrationMatch
 from perfatlas.operators import Collective, FloatArray, IntArray, Operator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.engines import EngineProfile
+    from perfatlas.hardware import System
+    from perfatlas.measurements import CalibrationMatch
 
 
 @dataclass(frozen=True, kw_only=True)

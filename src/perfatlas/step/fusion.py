@@ -5,14 +5,18 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.engines import EngineProfile
-from perfatlas.hardware import Device
 from perfatlas.operators import Collective, FloatArray, Gemm, IntArray, Operator, Streaming
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.engines import EngineProfile
+    from perfatlas.hardware import Device
 
 
 def apply_fusions(

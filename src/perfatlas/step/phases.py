@@ -6,17 +6,20 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.engines import EngineProfile
-from perfatlas.kernels import Tier
 from perfatlas.models import Architecture, ModelFormats, StepTokens, step_operators
 from perfatlas.operators import Attention, FloatArray, GroupedGemm, LatentAttention, Operator, Phase
 from perfatlas.parallelism import PlanColumns, shard_operators
 from perfatlas.step.cost import Placement, StepCost, price_step
 from perfatlas.step.fusion import apply_fusions
 from perfatlas.step.tokens import padded_batch
+
+if TYPE_CHECKING:
+    from perfatlas.engines import EngineProfile
+    from perfatlas.kernels import Tier
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +79,7 @@ def decode_step(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
     return _price(context, operators, host.step_s + batch * host.per_sequence_s)
 
 
-def rank_operators(
-    context: StepContext, phase: Phase, tokens: StepTokens
-) -> tuple[Operator, ...]:
+def rank_operators(context: StepContext, phase: Phase, tokens: StepTokens) -> tuple[Operator, ...]:
     """Return what one rank runs in a step, collectives included, fused operators counted 0."""
     whole = step_operators(
         context.architecture,
@@ -104,9 +105,7 @@ def rank_operators(
     )
 
 
-def _price(
-    context: StepContext, operators: tuple[Operator, ...], host_s_C: FloatArray
-) -> StepCost:
+def _price(context: StepContext, operators: tuple[Operator, ...], host_s_C: FloatArray) -> StepCost:
     return price_step(
         operators, context.placement, context.profile, tier=context.tier, host_s_C=host_s_C
     )

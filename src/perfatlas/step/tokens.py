@@ -5,12 +5,14 @@ Shape legend: C candidates, G captured graph sizes.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from perfatlas.models import StepTokens
-from perfatlas.operators import FloatArray
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
 
 
 class PrefillChunks(NamedTuple):

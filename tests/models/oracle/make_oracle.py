@@ -12,10 +12,9 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 from unittest.mock import patch
 
 import torch
@@ -23,6 +22,11 @@ import transformers
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode, register_flop_formula
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+P = ParamSpec("P")
+R = TypeVar("R")
 HERE: Final = Path(__file__).resolve().parent
 CATALOG: Final = HERE.parents[2] / "src/perfatlas/data/models"
 COMMAND: Final = (
@@ -32,10 +36,52 @@ COMMAND: Final = (
 BATCH: Final = 2
 PROMPT: Final = 512
 
-# family -> (catalog id, fields changed for the oracle: windows inside the prompt).
+# A sliding window inside the prompt, so that decode sees it.
+WINDOW: Final = {"sliding_window": 256}
+# family -> catalog id, or "" for the defaults of the transformers config class; fields changed.
 CASES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "llama": ("meta-llama/Llama-3.1-70B", {}),
+    "mistral": ("", WINDOW),
+    "mixtral": ("mistralai/Mixtral-8x7B-v0.1", {}),
+    "qwen2": ("", {}),
+    "qwen2_moe": ("", {}),
+    "qwen3": ("Qwen/Qwen3-32B", {}),
+    "qwen3_moe": ("Qwen/Qwen3-235B-A22B", {}),
+    "qwen3_next": ("", {}),
+    "qwen3_5": ("Qwen/Qwen3.5-27B", {}),
+    "qwen3_5_moe": ("Qwen/Qwen3.5-397B-A17B", {}),
+    "gemma2": ("", WINDOW),
+    "gemma3_text": ("", WINDOW),
+    "phi3": ("", {}),
+    "gpt_oss": ("openai/gpt-oss-120b", {}),
+    "deepseek_v2": (
+        "",
+        {
+            "hidden_size": 2048,
+            "num_hidden_layers": 27,
+            "num_attention_heads": 16,
+            "num_key_value_heads": 16,
+            "intermediate_size": 10944,
+            "moe_intermediate_size": 1408,
+            "first_k_dense_replace": 1,
+            "num_experts_per_tok": 6,
+            "n_group": 1,
+            "topk_group": 1,
+            "q_lora_rank": None,
+        },
+    ),
+    "deepseek_v3": ("deepseek-ai/DeepSeek-V3", {}),
+    "deepseek_v32": ("deepseek-ai/DeepSeek-V3.2", {}),
+    "kimi_k2": ("moonshotai/Kimi-K2-Instruct", {}),
+    "glm4_moe": ("", {"head_dim": 128}),
+    "glm_moe_dsa": ("zai-org/GLM-5", {}),
+    "minimax_m2": ("MiniMaxAI/MiniMax-M2.5", {}),
+    "llama4": ("meta-llama/Llama-4-Scout-17B-16E-Instruct", {}),
+    "nemotron_h": ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", {}),
+    "jamba": ("", {}),
 }
+# Published with remote code that is the DeepSeek-V3 implementation.
+IMPLEMENTED_BY: Final = {"kimi_k2": "deepseek_v3"}
 # Functions whose arithmetic is a recurrent scan, by module of transformers.models.
 SCANS: Final[dict[str, tuple[str, ...]]] = {
     "qwen3_next": ("torch_chunk_gated_delta_rule", "torch_recurrent_gated_delta_rule"),
@@ -46,10 +92,12 @@ SCANS: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-@register_flop_formula(torch.ops.aten._grouped_mm)
-def grouped_mm_flop(a: Any, b: Any, *_: object, **__: object) -> int:
+def grouped_mm_flop(a: list[int], b: list[int], *_: object, **__: object) -> int:
     """Return the FLOP of a grouped product: every row meets the matrix of one expert."""
     return 2 * a[0] * a[1] * b[-1] if len(a) == 2 and len(b) == 3 else 0
+
+
+register_flop_formula(torch.ops.aten._grouped_mm)(grouped_mm_flop)
 
 
 class Count:
@@ -59,19 +107,16 @@ class Count:
         """Start at zero."""
         self.counter = FlopCounterMode(display=False)
         self.scan_flop = 0
-        self.depth = 0
 
     def matmul_flop(self) -> int:
         """Return FLOPs of all products but convolutions."""
         by_operator = self.counter.get_flop_counts().get("Global", {})
-        return sum(
-            int(flop) for name, flop in by_operator.items() if "conv" not in str(name)
-        )
+        return sum(int(flop) for name, flop in by_operator.items() if "conv" not in str(name))
 
-    def apart(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def apart(self, function: Callable[P, R]) -> Callable[P, R]:
         """Return the function with its FLOPs added to `scan_flop`."""
 
-        def counted(*args: Any, **kwargs: Any) -> Any:
+        def counted(*args: P.args, **kwargs: P.kwargs) -> R:
             before = self.matmul_flop()
             result = function(*args, **kwargs)
             self.scan_flop += self.matmul_flop() - before
@@ -98,18 +143,29 @@ def counting(model_type: str) -> Iterator[Count]:
 def load_config(family: str) -> dict[str, Any]:
     """Return the config of a case as the model reader gets it."""
     name, changes = CASES[family]
+    if not name:
+        return {**_defaults(family), **changes}
     config: dict[str, Any] = json.loads((CATALOG / f"{name}.json").read_text("utf-8"))["config"]
     inner = config.get("text_config")
     if isinstance(inner, dict):
-        config = {"tie_word_embeddings": config.get("tie_word_embeddings", True), **inner}
+        config = {"tie_word_embeddings": config.get("tie_word_embeddings", False), **inner}
     return {**config, **changes}
+
+
+def _defaults(family: str) -> dict[str, Any]:
+    """Return the fields a config class adds to those every config has, at their defaults."""
+    every = set(transformers.PreTrainedConfig().to_dict()) - {"model_type", "tie_word_embeddings"}
+    values = transformers.CONFIG_MAPPING[family]().to_dict()
+    return {key: value for key, value in values.items() if key not in every}
 
 
 def measure(family: str, config: dict[str, Any]) -> dict[str, Any]:
     """Return parameters and FLOPs of prefill and decode of one config."""
     values = {k: v for k, v in config.items() if k != "quantization_config"}
     model_type = config["model_type"]
+    model_type = IMPLEMENTED_BY.get(model_type, model_type)
     kind = transformers.CONFIG_MAPPING[model_type]
+    values["model_type"] = model_type
     with FakeTensorMode():
         model = transformers.AutoModelForCausalLM.from_config(
             kind.from_dict(values), attn_implementation="eager", dtype=torch.bfloat16
@@ -121,7 +177,7 @@ def measure(family: str, config: dict[str, Any]) -> dict[str, Any]:
             model(input_ids=prompt[:, :1], past_key_values=cache, use_cache=True)
     return {
         "family": family,
-        "catalog": CASES[family][0],
+        "catalog": CASES[family][0] or f"defaults of transformers for {family}",
         "config": config,
         "batch": BATCH,
         "prompt": PROMPT,

@@ -1,0 +1,53 @@
+"""Names of the algorithm that the physics found fastest.
+
+Shape legend: U unique shapes, D shape columns, P parameters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfatlas.collectives.physics import (
+    bulk_times_s,
+    latency_hops,
+    one_shot_times_s,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.operators import FloatArray
+
+
+def library_algorithm(op: str, shape_UD: FloatArray, parameters_UP: FloatArray) -> NDArray[np.str_]:
+    """Return ring, tree, in_network or pairwise for a library collective (U,).
+
+    Args:
+        op: Collective operation.
+        shape_UD: Columns of `COLLECTIVE_SHAPE` (U, D).
+        parameters_UP: Columns of `LIBRARY_PARAMETERS` (U, P).
+    """
+    if op not in ("all_reduce", "all_gather", "reduce_scatter"):
+        return np.full(shape_UD.shape[0], "pairwise")
+    p_PU = parameters_UP.T
+    ranks_U = shape_UD[:, 1]
+    hops_U = latency_hops(ranks_U, p_PU[11])
+    ring_s_U, switch_s_U = bulk_times_s(shape_UD, p_PU, hops_U)
+    small_U = shape_UD[:, 0] <= p_PU[9] * ranks_U
+    named_U = np.where(hops_U < ranks_U - 1.0, "tree", "ring")
+    return np.where(~small_U & (switch_s_U < ring_s_U), "in_network", named_U)
+
+
+def custom_algorithm(shape_UD: FloatArray, parameters_UP: FloatArray) -> NDArray[np.str_]:
+    """Return one_shot, two_shot or library for an engine's all-reduce (U,).
+
+    Args:
+        shape_UD: Columns of `COLLECTIVE_SHAPE` (U, D).
+        parameters_UP: Columns of `CUSTOM_PARAMETERS` (U, P).
+    """
+    p_PU = parameters_UP.T
+    one_U, two_U = one_shot_times_s(shape_UD, p_PU)
+    named_U = np.where(one_U <= two_U, "one_shot", "two_shot")
+    return np.where(shape_UD[:, 0] > p_PU[5], "library", named_U)

@@ -1,0 +1,58 @@
+"""The scale-out level: messages between nodes through NICs and switches.
+
+Shape legend: U unique shapes, D shape columns, S silicon fields, P parameters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.collectives.codes import BOUND_LATENCY, BOUND_NETWORK
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.operators import FloatArray
+
+# Row layout of `shape_UD`: nodes that talk, bytes through one rank's share of the NICs, the
+# bandwidth of that share, the time of the part that stays inside a node, passes over the nodes.
+FABRIC_SHAPE: Final = ("nodes", "wire_bytes", "bandwidth", "inside_s", "passes")
+FABRIC_PARAMETERS: Final = ("overhead_s", "overhead_doubling_s", "efficiency_fabric")
+# An all-reduce crosses the nodes twice, out and back.
+PASSES: Final = {"all_reduce": 2.0}
+
+
+def fabric_time_s(
+    shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
+) -> tuple[FloatArray, NDArray[np.int8]]:
+    """Return the time of an exchange between nodes, and what bounds it.
+
+    t = inside + overhead + passes x doubling x log2(nodes) + wire/(efficiency x NIC share);
+    `inside` alone where there is one node.
+
+    Args:
+        shape_UD: Columns of `FABRIC_SHAPE` (U, D).
+        silicon_US: Not read: links are in the shape (U, S).
+        parameters_UP: Columns of `FABRIC_PARAMETERS` (U, P).
+
+    Returns:
+        Times (U,) [s] and bound codes (U,).
+
+    Source:
+        Form found on the low-latency dispatch and combine times of DeepEP over 1 to 8 nodes of
+        H100 and H200 with one 400 Gb/s NIC per GPU (aiconfigurator-core 0.12.0).
+
+    Limits:
+        No congestion beyond the oversubscription the caller divides the bandwidth by.
+    """
+    del silicon_US
+    nodes_U, wire_U, bandwidth_U, inside_U, passes_U = shape_UD.T
+    p_PU = parameters_UP.T
+    latency_U = p_PU[0] + passes_U * p_PU[1] * np.log2(np.maximum(nodes_U, 1.0))
+    moved_U = wire_U / (p_PU[2] * bandwidth_U)
+    crosses_U = nodes_U > 1.0
+    time_U: FloatArray = inside_U + np.where(crosses_U, latency_U + moved_U, 0.0)
+    code_U = np.where(moved_U > latency_U, BOUND_NETWORK, BOUND_LATENCY)
+    return time_U, code_U.astype(np.int8)

@@ -1,0 +1,252 @@
+"""The time of a collective on each level it crosses: domain, node, fabric.
+
+Shape legend: U unique shapes, S distinct systems, L levels, P parameters, D shape columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.collectives.algorithms import custom_algorithm, library_algorithm
+from perfatlas.collectives.fabric import FABRIC_PARAMETERS, PASSES, fabric_time_s
+from perfatlas.collectives.parameters import (
+    CUSTOM_OPERATOR,
+    FABRIC_FAMILY,
+    FABRIC_OPERATOR,
+    LIBRARY_FAMILY,
+    Cells,
+    cell_format,
+    cell_operator,
+    fabric_cells,
+    gather_cells,
+    rank_extrapolation,
+    widened,
+)
+from perfatlas.collectives.physics import (
+    CUSTOM_PARAMETERS,
+    LIBRARY_PARAMETERS,
+    collective_shape,
+    custom_time_s,
+    library_time_s,
+)
+from perfatlas.collectives.wire import ring_wire_bytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.collectives.physics import BoundArray
+    from perfatlas.collectives.placement import Group, Links
+    from perfatlas.hardware import System
+    from perfatlas.measurements import CalibrationMatch
+    from perfatlas.operators import FloatArray, IntArray
+
+Physics = Callable[["FloatArray", "FloatArray", "FloatArray"], tuple["FloatArray", "BoundArray"]]
+MEASURED: Final = LIBRARY_PARAMETERS.index("ranks_measured")
+CUSTOM_MEASURED: Final = CUSTOM_PARAMETERS.index("ranks_measured")
+RANKS_NOTE: Final = (
+    "collectives beyond the measured ranks are extrapolated: interval of fits on 2 and 4 ranks"
+    " against 8; small messages switch to a tree (assumption) where it is shorter"
+)
+NODE_NOTE: Final = (
+    "devices of one node but different domains talk over the host link with the parameters of the"
+    " domain's library collectives: not measured"
+)
+FABRIC_NOTE: Final = (
+    "collectives between nodes are derived: DeepEP exchanges over 1 to 8 nodes give the NIC"
+    " efficiency and the cost of a hop; levels pipeline their chunks (latencies add, the slowest"
+    " level sets the rest)"
+)
+SEND_NOTE: Final = "send_recv was not measured: priced as one pair of an all_to_all"
+EXCHANGE_NOTE: Final = "dispatch and combine are priced as an all_to_all of the same bytes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked of the levels.
+
+    Args:
+        op: Collective operation.
+        size_LU: Size on each level (L, U) [bytes].
+        group: Placement.
+        links: Links.
+        systems: Distinct systems.
+        index_U: Position in `systems` (U,).
+        family: Engine whose all-reduce runs.
+        custom: Whether the engine has its own all-reduce.
+        format_name: Number format of the elements.
+    """
+
+    op: str
+    size_LU: FloatArray
+    group: Group
+    links: Links
+    systems: Sequence[System]
+    index_U: IntArray
+    family: str
+    custom: bool
+    format_name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelTimes:
+    """Time and latency per level, with the evidence of the innermost.
+
+    Args:
+        time_s_LU: Time on each level alone (L, U) [s].
+        latency_s_LU: The part of it an empty message takes (L, U) [s].
+        tails_U2: q05 and q95 of ln(measured/predicted) to expect (U, 2).
+        algorithm_U: What runs (U,).
+        match_U: Position in `matches`, -1 where the device was never measured (U,).
+        matches: Calibrations.
+        notes: What was substituted or extrapolated.
+    """
+
+    time_s_LU: FloatArray
+    latency_s_LU: FloatArray
+    tails_U2: FloatArray
+    algorithm_U: NDArray[np.str_]
+    match_U: IntArray
+    matches: tuple[CalibrationMatch, ...]
+    notes: tuple[str, ...]
+
+
+def level_times(question: Question) -> LevelTimes:
+    """Return the time of each level of a collective, in tier physics.
+
+    Args:
+        question: Sizes, placement and systems.
+    """
+    cells = gather_cells(
+        question.systems,
+        cell_operator(question.op),
+        LIBRARY_FAMILY,
+        cell_format(question.op, question.format_name),
+        LIBRARY_PARAMETERS,
+    )
+    inner = _library_levels(question, cells)
+    if question.op == "all_reduce" and question.custom:
+        inner = _with_custom(question, inner)
+    return _with_fabric(question, inner)
+
+
+def _library_levels(question: Question, cells: Cells) -> LevelTimes:
+    """Return domain and node levels with the library's collectives; the fabric is still empty."""
+    parameters_UP = cells.parameters_SP[question.index_U]
+    reduces_U = question.links.in_network_U * float(
+        cell_format(question.op, question.format_name) == "bf16"
+    )
+    shapes = [
+        _level_shape(question, 0, reduces_U),
+        _level_shape(question, 1, np.zeros_like(reduces_U)),
+    ]
+    timed = [_with_latency(library_time_s, shape_UD, parameters_UP) for shape_UD in shapes]
+    nothing_U = np.zeros_like(reduces_U)
+    ranks_LU = question.group.ranks_LU
+    beyond_U = (ranks_LU[0] > parameters_UP[:, MEASURED]) | (ranks_LU[1] > 1.0)
+    tails_U2 = cells.tails_S2[question.index_U]
+    wide_U2 = np.broadcast_to(rank_extrapolation(cell_operator(question.op)), tails_U2.shape)
+    match_U = cells.match_S[question.index_U]
+    used_U = match_U >= 0
+    notes = [*cells.notes, *_op_notes(question.op)]
+    notes += [RANKS_NOTE] if np.any(used_U & (ranks_LU[0] > parameters_UP[:, MEASURED])) else []
+    notes += [NODE_NOTE] if np.any(used_U & (ranks_LU[1] > 1.0)) else []
+    return LevelTimes(
+        time_s_LU=np.stack((timed[0][0], timed[1][0], nothing_U)),
+        latency_s_LU=np.stack((timed[0][1], timed[1][1], nothing_U)),
+        tails_U2=np.where(beyond_U[:, None], widened(tails_U2, wide_U2), tails_U2),
+        algorithm_U=library_algorithm(question.op, shapes[0], parameters_UP),
+        match_U=match_U,
+        matches=cells.matches,
+        notes=tuple(notes),
+    )
+
+
+def _level_shape(question: Question, level: int, reduces_U: FloatArray) -> FloatArray:
+    """Return the shape columns of one level (U, D); a send is one pair of an exchange."""
+    size_U, ranks_U = question.size_LU[level], question.group.ranks_LU[level]
+    if question.op == "send_recv":
+        size_U, ranks_U = 2.0 * size_U, np.minimum(ranks_U, 2.0)
+    bandwidth_U = question.links.bandwidth_LU[level]
+    op = cell_operator(question.op)
+    return collective_shape(op, size_U, ranks_U, bandwidth_U, reduces_U)
+
+
+def _with_latency(
+    physics: Physics, shape_UD: FloatArray, parameters_UP: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the time and the time of an empty message of the same group (U,), (U,) [s]."""
+    nothing_US = np.zeros((shape_UD.shape[0], 0))
+    time_U, _ = physics(shape_UD, nothing_US, parameters_UP)
+    empty_UD = shape_UD.copy()
+    empty_UD[:, [0, 3, 4]] = 0.0
+    latency_U, _ = physics(empty_UD, nothing_US, parameters_UP)
+    return time_U, np.minimum(latency_U, time_U)
+
+
+def _with_custom(question: Question, inner: LevelTimes) -> LevelTimes:
+    """Return the levels with the engine's own all-reduce where the group sits in one domain."""
+    cells = gather_cells(
+        question.systems, CUSTOM_OPERATOR, question.family, "bf16", CUSTOM_PARAMETERS
+    )
+    parameters_UP = cells.parameters_SP[question.index_U]
+    shape_UD = _level_shape(question, 0, np.zeros_like(question.links.in_network_U))
+    time_U, latency_U = _with_latency(custom_time_s, shape_UD, parameters_UP)
+    ranks_LU, match_U = question.group.ranks_LU, cells.match_S[question.index_U]
+    runs_U = (match_U >= 0) & (ranks_LU[1:] == 1.0).all(axis=0) & (ranks_LU[0] > 1.0)
+    runs_U &= ranks_LU[0] <= parameters_UP[:, CUSTOM_MEASURED]
+    times_LU, latencies_LU = inner.time_s_LU.copy(), inner.latency_s_LU.copy()
+    times_LU[0] = np.where(runs_U, time_U, times_LU[0])
+    latencies_LU[0] = np.where(runs_U, latency_U, latencies_LU[0])
+    return replace(
+        inner,
+        time_s_LU=times_LU,
+        latency_s_LU=latencies_LU,
+        tails_U2=np.where(runs_U[:, None], cells.tails_S2[question.index_U], inner.tails_U2),
+        algorithm_U=np.where(runs_U, custom_algorithm(shape_UD, parameters_UP), inner.algorithm_U),
+        match_U=np.where(runs_U, match_U + len(inner.matches), inner.match_U),
+        matches=(*inner.matches, *cells.matches),
+        notes=(*inner.notes, *cells.notes) if np.any(runs_U) else inner.notes,
+    )
+
+
+def _with_fabric(question: Question, inner: LevelTimes) -> LevelTimes:
+    """Return the levels with the one between nodes, where the group crosses nodes."""
+    nodes_U = question.group.ranks_LU[2]
+    crosses_U = nodes_U > 1.0
+    if not np.any(crosses_U & (inner.match_U >= 0)):
+        return inner
+    cells = fabric_cells(question.systems, FABRIC_OPERATOR, FABRIC_FAMILY, FABRIC_PARAMETERS)
+    parameters_UP = cells.parameters_SP[question.index_U].copy()
+    hop = FABRIC_PARAMETERS.index("overhead_doubling_s")
+    parameters_UP[:, hop] = np.maximum(parameters_UP[:, hop], question.links.latency_s_LU[2])
+    wire_U = ring_wire_bytes(question.op, question.size_LU[2], nodes_U)
+    bandwidth_U = question.links.bandwidth_LU[2] / question.links.oversubscription_U
+    zero_U, passes_U = np.zeros_like(wire_U), np.full_like(wire_U, PASSES.get(question.op, 1.0))
+    talking_U = np.minimum(nodes_U, 2.0) if question.op == "send_recv" else nodes_U
+    nothing_US = np.zeros((wire_U.size, 0))
+    columns = (talking_U, wire_U, bandwidth_U, zero_U, passes_U)
+    time_U, _ = fabric_time_s(np.column_stack(columns), nothing_US, parameters_UP)
+    columns = (talking_U, zero_U, bandwidth_U, zero_U, passes_U)
+    latency_U, _ = fabric_time_s(np.column_stack(columns), nothing_US, parameters_UP)
+    tails_U2 = widened(inner.tails_U2, cells.tails_S2[question.index_U])
+    named_U = np.char.add("hierarchical_", inner.algorithm_U.astype(np.str_))
+    alone_U = crosses_U & (question.group.inside_LU[1] == 1.0)
+    named_U = np.where(alone_U, "fabric", named_U)
+    return replace(
+        inner,
+        time_s_LU=np.stack((*inner.time_s_LU[:2], time_U)),
+        latency_s_LU=np.stack((*inner.latency_s_LU[:2], latency_U)),
+        tails_U2=np.where(crosses_U[:, None], tails_U2, inner.tails_U2),
+        algorithm_U=np.where(crosses_U, named_U, inner.algorithm_U),
+        notes=(*inner.notes, *cells.notes, FABRIC_NOTE),
+    )
+
+
+def _op_notes(op: str) -> tuple[str, ...]:
+    if op == "send_recv":
+        return (SEND_NOTE,)
+    return (EXCHANGE_NOTE,) if op in ("dispatch", "combine") else ()

@@ -1,0 +1,190 @@
+"""Fitted parameters of the devices of a question, as columns, with what they may be trusted for.
+
+Shape legend: U unique shapes, S distinct systems, P parameters.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.collectives.codes import EXCHANGES, REDUCTIONS
+from perfatlas.measurements import CalibrationMatch, find_calibration, load_calibrations
+from perfatlas.quantities import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.hardware import System
+    from perfatlas.operators import FloatArray, IntArray
+
+LIBRARY_FAMILY: Final = "nccl"
+CUSTOM_OPERATOR: Final = "custom_all_reduce"
+FABRIC_OPERATOR: Final = "fabric_exchange"
+FABRIC_FAMILY: Final = "deepep"
+FABRIC_REFERENCE: Final = "h200_sxm"
+# Integers are added by another path than 16-bit floats, and no switch reduces them.
+INTEGER_FORMATS: Final = ("int8",)
+TAILS: Final = ("q05", "q95")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cells:
+    """The calibration of each system for one kind of collective.
+
+    Args:
+        matches: Calibrations found, one per system that has one.
+        match_S: Position in `matches`, -1 where nobody measured one (S,).
+        parameters_SP: Fitted values; ones where there is no calibration (S, P).
+        tails_S2: q05 and q95 of ln(measured/predicted) (S, 2).
+        notes: What was substituted.
+    """
+
+    matches: tuple[CalibrationMatch, ...]
+    match_S: IntArray
+    parameters_SP: FloatArray
+    tails_S2: FloatArray
+    notes: tuple[str, ...]
+
+
+def cell_operator(op: str) -> str:
+    """Return the measured operation that prices an operation.
+
+    Dispatch, combine and point-to-point sends are pairwise exchanges: they are priced as
+    all_to_all of the same bytes.
+
+    Args:
+        op: Collective operation.
+    """
+    return "all_to_all" if op in (*EXCHANGES, "send_recv") else op
+
+
+def cell_format(op: str, format_name: str) -> str:
+    """Return the format key of a measured operation: only reductions look at the numbers.
+
+    Args:
+        op: Collective operation.
+        format_name: Number format of the elements.
+    """
+    if op not in REDUCTIONS:
+        return "any"
+    return "int8" if format_name in INTEGER_FORMATS else "bf16"
+
+
+def gather_cells(
+    systems: Sequence[System], operator: str, family: str, format_name: str, names: Sequence[str]
+) -> Cells:
+    """Return the calibrations of the devices of some systems.
+
+    Args:
+        systems: Distinct systems.
+        operator: Operator of the calibration.
+        family: Its kernel family.
+        format_name: Its format key.
+        names: Parameters, in the column order of the physics function.
+    """
+    found = [find_calibration(s.device, operator, family, format_name) for s in systems]
+    return _columns(found, names)
+
+
+def fabric_cells(
+    systems: Sequence[System], operator: str, family: str, names: Sequence[str]
+) -> Cells:
+    """Return the calibrations of the fabric level of some systems.
+
+    NIC efficiency and hop cost belong to the network and its software: a device whose exchanges
+    between nodes were not measured takes those of `FABRIC_REFERENCE`, and the answer says so.
+
+    Args:
+        systems: Distinct systems.
+        operator: Operator of the calibration.
+        family: Its kernel family.
+        names: Parameters, in the column order of the physics function.
+
+    Raises:
+        UnsupportedError: The shipped calibration of the reference is missing.
+    """
+    reference = f"{FABRIC_REFERENCE}/{operator}/{family}/any"
+    shipped = load_calibrations(FABRIC_REFERENCE).get(reference)
+    if shipped is None:
+        raise UnsupportedError(
+            f"no calibration {reference!r} to price collectives between nodes;"
+            f" write it with `perfatlas calibrate {FABRIC_REFERENCE} --operators {operator}`"
+        )
+    found: list[CalibrationMatch | None] = []
+    for system in systems:
+        match = find_calibration(system.device, operator, family, "any")
+        if match is None or not match.own:
+            note = f"between nodes of {system.name}: the NICs and software measured as {reference}"
+            tails = (shipped.residual_quantiles, shipped.transfer_quantiles)
+            match = CalibrationMatch(
+                calibration=shipped, own=False, quantiles=_envelope(tails), notes=(note,)
+            )
+        found.append(match)
+    return _columns(found, names)
+
+
+def _columns(found: Sequence[CalibrationMatch | None], names: Sequence[str]) -> Cells:
+    matches: list[CalibrationMatch] = []
+    match_S = np.full(len(found), -1, np.int64)
+    parameters_SP = np.ones((len(found), len(names)))
+    tails_S2 = np.zeros((len(found), 2))
+    notes: dict[str, None] = {}
+    for place, match in enumerate(found):
+        if match is None:
+            continue
+        match_S[place] = len(matches)
+        matches.append(match)
+        parameters_SP[place] = [match.calibration.parameters[name] for name in names]
+        tails_S2[place] = [match.quantiles[tail] for tail in TAILS]
+        notes |= dict.fromkeys(match.notes)
+    return Cells(
+        matches=tuple(matches),
+        match_S=match_S,
+        parameters_SP=parameters_SP,
+        tails_S2=tails_S2,
+        notes=tuple(notes),
+    )
+
+
+def _envelope(quantiles: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the widest q05 and q95 of several quantile sets."""
+    known = [one for one in quantiles if one]
+    return {
+        "q05": min(one["q05"] for one in known),
+        "q95": max(one["q95"] for one in known),
+    }
+
+
+def widened(tails_U2: FloatArray, other_U2: FloatArray) -> FloatArray:
+    """Return the envelope of two pairs of log quantiles (U, 2).
+
+    Args:
+        tails_U2: q05 and q95 of ln(measured/predicted) (U, 2).
+        other_U2: The same of another source of error.
+    """
+    low_U = np.minimum(tails_U2[:, 0], other_U2[:, 0])
+    high_U = np.maximum(tails_U2[:, 1], other_U2[:, 1])
+    return np.column_stack((low_U, high_U))
+
+
+@cache
+def rank_extrapolation(op: str) -> tuple[float, float]:
+    """Return q05 and q95 of ln(measured/predicted) at twice the ranks a fit has seen.
+
+    Args:
+        op: Measured operation.
+
+    Source:
+        Fits on 2 and 4 ranks against the measured 8, all devices with a switched domain; written by
+        `perfatlas.lab.cells_collectives.write_rank_extrapolation`.
+    """
+    text = resources.files("perfatlas").joinpath("data/collectives/rank_extrapolation.toml")
+    rows = tomllib.loads(text.read_text("utf-8"))["extrapolation"]
+    found = next(row for row in rows if row["op"] == op)
+    return float(found["q05"]), float(found["q95"])

@@ -1,0 +1,141 @@
+"""Where a group of ranks sits: which part of it shares a domain, a node, or only the fabric.
+
+Shape legend: U unique shapes, L levels (scale-up domain, node, fabric).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.hardware import System
+    from perfatlas.operators import FloatArray, IntArray
+
+LEVELS: Final = ("domain", "node", "fabric")
+
+
+class Links(NamedTuple):
+    """The links a group can use, per level, as columns.
+
+    Args:
+        size_LU: Ranks one unit of the level holds; infinite for the fabric (L, U).
+        bandwidth_LU: Of one rank and direction at the level (L, U) [bytes/s].
+        latency_s_LU: One hop at the level (L, U) [s].
+        in_network_U: 1 where the switch of the domain reduces (U,).
+        oversubscription_U: Downlink over uplink of the fabric's leaf (U,).
+    """
+
+    size_LU: FloatArray
+    bandwidth_LU: FloatArray
+    latency_s_LU: FloatArray
+    in_network_U: FloatArray
+    oversubscription_U: FloatArray
+
+
+class Group(NamedTuple):
+    """A group of ranks as placed.
+
+    Args:
+        ranks_LU: Members that talk to each other on each level; 1 where none do (L, U).
+        inside_LU: Members within one unit of the level (L, U).
+        ranks_U: All members (U,).
+    """
+
+    ranks_LU: FloatArray
+    inside_LU: FloatArray
+    ranks_U: FloatArray
+
+
+def link_columns(systems: Sequence[System], system_index_U: IntArray) -> Links:
+    """Return the links of the system of each shape.
+
+    A device of a domain smaller than its node reaches the rest of the node over its host link; the
+    node's NICs are shared equally by its devices.
+
+    Args:
+        systems: Distinct systems.
+        system_index_U: Position in `systems` of each shape (U,).
+
+    Limits:
+        Every group of a system communicates at once, so no group borrows the NICs of another.
+    """
+    rows = [_system_row(system) for system in systems]
+    size_LS, bandwidth_LS, latency_LS = (
+        np.array([row[part] for row in rows], dtype=np.float64).T for part in range(3)
+    )
+    flags_S = np.array([row[3] for row in rows], dtype=np.float64)
+    over_S = np.array([row[4] for row in rows], dtype=np.float64)
+    return Links(
+        size_LU=size_LS[:, system_index_U],
+        bandwidth_LU=bandwidth_LS[:, system_index_U],
+        latency_s_LU=latency_LS[:, system_index_U],
+        in_network_U=flags_S[system_index_U],
+        oversubscription_U=over_S[system_index_U],
+    )
+
+
+def _system_row(
+    system: System,
+) -> tuple[
+    tuple[float, float, float], tuple[float, float, float], tuple[float, float, float], float, float
+]:
+    device, node = system.device, system.node
+    domain = float(device.scale_up.domain_size)
+    share = node.nics * node.nic_bandwidth / node.devices
+    return (
+        (domain, max(domain, float(node.devices)), np.inf),
+        (device.scale_up.bandwidth, device.host_link_bandwidth, share),
+        (device.scale_up.latency_s, device.scale_up.latency_s, system.fabric.latency_s),
+        float(device.scale_up.in_network_reduction),
+        float(system.fabric.oversubscription),
+    )
+
+
+def place_group(ranks_U: FloatArray, stride_U: FloatArray, links: Links) -> Group:
+    """Return how the members of each group are spread over domains, nodes and fabric.
+
+    A unit of `size` consecutive ranks holds floor(size/stride) members of a group, at least 1 and
+    at most all. Level by level the group is folded: its members inside a domain act as one on the
+    node, those inside a node as one on the fabric.
+
+    Args:
+        ranks_U: Members of the group (U,).
+        stride_U: Distance between neighbours in the global rank order (U,).
+        links: The levels.
+
+    Limits:
+        Groups start at a unit's first rank; a ragged last unit counts as a full one.
+    """
+    fits_LU = np.floor(links.size_LU / np.maximum(stride_U, 1.0))
+    inside_LU = np.clip(fits_LU, 1.0, np.maximum(ranks_U, 1.0))
+    ranks_LU = np.empty_like(inside_LU)
+    ranks_LU[0] = inside_LU[0]
+    ranks_LU[1:] = np.ceil(inside_LU[1:] / inside_LU[:-1])
+    return Group(ranks_LU=ranks_LU, inside_LU=inside_LU, ranks_U=ranks_U)
+
+
+def level_bytes(op: str, bytes_U: FloatArray, group: Group) -> FloatArray:
+    """Return the size of the operation each level performs, as nccl-tests counts it (L, U) [bytes].
+
+    all_reduce, all_gather and reduce_scatter are hierarchical: what crosses an outer level is the
+    shard one member of the inner unit holds. The exchanges send to every member directly: the
+    share of the buffer for members beyond the inner unit crosses the outer level.
+
+    Args:
+        op: Collective operation.
+        bytes_U: Size of the whole operation (U,) [bytes].
+        group: Placement.
+    """
+    if op == "send_recv":
+        return np.broadcast_to(bytes_U, group.ranks_LU.shape)
+    if op in ("all_reduce", "all_gather", "reduce_scatter"):
+        inner_LU = np.ones_like(group.ranks_LU)
+        inner_LU[1:] = np.cumprod(group.ranks_LU, axis=0)[:-1]
+        shard_LU: FloatArray = bytes_U / inner_LU
+        return shard_LU
+    sent_LU: FloatArray = bytes_U * group.inside_LU / np.maximum(group.ranks_U, 1.0)
+    return sent_LU

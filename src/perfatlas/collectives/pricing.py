@@ -1,0 +1,204 @@
+"""One face for the tiers of collectives: sizes and groups in, time with bound and evidence out.
+
+Shape legend: U unique shapes, S distinct systems, L levels, P parameters, D shape columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from perfatlas.collectives.codes import BOUND_LATENCY, BOUND_NETWORK, check_op
+from perfatlas.collectives.levels import LevelTimes, Question, level_times
+from perfatlas.collectives.placement import Group, Links, level_bytes, link_columns, place_group
+from perfatlas.collectives.wire import least_wire_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.hardware import System
+    from perfatlas.measurements import CalibrationMatch
+    from perfatlas.operators import FloatArray, IntArray
+
+Tier = Literal["auto", "bound", "physics"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectiveShapes:
+    """One collective operation at many sizes and groups.
+
+    Args:
+        op: all_reduce, all_gather, reduce_scatter, all_to_all, dispatch, combine or send_recv.
+        bytes: As nccl-tests counts them (U,) [bytes].
+        ranks: Size of the group (U,).
+        stride: Distance between neighbours in the global rank order (U,).
+    """
+
+    op: str
+    bytes: FloatArray
+    ranks: FloatArray
+    stride: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class PricedCollectives:
+    """What collectives cost, one execution each.
+
+    Args:
+        time_s_U: Predicted time (U,) [s].
+        low_s_U: 5 % quantile (U,) [s].
+        high_s_U: 95 % quantile (U,) [s].
+        bound_s_U: Least possible time (U,) [s].
+        code_U: BOUND_NETWORK or BOUND_LATENCY (U,).
+        algorithm_U: Name of the algorithm that was fastest (U,).
+        match_U: Position in `matches`, -1 in tier bound (U,).
+        matches: Calibrations used.
+        notes: What was substituted or extrapolated.
+    """
+
+    time_s_U: FloatArray
+    low_s_U: FloatArray
+    high_s_U: FloatArray
+    bound_s_U: FloatArray
+    code_U: NDArray[np.int8]
+    algorithm_U: NDArray[np.str_]
+    match_U: IntArray
+    matches: tuple[CalibrationMatch, ...]
+    notes: tuple[str, ...]
+
+
+def price_collectives(  # noqa: PLR0913 - the columns of one operator and where it runs
+    op: str,
+    bytes_U: FloatArray,
+    ranks_U: FloatArray,
+    stride_U: FloatArray,
+    *,
+    systems: Sequence[System],
+    system_index_U: IntArray,
+    tier: Tier,
+    family: str = "",
+    custom_max_bytes: float = 0.0,
+    format_name: str = "bf16",
+) -> PricedCollectives:
+    """Return the price of a collective on the system of every shape.
+
+    Args:
+        op: all_reduce, all_gather, reduce_scatter, all_to_all, dispatch, combine or send_recv.
+        bytes_U: Size as nccl-tests counts it (U,) [bytes].
+        ranks_U: Ranks of the group (U,); one rank costs nothing.
+        stride_U: Distance between neighbours in the global rank order (U,).
+        systems: Distinct systems.
+        system_index_U: Position in `systems` of each shape (U,).
+        tier: "bound", or "physics" and "auto": physics where the device (or its nearest relative)
+            was measured, else bound; `match_U` tells which.
+        family: Engine whose all-reduce runs, "" for the best measured one.
+        custom_max_bytes: 0 where the engine leaves every all-reduce to the library. Otherwise its
+            own kernel runs inside a domain; the calibration knows where it hands over.
+        format_name: Number format of the elements; it matters to reductions only.
+
+    Returns:
+        Times, bounds, intervals and evidence.
+
+    Raises:
+        UsageError: There is no such operation.
+
+    Limits:
+        An idle network but for the other groups of the same plan; groups start together.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.collectives import price_collectives
+        >>> from perfatlas.hardware import resolve_system
+        >>> priced = price_collectives(
+        ...     "all_reduce",
+        ...     np.array([2.0**29]),
+        ...     np.array([8.0]),
+        ...     np.array([1.0]),
+        ...     systems=[resolve_system("h200_sxm")],
+        ...     system_index_U=np.array([0]),
+        ...     tier="bound",
+        ... )
+        >>> round(float(priced.bound_s_U[0]) * 1e3, 3)
+        1.342
+    """
+    shapes = CollectiveShapes(
+        op=check_op(op),
+        bytes=np.asarray(bytes_U, dtype=np.float64),
+        ranks=np.maximum(np.asarray(ranks_U, dtype=np.float64), 1.0),
+        stride=np.asarray(stride_U, dtype=np.float64),
+    )
+    links = link_columns(systems, system_index_U)
+    group = place_group(shapes.ranks, shapes.stride, links)
+    bound_U = _bound_time_s(shapes, group, links)
+    if tier == "bound":
+        return _in_bound(bound_U, ())
+    levels = level_times(
+        Question(
+            op=shapes.op,
+            size_LU=level_bytes(shapes.op, shapes.bytes, group),
+            group=group,
+            links=links,
+            systems=systems,
+            index_U=system_index_U,
+            family=family,
+            custom=custom_max_bytes > 0.0,
+            format_name=format_name,
+        )
+    )
+    return _compose(shapes, bound_U, levels)
+
+
+def _bound_time_s(shapes: CollectiveShapes, group: Group, links: Links) -> FloatArray:
+    """Return the least time: each level's least bytes over its full bandwidth, all at once (U,)."""
+    size_LU = level_bytes(shapes.op, shapes.bytes, group)
+    none_U = np.zeros_like(shapes.bytes)
+    helped_LU = (links.in_network_U, none_U, none_U)
+    times = [
+        least_wire_bytes(shapes.op, size_U, ranks_U, helped_U) / bandwidth_U
+        for size_U, ranks_U, helped_U, bandwidth_U in zip(
+            size_LU, group.ranks_LU, helped_LU, links.bandwidth_LU, strict=True
+        )
+    ]
+    bound_U: FloatArray = np.max(np.stack(times), axis=0)
+    return bound_U
+
+
+def _in_bound(bound_U: FloatArray, notes: tuple[str, ...]) -> PricedCollectives:
+    return PricedCollectives(
+        time_s_U=bound_U,
+        low_s_U=bound_U,
+        high_s_U=bound_U,
+        bound_s_U=bound_U,
+        code_U=np.full(bound_U.shape, BOUND_NETWORK, np.int8),
+        algorithm_U=np.full(bound_U.shape, "least_bytes"),
+        match_U=np.full(bound_U.shape, -1, np.int64),
+        matches=(),
+        notes=notes,
+    )
+
+
+def _compose(
+    shapes: CollectiveShapes, bound_U: FloatArray, levels: LevelTimes
+) -> PricedCollectives:
+    """Return levels that pipeline their chunks as one time: latencies add, the slowest moves."""
+    latency_U = levels.latency_s_LU.sum(axis=0)
+    moving_U = np.max(levels.time_s_LU - levels.latency_s_LU, axis=0)
+    measured_U = (levels.match_U >= 0) & (shapes.ranks > 1.0)
+    time_U = np.where(measured_U, np.maximum(latency_U + moving_U, bound_U), bound_U)
+    spread_U2 = np.where(measured_U[:, None], np.exp(levels.tails_U2), 1.0)
+    waits_U = measured_U & (2.0 * latency_U > time_U)
+    return PricedCollectives(
+        time_s_U=time_U,
+        low_s_U=np.minimum(np.maximum(time_U * spread_U2[:, 0], bound_U), time_U),
+        high_s_U=np.maximum(time_U * spread_U2[:, 1], time_U),
+        bound_s_U=bound_U,
+        code_U=np.where(waits_U, BOUND_LATENCY, BOUND_NETWORK).astype(np.int8),
+        algorithm_U=np.where(measured_U, levels.algorithm_U, "least_bytes"),
+        match_U=levels.match_U,
+        matches=levels.matches,
+        notes=levels.notes,
+    )

@@ -1,0 +1,161 @@
+"""Calibration cells of multi-head latent attention, from the measured MLA tables.
+
+Shape legend: U measured rows, D shape dimensions.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.kernels.latent_attention import (
+    MLA_DECODE_SHAPE,
+    MLA_PREFILL_SHAPE,
+    mla_decode_time_s,
+    mla_prefill_time_s,
+)
+from perfatlas.kernels.silicon import BANDWIDTH, PEAK
+from perfatlas.lab.cells import FAMILIES, Cell, Range, Rows, is_excluded
+from perfatlas.lab.cells_attention import (
+    PROTOCOL,
+    cache_bytes,
+    default_kernels,
+    measured_mask,
+    numbers,
+    product_bytes,
+    product_silicon,
+    shape_table,
+)
+from perfatlas.measurements import has_table, read_table
+from perfatlas.operators import LatentAttention
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.operators import FloatArray
+
+TABLES: Final = {"mla_prefill": "context_mla_perf", "mla_decode": "generation_mla_perf"}
+# The tables hold one geometry, DeepSeek-V3: config.json of deepseek-ai/DeepSeek-V3, keys
+# kv_lora_rank, qk_rope_head_dim, qk_nope_head_dim, v_head_dim.
+GEOMETRY: Final = {
+    "kv_lora_rank": 512.0,
+    "rope_dim": 64.0,
+    "nope_dim": 128.0,
+    "value_head_dim": 128.0,
+    "selected": 0.0,
+}
+
+PREFILL_RANGES: Final = {
+    "efficiency_compute": Range(start=0.6, low=0.1, high=1.0),
+    "efficiency_bandwidth": Range(start=0.5, low=0.1, high=1.0),
+    "overhead_launch_s": Range(start=11e-6, low=1e-6, high=60e-6),
+    "overhead_tile_cycles": Range(start=4000.0, low=100.0, high=30000.0),
+    "exponential_cost": Range(start=0.3, low=0.005, high=4.0),
+    "overlap_power": Range(start=2.0, low=1.0, high=8.0),
+    "l2_fraction": Range(start=0.1, low=0.005, high=3.0),
+    "tile_queries": Range(start=128.0, low=64.0, high=128.0),
+}
+PREFILL_GRID: Final = tuple({"tile_queries": tile} for tile in (64.0, 128.0))
+
+DECODE_RANGES: Final = {
+    "efficiency_compute": Range(start=0.5, low=0.02, high=1.0),
+    "efficiency_bandwidth": Range(start=0.85, low=0.3, high=1.0),
+    "overhead_launch_s": Range(start=6e-6, low=1e-6, high=60e-6),
+    "overhead_unit_cycles": Range(start=9000.0, low=100.0, high=60000.0),
+    "overhead_split_s": Range(start=1.5e-6, low=0.02e-6, high=20e-6),
+    "feed_bytes_per_cycle": Range(start=30.0, low=3.0, high=300.0),
+    "overlap_power": Range(start=2.5, low=1.0, high=8.0),
+    "l2_fraction": Range(start=0.3, low=0.01, high=3.0),
+    "units_per_sm": Range(start=1.0, low=1.0, high=4.0),
+    "split_tokens": Range(start=256.0, low=64.0, high=512.0),
+    "tile_heads": Range(start=64.0, low=8.0, high=128.0),
+}
+DECODE_GRID: Final = tuple(
+    {"units_per_sm": units, "split_tokens": tokens, "tile_heads": heads}
+    for units, tokens, heads in product((1.0, 2.0), (128.0, 256.0), (16.0, 64.0, 128.0))
+)
+
+
+def latent_attention_cells(device: str) -> tuple[Cell, ...]:
+    """Return the MLA cells of a device: prefill and decode, one per engine and format.
+
+    Args:
+        device: Catalog name; devices without tables have no cells.
+    """
+    cells: list[Cell] = []
+    for operator, family in product(TABLES, FAMILIES):
+        if not has_table(device, "mla", family, TABLES[operator]):
+            continue
+        for format_name, kernel in default_kernels(device, "mla", family, TABLES[operator]).items():
+            if is_excluded(device, operator, family, format_name):
+                continue
+            cells.append(_cell(device, operator, family, format_name, kernel))
+    return tuple(cells)
+
+
+def _cell(device: str, operator: str, family: str, format_name: str, kernel: str) -> Cell:
+    prefill = operator == "mla_prefill"
+    return Cell(
+        device=device,
+        operator=operator,
+        family=family,
+        format=format_name,
+        load=partial(_load, device, operator, family, format_name),
+        physics=mla_prefill_time_s if prefill else mla_decode_time_s,
+        silicon=product_silicon(device, format_name),
+        ranges=PREFILL_RANGES if prefill else DECODE_RANGES,
+        grid=PREFILL_GRID if prefill else DECODE_GRID,
+        protocol=PROTOCOL.format(kernel=kernel, inside=""),
+    )
+
+
+def _load(device: str, operator: str, family: str, format_name: str) -> Rows:
+    table = read_table(device, "mla", family, TABLES[operator])
+    kernel = default_kernels(device, "mla", family, TABLES[operator])[format_name]
+    keep, excluded = measured_mask(table, format_name, kernel)
+    measured_s = table.measured_s()[keep]
+    prefill = operator == "mla_prefill"
+    q_len = numbers(table, "isl", keep) if prefill else np.ones(measured_s.size)
+    columns: dict[str, FloatArray | float] = {
+        **GEOMETRY,
+        "batch": numbers(table, "batch_size", keep),
+        "q_len": q_len,
+        "kv_len": q_len + numbers(table, "step", keep),
+        "num_heads": numbers(table, "num_heads", keep),
+        "kv_bytes_per_element": cache_bytes(format_name),
+        "attention_bytes_per_element": product_bytes(format_name),
+        "hot": 1.0,
+    }
+    names = MLA_PREFILL_SHAPE if prefill else MLA_DECODE_SHAPE
+    return Rows(
+        shape_UD=shape_table(columns, names, measured_s.size),
+        measured_s=measured_s,
+        roofline_s=_roofline_s(columns, operator, product_silicon(device, format_name)),
+        version=table.version,
+        data_hash=table.data_hash,
+        excluded=excluded,
+    )
+
+
+def _roofline_s(
+    columns: Mapping[str, FloatArray | float], operator: str, silicon: FloatArray
+) -> FloatArray:
+    """Return max(FLOP/peak, cold bytes/bandwidth) of the measured calls (U,) [s]."""
+    fields: dict[str, Any] = {
+        name: np.broadcast_to(value, np.shape(columns["batch"]))
+        for name, value in columns.items()
+        if name not in ("kv_bytes_per_element", "attention_bytes_per_element", "hot")
+    }
+    work = LatentAttention(
+        name=operator,
+        phase="prefill" if operator == "mla_prefill" else "decode",
+        count=np.ones_like(fields["batch"]),
+        kv_bytes_per_element=float(np.max(columns["kv_bytes_per_element"])),
+        **fields,
+    ).work()
+    traffic = work.cold_bytes + work.activation_bytes
+    roofline_s: FloatArray = np.maximum(work.flop / silicon[PEAK], traffic / silicon[BANDWIDTH])
+    return roofline_s

@@ -1,0 +1,222 @@
+"""What to say when a load does not fit: by how much, and which changes make it fit.
+
+Shape legend: C candidates; here the variants of one question.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.models.architecture import MoeFfn
+from perfatlas.numerics import get_format
+from perfatlas.parallelism.memory import MemoryColumns, MemoryQuestion, memory_footprint
+from perfatlas.parallelism.plan import plan_problems
+from perfatlas.quantities import format_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.operators import FloatArray
+
+_DOUBLINGS: Final = 2.0 ** np.arange(1, 8)
+# Formats tried for the weights, the least intrusive first, and for the cache.
+_WEIGHT_FORMATS: Final = ("fp8_dynamic", "int4_wo")
+_CACHE_FORMAT: Final = "fp8_static"
+_DEVICES_NAMED: Final = 3
+
+
+def shortfall_advice(
+    question: MemoryQuestion, index: int = 0, *, devices: Mapping[str, float] | None = None
+) -> list[str]:
+    """Return sentences for a load that does not fit: the shortfall, then each change that helps.
+
+    Args:
+        question: The question (C,).
+        index: The candidate in doubt.
+        devices: Other devices by name with their memory [bytes]: the smallest that are large
+            enough are named, and nothing is said of larger memory if none is.
+
+    Returns:
+        First by how much it does not fit. Then one sentence for each single change that makes it
+        fit: more tp, pp or attention_dp, smaller weights, a smaller cache, fewer sequences, a
+        device with more memory; if none does, tp and pp with smaller weights and cache together.
+
+    Limits: tp, pp and attention_dp are tried in doublings. Accuracy of a smaller format is not
+        judged here.
+    """
+    one = _repeat(question, index, 1)
+    footprint = memory_footprint(one)
+    sentences = [_shortfall(one, footprint)]
+    changes = [
+        *_wider(one, "tp"),
+        *_wider(one, "pp"),
+        *_wider(one, "attention_dp"),
+        *_smaller_weights(one),
+        *_smaller_cache(one),
+        *_fewer_sequences(one, footprint),
+        *_larger_device(one, footprint, devices or {}),
+    ]
+    return sentences + (changes or _everything(one))
+
+
+def _bytes(value: float) -> str:
+    return format_quantity(value, "B", digits=4)
+
+
+def _shortfall(question: MemoryQuestion, footprint: MemoryColumns) -> str:
+    load = question.load
+    asked, room = float(load.sequences[0]), float(footprint.max_sequences[0])
+    excess = float(footprint.total_bytes[0] - footprint.capacity_bytes[0])
+    parts = (
+        f"weights {_bytes(float(footprint.weights_bytes[0]))},"
+        f" cache {_bytes(float(footprint.kv_bytes[0]))},"
+        f" activations {_bytes(float(footprint.activation_bytes[0]))},"
+        f" other {_bytes(float(footprint.other_bytes[0]))}"
+    )
+    usable = (
+        f"{_bytes(float(footprint.capacity_bytes[0]))} usable per GPU"
+        f" ({float(load.gpu_memory_utilization[0]):g} of"
+        f" {_bytes(float(question.memory_bytes[0]))})"
+    )
+    if excess > 0:
+        need = _bytes(float(footprint.total_bytes[0]))
+        return f"does not fit by {_bytes(excess)} per GPU: needs {need} ({parts}), {usable}."
+    return (
+        f"does not fit: {asked:g} sequences of {float(load.tokens_per_sequence[0]):g} tokens are"
+        f" asked per attention-DP rank and the cache holds {room:g} in whole blocks"
+        f" ({parts}; {usable})."
+    )
+
+
+def _need(footprint: MemoryColumns, at: int) -> str:
+    return (
+        f"{_bytes(float(footprint.total_bytes[at]))} of"
+        f" {_bytes(float(footprint.capacity_bytes[at]))} per GPU"
+    )
+
+
+def _wider(question: MemoryQuestion, axis: str) -> list[str]:
+    """Return the smallest doubling of tp, pp or attention_dp that is legal and fits."""
+    variants = _widened(question, axis)
+    footprint = memory_footprint(variants)
+    problems = plan_problems(variants.architecture, variants.plan)
+    for at, (problem, fits) in enumerate(zip(problems, footprint.fits.tolist(), strict=True)):
+        if problem is None and fits:
+            size = float(getattr(variants.plan, axis)[at])
+            gpus = float(variants.plan.gpus_per_replica[at])
+            change = f"{axis} = {size:g}"
+            if axis != "pp" and _has_experts(question):
+                grown = _grown(question)
+                change += f" with {grown} = {float(getattr(variants.plan, grown)[at]):g}"
+            return [f"{change} fits: {_need(footprint, at)}, {gpus:g} GPUs per replica."]
+    return []
+
+
+def _widened(question: MemoryQuestion, axis: str) -> MemoryQuestion:
+    """Return doublings of one axis; the experts' group grows with tp and attention_dp."""
+    variants = _repeat(question, 0, len(_DOUBLINGS))
+    plan, load = variants.plan, variants.load
+    sizes = {axis: getattr(plan, axis) * _DOUBLINGS}
+    if not _has_experts(question):
+        sizes["moe_tp"] = np.ones_like(plan.tp)
+    elif axis != "pp":
+        grown = _grown(question)
+        sizes[grown] = getattr(plan, grown) * _DOUBLINGS
+    if axis == "attention_dp":  # the replica's sequences spread over more ranks
+        load = replace(load, sequences=np.ceil(load.sequences / _DOUBLINGS))
+    return replace(variants, plan=replace(plan, **sizes), load=load)
+
+
+def _has_experts(question: MemoryQuestion) -> bool:
+    return any(isinstance(group.ffn, MoeFfn) for group in question.architecture.layers)
+
+
+def _grown(question: MemoryQuestion) -> str:
+    """Return the size of the experts' group that grows with the ranks: ep where it is used."""
+    return "ep" if float(question.plan.ep[0]) > 1 else "moe_tp"
+
+
+def _smaller_weights(question: MemoryQuestion) -> list[str]:
+    for name in _WEIGHT_FORMATS:
+        smaller = get_format(name).weight_bytes
+        gemm, moe = question.formats.gemm, question.formats.moe
+        current = max(get_format(gemm).weight_bytes, get_format(moe).weight_bytes)
+        if smaller >= current:
+            continue
+        footprint = memory_footprint(_with_weights(question, name))
+        if footprint.fits[0]:
+            return [f"format = {name} fits: {_need(footprint, 0)}."]
+    return []
+
+
+def _with_weights(question: MemoryQuestion, name: str) -> MemoryQuestion:
+    return replace(question, formats=replace(question.formats, gemm=name, moe=name))
+
+
+def _with_cache(question: MemoryQuestion) -> MemoryQuestion:
+    return replace(question, formats=replace(question.formats, kv=_CACHE_FORMAT))
+
+
+def _smaller_cache(question: MemoryQuestion) -> list[str]:
+    smaller = get_format(_CACHE_FORMAT).weight_bytes
+    if get_format(question.formats.kv).weight_bytes <= smaller:
+        return []
+    footprint = memory_footprint(_with_cache(question))
+    return (
+        [f"kv_format = {_CACHE_FORMAT} fits: {_need(footprint, 0)}."] if footprint.fits[0] else []
+    )
+
+
+def _fewer_sequences(question: MemoryQuestion, footprint: MemoryColumns) -> list[str]:
+    room, asked = float(footprint.max_sequences[0]), float(question.load.sequences[0])
+    if not 1.0 <= room < asked:
+        return []
+    replica = room * float(question.plan.attention_dp[0])
+    sentence = (
+        f"batch = {replica:g} per replica fits, the largest with this plan:"
+        f" {float(footprint.kv_capacity_tokens[0]):.0f} tokens of cache for sequences of"
+        f" {float(question.load.tokens_per_sequence[0]):g}."
+    )
+    return [sentence]
+
+
+def _larger_device(
+    question: MemoryQuestion, footprint: MemoryColumns, devices: Mapping[str, float]
+) -> list[str]:
+    if not np.isnan(question.load.kv_blocks[0]):
+        return []  # a fixed number of blocks does not grow with the device
+    need = float(footprint.total_bytes[0] / question.load.gpu_memory_utilization[0])
+    current = float(question.memory_bytes[0])
+    enough = sorted((size, name) for name, size in devices.items() if size >= max(need, current))
+    named = ", ".join(f"{name} ({_bytes(size)})" for size, name in enough[:_DEVICES_NAMED])
+    if need <= current or (devices and not enough):
+        return []
+    return [f"a GPU with at least {_bytes(need)} of memory{', such as ' + named if named else ''}."]
+
+
+def _everything(question: MemoryQuestion) -> list[str]:
+    """Return the tp and pp that fit with smaller weights and cache, or that nothing does."""
+    squeezed = _with_cache(_with_weights(question, _WEIGHT_FORMATS[0]))
+    found = [*_wider(squeezed, "tp"), *_wider(squeezed, "pp")]
+    together = f"with format = {_WEIGHT_FORMATS[0]} and kv_format = {_CACHE_FORMAT}, "
+    if found:
+        return [together + sentence for sentence in found]
+    return ["no single change fits; use fewer or shorter sequences, or combine changes."]
+
+
+def _repeat(question: MemoryQuestion, index: int, times: int) -> MemoryQuestion:
+    """Return one candidate of the question, `times` over."""
+
+    def cut(column: FloatArray) -> FloatArray:
+        return np.repeat(column[index : index + 1], times)
+
+    plan, load = question.plan, question.load
+    return replace(
+        question,
+        plan=replace(plan, **{f.name: cut(getattr(plan, f.name)) for f in fields(plan)}),
+        load=replace(load, **{f.name: cut(getattr(load, f.name)) for f in fields(load)}),
+        memory_bytes=cut(question.memory_bytes),
+    )

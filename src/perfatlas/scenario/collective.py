@@ -1,0 +1,134 @@
+"""`collective`: the price of one communication of a group of devices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.collectives import PricedCollectives, bus_bandwidth, price_collectives
+from perfatlas.engines import resolve_engine
+from perfatlas.kernels import BOUND_NAMES
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.answer import Answer, Evidence
+from perfatlas.scenario.breakdown import calibration_rows
+from perfatlas.scenario.reader import OperatorReader
+
+if TYPE_CHECKING:
+    from perfatlas.hardware import System
+
+OPS: Final = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "dispatch",
+    "combine",
+    "send_recv",
+)
+FIELDS: Final = ("system", "op", "bytes", "format", "gpus", "nodes", "kernel_family", "tier")
+
+
+def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name by name
+    """Return the time of one collective.
+
+    Args:
+        **fields: system, op, bytes (as nccl-tests counts them), gpus, nodes (default: as few
+            scale-up domains as hold the gpus), kernel_family (engine whose small-message kernels
+            run; default the library), format (of the elements, for the record), tier.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown or contradicts another.
+        UnsupportedError: No data for the tier.
+
+    Example:
+        >>> from perfatlas.scenario import collective
+        >>> answer = collective(system="h200_sxm", op="all_reduce", bytes=2**20, gpus=8)
+        >>> answer.results["time_s"] > answer.results["bound_time_s"]
+        True
+    """
+    reader = OperatorReader("collective", fields)
+    reader.allow(FIELDS)
+    op = reader.choice("op", OPS, "all_reduce")
+    size, gpus = reader.size("bytes"), reader.size("gpus")
+    system = _spread(reader.system(), int(gpus[0]), reader)
+    engine = resolve_engine(str(reader.given.get("kernel_family", "ideal")))
+    priced = price_collectives(
+        op,
+        size,
+        gpus,
+        np.ones(1),
+        systems=(system,),
+        system_index_U=np.zeros(1, np.int64),
+        tier=reader.tier(),
+        family=engine.kernel_family,
+        custom_max_bytes=engine.all_reduce.max_bytes,
+    )
+    time_s = float(priced.time_s_U[0])
+    results = {
+        "time_s": time_s,
+        "time_s_low": float(priced.low_s_U[0]),
+        "time_s_high": float(priced.high_s_U[0]),
+        "bus_bandwidth_bytes_per_s": float(bus_bandwidth(op, size, gpus, priced.time_s_U)[0]),
+        "algorithm": str(priced.algorithm_U[0]),
+        "bound": BOUND_NAMES[priced.code_U[0]],
+        "bound_time_s": float(priced.bound_s_U[0]),
+        "tier": "bound" if priced.match_U[0] < 0 else "physics",
+    }
+    return _answer(reader, op, system, priced, results)
+
+
+def _spread(system: System, gpus: int, reader: OperatorReader) -> System:
+    """Return the system with its scale-up domain cut to what `nodes` leaves of it."""
+    if "nodes" not in reader.given:
+        return system
+    nodes = int(reader.size("nodes")[0])
+    if gpus % nodes:
+        raise InvalidSpecError(f"nodes = {nodes} must divide gpus = {gpus}")
+    inside, scale_up = gpus // nodes, system.device.scale_up
+    if inside > scale_up.domain_size:
+        raise InvalidSpecError(
+            f"{gpus} gpus on {nodes} nodes are {inside} per node; a scale-up domain of"
+            f" {system.name} holds {scale_up.domain_size}; use nodes ="
+            f" {-(-gpus // scale_up.domain_size)} or more"
+        )
+    cut = replace(scale_up, domain_size=inside) if nodes > 1 else scale_up
+    return replace(system, device=replace(system.device, scale_up=cut))
+
+
+def _answer(
+    reader: OperatorReader,
+    op: str,
+    system: System,
+    priced: PricedCollectives,
+    results: dict[str, Any],
+) -> Answer:
+    match = priced.matches[priced.match_U[0]] if priced.match_U[0] >= 0 else None
+    row = {
+        "name": op,
+        "phase": "",
+        "count": 1.0,
+        "time_s": results["time_s"],
+        "share": 1.0,
+        "bound": results["bound"],
+        "bound_time_s": results["bound_time_s"],
+        "tier": results["tier"],
+        "calibration": None if match is None else match.calibration.id,
+        "stream": "communication",
+    }
+    notes = (*priced.notes, *(match.notes if match else ()))
+    evidence = Evidence(
+        tier=str(results["tier"]),
+        calibrations=() if match is None else calibration_rows([match]),
+        data_versions={} if match is None else {match.calibration.id: match.calibration.data_hash},
+        assumptions=tuple(dict.fromkeys(notes)),
+        sources=tuple(dict.fromkeys(s.ref for s in system.device.sources.values())),
+    )
+    return Answer(
+        command="collective",
+        scenario=reader.given,
+        results=results,
+        breakdown=[row],
+        evidence=evidence,
+    )

@@ -1,0 +1,184 @@
+"""Reading of one operator's fields and its answer, shared by the kernel verbs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.engines import resolve_engine
+from perfatlas.hardware import System, resolve_system
+from perfatlas.kernels import BOUND_NAMES, DeviceColumns, PricedOperators, price_operators
+from perfatlas.numerics import Format, get_format
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean
+from perfatlas.scenario.answer import Answer, Evidence
+from perfatlas.scenario.breakdown import calibration_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.operators import FloatArray, Operator
+
+TIERS: Final = ("auto", "bound", "physics")
+LARGEST: Final = 10**12  # a dimension beyond this is a typing error
+
+
+class OperatorReader:
+    """Typed access to the fields of one operator, with messages that name them.
+
+    Args:
+        command: The verb, for messages and the answer.
+        fields: What the user gave; None is not given.
+    """
+
+    def __init__(self, command: str, fields: Mapping[str, Any]) -> None:
+        """Keep what was given."""
+        self.command = command
+        self.given = {name: value for name, value in fields.items() if value is not None}
+
+    def allow(self, names: Sequence[str]) -> None:
+        """Refuse a field the verb does not know.
+
+        Raises:
+            InvalidSpecError: With the nearest known name.
+        """
+        for name in self.given:
+            if name not in names:
+                raise InvalidSpecError(
+                    f"{self.command}: unknown field {name!r}{did_you_mean(name, names)}"
+                )
+
+    def system(self) -> System:
+        """Return the system named."""
+        if "system" not in self.given:
+            raise InvalidSpecError(f"{self.command}: system is required, such as h200_sxm")
+        return resolve_system(str(self.given["system"]))
+
+    def size(self, name: str, default: float | None = None, *, least: int = 1) -> FloatArray:
+        """Return a whole number as a column of one (1,).
+
+        Raises:
+            InvalidSpecError: Missing, not whole, or outside [least, 10^12].
+        """
+        value = self.given.get(name, default)
+        if value is None:
+            raise InvalidSpecError(f"{self.command}: {name} is required (a positive integer)")
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = float("nan")
+        whole = np.isfinite(number) and number == int(number)
+        if isinstance(value, bool) or not whole or not least <= number <= LARGEST:
+            raise InvalidSpecError(
+                f"{name} = {value!r}: expected a whole number from {least} to {LARGEST:.0e}"
+            )
+        return np.array([number])
+
+    def choice(self, name: str, choices: Sequence[str], default: str) -> str:
+        """Return one of a few words.
+
+        Raises:
+            InvalidSpecError: Another word.
+        """
+        value = str(self.given.get(name, default))
+        if value not in choices:
+            raise InvalidSpecError(
+                f"{name} = {value!r}{did_you_mean(value, choices)}; one of {', '.join(choices)}"
+            )
+        return value
+
+    def number_format(self, name: str) -> Format:
+        """Return a number format, bf16 by default; "fp8" is fp8 with static scales."""
+        value = str(self.given.get(name, "bf16"))
+        return get_format("fp8_static" if value == "fp8" else value)
+
+    def family(self) -> str:
+        """Return the kernel family, "" for the best measured one."""
+        if "kernel_family" not in self.given:
+            return ""
+        return resolve_engine(str(self.given["kernel_family"])).kernel_family
+
+    def tier(self) -> str:
+        """Return the tier.
+
+        Raises:
+            UnsupportedError: Tier measured.
+        """
+        if self.given.get("tier") == "measured":
+            raise UnsupportedError(
+                "tier 'measured' is not available in this version; use auto, physics or bound"
+            )
+        return self.choice("tier", TIERS, "auto")
+
+    def price(self, operator: Operator) -> Answer:
+        """Return the answer of one operator on the system asked for.
+
+        Raises:
+            UnsupportedError: No such format on the device, or no measured kernels for physics.
+        """
+        self.choice("protocol", ("cold",), "cold")
+        system, tier = self.system(), self.tier()
+        devices = DeviceColumns(devices=(system.device,), index_C=np.zeros(1, np.int64))
+        priced = price_operators([operator], devices, family=self.family(), tier=tier)
+        if tier == "physics" and priced.match_CO[0, 0] < 0:
+            raise UnsupportedError(
+                f"no measured {operator.kind} kernels for {system.device.name} in this format;"
+                " use tier bound or auto"
+            )
+        return _answer(self, operator, system, priced)
+
+
+def _answer(
+    reader: OperatorReader, operator: Operator, system: System, priced: PricedOperators
+) -> Answer:
+    match = priced.matches[0] if priced.match_CO[0, 0] >= 0 else None
+    tier = "bound" if match is None else "physics"
+    bound = BOUND_NAMES[priced.code_CO[0, 0]]
+    time_s = float(priced.time_s_CO[0, 0])
+    work = operator.work()
+    results = {
+        "time_s": time_s,
+        "time_s_low": float(priced.low_s_CO[0, 0]),
+        "time_s_high": float(priced.high_s_CO[0, 0]),
+        "bound": bound,
+        "bound_time_s": float(priced.bound_s_CO[0, 0]),
+        "tier": tier,
+        "flop": float(work.flop[0]),
+        "cold_bytes": float(work.cold_bytes[0]),
+        "activation_bytes": float(work.activation_bytes[0]),
+    }
+    row = {
+        "name": operator.name,
+        "phase": operator.phase,
+        "count": 1.0,
+        "time_s": time_s,
+        "share": 1.0,
+        "bound": bound,
+        "bound_time_s": results["bound_time_s"],
+        "tier": tier,
+        "calibration": None if match is None else match.calibration.id,
+        "stream": "compute",
+    }
+    warnings = []
+    if match is None and reader.tier() != "bound":
+        warnings.append(
+            f"{system.device.name} has no measured kernels for this operator and format: the time"
+            " is the bound (speed of light), a lower limit"
+        )
+    evidence = Evidence(
+        tier=tier,
+        calibrations=() if match is None else calibration_rows([match]),
+        data_versions={}
+        if match is None
+        else {match.calibration.id: f"{match.calibration.data_version}"},
+        assumptions=("cold caches, one kernel of a CUDA graph", *(match.notes if match else ())),
+        sources=tuple(dict.fromkeys(s.ref for s in system.device.sources.values())),
+    )
+    return Answer(
+        command=reader.command,
+        scenario=reader.given,
+        results=results,
+        breakdown=[row],
+        evidence=evidence,
+        warnings=tuple(warnings),
+    )

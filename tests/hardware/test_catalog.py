@@ -1,0 +1,148 @@
+"""Every number of the shipped catalog: sourced, physical, dense and per direction."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from perfatlas.hardware import Device, describe, resolve_system, system_names
+from perfatlas.hardware.schema import FIELDS
+from perfatlas.quantities import KINDS
+
+EXPECTED = {
+    *("a100_sxm", "h100_sxm", "h100_pcie", "h20", "h200_sxm", "gh200", "b200_sxm", "b300_sxm"),
+    *("gb200", "gb300", "l40s", "l4", "rtx_pro_6000_server", "rtx_4090", "mi300x", "mi325x"),
+    *("mi355x", "tpu_v5e", "tpu_v5p", "tpu_v6e", "tpu_v7", "cpu"),
+}
+MEASURED = (
+    *("a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm", "b300_sxm", "gb200", "gb300", "l40s"),
+    "rtx_pro_6000_server",
+)
+NVIDIA = tuple(sorted(name for name in EXPECTED if not re.match("mi|tpu|cpu", name)))
+
+
+def device(name: str) -> Device:
+    return resolve_system(name).device
+
+
+def test_the_catalog_holds_the_promised_systems() -> None:
+    assert set(system_names()) == EXPECTED
+    assert system_names() == sorted(system_names())
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_every_value_has_a_kind_and_a_reference(name: str) -> None:
+    system = resolve_system(name)
+    rows = describe(system)
+    required = {path for path, field in FIELDS.items() if field.required}
+    assert required <= {row.field for row in rows}
+    for row in rows:
+        assert row.kind in KINDS
+        assert row.ref
+        assert row.kind != "derived" or row.note, row.field
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_the_bf16_peak_is_sms_times_clock_times_width(name: str) -> None:
+    # H100: 132 SMs x 4 tensor cores x 512 FMA x 2 x 1.83 GHz = 989.4e12 FLOP/s
+    chip = device(name)
+    product = chip.sm_count * chip.flop_per_clock_per_sm * chip.peak_clock_hz
+    assert chip.peak_flop_per_s["bf16"] == pytest.approx(product, rel=0.015)
+
+
+@pytest.mark.parametrize("name", sorted(set(NVIDIA) - {"h20"}))
+def test_the_fp32_peak_is_128_fma_per_sm_at_the_boost_clock(name: str) -> None:
+    # H100: 132 x 128 x 2 x 1.98 GHz = 66.9e12; A100 has half the units
+    chip = device(name)
+    units = 64 if name == "a100_sxm" else 128
+    product = chip.sm_count * units * 2 * chip.boost_clock_hz
+    assert chip.peak_flop_per_s["fp32"] == pytest.approx(product, rel=0.035)
+
+
+def test_the_exponential_rate_matches_the_published_totals() -> None:
+    def rate(name: str) -> float:
+        chip = device(name)
+        return chip.sm_count * chip.exponentials_per_sm_clock * chip.boost_clock_hz
+
+    assert rate("h100_sxm") == pytest.approx(132 * 16 * 1.98e9)
+    assert rate("b200_sxm") == pytest.approx(5.0e12, rel=0.08)
+    assert rate("gb300") == pytest.approx(10.7e12, rel=0.08)
+
+
+def test_memory_bandwidth_is_bus_times_clock() -> None:
+    assert device("b200_sxm").memory_bandwidth == pytest.approx(7680 / 8 * 3.996e9 * 2, rel=1e-3)
+    assert device("h100_pcie").memory_bandwidth == pytest.approx(5120 / 8 * 1.593e9 * 2, rel=1e-3)
+    assert device("mi300x").memory_bandwidth == pytest.approx(8192 / 8 * 5.2e9, rel=1e-3)
+
+
+def test_the_ridge_is_the_reference_one() -> None:
+    # FLOP per byte at which dense bf16 turns compute bound
+    for name, ridge in (("h100_sxm", 295), ("h200_sxm", 206)):
+        chip = device(name)
+        assert chip.peak_flop_per_s["bf16"] / chip.memory_bandwidth == pytest.approx(ridge, abs=1)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_peaks_are_dense(name: str) -> None:
+    # a sparse figure in one row shows as a factor of 4 between a format and the next wider one
+    peaks = device(name).peak_flop_per_s
+    for narrow, wide in (("fp8", "bf16"), ("bf16", "tf32")):
+        if narrow in peaks and wide in peaks:
+            assert 1.5 < peaks[narrow] / peaks[wide] < 2.6
+    if "fp4" in peaks:
+        assert 1.9 < peaks["fp4"] / peaks["fp8"] < 3.2
+
+
+def test_link_rates_are_per_direction() -> None:
+    for name, rate in (("a100_sxm", 300e9), ("h100_sxm", 450e9), ("b200_sxm", 900e9)):
+        assert device(name).scale_up.bandwidth == rate
+    assert device("mi300x").scale_up.bandwidth == 7 * 64e9
+    assert device("tpu_v5p").scale_up.bandwidth == 6 * 100e9
+    assert resolve_system("h200_sxm").node.nic_bandwidth == 50e9
+    assert resolve_system("b300_sxm").node.nic_bandwidth == 100e9
+
+
+@pytest.mark.parametrize("name", NVIDIA)
+def test_software_sees_less_memory_than_is_printed(name: str) -> None:
+    row = next(r for r in describe(resolve_system(name)) if r.field == "device.memory.capacity")
+    printed = [float(number) for number in re.findall(r"(\d+) GB", row.note)]
+    assert row.kind == "measured"
+    gibibytes = device(name).memory_bytes / 2**30
+    assert gibibytes < max(printed or [96])
+
+
+def test_only_blackwell_ultra_cuts_int8() -> None:
+    cut = {
+        name
+        for name in EXPECTED
+        if "int8" in (peaks := device(name).peak_flop_per_s) and peaks["int8"] < peaks["bf16"]
+    }
+    assert cut == {"b300_sxm", "gb300"}
+
+
+def test_relatives_have_measured_kernels() -> None:
+    for name in sorted(EXPECTED):
+        relative = device(name).calibration_relative
+        assert relative in ("", *MEASURED)
+        assert not (relative and name in MEASURED)
+    assert device("gh200").calibration_relative == "h200_sxm"
+    assert device("mi300x").calibration_relative == ""
+
+
+def test_a_domain_reaches_beyond_the_node_only_for_nvl72_and_tpus() -> None:
+    beyond = {
+        name
+        for name in EXPECTED
+        if (s := resolve_system(name)).device.scale_up.domain_size > s.node.devices
+    }
+    assert beyond == {"gb200", "gb300", "tpu_v5e", "tpu_v5p", "tpu_v6e", "tpu_v7"}
+
+
+def test_resolving_is_quick() -> None:
+    resolve_system("h200_sxm")
+    start = time.perf_counter()
+    for _ in range(1000):
+        resolve_system("h200_sxm")
+    assert time.perf_counter() - start < 0.5

@@ -1,0 +1,144 @@
+"""What a user may change, what follows from it and what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfatlas.hardware import describe, resolve_system
+from perfatlas.quantities import InvalidSpecError
+
+
+def test_fields_change_and_are_recorded() -> None:
+    system = resolve_system("h200_sxm{device.memory.bandwidth=6TB/s, device.tdp=500W}")
+    assert system.device.memory_bandwidth == 6e12
+    assert system.device.tdp_w == 500.0
+    assert system.device.name == "h200_sxm"
+    assert system.device.overridden == ("device.memory.bandwidth", "device.tdp")
+    source = system.device.sources["device.tdp"]
+    assert (source.kind, source.ref) == ("assumed", "user override")
+    assert resolve_system(system.name) == system
+
+
+def test_nodes_and_fabrics_change_apart_from_the_chip() -> None:
+    system = resolve_system("h200_sxm{node=hgx_b300, fabric.latency=1us, node.nics=16}")
+    assert (system.node.name, system.node.nics, system.node.nic_bandwidth) == ("hgx_b300", 16, 1e11)
+    assert system.fabric.latency_s == 1e-6
+    assert system.device == resolve_system("h200_sxm").device
+
+
+def test_a_peak_alone_widens_the_tensor_cores() -> None:
+    # 1200e12 / (132 x 1.83e9) = 4967.7 FLOP per SM and clock
+    system = resolve_system("h200_sxm{device.peak.bf16=1200TFLOP/s}")
+    assert system.device.peak_flop_per_s["bf16"] == 1.2e15
+    assert system.device.peak_flop_per_s["fp8"] == 1978.9e12
+    assert system.device.flop_per_clock_per_sm == pytest.approx(4967.7, rel=1e-3)
+    assert system.sources["device.flop_per_clock_per_sm"].kind == "derived"
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(min_value=1, max_value=2000))
+def test_peaks_follow_the_sm_count(sm_count: int) -> None:
+    base = resolve_system("h200_sxm").device
+    chip = resolve_system(f"h200_sxm{{device.sm_count={sm_count}}}").device
+    for name, peak in base.peak_flop_per_s.items():
+        assert chip.peak_flop_per_s[name] == pytest.approx(peak * sm_count / 132)
+    assert chip.memory_bandwidth == base.memory_bandwidth
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(min_value=0.5, max_value=3.0))
+def test_the_tensor_clock_moves_peaks_and_the_other_clocks(ghz: float) -> None:
+    base = resolve_system("b200_sxm").device
+    chip = resolve_system(f"b200_sxm{{device.clock.peak={ghz!r} GHz}}").device
+    ratio = ghz * 1e9 / base.peak_clock_hz
+    assert chip.peak_flop_per_s["fp4"] == pytest.approx(9e15 * ratio)
+    assert chip.boost_clock_hz == pytest.approx(base.boost_clock_hz * ratio)
+
+
+def test_wider_tensor_cores_leave_the_vector_units_alone() -> None:
+    chip = resolve_system("h200_sxm{device.flop_per_clock_per_sm=8192}").device
+    assert chip.peak_flop_per_s["fp8"] == pytest.approx(2 * 1978.9e12)
+    assert chip.peak_flop_per_s["fp32"] == pytest.approx(66.9e12)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "h2000",
+            ["unknown system 'h2000'; did you mean 'h200_sxm'? `perfatlas catalog systems`"],
+        ),
+        ("H100", ["did you mean 'h100_sxm'"]),
+        ("", ["unknown system"]),
+        ("h2000{device.tdp=1W}", ["did you mean 'h200_sxm'"]),
+        ("h200_sxm{device.memory.bandwith=6TB/s}", ["did you mean 'device.memory.bandwidth'"]),
+        ("h200_sxm{device.memory.bandwidth=0}", ["device.memory.bandwidth", "positive"]),
+        ("h200_sxm{device.memory.bandwidth=-6TB/s}", ["device.memory.bandwidth", "positive"]),
+        ("h200_sxm{device.memory.bandwidth=6}", ["device.memory.bandwidth", "unit"]),
+        ("h200_sxm{device.memory.bandwidth=6 W}", ["device.memory.bandwidth", "'W'"]),
+        ("h200_sxm{device.memory.bandwidth=nan}", ["device.memory.bandwidth"]),
+        ("h200_sxm{device.memory.bandwidth=inf}", ["device.memory.bandwidth"]),
+        ("h200_sxm{device.memory.bandwidth=1e999}", ["device.memory.bandwidth"]),
+        ("h200_sxm{device.sm_count=1.5}", ["device.sm_count", "whole"]),
+        ("h200_sxm{device.scale_up.domain_size=0}", ["device.scale_up.domain_size"]),
+        ("h200_sxm{device.scale_up.links=0}", ["device.scale_up.links"]),
+        ("h200_sxm{device.scale_up.kind=rope}", ["device.scale_up.kind", "nvlink"]),
+        ("h200_sxm{device.scale_up.in_network_reduction=maybe}", ["true or false"]),
+        ("h200_sxm{device.idle=800W}", ["device.idle", "device.tdp"]),
+        ("h200_sxm{device.l2=200GB}", ["device.l2", "device.memory.capacity"]),
+        ("h200_sxm{device.clock.sustained=2.5GHz}", ["device.clock.sustained", "clock.boost"]),
+        ("h200_sxm{device.clock.boost=1GHz}", ["device.clock.boost"]),
+        ("h200_sxm{device.peak.fp8=500TFLOP/s}", ["device.peak.fp8", "device.peak.bf16", "reason"]),
+        ("h200_sxm{device.peak.int8=500TOP/s}", ["device.peak.int8", "reason"]),
+        ("b200_sxm{device.peak.fp4=4000TFLOP/s}", ["device.peak.fp4", "device.peak.fp8"]),
+        (
+            "h200_sxm{device.peak.bf16=1200TFLOP/s, device.flop_per_clock_per_sm=4096}",
+            ["device.peak.bf16", "contradicts", "device.sm_count 132"],
+        ),
+        ("h200_sxm{device.calibration_relative=h20000}", ["device.calibration_relative"]),
+        ("h200_sxm{node=dgx}", ["unknown node 'dgx'"]),
+        ("h200_sxm{device.tdp=500W", ["name{field=value"]),
+        ("h200_sxm}device.tdp=500W{", ["name{field=value"]),
+        ("h200_sxm{device.tdp}", ["field=value"]),
+        ("h200_sxm{device.tdp=1W, device.tdp=2W}", ["twice"]),
+        ("h200_sxm{device.tdp=" + "9" * 9000 + "}", ["characters"]),
+        ("h200_sxm{device.tdp=" + "9" * 900 + "}", ["device.tdp"]),
+    ],
+)
+def test_refusals_name_what_is_wrong(text: str, words: list[str]) -> None:
+    with pytest.raises(InvalidSpecError) as caught:
+        resolve_system(text)
+    for word in words:
+        assert word in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+def test_braces_may_be_empty() -> None:
+    assert resolve_system("h200_sxm{}").device == resolve_system("h200_sxm").device
+
+
+def test_a_description_shows_the_change() -> None:
+    rows = {row.field: row for row in describe(resolve_system("l40s{device.tdp=250W}"))}
+    assert (rows["device.tdp"].value, rows["device.tdp"].kind) == ("250 W", "assumed")
+    assert rows["device.memory.capacity"].value == "47.8 GB"
+    assert rows["device.scale_up.in_network_reduction"].value == "false"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=60))
+def test_any_text_is_a_system_or_a_named_error(text: str) -> None:
+    for candidate in (
+        text,
+        f"h200_sxm{{{text}}}",
+        f"h200_sxm{{device.tdp={text}}}",
+        f"{text}.toml",
+    ):
+        try:
+            system = resolve_system(candidate)
+        except InvalidSpecError:
+            continue
+        assert math.isfinite(system.device.tdp_w)
