@@ -88,8 +88,8 @@ def show_summary(command: str, summary: Mapping[str, Any], *, as_json: bool) -> 
         return 0
     failed = f", {summary['failed']:,} with an error" if summary["failed"] else ""
     sys.stdout.write(
-        f"{summary['rows']:,} rows in {summary['elapsed_s']:.2f} s: {summary['answered']:,} answered"
-        f"{failed}\n{summary['output']}\n"
+        f"{summary['rows']:,} rows in {summary['elapsed_s']:.2f} s: "
+        f"{summary['answered']:,} answered{failed}\n{summary['output']}\n"
     )
     return 0
 

@@ -27,7 +27,7 @@ LIBRARY_FAMILY: Final = "nccl"
 CUSTOM_OPERATOR: Final = "custom_all_reduce"
 FABRIC_OPERATOR: Final = "fabric_exchange"
 FABRIC_FAMILY: Final = "deepep"
-FABRIC_REFERENCE: Final = "h200_sxm"
+FABRIC_REFERENCE: Final = "h100_sxm"
 # Integers are added by another path than 16-bit floats, and no switch reduces them.
 INTEGER_FORMATS: Final = ("int8",)
 TAILS: Final = ("q05", "q95")

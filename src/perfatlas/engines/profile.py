@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,7 +101,7 @@ class EngineProfile:
     kernel_family: str
     format_aliases: Mapping[str, str]
     alias_sources: Mapping[str, str]
-    expert_exchange: str
+    expert_exchange: Literal["all_to_all", "all_gather_reduce_scatter"]
     expert_exchange_source: str
     all_reduce: AllReduceRules
     fusions: tuple[Fusion, ...]

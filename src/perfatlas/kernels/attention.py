@@ -53,7 +53,10 @@ PREFILL_ATTENTION_PARAMETERS: Final = (
     "overlap_power",  # 1: none, large: perfect
     "append_passes",  # of the cache append and of the staging copies around it
     "l2_fraction",  # of the cache that keeps tensors between runs of a hot loop
-    "tile_queries",  # most queries of a tile (chosen)
+    "wide_head_cost",  # slowdown of a pair per 128 of head width beyond the first
+    "tile_queries",  # most query rows of a tile (chosen)
+    "key_block",  # keys a tile visits at a time (chosen)
+    "packed_query_max",  # calls up to this many queries pack the heads of a group (rule)
 )
 DECODE_ATTENTION_PARAMETERS: Final = (
     "efficiency_compute",
@@ -75,7 +78,8 @@ DECODE_ATTENTION_PARAMETERS: Final = (
     "unpacked_shared",  # 1: an unpacked block still serves a whole group (rule)
 )
 
-SMALLEST_TILE: Final = 16.0  # queries
+SMALLEST_TILE: Final = 16.0  # query rows
+WIDE_HEAD: Final = 128.0
 COLDEST_MISS: Final = 0.15  # of the traffic of a hot loop that misses the cache however small
 QUERY_ROWS: Final = 8.0  # rows of the smallest tensor-core tile: packed heads are padded to it
 KEY_BLOCK: Final = 64.0  # keys a packed block reads at a time
@@ -142,16 +146,28 @@ def hot_share(traffic_bytes: float, l2_bytes: float) -> float:
 
 
 @njit(cache=True)
-def causal_blocks(tiles: float, prefix_blocks: float, limit_blocks: float) -> float:
-    """Return key blocks that all query tiles of a sequence and head visit.
+def visible_blocks(
+    tiles: float, q_len: float, tile: float, block: float, seen: tuple[float, float]
+) -> float:
+    """Return the key blocks that all query tiles of a sequence and head visit, causally.
 
-    Tile j = 0, 1, ... sees prefix_blocks + j + 1 blocks, at most limit_blocks.
+    Args:
+        tiles: Query tiles.
+        q_len: Queries.
+        tile: Queries of a tile; below 1 where packed heads fill several tiles per query.
+        block: Keys of a block.
+        seen: Blocks before the first query, and most blocks of one tile (inf: no window).
     """
-    growing = min(max(limit_blocks - prefix_blocks, 0.0), tiles)
-    total = growing * prefix_blocks + growing * (growing + 1.0) / 2.0
-    if tiles > growing:
-        total += (tiles - growing) * limit_blocks
-    return total
+    prefix, limit = seen
+    step = max(tile, block)
+    per_step, blocks_per_step = step / tile, step / block
+    whole = math.ceil(q_len / step) - 1.0  # every step but the last has all its tiles
+    growing = min(max(math.floor((limit - prefix) / blocks_per_step), 0.0), whole)
+    total = growing * prefix + blocks_per_step * growing * (growing + 1.0) / 2.0
+    if whole > growing:
+        total += (whole - growing) * limit
+    last = min(prefix + math.ceil(q_len / block), limit)
+    return per_step * total + (tiles - per_step * whole) * last
 
 
 @njit(cache=True)
@@ -172,6 +188,15 @@ def tile_size(q_len: float, largest: float) -> float:
 
 
 @njit(cache=True)
+def packs(q_len: float, window: float, packed_max: float) -> bool:
+    """Return whether a prefill kernel puts the query heads of a group into one tile.
+
+    A kernel that does so only for single queries (FlashAttention-2) does not under a window.
+    """
+    return q_len <= packed_max and (window <= 0 or packed_max > 1.0)
+
+
+@njit(cache=True)
 def _prefill(
     shape_UD: FloatArray,
     silicon_US: FloatArray,
@@ -183,29 +208,29 @@ def _prefill(
         batch, q_len, kv_len, heads, kv_heads, key_dim, value_dim = shape_UD[u, :7]
         window, kv_bytes, input_bytes, hot = shape_UD[u, 7:11]
         compute, bandwidth, launch_s, tile_cycles, exponentials = parameters_UP[u, :5]
-        power, passes, l2_fraction, tile_limit = parameters_UP[u, 5:9]
+        power, passes, l2_fraction, wide, tile_limit, block, packed_max = parameters_UP[u, 5:12]
         sms, clock = silicon_US[u, SM_COUNT], silicon_US[u, CLOCK]
 
-        tile = tile_size(q_len, tile_limit)
-        tiles = math.ceil(q_len / tile)
-        prefix_blocks = math.ceil((kv_len - q_len) / tile)
-        limit = math.ceil(window / tile) + 1.0 if window > 0 else np.inf
-        blocks = causal_blocks(tiles, prefix_blocks, limit)
-        longest = min(prefix_blocks + tiles, limit)
+        packed = packs(q_len, window, packed_max)
+        group = heads / kv_heads if packed else 1.0
+        tile = tile_size(q_len * group, tile_limit)
+        tiles = math.ceil(q_len * group / tile)
+        prefix = math.ceil((kv_len - q_len) / block)
+        limit = math.ceil((window + tile / group - 1.0) / block) + 1.0 if window > 0 else np.inf
+        blocks = visible_blocks(tiles, q_len, tile / group, block, (prefix, limit))
+        longest = min(prefix + math.ceil(q_len / block), limit)
+        width = (key_dim + value_dim) / 2.0
         block_s = (
-            2.0 * (key_dim + value_dim) * sms / (compute * silicon_US[u, PEAK])
+            4.0 * width * sms / (compute * silicon_US[u, PEAK])
             + exponentials / (silicon_US[u, EXPONENTIALS] * clock)
-        ) * tile**2
+        ) * (tile * block * (1.0 + wide * max(width / WIDE_HEAD - 1.0, 0.0)))
         fixed_s = tile_cycles / clock
-        share = batch * heads / sms
+        share = batch * heads / group / sms
         pairs_s, tiles_s = share * blocks * block_s, share * tiles * fixed_s
         sm_s = max(pairs_s + tiles_s, longest * block_s + fixed_s)
 
-        width = (key_dim + value_dim) / 2.0
         fresh = batch * q_len * width
-        cached = batch * max(min(kv_len, window + q_len) - q_len, 0.0) * width
-        if window <= 0:
-            cached = batch * (kv_len - q_len) * width
+        cached = batch * (min(kv_len - q_len, window) if window > 0 else kv_len - q_len) * width
         io_bytes = (
             fresh * ((input_bytes + 2.0) * heads + 2.0 * input_bytes * kv_heads)
             + 2.0 * cached * kv_heads * kv_bytes

@@ -13,11 +13,11 @@ from numba import njit
 
 from perfatlas.kernels.attention import (
     KEY_BLOCK,
-    causal_blocks,
     hot_share,
     largest_part,
     split_count,
     tile_size,
+    visible_blocks,
 )
 from perfatlas.kernels.silicon import BANDWIDTH, CLOCK, EXPONENTIALS, L2, PEAK, SM_COUNT
 
@@ -52,6 +52,7 @@ MLA_PREFILL_PARAMETERS: Final = (
     "overlap_power",  # 1: none, large: perfect
     "l2_fraction",  # of the cache that keeps tensors between runs of a hot loop
     "tile_queries",  # most queries of a tile (chosen)
+    "key_block",  # keys a tile visits at a time (chosen)
 )
 MLA_DECODE_PARAMETERS: Final = (
     "efficiency_compute",
@@ -132,20 +133,20 @@ def _prefill(
         rope, nope, value_dim, selected = shape_UD[u, 5:9]
         input_bytes, hot = shape_UD[u, 10], shape_UD[u, 11]
         compute, bandwidth, launch_s, tile_cycles, exponentials = parameters_UP[u, :5]
-        power, l2_fraction, tile_limit = parameters_UP[u, 5:8]
+        power, l2_fraction, tile_limit, block = parameters_UP[u, 5:9]
         sms, clock = silicon_US[u, SM_COUNT], silicon_US[u, CLOCK]
 
         tile = tile_size(q_len, tile_limit)
         tiles = math.ceil(q_len / tile)
-        prefix_blocks = math.ceil((kv_len - q_len) / tile)
-        limit = math.ceil(selected / tile) + 1.0 if selected > 0 else np.inf
-        blocks = causal_blocks(tiles, prefix_blocks, limit)
-        longest = min(prefix_blocks + tiles, limit)
+        prefix = math.ceil((kv_len - q_len) / block)
+        limit = math.ceil((selected + tile - 1.0) / block) + 1.0 if selected > 0 else np.inf
+        blocks = visible_blocks(tiles, q_len, tile, block, (prefix, limit))
+        longest = min(prefix + math.ceil(q_len / block), limit)
         width = nope + rope + value_dim
         block_s = (
             2.0 * width * sms / (compute * silicon_US[u, PEAK])
             + exponentials / (silicon_US[u, EXPONENTIALS] * clock)
-        ) * tile**2
+        ) * (tile * block)
         fixed_s = tile_cycles / clock
         share = batch * heads / sms
         pairs_s, tiles_s = share * blocks * block_s, share * tiles * fixed_s

@@ -131,7 +131,8 @@ class _Matches:
     def spread(self) -> FloatArray:
         """Return exp of the 5 % and 95 % residual quantiles of every match (M, 2)."""
         pairs = [(m.quantiles["q05"], m.quantiles["q95"]) for m in self.matches]
-        return np.exp(np.array(pairs))
+        spread: FloatArray = np.exp(np.array(pairs, dtype=np.float64))
+        return spread
 
 
 @dataclass(frozen=True, kw_only=True)

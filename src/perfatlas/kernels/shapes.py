@@ -48,6 +48,29 @@ _MODELS: Final = {
     "mla_decode": ("latent_attention", "mla_decode"),
 }
 
+GROUPED_SIZES: Final = ("tokens", "hidden", "intermediate", "experts", "top_k", "ep", "moe_tp")
+ATTENTION_SIZES: Final = (
+    "batch",
+    "q_len",
+    "kv_len",
+    "num_heads",
+    "num_kv_heads",
+    "head_dim",
+    "value_head_dim",
+    "window",
+)
+LATENT_SIZES: Final = (
+    "batch",
+    "q_len",
+    "kv_len",
+    "num_heads",
+    "kv_lora_rank",
+    "rope_dim",
+    "nope_dim",
+    "value_head_dim",
+    "selected",
+)
+
 
 def physics_model(calibration_operator: str) -> PhysicsModel:
     """Return the compact model of a calibration operator; compiled code loads on first use."""
@@ -96,13 +119,11 @@ def shape_columns(operator: Operator) -> Columns:
     operator of its own, so the protocol columns are cold, single copy and not quantizing.
     """
     if isinstance(operator, Gemm):
-        names = ("m", "n", "k")
-        columns = _take(operator, names) | _bytes(operator)
+        columns = _take(operator, ("m", "n", "k")) | _bytes(operator)
         columns["output_bytes_per_element"] = operator.output_bytes_per_element
         return columns | {"quantize": 0.0, "copies": 0.0, "shared_activation": 0.0}
     if isinstance(operator, GroupedGemm):
-        names = ("tokens", "hidden", "intermediate", "experts", "top_k", "ep", "moe_tp")
-        columns = _take(operator, names) | _bytes(operator)
+        columns = _take(operator, GROUPED_SIZES) | _bytes(operator)
         columns["matrices"] = float(operator.matrices)
         return columns | {"skew": power_law_exponent(operator.distribution)}
     if isinstance(operator, Streaming):
@@ -117,10 +138,8 @@ def shape_columns(operator: Operator) -> Columns:
         "hot": 0.0,
     }
     if isinstance(operator, Attention):
-        names = ("batch", "q_len", "kv_len", "num_heads", "num_kv_heads", "head_dim")
-        return _take(operator, (*names, "value_head_dim", "window")) | protocol
-    names = ("batch", "q_len", "kv_len", "num_heads", "kv_lora_rank", "rope_dim", "nope_dim")
-    return _take(operator, (*names, "value_head_dim", "selected")) | protocol
+        return _take(operator, ATTENTION_SIZES) | protocol
+    return _take(operator, LATENT_SIZES) | protocol
 
 
 def power_law_exponent(distribution: str) -> float:

@@ -47,6 +47,8 @@ PROTOCOL: Final = (
     " fit into the cache); {inside}clocks not locked"
 )
 
+NO_LIMIT: Final = 1e9  # larger than any group or call
+
 PREFILL_RANGES: Final = {
     "efficiency_compute": Range(start=0.6, low=0.1, high=1.0),
     "efficiency_bandwidth": Range(start=0.5, low=0.15, high=1.0),
@@ -56,9 +58,20 @@ PREFILL_RANGES: Final = {
     "overlap_power": Range(start=2.0, low=1.0, high=8.0),
     "append_passes": Range(start=0.4, low=0.02, high=4.0),
     "l2_fraction": Range(start=0.1, low=0.005, high=3.0),
-    "tile_queries": Range(start=128.0, low=64.0, high=128.0),
+    "wide_head_cost": Range(start=0.2, low=0.001, high=4.0),
+    "tile_queries": Range(start=128.0, low=64.0, high=256.0),
+    "key_block": Range(start=128.0, low=64.0, high=128.0),
+    "packed_query_max": Range(start=0.0, low=0.0, high=NO_LIMIT),
 }
-PREFILL_GRID: Final = tuple({"tile_queries": tile} for tile in (64.0, 128.0))
+TILES: Final = ((64.0, 64.0), (64.0, 128.0), (128.0, 64.0), (128.0, 128.0), (256.0, 128.0))
+# Most queries of a call whose heads a kernel packs: FlashAttention-3 always does,
+# FlashAttention-2 for single queries; the others do not.
+PACKED_QUERIES: Final[Mapping[str, float]] = {
+    "vllm_flash_attn_fa3": NO_LIMIT,
+    "fa3": NO_LIMIT,
+    "vllm_flash_attn": 1.0,
+    "vllm_flash_attn_fa2": 1.0,
+}
 
 DECODE_RANGES: Final = {
     "efficiency_compute": Range(start=0.25, low=0.01, high=1.0),
@@ -74,12 +87,11 @@ DECODE_RANGES: Final = {
     "units_per_sm": Range(start=1.0, low=1.0, high=4.0),
     "split_tokens": Range(start=256.0, low=128.0, high=512.0),
     "unpacked_group_max": Range(start=0.0, low=0.0, high=3.0),
-    "packed_group_max": Range(start=1024.0, low=32.0, high=1024.0),
+    "packed_group_max": Range(start=NO_LIMIT, low=32.0, high=NO_LIMIT),
     "unpacked_window": Range(start=0.0, low=0.0, high=1.0),
     "unpacked_split": Range(start=0.0, low=0.0, high=1.0),
     "unpacked_shared": Range(start=0.0, low=0.0, high=1.0),
 }
-NO_LIMIT: Final = 1024.0  # larger than any group
 
 
 class KernelRule(NamedTuple):
@@ -202,6 +214,15 @@ def product_silicon(device: str, format_name: str) -> FloatArray:
     return silicon_columns(device, "fp8_static" if format_name.startswith("fp8") else "bf16")
 
 
+def prefill_grid(kernel: str) -> tuple[Mapping[str, float], ...]:
+    """Return the alternatives of a prefill kernel's chosen parameters."""
+    packed = PACKED_QUERIES.get(kernel, 0.0)
+    return tuple(
+        {"tile_queries": tile, "key_block": block, "packed_query_max": packed}
+        for tile, block in TILES
+    )
+
+
 def decode_grid(device: str, kernel: str) -> tuple[Mapping[str, float], ...]:
     """Return the alternatives of a decode kernel's chosen parameters."""
     rules = KERNEL_RULES.get(kernel, (ALWAYS_PACKED,))
@@ -228,7 +249,7 @@ def _cell(device: str, operator: str, family: str, format_name: str) -> Cell:
         physics=prefill_attention_time_s if prefill else decode_attention_time_s,
         silicon=product_silicon(device, format_name),
         ranges=PREFILL_RANGES if prefill else DECODE_RANGES,
-        grid=PREFILL_GRID if prefill else decode_grid(device, kernel),
+        grid=prefill_grid(kernel) if prefill else decode_grid(device, kernel),
         protocol=PROTOCOL.format(
             kernel=kernel, inside="append to the cache inside; " if prefill else ""
         ),

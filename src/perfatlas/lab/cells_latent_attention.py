@@ -21,6 +21,7 @@ from perfatlas.kernels.silicon import BANDWIDTH, PEAK
 from perfatlas.lab.cells import FAMILIES, Cell, Range, Rows, is_excluded
 from perfatlas.lab.cells_attention import (
     PROTOCOL,
+    TILES as QUERY_TILES,
     cache_bytes,
     default_kernels,
     measured_mask,
@@ -56,9 +57,14 @@ PREFILL_RANGES: Final = {
     "exponential_cost": Range(start=0.3, low=0.005, high=4.0),
     "overlap_power": Range(start=2.0, low=1.0, high=8.0),
     "l2_fraction": Range(start=0.1, low=0.005, high=3.0),
-    "tile_queries": Range(start=128.0, low=64.0, high=128.0),
+    "tile_queries": Range(start=128.0, low=64.0, high=256.0),
+    "key_block": Range(start=128.0, low=64.0, high=128.0),
 }
-PREFILL_GRID: Final = tuple({"tile_queries": tile} for tile in (64.0, 128.0))
+PREFILL_GRID: Final = tuple(
+    {"tile_queries": tile, "key_block": block} for tile, block in QUERY_TILES
+)
+
+NO_SPLIT: Final = 1e9  # keys: kernels of GPUs without generated ones do not split
 
 DECODE_RANGES: Final = {
     "efficiency_compute": Range(start=0.5, low=0.02, high=1.0),
@@ -70,12 +76,12 @@ DECODE_RANGES: Final = {
     "overlap_power": Range(start=2.5, low=1.0, high=8.0),
     "l2_fraction": Range(start=0.3, low=0.01, high=3.0),
     "units_per_sm": Range(start=1.0, low=1.0, high=4.0),
-    "split_tokens": Range(start=256.0, low=64.0, high=512.0),
+    "split_tokens": Range(start=256.0, low=64.0, high=NO_SPLIT),
     "tile_heads": Range(start=64.0, low=8.0, high=128.0),
 }
 DECODE_GRID: Final = tuple(
     {"units_per_sm": units, "split_tokens": tokens, "tile_heads": heads}
-    for units, tokens, heads in product((1.0, 2.0), (128.0, 256.0), (16.0, 64.0, 128.0))
+    for units, tokens, heads in product((1.0, 2.0), (128.0, 256.0, NO_SPLIT), (16.0, 64.0, 128.0))
 )
 
 

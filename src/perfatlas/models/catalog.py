@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.models.reader import read_config
 from perfatlas.quantities import InvalidSpecError, did_you_mean
@@ -48,11 +48,27 @@ def _index() -> dict[str, str]:
 
 
 @cache
-def _aliases() -> dict[str, str]:
+def catalog_aliases() -> dict[str, str]:
     """Return the catalog id of every other casefolded spelling."""
     text = resources.files("perfatlas").joinpath("data/models/aliases.json").read_text("utf-8")
     aliases: dict[str, str] = {name.casefold(): id_ for name, id_ in json.loads(text).items()}
     return aliases
+
+
+def catalog_config(name: str) -> dict[str, Any]:
+    """Return the config.json facts of a catalog model, a fresh copy.
+
+    Args:
+        name: Its id exactly as `model_names` lists it.
+    """
+    config: dict[str, Any] = _row(name)["config"]
+    return config
+
+
+def _row(name: str) -> dict[str, Any]:
+    path = resources.files("perfatlas").joinpath(f"data/models/{name}.json")
+    row: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return row
 
 
 def model_names() -> list[str]:
@@ -94,16 +110,15 @@ def _catalog_id(text: str) -> str | None:
     index, folded = _index(), text.casefold()
     if folded in index:
         return index[folded]
-    if folded in _aliases():
-        return _aliases()[folded]
+    if folded in catalog_aliases():
+        return catalog_aliases()[folded]
     bare = [name for key, name in index.items() if key.partition("/")[2] == folded]
     return bare[0] if len(bare) == 1 else None
 
 
 @cache
 def _load(name: str) -> Model:
-    path = resources.files("perfatlas").joinpath(f"data/models/{name}.json")
-    row = json.loads(path.read_text("utf-8"))
+    row = _row(name)
     return Model(name=name, architecture=read_config(row["config"], name), source=row["source"])
 
 

@@ -141,7 +141,7 @@ class Emission:
             weight_bytes_per_element=number_format.weight_bytes,
             input_bytes_per_element=number_format.activation_bytes,
         )
-        if number_format.quantize != "dynamic":
+        if number_format.quantize == "none":
             return (product,)
         quantize = self.streaming(
             f"{name}_quantize",

@@ -36,63 +36,66 @@ def gqa_operators(emission: Emission, mixer: GqaAttention) -> tuple[Operator, ..
     Source: Ainslie et al. 2023 (arXiv 2305.13245); fused column projection q|k|v as in
         Megatron-LM (arXiv 1909.08053).
     """
-    heads, head_dim, value_dim = mixer.num_heads, mixer.head_dim, mixer.value_head_dim
+    query_width = float(mixer.num_heads * mixer.head_dim)
+    out_width = float(mixer.num_heads * mixer.value_head_dim)
     kv_heads_C = emission.repeated(mixer.num_kv_heads)
-    kv_width_C = kv_heads_C * float(head_dim + value_dim)
-    query_width = float(heads * head_dim)
-    gate_width = float(heads * value_dim) if mixer.output_gate else 0.0
-    kv_bytes = get_format(emission.formats.kv).weight_bytes
+    kv_width_C = kv_heads_C * float(mixer.head_dim + mixer.value_head_dim)
+    gate_width = out_width if mixer.output_gate else 0.0
     projection = emission.projection_format
-    operators = [
+    return (
         *emission.gemm(
             "qkv_projection",
             query_width + gate_width + kv_width_C,
             emission.hidden,
             "column",
             format_name=projection,
-        )
-    ]
-    if mixer.qk_norm != "none":
-        normed_C = (query_width + kv_heads_C * head_dim) * ACTIVATION_BYTES
-        operators.append(
-            emission.streaming("qk_norm", "qk_norm", (normed_C, normed_C), shard="width")
-        )
-    operators.append(
-        emission.streaming(
-            "rope_and_cache",
-            "rope_and_cache",
-            (
-                (query_width + kv_width_C) * ACTIVATION_BYTES,
-                query_width * ACTIVATION_BYTES + kv_width_C * kv_bytes,
-            ),
-            shard="width",
-        )
-    )
-    operators.append(_attention(emission, mixer, kv_heads_C, kv_bytes))
-    if mixer.output_gate:
-        operators.append(
-            emission.streaming(
-                "attention_gate",
-                "output_gate",
-                (2.0 * gate_width * ACTIVATION_BYTES, gate_width * ACTIVATION_BYTES),
-                shard="width",
-            )
-        )
-    return (
-        *operators,
+        ),
+        *_before_attention(emission, mixer, kv_heads_C),
+        _attention(emission, mixer, kv_heads_C),
+        *_output_gate(emission, gate_width),
         *emission.gemm(
-            "output_projection",
-            emission.hidden,
-            float(heads * value_dim),
-            "row",
-            format_name=projection,
+            "output_projection", emission.hidden, out_width, "row", format_name=projection
         ),
     )
 
 
-def _attention(
-    emission: Emission, mixer: GqaAttention, kv_heads_C: FloatArray, kv_bytes: float
-) -> Attention:
+def _before_attention(
+    emission: Emission, mixer: GqaAttention, kv_heads_C: FloatArray
+) -> tuple[Operator, ...]:
+    """Return the norm of queries and keys, and the rotary embedding that fills the cache."""
+    query_width = float(mixer.num_heads * mixer.head_dim)
+    kv_width_C = kv_heads_C * float(mixer.head_dim + mixer.value_head_dim)
+    kv_bytes = get_format(emission.formats.kv).weight_bytes
+    append = emission.streaming(
+        "rope_and_cache",
+        "rope_and_cache",
+        (
+            (query_width + kv_width_C) * ACTIVATION_BYTES,
+            query_width * ACTIVATION_BYTES + kv_width_C * kv_bytes,
+        ),
+        shard="width",
+    )
+    if mixer.qk_norm == "none":
+        return (append,)
+    normed_C = (query_width + kv_heads_C * float(mixer.head_dim)) * ACTIVATION_BYTES
+    return (
+        emission.streaming("qk_norm", "qk_norm", (normed_C, normed_C), shard="width"),
+        append,
+    )
+
+
+def _output_gate(emission: Emission, width: float) -> tuple[Operator, ...]:
+    if not width:
+        return ()
+    width_bytes = width * ACTIVATION_BYTES
+    return (
+        emission.streaming(
+            "attention_gate", "output_gate", (2.0 * width_bytes, width_bytes), shard="width"
+        ),
+    )
+
+
+def _attention(emission: Emission, mixer: GqaAttention, kv_heads_C: FloatArray) -> Attention:
     column, tokens = emission.column, emission.tokens
     return Attention(
         name="attention",
@@ -109,7 +112,7 @@ def _attention(
         window=column(mixer.window),
         format=emission.formats.attention,
         kv_format=emission.formats.kv,
-        kv_bytes_per_element=kv_bytes,
+        kv_bytes_per_element=get_format(emission.formats.kv).weight_bytes,
     )
 
 

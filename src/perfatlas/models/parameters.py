@@ -89,7 +89,7 @@ def parameter_counts(architecture: Architecture) -> ParameterCounts:
         mixer_linear += group.count * mixer.linear
         dense += group.count * (mixer.linear + ffn.linear)
         expert += group.count * ffn.expert
-        idle += group.count * _idle_experts(group.ffn, ffn)
+        idle += group.count * _idle_experts(group.ffn, hidden)
         other += group.count * (mixer.other + ffn.other + group.norms * norm)
     total = embedding + head + dense + expert + other
     return ParameterCounts(
@@ -128,10 +128,11 @@ def _mtp(architecture: Architecture, norm: int) -> int:
     return architecture.mtp_layers * (block + 2 * hidden * hidden + 3 * norm)
 
 
-def _idle_experts(ffn: Ffn | None, block: _Block) -> int:
+def _idle_experts(ffn: Ffn | None, hidden: int) -> int:
+    """Return the parameters of the routed experts one token does not reach."""
     if ffn is None or isinstance(ffn, DenseFfn):
         return 0
-    return block.expert // ffn.num_experts * (ffn.num_experts - ffn.top_k)
+    return (ffn.num_experts - ffn.top_k) * sum(_expert(ffn, hidden))
 
 
 def _ffn(ffn: Ffn | None, hidden: int) -> _Block:
@@ -144,13 +145,19 @@ def _ffn(ffn: Ffn | None, hidden: int) -> _Block:
     return _Block(matrices * hidden * ffn.intermediate_size, 0, bias)
 
 
-def _moe(ffn: MoeFfn, hidden: int) -> _Block:
+def _expert(ffn: MoeFfn, hidden: int) -> tuple[int, int]:
+    """Return matrices and biases of one routed expert."""
     matrices = 3 if ffn.gated else 2
-    router = ffn.num_experts * (hidden + int(ffn.router_bias))
     bias = (matrices - 1) * ffn.intermediate_size + hidden if ffn.bias else 0
+    return matrices * hidden * ffn.intermediate_size, bias
+
+
+def _moe(ffn: MoeFfn, hidden: int) -> _Block:
+    matrix, bias = _expert(ffn, hidden)
+    router = ffn.num_experts * (hidden + int(ffn.router_bias))
     return _Block(
-        matrices * hidden * ffn.shared_intermediate_size,
-        ffn.num_experts * matrices * hidden * ffn.intermediate_size,
+        (3 if ffn.gated else 2) * hidden * ffn.shared_intermediate_size,
+        ffn.num_experts * matrix,
         router + ffn.num_experts * bias + (hidden if ffn.shared_gate else 0),
     )
 

@@ -63,7 +63,9 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
 def _unknown_family(model_type: str, origin: str) -> UnsupportedError:
     shown = model_type[:60]
     nearest = did_you_mean(shown, families())
-    file = shown.replace("-", "_") if shown.isascii() and shown.isprintable() else "<model_type>"
+    file = shown.replace("-", "_")
+    if not (file.isascii() and file.isidentifier()):
+        file = "<model_type>"
     return UnsupportedError(
         f"{origin}: no family reads model_type {shown!r}{nearest}; to add it, write"
         f" src/perfatlas/models/families/{file}.py with a function `read`"

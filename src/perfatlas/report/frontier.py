@@ -67,9 +67,16 @@ def frontier_chart(rows: Sequence[Mapping[str, Any]], *, width: int, unicode: bo
         _line(grid, (x0, y0), (x1, y1), alphabet.line)
     for column, line, _ in places:
         grid[line][column] = alphabet.point
-    for column, line, label in places:
+    for column, line, label in sorted(places, key=lambda place: _rank(place[2], points)):
         _label(grid, column, line, label, alphabet)
     return "\n".join(_framed(grid, x_top=x_top, y_top=y_top, alphabet=alphabet))
+
+
+def _rank(label: str, points: Sequence[tuple[float, float, str]]) -> int:
+    """Return who gets a label first where they crowd: the ends, then powers of two."""
+    if label in (points[0][2], points[-1][2]):
+        return 0
+    return 1 if label.isdigit() and int(label).bit_count() == 1 else 2
 
 
 def _round_up(value: float) -> float:

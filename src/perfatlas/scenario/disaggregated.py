@@ -101,7 +101,8 @@ class PoolRates:
         prompt = question.load.isl / (question.load.isl + question.load.osl)
         index = question.placement.index_C
         with np.errstate(divide="ignore"):
-            return per_request * prompt / nic_S[index] + latency_S[index]
+            transfer_C: FloatArray = per_request * prompt / nic_S[index] + latency_S[index]
+        return transfer_C
 
     def latencies(self, quantile: str) -> Latencies:
         """Return what a user sees, and the rate of the slower pool as output tokens/s.

@@ -6,7 +6,7 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -58,13 +58,13 @@ class Evaluation:
             latencies=Latencies(*(v[index] for v in self.latencies)),
             low=Latencies(*(v[index] for v in self.low)),
             high=Latencies(*(v[index] for v in self.high)),
-            memory=replace(self.memory, **cut_columns(self.memory, index)),
+            memory=MemoryColumns(**cut_columns(self.memory, index)),
             chunks=self.chunks[index],
             served=self.served[index],
         )
 
 
-def cut_columns(columns: object, index: IntArray) -> dict[str, FloatArray]:
+def cut_columns(columns: object, index: IntArray) -> dict[str, Any]:
     """Return every column of a dataclass of columns, at some candidates."""
     return {name: values[index] for name, values in vars(columns).items()}
 
@@ -175,7 +175,8 @@ def _compose(
 def _attention_s(decode: StepCost) -> FloatArray:
     """Return the attention time of a decode step (C,) [s]: what it adds to a mixed step."""
     columns = [i for i, op in enumerate(decode.operators) if "attention" in op.kind]
-    return (decode.count_CO[:, columns] * decode.time_s_CO[:, columns]).sum(axis=1)
+    attention_C: FloatArray = (decode.count_CO * decode.time_s_CO)[:, columns].sum(axis=1)
+    return attention_C
 
 
 def select(question: Question, keep: list[int]) -> Question:

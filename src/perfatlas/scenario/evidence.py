@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.scenario.answer import Evidence
 from perfatlas.scenario.breakdown import calibration_rows, tier_of, used_matches
+from perfatlas.scenario.question import has_experts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,8 +22,8 @@ NO_KERNELS = (
 
 STANDING: Final = (
     (
-        "decode is priced at the mean context isl + osl/2; caches are cold and the kernels of a step"
-        " run back to back"
+        "decode is priced at the mean context isl + osl/2; caches are cold and the kernels of a"
+        " step run back to back"
     ),
     "the 90 % interval takes all kernel errors as fully shared: nothing cancels",
 )
@@ -69,7 +70,7 @@ def _standing_assumptions(question: Question) -> tuple[str, ...]:
     if question.profile.name != "ideal":
         hidden = "hidden behind the GPU" if host.overlapped else "added to the GPU"
         said.append(f"host time per step {hidden}: {host.source}")
-    if any(hasattr(g.ffn, "num_experts") for g in question.model.architecture.layers):
+    if has_experts(question.model.architecture):
         said.append(f"expert load: {question.scenarios[0].expert_distribution}")
     if question.scenarios[0].mode == "aggregated":
         said.append("method formula: steady closed loop, no queueing; TTFT is a floor under load")

@@ -13,7 +13,7 @@ import numpy as np
 from perfatlas.engines import EngineProfile, resolve_engine
 from perfatlas.hardware import System, resolve_system
 from perfatlas.kernels import device_peak
-from perfatlas.models import Architecture, Model, ModelFormats, resolve_model
+from perfatlas.models import Architecture, Model, ModelFormats, MoeFfn, resolve_model
 from perfatlas.numerics import get_format
 from perfatlas.parallelism import PlanColumns, default_moe_split
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
@@ -107,6 +107,8 @@ def resolve_formats(
     def pick(role: str, given: str | None, stated: str | None) -> str:
         name = given or stated or "bf16"
         alias = profile.format_aliases.get(name, name)
+        if role == "moe_format" and not has_experts(architecture):
+            return get_format(alias).name
         if alias != name:
             said.append(f"{role} {name} is {alias} on {profile.id}: {profile.alias_sources[name]}")
         elif given is None and stated is not None:
@@ -202,9 +204,14 @@ def _usable_system(
 
 def _needed_formats(formats: ModelFormats, architecture: Architecture) -> set[str]:
     needed = {formats.gemm, formats.attention, formats.head}
-    if any(hasattr(group.ffn, "num_experts") for group in architecture.layers):
+    if has_experts(architecture):
         needed.add(formats.moe)
     return needed
+
+
+def has_experts(architecture: Architecture) -> bool:
+    """Return whether any layer routes tokens to experts."""
+    return any(isinstance(group.ffn, MoeFfn) for group in architecture.layers)
 
 
 def _clock(scenarios: Sequence[Scenario]) -> FloatArray | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import System, resolve_system
-from perfatlas.kernels import BOUND_NAMES, DeviceColumns, PricedOperators, price_operators
+from perfatlas.kernels import BOUND_NAMES, DeviceColumns, PricedOperators, Tier, price_operators
 from perfatlas.numerics import Format, get_format
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean
 from perfatlas.scenario.answer import Answer, Evidence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray, Operator
 
-TIERS: Final = ("auto", "bound", "physics")
+TIERS: Final[tuple[Tier, ...]] = ("auto", "bound", "physics")
 LARGEST: Final = 10**12  # a dimension beyond this is a typing error
 
 
@@ -98,7 +98,7 @@ class OperatorReader:
             return ""
         return resolve_engine(str(self.given["kernel_family"])).kernel_family
 
-    def tier(self) -> str:
+    def tier(self) -> Tier:
         """Return the tier.
 
         Raises:
@@ -108,7 +108,7 @@ class OperatorReader:
             raise UnsupportedError(
                 "tier 'measured' is not available in this version; use auto, physics or bound"
             )
-        return self.choice("tier", TIERS, "auto")
+        return next(tier for tier in TIERS if tier == self.choice("tier", TIERS, "auto"))
 
     def price(self, operator: Operator) -> Answer:
         """Return the answer of one operator on the system asked for.

@@ -81,17 +81,21 @@ class StepCost:
     distinct: int
     notes: tuple[str, ...]
 
+    def _over_operators(self, each_s_CO: FloatArray) -> FloatArray:
+        total_C: FloatArray = (self.count_CO * each_s_CO).sum(axis=1)
+        return total_C
+
     def total_s(self) -> FloatArray:
         """Return the time of the step (C,) [s]."""
-        return (self.count_CO * self.time_s_CO).sum(axis=1) + self.host_s_C
+        return self._over_operators(self.time_s_CO) + self.host_s_C
 
     def low_s(self) -> FloatArray:
         """Return the low end of the 90 % interval (C,) [s]; all errors are taken as shared."""
-        return (self.count_CO * self.low_s_CO).sum(axis=1) + self.host_s_C
+        return self._over_operators(self.low_s_CO) + self.host_s_C
 
     def high_s(self) -> FloatArray:
         """Return the high end of the 90 % interval (C,) [s]; all errors are taken as shared."""
-        return (self.count_CO * self.high_s_CO).sum(axis=1) + self.host_s_C
+        return self._over_operators(self.high_s_CO) + self.host_s_C
 
 
 def price_step(

@@ -15,6 +15,8 @@ from perfatlas.operators import Collective, FloatArray, Gemm, IntArray, Operator
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from perfatlas.engines import EngineProfile
     from perfatlas.hardware import Device
 
@@ -69,7 +71,7 @@ def _norm_fused(
     devices: Sequence[Device],
     device_index_C: IntArray,
     tp_C: FloatArray,
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+) -> NDArray[np.bool_]:
     """Where the all-reduce kernel also adds the residual and normalises (C,)."""
     sizes = [op.bytes for op in operators if isinstance(op, Collective) and op.op == "all_reduce"]
     if not sizes or not profile.all_reduce.norm_fusion_bytes:
@@ -79,4 +81,5 @@ def _norm_fused(
     for position, device in enumerate(devices):
         for tp, limit in profile.all_reduce.norm_fusion_bytes.get(device.architecture, {}).items():
             limit_C[(device_index_C == position) & (tp_C == tp)] = limit
-    return (tp_C > 1) & (largest_C <= limit_C)
+    fused_C: NDArray[np.bool_] = (tp_C > 1) & (largest_C <= limit_C)
+    return fused_C

@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import perfatlas
+from perfatlas.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PERFATLAS = [sys.executable, "-m", "perfatlas"]
+
+
+def run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - our own interpreter and words
+        [*PERFATLAS, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "COLUMNS": "80", **variables},
+    )
+
+
+def imported_by(*words: str) -> set[str]:
+    code = (
+        "import sys; from perfatlas.cli import main; main(sys.argv[1:]);"
+        " sys.stderr.write(' '.join(sys.modules))"
+    )
+    finished = subprocess.run(  # noqa: S603 - our own interpreter and words
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=True
+    )
+    return set(finished.stderr.split())
+
+
+def test_version_is_printed_before_anything_is_imported() -> None:
+    assert run("--version").stdout == f"{perfatlas.__version__}\n"
+    assert not imported_by("--version") & {"cyclopts", "rich", "numpy", "pydantic", "json"}
+
+
+@pytest.mark.parametrize("words", [["--help"], ["estimate", "--help"], ["kernel", "gemm", "-h"]])
+def test_help_imports_no_model(words: list[str]) -> None:
+    heavy = {"numpy", "scipy", "numba", "pyarrow", "pydantic", "perfatlas.scenario"}
+    assert not imported_by(*words) & heavy
+
+
+@pytest.mark.slow
+def test_version_and_help_are_quick() -> None:
+    for words, budget_s in ((["--version"], 0.05), (["--help"], 0.2)):
+        times_s = []
+        for _ in range(7):
+            started = time.perf_counter()
+            run(*words)
+            times_s.append(time.perf_counter() - started)
+        # the best of several: a test machine is never idle
+        assert min(times_s) < budget_s, f"{words}: {min(times_s):.3f} s"
+
+
+def test_help_names_every_verb() -> None:
+    text = run("--help").stdout
+    for verb in ("estimate", "kernel", "collective", "catalog", "calibrate", "validate"):
+        assert f" {verb} " in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["estimte"], 'Did you mean "estimate"'),
+        (["estimate", "--tp", "x"], '--tp: unable to convert "x" into int'),
+        (["estimate", "--tpp", "8"], "Did you mean --tp"),
+        (["estimate", "--mode", "dynamic"], 'Choose from: "static"'),
+        (["estimate"], "--model missing; for example: perfatlas estimate --model"),
+        (["estimate", "--model", "m"], "--system missing"),
+        (["estimate", "--table", "a.csv"], "--table FILE and --output FILE belong together"),
+        (["kernel", "gemm", "--m", "8"], "--system and --n and --k missing"),
+        (["collective", "--bytes", "3 apples"], "is not a unit here"),
+        (["catalog", "models", "show"], "which one?"),
+        (["catalog", "models", "list", "x"], "catalog models show x"),
+    ],
+)
+def test_a_wrong_command_line_exits_2_and_says_what_is_right(
+    capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in " ".join(captured.err.split())
+    assert captured.err.startswith("perfatlas: ")
+
+
+def test_a_flag_may_be_written_as_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", "--kv_format", "fp8"]) == 2
+    assert "--model missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["estimate", "--scenario", "nothing.toml", "--model", "m"], 3, "nothing.toml"),
+        (["estimate", "--table", "a.csv", "--output", "b.xls"], 3, "'b.xls'"),
+        (["catalog", "systems", "show", "h2000"], 3, "h200_sxm"),
+        (["catalog", "formats", "show", "fp9"], 5, "fp8"),
+    ],
+)
+def test_a_wrong_input_has_its_own_code_and_one_message(
+    capsys: pytest.CaptureFixture[str], words: list[str], code: int, message: str
+) -> None:
+    assert main(words) == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+
+
+def test_a_defect_is_one_line_and_a_traceback_only_when_asked(tmp_path: Path) -> None:
+    code = (
+        "import sys; import perfatlas.cli.catalog as c; from perfatlas.cli import main;"
+        " c._format_rows = lambda: 1 / 0; sys.exit(main(sys.argv[1:]))"
+    )
+    words = [sys.executable, "-c", code, "catalog", "formats"]
+    for extra, traceback in (([], False), (["--debug"], True)):
+        finished = subprocess.run(  # noqa: S603 - our own interpreter and words
+            [*words, *extra], capture_output=True, text=True, check=False, cwd=tmp_path
+        )
+        assert finished.returncode == 1
+        assert ("Traceback" in finished.stderr) == traceback
+        assert "ZeroDivisionError" in finished.stderr
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    with subprocess.Popen(  # noqa: S603 - our own interpreter and words
+        [*PERFATLAS, "catalog", "models"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+def test_control_c_exits_130() -> None:
+    code = (
+        "import os, signal, sys; import perfatlas.cli.catalog as c;"
+        " from perfatlas.cli import main;"
+        " c._format_rows = lambda: os.kill(os.getpid(), signal.SIGINT);"
+        " sys.exit(main(['catalog', 'formats']))"
+    )
+    finished = subprocess.run(  # noqa: S603 - our own interpreter and words
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert signal.SIGINT == 2
+    assert finished.returncode == 130
+    assert finished.stderr == "perfatlas: interrupted\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_script_knows_the_verbs(shell: str) -> None:
+    script = run("completion", shell)
+    assert script.returncode == 0
+    for word in ("estimate", "collective", "kv-format"):
+        assert word in script.stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_installed_where_asked(tmp_path: Path, shell: str) -> None:
+    target = tmp_path / "completion"
+    finished = run("--install-completion", "--output", str(target), SHELL=f"/bin/{shell}")
+    assert finished.returncode == 0
+    assert "estimate" in target.read_text()
+    assert run("--install-completion", "--output", str(target), SHELL="/bin/ksh").returncode == 2
+
+
+def test_no_color_reaches_the_help() -> None:
+    assert "\x1b[" not in run("--help", FORCE_COLOR="1", NO_COLOR="1").stdout
+
+
+def test_catalog_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["catalog", "formats", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert list(answer) == [
+        "schema",
+        "version",
+        "command",
+        "scenario",
+        "results",
+        "breakdown",
+        "evidence",
+        "warnings",
+    ]
+    assert "nvfp4" in [row["name"] for row in answer["results"]["formats"]]

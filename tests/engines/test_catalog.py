@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+
+from perfatlas.engines import engine_ids, engine_names, resolve_engine
+from perfatlas.numerics import get_format
+from perfatlas.quantities import InvalidSpecError
+
+
+def test_the_vocabulary_of_engines_is_there() -> None:
+    assert engine_names() == ("ideal", "sglang", "trtllm", "vllm")
+
+
+@pytest.mark.parametrize("profile_id", engine_ids())
+def test_every_profile_loads_and_names_its_sources(profile_id: str) -> None:
+    profile = resolve_engine(profile_id)
+    assert profile.id == profile_id
+    assert all(profile.alias_sources.values())
+    assert all(profile.all_reduce.sources)
+    assert all(fusion.source for fusion in profile.fusions)
+    assert profile.host.source
+    assert profile.memory.source
+    assert profile.scheduler.source
+    for alias in profile.format_aliases.values():
+        assert get_format(alias).name == alias
+
+
+@pytest.mark.parametrize("profile_id", engine_ids())
+def test_captured_graph_sizes_rise(profile_id: str) -> None:
+    sizes = resolve_engine(profile_id).scheduler.graph_sizes
+    assert list(sizes) == sorted(set(sizes))
+
+
+def test_the_newest_profile_answers_for_the_name() -> None:
+    assert resolve_engine("vllm").id == "vllm@0.24"
+
+
+def test_the_ideal_engine_costs_nothing_of_its_own() -> None:
+    ideal = resolve_engine("ideal")
+    assert ideal.host.step_s == ideal.host.per_layer_prefill_s == 0.0
+    assert ideal.memory.context_bytes == 0.0
+
+
+def test_unknown_engine_names_the_nearest() -> None:
+    with pytest.raises(InvalidSpecError, match="did you mean 'vllm'"):
+        resolve_engine("vlm")

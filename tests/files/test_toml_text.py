@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfatlas.files import format_toml
+
+keys = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+scalars = (
+    st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+    | st.dates()
+    | st.datetimes()
+    | st.times()
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(keys, values, max_size=5))
+def test_what_is_written_reads_back_equal(document: dict[str, Any]) -> None:
+    assert tomllib.loads(format_toml(document)) == document
+
+
+def test_a_document_as_a_person_would_write_it() -> None:
+    document = {
+        "device": "h200_sxm",
+        "memory": {"bandwidth": 4.8e12, "note": None},
+        "fits": [{"id": "gemm", "rows": 3}, {"id": "moe", "rows": 4}],
+    }
+    assert format_toml(document) == (
+        'device = "h200_sxm"\n\n[memory]\nbandwidth = 4800000000000.0\n'
+        '\n[[fits]]\nid = "gemm"\nrows = 3\n\n[[fits]]\nid = "moe"\nrows = 4\n'
+    )
+
+
+def test_numpy_scalars_are_numbers() -> None:
+    text = format_toml({"rows": np.int64(3), "error": np.float64(0.5), "half": np.float32(0.5)})
+    assert tomllib.loads(text) == {"rows": 3, "error": 0.5, "half": 0.5}
+
+
+@pytest.mark.parametrize("value", [b"bytes", [None], {1, 2}, object()])
+def test_what_toml_cannot_hold_is_refused(value: object) -> None:
+    with pytest.raises(TypeError, match="TOML cannot hold"):
+        format_toml({"value": value})

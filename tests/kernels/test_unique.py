@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from perfatlas.kernels import unique_rows
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+
+
+@given(
+    arrays(
+        np.float64,
+        st.tuples(st.integers(1, 40), st.integers(1, 4)),
+        elements=st.sampled_from([0.0, -0.0, 1.0, 2.0, 1e300]),
+    )
+)
+def test_unique_rows_reproduce_the_table(rows: FloatArray) -> None:
+    first, where = unique_rows(rows)
+    assert np.array_equal(rows[first][where], rows)
+    assert first.size == np.unique(rows + 0.0, axis=0).shape[0]

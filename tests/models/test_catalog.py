@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfatlas.models import (
+    GqaAttention,
+    MlaAttention,
+    model_names,
+    parameter_counts,
+    read_config,
+    resolve_model,
+)
+from perfatlas.models.catalog import MAX_CONFIG_BYTES, catalog_aliases, catalog_config
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+
+
+def attention_type(name: str) -> str:
+    mixers = [group.mixer for group in resolve_model(name).architecture.layers]
+    if any(isinstance(mixer, MlaAttention) for mixer in mixers):
+        return "mla"
+    if any(mixer is not None and not isinstance(mixer, GqaAttention) for mixer in mixers):
+        return "hybrid"
+    if any(isinstance(mixer, GqaAttention) and mixer.window for mixer in mixers):
+        return "windowed"
+    return "gqa"
+
+
+def test_catalog_is_wide_enough() -> None:
+    kinds = Counter(attention_type(name) for name in model_names())
+    assert sum(kinds.values()) >= 40
+    assert min(kinds[kind] for kind in ("gqa", "mla", "windowed", "hybrid")) >= 3
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_every_model_resolves_with_a_source(name: str) -> None:
+    model = resolve_model(name)
+    assert model.name == name
+    assert f"https://huggingface.co/{name}" in model.source
+    assert model.architecture.max_position_embeddings >= 2048
+
+
+@pytest.mark.parametrize(
+    ("name", "billions", "active_billions"),
+    [
+        # parameters as the model cards and papers state them, rounded there
+        ("meta-llama/Llama-3.1-8B", 8.03, 8.03),
+        ("meta-llama/Llama-3.1-405B", 405.9, 405.9),
+        ("mistralai/Mistral-Nemo-Base-2407", 12.2, 12.2),
+        ("mistralai/Mixtral-8x7B-v0.1", 46.7, 12.9),
+        ("Qwen/Qwen2.5-72B", 72.7, 72.7),
+        ("Qwen/Qwen3-235B-A22B", 235.1, 22.2),
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", 79.7, 3.9),
+        ("google/gemma-2-27b", 27.2, 27.2),
+        ("openai/gpt-oss-120b", 116.8, 5.7),
+        ("deepseek-ai/DeepSeek-V2-Lite", 15.7, 2.7),
+        ("deepseek-ai/DeepSeek-V3", 671.0, 37.6),
+        ("moonshotai/Kimi-K2-Instruct", 1026.4, 32.9),
+        ("ai21labs/AI21-Jamba-1.5-Large", 398.6, 94.1),
+        ("nvidia/NVIDIA-Nemotron-Nano-9B-v2", 8.9, 8.9),
+        ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", 31.6, 3.6),
+    ],
+)
+def test_published_sizes(name: str, billions: float, active_billions: float) -> None:
+    counts = parameter_counts(resolve_model(name).architecture)
+    assert counts.total / 1e9 == pytest.approx(billions, abs=0.06)
+    assert counts.active / 1e9 == pytest.approx(active_billions, abs=0.06)
+
+
+@pytest.mark.parametrize("text", ["META-LLAMA/llama-3.1-70b", "Llama-3.1-70B", " llama-3.1-70b "])
+def test_case_and_bare_names(text: str) -> None:
+    assert resolve_model(text).name == "meta-llama/Llama-3.1-70B"
+
+
+def test_aliases_lead_to_catalog_models() -> None:
+    names = set(model_names())
+    for alias, name in catalog_aliases().items():
+        assert name in names
+        assert resolve_model(alias).name == name
+
+
+def test_unknown_name_says_what_to_do() -> None:
+    with pytest.raises(InvalidSpecError) as error:
+        resolve_model("meta-llama/Llama-3.1-71B")
+    message = str(error.value)
+    assert "meta-llama/Llama-3.1-70B" in message
+    assert "perfatlas catalog models" in message
+    assert "config.json" in message
+    assert error.value.exit_code == 3
+
+
+def test_path_and_folder(tmp_path: Path) -> None:
+    config = catalog_config("Qwen/Qwen3-8B")
+    (tmp_path / "config.json").write_text(json.dumps(config), "utf-8")
+    expected = resolve_model("Qwen/Qwen3-8B").architecture
+    for path in (tmp_path, tmp_path / "config.json"):
+        model = resolve_model(str(path))
+        assert model.architecture == expected
+        assert model.source.endswith("config.json")
+
+
+def test_hf_quant_config_beside_the_config_is_read(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(catalog_config("Qwen/Qwen3-8B")), "utf-8")
+    sidecar = {"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps(sidecar), "utf-8")
+    checkpoint = resolve_model(str(tmp_path)).architecture.checkpoint
+    assert (checkpoint.gemm_format, checkpoint.kv_format) == ("fp8_static", "fp8_static")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x00\xff\xfe",
+        b"[1, 2]",
+        b"3",
+        b"{",
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b'{"model_type": "llama", "hidden_size": ' + b"9" * 5000 + b"}",
+    ],
+)
+def test_broken_files_are_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "config.json"
+    path.write_bytes(content)
+    with pytest.raises(InvalidSpecError, match=r"config\.json"):
+        resolve_model(str(path))
+
+
+def test_too_large_a_file_is_not_parsed(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    with path.open("wb") as file:
+        file.truncate(MAX_CONFIG_BYTES + 1)
+    with pytest.raises(InvalidSpecError, match="at most"):
+        resolve_model(str(path))
+
+
+@pytest.mark.parametrize("text", ["", "\0", "x" * 5000, "~nobody-here/x", "/dev/zero", "a/../b"])
+def test_strange_names_are_unknown(text: str) -> None:
+    with pytest.raises(InvalidSpecError):
+        resolve_model(text)
+
+
+def test_folder_without_config(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpecError, match=r"no config\.json"):
+        resolve_model(str(tmp_path))
+
+
+def test_unknown_family_in_a_file_is_unsupported(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text('{"model_type": "gpt9"}', "utf-8")
+    with pytest.raises(UnsupportedError, match=r"families/gpt9\.py"):
+        resolve_model(str(path))
+
+
+def test_resolving_is_fast() -> None:
+    resolve_model("Qwen/Qwen3-8B")  # listing and imports happen once
+    config = catalog_config("meta-llama/Llama-3.1-70B")
+    start = time.perf_counter()
+    for _ in range(20):
+        read_config(config, "timed")
+    assert (time.perf_counter() - start) / 20 < 3e-3
+
+
+def _package_folder() -> Path:
+    spec = importlib.util.find_spec("aiconfigurator_core")
+    if spec is None or spec.origin is None:
+        pytest.skip("needs the silicon extra (aiconfigurator-core)")
+    return Path(spec.origin).parent
+
+
+def test_every_measured_model_resolves() -> None:
+    table = _package_folder() / "systems" / "silicon_sample.csv"
+    with table.open(encoding="utf-8") as file:
+        names = {row["model_path"] for row in csv.DictReader(file)}
+    assert names
+    for name in names:
+        assert resolve_model(name).architecture.num_layers > 0
+
+
+def test_catalog_equals_the_configs_it_was_retyped_from() -> None:
+    checked = 0
+    for path in sorted((_package_folder() / "model_configs").glob("*_config.json")):
+        name = path.name.removesuffix("_config.json").replace("--", "/", 1)
+        if name not in model_names():
+            continue
+        config: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        sidecar = path.with_name(path.name.replace("_config.json", "_hf_quant_config.json"))
+        if config.get("quantization_config") is None and sidecar.is_file():
+            config["quantization_config"] = json.loads(sidecar.read_text("utf-8"))
+        original, ours = read_config(config, name), resolve_model(name).architecture
+        assert ours.layers == original.layers, name
+        assert ours.checkpoint == original.checkpoint, name
+        assert (ours.hidden_size, ours.vocab_size, ours.mtp_layers, ours.tie_word_embeddings) == (
+            original.hidden_size,
+            original.vocab_size,
+            original.mtp_layers,
+            original.tie_word_embeddings,
+        )
+        checked += 1
+    assert checked >= 50

@@ -1,0 +1,95 @@
+"""Mutated configs: an architecture or a named error, never another exception."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfatlas.models import model_names, parameter_counts, read_config
+from perfatlas.models.catalog import catalog_config
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+
+SAMPLES = [
+    "meta-llama/Llama-3.1-8B",
+    "google/gemma-3-12b-it",
+    "openai/gpt-oss-20b",
+    "deepseek-ai/DeepSeek-V3.2",
+    "Qwen/Qwen3.5-397B-A17B",
+    "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-NVFP4",
+    "nvidia/Qwen3.6-35B-A3B-NVFP4",
+    "ai21labs/Jamba-v0.1",
+    "meta-llama/Llama-4-Scout-17B-16E-Instruct",
+    "moonshotai/Kimi-K2.5",
+]
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(min_value=-(10**30), max_value=10**30)
+    | st.floats()
+    | st.text(max_size=20)
+    | st.sampled_from(["full_attention", "re:.*(a|b)+", "fp8", "NVFP4", "\ud800"]),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+
+
+def paths(value: dict[str, Any]) -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = []
+    for key, item in value.items():
+        found.append((key,))
+        if isinstance(item, dict):
+            found.extend((key, *rest) for rest in paths(item))
+    return found
+
+
+def refusal(config: dict[str, Any]) -> str | None:
+    try:
+        read_config(config, "mutated")
+    except (InvalidSpecError, UnsupportedError) as error:
+        return str(error)
+    return None
+
+
+@settings(max_examples=600, deadline=None)
+@given(data=st.data())
+def test_mutated_configs_answer_or_name_the_error(data: st.DataObject) -> None:
+    config = copy.deepcopy(catalog_config(data.draw(st.sampled_from(SAMPLES))))
+    for _ in range(data.draw(st.integers(1, 3))):
+        path = data.draw(st.sampled_from([("model_type",), *paths(config)]))
+        parent = config
+        for key in path[:-1]:
+            parent = parent[key] if isinstance(parent.get(key), dict) else {}
+        if data.draw(st.booleans()):
+            parent.pop(path[-1], None)
+        else:
+            parent[path[-1]] = data.draw(JSON)
+    message = refusal(config)
+    if message is None:
+        architecture = read_config(config, "mutated")
+        assert 1 <= architecture.num_layers <= 10_000
+        assert parameter_counts(architecture).total > 0
+    else:
+        assert "mutated" in message
+        message.encode("utf-8")
+
+
+@given(config=st.dictionaries(st.text(max_size=12), JSON, max_size=6))
+def test_arbitrary_objects_are_refused(config: dict[str, object]) -> None:
+    with pytest.raises((InvalidSpecError, UnsupportedError)):
+        read_config(config, "arbitrary")
+
+
+def test_deepest_model_is_read_at_once() -> None:
+    config = catalog_config("google/gemma-2-9b") | {"num_hidden_layers": 10_000}
+    assert read_config(config, "deep").num_layers == 10_000
+
+
+def test_every_catalog_model_has_a_config() -> None:
+    assert all(catalog_config(name)["model_type"] for name in model_names())

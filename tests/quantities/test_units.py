@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfatlas.quantities import InvalidSpecError, did_you_mean, format_quantity, parse_quantity
+
+
+@pytest.mark.parametrize(
+    ("text", "dimension", "value"),
+    [
+        ("4.8 TB/s", "bytes_per_s", 4.8e12),
+        ("989.5 TFLOP/s", "flop_per_s", 989.5e12),
+        ("400 Gbit/s", "bytes_per_s", 50e9),  # 400e9 bits / 8
+        ("141 GiB", "bytes", 141 * 2**30),
+        ("1.83GHz", "hz", 1.83e9),
+        ("5 us", "s", 5e-6),
+        (7e11, "bytes_per_s", 7e11),
+        ("1_000", "count", 1000.0),
+        ("1e9 B", "bytes", 1e9),
+    ],
+)
+def test_reads_numbers_as_datasheets_print_them(
+    text: str | float, dimension: str, value: float
+) -> None:
+    assert parse_quantity(text, dimension) == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "dimension"),
+    [
+        ("1 TB", "flop_per_s"),
+        ("5 G", "bytes"),
+        ("fast", "hz"),
+        ("", "s"),
+        ("nan", "s"),
+        ("1e999 s", "s"),
+        ("4 KiHz", "hz"),
+        (True, "count"),
+        (math.inf, "s"),
+    ],
+)
+def test_refuses_what_is_not_a_quantity_of_the_dimension(text: str | float, dimension: str) -> None:
+    with pytest.raises(InvalidSpecError, match="speed"):
+        parse_quantity(text, dimension, field="speed")
+
+
+@given(st.floats(min_value=1e-9, max_value=9e20))
+def test_formatting_keeps_three_digits(value: float) -> None:
+    text = format_quantity(value, "B/s", digits=6)
+    assert parse_quantity(text, "bytes_per_s") == pytest.approx(value, rel=1e-4)
+
+
+def test_nearest_name_is_suggested_only_when_near() -> None:
+    assert did_you_mean("H200", ["h200_sxm", "l4"]) == "; did you mean 'h200_sxm'?"
+    assert did_you_mean("zzz", ["h200_sxm", "l4"]) == ""

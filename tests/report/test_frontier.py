@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+from perfatlas.report import open_terminal, print_frontier
+from perfatlas.report.frontier import X, Y, frontier_chart
+
+
+def points() -> list[dict[str, Any]]:
+    # a step of 5 ms + 0.02 ms per sequence on 8 GPUs
+    rows = []
+    for batch in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024):
+        tpot_s = 5e-3 + 2e-5 * batch
+        rows.append(
+            {"batch": batch, X: 1 / tpot_s, Y: batch / tpot_s / 8, "ttft_s": 0.2, "tpot_s": tpot_s}
+        )
+    return rows
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("unicode", [True, False])
+def test_the_chart_fits_and_labels_its_ends(width: int, unicode: bool) -> None:  # noqa: FBT001
+    chart = frontier_chart(points(), width=width, unicode=unicode)
+    assert max(map(len, chart.splitlines())) <= width
+    assert "1024" in chart
+    assert chart.isascii() == (not unicode)
+
+
+def test_the_highest_point_is_the_largest_batch() -> None:
+    lines = frontier_chart(points(), width=80, unicode=False).splitlines()
+    top = next(line for line in lines[1:] if "o" in line)
+    assert "1024" in top
+
+
+def test_chart_table_and_command_are_printed() -> None:
+    stream = io.StringIO()
+    console = open_terminal(stream, width=80, environ={})
+    scenario = {"model": "m", "system": "h200_sxm", "tp": 8}
+    print_frontier(console, points(), scenario=scenario, reproduce="perfatlas estimate --frontier")
+    text = stream.getvalue()
+    assert "tokens/s/GPU" in text
+    assert text.endswith("reproduce: perfatlas estimate --frontier\n")
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_no_point_is_said() -> None:
+    assert frontier_chart([], width=80, unicode=True) == "  no point to draw"

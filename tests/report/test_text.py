@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfatlas.report import open_terminal, print_answer, reproduce_line
+from perfatlas.report.breakdown import bound_summary
+from perfatlas.report.quantities_text import format_interval, format_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+REPRODUCE = "perfatlas estimate --model meta-llama/Llama-3.1-70B-Instruct --system h200_sxm"
+
+
+def written(
+    answer: Mapping[str, Any], *, width: int = 80, environ: Mapping[str, str] | None = None
+) -> str:
+    stream = io.StringIO()
+    console = open_terminal(stream, width=width, environ=environ or {})
+    print_answer(console, answer, reproduce=REPRODUCE)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_line_is_wider_than_the_terminal_but_the_command(
+    answer: dict[str, Any], width: int
+) -> None:
+    *lines, last = written(answer, width=width).splitlines()
+    assert last == f"reproduce: {REPRODUCE}"
+    assert max(map(len, lines)) <= width
+    assert all(line == line.rstrip() for line in lines)
+
+
+def test_the_answer_comes_first_then_why_then_how_sure(answer: dict[str, Any]) -> None:
+    text = written(answer)
+    parts = ["TTFT", "TPOT", "memory per GPU", "prefill step", "decode step", "how sure", "warning"]
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    assert "9.94 ms   9.24 - 11.0 ms (90 %)" in text
+    assert "21 GB of 141 GB: fits, room for 2,650,000 KV tokens" in text
+
+
+def test_every_operator_time_is_printed_or_summed(answer: dict[str, Any]) -> None:
+    tiny = {"name": "norm", "phase": "decode", "count": 1, "time_s": 1e-7, "share": 1e-5}
+    answer["breakdown"] += [tiny | {"bound": "latency"}, tiny | {"bound": "latency"}]
+    text = written(answer)
+    assert "3 small operators" in text  # the embedding and the two above
+    for row in answer["breakdown"]:
+        if row["share"] >= 0.005:
+            assert row["name"] in text
+
+
+def test_colour_is_for_terminals_and_not_with_no_color(answer: dict[str, Any]) -> None:
+    assert "\x1b[" not in written(answer)
+    assert "\x1b[" in written(answer, environ={"FORCE_COLOR": "1", "TERM": "xterm-256color"})
+    for veto in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert "\x1b[" not in written(answer, environ={"FORCE_COLOR": "1", **veto})
+
+
+def test_an_ascii_stream_gets_ascii(answer: dict[str, Any]) -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii", errors="strict")
+    print_answer(open_terminal(stream, width=80, environ={}), answer, reproduce=REPRODUCE)
+    stream.flush()
+    assert b"W weights 8.82 GB" in raw.getvalue()
+
+
+def test_what_does_not_fit_is_said_with_its_size(answer: dict[str, Any]) -> None:
+    answer["results"]["memory"] |= {"total_bytes": 150e9, "weights_bytes": 140e9, "fits": False}
+    assert "150 GB of 141 GB: DOES NOT FIT, 9 GB too much" in written(answer)
+
+
+def test_markup_in_names_is_printed_as_it_is(answer: dict[str, Any]) -> None:
+    answer["scenario"]["model"] = "[bold]evil[/bold]:smile:"
+    assert "[bold]evil[/bold]:smile:" in written(answer)
+
+
+def test_bounds_are_summed_by_time() -> None:
+    rows = [{"bound": "memory", "time_s": 2.0}, {"bound": "host", "time_s": 1.0}]
+    rows += [{"bound": "memory", "time_s": 1.0}]
+    # (2 + 1) / 4 and 1 / 4
+    assert bound_summary(rows) == "memory 75 %, host 25 %"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("ttft_s", 0.0123, "12.3 ms"),
+        ("bus_bandwidth_bytes_per_s", 4.1e11, "410 GB/s"),
+        ("output_tokens_per_s_per_gpu", 12345.6, "12,346"),
+        ("kv_capacity_tokens", 2_650_000, "2,650,000 tokens"),
+        ("fits", False, "no"),
+        ("tpot_s", None, "-"),
+    ],
+)
+def test_a_key_says_how_its_value_is_read(key: str, value: object, text: str) -> None:
+    assert format_value(key, value) == text
+
+
+def test_an_interval_names_its_unit_once() -> None:
+    assert format_interval("ttft_s", 1.09, 1.3) == "1.09 - 1.30 s"
+    assert format_interval("ttft_s", 0.9, 1.1) == "900 ms - 1.1 s"
+
+
+def test_the_reproducing_command_is_safe_to_paste() -> None:
+    fields = {"system": "h200_sxm{device.tdp=500W}", "tp": 8, "clock_ratio": 1.0, "dp": None}
+    line = reproduce_line("estimate", fields | {"frontier": True})
+    assert line == (
+        "perfatlas estimate --system 'h200_sxm{device.tdp=500W}' --tp 8 --clock-ratio 1 --frontier"
+    )
