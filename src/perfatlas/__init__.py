@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+# typing and importlib are imported when needed: `perfatlas --version` pays for neither.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from perfatlas.scenario.answer import Answer
     from perfatlas.scenario.collective import collective
     from perfatlas.scenario.estimate import estimate
@@ -30,9 +31,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - module attributes are of any type
-    # numpy and the rest load on first use, so that `perfatlas --version` stays instant (PEP 562).
+    # numpy and the rest load on first use (PEP 562)
     if name not in __all__:
         raise AttributeError(f"module 'perfatlas' has no attribute {name!r}")
+    import importlib
+
     value = getattr(importlib.import_module("perfatlas.scenario"), name)
     globals()[name] = value
     return value

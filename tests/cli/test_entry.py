@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import json
 import os
-import signal
+import resource
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -52,15 +51,15 @@ def test_help_imports_no_model(words: list[str]) -> None:
     assert not imported_by(*words) & heavy
 
 
-@pytest.mark.slow
 def test_version_and_help_are_quick() -> None:
     for words, budget_s in ((["--version"], 0.05), (["--help"], 0.2)):
         times_s = []
-        for _ in range(7):
-            started = time.perf_counter()
+        for _ in range(5):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
             run(*words)
-            times_s.append(time.perf_counter() - started)
-        # the best of several: a test machine is never idle
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            times_s.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        # processor time, the best of several: a test machine is never idle
         assert min(times_s) < budget_s, f"{words}: {min(times_s):.3f} s"
 
 
@@ -107,7 +106,7 @@ def test_a_flag_may_be_written_as_its_name(capsys: pytest.CaptureFixture[str]) -
         (["estimate", "--scenario", "nothing.toml", "--model", "m"], 3, "nothing.toml"),
         (["estimate", "--table", "a.csv", "--output", "b.xls"], 3, "'b.xls'"),
         (["catalog", "systems", "show", "h2000"], 3, "h200_sxm"),
-        (["catalog", "formats", "show", "fp9"], 5, "fp8"),
+        (["catalog", "formats", "show", "fp8_blok"], 5, "fp8_block"),
     ],
 )
 def test_a_wrong_input_has_its_own_code_and_one_message(
@@ -156,7 +155,6 @@ def test_control_c_exits_130() -> None:
     finished = subprocess.run(  # noqa: S603 - our own interpreter and words
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
-    assert signal.SIGINT == 2
     assert finished.returncode == 130
     assert finished.stderr == "perfatlas: interrupted\n"
 

@@ -64,7 +64,7 @@ def collective(*, flags: CollectiveFlags | None = None, output: OutputFlags | No
     if wants_table(output):
         names = CollectiveFlags.__dataclass_fields__
         summary = answer_rows(_answer, output, asked=asked, names=names)
-        return show_summary("collective", summary, as_json=output.json)
+        return show_summary("collective", summary, asked=asked, as_json=output.json)
     require(asked, ("system", "op", "bytes", "gpus"), example=EXAMPLE)
     return show_answer(scenario.collective(**asked).to_dict(), as_json=output.json, asked=asked)
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Final
 
 from perfatlas import __version__
 
+TYPE_CHECKING = False  # as typing has it; importing typing would be half of `--version`
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-INTERRUPTED: Final = 130
-USAGE: Final = 2
+INTERRUPTED = 130
+USAGE = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,6 +56,7 @@ def _apply_global_flags(words: list[str]) -> list[str]:
         sys.excepthook = _report_defect
     if "--no-color" in words:
         os.environ["NO_COLOR"] = "1"
+    if os.environ.get("NO_COLOR"):
         os.environ.pop("FORCE_COLOR", None)
     return [word for word in words if word not in ("--debug", "--no-color")]
 

@@ -104,7 +104,7 @@ def _estimate_table(asked: dict[str, Any], output: OutputFlags) -> int:
         return answers.columns
 
     summary = answer_table(face, output, asked=asked, names=scenario.FIELD_NAMES)
-    return show_summary("estimate", {**summary, **priced}, as_json=output.json)
+    return show_summary("estimate", {**summary, **priced}, asked=asked, as_json=output.json)
 
 
 def _frontier(asked: dict[str, Any], *, as_json: bool) -> int:

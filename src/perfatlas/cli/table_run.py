@@ -72,19 +72,22 @@ def answer_table(
     }
 
 
-def show_summary(command: str, summary: Mapping[str, Any], *, as_json: bool) -> int:
+def show_summary(
+    command: str, summary: Mapping[str, Any], *, asked: Mapping[str, Any], as_json: bool
+) -> int:
     """Write a table run's summary and return its exit code, 0: rows carry their own errors.
 
     Args:
         command: The verb.
         summary: From `answer_table`.
+        asked: Flags given beside --table.
         as_json: Whether --json was given.
     """
     if as_json:
         from perfatlas.cli.envelope import envelope
         from perfatlas.cli.output import print_json
 
-        print_json(envelope(command, results=summary))
+        print_json(envelope(command, results=summary, scenario=asked))
         return 0
     failed = f", {summary['failed']:,} with an error" if summary["failed"] else ""
     sys.stdout.write(

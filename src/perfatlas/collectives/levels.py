@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.collectives.algorithms import custom_algorithm, library_algorithm
+from perfatlas.collectives.codes import EXCHANGES
 from perfatlas.collectives.fabric import FABRIC_PARAMETERS, PASSES, fabric_time_s
 from perfatlas.collectives.parameters import (
     CUSTOM_OPERATOR,
@@ -146,17 +147,22 @@ def _library_levels(question: Question, cells: Cells) -> LevelTimes:
     timed = [_with_latency(library_time_s, shape_UD, parameters_UP) for shape_UD in shapes]
     nothing_U = np.zeros_like(reduces_U)
     ranks_LU = question.group.ranks_LU
+    # A group with one member per node still launches the library's kernel.
+    launches_U = (ranks_LU[:2] == 1.0).all(axis=0) & (ranks_LU[2] > 1.0)
+    launch_U = np.where(launches_U, parameters_UP[:, 0], 0.0)
     beyond_U = (ranks_LU[0] > parameters_UP[:, MEASURED]) | (ranks_LU[1] > 1.0)
     tails_U2 = cells.tails_S2[question.index_U]
-    wide_U2 = np.broadcast_to(rank_extrapolation(cell_operator(question.op)), tails_U2.shape)
+    # One doubling of the ranks was measured; the error of further ones is taken to add up.
+    doublings_U = np.log2(np.maximum(ranks_LU[0] / parameters_UP[:, MEASURED], 2.0))
+    wide_U2 = doublings_U[:, None] * np.array(rank_extrapolation(cell_operator(question.op)))
     match_U = cells.match_S[question.index_U]
     used_U = match_U >= 0
-    notes = [*cells.notes, *_op_notes(question.op)]
+    notes = [*cells.notes, *(_op_notes(question.op) if np.any(used_U) else ())]
     notes += [RANKS_NOTE] if np.any(used_U & (ranks_LU[0] > parameters_UP[:, MEASURED])) else []
     notes += [NODE_NOTE] if np.any(used_U & (ranks_LU[1] > 1.0)) else []
     return LevelTimes(
-        time_s_LU=np.stack((timed[0][0], timed[1][0], nothing_U)),
-        latency_s_LU=np.stack((timed[0][1], timed[1][1], nothing_U)),
+        time_s_LU=np.stack((timed[0][0] + launch_U, timed[1][0], nothing_U)),
+        latency_s_LU=np.stack((timed[0][1] + launch_U, timed[1][1], nothing_U)),
         tails_U2=np.where(beyond_U[:, None], widened(tails_U2, wide_U2), tails_U2),
         algorithm_U=library_algorithm(question.op, shapes[0], parameters_UP),
         match_U=match_U,
@@ -179,6 +185,8 @@ def _with_latency(
     physics: Physics, shape_UD: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the time and the time of an empty message of the same group (U,), (U,) [s]."""
+    if not np.any(shape_UD[:, 1] > 1.0):
+        return np.zeros(shape_UD.shape[0]), np.zeros(shape_UD.shape[0])
     nothing_US = np.zeros((shape_UD.shape[0], 0))
     time_U, _ = physics(shape_UD, nothing_US, parameters_UP)
     empty_UD = shape_UD.copy()
@@ -233,6 +241,8 @@ def _with_fabric(question: Question, inner: LevelTimes) -> LevelTimes:
     columns = (talking_U, zero_U, bandwidth_U, zero_U, passes_U)
     latency_U, _ = fabric_time_s(np.column_stack(columns), nothing_US, parameters_UP)
     tails_U2 = widened(inner.tails_U2, cells.tails_S2[question.index_U])
+    if question.op not in EXCHANGES:  # measured between nodes: exchanges only
+        tails_U2 = widened(tails_U2, np.array([rank_extrapolation(cell_operator(question.op))]))
     named_U = np.char.add("hierarchical_", inner.algorithm_U.astype(np.str_))
     alone_U = crosses_U & (question.group.inside_LU[1] == 1.0)
     named_U = np.where(alone_U, "fabric", named_U)

@@ -6,7 +6,7 @@ Shape legend: U unique shapes, S distinct systems, P parameters.
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Final
@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.collectives.codes import EXCHANGES, REDUCTIONS
+from perfatlas.hardware import resolve_system
 from perfatlas.measurements import CalibrationMatch, find_calibration, load_calibrations
 from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.hardware import System
+    from perfatlas.hardware import Device, System
     from perfatlas.operators import FloatArray, IntArray
 
 LIBRARY_FAMILY: Final = "nccl"
@@ -28,6 +29,8 @@ CUSTOM_OPERATOR: Final = "custom_all_reduce"
 FABRIC_OPERATOR: Final = "fabric_exchange"
 FABRIC_FAMILY: Final = "deepep"
 FABRIC_REFERENCE: Final = "h100_sxm"
+# Measured device for links of a kind, where a device's kernel relative has links of another kind.
+LINK_STAND_INS: Final = {"pcie": "rtx_pro_6000_server"}
 # Integers are added by another path than 16-bit floats, and no switch reduces them.
 INTEGER_FORMATS: Final = ("int8",)
 TAILS: Final = ("q05", "q95")
@@ -88,8 +91,23 @@ def gather_cells(
         format_name: Its format key.
         names: Parameters, in the column order of the physics function.
     """
-    found = [find_calibration(s.device, operator, family, format_name) for s in systems]
-    return _columns(found, names)
+    found = [_find(system.device, operator, family, format_name) for system in systems]
+    cells = _columns(found, names)
+    missing = [s.name for s, match in zip(systems, found, strict=True) if match is None]
+    note = f"{operator} was never measured on {', '.join(missing)}: tier bound, free latency"
+    return replace(cells, notes=(*cells.notes, note)) if missing else cells
+
+
+def _find(device: Device, operator: str, family: str, format_name: str) -> CalibrationMatch | None:
+    """Return the calibration of a device, or of one whose links are of the same kind."""
+    match = find_calibration(device, operator, family, format_name)
+    if match is None or match.calibration.device == device.name:
+        return match
+    kind = device.scale_up.kind
+    if resolve_system(match.calibration.device).device.scale_up.kind == kind:
+        return match
+    stand_in = replace(device, calibration_relative=LINK_STAND_INS.get(kind, ""))
+    return find_calibration(stand_in, operator, family, format_name)
 
 
 def fabric_cells(

@@ -9,6 +9,7 @@ from perfatlas.engines.profile import (
     EngineProfile,
     Fusion,
     HostTime,
+    Overlap,
     SchedulerDefaults,
 )
 
@@ -18,6 +19,7 @@ __all__ = [
     "EngineProfile",
     "Fusion",
     "HostTime",
+    "Overlap",
     "SchedulerDefaults",
     "engine_ids",
     "engine_names",

@@ -13,6 +13,7 @@ from perfatlas.engines.profile import (
     EngineProfile,
     Fusion,
     HostTime,
+    Overlap,
     SchedulerDefaults,
 )
 from perfatlas.quantities import InvalidSpecError, did_you_mean, parse_quantity
@@ -83,6 +84,15 @@ def _load(profile_id: str) -> EngineProfile:
                 source=f["ref"],
             )
             for f in raw.get("fusion", [])
+        ),
+        overlaps=tuple(
+            Overlap(
+                prefix=o["prefix"],
+                beside=o["beside"],
+                max_tokens=float(o["max_tokens"]),
+                source=o["ref"],
+            )
+            for o in raw.get("overlap", [])
         ),
         host=_host(raw["host"]),
         memory=_memory(raw["memory"]),

@@ -20,6 +20,22 @@ class Fusion:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Overlap:
+    """Operators an engine runs on a second stream, beside another operator.
+
+    Args:
+        prefix: Names of the hidden operators start with it.
+        beside: Operator of the main stream that hides them.
+        max_tokens: Largest step, in tokens, in which the engine does so.
+    """
+
+    prefix: str
+    beside: str
+    max_tokens: float
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class AllReduceRules:
     """Which kernel reduces, and up to which size it also does the norm that follows.
 
@@ -105,6 +121,7 @@ class EngineProfile:
     expert_exchange_source: str
     all_reduce: AllReduceRules
     fusions: tuple[Fusion, ...]
+    overlaps: tuple[Overlap, ...]
     host: HostTime
     memory: EngineMemory
     scheduler: SchedulerDefaults

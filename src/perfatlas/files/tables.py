@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 FORMATS: Final = (".csv", ".parquet", ".jsonl")
+INT64_DIGITS: Final = 18  # every number of so many digits fits in 64 bits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +26,7 @@ class Table:
     """A table as it was read: each column in the form that loses nothing.
 
     Args:
-        columns: Name to cells, in the file's order. CSV gives text, or whole numbers where every
+        columns: Name to cells, in the file's order. CSV gives text, or numbers where every
             cell is one in its plain spelling; JSON Lines gives JSON values; Parquet gives
             Arrow columns.
         rows: Number of rows.
@@ -137,18 +138,30 @@ def _csv_columns(text: str, path: str | Path) -> dict[str, list[Any]]:
 
 
 def _typed_cells(cells: Sequence[str]) -> list[Any]:
-    """Return whole numbers where all cells are whole numbers in their plain spelling, else text.
+    """Return numbers where every cell is one in its plain spelling, else text; None where empty.
 
-    "007" and "1e3" stay text: writing them back must give them back.
+    "007", "1e3" and "0.90" stay text: writing them back must give them back.
     """
-    numbers: dict[str, int | None] = {}
-    for text in set(cells):
-        digits = text.removeprefix("-")
-        plain = digits.isascii() and digits.isdigit() and len(digits) <= 18
-        if text and not (plain and str(int(text)) == text):
-            return [cell or None for cell in cells]
-        numbers[text] = int(text) if text else None
-    return [numbers[cell] for cell in cells]
+    for read in (_plain_int, _plain_float):
+        numbers = {text: read(text) for text in set(cells) if text}
+        if None not in numbers.values():
+            return [numbers.get(cell) for cell in cells]
+    return [cell or None for cell in cells]
+
+
+def _plain_int(text: str) -> int | None:
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= INT64_DIGITS):
+        return None
+    return int(text) if str(int(text)) == text else None
+
+
+def _plain_float(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and repr(number) == text else None
 
 
 def _jsonl_columns(text: str, path: str | Path) -> dict[str, list[Any]]:

@@ -162,7 +162,7 @@ def visible_blocks(
     step = max(tile, block)
     per_step, blocks_per_step = step / tile, step / block
     whole = math.ceil(q_len / step) - 1.0  # every step but the last has all its tiles
-    growing = min(max(math.floor((limit - prefix) / blocks_per_step), 0.0), whole)
+    growing = math.floor(min(max((limit - prefix) / blocks_per_step, 0.0), whole))
     total = growing * prefix + blocks_per_step * growing * (growing + 1.0) / 2.0
     if whole > growing:
         total += (whole - growing) * limit

@@ -6,11 +6,10 @@ Shape legend: U unique shapes, D shape dimensions, S silicon fields, P parameter
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from perfatlas.kernels.silicon import (
     BANDWIDTH,
@@ -22,7 +21,11 @@ from perfatlas.kernels.silicon import (
     PEAK,
     SM_COUNT,
 )
-from perfatlas.operators import FloatArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.operators import FloatArray
 
 GEMM_SHAPE: Final = (
     "m",
@@ -122,7 +125,7 @@ def _cold_share(shape: FloatArray, silicon: FloatArray, parameters: FloatArray) 
     activations = m * k * shape[4] * (1.0 if shape[8] > 0.0 else copies)
     footprint = copies * n * k * shape[3] + activations + m * n * shape[5]
     ratio = footprint / (parameters[7] * silicon[L2])
-    return 1.0 - 1.0 / (1.0 + ratio**HOT_SHARPNESS)
+    return float(1.0 - 1.0 / (1.0 + ratio**HOT_SHARPNESS))
 
 
 @njit(cache=True, error_model="numpy")
@@ -131,7 +134,7 @@ def _memory_s(shape: FloatArray, silicon: FloatArray, parameters: FloatArray) ->
     m, n, k = shape[0], shape[1], shape[2]
     traffic = n * k * shape[3] + m * k * shape[4] + m * n * shape[5]
     cold = _cold_share(shape, silicon, parameters)
-    return cold * traffic / (parameters[1] * silicon[BANDWIDTH])
+    return float(cold * traffic / (parameters[1] * silicon[BANDWIDTH]))
 
 
 @njit(cache=True, error_model="numpy")

@@ -6,11 +6,10 @@ Shape legend: U unique shapes, D shape dimensions, S silicon fields, P parameter
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from perfatlas.kernels.silicon import (
     BANDWIDTH,
@@ -21,7 +20,11 @@ from perfatlas.kernels.silicon import (
     PEAK,
     SM_COUNT,
 )
-from perfatlas.operators import FloatArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.operators import FloatArray
 
 MOE_SHAPE: Final = (
     "tokens",
@@ -172,10 +175,11 @@ def _concentrate(loads_B: FloatArray, ep: float, experts: float, tokens: float) 
     """Scale loads to the expected largest of `ep` random groups of experts."""
     if ep <= 1.0:
         return
-    mean = np.mean(loads_B)
+    mean = float(np.mean(loads_B))
     # Within-bin spread of sparse loads: below one row an expert has all or nothing.
     variance = 0.0
-    for load in loads_B:
+    for index in range(loads_B.size):
+        load = float(loads_B[index])
         variance += load * max(load, 1.0) / loads_B.size
     deviation = math.sqrt(max(variance - mean * mean, 0.0) / (experts / ep)) / mean
     extreme = 0.87 * math.log(ep) ** 0.7  # expected largest of ep normal draws, within 0.1

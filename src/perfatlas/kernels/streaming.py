@@ -5,11 +5,10 @@ Shape legend: U unique shapes, D shape dimensions, S silicon fields, P parameter
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from perfatlas.kernels.silicon import (
     BANDWIDTH,
@@ -19,7 +18,11 @@ from perfatlas.kernels.silicon import (
     L2,
     SM_COUNT,
 )
-from perfatlas.operators import FloatArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.operators import FloatArray
 
 STREAMING_SHAPE: Final = (
     "bytes",  # read and written, the cold ones included

@@ -11,9 +11,11 @@ from perfatlas.lab.fitting import (
     residual_quantiles,
 )
 from perfatlas.lab.registry import device_cells
+from perfatlas.lab.validate import CellScore, score_cell, validate_kernels
 
 __all__ = [
     "Cell",
+    "CellScore",
     "ErrorStatistics",
     "Range",
     "Rows",
@@ -25,4 +27,6 @@ __all__ = [
     "fit_parameters",
     "refresh_transfer",
     "residual_quantiles",
+    "score_cell",
+    "validate_kernels",
 ]

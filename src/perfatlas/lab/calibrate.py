@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from dataclasses import asdict, replace
 from functools import partial
 from statistics import median, mode
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.files import format_toml, write_atomic
+from perfatlas.lab.cells import MEASURED_DEVICES
 from perfatlas.lab.fitting import error_statistics, fit_parameters, residual_quantiles
 from perfatlas.lab.registry import device_cells
 from perfatlas.measurements import (
@@ -111,8 +112,8 @@ def calibrate_cell(cell: Cell) -> Calibration:
         protocol=cell.protocol,
         data_hash=rows.data_hash,
         data_version=rows.version,
-        fitted=datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
-        command=f"perfatlas calibrate {cell.device} --operators {cell.operator}",
+        fitted=dt.datetime.now(tz=dt.UTC).date().isoformat(),
+        command=f"perfatlas calibrate {cell.device} --operator {cell.operator}",
     )
 
 
@@ -226,8 +227,7 @@ def transfer_quantiles(cell: Cell, rows: Rows) -> dict[str, float]:
     chosen = {name for fixed in cell.grid for name in fixed}
     columns = {name: [one[name] for one in others] for name in cell.ranges}
     middle = {
-        name: mode(values) if name in chosen else median(values)
-        for name, values in columns.items()
+        name: mode(values) if name in chosen else median(values) for name, values in columns.items()
     }
     predicted_s = cell.predict(rows.shape_UD, middle)
     return _rounded(residual_quantiles(np.log(rows.measured_s / predicted_s)), 4)
@@ -236,11 +236,9 @@ def transfer_quantiles(cell: Cell, rows: Rows) -> dict[str, float]:
 def sibling_calibrations(cell: Cell) -> list[Calibration]:
     """Return the calibrations of the same operator, family and format on other devices."""
     found: list[Calibration] = []
-    for path in sorted(calibration_folder().glob("*.toml")):
-        if path.stem in (cell.device, "exclusions"):
-            continue
-        sibling = load_calibrations(path.stem).get(cell.id.replace(cell.device, path.stem, 1))
-        if sibling is not None and set(sibling.parameters) == set(cell.ranges):
+    for device in MEASURED_DEVICES:
+        sibling = load_calibrations(device).get(cell.id.replace(cell.device, device, 1))
+        if device != cell.device and sibling and set(sibling.parameters) == set(cell.ranges):
             found.append(sibling)
     return found
 

@@ -63,7 +63,7 @@ PREFILL_RANGES: Final = {
     "key_block": Range(start=128.0, low=64.0, high=128.0),
     "packed_query_max": Range(start=0.0, low=0.0, high=NO_LIMIT),
 }
-TILES: Final = ((64.0, 64.0), (64.0, 128.0), (128.0, 64.0), (128.0, 128.0), (256.0, 128.0))
+QUERY_TILES: Final = ((64.0, 64.0), (64.0, 128.0), (128.0, 64.0), (128.0, 128.0), (256.0, 128.0))
 # Most queries of a call whose heads a kernel packs: FlashAttention-3 always does,
 # FlashAttention-2 for single queries; the others do not.
 PACKED_QUERIES: Final[Mapping[str, float]] = {
@@ -219,7 +219,7 @@ def prefill_grid(kernel: str) -> tuple[Mapping[str, float], ...]:
     packed = PACKED_QUERIES.get(kernel, 0.0)
     return tuple(
         {"tile_queries": tile, "key_block": block, "packed_query_max": packed}
-        for tile, block in TILES
+        for tile, block in QUERY_TILES
     )
 
 

@@ -136,4 +136,5 @@ def _roofline_s(device: str, format_name: str, shape_UD: FloatArray) -> FloatArr
     flop = 2.0 * m * n * k
     traffic = n * k * shape_UD[:, 3] + m * k * shape_UD[:, 4] + m * n * shape_UD[:, 5]
     traffic += shape_UD[:, 6] * m * k * (ACTIVATION_BYTES + shape_UD[:, 4])
-    return np.maximum(flop / silicon[PEAK], traffic / silicon[BANDWIDTH])
+    least: FloatArray = np.maximum(flop / silicon[PEAK], traffic / silicon[BANDWIDTH])
+    return least

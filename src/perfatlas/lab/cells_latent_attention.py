@@ -21,7 +21,7 @@ from perfatlas.kernels.silicon import BANDWIDTH, PEAK
 from perfatlas.lab.cells import FAMILIES, Cell, Range, Rows, is_excluded
 from perfatlas.lab.cells_attention import (
     PROTOCOL,
-    TILES as QUERY_TILES,
+    QUERY_TILES,
     cache_bytes,
     default_kernels,
     measured_mask,

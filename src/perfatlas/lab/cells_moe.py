@@ -90,7 +90,7 @@ def _cell(device: str, family: str, word: str) -> Cell:
 def _chosen(table: SiliconTable, word: str) -> NDArray[np.bool_]:
     """Return the rows of the main kernel of a format (rows,)."""
     sources = table.columns["kernel_source"].astype(str)
-    rows = table.columns["moe_dtype"] == word
+    rows: NDArray[np.bool_] = table.columns["moe_dtype"] == word
     for other in OTHER_KERNELS:
         rows &= np.char.find(sources, other) < 0
     if not rows.any():
@@ -138,4 +138,5 @@ def _roofline_s(device: str, format_name: str, shape_UD: FloatArray) -> FloatArr
     flop = 6.0 * rows * hidden * width
     traffic = 3.0 * active * hidden * width * shape_UD[:, 7]
     traffic += rows * hidden * (shape_UD[:, 8] + 2.0)
-    return np.maximum(flop / silicon[PEAK], traffic / silicon[BANDWIDTH])
+    least: FloatArray = np.maximum(flop / silicon[PEAK], traffic / silicon[BANDWIDTH])
+    return least

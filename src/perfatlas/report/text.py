@@ -87,8 +87,15 @@ def headline(answer: Mapping[str, Any]) -> str:
     count = f"{gpus:g} x " if gpus else ""
     words = [f"{scenario['model']} on {count}{_systems(scenario)}"]
     versions = (answer.get("evidence") or {}).get("data_versions") or {}
-    words += [str(versions.get("engine") or scenario.get("engine") or ""), scenario.get("mode", "")]
+    words.append(str(versions.get("engine") or scenario.get("engine") or ""))
+    words.append(_mode(answer))
     return ", ".join(word for word in words if word)
+
+
+def _mode(answer: Mapping[str, Any]) -> str:
+    mode = str((answer.get("scenario") or {}).get("mode") or "")
+    method = str((answer.get("results") or {}).get("method") or "")
+    return f"{mode} ({method})" if mode and method not in ("", mode) else mode or method
 
 
 def _systems(scenario: Mapping[str, Any]) -> str:
@@ -166,7 +173,7 @@ def label_of(name: str) -> str:
     """
     if name in LABELS:
         return LABELS[name]
-    for suffix in ("_bytes_per_s", "_flop_per_s", "_bytes", "_flop", "_s", "_w", "_j", "_hz"):
+    for suffix in ("_bytes_per_s", "_flop_per_s", "_s", "_w", "_j", "_hz"):
         if name.endswith(suffix):
             return name.removesuffix(suffix).replace("_", " ")
     return name.replace("_", " ")
@@ -184,6 +191,8 @@ def _print_memory(console: Console, name: str, memory: Mapping[str, Any]) -> Non
 
 
 def _print_breakdown(console: Console, breakdown: Sequence[Mapping[str, Any]]) -> None:
+    if len(breakdown) < 2:
+        return  # one operator: the results have said it
     for phase, rows in phases_of(breakdown).items():
         console.print()
         time_s = sum(float(row.get("time_s") or 0.0) for row in rows)

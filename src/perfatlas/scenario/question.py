@@ -105,13 +105,14 @@ def resolve_formats(
     said: list[str] = []
 
     def pick(role: str, given: str | None, stated: str | None) -> str:
-        name = given or stated or "bf16"
+        same = given is not None and stated is not None and stated.startswith(f"{given}_")
+        name = (stated if same else given or stated) or "bf16"
         alias = profile.format_aliases.get(name, name)
         if role == "moe_format" and not has_experts(architecture):
             return get_format(alias).name
         if alias != name:
             said.append(f"{role} {name} is {alias} on {profile.id}: {profile.alias_sources[name]}")
-        elif given is None and stated is not None:
+        elif stated is not None and (same or given is None):
             said.append(f"{role} {alias} as the checkpoint states: {checkpoint.source}")
         return get_format(alias).name
 

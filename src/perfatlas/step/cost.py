@@ -13,6 +13,7 @@ import numpy as np
 from perfatlas.collectives import PricedCollectives, price_collectives
 from perfatlas.kernels import DeviceColumns, Tier, price_operators
 from perfatlas.operators import Collective, FloatArray, IntArray, Operator
+from perfatlas.step.fusion import exposed_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,6 +105,7 @@ def price_step(
     profile: EngineProfile,
     *,
     tier: Tier,
+    tokens_C: FloatArray,
     host_s_C: FloatArray,
 ) -> StepCost:
     """Return the cost of one step on one rank.
@@ -116,9 +118,10 @@ def price_step(
         placement: System and clock of each candidate.
         profile: The engine.
         tier: Tier of pricing.
+        tokens_C: Tokens of the step (C,).
         host_s_C: Host work of the step (C,) [s].
 
-    Limits: no overlap of communication with computation.
+    Limits: communication is not overlapped with computation.
     """
     compute = [op for op in operators if not isinstance(op, Collective)]
     links = [op for op in operators if isinstance(op, Collective)]
@@ -137,6 +140,8 @@ def price_step(
         offset_U = np.where(cost.match_U >= 0, cost.match_U + len(known), -1)
         matches = np.column_stack((matches, offset_U))
         known += cost.matches
+    share_CO = exposed_share((*compute, *links), count_CO * parts[0], profile, tokens_C)
+    parts = [part * share_CO for part in parts]
     gpu_s_C = (count_CO * parts[0]).sum(axis=1)
     exposed = np.maximum(host_s_C - gpu_s_C, 0.0) if profile.host.overlapped else host_s_C
     return StepCost(

@@ -1,4 +1,4 @@
-"""What an engine does not run as a kernel of its own: fusions applied to operator columns.
+"""What an engine absorbs into other kernels or hides beside them.
 
 Shape legend: C candidates.
 """
@@ -83,3 +83,32 @@ def _norm_fused(
             limit_C[(device_index_C == position) & (tp_C == tp)] = limit
     fused_C: NDArray[np.bool_] = (tp_C > 1) & (largest_C <= limit_C)
     return fused_C
+
+
+def exposed_share(
+    operators: Sequence[Operator],
+    busy_s_CO: FloatArray,
+    profile: EngineProfile,
+    tokens_C: FloatArray,
+) -> FloatArray:
+    """Return which share of each operator's time is not hidden beside another one (C, O).
+
+    Operators on a second stream cost only what exceeds the operator they run beside.
+
+    Args:
+        operators: What runs (O).
+        busy_s_CO: Time over all executions (C, O) [s].
+        profile: The engine.
+        tokens_C: Tokens of the step (C,).
+
+    Limits: the two streams do not slow each other down, so this is optimistic.
+    """
+    share_CO = np.ones(busy_s_CO.shape)
+    for overlap in profile.overlaps:
+        hidden = [i for i, op in enumerate(operators) if op.name.startswith(overlap.prefix)]
+        beside = [i for i, op in enumerate(operators) if op.name == overlap.beside]
+        hidden_C = busy_s_CO[:, hidden].sum(axis=1)
+        beside_C = busy_s_CO[:, beside].sum(axis=1)
+        exposed_C = np.maximum(hidden_C - beside_C, 0.0) / np.maximum(hidden_C, 1e-30)
+        share_CO[:, hidden] = np.where(tokens_C <= overlap.max_tokens, exposed_C, 1.0)[:, None]
+    return share_CO

@@ -56,7 +56,7 @@ def prefill_step(context: StepContext, tokens: StepTokens) -> StepCost:
     host = context.profile.host
     layers = float(context.architecture.num_layers)
     host_s = host.step_s + tokens.batch * host.per_sequence_s + layers * host.per_layer_prefill_s
-    return _price(context, operators, host_s)
+    return _price(context, operators, tokens.batch * tokens.q_len, host_s)
 
 
 def decode_step(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> StepCost:
@@ -76,7 +76,7 @@ def decode_step(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
         for op in rank_operators(context, "decode", tokens)
     )
     host = context.profile.host
-    return _price(context, operators, host.step_s + batch * host.per_sequence_s)
+    return _price(context, operators, batch, host.step_s + batch * host.per_sequence_s)
 
 
 def rank_operators(context: StepContext, phase: Phase, tokens: StepTokens) -> tuple[Operator, ...]:
@@ -105,7 +105,17 @@ def rank_operators(context: StepContext, phase: Phase, tokens: StepTokens) -> tu
     )
 
 
-def _price(context: StepContext, operators: tuple[Operator, ...], host_s_C: FloatArray) -> StepCost:
+def _price(
+    context: StepContext,
+    operators: tuple[Operator, ...],
+    tokens_C: FloatArray,
+    host_s_C: FloatArray,
+) -> StepCost:
     return price_step(
-        operators, context.placement, context.profile, tier=context.tier, host_s_C=host_s_C
+        operators,
+        context.placement,
+        context.profile,
+        tier=context.tier,
+        tokens_C=tokens_C,
+        host_s_C=host_s_C,
     )

@@ -1,0 +1,127 @@
+"""Shape legend: U unique shapes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfatlas.kernels.gemm import GEMM_PARAMETERS, GEMM_SHAPE, gemm_time_s
+from perfatlas.kernels.silicon import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, NUM_SILICON
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+
+# An H200 as rounded in 2024 datasheets: 989 TFLOP/s dense bf16, 4.8 TB/s, 132 SMs, 1.83 GHz, 50 MB.
+H200 = np.array([989e12, 4.8e12, 132, 1.83e9, 50 * 2**20, 16.0, 228 * 1024])
+BF16_VLLM = {
+    "efficiency_compute": 0.879,
+    "efficiency_bandwidth": 0.787,
+    "overhead_launch_s": 2.053e-6,
+    "overhead_wave_cycles": 1.119e-6 * 1.83e9,
+    "feed_bytes_per_flop": 154.26e9 / (989e12 / 132),
+    "overhead_split_cycles": 2.599e-6 * 1.83e9,
+    "overlap_power": 3.521,
+    "l2_fraction": 0.687,
+    "overhead_quantize_s": 0.0,
+    "wave_smoothing": 0.0,
+}
+SIZES = st.integers(1, 40_000)
+
+
+def time_s(
+    shapes: list[tuple[float, ...]], silicon: FloatArray = H200, **changes: float
+) -> FloatArray:
+    shape_UD = np.ones((len(shapes), len(GEMM_SHAPE)))
+    shape_UD[:, 3:6] = 2.0
+    shape_UD[:, 6:8] = 0.0
+    for row, shape in enumerate(shapes):
+        shape_UD[row, : len(shape)] = shape
+    values = {**BF16_VLLM, **changes}
+    parameters = np.array([values[name] for name in GEMM_PARAMETERS])
+    rows = len(shapes)
+    times, codes = gemm_time_s(
+        shape_UD, np.tile(silicon, (rows, 1)), np.tile(parameters, (rows, 1))
+    )
+    assert set(codes.tolist()) <= {BOUND_COMPUTE, BOUND_MEMORY, BOUND_LATENCY}
+    return times
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected_us"),
+    [
+        ((1, 8192, 8192), 37.64),
+        ((64, 8192, 8192), 38.57),
+        ((129, 4096, 4096), 14.82),
+        ((4096, 8192, 8192), 663.2),
+        ((16, 1024, 1024), 3.61),
+    ],
+)
+def test_published_check_values(shape: tuple[int, int, int], expected_us: float) -> None:
+    assert time_s([shape])[0] * 1e6 == pytest.approx(expected_us, rel=5e-4)
+
+
+def test_one_block_by_hand() -> None:
+    # One 16 x 64 block of K = 128, 2 bytes an element, no split (K < 2 x 128), on one of 132 SMs:
+    # compute 2*16*64*128 / (0.879 * 989e12/132)                       = 0.0398 us
+    # feed    (16*2 + 64*2) * 128 / 154.26e9                           = 0.1328 us
+    # wave    0.1328 + 1.119                                           = 1.2518 us
+    # memory  (64*128 + 16*128 + 16*64)*2 / (0.787 * 4.8e12)           = 0.0060 us, hidden
+    assert time_s([(16, 64, 128)])[0] * 1e6 == pytest.approx(2.053 + 1.2518, rel=2e-4)
+
+
+def test_quantization_adds_its_launch_and_its_traffic() -> None:
+    # 1024 x 4096 elements read at 2 bytes and written at 1: 12.58 MB / (0.787 * 4.8e12) = 3.331 us
+    plain, quantized = time_s(
+        [(1024, 4096, 4096, 1, 1, 2, 0), (1024, 4096, 4096, 1, 1, 2, 1)],
+        overhead_quantize_s=5e-6,
+    )
+    assert (quantized - plain) * 1e6 == pytest.approx(5 + 3.331, rel=1e-3)
+
+
+def test_a_loop_in_cache_is_faster_than_a_cold_one() -> None:
+    small, many = (16, 2048, 2048, 2, 2, 2, 0, 1), (16, 2048, 2048, 2, 2, 2, 0, 6)
+    cold = (16, 2048, 2048, 2, 2, 2, 0, 0)
+    hot_s, six_copies_s, cold_s = time_s([small, many, cold])
+    assert hot_s < six_copies_s <= cold_s
+
+
+@given(
+    m=SIZES,
+    n=SIZES,
+    k=SIZES,
+    compute=st.floats(0.3, 1.0),
+    bandwidth=st.floats(0.3, 1.0),
+    smoothing=st.floats(0.0, 1.0),
+)
+def test_cold_never_beats_the_speed_of_light(
+    m: int, n: int, k: int, compute: float, bandwidth: float, smoothing: float
+) -> None:
+    predicted = time_s(
+        [(m, n, k)],
+        efficiency_compute=compute,
+        efficiency_bandwidth=bandwidth,
+        wave_smoothing=smoothing,
+    )[0]
+    floor = max(2.0 * m * n * k / 989e12, 2.0 * (m * k + n * k + m * n) / 4.8e12)
+    assert predicted >= floor * (1 - 1e-12)
+
+
+@given(m=SIZES, n=SIZES, k=SIZES)
+def test_doubling_every_rate_halves_all_but_the_launch(m: int, n: int, k: int) -> None:
+    faster = H200.copy()
+    faster[[0, 1, 3]] *= 2.0
+    assert faster.size == NUM_SILICON
+    launch = BF16_VLLM["overhead_launch_s"]
+    slow, fast = time_s([(m, n, k)])[0], time_s([(m, n, k)], silicon=faster)[0]
+    assert 2.0 * (fast - launch) == pytest.approx(slow - launch, rel=1e-9)
+
+
+@given(m=SIZES, n=SIZES, k=SIZES)
+def test_partial_waves_never_cost_more_than_whole_ones(m: int, n: int, k: int) -> None:
+    whole = time_s([(m, n, k)], wave_smoothing=0.0)[0]
+    exact = time_s([(m, n, k)], wave_smoothing=1.0)[0]
+    assert exact <= whole * (1 + 1e-12)

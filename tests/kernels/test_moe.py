@@ -1,0 +1,110 @@
+"""Shape legend: U unique shapes, B load bins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfatlas.kernels.moe import BINS, MOE_PARAMETERS, MOE_SHAPE, _fill_loads, moe_time_s
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+
+SILICON = np.array([1000e12, 4e12, 100, 2e9, 50 * 2**20, 16.0, 228 * 1024])
+VALUES = {
+    "efficiency_compute": 0.5,
+    "efficiency_bandwidth": 0.8,
+    "overhead_launch_s": 20e-6,
+    "overhead_tile_cycles": 2000.0,
+    "feed_bytes_per_flop": 1e3,  # never the limit
+    "overlap_power": 1.0,
+    "dispatch_passes": 2.0,
+    "overhead_expert_s": 0.1e-6,
+    "foreign_rows": 0.5,
+    "max_tile_rows": 128.0,
+}
+
+
+def shape(**changes: float) -> FloatArray:
+    values = {
+        "tokens": 8.0,
+        "hidden": 4096.0,
+        "intermediate": 1024.0,
+        "experts": 64.0,
+        "top_k": 4.0,
+        "ep": 1.0,
+        "moe_tp": 1.0,
+        "weight_bytes_per_element": 2.0,
+        "input_bytes_per_element": 2.0,
+        "matrices": 3.0,
+        "skew": 0.0,
+    }
+    return np.array([{**values, **changes}[name] for name in MOE_SHAPE])
+
+
+def time_s(row: FloatArray, **changes: float) -> float:
+    parameters = np.array([{**VALUES, **changes}[name] for name in MOE_PARAMETERS])
+    times, _ = moe_time_s(row[None, :], SILICON[None, :], parameters[None, :])
+    return float(times[0])
+
+
+def test_balanced_decode_by_hand() -> None:
+    # 8 tokens x top 4 = 32 rows on 32 of 64 experts, one row each, in tiles of 16 rows.
+    # first product: 32 * ceil(2*1024/128) = 512 blocks, 6 waves; second 32 * 32 = 1024, 11 waves
+    # block per unit of depth: 2*128*16 / (0.5 * 10e12) = 0.8192 ns; one wave costs 1 us besides
+    # blocks: 0.8192e-9 * (6*4096 + 11*1024) + 17e-6                       = 46.360 us
+    # weights 3*32*4096*1024*2 = 805.3 MB, activations 32*(8192 + 3072)*2 = 0.721 MB
+    # memory: 806.03e6 / 3.2e12                                            = 251.884 us
+    # routing: 2 passes * 2 bytes * 4096 * (32 + 8) / 3.2e12               = 0.205 us
+    # fixed: 20 + 32 * 0.1                                                 = 23.2 us
+    assert time_s(shape()) * 1e6 == pytest.approx(46.360 + 251.884 + 0.205 + 23.2, abs=2e-3)
+
+
+def test_a_rank_that_nobody_routes_to_still_runs_one_expert() -> None:
+    # 1 token x top 4 over 32 ranks: less than one row a rank, but the busiest has one.
+    loads_B = np.zeros(BINS)
+    bins = _fill_loads(shape(tokens=1.0, ep=32.0), loads_B)
+    assert float(loads_B[:bins].mean() * 64 / 32) == pytest.approx(1.0)
+
+
+@given(
+    tokens=st.integers(1, 16384), top_k=st.integers(1, 8), skew=st.sampled_from([0.0, 1.01, 1.2])
+)
+def test_every_routed_row_is_counted_once(tokens: int, top_k: int, skew: float) -> None:
+    loads_B = np.zeros(BINS)
+    row = shape(tokens=float(tokens), top_k=float(top_k), skew=skew)
+    bins = _fill_loads(row, loads_B)
+    assert float(loads_B[:bins].mean()) * 64 == pytest.approx(tokens * top_k, rel=1e-9)
+    assert float(loads_B[:bins].max()) <= max(tokens, 1.0) * (1 + 1e-9)
+
+
+@given(tokens=st.integers(1024, 16384), ep=st.sampled_from([2.0, 4.0, 8.0, 16.0]))
+def test_skew_makes_the_busiest_rank_slower_when_experts_are_busy(tokens: int, ep: float) -> None:
+    balanced = time_s(shape(tokens=float(tokens), ep=ep))
+    skewed = time_s(shape(tokens=float(tokens), ep=ep, skew=1.2))
+    assert skewed > balanced
+
+
+@given(
+    tokens=st.integers(1, 16384),
+    ep=st.sampled_from([1.0, 2.0, 8.0, 64.0]),
+    moe_tp=st.sampled_from([1.0, 2.0, 8.0]),
+)
+def test_cold_never_beats_the_speed_of_light(tokens: int, ep: float, moe_tp: float) -> None:
+    row = shape(tokens=float(tokens), ep=ep, moe_tp=moe_tp)
+    rows = max(tokens * 4 / ep, 1.0)
+    width = 1024 / moe_tp
+    active = min(64 / ep, rows)
+    floor = max(
+        6.0 * tokens * 4 / ep * 4096 * width / 1000e12, 3 * active * 4096 * width * 2 / 4e12
+    )
+    assert time_s(row, efficiency_compute=1.0, efficiency_bandwidth=1.0) >= floor
+
+
+def test_tokens_of_other_ranks_cost_where_the_kernel_touches_them() -> None:
+    row = shape(tokens=4096.0, ep=8.0)
+    assert time_s(row, foreign_rows=1.0) > time_s(row, foreign_rows=0.001)

@@ -1,0 +1,115 @@
+"""A synthetic cell: rows made by the physics itself with known parameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from perfatlas.kernels.streaming import STREAMING_SHAPE, streaming_time_s
+from perfatlas.lab import Cell, Range, Rows, calibrate, calibrate_cell, device_cells
+from perfatlas.lab.calibrate import sample_rows, write_calibrations
+from perfatlas.lab.cells import exclusions, is_excluded
+from perfatlas.lab.cells_streaming import RANGES
+from perfatlas.measurements import has_silicon, read_calibrations
+from perfatlas.quantities import UnsupportedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from perfatlas.operators import FloatArray
+
+SILICON = np.array([1000e12, 4e12, 100, 2e9, 50 * 2**20, 16.0, 228 * 1024])
+TRUTH = {
+    "overhead_launch_s": 3e-6,
+    "efficiency_bandwidth": 0.8,
+    "cache_speedup": 3.0,
+    "l2_fraction": 0.5,
+    "row_bytes_per_cycle": 40.0,
+}
+needs_silicon = pytest.mark.skipif(
+    not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
+)
+
+
+def shapes() -> FloatArray:
+    shape_UD = np.zeros((400, len(STREAMING_SHAPE)))
+    draw = np.random.default_rng(7)
+    shape_UD[:, 0] = np.exp(draw.uniform(8, 22, 400))
+    shape_UD[:, 2] = np.round(np.exp(draw.uniform(0, 9, 400)))
+    return shape_UD
+
+
+def synthetic(grid: tuple[dict[str, float], ...] = ({},)) -> Cell:
+    def load() -> Rows:
+        return Rows(
+            shape_UD=shapes(),
+            measured_s=cell.predict(shapes(), TRUTH),
+            roofline_s=shapes()[:, 0] / 4e12,
+            version="1.0",
+            data_hash="sha256:0",
+            excluded={"none": 0},
+        )
+
+    cell = Cell(
+        device="fantasy",
+        operator="streaming",
+        family="vllm",
+        format="bf16",
+        load=load,
+        physics=streaming_time_s,
+        silicon=SILICON,
+        ranges=RANGES,
+        protocol="synthetic",
+        grid=grid,
+    )
+    return cell
+
+
+def test_a_fit_explains_the_rows_it_was_made_of() -> None:
+    found = calibrate_cell(synthetic())
+    assert found.mape < 0.02
+    assert found.parameters["overhead_launch_s"] == pytest.approx(3e-6, rel=0.05)
+    assert found.baselines["two_parameter_mape"] > found.mape
+    assert found.baselines["roofline_mape"] > found.baselines["two_parameter_mape"]
+
+
+def test_the_right_alternative_is_chosen() -> None:
+    grid = tuple({"row_bytes_per_cycle": value} for value in (4.0, 40.0, 400.0))
+    assert calibrate_cell(synthetic(grid)).parameters["row_bytes_per_cycle"] == 40.0
+
+
+def test_a_calibration_survives_its_file(tmp_path: Path) -> None:
+    found = calibrate_cell(synthetic())
+    write_calibrations(tmp_path / "fantasy.toml", {found.id: found})
+    assert read_calibrations(tmp_path / "fantasy.toml") == {found.id: found}
+
+
+def test_a_fit_sees_a_part_of_many_rows_and_always_the_same() -> None:
+    assert sample_rows(100).tolist() == list(range(100))
+    assert len(set(sample_rows(100_000).tolist())) == 1500
+    assert sample_rows(100_000).tolist() == sample_rows(100_000).tolist()
+
+
+def test_ranges_start_inside_their_bounds() -> None:
+    for one in RANGES.values():
+        assert isinstance(one, Range)
+        assert 0.0 < one.low <= one.start <= one.high
+
+
+def test_every_exclusion_has_a_reason() -> None:
+    assert all(len(rule["reason"]) > 20 for rule in exclusions())
+    assert is_excluded("b200_sxm", "gemm", "vllm", "fp8_block")
+    assert not is_excluded("b200_sxm", "gemm", "vllm", "bf16")
+
+
+@needs_silicon
+def test_asking_for_nothing_measured_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="gemm"):
+        calibrate("h200_sxm", operators=("gem",))
+
+
+@needs_silicon
+def test_a_device_without_tables_has_no_cells() -> None:
+    assert device_cells("cpu") == ()

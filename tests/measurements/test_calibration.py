@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfatlas.hardware import resolve_system
+from perfatlas.measurements import (
+    Calibration,
+    CalibrationMatch,
+    calibration_folder,
+    find_calibration,
+    load_calibrations,
+    read_calibrations,
+)
+
+MEASURED = ("a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm", "l40s", "rtx_pro_6000_server")
+
+
+def find(system: str, operator: str, family: str, format_name: str) -> CalibrationMatch:
+    match = find_calibration(resolve_system(system).device, operator, family, format_name)
+    assert match is not None
+    return match
+
+
+def test_a_measured_device_uses_its_own_cell() -> None:
+    match = find("h200_sxm", "gemm", "vllm", "bf16")
+    assert match.own
+    assert match.notes == ()
+    assert match.calibration.id == "h200_sxm/gemm/vllm/bf16"
+    assert match.quantiles == match.calibration.residual_quantiles
+
+
+def test_no_family_takes_the_most_accurate_engine() -> None:
+    match = find("h200_sxm", "gemm", "", "bf16")
+    cells = [c for c in load_calibrations("h200_sxm").values() if c.operator == "gemm"]
+    assert match.calibration.mape == min(c.mape for c in cells if c.format == "bf16")
+
+
+def test_an_engine_nobody_measured_borrows_another_and_is_less_sure() -> None:
+    match = find("h200_sxm", "gemm", "vllm", "fp8_block")
+    assert not match.own
+    assert "vllm" in match.notes[0]
+    own = match.calibration.residual_quantiles
+    assert match.quantiles["q05"] <= own["q05"]
+    assert match.quantiles["q95"] >= own["q95"]
+
+
+def test_a_relative_lends_its_kernels_with_wider_tails() -> None:
+    match = find("h100_pcie", "gemm", "vllm", "bf16")
+    assert not match.own
+    assert match.calibration.device == resolve_system("h100_pcie").device.calibration_relative
+    assert "h100_pcie" in match.notes[0]
+    assert match.quantiles["q95"] >= match.calibration.residual_quantiles["q95"]
+
+
+def test_changed_silicon_is_not_the_measured_one() -> None:
+    device = resolve_system("h200_sxm").device
+    faster = dataclasses.replace(device, overridden=("device.memory_bandwidth",))
+    match = find_calibration(faster, "gemm", "vllm", "bf16")
+    assert match is not None
+    assert not match.own
+    assert "memory_bandwidth" in match.notes[-1]
+    assert match.quantiles["q05"] <= match.calibration.residual_quantiles["q05"]
+    cooler = dataclasses.replace(device, overridden=("device.tdp_w",))
+    assert find_calibration(cooler, "gemm", "vllm", "bf16") == find(
+        "h200_sxm", "gemm", "vllm", "bf16"
+    )
+
+
+def test_a_device_without_kernels_has_none() -> None:
+    assert find_calibration(resolve_system("tpu_v5p").device, "gemm", "vllm", "bf16") is None
+    assert load_calibrations("tpu_v5p") == {}
+
+
+@pytest.mark.parametrize("device", MEASURED)
+def test_shipped_cells_are_sound(device: str) -> None:
+    cells = load_calibrations(device)
+    assert len(cells) > 3
+    for name, cell in cells.items():
+        assert name == f"{device}/{cell.operator}/{cell.family}/{cell.format}"
+        assert all(value >= 0.0 for value in cell.parameters.values())
+        tails = cell.residual_quantiles
+        assert tails["q05"] <= tails["q25"] <= tails["q50"] <= tails["q75"] <= tails["q95"]
+        assert cell.rows > 0
+        assert cell.data_hash.startswith("sha256:")
+
+
+@given(operator=st.text(max_size=20), family=st.text(max_size=8), name=st.text(max_size=12))
+def test_any_name_gets_a_match_or_none(operator: str, family: str, name: str) -> None:
+    match = find_calibration(resolve_system("h200_sxm").device, operator, family, name)
+    assert match is None or isinstance(match.calibration, Calibration)
+
+
+def test_the_file_is_what_is_loaded() -> None:
+    path = calibration_folder() / "h200_sxm.toml"
+    assert read_calibrations(path) == load_calibrations("h200_sxm")
