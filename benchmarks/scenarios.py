@@ -1,6 +1,6 @@
 """A seeded table of varied inference scenarios: models, devices, formats, plans and loads.
 
-    python benchmarks/scenarios.py --rows 10000 --seed 1 --output scenarios.csv
+python benchmarks/scenarios.py --rows 10000 --seed 1 --output scenarios.csv
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _draw(random: np.random.Generator) -> Cells | None:
     if "fp8" in device.peak_flop_per_s and random.random() < SHARE_OF_FP8_CACHE:
         row["kv_format"] = "fp8"
     if random.random() < SHARE_OF_WRONG_ROWS:
-        row |= {"system": f"{system}_typo"} if random.random() < 0.5 else {"tp": 7}  # noqa: PLR2004
+        row |= {"system": f"{system}_typo"} if random.random() < 0.5 else {"tp": 7}
     return row
 
 

@@ -7,9 +7,11 @@ import resource
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 Result = TypeVar("Result")
 
@@ -94,14 +96,17 @@ def timed_command(words: Sequence[str], *, runs: int, warm_up: int = 1) -> tuple
         warm_up: Runs before them that are not timed.
 
     Raises:
-        subprocess.CalledProcessError: The command failed.
+        RuntimeError: The command failed; its last words are in the message.
     """
     wall, cpu = [], []
     for turn in range(warm_up + runs):
         before, started = _children_s(), time.perf_counter()
         done = subprocess.run(  # noqa: S603 - commands of this benchmark, no shell
-            list(words), check=True, capture_output=True, text=True
+            list(words), check=False, capture_output=True, text=True
         )
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise RuntimeError(f"{words[0]} exited with {done.returncode}: {last[:300]}")
         if turn >= warm_up:
             wall.append(time.perf_counter() - started)
             cpu.append(_children_s() - before)

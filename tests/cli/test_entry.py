@@ -5,15 +5,12 @@ import os
 import resource
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import perfatlas
 from perfatlas.cli import main
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PERFATLAS = [sys.executable, "-m", "perfatlas"]
 
@@ -73,7 +70,9 @@ def test_help_names_every_verb() -> None:
     ("words", "message"),
     [
         (["estimte"], 'Did you mean "estimate"'),
-        (["estimate", "--tp", "x"], '--tp: unable to convert "x" into int'),
+        (["estimate", "--tp", "x"], "--tp: unable to convert 'x' into a whole number"),
+        (["estimate", "--tp", "1.5"], "--tp: unable to convert '1.5' into a whole number"),
+        (["estimate", "--clock-ratio", "x"], '--clock-ratio: unable to convert "x" into float'),
         (["estimate", "--tpp", "8"], "Did you mean --tp"),
         (["estimate", "--mode", "dynamic"], 'Choose from: "static"'),
         (["estimate"], "--model missing; for example: perfatlas estimate --model"),
@@ -143,6 +142,19 @@ def test_a_reader_that_leaves_is_no_error() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
+
+
+def test_a_full_disk_is_said_in_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        finished = subprocess.run(  # noqa: S603 - our own interpreter and words
+            [*PERFATLAS, "catalog", "formats"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert finished.returncode == 1
+    assert finished.stderr == "perfatlas: cannot write the answer: No space left on device\n"
 
 
 def test_control_c_exits_130() -> None:

@@ -77,6 +77,21 @@ def test_memory_bandwidth_is_bus_times_clock() -> None:
     assert device("mi300x").memory_bandwidth == pytest.approx(8192 / 8 * 5.2e9, rel=1e-3)
 
 
+def test_the_server_card_is_not_the_workstation_card() -> None:
+    # RTX PRO 6000 Blackwell: 1597 GB/s on the server edition, 1792 GB/s on the workstation's
+    assert device("rtx_pro_6000_server").memory_bandwidth == 1.597e12
+
+
+def test_gh200_is_one_superchip_and_the_quad_node_is_spelled_out() -> None:
+    single = resolve_system("gh200")
+    assert (single.node.devices, single.device.scale_up.domain_size) == (1, 1)
+    quad = resolve_system(
+        "gh200{node=quad_gh200, fabric=slingshot_11, device.scale_up.domain_size=4}"
+    )
+    assert (quad.node.devices, quad.device.scale_up.domain_size) == (4, 4)
+    assert quad.fabric.name == "slingshot_11"
+
+
 def test_the_ridge_is_the_reference_one() -> None:
     # FLOP per byte at which dense bf16 turns compute bound
     for name, ridge in (("h100_sxm", 295), ("h200_sxm", 206)):

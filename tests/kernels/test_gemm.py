@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfatlas.kernels.gemm import GEMM_PARAMETERS, GEMM_SHAPE, gemm_time_s
@@ -43,6 +43,7 @@ def time_s(
     values = {**BF16_VLLM, **changes}
     parameters = np.array([values[name] for name in GEMM_PARAMETERS])
     rows = len(shapes)
+    times: FloatArray
     times, codes = gemm_time_s(
         shape_UD, np.tile(silicon, (rows, 1)), np.tile(parameters, (rows, 1))
     )
@@ -65,12 +66,12 @@ def test_published_check_values(shape: tuple[int, int, int], expected_us: float)
 
 
 def test_one_block_by_hand() -> None:
-    # One 16 x 64 block of K = 128, 2 bytes an element, no split (K < 2 x 128), on one of 132 SMs:
-    # compute 2*16*64*128 / (0.879 * 989e12/132)                       = 0.0398 us
-    # feed    (16*2 + 64*2) * 128 / 154.26e9                           = 0.1328 us
-    # wave    0.1328 + 1.119                                           = 1.2518 us
+    # 16 x 64 with K = 128 in tiles of 64 x 16: four blocks on four of 132 SMs, no split (K < 256)
+    # compute 2*64*16*128 / (0.879 * 989e12/132)                       = 0.0398 us
+    # feed    (16*2 + 16*2) * 128 / 154.26e9                           = 0.0531 us
+    # wave    0.0531 + 1.119                                           = 1.1721 us
     # memory  (64*128 + 16*128 + 16*64)*2 / (0.787 * 4.8e12)           = 0.0060 us, hidden
-    assert time_s([(16, 64, 128)])[0] * 1e6 == pytest.approx(2.053 + 1.2518, rel=2e-4)
+    assert time_s([(16, 64, 128)])[0] * 1e6 == pytest.approx(2.053 + 1.1721, rel=1e-4)
 
 
 def test_quantization_adds_its_launch_and_its_traffic() -> None:
@@ -89,6 +90,7 @@ def test_a_loop_in_cache_is_faster_than_a_cold_one() -> None:
     assert hot_s < six_copies_s <= cold_s
 
 
+@settings(deadline=None)
 @given(
     m=SIZES,
     n=SIZES,
@@ -110,6 +112,7 @@ def test_cold_never_beats_the_speed_of_light(
     assert predicted >= floor * (1 - 1e-12)
 
 
+@settings(deadline=None)
 @given(m=SIZES, n=SIZES, k=SIZES)
 def test_doubling_every_rate_halves_all_but_the_launch(m: int, n: int, k: int) -> None:
     faster = H200.copy()
@@ -120,6 +123,7 @@ def test_doubling_every_rate_halves_all_but_the_launch(m: int, n: int, k: int) -
     assert 2.0 * (fast - launch) == pytest.approx(slow - launch, rel=1e-9)
 
 
+@settings(deadline=None)
 @given(m=SIZES, n=SIZES, k=SIZES)
 def test_partial_waves_never_cost_more_than_whole_ones(m: int, n: int, k: int) -> None:
     whole = time_s([(m, n, k)], wave_smoothing=0.0)[0]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfatlas.kernels.moe import BINS, MOE_PARAMETERS, MOE_SHAPE, _fill_loads, moe_time_s
@@ -71,6 +71,7 @@ def test_a_rank_that_nobody_routes_to_still_runs_one_expert() -> None:
     assert float(loads_B[:bins].mean() * 64 / 32) == pytest.approx(1.0)
 
 
+@settings(deadline=None)
 @given(
     tokens=st.integers(1, 16384), top_k=st.integers(1, 8), skew=st.sampled_from([0.0, 1.01, 1.2])
 )
@@ -82,6 +83,7 @@ def test_every_routed_row_is_counted_once(tokens: int, top_k: int, skew: float) 
     assert float(loads_B[:bins].max()) <= max(tokens, 1.0) * (1 + 1e-9)
 
 
+@settings(deadline=None)
 @given(tokens=st.integers(1024, 16384), ep=st.sampled_from([2.0, 4.0, 8.0, 16.0]))
 def test_skew_makes_the_busiest_rank_slower_when_experts_are_busy(tokens: int, ep: float) -> None:
     balanced = time_s(shape(tokens=float(tokens), ep=ep))
@@ -89,6 +91,7 @@ def test_skew_makes_the_busiest_rank_slower_when_experts_are_busy(tokens: int, e
     assert skewed > balanced
 
 
+@settings(deadline=None)
 @given(
     tokens=st.integers(1, 16384),
     ep=st.sampled_from([1.0, 2.0, 8.0, 64.0]),

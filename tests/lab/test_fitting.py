@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfatlas.lab import error_statistics, fit_parameters
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
 
 SIZES = np.geomspace(1e3, 1e9, 60)
 
@@ -19,12 +24,14 @@ def test_statistics_by_hand() -> None:
     assert found.residual_quantiles["q50"] == pytest.approx(0.0639, abs=1e-4)
 
 
+@settings(deadline=None)
 @given(launch_us=st.floats(1.0, 50.0), rate_tb=st.floats(0.5, 5.0))
 def test_known_parameters_are_found_again(launch_us: float, rate_tb: float) -> None:
     truth = np.array([launch_us * 1e-6, rate_tb * 1e12])
 
-    def predict(values: np.ndarray) -> np.ndarray:
-        return values[0] + SIZES / values[1]
+    def predict(values: FloatArray) -> FloatArray:
+        times: FloatArray = values[0] + SIZES / values[1]
+        return times
 
     fitted = fit_parameters(
         predict,

@@ -66,6 +66,11 @@ def test_every_model_resolves_with_a_source(name: str) -> None:
         ("ai21labs/AI21-Jamba-1.5-Large", 398.6, 94.1),
         ("nvidia/NVIDIA-Nemotron-Nano-9B-v2", 8.9, 8.9),
         ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", 31.6, 3.6),
+        ("nvidia/Nemotron-H-56B-Base-8K", 56.3, 56.3),
+        ("MiniMaxAI/MiniMax-M2", 228.7, 11.0),
+        ("zai-org/GLM-4.5", 352.8, 33.6),
+        ("Qwen/Qwen3.5-397B-A17B", 396.3, 17.3),
+        ("meta-llama/Llama-4-Maverick-17B-128E-Instruct", 400.7, 17.2),
     ],
 )
 def test_published_sizes(name: str, billions: float, active_billions: float) -> None:
@@ -186,6 +191,8 @@ def test_every_measured_model_resolves() -> None:
 
 
 def test_catalog_equals_the_configs_it_was_retyped_from() -> None:
+    # but for the multi-token-prediction layers that the catalog's sources say are left out: no
+    # weights of MiniMax-M2 ones are published, and the block of Nemotron 3.5 is of another kind
     checked = 0
     for path in sorted((_package_folder() / "model_configs").glob("*_config.json")):
         name = path.name.removesuffix("_config.json").replace("--", "/", 1)
@@ -198,11 +205,12 @@ def test_catalog_equals_the_configs_it_was_retyped_from() -> None:
         original, ours = read_config(config, name), resolve_model(name).architecture
         assert ours.layers == original.layers, name
         assert ours.checkpoint == original.checkpoint, name
-        assert (ours.hidden_size, ours.vocab_size, ours.mtp_layers, ours.tie_word_embeddings) == (
+        assert (ours.hidden_size, ours.vocab_size, ours.tie_word_embeddings) == (
             original.hidden_size,
             original.vocab_size,
-            original.mtp_layers,
             original.tie_word_embeddings,
         )
+        without = "MiniMax-M2" in name or "Lightning" in name
+        assert ours.mtp_layers == (0 if without else original.mtp_layers), name
         checked += 1
     assert checked >= 50

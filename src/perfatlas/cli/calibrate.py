@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from perfatlas.cli.envelope import envelope
 from perfatlas.cli.output import print_json
-from perfatlas.cli.vocabulary import SWITCH
+from perfatlas.cli.vocabulary import MANY, SWITCH
 
 if TYPE_CHECKING:
     from perfatlas.measurements import Calibration
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def calibrate(
     system: str,
     *,
-    operator: list[str] | None = None,
-    kernel_family: list[str] | None = None,
+    operator: Annotated[list[str] | None, MANY] = None,
+    kernel_family: Annotated[list[str] | None, MANY] = None,
     folder: Path | None = None,
     json: Annotated[bool, SWITCH] = False,
 ) -> int:

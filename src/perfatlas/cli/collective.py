@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from perfatlas.cli.output import require, show_answer
 from perfatlas.cli.table_run import answer_rows, show_summary, wants_table
-from perfatlas.cli.vocabulary import OutputFlags, given
+from perfatlas.cli.vocabulary import Count, OutputFlags, given
 from perfatlas.quantities import InvalidSpecError, UsageError, parse_quantity
 
 EXAMPLE = "perfatlas collective --system h200_sxm --op all_reduce --bytes 1MB --gpus 8"
@@ -44,8 +44,8 @@ class CollectiveFlags:
     ) = None
     bytes: str | None = None
     format: str | None = None
-    gpus: int | None = None
-    nodes: int | None = None
+    gpus: Count = None
+    nodes: Count = None
 
 
 def collective(*, flags: CollectiveFlags | None = None, output: OutputFlags | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 USAGE = 2
+DEFECT = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,11 +45,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write("perfatlas: interrupted\n")
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader (head, less) has seen enough. Python flushes stdout again at exit; give that
-        # flush somewhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence_stdout()  # the reader (head, less) has seen enough
         return 0
+    except OSError as problem:
+        if problem.errno != errno.ENOSPC:
+            raise
+        _silence_stdout()
+        sys.stderr.write(f"perfatlas: cannot write the answer: {problem.strerror}\n")
+        return DEFECT
     return code
+
+
+def _silence_stdout() -> None:
+    """Give the flush at the interpreter's exit somewhere to go."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _apply_global_flags(words: list[str]) -> list[str]:

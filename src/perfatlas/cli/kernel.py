@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from perfatlas.cli.output import require, show_answer
 from perfatlas.cli.table_run import answer_rows, show_summary, wants_table
-from perfatlas.cli.vocabulary import OutputFlags, given
+from perfatlas.cli.vocabulary import Count, OutputFlags, given
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,9 +32,9 @@ class GemmFlags:
     """
 
     system: str | None = None
-    m: int | None = None
-    n: int | None = None
-    k: int | None = None
+    m: Count = None
+    n: Count = None
+    k: Count = None
     format: str | None = None
     kernel_family: str | None = None
     protocol: str | None = None
@@ -69,17 +69,17 @@ class AttentionFlags:
     system: str | None = None
     phase: Literal["prefill", "decode"] | None = None
     kind: Literal["gqa", "mla"] | None = None
-    batch: int | None = None
-    q_len: int | None = None
-    kv_len: int | None = None
-    num_heads: int | None = None
-    num_kv_heads: int | None = None
-    head_dim: int | None = None
-    kv_lora_rank: int | None = None
-    rope_dim: int | None = None
+    batch: Count = None
+    q_len: Count = None
+    kv_len: Count = None
+    num_heads: Count = None
+    num_kv_heads: Count = None
+    head_dim: Count = None
+    kv_lora_rank: Count = None
+    rope_dim: Count = None
     format: str | None = None
     kv_format: str | None = None
-    window: int | None = None
+    window: Count = None
     kernel_family: str | None = None
     protocol: str | None = None
     tier: Literal["auto", "bound", "physics", "measured"] | None = None
@@ -107,13 +107,13 @@ class MoeFlags:
     """
 
     system: str | None = None
-    tokens: int | None = None
-    hidden: int | None = None
-    intermediate: int | None = None
-    experts: int | None = None
-    top_k: int | None = None
-    ep: int | None = None
-    moe_tp: int | None = None
+    tokens: Count = None
+    hidden: Count = None
+    intermediate: Count = None
+    experts: Count = None
+    top_k: Count = None
+    ep: Count = None
+    moe_tp: Count = None
     format: str | None = None
     distribution: str | None = None
     kernel_family: str | None = None

@@ -4,10 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Group, Parameter
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cyclopts import Token
+
+
+def whole(_hint: object, tokens: Sequence[Token]) -> int:
+    """Return the whole number a flag names; "1.5" is refused where int() of cyclopts rounds.
+
+    Args:
+        _hint: The annotation of the flag.
+        tokens: What was written; one token.
+
+    Raises:
+        ValueError: It is not a whole number; cyclopts then names the flag.
+    """
+    text = tokens[0].value
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"unable to convert {text!r} into a whole number") from None
+
+
+Count = Annotated[int | None, Parameter(converter=whole)]
 File = Path  # cyclopts reads it at run time, and shells complete it as a file
 
 _SCENARIO: Final = Group("Scenario", sort_key=1)
@@ -17,6 +41,7 @@ _FORMATS: Final = Group("Formats", sort_key=4)
 _LIMITS: Final = Group("Engine limits", sort_key=5)
 _PHASES: Final = Group("Disaggregated serving", sort_key=6)
 SWITCH: Final = Parameter(negative="", show_default=False)
+MANY: Final = Parameter(negative="")
 _REPLICAS: Final = Parameter(alias="--replicas")
 
 
@@ -57,11 +82,11 @@ class Load:
         prefix: Cached prefix tokens of the input.
     """
 
-    batch: int | None = None
-    concurrency: int | None = None
-    isl: int | None = None
-    osl: int | None = None
-    prefix: int | None = None
+    batch: Count = None
+    concurrency: Count = None
+    isl: Count = None
+    osl: Count = None
+    prefix: Count = None
 
 
 @Parameter(name="*", group=_PLAN)
@@ -81,14 +106,14 @@ class Plan:
         expert_distribution: How tokens fall on experts, balanced or skewed.
     """
 
-    gpus: int | None = None
-    tp: int | None = None
-    pp: int | None = None
-    cp: int | None = None
-    attention_dp: int | None = None
-    ep: int | None = None
-    moe_tp: int | None = None
-    dp: Annotated[int | None, _REPLICAS] = None
+    gpus: Count = None
+    tp: Count = None
+    pp: Count = None
+    cp: Count = None
+    attention_dp: Count = None
+    ep: Count = None
+    moe_tp: Count = None
+    dp: Annotated[Count, _REPLICAS] = None
     expert_distribution: str | None = None
 
 
@@ -125,11 +150,11 @@ class Limits:
         kv_blocks: KV blocks, in place of the derived number.
     """
 
-    max_num_seqs: int | None = None
-    max_num_batched_tokens: int | None = None
-    block_size: int | None = None
+    max_num_seqs: Count = None
+    max_num_batched_tokens: Count = None
+    block_size: Count = None
     gpu_memory_utilization: float | None = None
-    kv_blocks: int | None = None
+    kv_blocks: Count = None
 
 
 @Parameter(name="*", group=_PHASES)
@@ -158,22 +183,22 @@ class Phases:
     """
 
     prefill_system: str | None = None
-    prefill_workers: int | None = None
-    prefill_batch: int | None = None
-    prefill_tp: int | None = None
-    prefill_pp: int | None = None
-    prefill_cp: int | None = None
-    prefill_attention_dp: int | None = None
-    prefill_ep: int | None = None
-    prefill_moe_tp: int | None = None
+    prefill_workers: Count = None
+    prefill_batch: Count = None
+    prefill_tp: Count = None
+    prefill_pp: Count = None
+    prefill_cp: Count = None
+    prefill_attention_dp: Count = None
+    prefill_ep: Count = None
+    prefill_moe_tp: Count = None
     decode_system: str | None = None
-    decode_workers: int | None = None
-    decode_batch: int | None = None
-    decode_tp: int | None = None
-    decode_pp: int | None = None
-    decode_attention_dp: int | None = None
-    decode_ep: int | None = None
-    decode_moe_tp: int | None = None
+    decode_workers: Count = None
+    decode_batch: Count = None
+    decode_tp: Count = None
+    decode_pp: Count = None
+    decode_attention_dp: Count = None
+    decode_ep: Count = None
+    decode_moe_tp: Count = None
 
 
 @Parameter(name="*")
@@ -182,9 +207,9 @@ class ScenarioFlags:
     """All flags of an inference scenario."""
 
     subject: Subject = field(default_factory=Subject)
-    load: Load = field(default_factory=Load)
     plan: Plan = field(default_factory=Plan)
     formats: Formats = field(default_factory=Formats)
+    load: Load = field(default_factory=Load)
     limits: Limits = field(default_factory=Limits)
     phases: Phases = field(default_factory=Phases)
 

@@ -11,7 +11,8 @@ BOUND_NETWORK: Final = 2
 BOUND_LATENCY: Final = 3
 
 REDUCTIONS: Final = ("all_reduce", "reduce_scatter")
-EXCHANGES: Final = ("all_to_all", "dispatch", "combine")
+EXPERT_EXCHANGES: Final = ("dispatch", "combine")
+EXCHANGES: Final = ("all_to_all", *EXPERT_EXCHANGES)
 OPS: Final = (
     "all_reduce",
     "all_gather",

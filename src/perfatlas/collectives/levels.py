@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.collectives.algorithms import custom_algorithm, library_algorithm
-from perfatlas.collectives.codes import EXCHANGES
+from perfatlas.collectives.codes import EXCHANGES, EXPERT_EXCHANGES
 from perfatlas.collectives.fabric import FABRIC_PARAMETERS, PASSES, fabric_time_s
 from perfatlas.collectives.parameters import (
     CUSTOM_OPERATOR,
@@ -22,6 +22,7 @@ from perfatlas.collectives.parameters import (
     Cells,
     cell_format,
     cell_operator,
+    exchange_cells,
     fabric_cells,
     gather_cells,
     rank_extrapolation,
@@ -62,7 +63,6 @@ FABRIC_NOTE: Final = (
     " level sets the rest)"
 )
 SEND_NOTE: Final = "send_recv was not measured: priced as one pair of an all_to_all"
-EXCHANGE_NOTE: Final = "dispatch and combine are priced as an all_to_all of the same bytes"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,17 +121,23 @@ def level_times(question: Question) -> LevelTimes:
     Args:
         question: Sizes, placement and systems.
     """
-    cells = gather_cells(
+    inner = _library_levels(question, _inner_cells(question))
+    if question.op == "all_reduce" and question.custom:
+        inner = _with_custom(question, inner)
+    return _with_fabric(question, inner)
+
+
+def _inner_cells(question: Question) -> Cells:
+    """Return the calibrations of the domain level."""
+    if question.op in EXPERT_EXCHANGES:
+        return exchange_cells(question.systems, question.op, question.family, LIBRARY_PARAMETERS)
+    return gather_cells(
         question.systems,
         cell_operator(question.op),
         LIBRARY_FAMILY,
         cell_format(question.op, question.format_name),
         LIBRARY_PARAMETERS,
     )
-    inner = _library_levels(question, cells)
-    if question.op == "all_reduce" and question.custom:
-        inner = _with_custom(question, inner)
-    return _with_fabric(question, inner)
 
 
 def _library_levels(question: Question, cells: Cells) -> LevelTimes:
@@ -157,7 +163,8 @@ def _library_levels(question: Question, cells: Cells) -> LevelTimes:
     wide_U2 = doublings_U[:, None] * np.array(rank_extrapolation(cell_operator(question.op)))
     match_U = cells.match_S[question.index_U]
     used_U = match_U >= 0
-    notes = [*cells.notes, *(_op_notes(question.op) if np.any(used_U) else ())]
+    notes = list(cells.notes)
+    notes += [SEND_NOTE] if question.op == "send_recv" and np.any(used_U) else []
     notes += [RANKS_NOTE] if np.any(used_U & (ranks_LU[0] > parameters_UP[:, MEASURED])) else []
     notes += [NODE_NOTE] if np.any(used_U & (ranks_LU[1] > 1.0)) else []
     return LevelTimes(
@@ -254,9 +261,3 @@ def _with_fabric(question: Question, inner: LevelTimes) -> LevelTimes:
         algorithm_U=np.where(crosses_U, named_U, inner.algorithm_U),
         notes=(*inner.notes, *cells.notes, FABRIC_NOTE),
     )
-
-
-def _op_notes(op: str) -> tuple[str, ...]:
-    if op == "send_recv":
-        return (SEND_NOTE,)
-    return (EXCHANGE_NOTE,) if op in ("dispatch", "combine") else ()

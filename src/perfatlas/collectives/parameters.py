@@ -31,6 +31,8 @@ FABRIC_FAMILY: Final = "deepep"
 FABRIC_REFERENCE: Final = "h100_sxm"
 # Measured device for links of a kind, where a device's kernel relative has links of another kind.
 LINK_STAND_INS: Final = {"pcie": "rtx_pro_6000_server"}
+# Measured device for expert exchanges inside a domain of a size (NVL72).
+DOMAIN_STAND_INS: Final = {72: "gb200"}
 # Integers are added by another path than 16-bit floats, and no switch reduces them.
 INTEGER_FORMATS: Final = ("int8",)
 TAILS: Final = ("q05", "q95")
@@ -92,10 +94,16 @@ def gather_cells(
         names: Parameters, in the column order of the physics function.
     """
     found = [_find(system.device, operator, family, format_name) for system in systems]
-    cells = _columns(found, names)
-    missing = [s.name for s, match in zip(systems, found, strict=True) if match is None]
+    return _noted(_columns(found, names), systems, operator, [])
+
+
+def _noted(cells: Cells, systems: Sequence[System], operator: str, notes: Sequence[str]) -> Cells:
+    """Return the cells with notes, one of them on the systems nobody measured."""
+    missing = [
+        system.name for system, match in zip(systems, cells.match_S, strict=True) if match < 0
+    ]
     note = f"{operator} was never measured on {', '.join(missing)}: tier bound, free latency"
-    return replace(cells, notes=(*cells.notes, note)) if missing else cells
+    return replace(cells, notes=(*cells.notes, *notes, *([note] if missing else [])))
 
 
 def _find(device: Device, operator: str, family: str, format_name: str) -> CalibrationMatch | None:
@@ -108,6 +116,35 @@ def _find(device: Device, operator: str, family: str, format_name: str) -> Calib
         return match
     stand_in = replace(device, calibration_relative=LINK_STAND_INS.get(kind, ""))
     return find_calibration(stand_in, operator, family, format_name)
+
+
+def exchange_cells(systems: Sequence[System], op: str, family: str, names: Sequence[str]) -> Cells:
+    """Return the calibrations of an engine's expert exchange.
+
+    Devices without one take that of the device their domain is measured on, else the library's
+    all_to_all of the same bytes, and the answer says so.
+
+    Args:
+        systems: Distinct systems.
+        op: dispatch or combine.
+        family: Engine; "" leaves the exchange to the library.
+        names: Parameters, in the column order of the physics function.
+    """
+    found: list[CalibrationMatch | None] = []
+    plain: list[str] = []
+    for system in systems:
+        match = _find(system.device, op, family, "any") if family else None
+        if match is None and family:
+            measured = DOMAIN_STAND_INS.get(system.device.scale_up.domain_size, "")
+            stand_in = replace(system.device, calibration_relative=measured)
+            match = find_calibration(stand_in, op, family, "any")
+        if match is None:
+            match = _find(system.device, "all_to_all", LIBRARY_FAMILY, "any")
+            plain += [system.name] if match is not None else []
+        found.append(match)
+    cells = _columns(found, names)
+    note = f"{op} on {', '.join(plain)} is priced as a library all_to_all of the same bytes"
+    return _noted(cells, systems, op, [note] if plain else [])
 
 
 def fabric_cells(
@@ -200,7 +237,7 @@ def rank_extrapolation(op: str) -> tuple[float, float]:
 
     Source:
         Fits on 2 and 4 ranks against the measured 8, all devices with a switched domain; written by
-        `perfatlas.lab.cells_collectives.write_rank_extrapolation`.
+        `perfatlas.lab.rank_extrapolation.write_rank_extrapolation`.
     """
     text = resources.files("perfatlas").joinpath("data/collectives/rank_extrapolation.toml")
     rows = tomllib.loads(text.read_text("utf-8"))["extrapolation"]

@@ -139,7 +139,7 @@ def bus_bandwidth(
         >>> from perfatlas.collectives import bus_bandwidth
         >>> size, ranks, time_s = np.array([2.0**29]), np.array([8.0]), np.array([2.040e-3])
         >>> round(float(bus_bandwidth("all_reduce", size, ranks, time_s)[0]) / 1e9, 1)
-        460.5
+        460.6
     """
     wire_U = ring_wire_bytes(op, bytes_U, ranks_U)
     return np.where(time_s_U > 0.0, wire_U / np.where(time_s_U > 0.0, time_s_U, 1.0), 0.0)

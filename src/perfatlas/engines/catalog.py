@@ -103,6 +103,7 @@ def _load(profile_id: str) -> EngineProfile:
 def _all_reduce(raw: dict[str, Any]) -> AllReduceRules:
     fusion = dict(raw.get("all_reduce_norm_fusion", {}))
     sources = [raw["all_reduce"]["ref"]]
+    formats = tuple(fusion.pop("formats", ()))
     if fusion:
         sources.append(fusion.pop("ref"))
     return AllReduceRules(
@@ -112,6 +113,7 @@ def _all_reduce(raw: dict[str, Any]) -> AllReduceRules:
             arch: {int(tp): mib * MEBIBYTE for tp, mib in limits.items()}
             for arch, limits in fusion.items()
         },
+        norm_fusion_formats=formats,
         sources=tuple(sources),
     )
 

@@ -43,11 +43,13 @@ class AllReduceRules:
         implementation: "custom" (one- and two-shot kernels) or "nccl".
         max_bytes: Largest buffer the custom kernel takes [bytes].
         norm_fusion_bytes: {architecture: {tp: largest buffer}} of the fused all-reduce + norm.
+        norm_fusion_formats: Formats that kernel also quantizes to.
     """
 
     implementation: str
     max_bytes: float
     norm_fusion_bytes: Mapping[str, Mapping[int, float]]
+    norm_fusion_formats: tuple[str, ...]
     sources: tuple[str, ...]
 
 

@@ -50,6 +50,8 @@ GEMM_PARAMETERS: Final = (
     "l2_fraction",  # effective share of the cache in a benchmark loop
     "overhead_quantize_s",
     "wave_smoothing",  # 0: whole waves; 1: a partial wave costs its fraction
+    "quantize_passes",  # times the activation's bytes over the full memory bandwidth
+    "tile_policy",  # 0: the library takes the best tile; else a row of TILE_POLICIES, chosen
 )
 
 # Output tiles a library chooses from (rows, columns) and the ways it splits the contraction.
@@ -58,6 +60,18 @@ TILES: Final = np.array(
         *((16, 64), (64, 16), (16, 128), (128, 16), (32, 64), (64, 32), (32, 128), (128, 32)),
         *((64, 64), (64, 128), (128, 64), (64, 256), (256, 64), (128, 128)),
         *((128, 256), (256, 128)),
+    ],
+    dtype=np.float64,
+)
+# Kernels dispatched on the number of rows alone, without a split: per policy, (up to m, rows,
+# columns). Policies 1 and 2 follow the fp8 dispatch of CUTLASS kernels for one SM (vLLM
+# csrc/quantization/w8a8/cutlass), 3 and 4 those for pairs of SMs (256-row tiles).
+TILE_POLICIES: Final = np.array(
+    [
+        [(16, 16, 64), (64, 64, 64), (128, 64, 128), (np.inf, 128, 128)],
+        [(64, 64, 64), (128, 64, 128), (256, 128, 128), (np.inf, 128, 128)],
+        [(16, 16, 64), (64, 64, 64), (128, 64, 128), (np.inf, 256, 128)],
+        [(16, 64, 64), (64, 64, 64), (256, 128, 128), (np.inf, 256, 128)],
     ],
     dtype=np.float64,
 )
@@ -143,9 +157,7 @@ def _quantize_s(
 ) -> tuple[float, float]:
     """Return the time of quantizing the activation, and its fixed part [s]."""
     traffic = shape[0] * shape[2] * (ACTIVATION_BYTES + shape[4])
-    cold = _cold_share(shape, silicon, parameters)
-    stream_s = cold * traffic / (parameters[1] * silicon[BANDWIDTH])
-    return parameters[8] + stream_s, parameters[8]
+    return parameters[8] + parameters[10] * traffic / silicon[BANDWIDTH], parameters[8]
 
 
 @njit(cache=True, error_model="numpy")
@@ -158,7 +170,8 @@ def _best_body(
     split_s = parameters[5] / silicon[CLOCK]
     partial_s = PARTIAL_SUM_BYTES * m * n / (parameters[1] * silicon[BANDWIDTH])
     best_s, best_blocks_s, best_fixed_s = math.inf, math.inf, 0.0
-    for index in range(SPLITS.size):
+    splits = SPLITS.size if parameters[11] == 0.0 else 1
+    for index in range(splits):
         split = SPLITS[index]
         if split > 1.0 and shape[2] < split * MIN_K_PER_SPLIT:
             break
@@ -166,7 +179,11 @@ def _best_body(
         # A further split only pays if the blocks get shorter: the rest can only grow.
         if memory_s + extra_s >= best_s:
             break
-        blocks_s, wave_s = _blocks_s(shape, silicon, parameters, split)
+        if parameters[11] == 0.0:
+            blocks_s, wave_s = _free_blocks_s(shape, silicon, parameters, split)
+        else:
+            rows, columns = _dispatched_tile(m, int(parameters[11]) - 1)
+            blocks_s, wave_s = _tile_s(shape, silicon, parameters, split, rows, columns)
         if blocks_s >= best_blocks_s or max(blocks_s, memory_s) + extra_s >= best_s:
             continue
         longer, shorter = max(blocks_s, memory_s), min(blocks_s, memory_s)
@@ -179,29 +196,49 @@ def _best_body(
 
 
 @njit(cache=True, error_model="numpy")
-def _blocks_s(
+def _dispatched_tile(m: float, policy: int) -> tuple[float, float]:
+    """Return the tile (rows, columns) a policy gives to a product of m rows."""
+    row = 0
+    while m > TILE_POLICIES[policy, row, 0]:
+        row += 1
+    return TILE_POLICIES[policy, row, 1], TILE_POLICIES[policy, row, 2]
+
+
+@njit(cache=True, error_model="numpy")
+def _free_blocks_s(
     shape: FloatArray, silicon: FloatArray, parameters: FloatArray, split: float
 ) -> tuple[float, float]:
     """Return the least time of the thread blocks over all tiles, and its per-wave part [s]."""
-    m, n = shape[0], shape[1]
-    depth = shape[2] / split
-    sms = silicon[SM_COUNT]
-    flop_s = 1.0 / (silicon[PEAK] / sms)  # one FLOP on one SM
-    compute_s = 2.0 * depth * flop_s / parameters[0]
-    feed_s = depth * flop_s / parameters[4]
-    wave_s = parameters[3] / silicon[CLOCK]
-    smoothing = parameters[9]
     best_s, best_wave_s = math.inf, 0.0
     for index in range(TILES.shape[0]):
         rows, columns = TILES[index, 0], TILES[index, 1]
-        blocks = math.ceil(m / rows) * math.ceil(n / columns) * split
-        if split > 1.0 and blocks > MAX_SPLIT_BLOCKS_PER_SM * sms:
-            continue
-        exact = blocks / sms
-        waves = (1.0 - smoothing) * math.ceil(exact) + smoothing * max(exact, 1.0)
-        feed = (min(rows, m) * shape[4] + min(columns, n) * shape[3]) * feed_s
-        total_s = waves * (max(rows * columns * compute_s, feed) + wave_s)
+        total_s, wave_s = _tile_s(shape, silicon, parameters, split, rows, columns)
         if total_s < best_s:
-            best_s = total_s
-            best_wave_s = waves * wave_s
+            best_s, best_wave_s = total_s, wave_s
     return best_s, best_wave_s
+
+
+@njit(cache=True, error_model="numpy")
+def _tile_s(
+    shape: FloatArray,
+    silicon: FloatArray,
+    parameters: FloatArray,
+    split: float,
+    rows: float,
+    columns: float,
+) -> tuple[float, float]:
+    """Return the time of the thread blocks of one tile, and its per-wave part [s]."""
+    m, n = shape[0], shape[1]
+    sms = silicon[SM_COUNT]
+    blocks = math.ceil(m / rows) * math.ceil(n / columns) * split
+    if split > 1.0 and blocks > MAX_SPLIT_BLOCKS_PER_SM * sms:
+        return math.inf, 0.0
+    depth_s = shape[2] / split * sms / silicon[PEAK]  # one FLOP per element of depth on one SM
+    smoothing = parameters[9]
+    exact = blocks / sms
+    waves = (1.0 - smoothing) * math.ceil(exact) + smoothing * max(exact, 1.0)
+    wave_s = parameters[3] / silicon[CLOCK]
+    compute_s = 2.0 * rows * columns * depth_s / parameters[0]
+    fed_bytes = min(rows, m) * shape[4] + min(columns, n) * shape[3]
+    feed_s = fed_bytes * depth_s / parameters[4]
+    return waves * (max(compute_s, feed_s) + wave_s), waves * wave_s

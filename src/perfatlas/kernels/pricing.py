@@ -216,7 +216,9 @@ def _gather(
     silicon_MS, same = np.unique(np.array(silicon), axis=0, return_inverse=True)
     key_RD[:, width + 1] = same.reshape(-1)[key_RD[:, width + 1].astype(np.int64)]
     parameters = [
-        [m.calibration.parameters.get(p, np.nan) for p in model.parameter_names]
+        [m.calibration.parameters[p] for p in model.parameter_names]
+        if m.calibration.operator == name
+        else [0.0] * len(model.parameter_names)
         for m in catalog.matches
     ]
     return _Table(

@@ -115,13 +115,17 @@ def _fitted_format(format_name: str) -> str:
 def shape_columns(operator: Operator) -> Columns:
     """Return the named shape columns of an operator for its physics model.
 
-    A step runs cold (weights and cache come from device memory) and prices quantization as an
-    operator of its own, so the protocol columns are cold, single copy and not quantizing.
+    A step runs cold: weights and cache come from device memory, so the columns that describe a
+    benchmark loop are those of no loop at all.
     """
     if isinstance(operator, Gemm):
         columns = _take(operator, ("m", "n", "k")) | _bytes(operator)
         columns["output_bytes_per_element"] = operator.output_bytes_per_element
-        return columns | {"quantize": 0.0, "copies": 0.0, "shared_activation": 0.0}
+        return columns | {
+            "quantize": operator.quantizes_input,
+            "copies": 0.0,
+            "shared_activation": 0.0,
+        }
     if isinstance(operator, GroupedGemm):
         columns = _take(operator, GROUPED_SIZES) | _bytes(operator)
         columns["matrices"] = float(operator.matrices)

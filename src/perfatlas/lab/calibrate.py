@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 FIT_ROWS: Final = 1500
 SEED: Final = 20251
-EVALUATIONS: Final = 1600
+EVALUATIONS: Final = 1000
 DIGITS: Final = 6
 FINALISTS: Final = 2
 DRAWS: Final = 40
@@ -77,13 +77,14 @@ def calibrate(
             f" {device!r}; operators with rows: {', '.join(known) or 'none'}"
             f"{did_you_mean(asked, known)}"
         )
-    path = (folder or calibration_folder()) / f"{device}.toml"
-    kept = read_calibrations(path) if path.is_file() else {}
     fitted: list[Calibration] = []
     for cell in cells:
         fitted.append(calibrate_cell(cell))
         if progress is not None:
             progress(fitted[-1])
+    path = (folder or calibration_folder()) / f"{device}.toml"
+    kept = read_calibrations(path) if path.is_file() else {}
+    kept = read_calibrations(path) if path.is_file() else {}
     write_calibrations(path, {**kept, **{cell.id: cell for cell in fitted}})
     return tuple(fitted)
 
@@ -243,14 +244,19 @@ def sibling_calibrations(cell: Cell) -> list[Calibration]:
     return found
 
 
-def refresh_transfer(device: str) -> None:
-    """Rewrite the transfer quantiles of a device's file from the files of the other devices."""
+def refresh_transfer(device: str, operators: Sequence[str] = ()) -> None:
+    """Rewrite the transfer quantiles of a device's file from the files of the other devices.
+
+    Args:
+        device: Catalog name of a calibrated device.
+        operators: Operators to refresh; all by default.
+    """
     path = calibration_folder() / f"{device}.toml"
+    cells = [cell for cell in device_cells(device, operators) if cell.id in read_calibrations(path)]
+    found = {cell.id: transfer_quantiles(cell, cell.load()) for cell in cells}
     known = read_calibrations(path)
-    for cell in device_cells(device):
-        if cell.id in known:
-            quantiles = transfer_quantiles(cell, cell.load())
-            known[cell.id] = replace(known[cell.id], transfer_quantiles=quantiles)
+    for name, quantiles in found.items():
+        known[name] = replace(known[name], transfer_quantiles=quantiles)
     write_calibrations(path, known)
 
 

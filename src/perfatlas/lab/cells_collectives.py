@@ -5,7 +5,6 @@ Shape legend: U measured rows, D shape dimensions.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -14,20 +13,16 @@ import numpy as np
 from perfatlas import hardware
 from perfatlas.collectives import (
     COLLECTIVE_SHAPE,
-    FABRIC_SHAPE,
     collective_shape,
     custom_time_s,
-    fabric_time_s,
     library_time_s,
 )
-from perfatlas.files import format_toml, write_atomic
 from perfatlas.kernels.silicon import NUM_SILICON
-from perfatlas.lab.cells import FAMILIES, MEASURED_DEVICES, Cell, Range, Rows, is_excluded
+from perfatlas.lab.cells import FAMILIES, Cell, Range, Rows, is_excluded
+from perfatlas.lab.cells_exchange import LIBRARY_RANGES, exchange_cells
 from perfatlas.measurements import SiliconTable, has_table, read_table, table_paths
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray
@@ -56,20 +51,6 @@ LIBRARY_PROTOCOL: Final = (
 )
 CUSTOM_PROTOCOL: Final = "CUDA graph replay of the engine's all-reduce; clocks not locked"
 
-LIBRARY_RANGES: Final = {
-    "overhead_s": Range(start=6e-6, low=1e-7, high=1e-4),
-    "overhead_rank_s": Range(start=1.5e-6, low=1e-8, high=1e-4),
-    "overhead_ramp_s": Range(start=3e-6, low=1e-8, high=1e-4),
-    "ramp_exponent": Range(start=0.6, low=0.1, high=1.0),
-    "overhead_bulk_s": Range(start=1.6e-5, low=1e-7, high=5e-4),
-    "overhead_bulk_rank_s": Range(start=6e-6, low=1e-8, high=1e-4),
-    "efficiency_two_ranks": Range(start=0.6, low=0.03, high=1.0),
-    "efficiency_most_ranks": Range(start=0.7, low=0.01, high=0.85),
-    "overlap_power": Range(start=1.4, low=1.0, high=8.0),
-    "switch_bytes_per_rank": Range(start=1e6, low=1e3, high=1e8),
-    "efficiency_in_network": Range(start=0.7, low=0.45, high=1.0),
-    "ranks_measured": Range(start=8.0, low=2.0, high=1024.0),
-}
 CUSTOM_RANGES: Final = {
     "overhead_s": Range(start=4e-6, low=5e-7, high=1e-4),
     "overhead_rank_s": Range(start=2e-7, low=1e-9, high=1e-5),
@@ -82,26 +63,6 @@ CUSTOM_RANGES: Final = {
     "efficiency_most_ranks": Range(start=0.75, low=0.01, high=1.0),
     "ranks_measured": Range(start=8.0, low=2.0, high=1024.0),
 }
-FABRIC_RANGES: Final = {
-    "overhead_s": Range(start=5e-6, low=1e-7, high=1e-3),
-    "overhead_doubling_s": Range(start=3e-6, low=1e-8, high=1e-4),
-    "efficiency_fabric": Range(start=0.9, low=0.2, high=1.0),
-}
-# The package ships the same multi-node rows for h200_sxm: they count once.
-FABRIC_DEVICE: Final = "h100_sxm"
-FABRIC_TABLE: Final = "wideep_deepep_ll_perf"
-FABRIC_PROTOCOL: Final = (
-    "DeepEP low-latency kernels, 1 to 8 nodes of 8 GPUs; the time of one node and one token is"
-    " taken as what stays inside a node; one 400 Gb/s NIC per GPU is assumed"
-)
-# Dispatch sends FP8 with a 4-byte scale per 128 elements, combine returns 16-bit rows.
-PHASE_BYTES: Final = {"dispatch": 1.0 + 4.0 / 128.0, "combine": 2.0}
-EXTRAPOLATED_RANKS: Final = 8.0
-EXTRAPOLATION_HEADER: Final = (
-    "# ln(measured/predicted) of NCCL times at 8 ranks for fits on 2 and 4 ranks, devices pooled.\n"
-    "# Written by perfatlas.lab.cells_collectives.write_rank_extrapolation from the tables of\n"
-    "# aiconfigurator-core 0.12.0 (ai-dynamo/aiconfigurator, Apache-2.0).\n\n"
-)
 # Sizes per rank at which a library may change protocol: between the powers of two measured.
 SWITCH_EXPONENTS: Final = (13.5, 14.5, 15.5, 16.5, 17.5, 18.5, 19.5, 20.5, 21.5)
 CUSTOM_SWITCH_EXPONENTS: Final = (18.5, 19.5, 20.5, 21.5, 22.5, 23.5, 24.5, 25.5, 26.5)
@@ -116,18 +77,24 @@ def collective_cells(device: str) -> tuple[Cell, ...]:
     cells: list[Cell] = []
     if has_table(device, "comm", LIBRARY, LIBRARY_TABLE):
         for op, formats in OP_FORMATS.items():
-            cells += [_library_cell(device, op, format_name) for format_name in formats]
+            cells += [library_cell(device, op, format_name) for format_name in formats]
     for family in FAMILIES:
         if has_table(device, "comm", family, CUSTOM_TABLE):
             cells.append(_custom_cell(device, family))
-    if device == FABRIC_DEVICE and has_table(device, "comm", "sglang", FABRIC_TABLE):
-        cells.append(_fabric_cell(device))
+    cells += exchange_cells(device)
     return tuple(
         cell for cell in cells if not is_excluded(device, cell.operator, cell.family, cell.format)
     )
 
 
-def _library_cell(device: str, op: str, format_name: str) -> Cell:
+def library_cell(device: str, op: str, format_name: str) -> Cell:
+    """Return the cell of one library collective.
+
+    Args:
+        device: Catalog name of a device with NCCL rows.
+        op: Measured operation.
+        format_name: bf16 or int8 for reductions, any for the others.
+    """
     load = partial(_load_library, device, op, format_name)
     rows = load()
     most = float(np.max(rows.shape_UD[:, 1]))
@@ -179,100 +146,6 @@ def _custom_cell(device: str, family: str) -> Cell:
         ),
         protocol=CUSTOM_PROTOCOL,
     )
-
-
-def _fabric_cell(device: str) -> Cell:
-    return Cell(
-        device=device,
-        operator="fabric_exchange",
-        family="deepep",
-        format="any",
-        load=partial(_load_fabric, device),
-        physics=fabric_time_s,
-        silicon=np.zeros(NUM_SILICON),
-        ranges=FABRIC_RANGES,
-        protocol=FABRIC_PROTOCOL,
-    )
-
-
-def _load_fabric(device: str) -> Rows:
-    versions = table_paths(device, "comm", "sglang", FABRIC_TABLE)
-    tables = [read_table(device, "comm", "sglang", FABRIC_TABLE, version) for version in versions]
-    table = max(tables, key=lambda one: int(np.max(one.columns["node_num"])))
-    node = hardware.resolve_system(device).node
-    nodes = table.columns["node_num"].astype(np.float64)
-    share = np.full(nodes.size, node.nics * node.nic_bandwidth / node.devices)
-    blocks, times = [], []
-    for phase, element_bytes in PHASE_BYTES.items():
-        time_s = table.columns[f"{phase}_avg_t_us"].astype(np.float64) * 1e-6
-        rows = table.columns["num_token"] * table.columns["num_topk"]
-        wire = rows * table.columns["hidden_size"] * element_bytes * (1.0 - 1.0 / nodes)
-        inside = np.full(nodes.size, np.min(time_s[nodes == 1]))
-        columns = dict(
-            zip(FABRIC_SHAPE, (nodes, wire, share, inside, np.ones(nodes.size)), strict=True)
-        )
-        blocks.append(np.column_stack(list(columns.values()))[nodes > 1])
-        times.append(time_s[nodes > 1])
-    shape_UD, measured_s = np.concatenate(blocks), np.concatenate(times)
-    return Rows(
-        shape_UD=shape_UD,
-        measured_s=measured_s,
-        roofline_s=shape_UD[:, 1] / shape_UD[:, 2],
-        version=table.version,
-        data_hash=table.data_hash,
-        excluded={"one node": 2 * int(np.sum(nodes == 1))},
-    )
-
-
-def rank_extrapolation(op: str) -> dict[str, float | int | str]:
-    """Return how far fits on up to half the ranks are from the most ranks measured.
-
-    Pools ln(measured/predicted) of the devices with an NVLink switch and 8 measured ranks: fitted
-    on 2 and 4 ranks, predicted at 8.
-
-    Args:
-        op: Measured operation.
-
-    Returns:
-        op, q05, q50, q95, rows and devices of the pool.
-    """
-    from perfatlas.lab.calibrate import fit_cell  # noqa: PLC0415 - calibrate imports this file
-
-    residuals = []
-    for device in MEASURED_DEVICES:
-        cell = _library_cell(device, op, OP_FORMATS[op][0])
-        rows = cell.load()
-        ranks = rows.shape_UD[:, 1]
-        kind = hardware.resolve_system(device).device.scale_up.kind
-        if np.max(ranks) < EXTRAPOLATED_RANKS or kind != "nvlink":
-            continue
-        few = ranks < EXTRAPOLATED_RANKS
-        seen = rows._replace(shape_UD=rows.shape_UD[few], measured_s=rows.measured_s[few])
-        known = {"ranks_measured": float(np.max(ranks[few]))}
-        held = replace(cell, grid=tuple({**one, **known} for one in cell.grid))
-        parameters = fit_cell(held, seen)
-        predicted_s = held.predict(rows.shape_UD[~few], parameters)
-        residuals.append(np.log(rows.measured_s[~few] / predicted_s))
-    pool = np.concatenate(residuals)
-    low, middle, high = (round(float(x), 4) for x in np.quantile(pool, (0.05, 0.5, 0.95)))
-    return {
-        "op": op,
-        "q05": low,
-        "q50": middle,
-        "q95": high,
-        "rows": pool.size,
-        "devices": len(residuals),
-    }
-
-
-def write_rank_extrapolation(path: Path) -> None:
-    """Write the extrapolation errors of every measured operation to a TOML file.
-
-    Args:
-        path: The file; `data/collectives/rank_extrapolation.toml` of the package is shipped.
-    """
-    rows = [rank_extrapolation(op) for op in LIBRARY_OPS]
-    write_atomic(path, EXTRAPOLATION_HEADER + format_toml({"extrapolation": rows}))
 
 
 def _newest(device: str, family: str, name: str) -> SiliconTable:

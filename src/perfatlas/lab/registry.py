@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
     from perfatlas.lab.cells import Cell
 
-CELL_MAKERS: Final[tuple[Callable[[str], tuple[Cell, ...]], ...]] = (
-    gemm_cells,
-    moe_cells,
-    streaming_cells,
-    attention_cells,
-    latent_attention_cells,
-    collective_cells,
+# Who makes the cells of which operators; no operators: every name that is left.
+CELL_MAKERS: Final[tuple[tuple[Callable[[str], tuple[Cell, ...]], tuple[str, ...]], ...]] = (
+    (gemm_cells, ("gemm",)),
+    (moe_cells, ("moe",)),
+    (streaming_cells, ("streaming",)),
+    (attention_cells, ("prefill_attention", "decode_attention")),
+    (latent_attention_cells, ("mla_prefill", "mla_decode")),
+    (collective_cells, ()),
 )
 
 
@@ -38,5 +39,10 @@ def device_cells(device: str, operators: Sequence[str] = ()) -> tuple[Cell, ...]
         MissingDependencyError: The measured tables are not installed.
     """
     silicon_root()
-    cells = [cell for maker in CELL_MAKERS for cell in maker(device)]
+    cells = [
+        cell
+        for maker, made in CELL_MAKERS
+        if not operators or not made or set(made) & set(operators)
+        for cell in maker(device)
+    ]
     return tuple(cell for cell in cells if not operators or cell.operator in operators)

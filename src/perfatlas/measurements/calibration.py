@@ -25,6 +25,9 @@ SILICON_FIELDS: Final = (
     "memory_bandwidth",
     "scale_up",
 )
+# Engines whose kernels stand in for another engine's: the open ones share DeepGEMM, CUTLASS,
+# FlashInfer and Triton kernels.
+LENDERS: Final = ("vllm", "sglang", "trtllm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,10 +169,15 @@ def _same_device(cells: Sequence[Calibration], family: str) -> CalibrationMatch:
             return CalibrationMatch(
                 calibration=cell, own=True, quantiles=dict(cell.residual_quantiles)
             )
-    cell = cells[0]
+    cell = min(cells, key=_lending_order)
     note = f"no measured {cell.operator} {cell.format} kernels of {family}: {cell.id} is used"
     quantiles = _pool([other.residual_quantiles for other in cells])
     return CalibrationMatch(calibration=cell, own=False, quantiles=quantiles, notes=(note,))
+
+
+def _lending_order(cell: Calibration) -> int:
+    """Return the rank of a cell that lends its kernels to another engine."""
+    return LENDERS.index(cell.family) if cell.family in LENDERS else len(LENDERS)
 
 
 def _what_if(match: CalibrationMatch, changed: Sequence[str]) -> CalibrationMatch:

@@ -62,6 +62,8 @@ class Gemm(Operator):
         weight_bytes_per_element: Bytes of a stored weight with its scales.
         input_bytes_per_element: Bytes of an element of A as the kernel reads it.
         output_bytes_per_element: Bytes of an element of C.
+        quantizes_input: 1 where A is quantized from 16 bits by a kernel of its own just before,
+            which the price then includes; else 0 (C,).
     """
 
     kind: ClassVar[str] = "gemm"
@@ -73,6 +75,7 @@ class Gemm(Operator):
     weight_bytes_per_element: float
     input_bytes_per_element: float
     output_bytes_per_element: float = 2.0
+    quantizes_input: FloatArray | float = 0.0
 
     @property
     def compute_format(self) -> str:
@@ -82,11 +85,12 @@ class Gemm(Operator):
     def work(self) -> Work:
         """Return the least work of one execution (C,)."""
         zero = np.zeros_like(self.m)
+        read = self.k * self.input_bytes_per_element
+        read = read + self.quantizes_input * (read + 2.0 * self.k)  # 16 bits in, quantized out
         return Work(
             flop=2.0 * self.m * self.n * self.k,
             cold_bytes=self.n * self.k * self.weight_bytes_per_element,
-            activation_bytes=self.m
-            * (self.k * self.input_bytes_per_element + self.n * self.output_bytes_per_element),
+            activation_bytes=self.m * (read + self.n * self.output_bytes_per_element),
             exponentials=zero,
         )
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from perfatlas.report.frontier import print_frontier
 from perfatlas.report.reproduce import reproduce_line
+from perfatlas.report.rows import print_facts, print_rows
 from perfatlas.report.terminal import open_terminal
-from perfatlas.report.text import print_answer, print_facts, print_rows
+from perfatlas.report.text import print_answer
 from perfatlas.report.trace import chrome_trace, chrome_trace_text
 
 __all__ = [

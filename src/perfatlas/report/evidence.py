@@ -36,12 +36,11 @@ def evidence_headline(evidence: Mapping[str, Any]) -> str:
     return f"tier {tier}, {len(calibrations)} {noun} on {rows:,} measured rows"
 
 
-def calibration_table(calibrations: Sequence[Mapping[str, Any]], *, width: int) -> Table:
+def calibration_table(calibrations: Sequence[Mapping[str, Any]]) -> Table:
     """Return the calibrations used, each with its rows, errors and measurement protocol.
 
     Args:
         calibrations: `evidence.calibrations` of an answer.
-        width: Columns to fit in; the protocol is shown where there is room.
     """
     from rich.table import Table
 
@@ -49,17 +48,13 @@ def calibration_table(calibrations: Sequence[Mapping[str, Any]], *, width: int) 
     table.add_column("  calibration", overflow="fold", header_style="dim")
     for name in ("rows", "median error", "p90"):
         table.add_column(name, justify="right", no_wrap=True, header_style="dim")
-    if width >= WIDE:
-        table.add_column("protocol", overflow="fold", header_style="dim")
     for calibration in calibrations:
-        cells = [
+        table.add_row(
             f"  {calibration.get('id', MISSING)}",
             f"{int(calibration.get('rows') or 0):,}",
             _error(calibration.get("median_error")),
             _error(calibration.get("p90_error")),
-        ]
-        protocol = [str(calibration.get("protocol") or MISSING)] if width >= WIDE else []
-        table.add_row(*cells, *protocol)
+        )
     return table
 
 
@@ -67,17 +62,20 @@ def _error(error: float | None) -> str:
     return MISSING if error is None else format_share(error)
 
 
-def evidence_lines(evidence: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return (label, text) lines for assumptions, sources and data versions.
+def evidence_lines(evidence: Mapping[str, Any], *, width: int) -> list[tuple[str, str]]:
+    """Return (label, text) lines for protocols, assumptions, sources and data versions.
 
     The hashes of calibration data and the rest of a long list of sources stay in the JSON object.
 
     Args:
         evidence: The `evidence` of an answer.
+        width: Columns to fit in; measurement protocols are shown where there is room.
     """
+    measured = [c.get("protocol") for c in evidence.get("calibrations") or []]
+    lines = [("measured", str(p)) for p in dict.fromkeys(measured) if p and width >= WIDE]
     sources = [str(text) for text in evidence.get("sources") or []]
     calibrations = {c.get("id") for c in evidence.get("calibrations") or []}
-    lines = [("assumes", str(text)) for text in evidence.get("assumptions") or []]
+    lines += [("assumes", str(text)) for text in evidence.get("assumptions") or []]
     lines += [("source", text) for text in sources[:MOST_SOURCES]]
     if len(sources) > MOST_SOURCES:
         lines.append(("source", f"and {len(sources) - MOST_SOURCES} more, listed by --json"))

@@ -24,6 +24,8 @@ SUFFIX_UNITS: Final = (
     ("_j", "J"),
 )
 SCALED: Final = frozenset(("B/s", "FLOP/s", "B", "FLOP", "Hz", "s", "W", "J"))
+# words of a key that make its value a fraction, printed as per cent
+FRACTIONS: Final = frozenset(("mape", "error", "coverage", "noise", "inside"))
 MISSING: Final = "-"
 
 
@@ -75,15 +77,21 @@ def format_value(key: str, value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (int, float)):
-        unit = unit_of(key)
-        scaled = unit in SCALED
-        text = format_quantity(float(value), unit) if scaled else format_number(value)
-        return text if scaled else f"{text} {unit}".rstrip()
+        return _number_text(key, value)
     if isinstance(value, dict):
         return ", ".join(f"{name} {format_value(str(name), v)}" for name, v in value.items())
     if isinstance(value, (list, tuple)):
         return ", ".join(format_value(key, item) for item in value)
     return str(value)
+
+
+def _number_text(key: str, value: float) -> str:
+    if not FRACTIONS.isdisjoint(key.split("_")):
+        return f"{100 * value:.1f} %"
+    unit = unit_of(key)
+    if unit in SCALED:
+        return format_quantity(float(value), unit)
+    return f"{format_number(value)} {unit}".rstrip()
 
 
 def format_interval(key: str, low: float, high: float) -> str:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.report.breakdown import bound_summary, phase_table, phases_of
+from perfatlas.report.breakdown import phase_table, phase_title, phases_of
 from perfatlas.report.evidence import calibration_table, evidence_headline, evidence_lines
 from perfatlas.report.memory_bar import memory_bar, memory_verdict
-from perfatlas.report.quantities_text import (
-    format_interval,
-    format_number,
-    format_share,
-    format_value,
-)
+from perfatlas.report.quantities_text import format_interval, format_value
+from perfatlas.report.rows import label_of, print_labelled
 from perfatlas.report.terminal import print_line, print_plain, speaks_unicode
 
 if TYPE_CHECKING:
@@ -20,13 +16,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-LABELS: Final = {
-    "ttft_s": "time to first token (TTFT)",
-    "tpot_s": "time per output token (TPOT)",
-    "request_latency_s": "request latency",
-    "output_tokens_per_s_per_gpu": "output tokens/s per GPU",
-    "output_tokens_per_s_per_user": "output tokens/s per user",
-}
 HIDDEN: Final = ("gpus", "method")  # said in the headline and the assumptions
 WIDEST_BAR: Final = 100
 
@@ -81,7 +70,7 @@ def headline(answer: Mapping[str, Any]) -> str:
     """
     scenario = {k: v for k, v in (answer.get("scenario") or {}).items() if v is not None}
     if "model" not in scenario:
-        asked = ", ".join(f"{name} {value}" for name, value in scenario.items())
+        asked = ", ".join(f"{name} {format_value(name, value)}" for name, value in scenario.items())
         return f"{answer.get('command', '')}: {asked}"
     gpus = scenario.get("gpus") or (answer.get("results") or {}).get("gpus")
     count = f"{gpus:g} x " if gpus else ""
@@ -160,25 +149,6 @@ def _stem(name: str) -> str:
     return name.removesuffix("_low").removesuffix("_high")
 
 
-def label_of(name: str) -> str:
-    """Return a result's name as people say it.
-
-    Args:
-        name: A key of `results`.
-
-    Example:
-        >>> from perfatlas.report.text import label_of
-        >>> label_of("bus_bandwidth_bytes_per_s"), label_of("tpot_s")
-        ('bus bandwidth', 'time per output token (TPOT)')
-    """
-    if name in LABELS:
-        return LABELS[name]
-    for suffix in ("_bytes_per_s", "_flop_per_s", "_s", "_w", "_j", "_hz"):
-        if name.endswith(suffix):
-            return name.removesuffix(suffix).replace("_", " ")
-    return name.replace("_", " ")
-
-
 def _print_memory(console: Console, name: str, memory: Mapping[str, Any]) -> None:
     from rich.text import Text
 
@@ -195,9 +165,7 @@ def _print_breakdown(console: Console, breakdown: Sequence[Mapping[str, Any]]) -
         return  # one operator: the results have said it
     for phase, rows in phases_of(breakdown).items():
         console.print()
-        time_s = sum(float(row.get("time_s") or 0.0) for row in rows)
-        title = f"{phase} step {format_value('time_s', time_s)}".lstrip()
-        print_line(console, f"{title}, bound by {bound_summary(rows)}", style="bold")
+        print_line(console, phase_title(phase, rows, width=console.width), style="bold")
         print_plain(console, phase_table(rows, width=console.width))
 
 
@@ -208,21 +176,8 @@ def _print_evidence(console: Console, evidence: Mapping[str, Any]) -> None:
     print_line(console, f"how sure: {evidence_headline(evidence)}", style="bold")
     calibrations = evidence.get("calibrations") or []
     if calibrations:
-        print_plain(console, calibration_table(calibrations, width=console.width))
-    _print_labelled(console, evidence_lines(evidence))
-
-
-def _print_labelled(console: Console, lines: Sequence[tuple[str, str]]) -> None:
-    from rich.table import Table
-
-    if not lines:
-        return
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True, style="dim")
-    table.add_column(overflow="fold")
-    for label, text in lines:
-        table.add_row(f"  {label}", text)
-    print_plain(console, table)
+        print_plain(console, calibration_table(calibrations))
+    print_labelled(console, evidence_lines(evidence, width=console.width))
 
 
 def _print_warnings(console: Console, warnings: Sequence[str]) -> None:
@@ -230,60 +185,3 @@ def _print_warnings(console: Console, warnings: Sequence[str]) -> None:
         console.print()
     for warning in warnings:
         print_line(console, f"warning: {warning}", style="yellow")
-
-
-def print_rows(
-    console: Console, rows: Sequence[Mapping[str, Any]], *, columns: Mapping[str, str] | None = None
-) -> None:
-    """Write rows of one shape as a table: a catalog, a validation, a calibration.
-
-    Args:
-        console: From `open_terminal`.
-        rows: Mappings; the keys of the first name the columns.
-        columns: Keys to show and their titles; all by default.
-    """
-    from rich.table import Table
-
-    if not rows:
-        return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
-    titles = columns or {name: label_of(name) for name in rows[0]}
-    for position, (name, title) in enumerate(titles.items()):
-        numeric = all(isinstance(row.get(name), (int, float, type(None))) for row in rows)
-        table.add_column(
-            title,
-            justify="right" if numeric else "left",
-            # only names fold: a number that is cut is a wrong number
-            no_wrap=position > 0 and numeric,
-            overflow="fold",
-            header_style="dim",
-        )
-    for row in rows:
-        table.add_row(*(_row_cell(name, row.get(name)) for name in titles))
-    print_plain(console, table)
-
-
-def _row_cell(name: str, value: object) -> str:
-    if isinstance(value, float) and name.endswith(("error", "ratio", "mape")):
-        return format_share(value)
-    if isinstance(value, int) and name.endswith("parameters"):
-        return f"{format_number(value / 1e9)} B"
-    return format_value(name, value)
-
-
-def print_facts(console: Console, facts: Mapping[str, Any]) -> None:
-    """Write one thing's facts, a line each.
-
-    Args:
-        console: From `open_terminal`.
-        facts: Name to value; nested mappings are indented under their name.
-    """
-    lines: list[tuple[str, str]] = []
-    for name, value in facts.items():
-        if isinstance(value, dict):
-            lines += [
-                (f"{name}.{key}", format_value(str(key), item)) for key, item in value.items()
-            ]
-        else:
-            lines.append((label_of(name), format_value(name, value)))
-    _print_labelled(console, lines)

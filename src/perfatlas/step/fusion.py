@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfatlas.numerics import get_format
 from perfatlas.operators import Collective, FloatArray, Gemm, IntArray, Operator, Streaming
 
 if TYPE_CHECKING:
@@ -38,31 +39,47 @@ def apply_fusions(
         device_index_C: Device of each candidate (C,).
         tp_C: Tensor-parallel ranks (C,).
 
+    Returns:
+        The operators in order. Quantizations with dynamic scales become part of their product.
+
     Limits: a fused operator costs nothing of its own; the host kernel is not made slower.
     """
-    absorbed = _absorbed_names(operators, profile)
+    formats = {op.name: op.format for op in operators if isinstance(op, Gemm)}
     norm_fused_C = _norm_fused(operators, profile, devices, device_index_C, tp_C)
+    apart = {
+        name: _apart(f"{name}_quantize", format_name, profile, norm_fused_C)
+        for name, format_name in formats.items()
+    }
     result: list[Operator] = []
     for operator in operators:
-        if operator.name in absorbed:
-            result.append(replace(operator, count=np.zeros_like(operator.count)))
-        elif isinstance(operator, Streaming) and operator.stream == "norm":
+        if isinstance(operator, Streaming) and operator.stream == "norm":
             result.append(replace(operator, count=np.where(norm_fused_C, 0.0, operator.count)))
+        elif isinstance(operator, Streaming) and operator.stream == "quantize":
+            gemm = operator.name.removesuffix("_quantize")
+            if get_format(formats[gemm]).quantize == "static":
+                result.append(replace(operator, count=operator.count * apart[gemm]))
+        elif isinstance(operator, Gemm) and get_format(operator.format).quantize == "dynamic":
+            result.append(replace(operator, quantizes_input=apart[operator.name]))
         else:
             result.append(operator)
     return tuple(result)
 
 
-def _absorbed_names(operators: Sequence[Operator], profile: EngineProfile) -> set[str]:
-    """Names of quantizations whose GEMM has a format of the fusion."""
-    formats = {op.name: op.format for op in operators if isinstance(op, Gemm)}
-    absorbed = set()
+def _apart(
+    name: str, format_name: str, profile: EngineProfile, norm_fused_C: NDArray[np.bool_]
+) -> FloatArray:
+    """Return 1 where a quantization runs as a kernel of its own, else 0 (C,).
+
+    Dynamic scales are measured together with the product they feed and priced with it. A norm
+    that the all-reduce kernel absorbed takes only the quantizations that kernel knows.
+    """
+    apart_C = np.ones(norm_fused_C.shape)
     for fusion in profile.fusions:
-        for name in fusion.operators:
-            gemm_format = formats.get(name.removesuffix("_quantize"), "")
-            if not fusion.formats or gemm_format in fusion.formats:
-                absorbed.add(name)
-    return absorbed
+        if name in fusion.operators and (not fusion.formats or format_name in fusion.formats):
+            with_reduce = format_name in profile.all_reduce.norm_fusion_formats
+            lost_C = norm_fused_C & (fusion.into == "norm") & (not with_reduce)
+            apart_C = np.where(lost_C, apart_C, 0.0)
+    return apart_C
 
 
 def _norm_fused(

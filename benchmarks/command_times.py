@@ -1,0 +1,76 @@
+"""Wall time of short commands, each a fresh process."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from timing import Row, timed_command
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ESTIMATE: Final = (
+    *("estimate", "--model", "meta-llama/Llama-3.1-70B-Instruct", "--system", "h200_sxm"),
+    *("--gpus", "8", "--tp", "8", "--engine", "vllm", "--format", "fp8", "--mode", "static"),
+    *("--batch", "64", "--isl", "2048", "--osl", "512"),
+)
+# (words, goal [s]); the last is not a promise but what --json adds
+COMMANDS: Final[tuple[tuple[tuple[str, ...], float], ...]] = (
+    (("--version",), 0.050),
+    (("--help",), 0.200),
+    (ESTIMATE, 0.8),
+    ((*ESTIMATE, "--json"), 0.8),
+)
+
+
+def perfatlas_words() -> list[str]:
+    """Return the words that start perfatlas: its script beside this Python, else the module."""
+    script = Path(sys.executable).parent / "perfatlas"
+    return [str(script)] if script.is_file() else [sys.executable, "-m", "perfatlas"]
+
+
+def command_times(perfatlas: Sequence[str], *, runs: int) -> list[Row]:
+    """Return the wall time of --version, --help and one static estimate, warm.
+
+    Args:
+        perfatlas: The words that start the CLI.
+        runs: Fresh processes behind the medians, after one that fills the file caches.
+    """
+    started, _ = timed_command([sys.executable, "-c", "pass"], runs=runs)
+    rows = [
+        Row(
+            section="commands",
+            name="python -c pass",
+            value=started.wall_s,
+            cpu_value=started.cpu_s,
+            runs=started.runs,
+            note="the interpreter alone: the floor of every command",
+        )
+    ]
+    for words, goal_s in COMMANDS:
+        try:
+            timing, _ = timed_command([*perfatlas, *words], runs=runs)
+        except RuntimeError as problem:
+            rows.append(Row(section="commands", name=_short(words), note=f"not run: {problem}"))
+            continue
+        rows.append(
+            Row(
+                section="commands",
+                name=_short(words),
+                value=timing.wall_s,
+                cpu_value=timing.cpu_s,
+                goal=f"< {goal_s:g}",
+                met=timing.wall_s < goal_s,
+                runs=timing.runs,
+                note="fresh process, warm file and compile caches",
+            )
+        )
+    return rows
+
+
+def _short(words: Sequence[str]) -> str:
+    if words[0] != "estimate":
+        return f"perfatlas {words[0]}"
+    return "perfatlas estimate --mode static" + (" --json" if words[-1] == "--json" else "")

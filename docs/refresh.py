@@ -1,0 +1,63 @@
+"""Renew the output of every command quoted in the documents.
+
+A fenced `console` block that starts with `$ perfatlas ...` holds the exact output of that command at 80
+columns. `python docs/refresh.py` rewrites them; `--check` exits 1 where one is out of date.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"(```console\n\$ (perfatlas[^\n]*(?:\\\n[^\n]*)*)\n)(.*?)(```)", re.DOTALL)
+
+
+def documents() -> list[Path]:
+    """Return every Markdown file that may quote a command."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def output_of(command: str) -> str:
+    """Return what a quoted command prints, without colours, at 80 columns."""
+    words = shlex.split(command.replace("\\\n", " "))[1:]
+    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(  # noqa: S603 - our own program with words of our own documents
+        [sys.executable, "-m", "perfatlas", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env=environment,
+        encoding="utf-8",
+    )
+    return done.stdout or done.stderr
+
+
+def renewed(text: str) -> str:
+    """Return a document with every quoted output as it is now."""
+    return BLOCK.sub(lambda m: f"{m[1]}{output_of(m[2]).rstrip()}\n{m[4]}", text)
+
+
+def main() -> int:
+    """Rewrite the documents, or with --check say which are out of date."""
+    stale = [
+        path
+        for path in documents()
+        if path.is_file() and renewed(path.read_text("utf-8")) != path.read_text("utf-8")
+    ]
+    if "--check" in sys.argv[1:]:
+        for path in stale:
+            sys.stderr.write(f"{path.relative_to(ROOT)}: run python docs/refresh.py\n")
+        return int(bool(stale))
+    for path in stale:
+        path.write_text(renewed(path.read_text("utf-8")), "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,245 @@
+"""Calibration cells of expert exchanges (dispatch, combine) and of the level between nodes.
+
+Shape legend: U measured rows, D shape dimensions.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas import hardware
+from perfatlas.collectives import FABRIC_SHAPE, collective_shape, fabric_time_s, library_time_s
+from perfatlas.kernels.silicon import NUM_SILICON
+from perfatlas.lab.cells import Cell, Range, Rows
+from perfatlas.measurements import SiliconTable, has_table, read_table, table_paths
+from perfatlas.operators import GroupedGemm
+from perfatlas.parallelism.exchange import expert_groups_reached
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from perfatlas.operators import FloatArray
+
+LIBRARY_RANGES: Final = {
+    "overhead_s": Range(start=6e-6, low=1e-7, high=1e-4),
+    "overhead_rank_s": Range(start=1.5e-6, low=1e-8, high=1e-4),
+    "overhead_ramp_s": Range(start=3e-6, low=1e-8, high=1e-4),
+    "ramp_exponent": Range(start=0.6, low=0.1, high=1.0),
+    "overhead_bulk_s": Range(start=1.6e-5, low=1e-7, high=5e-4),
+    "overhead_bulk_rank_s": Range(start=6e-6, low=1e-8, high=1e-4),
+    "efficiency_two_ranks": Range(start=0.6, low=0.03, high=1.0),
+    "efficiency_most_ranks": Range(start=0.7, low=0.01, high=0.85),
+    "overlap_power": Range(start=1.4, low=1.0, high=8.0),
+    "switch_bytes_per_rank": Range(start=1e6, low=1e3, high=1e8),
+    "efficiency_in_network": Range(start=0.7, low=0.45, high=1.0),
+    "ranks_measured": Range(start=8.0, low=2.0, high=1024.0),
+}
+# As the library, with a wider latency: kernels of an engine synchronise all ranks of the group.
+EXCHANGE_RANGES: Final = {
+    **LIBRARY_RANGES,
+    "overhead_s": Range(start=3e-5, low=1e-6, high=3e-4),
+    "overhead_bulk_s": Range(start=6e-5, low=1e-7, high=1e-3),
+    "efficiency_two_ranks": Range(start=0.4, low=0.03, high=1.0),
+    "efficiency_most_ranks": Range(start=0.4, low=0.03, high=1.0),
+}
+FABRIC_RANGES: Final = {
+    "overhead_s": Range(start=5e-6, low=1e-7, high=1e-3),
+    "overhead_doubling_s": Range(start=3e-6, low=1e-8, high=1e-4),
+    "efficiency_fabric": Range(start=0.9, low=0.2, high=1.0),
+}
+# The package ships the same multi-node rows for h200_sxm: they count once.
+FABRIC_DEVICE: Final = "h100_sxm"
+FABRIC_TABLE: Final = "wideep_deepep_ll_perf"
+FABRIC_PROTOCOL: Final = (
+    "DeepEP low-latency kernels, 1 to 8 nodes of 8 GPUs; the time of one node and one token is"
+    " taken as what stays inside a node; one 400 Gb/s NIC per GPU is assumed"
+)
+# Dispatch sends FP8 with a 4-byte scale per 128 elements, combine returns 16-bit rows.
+PHASE_BYTES: Final = {"dispatch": 1.0 + 4.0 / 128.0, "combine": 2.0}
+
+EXCHANGE_FAMILY: Final = "trtllm"
+DEEPEP_TABLE: Final = "moe_a2a_perf"
+NVLINK_TABLE: Final = "trtllm_alltoall_perf"
+# TensorRT-LLM runs its NVLink kernels on NVL72, not the DeepEP kernels the table holds for it.
+NVL72_DEVICES: Final = ("gb200", "gb300")
+# Elements as they travel with their scales; rows of other types are left out.
+DISPATCH_BYTES: Final = {"bfloat16": 2.0, "fp8": 1.0 + 4.0 / 128.0, "nvfp4": 0.5625}
+COMBINE_BYTES: Final = {"bfloat16": 2.0, "fp8": 2.0, "nvfp4": 2.0}
+MICROSECOND: Final = 1e-6
+DEEPEP_PROTOCOL: Final = (
+    "TensorRT-LLM with DeepEP, the faster of its low-latency and high-throughput kernels per size;"
+    " bytes: one copy of a token per rank that holds one of its experts; latency column read as us"
+)
+NVLINK_PROTOCOL: Final = (
+    "TensorRT-LLM NVLinkTwoSided kernels on NVL72, dispatch with its prepare step; bytes: one copy"
+    " of a token per rank that holds one of its experts"
+)
+SWITCH_EXPONENTS: Final = (13.5, 15.5, 17.5, 19.5, 21.5, 23.5)
+
+
+def exchange_cells(device: str) -> tuple[Cell, ...]:
+    """Return the cells of expert exchanges and of the fabric measured on a device.
+
+    Args:
+        device: Catalog name; devices without tables have no cells.
+    """
+    cells: list[Cell] = []
+    if has_table(device, "comm", EXCHANGE_FAMILY, NVLINK_TABLE):
+        cells += [_exchange_cell(device, phase, nvlink=True) for phase in PHASE_BYTES]
+    elif device not in NVL72_DEVICES and has_table(device, "comm", EXCHANGE_FAMILY, DEEPEP_TABLE):
+        cells += [_exchange_cell(device, phase, nvlink=False) for phase in PHASE_BYTES]
+    if device == FABRIC_DEVICE and has_table(device, "comm", "sglang", FABRIC_TABLE):
+        cells.append(_fabric_cell(device))
+    return tuple(cells)
+
+
+def _exchange_cell(device: str, phase: str, *, nvlink: bool) -> Cell:
+    load = partial(_load_nvlink if nvlink else _load_deepep, device, phase)
+    ranks = load().shape_UD[:, 1]
+    known = {"ranks_measured": float(np.max(ranks)), "efficiency_in_network": 0.0}
+    if np.min(ranks) == np.max(ranks):  # one size of group cannot tell what a rank costs
+        known |= {"overhead_rank_s": 0.0, "overhead_bulk_rank_s": 0.0}
+    switches = [{"switch_bytes_per_rank": 2.0**exponent} for exponent in SWITCH_EXPONENTS]
+    ties = [{**known, **switch} for switch in switches]
+    return Cell(
+        device=device,
+        operator=phase,
+        family=EXCHANGE_FAMILY,
+        format="any",
+        load=load,
+        physics=library_time_s,
+        silicon=np.zeros(NUM_SILICON),
+        ranges=EXCHANGE_RANGES,
+        grid=tuple(ties),
+        protocol=NVLINK_PROTOCOL if nvlink else DEEPEP_PROTOCOL,
+    )
+
+
+def _load_deepep(device: str, phase: str) -> Rows:
+    """Return the faster backend of every shape; the table's latency is in microseconds."""
+    version = list(table_paths(device, "comm", EXCHANGE_FAMILY, DEEPEP_TABLE))[-1]
+    table = read_table(device, "comm", EXCHANGE_FAMILY, DEEPEP_TABLE, version)
+    columns = table.columns
+    widths = DISPATCH_BYTES if phase == "dispatch" else COMBINE_BYTES
+    keep = (columns["phase"] == phase) & np.isin(columns["comm_dtype"].astype(str), list(widths))
+    names = ("comm_dtype", "hidden_size", "topk", "num_experts", "num_tokens", "ep_size")
+    best: dict[tuple[Hashable, ...], float] = {}
+    for row in np.flatnonzero(keep):
+        key = tuple(columns[name][row] for name in names)
+        best[key] = min(best.get(key, np.inf), float(columns["latency"][row]) * MICROSECOND)
+    shapes = np.array([[widths[str(key[0])], *key[1:]] for key in best], dtype=np.float64)
+    return _exchange_rows(device, shapes, np.array(list(best.values())), table, int(np.sum(keep)))
+
+
+def _load_nvlink(device: str, phase: str) -> Rows:
+    version = list(table_paths(device, "comm", EXCHANGE_FAMILY, NVLINK_TABLE))[-1]
+    table = read_table(device, "comm", EXCHANGE_FAMILY, NVLINK_TABLE, version)
+    columns = table.columns
+    two_sided = columns["kernel_source"] == "NVLinkTwoSided"
+    names = ("moe_dtype", "hidden_size", "topk", "num_experts", "num_tokens", "moe_ep_size")
+    prepare = two_sided & (columns["op_name"] == "alltoall_prepare")
+    before_s = {
+        tuple(columns[name][row] for name in names): table.measured_s()[row]
+        for row in np.flatnonzero(prepare)
+    }
+    keep = two_sided & (columns["op_name"] == f"alltoall_{phase}")
+    widths = DISPATCH_BYTES if phase == "dispatch" else COMBINE_BYTES
+    shapes, times = [], []
+    for row in np.flatnonzero(keep):
+        key = tuple(columns[name][row] for name in names)
+        first_s = before_s[key] if phase == "dispatch" else 0.0
+        shapes.append([widths[str(key[0])], *(float(value) for value in key[1:])])
+        times.append(table.measured_s()[row] + first_s)
+    return _exchange_rows(device, np.array(shapes), np.array(times), table, int(np.sum(keep)))
+
+
+def _exchange_rows(
+    device: str,
+    shapes: FloatArray,
+    measured_s: FloatArray,
+    table: SiliconTable,
+    found: int,
+) -> Rows:
+    """Return rows from (element bytes, hidden, top_k, experts, tokens, ep) per measurement."""
+    width, hidden, top_k, experts, tokens, ranks = shapes.T
+    reached = expert_groups_reached(_experts(hidden, top_k, experts, ranks))
+    link = np.full(ranks.size, hardware.resolve_system(device).device.scale_up.bandwidth)
+    size = tokens * reached * hidden * width
+    shape_UD = collective_shape("all_to_all", size, ranks, link, np.zeros_like(size))
+    return Rows(
+        shape_UD=shape_UD,
+        measured_s=measured_s,
+        roofline_s=shape_UD[:, 3] / link,
+        version=table.version,
+        data_hash=table.data_hash,
+        excluded={"slower backend": found - measured_s.size},
+    )
+
+
+def _experts(
+    hidden: FloatArray, top_k: FloatArray, experts: FloatArray, ranks: FloatArray
+) -> GroupedGemm:
+    """Return the expert networks whose exchange was measured."""
+    ones = np.ones_like(hidden)
+    return GroupedGemm(
+        name="experts",
+        phase="decode",
+        count=ones,
+        tokens=ones,
+        hidden=hidden,
+        intermediate=ones,
+        experts=experts,
+        top_k=top_k,
+        ep=ranks,
+        moe_tp=ones,
+        matrices=3,
+        format="bf16",
+        weight_bytes_per_element=2.0,
+        input_bytes_per_element=2.0,
+    )
+
+
+def _fabric_cell(device: str) -> Cell:
+    return Cell(
+        device=device,
+        operator="fabric_exchange",
+        family="deepep",
+        format="any",
+        load=partial(_load_fabric, device),
+        physics=fabric_time_s,
+        silicon=np.zeros(NUM_SILICON),
+        ranges=FABRIC_RANGES,
+        protocol=FABRIC_PROTOCOL,
+    )
+
+
+def _load_fabric(device: str) -> Rows:
+    versions = table_paths(device, "comm", "sglang", FABRIC_TABLE)
+    tables = [read_table(device, "comm", "sglang", FABRIC_TABLE, version) for version in versions]
+    table = max(tables, key=lambda one: int(np.max(one.columns["node_num"])))
+    node = hardware.resolve_system(device).node
+    nodes = table.columns["node_num"].astype(np.float64)
+    share = np.full(nodes.size, node.nics * node.nic_bandwidth / node.devices)
+    blocks, times = [], []
+    for phase, element_bytes in PHASE_BYTES.items():
+        time_s = table.columns[f"{phase}_avg_t_us"].astype(np.float64) * MICROSECOND
+        rows = table.columns["num_token"] * table.columns["num_topk"]
+        wire = rows * table.columns["hidden_size"] * element_bytes * (1.0 - 1.0 / nodes)
+        inside = np.full(nodes.size, np.min(time_s[nodes == 1]))
+        columns = dict(
+            zip(FABRIC_SHAPE, (nodes, wire, share, inside, np.ones(nodes.size)), strict=True)
+        )
+        blocks.append(np.column_stack(list(columns.values()))[nodes > 1])
+        times.append(time_s[nodes > 1])
+    shape_UD, measured_s = np.concatenate(blocks), np.concatenate(times)
+    return Rows(
+        shape_UD=shape_UD,
+        measured_s=measured_s,
+        roofline_s=shape_UD[:, 1] / shape_UD[:, 2],
+        version=table.version,
+        data_hash=table.data_hash,
+        excluded={"one node": 2 * int(np.sum(nodes == 1))},
+    )

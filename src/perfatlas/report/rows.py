@@ -1,0 +1,128 @@
+"""Tables and lists of facts: catalogs, calibrations, validations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.report.quantities_text import format_number, format_value
+from perfatlas.report.terminal import print_line, print_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
+SHORT: Final = 12  # a text that no terminal needs to break
+LABELS: Final = {
+    "ttft_s": "time to first token (TTFT)",
+    "tpot_s": "time per output token (TPOT)",
+    "request_latency_s": "request latency",
+    "output_tokens_per_s_per_gpu": "output tokens/s per GPU",
+    "output_tokens_per_s_per_user": "output tokens/s per user",
+}
+
+
+def label_of(name: str) -> str:
+    """Return a result's name as people say it.
+
+    Args:
+        name: A key of `results`.
+
+    Example:
+        >>> from perfatlas.report.rows import label_of
+        >>> label_of("bus_bandwidth_bytes_per_s"), label_of("tpot_s")
+        ('bus bandwidth', 'time per output token (TPOT)')
+    """
+    if name in LABELS:
+        return LABELS[name]
+    for suffix in ("_bytes_per_s", "_flop_per_s", "_s", "_w", "_j", "_hz"):
+        if name.endswith(suffix):
+            return name.removesuffix(suffix).replace("_", " ")
+    return name.replace("_", " ")
+
+
+def print_labelled(console: Console, lines: Sequence[tuple[str, str]]) -> None:
+    """Write lines of a label and a text that wraps beside it.
+
+    Args:
+        console: From `open_terminal`.
+        lines: (label, text).
+    """
+    from rich.table import Table
+
+    if not lines:
+        return
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column(overflow="fold")
+    for label, text in lines:
+        table.add_row(f"  {label}", text)
+    print_plain(console, table)
+
+
+def print_rows(
+    console: Console,
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    columns: Mapping[str, str] | None = None,
+    title: str = "",
+) -> None:
+    """Write rows of one shape as a table: a catalog, a validation, a calibration.
+
+    Args:
+        console: From `open_terminal`.
+        rows: Mappings; the keys of the first name the columns.
+        columns: Keys to show and their titles; all by default.
+        title: A line above.
+    """
+    from rich.table import Table
+
+    if not rows:
+        return
+    if title:
+        print_line(console, title, style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
+    titles = columns or {name: label_of(name) for name in rows[0]}
+    for name, heading in titles.items():
+        numeric = all(isinstance(row.get(name), (int, float, type(None))) for row in rows)
+        table.add_column(
+            heading,
+            justify="right" if numeric else "left",
+            # names fold; a number that is cut is a wrong number
+            no_wrap=numeric or _is_short(name, rows),
+            overflow="fold",
+            header_style="dim",
+        )
+    for row in rows:
+        table.add_row(*(_row_cell(name, row.get(name)) for name in titles))
+    print_plain(console, table)
+    if title:
+        console.print()
+
+
+def _is_short(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    return all(len(str(row.get(name, ""))) <= SHORT for row in rows)
+
+
+def _row_cell(name: str, value: object) -> str:
+    if isinstance(value, int) and name.endswith("parameters"):
+        return f"{format_number(value / 1e9)} B"
+    return format_value(name, value)
+
+
+def print_facts(console: Console, facts: Mapping[str, Any]) -> None:
+    """Write one thing's facts, a line each.
+
+    Args:
+        console: From `open_terminal`.
+        facts: Name to value; nested mappings are indented under their name.
+    """
+    lines: list[tuple[str, str]] = []
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            lines += [
+                (f"{name}.{key}", format_value(str(key), item)) for key, item in value.items()
+            ]
+        else:
+            lines.append((label_of(name), format_value(name, value)))
+    print_labelled(console, lines)

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfatlas.cli import main
+from perfatlas.cli.table_run import answer_rows, answer_table, wants_table
+from perfatlas.cli.vocabulary import OutputFlags
+from perfatlas.files import read_table
+from perfatlas.quantities import InvalidSpecError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def doubled(questions: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Answer with twice the batch; a batch that is no number is that row's error."""
+    good = [isinstance(batch, int) for batch in questions["batch"]]
+    rows = list(zip(good, questions["batch"], strict=True))
+    return {
+        "doubled": [2.0 * batch if ok else float("nan") for ok, batch in rows],
+        "error_code": ["" if ok else "invalid" for ok in good],
+        "error": ["" if ok else "no number" for ok in good],
+    }
+
+
+def flags(folder: Path, source: str, target: str, text: str) -> OutputFlags:
+    (folder / source).write_text(text)
+    return OutputFlags(table=folder / source, output=folder / target)
+
+
+def test_rows_keep_what_they_had_and_gain_answers(tmp_path: Path) -> None:
+    output = flags(tmp_path, "in.csv", "out.csv", "id,batch,note\n007,4,a\n008,,\n")
+    summary = answer_table(doubled, output, asked={"batch": 8}, names=["batch", "tp"])
+    assert (tmp_path / "out.csv").read_text() == (
+        "id,batch,note,doubled,error_code,error\n007,4,a,8.0,,\n008,,,16.0,,\n"
+    )
+    assert (summary["rows"], summary["answered"], summary["failed"]) == (2, 2, 0)
+
+
+def test_a_row_without_answer_says_why_and_stops_nobody(tmp_path: Path) -> None:
+    output = flags(tmp_path, "in.jsonl", "out.jsonl", '{"batch": "x"}\n{"batch": 2}\n')
+    summary = answer_table(doubled, output, asked={}, names=["batch"])
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert rows[0] == {"batch": "x", "doubled": None, "error_code": "invalid", "error": "no number"}
+    assert rows[1] == {"batch": 2, "doubled": 4.0, "error_code": None, "error": None}
+    assert summary["failed"] == 1
+
+
+def test_an_answered_table_can_be_answered_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = flags(tmp_path, "in.csv", "out.csv", "batch\n4\n")
+    answer_table(doubled, output, asked={}, names=["batch"])
+    first = (tmp_path / "out.csv").read_text()
+    again = OutputFlags(table=tmp_path / "out.csv", output=tmp_path / "out.csv")
+    answer_table(doubled, again, asked={}, names=["batch"])
+    assert (tmp_path / "out.csv").read_text() == first
+    assert "earlier answer replaced: ['doubled', 'error', 'error_code']" in capsys.readouterr().err
+
+
+def test_an_empty_table_is_answered_with_nothing(tmp_path: Path) -> None:
+    output = flags(tmp_path, "in.csv", "out.csv", "batch,id\n")
+    assert answer_table(doubled, output, asked={}, names=["batch"])["rows"] == 0
+    assert (tmp_path / "out.csv").read_text() == "batch,id\n"
+
+
+def test_verbs_of_one_operator_answer_row_by_row(tmp_path: Path) -> None:
+    class Priced:
+        def __init__(self, m: int) -> None:
+            if m < 0:
+                raise InvalidSpecError(f"m = {m}: expected a positive number")
+            self.m = m
+
+        def to_dict(self) -> dict[str, Any]:
+            return {"results": {"time_s": 1e-6 * self.m}}
+
+    output = flags(tmp_path, "in.csv", "out.csv", "m\n2\n-1\n")
+    summary = answer_rows(Priced, output, asked={}, names=["m"])
+    table = read_table(tmp_path / "out.csv")
+    assert table.cells("error_code") == [None, "invalid"]
+    assert table.cells("error") == [None, "m = -1: expected a positive number"]
+    assert summary["failed"] == 1
+
+
+def test_table_and_output_belong_together(tmp_path: Path) -> None:
+    assert not wants_table(OutputFlags())
+    with pytest.raises(UsageError, match="belong together"):
+        wants_table(OutputFlags(table=tmp_path / "in.csv"))
+
+
+def test_a_bad_table_is_refused_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.csv").write_text("a,b\n1\n")
+    words = ["kernel", "gemm", "--table", str(tmp_path / "in.csv")]
+    assert main([*words, "--output", str(tmp_path / "out.csv")]) == 3
+    assert "record 2" in capsys.readouterr().err
+    assert not (tmp_path / "out.csv").exists()

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from hypothesis import given as when
+from hypothesis import strategies as st
+
+from perfatlas.cli.output import finite
+from perfatlas.cli.vocabulary import Load, Plan, ScenarioFlags, given
+from perfatlas.scenario import FIELD_NAMES
+
+
+def flag_names(flags: Any) -> list[str]:  # noqa: ANN401 - any dataclass of flags
+    names: list[str] = []
+    for item in fields(flags):
+        value = getattr(flags, item.name)
+        names += flag_names(value) if is_dataclass(value) else [item.name]
+    return names
+
+
+def test_every_name_of_the_scenario_is_a_flag_and_no_other() -> None:
+    names = flag_names(ScenarioFlags())
+    assert sorted(names) == sorted(FIELD_NAMES)
+    assert len(names) == len(set(names))
+
+
+def test_only_what_was_given_is_passed_on() -> None:
+    flags = ScenarioFlags(load=Load(batch=64, prefix=0), plan=Plan(tp=8))
+    assert given(flags) == {"batch": 64, "prefix": 0, "tp": 8}
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@when(json_values)
+def test_no_number_that_is_not_finite_is_left(value: object) -> None:
+    text = repr(finite(value)) if not isinstance(value, str) else ""
+    assert finite(finite(value)) == finite(value)
+    if "nan" not in repr(value) and "inf" not in repr(value):
+        assert finite(value) == value
+    else:
+        assert text.count("nan") <= repr(value).count("nan")

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from perfatlas.collectives import price_collectives
+from perfatlas.hardware import resolve_system
+from perfatlas.lab.cells_collectives import collective_cells
+from perfatlas.lab.fitting import error_statistics
+from perfatlas.measurements import has_silicon
+
+if TYPE_CHECKING:
+    from perfatlas.lab.cells import Cell
+
+pytestmark = pytest.mark.skipif(
+    not has_silicon(), reason="the measured tables (extra [silicon]) are not installed"
+)
+
+SWITCHED = ("a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm", "b300_sxm", "gb200", "gb300")
+# Mean absolute percentage error over all measured rows, mean over the devices. May only shrink.
+LIBRARY_BUDGETS = {
+    ("all_reduce", "bf16"): 0.045,
+    ("all_reduce", "int8"): 0.052,
+    ("reduce_scatter", "bf16"): 0.045,
+    ("reduce_scatter", "int8"): 0.047,
+    ("all_gather", "any"): 0.050,
+    ("all_to_all", "any"): 0.056,
+}
+CUSTOM_BUDGETS = {"vllm": 0.050, "sglang": 0.050, "trtllm": 0.062}
+
+
+@cache
+def cells(device: str) -> dict[str, Cell]:
+    return {cell.id: cell for cell in collective_cells(device)}
+
+
+def public_error(cell: Cell) -> float:
+    """Score a cell through the public function, as a user prices it."""
+    rows = cell.load()
+    custom = cell.operator == "custom_all_reduce"
+    size = rows.measured_s.size
+    priced = price_collectives(
+        "all_reduce" if custom else cell.operator,
+        rows.shape_UD[:, 0],
+        rows.shape_UD[:, 1],
+        np.ones(size),
+        systems=[resolve_system(cell.device)],
+        system_index_U=np.zeros(size, np.int64),
+        tier="physics",
+        family=cell.family if cell.family != "nccl" else "",
+        custom_max_bytes=1.0 if custom else 0.0,
+        format_name="int8" if cell.format == "int8" else "bf16",
+    )
+    assert {match.calibration.id for match in priced.matches} >= {cell.id}
+    return error_statistics(priced.time_s_U, rows.measured_s).mape
+
+
+@pytest.mark.parametrize(("op", "format_name"), list(LIBRARY_BUDGETS))
+def test_library_collectives_on_nvlink(op: str, format_name: str) -> None:
+    errors = [
+        public_error(cells(device)[f"{device}/{op}/nccl/{format_name}"]) for device in SWITCHED
+    ]
+    assert np.mean(errors) <= LIBRARY_BUDGETS[op, format_name]
+
+
+@pytest.mark.parametrize("family", list(CUSTOM_BUDGETS))
+def test_engine_all_reduce_on_nvlink(family: str) -> None:
+    errors = [
+        public_error(cells(device)[f"{device}/custom_all_reduce/{family}/bf16"])
+        for device in SWITCHED
+    ]
+    assert np.mean(errors) <= CUSTOM_BUDGETS[family]
+
+
+@pytest.mark.parametrize(("device", "budget"), [("rtx_pro_6000_server", 0.075), ("l40s", 0.17)])
+def test_pcie_is_described_less_well(device: str, budget: float) -> None:
+    errors = [public_error(cell) for cell in cells(device).values()]
+    assert max(errors) <= budget
+
+
+@pytest.mark.parametrize("op", ["dispatch", "combine"])
+def test_expert_exchange_on_two_to_sixty_four_ranks(op: str) -> None:
+    cell = cells("gb200")[f"gb200/{op}/trtllm/any"]
+    assert set(cell.load().shape_UD[:, 1]) == {2.0, 4.0, 8.0, 16.0, 32.0, 64.0}
+    assert public_error(cell) <= 0.11
+
+
+def test_the_table_counts_elements() -> None:
+    # NCCL 2.29.2, 8 x H200, half: 268,435,456 elements are 512 MiB, 2.040 ms
+    rows = cells("h200_sxm")["h200_sxm/all_reduce/nccl/bf16"].load()
+    largest = (rows.shape_UD[:, 0] == 2.0**29) & (rows.shape_UD[:, 1] == 8.0)
+    np.testing.assert_allclose(rows.measured_s[largest], [2.040e-3], rtol=1e-3)
+
+
+def test_nothing_measured_beats_the_bound() -> None:
+    for device in SWITCHED:
+        for cell in cells(device).values():
+            rows = cell.load()
+            assert np.all(rows.measured_s >= rows.roofline_s)

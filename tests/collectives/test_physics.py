@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfatlas.collectives import (
+    BOUND_LATENCY,
+    BOUND_NETWORK,
+    CUSTOM_PARAMETERS,
+    LIBRARY_PARAMETERS,
+    collective_shape,
+    custom_time_s,
+    fabric_time_s,
+    library_time_s,
+)
+from perfatlas.collectives.algorithms import custom_algorithm, library_algorithm
+from perfatlas.collectives.physics import latency_hops, ring_efficiency
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+
+NOTHING = np.zeros((1, 0))
+LINK = 100e9
+LIBRARY = {
+    "overhead_s": 5e-6,
+    "overhead_rank_s": 1e-6,
+    "overhead_ramp_s": 2e-6,
+    "ramp_exponent": 0.5,
+    "overhead_bulk_s": 20e-6,
+    "overhead_bulk_rank_s": 0.0,
+    "efficiency_two_ranks": 0.5,
+    "efficiency_most_ranks": 0.8,
+    "overlap_power": 1.0,
+    "switch_bytes_per_rank": 1e6,
+    "efficiency_in_network": 0.0,
+    "ranks_measured": 8.0,
+}
+CUSTOM = {
+    "overhead_s": 4e-6,
+    "overhead_rank_s": 0.1e-6,
+    "efficiency_one_shot": 0.5,
+    "overhead_two_shot_s": 3e-6,
+    "efficiency_two_shot": 0.5,
+    "switch_bytes": 8e6,
+    "overhead_bulk_s": 30e-6,
+    "efficiency_two_ranks": 0.5,
+    "efficiency_most_ranks": 0.8,
+    "ranks_measured": 8.0,
+}
+
+
+def shape(size: float, ranks: float, *, reduces: bool = False) -> FloatArray:
+    flag = np.array([float(reduces)])
+    return collective_shape(
+        "all_reduce", np.array([size]), np.array([ranks]), np.array([LINK]), flag
+    )
+
+
+def library(**changes: float) -> FloatArray:
+    values = {**LIBRARY, **changes}
+    return np.array([[values[name] for name in LIBRARY_PARAMETERS]])
+
+
+def custom(**changes: float) -> FloatArray:
+    values = {**CUSTOM, **changes}
+    return np.array([[values[name] for name in CUSTOM_PARAMETERS]])
+
+
+def library_s(size: float, ranks: float, *, reduces: bool = False, **changes: float) -> float:
+    time_s, _ = library_time_s(shape(size, ranks, reduces=reduces), NOTHING, library(**changes))
+    return float(time_s[0])
+
+
+def custom_s(size: float, ranks: float) -> float:
+    return float(custom_time_s(shape(size, ranks), NOTHING, custom())[0][0])
+
+
+def test_small_ring_by_hand() -> None:
+    # 400 kB on 8 ranks, below 8 MB: wire 2 x 400 kB x 7/8 = 700 kB = 7 us at 100 GB/s;
+    # 5 + 1 x 7 + 2 x 7^0.5 = 17.2915 us
+    assert library_s(4e5, 8.0) == pytest.approx(17.29150e-6, rel=1e-6)
+
+
+def test_bulk_ring_by_hand() -> None:
+    # 80 MB on 8 ranks: wire 140 MB over 0.8 x 100 GB/s = 1750 us, + 20 us
+    assert library_s(8e7, 8.0) == pytest.approx(1770e-6)
+
+
+def test_bulk_in_the_switch_by_hand() -> None:
+    # 80 MB on 8 ranks: S (1 + 1/8) = 90 MB over 0.9 x 100 GB/s = 1000 us, + 20 us
+    assert library_s(8e7, 8.0, reduces=True, efficiency_in_network=0.9) == pytest.approx(1020e-6)
+    # on 2 ranks the ring moves 80 MB at 0.5 (1600 us), the switch 120 MB at 0.9 (1333 us)
+    two = library_s(8e7, 2.0, reduces=True, efficiency_in_network=0.9)
+    assert two == pytest.approx(20e-6 + 120e6 / 90e9)
+
+
+def test_one_and_two_shot_by_hand() -> None:
+    # 10 kB on 8 ranks, one shot: 4 + 0.7 + 70 kB / 50 GB/s = 1.4 -> 6.1 us
+    assert custom_s(1e4, 8.0) == pytest.approx(6.1e-6)
+    # 1 MB: one shot 4.7 + 140 us; two shots 4.7 + 3 + 1.75 MB / 50 GB/s = 35 -> 42.7 us
+    assert custom_s(1e6, 8.0) == pytest.approx(42.7e-6)
+    # 80 MB goes to the library: 30 + 140 MB / 80 GB/s = 1780 us
+    assert custom_s(8e7, 8.0) == pytest.approx(1780e-6)
+
+
+def test_names_of_the_algorithms() -> None:
+    assert library_algorithm("all_reduce", shape(1e4, 8.0), library())[0] == "ring"
+    assert library_algorithm("all_to_all", shape(1e4, 8.0), library())[0] == "pairwise"
+    assert library_algorithm("all_reduce", shape(1e4, 64.0), library())[0] == "tree"
+    switch = library(efficiency_in_network=0.9)
+    assert library_algorithm("all_reduce", shape(8e7, 8.0, reduces=True), switch)[0] == "in_network"
+    for size, name in ((1e4, "one_shot"), (1e6, "two_shot"), (1e8, "library")):
+        assert custom_algorithm(shape(size, 8.0), custom())[0] == name
+
+
+def test_what_bounds_small_and_large_messages() -> None:
+    for size, code in ((1e3, BOUND_LATENCY), (1e9, BOUND_NETWORK)):
+        assert library_time_s(shape(size, 8.0), NOTHING, library())[1][0] == code
+        assert custom_time_s(shape(size, 8.0), NOTHING, custom())[1][0] == code
+
+
+def test_hops_are_a_ring_as_measured_and_a_tree_beyond() -> None:
+    ranks = np.array([2.0, 8.0, 16.0, 64.0])
+    # 16: ring 15 < tree 4 x 4; 64: tree 4 x 6 = 24 < ring 63
+    np.testing.assert_allclose(latency_hops(ranks, np.full(4, 8.0)), [1.0, 7.0, 15.0, 24.0])
+
+
+def test_ring_efficiency_is_geometric_between_two_and_the_most_ranks() -> None:
+    ranks = np.array([2.0, 4.0, 8.0, 64.0])
+    share = ring_efficiency(ranks, np.full(4, 0.4), np.full(4, 0.9), np.full(4, 8.0))
+    np.testing.assert_allclose(share, [0.4, 0.6, 0.9, 0.9])
+
+
+def test_between_nodes_by_hand() -> None:
+    # 4 nodes, one pass: 4 + 3 x 2 us, 9 MB over 0.9 x 50 GB/s = 200 us
+    columns = np.array([[4.0, 9e6, 50e9, 0.0, 1.0], [1.0, 9e6, 50e9, 7e-6, 1.0]])
+    time_s, code = fabric_time_s(columns, np.zeros((2, 0)), np.tile([4e-6, 3e-6, 0.9], (2, 1)))
+    np.testing.assert_allclose(time_s, [210e-6, 7e-6])
+    assert code[0] == BOUND_NETWORK
+
+
+sizes = st.floats(min_value=1.0, max_value=2.0**33)
+
+
+@given(sizes, sizes, st.integers(2, 8))
+def test_time_never_falls_with_bytes(first: float, second: float, ranks: int) -> None:
+    small, large = sorted((first, second))
+    assert library_s(small, float(ranks)) <= library_s(large, float(ranks)) * (1.0 + 1e-12)
+    assert custom_s(small, float(ranks)) <= custom_s(large, float(ranks)) * (1.0 + 1e-12)
+
+
+@given(size=sizes, ranks=st.integers(2, 64), reduces=st.booleans())
+def test_never_faster_than_the_link(*, size: float, ranks: int, reduces: bool) -> None:
+    columns = shape(size, float(ranks), reduces=reduces)
+    wire = columns[0, 3] if columns[0, 4] == 0.0 else min(columns[0, 3], columns[0, 4])
+    optimist = {"overhead_s": 1e-12, "overhead_rank_s": 1e-15, "overhead_ramp_s": 1e-12}
+    time_s = library_s(size, float(ranks), reduces=reduces, efficiency_in_network=1.0, **optimist)
+    assert time_s >= wire / LINK * (1.0 - 1e-12)
+
+
+def test_a_group_of_one_takes_no_time() -> None:
+    assert library_s(1e6, 1.0) == 0.0
+    assert custom_s(1e6, 1.0) == 0.0

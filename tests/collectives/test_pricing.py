@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfatlas.collectives import OPS, PricedCollectives, price_collectives
+from perfatlas.hardware import System, resolve_system
+from perfatlas.quantities import UsageError
+
+if TYPE_CHECKING:
+    from perfatlas.collectives.pricing import Tier
+
+CUSTOM_MAX_BYTES = 8.0 * 2**20
+
+
+def price(
+    op: str,
+    size: float,
+    ranks: float,
+    *,
+    system: str | System = "h200_sxm",
+    stride: float = 1.0,
+    tier: Tier = "auto",
+    family: str = "",
+    format_name: str = "bf16",
+) -> PricedCollectives:
+    named = resolve_system(system) if isinstance(system, str) else system
+    return price_collectives(
+        op,
+        np.array([size]),
+        np.array([ranks]),
+        np.array([stride]),
+        systems=[named],
+        system_index_U=np.zeros(1, np.int64),
+        tier=tier,
+        family=family,
+        custom_max_bytes=CUSTOM_MAX_BYTES if family else 0.0,
+        format_name=format_name,
+    )
+
+
+def test_bound_of_the_check_value_by_hand() -> None:
+    # 512 MiB, 8 ranks, switch: 1.125 x 536,870,912 / 450 GB/s = 1.34218 ms
+    priced = price("all_reduce", 2.0**29, 8.0, tier="bound")
+    assert priced.time_s_U[0] == pytest.approx(1.34218e-3, rel=1e-5)
+    assert priced.match_U[0] == -1
+
+
+def test_measured_all_reduce_of_512_mib_on_h200() -> None:
+    # NCCL 2.29.2, 8 GPUs, half precision: 2.040 ms; int8, which no switch reduces: 2.665 ms
+    half = price("all_reduce", 2.0**29, 8.0)
+    assert half.time_s_U[0] == pytest.approx(2.040e-3, rel=0.10)
+    assert half.algorithm_U[0] == "in_network"
+    assert half.low_s_U[0] < half.time_s_U[0] < half.high_s_U[0]
+    integer = price("all_reduce", 2.0**29, 8.0, format_name="int8")
+    assert integer.time_s_U[0] == pytest.approx(2.665e-3, rel=0.10)
+    assert integer.algorithm_U[0] == "ring"
+
+
+def test_small_messages_run_the_engine_kernel() -> None:
+    # vLLM 0.24 custom all-reduce in a graph, 8 x H200, 128 KiB: 7.9 us; NCCL: 21.4 us
+    engine = price("all_reduce", 2.0**17, 8.0, family="vllm")
+    library = price("all_reduce", 2.0**17, 8.0)
+    assert engine.time_s_U[0] == pytest.approx(7.9e-6, rel=0.15)
+    assert library.time_s_U[0] == pytest.approx(21.4e-6, rel=0.20)
+    assert engine.matches[engine.match_U[0]].calibration.operator == "custom_all_reduce"
+
+
+def test_the_engine_kernel_stops_at_the_domain() -> None:
+    across = price("all_reduce", 2.0**17, 16.0, family="vllm")
+    assert across.algorithm_U[0] == "hierarchical_ring"
+    assert any("between nodes" in note for note in across.notes)
+
+
+def test_stride_decides_what_crosses_nodes() -> None:
+    inside = price("all_reduce", 2.0**26, 4.0, stride=2.0)
+    across = price("all_reduce", 2.0**26, 4.0, stride=8.0)
+    # 2 x 64 MiB x 3/4 over one 50 GB/s NIC
+    assert across.bound_s_U[0] == pytest.approx(1.5 * 2.0**26 / 50e9)
+    assert across.time_s_U[0] > 5.0 * inside.time_s_U[0]
+    assert across.algorithm_U[0] == "fabric"
+
+
+def test_nvl72_stays_in_its_domain_and_says_it_extrapolates() -> None:
+    far = price("all_reduce", 2.0**24, 72.0, system="gb200")
+    near = price("all_reduce", 2.0**24, 4.0, system="gb200")
+    assert any("extrapolated" in note for note in far.notes)
+    assert not any("extrapolated" in note for note in near.notes)
+    assert far.high_s_U[0] / far.low_s_U[0] > near.high_s_U[0] / near.low_s_U[0]
+
+
+def test_small_messages_on_16_ranks_of_gb300_as_measured() -> None:
+    # SGLang 0.5.14 falls back to NCCL beyond 4 GPUs: 16 ranks, 256 B, 47.8 us (not in the fit)
+    priced = price("all_reduce", 256.0, 16.0, system="gb300")
+    assert priced.low_s_U[0] < 47.8e-6 < priced.high_s_U[0]
+
+
+def test_never_measured_devices_answer_with_the_bound_and_say_so() -> None:
+    priced = price("all_reduce", 2.0**20, 8.0, system="mi300x")
+    assert priced.match_U[0] == -1
+    assert priced.time_s_U[0] == priced.bound_s_U[0]
+    assert "mi300x" in priced.notes[0]
+
+
+def test_a_relative_on_other_links_is_not_trusted() -> None:
+    priced = price("all_reduce", 2.0**20, 8.0, system="h100_pcie")
+    assert priced.matches[0].calibration.device == "rtx_pro_6000_server"
+    assert not priced.matches[0].own
+
+
+def test_a_send_moves_the_message_once() -> None:
+    inside = price("send_recv", 2.0**30, 2.0)
+    across = price("send_recv", 2.0**30, 2.0, stride=8.0)
+    assert inside.bound_s_U[0] == pytest.approx(2.0**30 / 450e9)
+    assert across.bound_s_U[0] == pytest.approx(2.0**30 / 50e9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(OPS),
+    st.floats(min_value=1.0, max_value=2.0**32),
+    st.floats(min_value=1.0, max_value=16.0),
+    st.sampled_from([1, 2, 4, 8, 16, 64, 100]),
+    st.sampled_from([1, 2, 8]),
+    st.sampled_from(["h200_sxm", "a100_sxm", "gb200", "rtx_pro_6000_server", "mi300x"]),
+    st.sampled_from(["", "vllm", "trtllm"]),
+)
+def test_monotone_in_bytes_and_never_below_bound(  # noqa: PLR0917 - one argument per strategy
+    op: str, size: float, growth: float, ranks: int, stride: int, system: str, family: str
+) -> None:
+    first = price(op, size, float(ranks), stride=float(stride), system=system, family=family)
+    second = price(
+        op, size * growth, float(ranks), stride=float(stride), system=system, family=family
+    )
+    assert first.time_s_U[0] <= second.time_s_U[0] * (1.0 + 1e-9)
+    assert first.bound_s_U[0] <= second.bound_s_U[0] * (1.0 + 1e-9)
+    for priced in (first, second):
+        assert priced.time_s_U[0] >= priced.bound_s_U[0]
+        assert priced.low_s_U[0] <= priced.time_s_U[0] <= priced.high_s_U[0]
+        assert np.isfinite(priced.high_s_U[0])
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_one_rank_costs_nothing(op: str) -> None:
+    priced = price(op, 2.0**20, 1.0, family="vllm")
+    assert priced.time_s_U[0] == priced.high_s_U[0] == 0.0
+
+
+def test_twice_the_rates_halve_the_bound() -> None:
+    system = resolve_system("h200_sxm")
+    scale_up = replace(system.device.scale_up, bandwidth=2.0 * system.device.scale_up.bandwidth)
+    node = replace(system.node, nic_bandwidth=2.0 * system.node.nic_bandwidth)
+    faster = replace(system, device=replace(system.device, scale_up=scale_up), node=node)
+    for ranks in (8.0, 64.0):
+        slow = price("all_reduce", 2.0**28, ranks, tier="bound").time_s_U[0]
+        fast = price("all_reduce", 2.0**28, ranks, tier="bound", system=faster).time_s_U[0]
+        assert fast == pytest.approx(slow / 2.0)
+
+
+def test_a_table_prices_each_row_as_alone() -> None:
+    systems = [resolve_system("h200_sxm"), resolve_system("mi300x"), resolve_system("gb200")]
+    index = np.array([2, 0, 1, 0])
+    sizes, ranks = np.array([1e3, 1e6, 1e8, 1e9]), np.array([8.0, 16.0, 8.0, 2.0])
+    together = price_collectives(
+        "all_gather",
+        sizes,
+        ranks,
+        np.ones(4),
+        systems=systems,
+        system_index_U=index,
+        tier="physics",
+    )
+    for row, place in enumerate(index):
+        alone = price("all_gather", sizes[row], ranks[row], system=systems[place])
+        assert together.time_s_U[row] == pytest.approx(alone.time_s_U[0])
+        assert together.high_s_U[row] == pytest.approx(alone.high_s_U[0])
+
+
+def test_unknown_op_is_refused() -> None:
+    with pytest.raises(UsageError, match="unknown collective op 'broadcast'"):
+        price("broadcast", 1e6, 8.0)
+
+
+def test_an_engine_exchange_on_nvl72_is_measured_to_64_ranks() -> None:
+    # TensorRT-LLM on GB200, 64 ranks, 1024 tokens of 7168 in 16 bits, 8 of 256 experts: 222 us and
+    # 22 us to prepare. A token reaches 64 (1 - (252/256)(251/255)...) = 7.62 ranks on average.
+    size = 1024.0 * 7.62 * 7168.0 * 2.0
+    priced = price("dispatch", size, 64.0, system="gb200", family="trtllm")
+    assert priced.time_s_U[0] == pytest.approx(244e-6, rel=0.15)
+    assert not any("extrapolated" in note for note in priced.notes)
+
+
+def test_an_ideal_engine_exchanges_through_the_library() -> None:
+    exchange = price("combine", 2.0**24, 8.0)
+    plain = price("all_to_all", 2.0**24, 8.0)
+    assert exchange.time_s_U[0] == plain.time_s_U[0]
+    assert "all_to_all" in exchange.notes[0]

@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfatlas import estimate
+from perfatlas.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ASKED = {
+    "model": "meta-llama/Llama-3.1-70B-Instruct",
+    "system": "h200_sxm",
+    "gpus": 8,
+    "tp": 8,
+    "engine": "vllm",
+    "format": "fp8",
+    "mode": "static",
+    "batch": 64,
+    "isl": 2048,
+    "osl": 512,
+}
+QUESTION = [word for name, value in ASKED.items() for word in (f"--{name}", str(value))]
+METRICS = (
+    "ttft_s",
+    "tpot_s",
+    "request_latency_s",
+    "output_tokens_per_s_per_gpu",
+    "output_tokens_per_s_per_user",
+)
+MEMORY = {
+    "weights_bytes",
+    "kv_bytes",
+    "activation_bytes",
+    "other_bytes",
+    "total_bytes",
+    "capacity_bytes",
+    "kv_capacity_tokens",
+    "fits",
+}
+ROW = {"name", "phase", "count", "time_s", "share", "bound", "bound_time_s", "tier", "calibration"}
+
+
+def answered(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert main([*words, "--json"]) == 0
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    return answer
+
+
+def test_the_json_answer_has_every_key(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = answered(capsys, "estimate", *QUESTION)
+    assert list(answer) == [
+        "schema",
+        "version",
+        "command",
+        "scenario",
+        "results",
+        "breakdown",
+        "evidence",
+        "warnings",
+    ]
+    results = answer["results"]
+    for name in METRICS:
+        assert 0 < results[f"{name}_low"] <= results[name] <= results[f"{name}_high"]
+    assert set(results["memory"]) >= MEMORY
+    assert results["memory"]["fits"] is True
+    assert {row["phase"] for row in answer["breakdown"]} == {"prefill", "decode"}
+    for row in answer["breakdown"]:
+        assert set(row) >= ROW
+        assert row["bound"] in ("compute", "memory", "network", "latency", "host")
+    evidence = answer["evidence"]
+    assert set(evidence) >= {"tier", "calibrations", "data_versions", "assumptions", "sources"}
+    for calibration in evidence["calibrations"]:
+        wanted = {"id", "rows", "median_error", "p90_error", "protocol", "data_hash"}
+        assert set(calibration) >= wanted
+
+
+def test_the_python_function_gives_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = answered(capsys, "estimate", *QUESTION)
+    assert json.loads(json.dumps(estimate(**ASKED).to_dict())) == printed
+
+
+def test_the_text_answers_explains_and_can_be_reproduced(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["estimate", *QUESTION]) == 0
+    text = capsys.readouterr().out
+    *lines, reproduce = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    for part in ("TTFT", "TPOT", "memory per GPU", "decode step", "bound by", "how sure"):
+        assert part in text
+    assert reproduce.startswith("reproduce: perfatlas estimate --model ")
+    assert main(reproduce.split()[2:]) == 0
+    assert capsys.readouterr().out == text
+
+
+def test_a_scenario_file_a_flag_and_a_table_row_say_the_same(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "question.toml").write_text(
+        'model = "meta-llama/Llama-3.1-8B-Instruct"\nsystem = "h200_sxm"\nbatch = 4\nisl = 512\n'
+    )
+    words = ["--scenario", str(tmp_path / "question.toml"), "--batch", "8"]
+    from_file = answered(capsys, "estimate", *words)
+    assert from_file["scenario"]["batch"] == 8
+    (tmp_path / "rows.jsonl").write_text(
+        '{"model": "meta-llama/Llama-3.1-8B-Instruct", "system": "h200_sxm", "batch": 8}\n'
+    )
+    target = tmp_path / "answers.jsonl"
+    table = ["--table", str(tmp_path / "rows.jsonl"), "--output", str(target), "--isl", "512"]
+    summary = answered(capsys, "estimate", *table)
+    assert summary["results"]["answered"] == 1
+    row = json.loads(target.read_text())
+    for name in METRICS:
+        assert row[name] == pytest.approx(from_file["results"][name])
+
+
+def test_the_trace_opens_and_lasts_as_long_as_the_step(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    target = tmp_path / "trace.json"
+    answer = answered(capsys, "estimate", *QUESTION, "--trace", str(target))
+    trace = json.loads(target.read_text())
+    events = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    last_us = max(event["ts"] + event["dur"] for event in events)
+    longest_s = max(
+        sum(row["time_s"] for row in answer["breakdown"] if row["phase"] == phase)
+        for phase in ("prefill", "decode")
+    )
+    assert last_us == pytest.approx(1e6 * longest_s)
+
+
+def test_the_frontier_trades_throughput_for_interactivity(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["--model", "meta-llama/Llama-3.1-8B-Instruct", "--system", "h200_sxm", "--isl", "512"]
+    rows = answered(capsys, "estimate", *words, "--frontier")["results"]["frontier"]
+    assert rows[0]["batch"] == 1
+    users = [row["output_tokens_per_s_per_user"] for row in rows]
+    assert users == sorted(users, reverse=True)
+    assert main(["estimate", *words, "--frontier"]) == 0
+    assert "tokens/s per user" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--system", "h2000"], 3, "h200_sxm"),
+        (["--gpus", "7"], 3, "gpus"),
+        (["--tp", "7", "--gpus", "7"], 3, "7"),
+        (["--batch", "0"], 3, "batch"),
+        (["--format", "fp9"], 5, "fp9"),
+        (["--gpus", "1", "--tp", "1", "--batch", "4096"], 4, "fit"),
+    ],
+)
+def test_a_refusal_has_its_code_and_one_line(
+    capsys: pytest.CaptureFixture[str], words: list[str], code: int, message: str
+) -> None:
+    question = dict(zip(QUESTION[::2], QUESTION[1::2], strict=True))
+    question |= dict(zip(words[::2], words[1::2], strict=True))
+    assert main(["estimate", *(word for pair in question.items() for word in pair)]) == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("perfatlas: ")
+    assert message in captured.err
+
+
+def test_kernels_and_collectives_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (
+        "kernel gemm --system h200_sxm --m 64 --n 8192 --k 8192 --format fp8",
+        "kernel attention --system h200_sxm --phase decode --batch 8 --kv-len 4096 --num-heads 8",
+        (
+            "kernel moe --system h200_sxm --tokens 64 --hidden 2048 --intermediate 768 --experts 128"
+            " --top-k 8"
+        ),
+        "collective --system h200_sxm --op all_reduce --bytes 1MiB --gpus 8",
+    ):
+        answer = answered(capsys, *words.split())
+        assert answer["command"] == " ".join(words.split(" --")[0].split())
+        assert answer["results"]["time_s"] > 0
+        assert main(words.split()) == 0
+        assert "reproduce: perfatlas " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["systems", "models", "formats", "engines"])
+def test_every_catalog_entry_can_be_shown(capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    names = [row["name"] for row in answered(capsys, "catalog", kind)["results"][kind]]
+    assert names
+    for name in names[:: max(1, len(names) // 8)]:
+        assert answered(capsys, "catalog", kind, "show", name)["results"]
+    assert main(["catalog", kind, "show", names[0]]) == 0
+
+
+def test_a_model_tells_its_size(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = answered(capsys, "catalog", "models", "show", "meta-llama/Llama-3.1-8B")["results"]
+    # 128256 x 4096 x 2 + 32 x (4096 x (4096 + 1024) x 2 + 3 x 4096 x 14336 + 2 x 4096) + 4096
+    assert shown["parameters"] == shown["active_parameters"] == 8_030_261_248
+    assert shown["architecture"] == "llama"
+    assert shown["layers"] == 32
+
+
+def test_nothing_but_the_answer_is_on_stdout_of_a_process() -> None:
+    finished = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "perfatlas", "catalog", "systems", "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "NO_COLOR": "1"},
+    )
+    assert finished.stderr == ""
+    json.loads(finished.stdout)
