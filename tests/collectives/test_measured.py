@@ -10,7 +10,7 @@ from perfatlas.collectives import price_collectives
 from perfatlas.hardware import resolve_system
 from perfatlas.lab.cells_collectives import collective_cells
 from perfatlas.lab.fitting import error_statistics
-from perfatlas.measurements import has_silicon
+from perfatlas.measurements import has_silicon, read_table
 
 if TYPE_CHECKING:
     from perfatlas.lab.cells import Cell
@@ -100,3 +100,25 @@ def test_nothing_measured_beats_the_bound() -> None:
         for cell in cells(device).values():
             rows = cell.load()
             assert np.all(rows.measured_s >= rows.roofline_s)
+
+
+def test_extrapolated_ranks_stay_in_their_interval() -> None:
+    # Beyond 4 GPUs of GB300 SGLang's graph rows are NCCL's: 8 and 16 ranks, not in any fit.
+    table = read_table("gb300", "comm", "sglang", "custom_allreduce_perf")
+    columns = table.columns
+    graph = np.char.find(columns["kernel_source"].astype(str), "graph") >= 0
+    keep = graph & (columns["num_gpus"] > 4)
+    measured_s = table.measured_s()[keep]
+    priced = price_collectives(
+        "all_reduce",
+        2.0 * columns["message_size"][keep],
+        columns["num_gpus"][keep].astype(np.float64),
+        np.ones(measured_s.size),
+        systems=[resolve_system("gb300")],
+        system_index_U=np.zeros(measured_s.size, np.int64),
+        tier="physics",
+    )
+    inside = (measured_s >= priced.low_s_U) & (measured_s <= priced.high_s_U)
+    assert measured_s.size > 40
+    assert np.mean(inside) >= 0.85
+    assert error_statistics(priced.time_s_U, measured_s).mape <= 0.15

@@ -68,6 +68,7 @@ DECODE = {
     "l2_fraction": 0.103,
     "unpacked_unit_cycles": 2000.0,
     "unpacked_feed_bytes_per_cycle": 30.0,
+    "unit_width_power": 0.0,
     "units_per_sm": 1.0,
     "split_tokens": 256.0,
     "unpacked_group_max": 0.0,

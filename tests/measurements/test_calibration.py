@@ -58,16 +58,31 @@ def test_a_relative_lends_its_kernels_with_wider_tails() -> None:
 
 def test_changed_silicon_is_not_the_measured_one() -> None:
     device = resolve_system("h200_sxm").device
-    faster = dataclasses.replace(device, overridden=("device.memory_bandwidth",))
+    faster = dataclasses.replace(device, overridden=("device.memory.bandwidth",))
     match = find_calibration(faster, "gemm", "vllm", "bf16")
     assert match is not None
     assert not match.own
-    assert "memory_bandwidth" in match.notes[-1]
+    assert "memory.bandwidth" in match.notes[-1]
     assert match.quantiles["q05"] <= match.calibration.residual_quantiles["q05"]
-    cooler = dataclasses.replace(device, overridden=("device.tdp_w",))
+    cooler = dataclasses.replace(device, overridden=("device.tdp", "device.scale_up.bandwidth"))
     assert find_calibration(cooler, "gemm", "vllm", "bf16") == find(
         "h200_sxm", "gemm", "vllm", "bf16"
     )
+
+
+def test_a_cell_nobody_measured_here_is_the_median_of_the_others() -> None:
+    match = find("a100_sxm", "streaming", "vllm", "bf16")
+    assert not match.own
+    assert match.calibration.id == "median/streaming/vllm/bf16"
+    assert "h200_sxm" in match.notes[0]
+    rates = [
+        cells["efficiency_bandwidth"]
+        for device in MEASURED
+        for name, cell in load_calibrations(device).items()
+        if name.endswith("/streaming/vllm/bf16")
+        for cells in (cell.parameters,)
+    ]
+    assert min(rates) <= match.calibration.parameters["efficiency_bandwidth"] <= max(rates)
 
 
 def test_a_device_without_kernels_has_none() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.hardware.entries import Entry, read_value, shown, unknown_field
+from perfatlas.hardware.entries import Entry, read_value, unknown_field
 from perfatlas.hardware.schema import FIELDS, FORMATS, MATRIX_FORMATS
 from perfatlas.hardware.spec import Spec, catalog_group
-from perfatlas.quantities import InvalidSpecError, Source
+from perfatlas.quantities import InvalidSpecError, Source, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,6 +13,7 @@ from perfatlas.quantities import (
     did_you_mean,
     format_quantity,
     parse_quantity,
+    shown,
 )
 
 LONGEST_VALUE: Final = 80  # characters of a quantity or a word
@@ -29,16 +30,6 @@ class Entry(NamedTuple):
     value: Value
     source: Source
     reason: str = ""
-
-
-def shown(raw: object) -> str:
-    """Return a short text of anything a user wrote, for an error message."""
-    if isinstance(raw, int) and not isinstance(raw, bool) and raw.bit_length() > LONGEST_VALUE:
-        return f"an integer of {raw.bit_length()} bits"
-    if isinstance(raw, (str, int, float)):
-        text = repr(raw if not isinstance(raw, str) else raw[: LONGEST_VALUE + 1])
-        return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
-    return f"a {type(raw).__name__}"
 
 
 def unknown_field(path: str, origin: str) -> InvalidSpecError:

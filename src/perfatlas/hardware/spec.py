@@ -11,14 +11,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from perfatlas.hardware.entries import (
-    Entry,
-    default_source,
-    read_entry,
-    shown,
-    walk_section,
-)
-from perfatlas.quantities import InvalidSpecError, Source, did_you_mean
+from perfatlas.hardware.entries import Entry, default_source, read_entry, walk_section
+from perfatlas.quantities import InvalidSpecError, Source, did_you_mean, shown
 
 LARGEST_FILE: Final = 262_144  # bytes of a user's spec
 _FILE_KEYS: Final = ("name", "base", "source", "notes", "device", "node", "fabric")

@@ -69,6 +69,7 @@ DECODE_ATTENTION_PARAMETERS: Final = (
     "l2_fraction",
     "unpacked_unit_cycles",  # of a block where query heads are not packed
     "unpacked_feed_bytes_per_cycle",
+    "unit_width_power",  # growth of a block's fixed cost with (head width / 128)
     "units_per_sm",  # blocks the split rule aims at (chosen)
     "split_tokens",  # fewest keys of a split (chosen)
     "unpacked_group_max",  # groups up to this size run unpacked (rule of the kernel)
@@ -81,6 +82,7 @@ DECODE_ATTENTION_PARAMETERS: Final = (
 SMALLEST_TILE: Final = 16.0  # query rows
 WIDE_HEAD: Final = 128.0
 COLDEST_MISS: Final = 0.15  # of the traffic of a hot loop that misses the cache however small
+OUTPUT_BYTES: Final = 2.0  # the output of attention is 16 bits wide
 QUERY_ROWS: Final = 8.0  # rows of the smallest tensor-core tile: packed heads are padded to it
 KEY_BLOCK: Final = 64.0  # keys a packed block reads at a time
 UNPACKED_KEY_BLOCK: Final = 32.0
@@ -197,6 +199,29 @@ def packs(q_len: float, window: float, packed_max: float) -> bool:
 
 
 @njit(cache=True)
+def _prefill_traffic_s(
+    shape_D: FloatArray, silicon_S: FloatArray, parameters_P: FloatArray
+) -> tuple[float, float]:
+    """Return the times of the kernel's memory traffic and of the cache append [s]."""
+    batch, q_len, kv_len, heads, kv_heads, key_dim, value_dim = shape_D[:7]
+    window, kv_bytes, input_bytes, hot = shape_D[7:11]
+    width = (key_dim + value_dim) / 2.0
+    fresh = batch * q_len * width
+    cached = batch * (min(kv_len - q_len, window) if window > 0 else kv_len - q_len) * width
+    io_bytes = (
+        fresh * ((input_bytes + OUTPUT_BYTES) * heads + 2.0 * input_bytes * kv_heads)
+        + 2.0 * cached * kv_heads * kv_bytes
+    )
+    append_bytes = fresh * (2.0 * heads + 2.0 * kv_heads * (2.0 + kv_bytes))
+    miss = 1.0
+    if hot > 0:
+        kept = hot_share(io_bytes + append_bytes, parameters_P[7] * silicon_S[L2])
+        miss = max(COLDEST_MISS, 1.0 - kept)
+    rate = parameters_P[1] * silicon_S[BANDWIDTH]
+    return miss * io_bytes / rate, parameters_P[6] * miss * append_bytes / rate
+
+
+@njit(cache=True)
 def _prefill(
     shape_UD: FloatArray,
     silicon_US: FloatArray,
@@ -206,9 +231,9 @@ def _prefill(
 ) -> None:
     for u in range(shape_UD.shape[0]):
         batch, q_len, kv_len, heads, kv_heads, key_dim, value_dim = shape_UD[u, :7]
-        window, kv_bytes, input_bytes, hot = shape_UD[u, 7:11]
-        compute, bandwidth, launch_s, tile_cycles, exponentials = parameters_UP[u, :5]
-        power, passes, l2_fraction, wide, tile_limit, block, packed_max = parameters_UP[u, 5:12]
+        window = shape_UD[u, 7]
+        compute, _, launch_s, tile_cycles, exponentials, power = parameters_UP[u, :6]
+        wide, tile_limit, block, packed_max = parameters_UP[u, 8:12]
         sms, clock = silicon_US[u, SM_COUNT], silicon_US[u, CLOCK]
 
         packed = packs(q_len, window, packed_max)
@@ -229,21 +254,7 @@ def _prefill(
         pairs_s, tiles_s = share * blocks * block_s, share * tiles * fixed_s
         sm_s = max(pairs_s + tiles_s, longest * block_s + fixed_s)
 
-        fresh = batch * q_len * width
-        cached = batch * (min(kv_len - q_len, window) if window > 0 else kv_len - q_len) * width
-        io_bytes = (
-            fresh * ((input_bytes + 2.0) * heads + 2.0 * input_bytes * kv_heads)
-            + 2.0 * cached * kv_heads * kv_bytes
-        )
-        append_bytes = fresh * (2.0 * heads + 2.0 * kv_heads * (2.0 + kv_bytes))
-        miss = 1.0
-        if hot > 0:
-            kept = hot_share(io_bytes + append_bytes, l2_fraction * silicon_US[u, L2])
-            miss = max(COLDEST_MISS, 1.0 - kept)
-        rate = bandwidth * silicon_US[u, BANDWIDTH]
-        memory_s = miss * io_bytes / rate
-        append_s = passes * miss * append_bytes / rate
-
+        memory_s, append_s = _prefill_traffic_s(shape_UD[u], silicon_US[u], parameters_UP[u])
         together_s = (sm_s**power + memory_s**power) ** (1.0 / power)
         time_s_U[u] = launch_s + together_s + append_s
         code_U[u] = largest_part(
@@ -264,6 +275,20 @@ def split_count(units: float, slots: float, keys: float, split_keys: float) -> f
 
 
 @njit(cache=True)
+def _decode_traffic_s(
+    shape_D: FloatArray, silicon_S: FloatArray, parameters_P: FloatArray, keys: float
+) -> float:
+    """Return the time of the memory traffic [s]; keys are those of one sequence."""
+    width = (shape_D[5] + shape_D[6]) / 2.0
+    cache_bytes = 2.0 * shape_D[0] * shape_D[4] * keys * width * shape_D[8]
+    cold = 1.0
+    if shape_D[10] > 0:
+        cold = 1.0 - hot_share(cache_bytes, parameters_P[7] * silicon_S[L2])
+    io_bytes = shape_D[0] * shape_D[1] * shape_D[3] * width * (shape_D[9] + OUTPUT_BYTES)
+    return (cold * cache_bytes + io_bytes) / (parameters_P[1] * silicon_S[BANDWIDTH])
+
+
+@njit(cache=True)
 def _decode(
     shape_UD: FloatArray,
     silicon_US: FloatArray,
@@ -273,15 +298,9 @@ def _decode(
 ) -> None:
     for u in range(shape_UD.shape[0]):
         batch, q_len, kv_len, heads, kv_heads, key_dim, value_dim = shape_UD[u, :7]
-        window, kv_bytes, input_bytes, hot = shape_UD[u, 7:11]
-        compute, bandwidth, launch_s, unit_cycles, split_s = parameters_UP[u, :5]
-        feed, power, l2_fraction, per_sm, split_keys = (
-            parameters_UP[u, 5],
-            parameters_UP[u, 6],
-            parameters_UP[u, 7],
-            parameters_UP[u, 10],
-            parameters_UP[u, 11],
-        )
+        window, kv_bytes = shape_UD[u, 7], shape_UD[u, 8]
+        compute, _, launch_s, unit_cycles, split_s, feed, power = parameters_UP[u, :7]
+        per_sm, split_keys = parameters_UP[u, 11], parameters_UP[u, 12]
         sms, clock = silicon_US[u, SM_COUNT], silicon_US[u, CLOCK]
 
         keys = min(kv_len, window + q_len - 1.0) if window > 0 else kv_len
@@ -292,28 +311,23 @@ def _decode(
             4.0 * width * (1.0 if rows == 1 else QUERY_ROWS * math.ceil(rows / QUERY_ROWS))
         )
         splits = split_count(units, per_sm * sms, keys, split_keys)
-        if _unpacked(rows, window, parameters_UP[u, 12:15]):
+        if _unpacked(rows, window, parameters_UP[u, 13:16]):
             unit_cycles, feed = parameters_UP[u, 8], parameters_UP[u, 9]
             key_block, per_key_flop = UNPACKED_KEY_BLOCK, 0.0
-            if parameters_UP[u, 16] == 0:
+            if parameters_UP[u, 17] == 0:
                 units = batch * heads * q_len
             splits = 1.0
-            if parameters_UP[u, 15] > 0:
+            if parameters_UP[u, 16] > 0:
                 splits = split_count(units, per_sm * sms, keys, split_keys)
         waves = math.ceil(units * splits / sms)
+        unit_cycles *= (width / WIDE_HEAD) ** parameters_UP[u, 10]
         unit_keys = key_block * math.ceil(keys / splits / key_block)
         fed_s = waves * 2.0 * unit_keys * width * kv_bytes / (feed * clock)
         arithmetic_s = waves * unit_keys * per_key_flop * sms / (compute * silicon_US[u, PEAK])
         fixed_s = waves * unit_cycles / clock
         sm_s = max(fed_s, arithmetic_s) + fixed_s
 
-        cache_bytes = 2.0 * batch * kv_heads * keys * width * kv_bytes
-        cold = 1.0
-        if hot > 0:
-            cold = 1.0 - hot_share(cache_bytes, l2_fraction * silicon_US[u, L2])
-        io_bytes = batch * q_len * heads * width * (input_bytes + 2.0)
-        memory_s = (cold * cache_bytes + io_bytes) / (bandwidth * silicon_US[u, BANDWIDTH])
-
+        memory_s = _decode_traffic_s(shape_UD[u], silicon_US[u], parameters_UP[u], keys)
         together_s = (sm_s**power + memory_s**power) ** (1.0 / power)
         fixed_s += launch_s + (split_s if splits > 1 else 0.0)
         time_s_U[u] = fixed_s - waves * unit_cycles / clock + together_s

@@ -13,6 +13,7 @@ from numba import njit
 
 from perfatlas.kernels.attention import (
     KEY_BLOCK,
+    OUTPUT_BYTES,
     hot_share,
     largest_part,
     split_count,
@@ -67,8 +68,6 @@ MLA_DECODE_PARAMETERS: Final = (
     "split_tokens",  # fewest keys of a split (chosen)
     "tile_heads",  # rows of the product's tile: query heads are padded to it (chosen)
 )
-
-OUTPUT_BYTES: Final = 2.0  # the output of attention is 16 bits wide
 
 
 def mla_prefill_time_s(

@@ -77,15 +77,15 @@ def calibrate(
             f" {device!r}; operators with rows: {', '.join(known) or 'none'}"
             f"{did_you_mean(asked, known)}"
         )
+    path = (folder or calibration_folder()) / f"{device}.toml"
     fitted: list[Calibration] = []
     for cell in cells:
         fitted.append(calibrate_cell(cell))
+        # Written at once: an interrupted run keeps what it has.
+        kept = read_calibrations(path) if path.is_file() else {}
+        write_calibrations(path, {**kept, cell.id: fitted[-1]})
         if progress is not None:
             progress(fitted[-1])
-    path = (folder or calibration_folder()) / f"{device}.toml"
-    kept = read_calibrations(path) if path.is_file() else {}
-    kept = read_calibrations(path) if path.is_file() else {}
-    write_calibrations(path, {**kept, **{cell.id: cell for cell in fitted}})
     return tuple(fitted)
 
 

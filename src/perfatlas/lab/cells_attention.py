@@ -64,11 +64,13 @@ PREFILL_RANGES: Final = {
     "packed_query_max": Range(start=0.0, low=0.0, high=NO_LIMIT),
 }
 QUERY_TILES: Final = ((64.0, 64.0), (64.0, 128.0), (128.0, 64.0), (128.0, 128.0), (256.0, 128.0))
-# Most queries of a call whose heads a kernel packs: FlashAttention-3 always does,
+# Most queries of a call whose heads a kernel packs: FlashAttention-3 and FlashInfer always do,
 # FlashAttention-2 for single queries; the others do not.
 PACKED_QUERIES: Final[Mapping[str, float]] = {
     "vllm_flash_attn_fa3": NO_LIMIT,
     "fa3": NO_LIMIT,
+    "flashinfer": NO_LIMIT,
+    "vllm_flashinfer_fiprefill": NO_LIMIT,
     "vllm_flash_attn": 1.0,
     "vllm_flash_attn_fa2": 1.0,
 }
@@ -84,6 +86,7 @@ DECODE_RANGES: Final = {
     "l2_fraction": Range(start=0.3, low=0.01, high=3.0),
     "unpacked_unit_cycles": Range(start=3000.0, low=100.0, high=30000.0),
     "unpacked_feed_bytes_per_cycle": Range(start=20.0, low=2.0, high=300.0),
+    "unit_width_power": Range(start=0.2, low=0.01, high=1.5),
     "units_per_sm": Range(start=1.0, low=1.0, high=4.0),
     "split_tokens": Range(start=256.0, low=128.0, high=512.0),
     "unpacked_group_max": Range(start=0.0, low=0.0, high=3.0),
@@ -120,7 +123,9 @@ KERNEL_RULES: Final[Mapping[str, tuple[KernelRule, ...]]] = {
     "flashinfer": (FLASH_INFER, ALWAYS_PACKED),
     "torch_flow": (MASKED_AND_SINGLE, MASKED_ABOVE_32),
 }
-UNUSED: Final = {"unpacked_unit_cycles": 3000.0, "unpacked_feed_bytes_per_cycle": 20.0}
+# At most ten parameters are fitted: a kernel either has an unpacked path or a width power.
+ONE_PATH: Final = {"unpacked_unit_cycles": 3000.0, "unpacked_feed_bytes_per_cycle": 20.0}
+TWO_PATHS: Final = {"unit_width_power": 0.0}
 
 
 def attention_cells(device: str) -> tuple[Cell, ...]:
@@ -232,7 +237,7 @@ def decode_grid(device: str, kernel: str) -> tuple[Mapping[str, float], ...]:
     return tuple(
         {"units_per_sm": units, "split_tokens": tokens}
         | rule._asdict()
-        | (UNUSED if rule == ALWAYS_PACKED else {})
+        | (ONE_PATH if rule == ALWAYS_PACKED else TWO_PATHS)
         for units, tokens, rule in product((1.0, 2.0, 4.0), (128.0, 256.0, 512.0), rules)
     )
 

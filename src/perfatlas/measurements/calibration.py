@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from statistics import mean, median_low
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -13,18 +14,27 @@ if TYPE_CHECKING:
 
     from perfatlas.hardware import Device
 
-# What a user may override without leaving the silicon a calibration was measured on.
-SILICON_FIELDS: Final = (
-    "peak_flop_per_s",
-    "sm_count",
-    "dies",
-    "clock",
-    "exponentials",
-    "l2",
-    "shared_memory",
-    "memory_bandwidth",
-    "scale_up",
+KERNELS: Final = (
+    "gemm",
+    "moe",
+    "streaming",
+    "prefill_attention",
+    "decode_attention",
+    "mla_prefill",
+    "mla_decode",
 )
+# Overridden fields that leave the silicon a calibration was measured on.
+KERNEL_FIELDS: Final = (
+    "device.peak.",
+    "device.sm_count",
+    "device.dies",
+    "device.exponentials_per_sm_clock",
+    "device.clock.peak",
+    "device.l2",
+    "device.shared_memory",
+    "device.memory.bandwidth",
+)
+LINK_FIELDS: Final = ("device.scale_up.", "node.", "fabric")
 # Engines whose kernels stand in for another engine's: the open ones share DeepGEMM, CUTLASS,
 # FlashInfer and Triton kernels.
 LENDERS: Final = ("vllm", "sglang", "trtllm")
@@ -129,7 +139,8 @@ def find_calibration(
     """Return the best calibration for an operator on a device, None where nobody measured one.
 
     In this order: the device's own cell; the same device with another engine's kernels; the
-    device it is the relative of. Each step away is noted and has wider quantiles.
+    device it is the relative of; the median parameters of all devices, if this one runs the same
+    kernels at all. Each step away is noted and has wider quantiles.
 
     Args:
         device: Where the operator runs.
@@ -137,23 +148,22 @@ def find_calibration(
         family: Engine whose kernels run; "" takes the best measured engine.
         format_name: Format, with "+<kv_format>_kv" where the cache differs.
     """
-    changed = [name for name in device.overridden if any(part in name for part in SILICON_FIELDS)]
+    fields = KERNEL_FIELDS if operator in KERNELS else LINK_FIELDS
+    changed = [name for name in device.overridden if name.startswith(fields)]
     cells = _cells(device.name, operator, format_name)
     if cells:
         match = _same_device(cells, family)
         return _what_if(match, changed) if changed else match
     relative = device.calibration_relative
     cells = _cells(relative, operator, format_name) if relative else ()
-    if not cells:
+    if cells:
+        lent = _same_device(cells, family)
+        return _lent(
+            lent, f"{device.name} has no measured {operator} kernels: those of {relative} are used"
+        )
+    if not load_calibrations(relative or device.name):
         return None
-    match = _same_device(cells, family)
-    note = f"{device.name} has no measured {operator} kernels: those of {relative} are used"
-    return CalibrationMatch(
-        calibration=match.calibration,
-        own=False,
-        quantiles=_transfer([match.calibration]),
-        notes=(note, *match.notes),
-    )
+    return _from_all(device.name, operator, family, format_name)
 
 
 def _cells(device_name: str, operator: str, format_name: str) -> tuple[Calibration, ...]:
@@ -181,20 +191,59 @@ def _lending_order(cell: Calibration) -> int:
 
 
 def _what_if(match: CalibrationMatch, changed: Sequence[str]) -> CalibrationMatch:
-    """Return the match with transfer quantiles: the silicon is no longer the measured one."""
-    note = f"{', '.join(changed)} changed: the kernel parameters are those of the real device"
+    """Return the match for silicon that is no longer the measured one."""
+    return _lent(
+        match, f"{', '.join(changed)} changed: the kernel parameters are those of the real device"
+    )
+
+
+def _lent(match: CalibrationMatch, note: str) -> CalibrationMatch:
+    """Return a match used away from its device: noted, and as unsure as transfers were."""
     return CalibrationMatch(
         calibration=match.calibration,
         own=False,
-        quantiles=_transfer([match.calibration]),
+        quantiles=_transfer(match.calibration),
         notes=(*match.notes, note),
     )
 
 
-def _transfer(cells: Sequence[Calibration]) -> dict[str, float]:
+def _from_all(
+    device_name: str, operator: str, family: str, format_name: str
+) -> CalibrationMatch | None:
+    """Return the median parameters of every device that has the cell, None without any."""
+    paths = sorted(calibration_folder().glob("*.toml"))
+    known = [cell for path in paths for cell in _cells(path.stem, operator, format_name)]
+    families = [family, *LENDERS, *(cell.family for cell in known)]
+    lender = next((name for name in families if any(c.family == name for c in known)), None)
+    cells = [cell for cell in known if cell.family == lender]
+    if not cells:
+        return None
+    # The lower median is a value somebody measured: whole-numbered choices stay whole.
+    middle = {
+        name: median_low(cell.parameters[name] for cell in cells) for name in cells[0].parameters
+    }
+    best = min(cells, key=lambda cell: cell.mape)
+    borrowed = replace(best, id=f"median/{operator}/{lender}/{format_name}", parameters=middle)
+    names = ", ".join(cell.device for cell in cells)
+    note = f"{device_name} has no measured {operator} {format_name} kernels: median of {names}"
+    return CalibrationMatch(
+        calibration=borrowed,
+        own=False,
+        quantiles={
+            name: mean(_transfer(cell)[name] for cell in cells) for name in best.residual_quantiles
+        },
+        notes=(note,),
+    )
+
+
+def _transfer(cell: Calibration) -> dict[str, float]:
     """Return quantiles for another device, never narrower than on the measured one."""
-    known = [c.transfer_quantiles for c in cells if c.transfer_quantiles]
-    return _pool([*known, *(cell.residual_quantiles for cell in cells)])
+    known = [cell.transfer_quantiles] if cell.transfer_quantiles else []
+    if not known:
+        # Nobody else measured this format: the other formats of the operator tell how it moves.
+        same = load_calibrations(cell.device).values()
+        known = [c.transfer_quantiles for c in same if c.operator == cell.operator]
+    return _pool([cell.residual_quantiles, *(one for one in known if one)])
 
 
 def _pool(quantiles: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import reprlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,16 +15,6 @@ MAX_SIZE: Final = 10_000_000
 MAX_LAYERS: Final = 10_000
 MAX_TOKENS: Final = 1_000_000_000
 MAX_ITEMS: Final = 250_000
-
-
-def _shown(value: object) -> str:
-    """Return the value as the message quotes it: short, and never slow to print."""
-    if isinstance(value, int) and value.bit_length() > 128:
-        return "an integer of more than 128 bits"
-    if isinstance(value, (dict, list)) and len(value) > 8:
-        kind = "object" if isinstance(value, dict) else "list"
-        return f"a JSON {kind} of {len(value)} items"
-    return reprlib.repr(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +31,13 @@ class Fields:
 
     def invalid(self, name: str, rule: str) -> InvalidSpecError:
         """Return the error that names a field, its value and the rule it breaks."""
-        shown = _shown(self.values[name]) if name in self.values else "missing"
-        return InvalidSpecError(f"{self.origin}: {name} = {shown}: {rule}")
+        text = shown(self.values[name]) if name in self.values else "missing"
+        return InvalidSpecError(f"{self.origin}: {name} = {text}: {rule}")
 
     def unsupported(self, name: str, rule: str) -> UnsupportedError:
         """Return the error that names a field whose valid value perfatlas does not model."""
-        shown = _shown(self.values[name]) if name in self.values else "missing"
-        return UnsupportedError(f"{self.origin}: {name} = {shown}: {rule}")
+        text = shown(self.values[name]) if name in self.values else "missing"
+        return UnsupportedError(f"{self.origin}: {name} = {text}: {rule}")
 
     def has(self, *names: str) -> str | None:
         """Return the first of `names` that is present and not null."""

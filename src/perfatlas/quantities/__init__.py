@@ -11,6 +11,7 @@ from perfatlas.quantities.errors import (
     UsageError,
     ValidationGateError,
     did_you_mean,
+    shown,
 )
 from perfatlas.quantities.provenance import KINDS, CalibrationEvidence, Kind, Source
 from perfatlas.quantities.units import UNITS, format_quantity, parse_quantity
@@ -31,4 +32,5 @@ __all__ = [
     "did_you_mean",
     "format_quantity",
     "parse_quantity",
+    "shown",
 ]

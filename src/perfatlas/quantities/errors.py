@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,6 +56,32 @@ class ValidationGateError(PerfatlasError):
 
     exit_code = 7
     error_code = "gate_failed"
+
+
+LONGEST_VALUE: Final = 60  # characters of a user's value that a message repeats
+
+
+def shown(value: object) -> str:
+    """Return a short text of anything a user wrote, for an error message.
+
+    Never slow and never failing, however large or deep the value is.
+
+    Example:
+        >>> from perfatlas.quantities import shown
+        >>> shown(10**5000)
+        'an integer of 16610 bits'
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value.bit_length() > 2 * LONGEST_VALUE:
+            return f"an integer of {value.bit_length()} bits"
+        return repr(value)
+    if isinstance(value, str):
+        clipped = repr(value[: LONGEST_VALUE + 1])
+        return clipped if len(value) <= LONGEST_VALUE else f"{clipped[:LONGEST_VALUE]}...'"
+    if value is None or isinstance(value, (bool, float)):
+        return repr(value)
+    size = f" of {len(value)} items" if isinstance(value, (dict, list, tuple)) else ""
+    return f"a {type(value).__name__}{size}"
 
 
 def did_you_mean(value: str, choices: Iterable[str]) -> str:

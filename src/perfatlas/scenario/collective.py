@@ -13,6 +13,7 @@ from perfatlas.kernels import BOUND_NAMES
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.answer import Answer, Evidence
 from perfatlas.scenario.breakdown import calibration_rows
+from perfatlas.scenario.question import require_kernels
 from perfatlas.scenario.reader import OperatorReader
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ OPS: Final = (
     "combine",
     "send_recv",
 )
+LARGEST_BUFFER: Final = 10**15  # bytes; a larger one is a typing error
 FIELDS: Final = ("system", "op", "bytes", "format", "gpus", "nodes", "kernel_family", "tier")
 
 
@@ -51,8 +53,11 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
     reader = OperatorReader("collective", fields)
     reader.allow(FIELDS)
     op = reader.choice("op", OPS, "all_reduce")
-    size, gpus = reader.size("bytes"), reader.size("gpus")
+    size, gpus = reader.size("bytes", largest=LARGEST_BUFFER), reader.size("gpus")
     system = _spread(reader.system(), int(gpus[0]), reader)
+    tier = reader.tier()
+    if tier == "physics":
+        require_kernels(system)
     engine = resolve_engine(str(reader.given.get("kernel_family", "ideal")))
     priced = price_collectives(
         op,
@@ -61,7 +66,7 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
         np.ones(1),
         systems=(system,),
         system_index_U=np.zeros(1, np.int64),
-        tier=reader.tier(),
+        tier=tier,
         family=engine.kernel_family,
         custom_max_bytes=engine.all_reduce.max_bytes,
     )

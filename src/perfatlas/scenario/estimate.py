@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.parallelism import plan_problems
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.answer import Answer
 from perfatlas.scenario.breakdown import breakdown_rows
 from perfatlas.scenario.disaggregated import PoolRates, split_pools
@@ -67,12 +67,6 @@ def evaluate_one(scenario: Scenario) -> tuple[Question, Evaluation]:
     if problem is not None:
         raise InvalidSpecError(problem)
     evaluation = evaluate(question)
-    if scenario.tier == "physics" and not evaluation.decode.matches:
-        system = question.placement.systems[0]
-        raise UnsupportedError(
-            f"tier 'physics' needs measured kernels and {system.device.name} has none;"
-            " use tier bound or auto"
-        )
     if not evaluation.memory.fits[0]:
         raise InfeasibleError(does_not_fit(question))
     return question, evaluation

@@ -9,6 +9,7 @@ import numpy as np
 from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.reader import OperatorReader
+from perfatlas.scenario.vocabulary import check_distribution
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -192,23 +193,3 @@ def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
         distribution=check_distribution(str(fields.get("distribution") or "balanced")),
     )
     return reader.price(operator)
-
-
-def check_distribution(text: str) -> str:
-    """Return an expert-load distribution as given.
-
-    Raises:
-        InvalidSpecError: Neither "balanced" nor "power_law_<exponent>" with a positive exponent.
-    """
-    exponent = text.removeprefix("power_law_")
-    if text == "balanced":
-        return text
-    try:
-        good = text.startswith("power_law_") and 0.0 < float(exponent) < 10.0
-    except ValueError:
-        good = False
-    if not good:
-        raise InvalidSpecError(
-            f"distribution = {text!r}: use balanced or power_law_<exponent>, such as power_law_1.2"
-        )
-    return text

@@ -13,6 +13,7 @@ import numpy as np
 from perfatlas.engines import EngineProfile, resolve_engine
 from perfatlas.hardware import System, resolve_system
 from perfatlas.kernels import device_peak
+from perfatlas.measurements import find_calibration
 from perfatlas.models import Architecture, Model, ModelFormats, MoeFfn, resolve_model
 from perfatlas.numerics import get_format
 from perfatlas.parallelism import PlanColumns, default_moe_split
@@ -155,7 +156,7 @@ def resolve_question(
     for position, scenario in enumerate(scenarios):
         system = systems.get(scenario.system)
         if system is None:
-            system = _usable_system(scenario.system, formats, model.architecture)
+            system = _usable_system(scenario, formats, model.architecture)
             systems[scenario.system] = system
         if isinstance(system, PerfatlasError):
             errors[position] = system
@@ -191,16 +192,31 @@ def resolve_question(
 
 
 def _usable_system(
-    name: str, formats: ModelFormats, architecture: Architecture
+    scenario: Scenario, formats: ModelFormats, architecture: Architecture
 ) -> System | PerfatlasError:
-    """Resolve a system and check that it multiplies in the formats asked for."""
+    """Resolve a system and check that it multiplies in the formats, and has the tier, asked for."""
     try:
-        system = resolve_system(name)
+        system = resolve_system(scenario.system)
+        if scenario.tier == "physics":
+            require_kernels(system)
         for format_name in _needed_formats(formats, architecture):
             device_peak(system.device, format_name)
     except (InvalidSpecError, UnsupportedError) as error:
         return error
     return system
+
+
+def require_kernels(system: System) -> None:
+    """Refuse tier physics on a device whose kernels nobody measured.
+
+    Raises:
+        UnsupportedError: Neither the device nor a relative has calibrations.
+    """
+    if find_calibration(system.device, "gemm", "", "bf16") is None:
+        raise UnsupportedError(
+            f"tier 'physics' needs measured kernels and {system.device.name} has none;"
+            " use tier bound or auto"
+        )
 
 
 def _needed_formats(formats: ModelFormats, architecture: Architecture) -> set[str]:

@@ -10,7 +10,7 @@ from perfatlas.engines import resolve_engine
 from perfatlas.hardware import System, resolve_system
 from perfatlas.kernels import BOUND_NAMES, DeviceColumns, PricedOperators, Tier, price_operators
 from perfatlas.numerics import Format, get_format
-from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
 from perfatlas.scenario.answer import Answer, Evidence
 from perfatlas.scenario.breakdown import calibration_rows
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Operator
 
 TIERS: Final[tuple[Tier, ...]] = ("auto", "bound", "physics")
-LARGEST: Final = 10**12  # a dimension beyond this is a typing error
+LARGEST: Final = 10**9  # a dimension beyond this is a typing error
 
 
 class OperatorReader:
@@ -54,23 +54,30 @@ class OperatorReader:
             raise InvalidSpecError(f"{self.command}: system is required, such as h200_sxm")
         return resolve_system(str(self.given["system"]))
 
-    def size(self, name: str, default: float | None = None, *, least: int = 1) -> FloatArray:
+    def size(
+        self,
+        name: str,
+        default: float | None = None,
+        *,
+        least: int = 1,
+        largest: int = LARGEST,
+    ) -> FloatArray:
         """Return a whole number as a column of one (1,).
 
         Raises:
-            InvalidSpecError: Missing, not whole, or outside [least, 10^12].
+            InvalidSpecError: Missing, not whole, or outside [least, largest].
         """
         value = self.given.get(name, default)
         if value is None:
             raise InvalidSpecError(f"{self.command}: {name} is required (a positive integer)")
         try:
             number = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = float("nan")
         whole = np.isfinite(number) and number == int(number)
-        if isinstance(value, bool) or not whole or not least <= number <= LARGEST:
+        if isinstance(value, bool) or not whole or not least <= number <= largest:
             raise InvalidSpecError(
-                f"{name} = {value!r}: expected a whole number from {least} to {LARGEST:.0e}"
+                f"{name} = {shown(value)}: expected a whole number from {least} to {largest:.0e}"
             )
         return np.array([number])
 
@@ -82,9 +89,8 @@ class OperatorReader:
         """
         value = str(self.given.get(name, default))
         if value not in choices:
-            raise InvalidSpecError(
-                f"{name} = {value!r}{did_you_mean(value, choices)}; one of {', '.join(choices)}"
-            )
+            nearest = did_you_mean(value, choices)
+            raise InvalidSpecError(f"{name} = {shown(value)}{nearest}; one of {', '.join(choices)}")
         return value
 
     def number_format(self, name: str) -> Format:

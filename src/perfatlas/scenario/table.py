@@ -16,6 +16,7 @@ from perfatlas.quantities import (
     InvalidSpecError,
     PerfatlasError,
     format_quantity,
+    shown,
 )
 from perfatlas.scenario.disaggregated import PoolRates, split_pools
 from perfatlas.scenario.evaluate import Evaluation, evaluate, select
@@ -51,6 +52,9 @@ def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
         table: Columns by name; names of the vocabulary are read, others are ignored. None, NaN
             and empty text are "not given".
 
+    Raises:
+        InvalidSpecError: A column is not a list, or columns differ in length.
+
     Example:
         >>> from perfatlas.scenario import estimate_table
         >>> rows = {"model": ["meta-llama/Llama-3.1-8B"] * 2, "system": ["h200_sxm", "h2000"]}
@@ -58,7 +62,7 @@ def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
         ['', 'invalid']
     """
     names = [name for name in table if name in FIELD_NAMES]
-    size = len(next(iter(table.values()), []))
+    size = _rows(table)
     sink = _Sink(size)
     groups: dict[tuple[str | None, ...], list[tuple[int, Scenario]]] = {}
     columns = [list(table[name]) for name in names]
@@ -77,6 +81,20 @@ def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
         else:
             _answer_group(rows, scenarios, sink)
     return sink.answer()
+
+
+def _rows(table: Mapping[str, Sequence[Any]]) -> int:
+    """Return the rows of a table whose columns are lists of one length."""
+    lengths: dict[str, int] = {}
+    for name, column in table.items():
+        if isinstance(column, str) or not hasattr(column, "__len__"):
+            raise InvalidSpecError(
+                f"column {name!r} is {shown(column)}: expected a list with one value per row"
+            )
+        lengths[name] = len(column)
+    if len(set(lengths.values())) > 1:
+        raise InvalidSpecError(f"columns differ in length: {lengths}")
+    return next(iter(lengths.values()), 0)
 
 
 def _absent(value: object) -> bool:

@@ -2,21 +2,61 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+)
 
-from perfatlas.quantities import InvalidSpecError, did_you_mean
+from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MAX_COUNT = 10**9  # no cluster, batch or context is larger; keeps arithmetic far from overflow
-Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
-Tokens = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+MAX_COUNT: Final = (
+    10**9
+)  # no cluster, batch or context is larger; keeps arithmetic far from overflow
+
+
+def _no_truth_value(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("expected a whole number, not true or false")  # noqa: TRY004 - pydantic's
+    return value
+
+
+Count = Annotated[int, BeforeValidator(_no_truth_value), Field(ge=1, le=MAX_COUNT)]
+Tokens = Annotated[int, BeforeValidator(_no_truth_value), Field(ge=0, le=MAX_COUNT)]
+
+STEEPEST: Final = 10.0  # exponent of an expert load nobody has
 
 Mode = Literal["static", "aggregated", "disaggregated"]
 Method = Literal["auto", "formula"]
+
+
+def check_distribution(text: str) -> str:
+    """Return an expert-load distribution as given.
+
+    Raises:
+        InvalidSpecError: Neither "balanced" nor "power_law_<exponent>" with a positive exponent.
+    """
+    exponent = text.removeprefix("power_law_")
+    if text == "balanced":
+        return text
+    try:
+        good = text.startswith("power_law_") and 0.0 < float(exponent) < STEEPEST
+    except ValueError:
+        good = False
+    if not good:
+        raise InvalidSpecError(
+            f"expert distribution {shown(text)}: use balanced or power_law_<exponent>, such as"
+            " power_law_1.2"
+        )
+    return text
 
 
 class Scenario(BaseModel):
@@ -58,10 +98,10 @@ class Scenario(BaseModel):
     max_num_seqs: Count | None = None
     max_num_batched_tokens: Count | None = None
     block_size: Count | None = None
-    gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None
+    gpu_memory_utilization: Annotated[float, Field(ge=0.01, le=1)] | None = None
     kv_blocks: Count | None = None
-    clock_ratio: Annotated[float, Field(gt=0, le=2)] = 1.0
-    expert_distribution: str = "balanced"
+    clock_ratio: Annotated[float, Field(ge=0.05, le=2)] = 1.0
+    expert_distribution: Annotated[str, AfterValidator(check_distribution)] = "balanced"
 
     prefill_system: str | None = None
     decode_system: str | None = None
@@ -116,6 +156,5 @@ def _sentences(error: ValidationError) -> str:
         elif problem["type"] == "missing":
             parts.append(f"{name} is required")
         else:
-            value = repr(problem["input"])[:80]
-            parts.append(f"{name} = {value}: {problem['msg']}")
+            parts.append(f"{name} = {shown(problem['input'])}: {problem['msg']}")
     return "; ".join(parts)
