@@ -1,7 +1,7 @@
 """Renew the output of every command quoted in the documents.
 
-A fenced `console` block that starts with `$ perfatlas ...` holds the exact output of that command at 80
-columns. `python docs/refresh.py` rewrites them; `--check` exits 1 where one is out of date.
+A fenced `console` block that starts with `$ perfatlas ...` holds the exact output of that command
+at 80 columns. `python docs/refresh.py` rewrites them; `--check` exits 1 where one is out of date.
 """
 
 from __future__ import annotations

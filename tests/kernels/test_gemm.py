@@ -28,6 +28,8 @@ BF16_VLLM = {
     "l2_fraction": 0.687,
     "overhead_quantize_s": 0.0,
     "wave_smoothing": 0.0,
+    "quantize_passes": 0.0,
+    "tile_policy": 0.0,
 }
 SIZES = st.integers(1, 40_000)
 
@@ -75,12 +77,32 @@ def test_one_block_by_hand() -> None:
 
 
 def test_quantization_adds_its_launch_and_its_traffic() -> None:
-    # 1024 x 4096 elements read at 2 bytes and written at 1: 12.58 MB / (0.787 * 4.8e12) = 3.331 us
+    # 1024 x 4096 elements read at 2 bytes and written at 1, twice over 4.8 TB/s:
+    # 2 * 12.58 MB / 4.8e12 = 5.243 us
     plain, quantized = time_s(
         [(1024, 4096, 4096, 1, 1, 2, 0), (1024, 4096, 4096, 1, 1, 2, 1)],
         overhead_quantize_s=5e-6,
+        quantize_passes=2.0,
     )
-    assert (quantized - plain) * 1e6 == pytest.approx(5 + 3.331, rel=1e-3)
+    assert (quantized - plain) * 1e6 == pytest.approx(5 + 5.243, rel=1e-3)
+
+
+def test_a_dispatched_tile_is_not_chosen_but_given() -> None:
+    # Policy 1 gives 16 rows a tile of 16 x 64 and never splits: 16 x 64 x 4096 is one block.
+    # feed (16*1 + 64*1) * 4096 / 154.26e9 = 2.124 us; wave 2.124 + 1.119; memory below 0.1 us
+    one = time_s([(16, 64, 4096, 1, 1, 2)], tile_policy=1.0)[0]
+    assert one * 1e6 == pytest.approx(2.053 + 2.124 + 1.119, rel=1e-3)
+    # The row after the limit takes the next tile, 64 x 64, and time never falls at the edge.
+    before, after = time_s([(16, 8192, 4096, 1, 1, 2), (17, 8192, 4096, 1, 1, 2)], tile_policy=1.0)
+    assert after > before
+
+
+@settings(deadline=None)
+@given(m=SIZES, n=SIZES, k=SIZES, policy=st.integers(1, 2))
+def test_a_free_choice_of_tiles_is_never_slower(m: int, n: int, k: int, policy: int) -> None:
+    shape = (m, n, k, 1, 1, 2)
+    fixed = time_s([shape], tile_policy=float(policy))[0]
+    assert time_s([shape])[0] <= fixed * (1 + 1e-12)
 
 
 def test_a_loop_in_cache_is_faster_than_a_cold_one() -> None:

@@ -285,7 +285,9 @@ def _decode_traffic_s(
     if shape_D[10] > 0:
         cold = 1.0 - hot_share(cache_bytes, parameters_P[7] * silicon_S[L2])
     io_bytes = shape_D[0] * shape_D[1] * shape_D[3] * width * (shape_D[9] + OUTPUT_BYTES)
-    return (cold * cache_bytes + io_bytes) / (parameters_P[1] * silicon_S[BANDWIDTH])
+    rate = parameters_P[1] * silicon_S[BANDWIDTH]
+    traffic_s: float = (cold * cache_bytes + io_bytes) / rate
+    return traffic_s
 
 
 @njit(cache=True)
@@ -324,11 +326,11 @@ def _decode(
         unit_keys = key_block * math.ceil(keys / splits / key_block)
         fed_s = waves * 2.0 * unit_keys * width * kv_bytes / (feed * clock)
         arithmetic_s = waves * unit_keys * per_key_flop * sms / (compute * silicon_US[u, PEAK])
-        fixed_s = waves * unit_cycles / clock
-        sm_s = max(fed_s, arithmetic_s) + fixed_s
+        waves_s = waves * unit_cycles / clock
+        sm_s = max(fed_s, arithmetic_s) + waves_s
 
         memory_s = _decode_traffic_s(shape_UD[u], silicon_US[u], parameters_UP[u], keys)
         together_s = (sm_s**power + memory_s**power) ** (1.0 / power)
-        fixed_s += launch_s + (split_s if splits > 1 else 0.0)
-        time_s_U[u] = fixed_s - waves * unit_cycles / clock + together_s
-        code_U[u] = largest_part(arithmetic_s, max(fed_s, memory_s), fixed_s)
+        fixed_s = launch_s + (split_s if splits > 1 else 0.0)
+        time_s_U[u] = fixed_s + together_s
+        code_U[u] = largest_part(arithmetic_s, max(fed_s, memory_s), fixed_s + waves_s)

@@ -12,6 +12,7 @@ from perfatlas.lab.fitting import (
 )
 from perfatlas.lab.registry import device_cells
 from perfatlas.lab.validate import CellScore, score_cell, validate_kernels
+from perfatlas.lab.validate_steps import validate_steps
 
 __all__ = [
     "Cell",
@@ -29,4 +30,5 @@ __all__ = [
     "residual_quantiles",
     "score_cell",
     "validate_kernels",
+    "validate_steps",
 ]

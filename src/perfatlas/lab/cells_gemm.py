@@ -55,8 +55,8 @@ QUANTIZED_RANGES: Final = {
     "overhead_launch_s": Range(start=2.2e-6, low=1.5e-6, high=3.0e-6),
     "overhead_quantize_s": Range(start=4e-6, low=0.1e-6, high=30e-6),
 }
-# What is chosen, not fitted. The cache of the benchmark loop matters little for the small weights of
-# quantized formats: its share is held, so that at most ten parameters are fitted.
+# What is chosen, not fitted. The cache of the benchmark loop matters little for the small weights
+# of quantized formats: its share is held, so that at most ten parameters are fitted.
 UNQUANTIZED: Final = {"overhead_quantize_s": 0.0, "quantize_passes": 0.0, "tile_policy": 0.0}
 QUANTIZED_GRID: Final = tuple(
     {"tile_policy": float(policy), "l2_fraction": 0.5} for policy in range(len(TILE_POLICIES) + 1)

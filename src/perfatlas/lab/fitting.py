@@ -98,7 +98,7 @@ def fit_parameters(
     Source:
         Nelder and Mead, A simplex method for function minimization, 1965.
     """
-    from scipy.optimize import minimize  # noqa: PLC0415 - heavy import, only when fitting
+    from scipy.optimize import minimize
 
     log_low, log_high = np.log(low), np.log(high)
     log_measured = np.log(measured_s)

@@ -101,7 +101,7 @@ def choose_version(system: str, family: str, framework: str, name: str) -> str |
     Later folders may hold only the rows of one new model: a table with fewer than half the rows
     of the fullest one is passed over.
     """
-    from pyarrow import parquet  # noqa: PLC0415 - slow import, only when tables are read
+    from pyarrow import parquet
 
     paths = table_paths(system, family, framework, name)
     rows = {version: parquet.read_metadata(path).num_rows for version, path in paths.items()}
@@ -136,7 +136,7 @@ def read_table(
         MissingDependencyError: The optional package is not installed.
         UnsupportedError: The package holds no such table.
     """
-    from pyarrow import parquet  # noqa: PLC0415 - slow import, only when tables are read
+    from pyarrow import parquet
 
     paths = table_paths(system, family, framework, name)
     chosen = version or choose_version(system, family, framework, name)

@@ -38,7 +38,8 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
     Args:
         **fields: system, op, bytes (as nccl-tests counts them), gpus, nodes (default: as few
             scale-up domains as hold the gpus), kernel_family (engine whose small-message kernels
-            run; default the library), format (of the elements, for the record), tier.
+            run; default the library), format (of the elements: integers are not reduced in the switch),
+            tier.
 
     Raises:
         InvalidSpecError: A field is missing, unknown or contradicts another.
@@ -69,6 +70,7 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
         tier=tier,
         family=engine.kernel_family,
         custom_max_bytes=engine.all_reduce.max_bytes,
+        format_name=reader.number_format("format").name,
     )
     time_s = float(priced.time_s_U[0])
     results = {
@@ -98,8 +100,15 @@ def _spread(system: System, gpus: int, reader: OperatorReader) -> System:
             f" {system.name} holds {scale_up.domain_size}; use nodes ="
             f" {-(-gpus // scale_up.domain_size)} or more"
         )
-    cut = replace(scale_up, domain_size=inside) if nodes > 1 else scale_up
-    return replace(system, device=replace(system.device, scale_up=cut))
+    if nodes == 1:
+        return system
+    node = system.node
+    nics = max(round(node.nics * inside / node.devices), 1)
+    return replace(
+        system,
+        device=replace(system.device, scale_up=replace(scale_up, domain_size=inside)),
+        node=replace(node, devices=inside, nics=nics),
+    )
 
 
 def _answer(

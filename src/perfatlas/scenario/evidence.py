@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from perfatlas.scenario.answer import Evidence
 from perfatlas.scenario.breakdown import calibration_rows, tier_of, used_matches
 from perfatlas.scenario.question import has_experts
@@ -20,6 +22,7 @@ NO_KERNELS = (
     " real kernels are slower, so times are lower limits and the interval is empty"
 )
 
+SMALLEST_SHARE: Final = 0.005  # of a step, below which a missing kernel is not worth a warning
 STANDING: Final = (
     (
         "decode is priced at the mean context isl + osl/2; caches are cold and the kernels of a"
@@ -91,6 +94,8 @@ def question_warnings(question: Question, evaluation: Evaluation) -> tuple[str, 
     asked_tier = question.scenarios[0].tier
     if asked_tier != "bound" and tier_of(costs, 0) == "bound":
         warnings.append(NO_KERNELS.format(device=system.device.name))
+    else:
+        warnings += _bound_warnings(costs) if asked_tier != "bound" else []
     load, scenario = question.load, question.scenarios[0]
     served, asked = float(evaluation.served[0]), float(load.sequences[0])
     if scenario.mode == "aggregated" and served < asked:
@@ -104,3 +109,20 @@ def question_warnings(question: Question, evaluation: Evaluation) -> tuple[str, 
     if longest and total > longest:
         warnings.append(f"isl + osl = {total:g} exceeds the model's stated context of {longest}")
     return tuple(warnings)
+
+
+def _bound_warnings(costs: Sequence[StepCost]) -> list[str]:
+    """Return which operators of a physics answer have no measured kernels, and their share."""
+    warnings = []
+    for cost in costs:
+        busy_O = cost.count_CO[0] * cost.time_s_CO[0]
+        at_bound = np.flatnonzero((cost.match_CO[0] < 0) & (busy_O > 0)).tolist()
+        names = list(dict.fromkeys(cost.operators[o].name for o in at_bound))
+        share = float(busy_O[at_bound].sum() / cost.total_s()[0])
+        if names and share >= SMALLEST_SHARE:
+            phase = cost.operators[0].phase
+            warnings.append(
+                f"{phase}: no measured kernels for {', '.join(names)}: priced at the bound,"
+                f" {share:.0%} of the step; the step is a lower limit to that extent"
+            )
+    return warnings

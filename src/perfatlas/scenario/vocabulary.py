@@ -18,9 +18,7 @@ from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MAX_COUNT: Final = (
-    10**9
-)  # no cluster, batch or context is larger; keeps arithmetic far from overflow
+MAX_COUNT: Final = 10**9  # no cluster, batch or context is larger; far from overflow
 
 
 def _no_truth_value(value: object) -> object:

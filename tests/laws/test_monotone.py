@@ -1,0 +1,178 @@
+"""Tier bound: more work never takes less time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfatlas.collectives import OPS, price_collectives
+from perfatlas.hardware import resolve_system
+from perfatlas.kernels import bound_time
+from perfatlas.operators import FloatArray, Operator
+from tests.laws.support import (
+    ENGINES,
+    MODELS,
+    answered,
+    attention,
+    column,
+    experts,
+    latent_attention,
+    on,
+    scan,
+    streaming,
+)
+
+ROUNDING = 1e-12
+LARGE = "b300_sxm"  # holds every model here
+RISING = st.lists(st.integers(1, 4096), min_size=2, max_size=8, unique=True).map(sorted)
+MODEL = st.sampled_from(MODELS)
+ENGINE = st.sampled_from(ENGINES)
+DEPLOYMENT = {"system": LARGE, "tp": 8, "tier": "bound"}
+
+
+def tp_of(model: str) -> int:
+    return 4 if "Nemotron" in model else 8
+
+
+def rises(values: FloatArray) -> bool:
+    return bool((np.diff(values) >= -ROUNDING * values[:-1]).all())
+
+
+def sweep(field: str, values: list[int], **shared: Any) -> dict[str, FloatArray]:  # noqa: ANN401
+    return answered([{field: value} for value in values], **{**DEPLOYMENT, **shared})
+
+
+@given(batches=RISING, model=MODEL, engine=ENGINE, isl=st.integers(1, 4096))
+def test_batch(batches: list[int], model: str, engine: str, isl: int) -> None:
+    load = {"isl": isl, "osl": 16, "kv_blocks": 10**9}
+    columns = sweep("batch", batches, model=model, engine=engine, **load)
+    assert rises(columns["ttft_s"])
+    assert rises(columns["tpot_s"])
+    assert rises(columns["request_latency_s"])
+
+
+@given(lengths=RISING, model=MODEL, engine=ENGINE, batch=st.integers(1, 64))
+def test_input_tokens(lengths: list[int], model: str, engine: str, batch: int) -> None:
+    columns = sweep("isl", lengths, model=model, engine=engine, batch=batch, osl=16)
+    assert rises(columns["ttft_s"])
+    assert rises(columns["tpot_s"])
+
+
+@given(
+    lengths=st.lists(st.integers(1, 100_000), min_size=2, max_size=8, unique=True).map(sorted),
+    model=MODEL,
+    engine=ENGINE,
+    tokens=st.sampled_from([512, 2048, 8192, 16384]),
+)
+def test_input_tokens_over_chunks(
+    lengths: list[int], model: str, engine: str, tokens: int
+) -> None:
+    load = {"max_num_batched_tokens": tokens, "batch": 1, "osl": 16}
+    columns = sweep("isl", lengths, model=model, engine=engine, **load)
+    assert rises(columns["ttft_s"])
+    assert rises(columns["tpot_s"])
+
+
+@given(lengths=RISING, model=MODEL, engine=ENGINE, batch=st.integers(1, 64))
+def test_output_tokens(lengths: list[int], model: str, engine: str, batch: int) -> None:
+    columns = sweep("osl", lengths, model=model, engine=engine, batch=batch, isl=256)
+    assert rises(columns["tpot_s"])
+    assert rises(columns["request_latency_s"])
+    assert np.ptp(columns["ttft_s"]) == 0
+
+
+@given(concurrency=RISING, model=MODEL, engine=ENGINE)
+@settings(max_examples=30)
+def test_concurrency(concurrency: list[int], model: str, engine: str) -> None:
+    load = {"mode": "aggregated", "isl": 512, "osl": 128}
+    columns = sweep("concurrency", concurrency, model=model, engine=engine, **load)
+    assert rises(columns["tpot_s"])
+
+
+@given(
+    prefixes=st.lists(st.integers(0, 4096), min_size=2, max_size=8, unique=True).map(sorted),
+    model=MODEL,
+    engine=ENGINE,
+)
+def test_cached_tokens_save_time(prefixes: list[int], model: str, engine: str) -> None:
+    # at least 2048 new tokens, so that arithmetic and not the cache's bytes sets the time
+    load = {"isl": 6144, "osl": 16, "batch": 1, "max_num_batched_tokens": 8192}
+    columns = sweep("prefix", prefixes, model=model, engine=engine, **load)
+    assert rises(columns["ttft_s"][::-1])
+    assert np.ptp(columns["tpot_s"]) == 0
+
+
+@given(
+    lengths=st.lists(st.integers(1, 100_000), min_size=2, max_size=8, unique=True).map(sorted),
+    batch=st.integers(1, 64),
+    queries=st.integers(1, 4096),
+    limit=st.sampled_from([0, 1, 128, 2048]),
+    device=st.sampled_from(["a100_sxm", "h200_sxm", "l40s", "cpu"]),
+)
+def test_operators_over_keys(
+    lengths: list[int], batch: int, queries: int, limit: int, device: str
+) -> None:
+    cached = column(*lengths)
+    batch_C, q_len = np.full_like(cached, batch), np.full_like(cached, queries)
+    for operator in (
+        attention("prefill", batch_C, q_len, cached + q_len, limit),
+        attention("decode", batch_C, np.ones_like(cached), cached + 1.0, limit),
+        latent_attention("prefill", batch_C, q_len, cached + q_len, limit),
+        latent_attention("decode", batch_C, np.ones_like(cached), cached + 1.0, limit),
+    ):
+        assert rises(bound_of(operator, device)), operator.kind
+
+
+@given(tokens=RISING, device=st.sampled_from(["a100_sxm", "h200_sxm", "l40s", "cpu"]))
+def test_operators_over_tokens(tokens: list[int], device: str) -> None:
+    rows = column(*tokens)
+    for operator in (
+        experts(rows, (4096, 1024, 64, 4), 4, "balanced"),
+        experts(rows, (4096, 1024, 64, 4), 1, "power_law_1.2"),
+        streaming("norm", rows, 16384.0),
+        scan(np.ones_like(rows), rows),
+        scan(rows, rows),
+        attention("prefill", rows, np.full_like(rows, 8.0), np.full_like(rows, 64.0)),
+        latent_attention("decode", rows, np.ones_like(rows), np.full_like(rows, 64.0)),
+    ):
+        assert rises(bound_of(operator, device)), operator.kind
+
+
+@pytest.mark.parametrize("op", OPS)
+@given(
+    sizes=st.lists(st.integers(1, 2**34), min_size=2, max_size=8, unique=True).map(sorted),
+    ranks=st.sampled_from([2, 4, 8, 16, 64]),
+    system=st.sampled_from(["a100_sxm", "h200_sxm", "gb200", "l40s", "mi300x"]),
+)
+@settings(max_examples=20)
+def test_collectives_over_bytes(op: str, sizes: list[int], ranks: int, system: str) -> None:
+    bytes_U = column(*sizes)
+    priced = price_collectives(
+        op,
+        bytes_U,
+        np.full_like(bytes_U, ranks),
+        np.ones_like(bytes_U),
+        systems=[resolve_system(system)],
+        system_index_U=np.zeros(len(sizes), np.int64),
+        tier="bound",
+    )
+    assert rises(priced.time_s_U)
+
+
+def bound_of(operator: Operator, device: str) -> FloatArray:
+    return bound_time(operator, on(resolve_system(device).device, operator.count.shape[0])).time_s_C
+
+
+@given(window=RISING, queries=st.integers(1, 512))
+def test_a_wider_window_never_saves_time(window: list[int], queries: int) -> None:
+    one = np.ones(len(window))
+    operator = attention("prefill", one, queries * one, 100_000 * one)
+    wider = replace(operator, window=column(*window))
+    assert rises(bound_of(wider, "h200_sxm"))
+    unlimited = replace(operator, window=0.0 * one)
+    assert (bound_of(unlimited, "h200_sxm") >= bound_of(wider, "h200_sxm")).all()
