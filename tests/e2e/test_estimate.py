@@ -177,8 +177,8 @@ def test_kernels_and_collectives_answer(capsys: pytest.CaptureFixture[str]) -> N
         "kernel gemm --system h200_sxm --m 64 --n 8192 --k 8192 --format fp8",
         "kernel attention --system h200_sxm --phase decode --batch 8 --kv-len 4096 --num-heads 8",
         (
-            "kernel moe --system h200_sxm --tokens 64 --hidden 2048 --intermediate 768 --experts 128"
-            " --top-k 8"
+            "kernel moe --system h200_sxm --tokens 64 --hidden 2048 --intermediate 768 --experts 8"
+            " --top-k 2"
         ),
         "collective --system h200_sxm --op all_reduce --bytes 1MiB --gpus 8",
     ):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from perfatlas.cli import main
@@ -34,7 +34,12 @@ anything = (
 mutations = st.dictionaries(st.sampled_from(FIELD_NAMES), anything, min_size=1, max_size=3)
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=10,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # a table of 50 rows shrinks slowly
+)
 @given(st.lists(mutations, min_size=50, max_size=50))
 def test_every_mutated_row_has_an_answer_or_a_named_error(
     tmp_path_factory: pytest.TempPathFactory, changes: list[dict[str, Any]]

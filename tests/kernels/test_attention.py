@@ -54,6 +54,7 @@ PREFILL = {
     "wide_head_cost": 0.0,
     "tile_queries": 64.0,
     "key_block": 64.0,
+    "append_queries": 1.0,
     "packed_query_max": 0.0,
 }
 # The same of vLLM with FlashAttention-3, bf16 decode on H200.
@@ -75,6 +76,7 @@ DECODE = {
     "packed_group_max": NO_LIMIT,
     "unpacked_window": 0.0,
     "unpacked_split": 0.0,
+    "packed_split": 1.0,
     "unpacked_shared": 0.0,
 }
 
@@ -197,6 +199,11 @@ def test_unpacked_path_serves_every_query_head() -> None:
     grouped, _ = price("decode", hot | {"num_kv_heads": 1.0}, rule)
     single, _ = price("decode", hot | {"num_kv_heads": 64.0}, rule)
     assert grouped == pytest.approx(single, rel=1e-12)
+
+
+def test_a_kernel_that_does_not_split_is_slower_for_one_sequence() -> None:
+    one = {"kv_len": 65536.0}
+    assert price("decode", one, {"packed_split": 0.0})[0] > 5 * price("decode", one)[0]
 
 
 def test_windowed_calls_run_unpacked_where_the_rule_says_so() -> None:

@@ -111,3 +111,10 @@ def test_cold_never_beats_the_speed_of_light(tokens: int, ep: float, moe_tp: flo
 def test_tokens_of_other_ranks_cost_where_the_kernel_touches_them() -> None:
     row = shape(tokens=4096.0, ep=8.0)
     assert time_s(row, foreign_rows=1.0) > time_s(row, foreign_rows=0.001)
+
+
+def test_odd_loads_do_not_hang() -> None:
+    # More choices than experts, and more of everything than a machine integer holds.
+    assert time_s(shape(tokens=64.0, top_k=100.0, skew=1.2)) > 0.0
+    huge = shape(tokens=1e12, hidden=1e12, intermediate=1e12, experts=1e12, top_k=8.0, skew=1.2)
+    assert np.isfinite(time_s(huge))

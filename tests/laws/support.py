@@ -231,3 +231,7 @@ def scan(batch: FloatArray, tokens: FloatArray) -> Scan:
 def taken(operator: Operator) -> int:
     """Return the number of candidates of an operator."""
     return int(operator.count.shape[0])
+
+
+def rises_not(values: FloatArray) -> bool:
+    return bool((np.diff(values) <= 1e-12 * values[:-1]).all())

@@ -80,6 +80,7 @@ def _load(profile_id: str) -> EngineProfile:
             Fusion(
                 operators=tuple(f["operators"]),
                 formats=tuple(f["formats"]),
+                model_types=tuple(f.get("model_types", ())),
                 into=f["into"],
                 source=f["ref"],
             )
@@ -104,6 +105,7 @@ def _all_reduce(raw: dict[str, Any]) -> AllReduceRules:
     fusion = dict(raw.get("all_reduce_norm_fusion", {}))
     sources = [raw["all_reduce"]["ref"]]
     formats = tuple(fusion.pop("formats", ()))
+    model_types = tuple(fusion.pop("model_types", ()))
     if fusion:
         sources.append(fusion.pop("ref"))
     return AllReduceRules(
@@ -114,6 +116,7 @@ def _all_reduce(raw: dict[str, Any]) -> AllReduceRules:
             for arch, limits in fusion.items()
         },
         norm_fusion_formats=formats,
+        norm_fusion_model_types=model_types,
         sources=tuple(sources),
     )
 

@@ -11,10 +11,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Fusion:
-    """Streaming operators that another kernel absorbs, for some formats (empty: all)."""
+    """Streaming operators that another kernel absorbs.
+
+    Args:
+        operators: Names of the operators.
+        formats: Formats of the product it serves; empty for all.
+        model_types: `model_type` of the models whose code fuses it; empty for all.
+        into: What absorbs it: norm, activation or attention.
+    """
 
     operators: tuple[str, ...]
     formats: tuple[str, ...]
+    model_types: tuple[str, ...]
     into: str
     source: str
 
@@ -44,12 +52,14 @@ class AllReduceRules:
         max_bytes: Largest buffer the custom kernel takes [bytes].
         norm_fusion_bytes: {architecture: {tp: largest buffer}} of the fused all-reduce + norm.
         norm_fusion_formats: Formats that kernel also quantizes to.
+        norm_fusion_model_types: Models whose code fuses the norm; empty for all.
     """
 
     implementation: str
     max_bytes: float
     norm_fusion_bytes: Mapping[str, Mapping[int, float]]
     norm_fusion_formats: tuple[str, ...]
+    norm_fusion_model_types: tuple[str, ...]
     sources: tuple[str, ...]
 
 

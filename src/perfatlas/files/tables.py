@@ -203,6 +203,7 @@ def _csv_cell(cell: object) -> str:
 
 def _jsonl_text(columns: Mapping[str, Sequence[Any]]) -> str:
     names = list(columns)
-    encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
+    # ASCII: U+2028 and its like end a line for some readers
+    encode = json.JSONEncoder(default=str).encode
     rows = zip(*columns.values(), strict=True)
     return "".join(encode(dict(zip(names, row, strict=True))) + "\n" for row in rows)

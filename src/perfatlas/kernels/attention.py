@@ -56,6 +56,7 @@ PREFILL_ATTENTION_PARAMETERS: Final = (
     "wide_head_cost",  # slowdown of a pair per 128 of head width beyond the first
     "tile_queries",  # most query rows of a tile (chosen)
     "key_block",  # keys a tile visits at a time (chosen)
+    "append_queries",  # 1: queries are copied along with the append (chosen)
     "packed_query_max",  # calls up to this many queries pack the heads of a group (rule)
 )
 DECODE_ATTENTION_PARAMETERS: Final = (
@@ -76,6 +77,7 @@ DECODE_ATTENTION_PARAMETERS: Final = (
     "packed_group_max",  # larger groups run unpacked (rule)
     "unpacked_window",  # 1: windowed calls run unpacked (rule)
     "unpacked_split",  # 1: unpacked blocks split the keys too (rule)
+    "packed_split",  # 1: packed blocks split the keys (rule)
     "unpacked_shared",  # 1: an unpacked block still serves a whole group (rule)
 )
 
@@ -212,7 +214,7 @@ def _prefill_traffic_s(
         fresh * ((input_bytes + OUTPUT_BYTES) * heads + 2.0 * input_bytes * kv_heads)
         + 2.0 * cached * kv_heads * kv_bytes
     )
-    append_bytes = fresh * (2.0 * heads + 2.0 * kv_heads * (2.0 + kv_bytes))
+    append_bytes = fresh * (parameters_P[11] * 2.0 * heads + 2.0 * kv_heads * (2.0 + kv_bytes))
     miss = 1.0
     if hot > 0:
         kept = hot_share(io_bytes + append_bytes, parameters_P[7] * silicon_S[L2])
@@ -233,7 +235,7 @@ def _prefill(
         batch, q_len, kv_len, heads, kv_heads, key_dim, value_dim = shape_UD[u, :7]
         window = shape_UD[u, 7]
         compute, _, launch_s, tile_cycles, exponentials, power = parameters_UP[u, :6]
-        wide, tile_limit, block, packed_max = parameters_UP[u, 8:12]
+        wide, tile_limit, block, _, packed_max = parameters_UP[u, 8:13]
         sms, clock = silicon_US[u, SM_COUNT], silicon_US[u, CLOCK]
 
         packed = packs(q_len, window, packed_max)
@@ -312,11 +314,13 @@ def _decode(
         per_key_flop = (
             4.0 * width * (1.0 if rows == 1 else QUERY_ROWS * math.ceil(rows / QUERY_ROWS))
         )
-        splits = split_count(units, per_sm * sms, keys, split_keys)
+        splits = 1.0
+        if parameters_UP[u, 17] > 0:
+            splits = split_count(units, per_sm * sms, keys, split_keys)
         if _unpacked(rows, window, parameters_UP[u, 13:16]):
             unit_cycles, feed = parameters_UP[u, 8], parameters_UP[u, 9]
             key_block, per_key_flop = UNPACKED_KEY_BLOCK, 0.0
-            if parameters_UP[u, 17] == 0:
+            if parameters_UP[u, 18] == 0:
                 units = batch * heads * q_len
             splits = 1.0
             if parameters_UP[u, 16] > 0:

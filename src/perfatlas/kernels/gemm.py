@@ -230,13 +230,13 @@ def _tile_s(
     """Return the time of the thread blocks of one tile, and its per-wave part [s]."""
     m, n = shape[0], shape[1]
     sms = silicon[SM_COUNT]
-    blocks = math.ceil(m / rows) * math.ceil(n / columns) * split
+    blocks = np.ceil(m / rows) * np.ceil(n / columns) * split
     if split > 1.0 and blocks > MAX_SPLIT_BLOCKS_PER_SM * sms:
         return math.inf, 0.0
     depth_s = shape[2] / split * sms / silicon[PEAK]  # one FLOP per element of depth on one SM
     smoothing = parameters[9]
     exact = blocks / sms
-    waves = (1.0 - smoothing) * math.ceil(exact) + smoothing * max(exact, 1.0)
+    waves = (1.0 - smoothing) * np.ceil(exact) + smoothing * max(exact, 1.0)
     wave_s = parameters[3] / silicon[CLOCK]
     compute_s = 2.0 * rows * columns * depth_s / parameters[0]
     fed_bytes = min(rows, m) * shape[4] + min(columns, n) * shape[3]

@@ -54,6 +54,7 @@ MOE_PARAMETERS: Final = (
 )
 
 BINS: Final = 48
+MAX_ROUNDS: Final = 200
 TILE_COLUMNS: Final = 128.0
 MIN_TILE_ROWS: Final = 16.0
 ACTIVATION_BYTES: Final = 2.0
@@ -136,7 +137,7 @@ def _fill_loads(shape: FloatArray, loads_B: FloatArray) -> int:
     _fill_power_law(low, high, skew, loads_B[:bins])
     mean = np.mean(loads_B[:bins])
     for index in range(bins):
-        load = math.floor(loads_B[index] / mean * routed / experts + 0.5)
+        load = np.floor(loads_B[index] / mean * routed / experts + 0.5)
         loads_B[index] = min(load, tokens)
     _match_total(loads_B[:bins], routed / experts * bins, tokens)
     _concentrate(loads_B[:bins], ep, experts, tokens)
@@ -159,11 +160,14 @@ def _fill_power_law(low: float, high: float, skew: float, loads_B: FloatArray) -
 @njit(cache=True, error_model="numpy")
 def _match_total(loads_B: FloatArray, total: float, tokens: float) -> None:
     """Give rows lost to rounding to the least popular experts, take surplus from the most."""
-    rest = total - np.sum(loads_B)
+    rest = min(total, tokens * loads_B.size) - np.sum(loads_B)
     if rest < 0.0:
         loads_B *= total / np.sum(loads_B)
-    while rest > 1e-9:
-        step = max(1.0, math.floor(rest / loads_B.size))
+    # A round places the rest evenly unless experts are full; the bound keeps odd input finite.
+    for _ in range(MAX_ROUNDS):
+        if not rest > 1e-9 * total:
+            return
+        step = max(1.0, np.floor(rest / loads_B.size))
         for index in range(loads_B.size - 1, -1, -1):
             added = min(step, rest, tokens - loads_B[index])
             loads_B[index] += added
@@ -204,17 +208,17 @@ def _blocks_s(
     row_tiles = 0.0
     local = shape[3] / shape[5] / loads_B.size
     for rows_of_expert in loads_B:
-        row_tiles += local * math.ceil(rows_of_expert / rows) * min(rows_of_expert, 1.0)
+        row_tiles += local * np.ceil(rows_of_expert / rows) * min(rows_of_expert, 1.0)
     gates = shape[9] - 1.0
-    first = row_tiles * math.ceil(gates * width / TILE_COLUMNS)
-    second = row_tiles * math.ceil(hidden / TILE_COLUMNS)
+    first = row_tiles * np.ceil(gates * width / TILE_COLUMNS)
+    second = row_tiles * np.ceil(hidden / TILE_COLUMNS)
     sm_s = silicon[SM_COUNT] / silicon[PEAK]  # one FLOP on one SM
     compute_s = 2.0 * TILE_COLUMNS * rows * sm_s / parameters[0]
     feed_s = (rows * shape[8] + TILE_COLUMNS * shape[7]) * sm_s / parameters[4]
     depth_s = max(compute_s, feed_s)
     tile_s = parameters[3] / silicon[CLOCK]
-    waves_first = math.ceil(first / silicon[SM_COUNT])
-    waves_second = math.ceil(second / silicon[SM_COUNT])
+    waves_first = np.ceil(first / silicon[SM_COUNT])
+    waves_second = np.ceil(second / silicon[SM_COUNT])
     fixed_s = (waves_first + waves_second) * tile_s
     return depth_s * (waves_first * hidden + waves_second * width) + fixed_s, fixed_s
 

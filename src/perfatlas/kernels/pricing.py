@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from perfatlas.kernels.bound import bound_time
-from perfatlas.kernels.shapes import calibration_key, physics_model, shape_columns
+from perfatlas.kernels.shapes import (
+    PhysicsModel,
+    calibration_key,
+    physics_model,
+    shape_columns,
+)
 from perfatlas.kernels.silicon import CLOCK, NUM_SILICON, PEAK, silicon_row
 from perfatlas.kernels.unique import unique_rows
 from perfatlas.measurements import CalibrationMatch, find_calibration
+from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,17 +121,19 @@ class _Matches:
         self.devices = devices
         self.family = family
         self.matches: list[CalibrationMatch] = []
-        self._known: dict[tuple[int, str, str], int] = {}
+        self._known: dict[tuple[int, str, tuple[str, ...]], int] = {}
 
-    def find(self, device: int, operator: str, format_name: str) -> int:
-        key = (device, operator, format_name)
+    def find(self, device: int, operator: str, formats: tuple[str, ...]) -> int:
+        """Return the position of the best calibration, -1 if there is none."""
+        key = (device, operator, formats)
         if key not in self._known:
-            match = find_calibration(
-                self.devices.devices[device], operator, self.family, format_name
-            )
-            self._known[key] = -1 if match is None else len(self.matches)
-            if match is not None:
-                self.matches.append(match)
+            asked = self.devices.devices[device]
+            found = [find_calibration(asked, operator, self.family, name) for name in formats]
+            matches = [match for match in found if match is not None]
+            best = next((m for m in matches if not m.notes), matches[0] if matches else None)
+            self._known[key] = -1 if best is None else len(self.matches)
+            if best is not None:
+                self.matches.append(best)
         return self._known[key]
 
     def spread(self) -> FloatArray:
@@ -184,9 +192,9 @@ def _gather(
     where: list[tuple[IntArray, IntArray]] = []
     for position in columns_O:
         operator = operators[position]
-        _, format_name = calibration_key(operator) or ("", "")
+        _, formats = calibration_key(operator) or ("", ())
         match_D = np.array(
-            [catalog.find(d, name, format_name) for d in range(len(devices.devices))], np.int64
+            [catalog.find(d, name, formats) for d in range(len(devices.devices))], np.int64
         )
         base = len(silicon)
         silicon += [
@@ -215,12 +223,7 @@ def _gather(
     # Equal silicon rows must not make equal shapes look distinct.
     silicon_MS, same = np.unique(np.array(silicon), axis=0, return_inverse=True)
     key_RD[:, width + 1] = same.reshape(-1)[key_RD[:, width + 1].astype(np.int64)]
-    parameters = [
-        [m.calibration.parameters[p] for p in model.parameter_names]
-        if m.calibration.operator == name
-        else [0.0] * len(model.parameter_names)
-        for m in catalog.matches
-    ]
+    parameters = [_parameters(match, name, model) for match in catalog.matches]
     return _Table(
         operator_name=name,
         key_RD=key_RD,
@@ -231,3 +234,17 @@ def _gather(
         candidate_R=np.concatenate([w[0] for w in where]),
         operator_R=np.concatenate([w[1] for w in where]),
     )
+
+
+def _parameters(match: CalibrationMatch, name: str, model: PhysicsModel) -> list[float]:
+    """Return the parameters of a calibration in the order of its model; zeros for other models."""
+    if match.calibration.operator != name:
+        return [0.0] * len(model.parameter_names)
+    fitted = match.calibration.parameters
+    missing = [p for p in model.parameter_names if p not in fitted]
+    if missing:
+        raise InvalidSpecError(
+            f"calibration {match.calibration.id} was fitted for an older model: it lacks"
+            f" {', '.join(missing)}; renew it with `{match.calibration.command}`"
+        )
+    return [fitted[p] for p in model.parameter_names]

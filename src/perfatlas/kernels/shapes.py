@@ -83,24 +83,27 @@ def physics_model(calibration_operator: str) -> PhysicsModel:
     )
 
 
-def calibration_key(operator: Operator) -> tuple[str, str] | None:
-    """Return (calibration operator, calibration format), or None where no physics exists."""
+def calibration_key(operator: Operator) -> tuple[str, tuple[str, ...]] | None:
+    """Return (calibration operator, formats it may be fitted in, best first), None without physics.
+
+    Decode kernels are measured with 16-bit queries whatever the cache. A prefill that multiplies
+    in fp8 is best priced by fp8 rows, else by 16-bit rows on the same cache. A static quantization
+    is one pass over the activation, as a norm is.
+    """
     if isinstance(operator, Gemm):
-        return "gemm", _fitted_format(operator.format)
+        return "gemm", (_fitted_format(operator.format),)
     if isinstance(operator, GroupedGemm):
-        return "moe", _fitted_format(operator.format)
+        return "moe", (_fitted_format(operator.format),)
     if isinstance(operator, Streaming):
-        return "streaming", "quantize" if operator.stream == "quantize" else "bf16"
-    cache = "+fp8_kv" if _is_fp8(getattr(operator, "kv_format", "bf16")) else ""
-    if isinstance(operator, Attention):
-        head = "fp8" if _is_fp8(operator.format) else "bf16"
-        name = "prefill_attention" if operator.phase == "prefill" else "decode_attention"
-        return name, head + cache
-    if isinstance(operator, LatentAttention):
-        head = "fp8" if _is_fp8(operator.format) else "bf16"
-        name = "mla_prefill" if operator.phase == "prefill" else "mla_decode"
-        return name, head + cache
-    return None
+        return "streaming", ("bf16",)
+    if not isinstance(operator, Attention | LatentAttention):
+        return None
+    key = f"bf16{'+fp8_kv' if _is_fp8(operator.kv_format) else ''}"
+    latent = isinstance(operator, LatentAttention)
+    if operator.phase == "decode":
+        return ("mla_decode" if latent else "decode_attention"), (key,)
+    exact = (f"fp8{key.removeprefix('bf16')}",) if _is_fp8(operator.format) else ()
+    return ("mla_prefill" if latent else "prefill_attention"), (*exact, key)
 
 
 def _is_fp8(format_name: str) -> bool:

@@ -61,6 +61,7 @@ PREFILL_RANGES: Final = {
     "wide_head_cost": Range(start=0.2, low=0.001, high=4.0),
     "tile_queries": Range(start=128.0, low=64.0, high=256.0),
     "key_block": Range(start=128.0, low=64.0, high=128.0),
+    "append_queries": Range(start=1.0, low=0.0, high=1.0),
     "packed_query_max": Range(start=0.0, low=0.0, high=NO_LIMIT),
 }
 QUERY_TILES: Final = ((64.0, 64.0), (64.0, 128.0), (128.0, 64.0), (128.0, 128.0), (256.0, 128.0))
@@ -93,6 +94,7 @@ DECODE_RANGES: Final = {
     "packed_group_max": Range(start=NO_LIMIT, low=32.0, high=NO_LIMIT),
     "unpacked_window": Range(start=0.0, low=0.0, high=1.0),
     "unpacked_split": Range(start=0.0, low=0.0, high=1.0),
+    "packed_split": Range(start=1.0, low=0.0, high=1.0),
     "unpacked_shared": Range(start=0.0, low=0.0, high=1.0),
 }
 
@@ -104,6 +106,7 @@ class KernelRule(NamedTuple):
     packed_group_max: float = NO_LIMIT
     unpacked_window: float = 0.0
     unpacked_split: float = 0.0
+    packed_split: float = 1.0
     unpacked_shared: float = 0.0
 
 
@@ -116,6 +119,8 @@ FLASH_INFER: Final = KernelRule(unpacked_group_max=3.0, unpacked_split=1.0, unpa
 # the generated Blackwell kernels do not exist, single heads.
 MASKED_ABOVE_32: Final = KernelRule(packed_group_max=32.0, unpacked_split=1.0)
 MASKED_AND_SINGLE: Final = MASKED_ABOVE_32._replace(unpacked_group_max=1.0)
+# With an fp8 cache the packed kernel of Ada and workstation Blackwell does not split the keys.
+MASKED_UNSPLIT: Final = MASKED_AND_SINGLE._replace(packed_split=0.0)
 
 KERNEL_RULES: Final[Mapping[str, tuple[KernelRule, ...]]] = {
     "vllm_flash_attn": (FLASH_ATTENTION_2,),
@@ -223,8 +228,13 @@ def prefill_grid(kernel: str) -> tuple[Mapping[str, float], ...]:
     """Return the alternatives of a prefill kernel's chosen parameters."""
     packed = PACKED_QUERIES.get(kernel, 0.0)
     return tuple(
-        {"tile_queries": tile, "key_block": block, "packed_query_max": packed}
-        for tile, block in QUERY_TILES
+        {
+            "tile_queries": tile,
+            "key_block": block,
+            "append_queries": queries,
+            "packed_query_max": packed,
+        }
+        for (tile, block), queries in product(QUERY_TILES, (0.0, 1.0))
     )
 
 
@@ -233,7 +243,7 @@ def decode_grid(device: str, kernel: str) -> tuple[Mapping[str, float], ...]:
     rules = KERNEL_RULES.get(kernel, (ALWAYS_PACKED,))
     if kernel == "torch_flow":
         generated = hardware.resolve_system(device).device.architecture == "blackwell"
-        rules = (MASKED_ABOVE_32,) if generated else (MASKED_AND_SINGLE,)
+        rules = (MASKED_ABOVE_32,) if generated else (MASKED_AND_SINGLE, MASKED_UNSPLIT)
     return tuple(
         {"units_per_sm": units, "split_tokens": tokens}
         | rule._asdict()

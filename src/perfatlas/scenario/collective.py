@@ -38,8 +38,8 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
     Args:
         **fields: system, op, bytes (as nccl-tests counts them), gpus, nodes (default: as few
             scale-up domains as hold the gpus), kernel_family (engine whose small-message kernels
-            run; default the library), format (of the elements: integers are not reduced in the switch),
-            tier.
+            run; default the library), format (of the elements; integers are not reduced in the
+            switch), tier.
 
     Raises:
         InvalidSpecError: A field is missing, unknown or contradicts another.

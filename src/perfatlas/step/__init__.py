@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from perfatlas.step.cost import Placement, StepCost, price_step
+from perfatlas.step.context import Placement, StepContext
+from perfatlas.step.cost import StepCost, price_step
 from perfatlas.step.fusion import apply_fusions
-from perfatlas.step.phases import StepContext, decode_step, prefill_step, rank_operators
+from perfatlas.step.phases import decode_step, prefill_step, rank_operators
 from perfatlas.step.tokens import PrefillChunks, padded_batch, prefill_chunks
 
 __all__ = [

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.collectives import PricedCollectives, price_collectives
-from perfatlas.kernels import DeviceColumns, Tier, price_operators
-from perfatlas.operators import Collective, FloatArray, IntArray, Operator
+from perfatlas.kernels import price_operators
+from perfatlas.operators import Collective
 from perfatlas.step.fusion import exposed_share
 
 if TYPE_CHECKING:
@@ -20,32 +20,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.engines import EngineProfile
-    from perfatlas.hardware import System
     from perfatlas.measurements import CalibrationMatch
-
-
-@dataclass(frozen=True, kw_only=True)
-class Placement:
-    """Where the candidates run.
-
-    Args:
-        systems: Distinct systems.
-        index_C: System of each candidate (C,).
-        clock_ratio_C: Clock over the default clock (C,), None for 1.
-    """
-
-    systems: tuple[System, ...]
-    index_C: IntArray
-    clock_ratio_C: FloatArray | None = None
-
-    def devices(self) -> DeviceColumns:
-        """Return the devices of the systems as columns."""
-        return DeviceColumns(
-            devices=tuple(s.device for s in self.systems),
-            index_C=self.index_C,
-            clock_ratio_C=self.clock_ratio_C,
-        )
+    from perfatlas.operators import FloatArray, IntArray, Operator
+    from perfatlas.step.context import StepContext
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,10 +78,8 @@ class StepCost:
 
 def price_step(
     operators: Sequence[Operator],
-    placement: Placement,
-    profile: EngineProfile,
+    context: StepContext,
     *,
-    tier: Tier,
     tokens_C: FloatArray,
     host_s_C: FloatArray,
 ) -> StepCost:
@@ -115,24 +90,25 @@ def price_step(
 
     Args:
         operators: One rank's operators with fusions applied.
-        placement: System and clock of each candidate.
-        profile: The engine.
-        tier: Tier of pricing.
+        context: Engine, systems and tier.
         tokens_C: Tokens of the step (C,).
         host_s_C: Host work of the step (C,) [s].
 
     Limits: communication is not overlapped with computation.
     """
+    profile = context.profile
     compute = [op for op in operators if not isinstance(op, Collective)]
     links = [op for op in operators if isinstance(op, Collective)]
-    priced = price_operators(compute, placement.devices(), family=profile.kernel_family, tier=tier)
+    priced = price_operators(
+        compute, context.placement.devices(), family=profile.kernel_family, tier=context.tier
+    )
     count_CO = np.stack([op.count for op in (*compute, *links)], axis=1)
     parts = [priced.time_s_CO, priced.low_s_CO, priced.high_s_CO, priced.bound_s_CO]
     codes, matches = priced.code_CO, priced.match_CO
     known = list(priced.matches)
     notes: dict[str, None] = {}
     for op in links:
-        cost = _price_collective(op, placement, profile, tier)
+        cost = _price_collective(op, context)
         notes |= dict.fromkeys(cost.notes)
         added = (cost.time_s_U, cost.low_s_U, cost.high_s_U, cost.bound_s_U)
         parts = [np.column_stack((p, a)) for p, a in zip(parts, added, strict=True)]
@@ -161,17 +137,15 @@ def price_step(
     )
 
 
-def _price_collective(
-    op: Collective, placement: Placement, profile: EngineProfile, tier: Tier
-) -> PricedCollectives:
+def _price_collective(op: Collective, context: StepContext) -> PricedCollectives:
     return price_collectives(
         op.op,
         op.bytes,
         op.ranks,
         op.stride,
-        systems=placement.systems,
-        system_index_U=placement.index_C,
-        tier=tier,
-        family=profile.kernel_family,
-        custom_max_bytes=profile.all_reduce.max_bytes,
+        systems=context.placement.systems,
+        system_index_U=context.placement.index_C,
+        tier=context.tier,
+        family=context.profile.kernel_family,
+        custom_max_bytes=context.profile.all_reduce.max_bytes,
     )

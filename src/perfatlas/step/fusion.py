@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.numerics import get_format
-from perfatlas.operators import Collective, FloatArray, Gemm, IntArray, Operator, Streaming
+from perfatlas.operators import Collective, FloatArray, Gemm, Operator, Streaming
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,25 +19,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.engines import EngineProfile
-    from perfatlas.hardware import Device
+    from perfatlas.step.context import StepContext
 
 
-def apply_fusions(
-    operators: Sequence[Operator],
-    profile: EngineProfile,
-    *,
-    devices: Sequence[Device],
-    device_index_C: IntArray,
-    tp_C: FloatArray,
-) -> tuple[Operator, ...]:
+def apply_fusions(operators: Sequence[Operator], context: StepContext) -> tuple[Operator, ...]:
     """Return the operators with fused ones counted 0, as the engine profile states.
 
     Args:
         operators: One rank's operators with its collectives.
-        profile: The engine; each fusion names its source.
-        devices: Distinct devices.
-        device_index_C: Device of each candidate (C,).
-        tp_C: Tensor-parallel ranks (C,).
+        context: Model, engine, devices and plan; each fusion of the profile names its source.
 
     Returns:
         The operators in order. Quantizations with dynamic scales become part of their product.
@@ -45,9 +35,9 @@ def apply_fusions(
     Limits: a fused operator costs nothing of its own; the host kernel is not made slower.
     """
     formats = {op.name: op.format for op in operators if isinstance(op, Gemm)}
-    norm_fused_C = _norm_fused(operators, profile, devices, device_index_C, tp_C)
+    norm_fused_C = _norm_fused(operators, context)
     apart = {
-        name: _apart(f"{name}_quantize", format_name, profile, norm_fused_C)
+        name: _apart(f"{name}_quantize", format_name, context, norm_fused_C)
         for name, format_name in formats.items()
     }
     result: list[Operator] = []
@@ -66,7 +56,7 @@ def apply_fusions(
 
 
 def _apart(
-    name: str, format_name: str, profile: EngineProfile, norm_fused_C: NDArray[np.bool_]
+    name: str, format_name: str, context: StepContext, norm_fused_C: NDArray[np.bool_]
 ) -> FloatArray:
     """Return 1 where a quantization runs as a kernel of its own, else 0 (C,).
 
@@ -74,31 +64,30 @@ def _apart(
     that the all-reduce kernel absorbed takes only the quantizations that kernel knows.
     """
     apart_C = np.ones(norm_fused_C.shape)
-    for fusion in profile.fusions:
-        if name in fusion.operators and (not fusion.formats or format_name in fusion.formats):
-            with_reduce = format_name in profile.all_reduce.norm_fusion_formats
+    model_type = context.architecture.model_type
+    for fusion in context.profile.fusions:
+        known = not fusion.formats or format_name in fusion.formats
+        known &= not fusion.model_types or model_type in fusion.model_types
+        if known and name in fusion.operators:
+            with_reduce = format_name in context.profile.all_reduce.norm_fusion_formats
             lost_C = norm_fused_C & (fusion.into == "norm") & (not with_reduce)
             apart_C = np.where(lost_C, apart_C, 0.0)
     return apart_C
 
 
-def _norm_fused(
-    operators: Sequence[Operator],
-    profile: EngineProfile,
-    devices: Sequence[Device],
-    device_index_C: IntArray,
-    tp_C: FloatArray,
-) -> NDArray[np.bool_]:
+def _norm_fused(operators: Sequence[Operator], context: StepContext) -> NDArray[np.bool_]:
     """Where the all-reduce kernel also adds the residual and normalises (C,)."""
+    rules, tp_C = context.profile.all_reduce, context.plan.tp
     sizes = [op.bytes for op in operators if isinstance(op, Collective) and op.op == "all_reduce"]
-    if not sizes or not profile.all_reduce.norm_fusion_bytes:
+    model_types = rules.norm_fusion_model_types
+    if not sizes or (model_types and context.architecture.model_type not in model_types):
         return np.zeros(tp_C.shape, np.bool_)
-    largest_C = np.maximum.reduce(sizes)
     limit_C = np.zeros(tp_C.shape)
-    for position, device in enumerate(devices):
-        for tp, limit in profile.all_reduce.norm_fusion_bytes.get(device.architecture, {}).items():
-            limit_C[(device_index_C == position) & (tp_C == tp)] = limit
-    fused_C: NDArray[np.bool_] = (tp_C > 1) & (largest_C <= limit_C)
+    for position, system in enumerate(context.placement.systems):
+        limits = rules.norm_fusion_bytes.get(system.device.architecture, {})
+        for tp, limit in limits.items():
+            limit_C[(context.placement.index_C == position) & (tp_C == tp)] = limit
+    fused_C: NDArray[np.bool_] = (tp_C > 1) & (np.maximum.reduce(sizes) <= limit_C)
     return fused_C
 
 

@@ -5,44 +5,20 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.models import Architecture, ModelFormats, StepTokens, step_operators
+from perfatlas.models import StepTokens, step_operators
 from perfatlas.operators import Attention, FloatArray, GroupedGemm, LatentAttention, Operator, Phase
-from perfatlas.parallelism import PlanColumns, shard_operators
-from perfatlas.step.cost import Placement, StepCost, price_step
+from perfatlas.parallelism import shard_operators
+from perfatlas.step.cost import StepCost, price_step
 from perfatlas.step.fusion import apply_fusions
 from perfatlas.step.tokens import padded_batch
 
 if TYPE_CHECKING:
-    from perfatlas.engines import EngineProfile
-    from perfatlas.kernels import Tier
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepContext:
-    """What every step of a question shares.
-
-    Args:
-        architecture: The model.
-        formats: Number formats.
-        profile: The engine.
-        placement: System and clock of each candidate.
-        plan: Parallel sizes (C,).
-        tier: Tier of pricing.
-        expert_distribution: "balanced" or "power_law_<alpha>".
-    """
-
-    architecture: Architecture
-    formats: ModelFormats
-    profile: EngineProfile
-    placement: Placement
-    plan: PlanColumns
-    tier: Tier
-    expert_distribution: str = "balanced"
+    from perfatlas.step.context import StepContext
 
 
 def prefill_step(context: StepContext, tokens: StepTokens) -> StepCost:
@@ -96,13 +72,7 @@ def rank_operators(context: StepContext, phase: Phase, tokens: StepTokens) -> tu
         )
     exchange = context.profile.expert_exchange
     local = shard_operators(whole, context.plan, context.architecture, expert_exchange=exchange)
-    return apply_fusions(
-        local,
-        context.profile,
-        devices=context.placement.devices().devices,
-        device_index_C=context.placement.index_C,
-        tp_C=context.plan.tp,
-    )
+    return apply_fusions(local, context)
 
 
 def _price(
@@ -111,11 +81,4 @@ def _price(
     tokens_C: FloatArray,
     host_s_C: FloatArray,
 ) -> StepCost:
-    return price_step(
-        operators,
-        context.placement,
-        context.profile,
-        tier=context.tier,
-        tokens_C=tokens_C,
-        host_s_C=host_s_C,
-    )
+    return price_step(operators, context, tokens_C=tokens_C, host_s_C=host_s_C)
