@@ -1,6 +1,7 @@
 """Speed of perfatlas on one core, medians of one run, side by side with peers.
 
-    python benchmarks/speed.py [--json] [--aic-python PYTHON] [--llm-python PYTHON]
+    python benchmarks/speed.py [--json] [--page docs/speed.md]
+        [--aic-python PYTHON] [--llm-python PYTHON]
 
 A peer that is not installed is a row that says so. Install one beside perfatlas, not with it:
 
@@ -20,14 +21,13 @@ from typing import Any
 
 from command_times import command_times, perfatlas_words
 from kernel_rate import gemm_rates
+from page import number, page
 from peers import SECTION as PEERS
 from peers import draw_questions, peer_rows
 from table_rate import table_rates
 from timing import Row, stay_on_one_core
 
 import perfatlas
-
-NOT_A_NUMBER = "-"
 
 
 def main() -> int:
@@ -50,6 +50,8 @@ def main() -> int:
         ),
     ]
     machine = _machine(core)
+    if asked.page is not None:
+        asked.page.write_text(page(_command(), machine, rows), encoding="utf-8")
     if asked.json:
         json.dump({**machine, "rows": [dataclasses.asdict(row) for row in rows]}, sys.stdout)
         sys.stdout.write("\n")
@@ -61,6 +63,7 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--page", type=Path, help="also write the report as Markdown")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--shapes", type=int, default=200_000, help="distinct GEMM shapes")
     parser.add_argument("--rows", type=int, default=10_000, help="scenarios in the table")
@@ -71,6 +74,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--aic-python", default="", help="Python that has aiconfigurator==0.12.0")
     parser.add_argument("--llm-python", default="", help="Python that has llm-analysis")
     return parser.parse_args()
+
+
+def _command() -> str:
+    """Return the command line as a reader would type it: without this machine's folders."""
+    words = [Path(word).name if word.startswith("/") else word for word in sys.argv[1:]]
+    return " ".join(["python benchmarks/speed.py", *words])
 
 
 def _machine(core: int | None) -> dict[str, Any]:
@@ -106,19 +115,11 @@ def _print(machine: dict[str, Any], rows: list[Row]) -> None:
             print(f"  {'':62}{'wall':>12}{'cpu':>12} {'unit':5}{'goal':12}{'':5}runs")
         verdict = {None: "", True: "met", False: "MISSED"}[row.met]
         print(
-            f"  {row.name:62}{_number(row.value):>12}{_number(row.cpu_value):>12} {row.unit:5}"
+            f"  {row.name:62}{number(row.value):>12}{number(row.cpu_value):>12} {row.unit:5}"
             f"{row.goal:12}{verdict:7}{row.runs or '':>3}"
         )
         if row.note:
             print(f"      {row.note}")
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return NOT_A_NUMBER
-    if value >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
 
 
 if __name__ == "__main__":

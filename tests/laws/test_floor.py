@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,8 +12,6 @@ from hypothesis import strategies as st
 from perfatlas.collectives import OPS, price_collectives
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels import PricedOperators, price_operators
-from perfatlas.operators import FloatArray, Operator
-from perfatlas.scenario import FIELD_NAMES
 from tests.laws.support import (
     ENGINES,
     all_systems,
@@ -25,6 +25,11 @@ from tests.laws.support import (
     streaming,
     table_of,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfatlas.operators import FloatArray, Operator
 
 MEASURED = (
     "a100_sxm",
@@ -112,24 +117,22 @@ def test_experts(
 @given(
     rows=LENGTHS,
     window=st.sampled_from([0, 1, 128, 4096]),
-    latent=st.booleans(),
-    decode=st.booleans(),
+    build=st.sampled_from([attention, latent_attention]),
+    phase=st.sampled_from(["prefill", "decode"]),
     device=DEVICES,
     family=FAMILIES,
 )
 def test_attentions(
     rows: list[tuple[int, ...]],
     window: int,
-    latent: bool,
-    decode: bool,
+    build: Callable[..., Operator],
+    phase: str,
     device: str,
     family: str,
 ) -> None:
     batch, queries, cached = columns_of(rows)
-    queries = np.ones_like(batch) if decode else queries
-    build = latent_attention if latent else attention
-    operator = build("decode" if decode else "prefill", batch, queries, queries + cached, window)
-    price(operator, device, family)
+    queries = np.ones_like(batch) if phase == "decode" else queries
+    price(build(phase, batch, queries, queries + cached, window), device, family)
 
 
 @given(
@@ -149,8 +152,7 @@ def test_streams(tokens: list[int], width: int, stream: str, device: str, family
     ranks=st.sampled_from([1, 2, 3, 4, 8, 16, 64, 72, 256]),
     stride=st.sampled_from([1, 2, 8]),
     system=st.sampled_from([*MEASURED, *RELATIVES, "gb200", "cpu"]),
-    family=FAMILIES,
-    custom=st.sampled_from([0.0, 8388608.0]),
+    engine=st.sampled_from([("", 0.0), ("vllm", 8388608.0), ("trtllm", 8388608.0)]),
 )
 @settings(max_examples=20)
 def test_collectives(
@@ -159,8 +161,7 @@ def test_collectives(
     ranks: int,
     stride: int,
     system: str,
-    family: str,
-    custom: float,
+    engine: tuple[str, float],
 ) -> None:
     bytes_U = column(*sizes)
     priced = price_collectives(
@@ -171,8 +172,8 @@ def test_collectives(
         systems=[resolve_system(system)],
         system_index_U=np.zeros(len(sizes), np.int64),
         tier="auto",
-        family=family,
-        custom_max_bytes=custom,
+        family=engine[0],
+        custom_max_bytes=engine[1],
     )
     assert np.isfinite(priced.high_s_U).all()
     assert (priced.bound_s_U <= priced.low_s_U).all()
@@ -201,4 +202,3 @@ def test_estimates_over_the_catalog(engine: str) -> None:
             assert (least > 0).all()
             assert (np.array(physics[name])[kept] >= least * (1 - 1e-9)).all(), (model, name)
     assert answers > 500
-    assert set(times) & set(FIELD_NAMES) == set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from perfatlas.collectives import OPS, price_collectives
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels import bound_time
-from perfatlas.operators import FloatArray, Operator
 from tests.laws.support import (
     ENGINES,
     MODELS,
@@ -26,6 +25,9 @@ from tests.laws.support import (
     scan,
     streaming,
 )
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray, Operator
 
 ROUNDING = 1e-12
 LARGE = "b300_sxm{device.memory.capacity=1 PB}"  # everything fits
@@ -69,9 +71,7 @@ def test_input_tokens(lengths: list[int], model: str, engine: str, batch: int) -
     engine=ENGINE,
     tokens=st.sampled_from([512, 2048, 8192, 16384]),
 )
-def test_input_tokens_over_chunks(
-    lengths: list[int], model: str, engine: str, tokens: int
-) -> None:
+def test_input_tokens_over_chunks(lengths: list[int], model: str, engine: str, tokens: int) -> None:
     load = {"max_num_batched_tokens": tokens, "batch": 1, "osl": 16}
     columns = sweep("isl", lengths, model=model, engine=engine, **load)
     assert rises(columns["ttft_s"])

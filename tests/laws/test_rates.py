@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from hypothesis import strategies as st
 from perfatlas.collectives import OPS, price_collectives
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels import bound_time, price_operators
-from perfatlas.operators import Operator
 from perfatlas.scenario import estimate
 from tests.laws.support import (
     MODELS,
@@ -29,7 +29,12 @@ from tests.laws.support import (
     streaming,
 )
 
-SYSTEMS = st.sampled_from(["a100_sxm", "h200_sxm", "b200_sxm", "gb200", "l40s", "mi300x", "tpu_v6e"])
+if TYPE_CHECKING:
+    from perfatlas.operators import Operator
+
+SYSTEMS = st.sampled_from(
+    ["a100_sxm", "h200_sxm", "b200_sxm", "gb200", "l40s", "mi300x", "tpu_v6e"]
+)
 MEASURED = st.sampled_from(["a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm", "gb300", "l40s"])
 TOKENS = st.integers(1, 16384)
 
@@ -155,6 +160,4 @@ def test_latency_of_links_is_not_a_rate() -> None:
     system = resolve_system("h200_sxm")
     device = scaled(system, 2.0).device
     assert device.scale_up.latency_s == system.device.scale_up.latency_s
-    assert replace(device.scale_up, bandwidth=0.0) == replace(
-        system.device.scale_up, bandwidth=0.0
-    )
+    assert replace(device.scale_up, bandwidth=0.0) == replace(system.device.scale_up, bandwidth=0.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,6 @@ from perfatlas.hardware import resolve_system
 from perfatlas.models import resolve_model
 from perfatlas.parallelism import plan_problems
 from perfatlas.scenario import estimate
-from perfatlas.scenario.evaluate import Evaluation
 from tests.laws.support import (
     distinct_models,
     evaluated_on,
@@ -19,6 +20,9 @@ from tests.laws.support import (
     question_of,
     rises_not,
 )
+
+if TYPE_CHECKING:
+    from perfatlas.scenario.evaluate import Evaluation
 
 SIZES = (1, 2, 4, 8, 16, 32)
 

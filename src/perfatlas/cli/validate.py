@@ -38,6 +38,7 @@ KERNEL_HEADINGS: Final = {
 }
 STEP_HEADINGS: Final = {
     "about": "",
+    "id": "run",
     "tp": "TP",
     "concurrency": "concurrency",
     "lengths": "in/out",
@@ -48,10 +49,11 @@ STEP_HEADINGS: Final = {
     "tpot_median_error": "median",
     "tpot_p90_error": "p90",
     "tpot_bias": "bias",
-    "tpot_coverage": "in 90 %",
+    "tpot_inside_90": "in 90 %",
     "ttft_median_error": "TTFT",
     "tpot_measured_s": "measured",
     "tpot_s": "predicted",
+    "tpot_bound_s": "at bound",
     "tpot_error": "error",
 }
 FOR_MACHINES: Final = {"kernels": ("cells",), "steps": ("predictions",)}

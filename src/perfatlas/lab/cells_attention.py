@@ -126,7 +126,6 @@ KERNEL_RULES: Final[Mapping[str, tuple[KernelRule, ...]]] = {
     "vllm_flash_attn": (FLASH_ATTENTION_2,),
     "vllm_flash_attn_fa2": (FLASH_ATTENTION_2,),
     "flashinfer": (FLASH_INFER, ALWAYS_PACKED),
-    "torch_flow": (MASKED_AND_SINGLE, MASKED_ABOVE_32),
 }
 # At most ten parameters are fitted: a kernel either has an unpacked path or a width power.
 ONE_PATH: Final = {"unpacked_unit_cycles": 3000.0, "unpacked_feed_bytes_per_cycle": 20.0}
@@ -241,7 +240,7 @@ def prefill_grid(kernel: str) -> tuple[Mapping[str, float], ...]:
 def decode_grid(device: str, kernel: str) -> tuple[Mapping[str, float], ...]:
     """Return the alternatives of a decode kernel's chosen parameters."""
     rules = KERNEL_RULES.get(kernel, (ALWAYS_PACKED,))
-    if kernel == "torch_flow":
+    if kernel == "torch_flow":  # the name of whatever TensorRT-LLM picks on the device
         generated = hardware.resolve_system(device).device.architecture == "blackwell"
         rules = (MASKED_ABOVE_32,) if generated else (MASKED_AND_SINGLE, MASKED_UNSPLIT)
     return tuple(

@@ -81,8 +81,9 @@ def default_moe_split(
         moe_tp: Expert-tensor ranks, NaN where not given (C,).
 
     Returns:
-        Given values unchanged; a missing one is tp x attention_dp over the other; with neither,
-        ep = 1 and every expert is divided over the whole group.
+        Given values unchanged; a missing one is tp x attention_dp over the other (1 where that
+        does not divide, which breaks the rule of the product); with neither, ep = 1 and every
+        expert is divided over the whole group.
 
     Source: vLLM documentation, "Expert Parallel Deployment": experts are tensor-parallel over
         tp x dp ranks unless expert parallelism is enabled.
@@ -96,9 +97,9 @@ def default_moe_split(
     """
     group = tp * attention_dp
     no_ep, no_moe_tp = np.isnan(ep), np.isnan(moe_tp)
-    divisor = np.where(no_moe_tp | (moe_tp <= 0), 1.0, moe_tp)
+    divisor = np.where((moe_tp > 0) & (np.mod(group, moe_tp) == 0), moe_tp, group)
     filled_ep = np.where(no_ep, np.where(no_moe_tp, 1.0, group / divisor), ep)
-    divisor = np.where(filled_ep > 0, filled_ep, 1.0)
+    divisor = np.where((filled_ep > 0) & (np.mod(group, filled_ep) == 0), filled_ep, group)
     return filled_ep, np.where(no_moe_tp, group / divisor, moe_tp)
 
 
@@ -219,15 +220,15 @@ def _dense_rules(plan: PlanColumns) -> list[_Rule]:
             lambda i: f"ep = {plan.ep[i]:g}: the model has no experts; use ep = 1",
         ),
         _Rule(
-            (plan.moe_tp > 1) & (plan.moe_tp != plan.tp),
-            lambda i: f"moe_tp = {plan.moe_tp[i]:g}: the model has no experts; leave moe_tp out",
-        ),
-        _Rule(
             plan.attention_dp > 1,
             lambda i: (
                 f"attention_dp = {plan.attention_dp[i]:g}: without experts it only copies the"
                 f" model; use dp = {plan.attention_dp[i]:g} instead"
             ),
+        ),
+        _Rule(
+            (plan.moe_tp > 1) & (plan.moe_tp != plan.tp),
+            lambda i: f"moe_tp = {plan.moe_tp[i]:g}: the model has no experts; leave moe_tp out",
         ),
     ]
 

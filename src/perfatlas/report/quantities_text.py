@@ -25,7 +25,7 @@ SUFFIX_UNITS: Final = (
 )
 SCALED: Final = frozenset(("B/s", "FLOP/s", "B", "FLOP", "Hz", "s", "W", "J"))
 # words of a key that make its value a fraction, printed as per cent
-FRACTIONS: Final = frozenset(("mape", "error", "coverage", "noise", "inside"))
+FRACTIONS: Final = frozenset(("mape", "error", "noise", "inside"))
 MISSING: Final = "-"
 
 

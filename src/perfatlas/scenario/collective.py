@@ -59,7 +59,7 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
     tier = reader.tier()
     if tier == "physics":
         require_kernels(system)
-    engine = resolve_engine(str(reader.given.get("kernel_family", "ideal")))
+    engine = resolve_engine(reader.text("kernel_family", "ideal"))
     priced = price_collectives(
         op,
         size,

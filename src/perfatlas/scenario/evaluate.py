@@ -6,7 +6,7 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,14 @@ from perfatlas.scenario.serving_formula import (
     pipelined_s,
     static_latencies,
 )
-from perfatlas.step import StepContext, StepCost, decode_step, prefill_chunks, prefill_step
+from perfatlas.step import (
+    PrefillChunks,
+    StepContext,
+    StepCost,
+    decode_step,
+    prefill_chunks,
+    prefill_step,
+)
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray
@@ -35,9 +42,10 @@ class Evaluation:
         low: Every time at its 5 % quantile.
         high: Every time at its 95 % quantile.
         memory: Memory of the fullest rank.
-        prefill: Cost of one prefill chunk.
+        prefill: Cost of one full prefill chunk.
+        last: Cost of the smaller chunk that ends a prefill.
         decode: Cost of one decode step.
-        chunks: Prefill chunks of the batch (static) or of one request (aggregated) (C,).
+        chunks: Prefill chunks of the batch (static) or of one request (aggregated).
         served: Sequences of a replica that run at a time (C,).
     """
 
@@ -46,8 +54,9 @@ class Evaluation:
     high: Latencies
     memory: MemoryColumns
     prefill: StepCost
+    last: StepCost
     decode: StepCost
-    chunks: FloatArray
+    chunks: PrefillChunks
     served: FloatArray
 
     def take(self, rows: list[int]) -> Evaluation:
@@ -59,7 +68,6 @@ class Evaluation:
             low=Latencies(*(v[index] for v in self.low)),
             high=Latencies(*(v[index] for v in self.high)),
             memory=MemoryColumns(**cut_columns(self.memory, index)),
-            chunks=self.chunks[index],
             served=self.served[index],
         )
 
@@ -110,10 +118,11 @@ def evaluate(question: Question) -> Evaluation:
     load = question.load
     decode = decode_step(context, batch, load.isl + load.osl / 2.0)
     asked = np.ones_like(batch) if aggregated else on_rank
-    chunks, tokens = prefill_chunks(
+    chunks = prefill_chunks(
         asked, load.isl - load.prefix, load.prefix, question.limits.max_num_batched_tokens
     )
-    prefill = prefill_step(context, tokens)
+    prefill = prefill_step(context, chunks.tokens)
+    last = prefill_step(context, chunks.last_tokens) if np.any(chunks.last_count) else prefill
     parts = _Parts(
         question=question,
         served=served,
@@ -121,16 +130,19 @@ def evaluate(question: Question) -> Evaluation:
         micro_batches=micro_batches,
         chunks=chunks,
         aggregated=aggregated,
+        attention_s=_attention_s(decode),
     )
-    latencies = _compose(parts, prefill.total_s(), decode.total_s(), _attention_s(decode))
-    low = _compose(parts, prefill.low_s(), decode.low_s(), _attention_s(decode))
-    high = _compose(parts, prefill.high_s(), decode.high_s(), _attention_s(decode))
+    latencies, low, high = (
+        _compose(parts, _Times(*(getattr(cost, total)() for cost in (prefill, last, decode))))
+        for total in ("total_s", "low_s", "high_s")
+    )
     return Evaluation(
         latencies=latencies,
         low=low,
         high=high,
         memory=memory,
         prefill=prefill,
+        last=last,
         decode=decode,
         chunks=chunks,
         served=served,
@@ -150,23 +162,33 @@ class _Parts:
     served: FloatArray
     on_rank: FloatArray
     micro_batches: FloatArray
-    chunks: FloatArray
+    chunks: PrefillChunks
     aggregated: bool
+    attention_s: FloatArray
 
 
-def _compose(
-    parts: _Parts, chunk_s: FloatArray, step_s: FloatArray, attention_s: FloatArray
-) -> Latencies:
-    """Compose one chunk and one decode step, both through the whole depth, to latencies."""
-    question = parts.question
-    stages = question.plan.pp
+class _Times(NamedTuple):
+    """One full chunk, the last chunk and one decode step, each through the whole depth (C,)."""
+
+    chunk_s: FloatArray
+    last_s: FloatArray
+    step_s: FloatArray
+
+
+def _compose(parts: _Parts, times: _Times) -> Latencies:
+    """Compose chunks and decode steps to latencies."""
+    question, chunks = parts.question, parts.chunks
+    stages, step_s = question.plan.pp, times.step_s
     share = stage_share(question.model.architecture, question.plan)
-    decode_s = np.maximum(step_s, step_s * parts.micro_batches * np.where(stages > 1, share, 1.0))
+    busy = parts.micro_batches * np.where(stages > 1, share, 1.0)
+    decode_s = step_s * np.maximum(busy, 1.0)
+    prefill_s = chunks.count * times.chunk_s + chunks.last_count * times.last_s
     if not parts.aggregated:
-        prefill_s = pipelined_s(chunk_s, parts.chunks, stages, share)
+        prefill_s = pipelined_s(prefill_s, times.chunk_s, stages, share)
         return static_latencies(prefill_s, decode_s, question.load.sequences, question.load.osl)
-    busy_s = chunk_s * parts.chunks * np.where(stages > 1, share, 1.0)
-    own_s = pipelined_s(chunk_s + attention_s, parts.chunks, stages, share)
+    mixed_s = prefill_s + (chunks.count + chunks.last_count) * parts.attention_s
+    own_s = pipelined_s(mixed_s, times.chunk_s + parts.attention_s, stages, share)
+    busy_s = prefill_s * np.where(stages > 1, share, 1.0)
     per_rank = aggregated_latencies(own_s, busy_s, decode_s, parts.on_rank, question.load.osl)
     ranks = parts.served / parts.on_rank
     return per_rank._replace(output_tokens_per_s=per_rank.output_tokens_per_s * ranks)

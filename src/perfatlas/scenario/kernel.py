@@ -190,6 +190,6 @@ def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
         format=number_format.name,
         weight_bytes_per_element=number_format.weight_bytes,
         input_bytes_per_element=number_format.activation_bytes,
-        distribution=check_distribution(str(fields.get("distribution") or "balanced")),
+        distribution=check_distribution(reader.text("distribution", "balanced")),
     )
     return reader.price(operator)

@@ -48,11 +48,23 @@ class OperatorReader:
                     f"{self.command}: unknown field {name!r}{did_you_mean(name, names)}"
                 )
 
+    def text(self, name: str, default: str = "") -> str:
+        """Return a text field.
+
+        Raises:
+            InvalidSpecError: Something else than text.
+        """
+        value = self.given.get(name, default)
+        if not isinstance(value, str):
+            raise InvalidSpecError(f"{name} = {shown(value)}: expected text")
+        return value
+
     def system(self) -> System:
         """Return the system named."""
-        if "system" not in self.given:
+        name = self.text("system")
+        if not name:
             raise InvalidSpecError(f"{self.command}: system is required, such as h200_sxm")
-        return resolve_system(str(self.given["system"]))
+        return resolve_system(name)
 
     def size(
         self,
@@ -87,7 +99,7 @@ class OperatorReader:
         Raises:
             InvalidSpecError: Another word.
         """
-        value = str(self.given.get(name, default))
+        value = self.text(name, default)
         if value not in choices:
             nearest = did_you_mean(value, choices)
             raise InvalidSpecError(f"{name} = {shown(value)}{nearest}; one of {', '.join(choices)}")
@@ -95,14 +107,13 @@ class OperatorReader:
 
     def number_format(self, name: str) -> Format:
         """Return a number format, bf16 by default; "fp8" is fp8 with static scales."""
-        value = str(self.given.get(name, "bf16"))
+        value = self.text(name, "bf16")
         return get_format("fp8_static" if value == "fp8" else value)
 
     def family(self) -> str:
         """Return the kernel family, "" for the best measured one."""
-        if "kernel_family" not in self.given:
-            return ""
-        return resolve_engine(str(self.given["kernel_family"])).kernel_family
+        name = self.text("kernel_family")
+        return resolve_engine(name).kernel_family if name else ""
 
     def tier(self) -> Tier:
         """Return the tier.
@@ -110,7 +121,7 @@ class OperatorReader:
         Raises:
             UnsupportedError: Tier measured.
         """
-        if self.given.get("tier") == "measured":
+        if self.text("tier") == "measured":
             raise UnsupportedError(
                 "tier 'measured' is not available in this version; use auto, physics or bound"
             )

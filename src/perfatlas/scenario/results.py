@@ -38,6 +38,7 @@ def result_columns(question: Question, evaluation: Evaluation) -> dict[str, Floa
     gpus = question.plan.gpus_per_replica
     columns = interval_columns(evaluation.latencies, evaluation.low, evaluation.high, gpus)
     columns["gpus"] = question.plan.ranks
+    columns["prefill_steps"] = evaluation.chunks.count + evaluation.chunks.last_count
     return columns
 
 

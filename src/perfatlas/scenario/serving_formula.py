@@ -80,17 +80,17 @@ def aggregated_latencies(
 
 
 def pipelined_s(
-    depth_s: FloatArray, pieces: FloatArray, stages: FloatArray, stage_share: FloatArray
+    total_s: FloatArray, first_s: FloatArray, stages: FloatArray, stage_share: FloatArray
 ) -> FloatArray:
-    """Return the time for `pieces` equal pieces of work to pass a pipeline (C,) [s].
+    """Return the time for pieces of work to pass a pipeline one after the other (C,) [s].
 
-    The first piece takes the whole depth, each further one the slowest stage.
+    The first piece takes the whole depth, each further one what it needs on the slowest stage.
 
     Args:
-        depth_s: One piece through all stages (C,) [s].
-        pieces: Pieces of work (C,).
+        total_s: All pieces through all stages, summed (C,) [s].
+        first_s: The first piece through all stages (C,) [s].
         stages: Pipeline stages (C,).
         stage_share: Share of the depth in the slowest stage (C,).
     """
     share = np.where(stages > 1, stage_share, 1.0)
-    return depth_s * (1.0 + (pieces - 1.0) * share)
+    return total_s * share + first_s * (1.0 - share)

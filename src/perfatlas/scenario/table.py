@@ -6,7 +6,7 @@ Shape legend: N rows, C candidates of one group.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -30,12 +30,21 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 
+# Result columns that are not measures but counts or truth values.
+WHOLE: Final[Mapping[str, type]] = {
+    "gpus": int,
+    "prefill_steps": int,
+    "memory_fits": bool,
+    "memory_kv_capacity_tokens": int,
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class TableAnswer:
     """Answers of a table.
 
     Args:
-        columns: Result columns, `error_code` and `error` last; a failed row holds NaN (N,).
+        columns: Result columns, `error_code` and `error` last; a failed row holds None (N,).
         rows_priced: Operator shapes priced by physics.
         distinct_shapes: Distinct ones among them; the rest were memo hits.
     """
@@ -97,6 +106,12 @@ def _rows(table: Mapping[str, Sequence[Any]]) -> int:
     return next(iter(lengths.values()), 0)
 
 
+def _cells(name: str, values: FloatArray) -> list[Any]:
+    """Return a result column as plain values, None where a row has no answer."""
+    kind = WHOLE.get(name, float)
+    return [None if value != value else kind(value) for value in values.tolist()]  # noqa: PLR0124
+
+
 def _absent(value: object) -> bool:
     return value is None or (isinstance(value, float) and value != value)  # noqa: PLR0124 - NaN
 
@@ -134,12 +149,15 @@ class _Sink:
             self.columns[name][index] = values
 
     def count(self, evaluation: Evaluation) -> None:
-        for cost in (evaluation.prefill, evaluation.decode):
+        costs = [evaluation.prefill, evaluation.decode]
+        if evaluation.last is not evaluation.prefill:
+            costs.append(evaluation.last)
+        for cost in costs:
             self.rows_priced += cost.rows
             self.distinct += cost.distinct
 
     def answer(self) -> TableAnswer:
-        columns: dict[str, list[Any]] = {n: v.tolist() for n, v in self.columns.items()}
+        columns = {name: _cells(name, values) for name, values in self.columns.items()}
         codes = [""] * self.size
         texts = [""] * self.size
         for row, error in self.errors.items():

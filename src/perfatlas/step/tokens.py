@@ -5,7 +5,8 @@ Shape legend: C candidates, G captured graph sizes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,16 +16,21 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 
-class PrefillChunks(NamedTuple):
-    """Equal chunks that together prefill a batch.
+@dataclass(frozen=True, kw_only=True)
+class PrefillChunks:
+    """The chunks that together prefill a batch: equal ones, and what is left over.
 
     Args:
-        chunks: Steps needed (C,).
-        tokens: Tokens of the mean chunk.
+        count: Equal chunks, at least 1 (C,).
+        tokens: Tokens of one of them.
+        last_count: Smaller chunks for the rest, 0 where nothing is left over (C,).
+        last_tokens: Tokens of one of those.
     """
 
-    chunks: FloatArray
+    count: FloatArray
     tokens: StepTokens
+    last_count: FloatArray
+    last_tokens: StepTokens
 
 
 def prefill_chunks(
@@ -32,9 +38,9 @@ def prefill_chunks(
 ) -> PrefillChunks:
     """Return the chunks of a chunked prefill of `batch` sequences.
 
-    A chunk holds whole sequences where they fit the token budget, else a piece of one sequence.
-    Pieces of one sequence see a growing prefix; the mean piece sees the mean of them, which keeps
-    the number of query-key pairs over all pieces exact.
+    Engines fill the token budget of a step: chunks hold whole sequences where those fit the budget,
+    else a piece of one sequence. Pieces of one sequence see a growing prefix; the mean piece sees
+    the mean of them, which keeps the number of query-key pairs over all pieces exact.
 
     Args:
         batch: Sequences (C,).
@@ -42,25 +48,36 @@ def prefill_chunks(
         prefix: Cached tokens before them (C,).
         budget: Tokens a step may hold, max_num_batched_tokens (C,).
 
+    Limits: a sequence cut at the border of two chunks of whole sequences is counted as two parts
+        of a sequence of full length.
+
     Example:
         >>> import numpy as np
         >>> from perfatlas.step import prefill_chunks
         >>> one = np.ones(1)
-        >>> float(prefill_chunks(64 * one, 2048 * one, 0 * one, 8192 * one).chunks[0])
+        >>> float(prefill_chunks(64 * one, 2048 * one, 0 * one, 8192 * one).count[0])
         16.0
     """
     whole = new_tokens <= budget
-    chunks_whole = np.ceil(batch * new_tokens / budget)
-    pieces = np.ceil(new_tokens / budget)
-    chunks = np.where(whole, chunks_whole, batch * pieces)
-    q_len = np.where(whole, new_tokens, new_tokens / pieces)
-    mean_before = np.where(whole, 0.0, (new_tokens - q_len) / 2.0)
+    work = np.where(whole, batch * new_tokens, new_tokens)  # cut into budgets
+    full = np.floor(work / budget)
+    rest = work - full * budget
+    size = np.where(full > 0, budget, work)
+    pieces = np.maximum(full, 1.0)
+    per_batch = np.where(whole, 1.0, batch)
+    mean_before = np.where(whole, 0.0, (pieces - 1.0) * budget / 2.0)
     return PrefillChunks(
-        chunks,
-        StepTokens(
-            batch=np.where(whole, batch / chunks_whole, 1.0),
-            q_len=q_len,
-            kv_len=prefix + mean_before + q_len,
+        count=pieces * per_batch,
+        tokens=StepTokens(
+            batch=np.where(whole, size / new_tokens, 1.0),
+            q_len=np.where(whole, new_tokens, size),
+            kv_len=prefix + np.where(whole, new_tokens, mean_before + size),
+        ),
+        last_count=np.where((full > 0) & (rest > 0), per_batch, 0.0),
+        last_tokens=StepTokens(
+            batch=np.where(whole, rest / new_tokens, 1.0),
+            q_len=np.where(whole, new_tokens, np.maximum(rest, 1.0)),
+            kv_len=prefix + new_tokens,
         ),
     )
 

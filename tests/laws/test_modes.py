@@ -1,0 +1,149 @@
+"""How the modes relate: static, aggregated, disaggregated, and the frontier of batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.scenario import estimate, frontier
+from tests.laws.support import MODELS
+
+MODEL = st.sampled_from(MODELS)
+LARGE = {"system": "b300_sxm", "tp": 8, "tier": "bound"}
+
+
+@given(model=MODEL, isl=st.integers(1, 8192), osl=st.integers(2, 2048))
+def test_one_request_in_flight_is_one_static_sequence(model: str, isl: int, osl: int) -> None:
+    load = {"model": model, "isl": isl, "osl": osl}
+    static = estimate(**LARGE, **load, batch=1).results
+    alone = estimate(**LARGE, **load, mode="aggregated", concurrency=1).results
+    assert alone["tpot_s"] == pytest.approx(static["tpot_s"], rel=1e-9)
+    # the closed form may let the first token wait for steps of the others
+    assert static["ttft_s"] * (1 - 1e-9) <= alone["ttft_s"]
+    chunks = -(-isl // 8192)
+    assert alone["ttft_s"] <= (static["ttft_s"] + (chunks + 0.5) * static["tpot_s"]) * (1 + 1e-9)
+
+
+@given(model=MODEL, concurrency=st.integers(1, 256), osl=st.integers(64, 2048))
+def test_continuous_batching_is_slower_per_token_than_a_static_batch(
+    model: str, concurrency: int, osl: int
+) -> None:
+    load = {"model": model, "isl": 1024, "osl": osl}
+    static = estimate(**LARGE, **load, batch=concurrency).results
+    mixed = estimate(**LARGE, **load, mode="aggregated", concurrency=concurrency).results
+    assert mixed["tpot_s"] >= static["tpot_s"]
+    # and answers the first token sooner than the end of a prefill of everybody
+    if concurrency >= 8:
+        assert mixed["ttft_s"] <= static["ttft_s"]
+
+
+def test_requests_beyond_what_fits_wait_and_are_told() -> None:
+    fields = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "mode": "aggregated"}
+    few = estimate(**fields, concurrency=8, max_num_seqs=8)
+    many = estimate(**fields, concurrency=1000, max_num_seqs=8)
+    assert many.results["tpot_s"] == few.results["tpot_s"]
+    assert not any("in flight" in warning for warning in few.warnings)
+    assert any("1000 requests in flight were asked, 8 run" in w for w in many.warnings)
+
+
+def test_replicas_share_the_concurrency_and_not_the_batch() -> None:
+    fields = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "tier": "bound"}
+    one = estimate(**fields, mode="aggregated", concurrency=16).results
+    four = estimate(**fields, mode="aggregated", concurrency=64, dp=4).results
+    assert four["tpot_s"] == one["tpot_s"]
+    assert four["gpus"] == 4
+    assert four["output_tokens_per_s_per_gpu"] == one["output_tokens_per_s_per_gpu"]
+    static = estimate(**fields, batch=16).results
+    assert estimate(**fields, batch=16, gpus=4, tp=1).results["tpot_s"] == static["tpot_s"]
+
+
+@given(
+    model=st.sampled_from(["meta-llama/Llama-3.1-8B", "Qwen/Qwen3-30B-A3B"]),
+    prefill_workers=st.integers(1, 8),
+    decode_workers=st.integers(1, 8),
+    decode_batch=st.integers(1, 128),
+    isl=st.integers(1, 8192),
+)
+def test_pools_of_a_disaggregated_deployment(
+    model: str, prefill_workers: int, decode_workers: int, decode_batch: int, isl: int
+) -> None:
+    load: dict[str, Any] = {"model": model, "isl": isl, "osl": 256, "tier": "bound"}
+    pools = estimate(
+        **load,
+        system="h200_sxm",
+        mode="disaggregated",
+        prefill_tp=2,
+        decode_tp=4,
+        prefill_workers=prefill_workers,
+        decode_workers=decode_workers,
+        decode_batch=decode_batch,
+    ).results
+    prefill = estimate(**load, system="h200_sxm", tp=2, batch=1).results
+    decode = estimate(**load, system="h200_sxm", tp=4, batch=decode_batch).results
+    assert pools["gpus"] == 2 * prefill_workers + 4 * decode_workers
+    assert pools["tpot_s"] == decode["tpot_s"]
+    assert pools["ttft_s"] == pytest.approx(prefill["ttft_s"] + pools["kv_transfer_s"])
+    assert pools["kv_transfer_s"] > 0
+    rate = pools["output_tokens_per_s_per_gpu"] * pools["gpus"]
+    # no more than the decode pool holds, no more than the prefill pool feeds
+    assert rate <= decode_workers * decode_batch / decode["tpot_s"] * 256 / 255 * (1 + 1e-9)
+    assert rate <= prefill_workers / prefill["ttft_s"] * 256 * (1 + 1e-9)
+
+
+def test_more_workers_of_the_slower_pool_raise_the_rate() -> None:
+    fields: dict[str, Any] = {
+        "model": "meta-llama/Llama-3.1-8B",
+        "system": "h200_sxm",
+        "mode": "disaggregated",
+        "tier": "bound",
+        "isl": 8192,
+        "osl": 16,
+        "decode_batch": 64,
+    }
+    totals = []
+    for workers in (1, 2, 4):
+        results = estimate(**fields, prefill_workers=workers).results
+        totals.append(results["output_tokens_per_s_per_gpu"] * results["gpus"])
+    assert totals[1] == pytest.approx(2 * totals[0])
+    assert totals[2] == pytest.approx(4 * totals[0])
+
+
+@given(
+    model=MODEL,
+    tp=st.sampled_from([4, 8]),
+    isl=st.integers(1000, 100_000),
+    mode=st.sampled_from(["static", "aggregated"]),
+)
+@settings(max_examples=15)
+def test_the_frontier_ends_at_the_largest_that_fits(
+    model: str, tp: int, isl: int, mode: str
+) -> None:
+    fields: dict[str, Any] = {"model": model, "system": "h200_sxm", "tp": tp, "tier": "bound"}
+    fields |= {"isl": isl, "osl": 1000, "mode": mode}
+    try:
+        rows = frontier(**fields)
+    except InfeasibleError:
+        return
+    batches = [row["batch"] for row in rows]
+    assert batches[0] == 1
+    assert batches == sorted(set(batches))
+    last = batches[-1]
+    if mode == "static":
+        assert estimate(**fields, batch=last).results["memory"]["fits"]
+        if last < 65536:
+            with pytest.raises(InfeasibleError):
+                estimate(**fields, batch=last + 1)
+    for row in rows:
+        assert row["output_tokens_per_s_per_user"] == pytest.approx(1 / row["tpot_s"])
+    assert "error_code" not in rows[0]
+
+
+def test_a_frontier_has_one_pool_and_room_for_one_sequence() -> None:
+    with pytest.raises(InvalidSpecError, match="one pool"):
+        frontier(model="meta-llama/Llama-3.1-8B", system="h200_sxm", mode="disaggregated")
+    with pytest.raises(InfeasibleError, match="does not fit by"):
+        frontier(model="meta-llama/Llama-3.1-70B", system="l40s")

@@ -1,0 +1,214 @@
+"""What cannot be answered is refused with the value, the rule and the nearest valid choice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfatlas.quantities import (
+    InfeasibleError,
+    InvalidSpecError,
+    PerfatlasError,
+    UnsupportedError,
+)
+from perfatlas.scenario import (
+    FIELD_NAMES,
+    collective,
+    estimate,
+    estimate_table,
+    kernel_attention,
+    kernel_gemm,
+    kernel_moe,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BASE = {"model": "meta-llama/Llama-3.1-70B-Instruct", "system": "h200_sxm", "tier": "bound"}
+EXPERTS = {"model": "deepseek-ai/DeepSeek-V3", "system": "b300_sxm", "tier": "bound"}
+
+# fields beside BASE, exit code, parts of the message
+SCENARIOS: list[tuple[dict[str, Any], int, tuple[str, ...]]] = [
+    ({"bach": 8}, 3, ("unknown field 'bach'", "did you mean 'batch'?")),
+    ({"ISL": 8}, 3, ("unknown field 'ISL'", "did you mean 'isl'?")),
+    ({"batch": 0}, 3, ("batch = 0", "greater than or equal to 1")),
+    ({"batch": -1}, 3, ("batch = -1",)),
+    ({"batch": 1.5}, 3, ("batch = 1.5",)),
+    ({"batch": "many"}, 3, ("batch = 'many'",)),
+    ({"batch": 10**10}, 3, ("batch = ", "1000000000")),
+    ({"batch": [1, 2]}, 3, ("batch",)),
+    ({"mode": "dynamic"}, 3, ("mode", "'static'")),
+    ({"method": "simulate"}, 3, ("method", "'formula'")),
+    ({"tier": "best"}, 3, ("tier", "'bound'")),
+    ({"gpu_memory_utilization": 1.5}, 3, ("gpu_memory_utilization = 1.5",)),
+    ({"clock_ratio": 3}, 3, ("clock_ratio = 3",)),
+    ({"system": "h2000"}, 3, ("unknown system 'h2000'", "'h200_sxm'", "catalog systems")),
+    (
+        {"model": "Llama-3.1-71B"},
+        3,
+        ("unknown model 'Llama-3.1-71B'", "did you mean", "config.json"),
+    ),
+    ({"engine": "vlm"}, 3, ("unknown engine 'vlm'", "did you mean 'vllm", "catalog engines")),
+    ({"engine": "vllm@0.1"}, 3, ("unknown engine 'vllm@0.1'",)),
+    ({"gpus": 8, "tp": 3}, 3, ("gpus = 8", "3 x 1 x 1 x 1 x 1 = 3", "leave gpus out")),
+    ({"gpus": 8, "tp": 8, "dp": 2}, 3, ("gpus = 8", "= 16")),
+    ({"isl": 100, "prefix": 100}, 3, ("prefix = 100", "isl = 100", "at most 99")),
+    ({"isl": 100, "prefix": 5000}, 3, ("prefix = 5000", "at most 99")),
+    ({"tp": 3}, 3, ("tp = 3", "num_heads = 64 must be divisible by tp", "2 or 4")),
+    ({"tp": 128}, 3, ("tp = 128", "num_heads = 64")),
+    ({"pp": 81}, 3, ("pp = 81", "80 layers")),
+    ({"ep": 2}, 3, ("ep = 2", "no experts")),
+    ({"attention_dp": 2}, 3, ("attention_dp = 2", "use dp = 2")),
+    ({"format": "fp9"}, 5, ("unknown format 'fp9'", "did you mean", "catalog formats")),
+    ({"tier": "measured"}, 5, ("'measured' is not available", "physics or bound")),
+    ({"system": "a100_sxm", "tp": 8, "format": "fp8"}, 5, ("a100_sxm has no fp8", "bf16")),
+    ({"tp": 8, "format": "nvfp4"}, 5, ("h200_sxm has no fp4",)),
+    ({"system": "mi300x", "tp": 8, "tier": "physics"}, 5, ("'physics'", "mi300x", "bound or auto")),
+    ({"system": "tpu_v5e", "tp": 16, "tier": "physics"}, 5, ("'physics'", "tpu_v5e")),
+    ({"tp": 1}, 4, ("does not fit by", "needs", "weights 141.", "usable per GPU", "tp = 2 fits")),
+    ({"tp": 8, "batch": 100_000}, 4, ("does not fit by", "batch = ", "per replica fits")),
+    ({"system": "l40s", "tp": 1}, 4, ("does not fit by", "tp = ", "a GPU with at least")),
+    ({"tp": 8, "kv_blocks": 1, "batch": 4}, 4, ("does not fit", "the cache holds 0")),
+    (
+        {**EXPERTS, "tp": 8, "ep": 3},
+        3,
+        ("tp x attention_dp = 8 x 1 = 8", "ep x moe_tp", "same ranks"),
+    ),
+    ({**EXPERTS, "expert_distribution": "zipf"}, 3, ("zipf", "power_law_1.2")),
+    ({**EXPERTS, "expert_distribution": "power_law_nan"}, 3, ("power_law_nan", "balanced")),
+    (
+        {"model": "ai21labs/Jamba-v0.1", "cp": 2},
+        3,
+        ("cp = 2", "recurrent", "use cp = 1"),
+    ),
+    ({"mode": "disaggregated", "prefill_tp": 3}, 3, ("tp = 3", "num_heads = 64")),
+    ({"mode": "disaggregated", "prefill_tp": 8, "decode_tp": 1}, 4, ("does not fit by",)),
+]
+
+
+@pytest.mark.parametrize(("fields", "exit_code", "parts"), SCENARIOS)
+def test_scenarios(fields: dict[str, Any], exit_code: int, parts: tuple[str, ...]) -> None:
+    scenario = {**BASE, **fields}
+    with pytest.raises(PerfatlasError) as raised:
+        estimate(**scenario)
+    message = str(raised.value)
+    assert raised.value.exit_code == exit_code, message
+    for part in parts:
+        assert part in message
+
+
+@pytest.mark.parametrize(("fields", "exit_code", "parts"), SCENARIOS)
+def test_the_row_of_a_table_carries_the_reason_and_stops_no_other(
+    fields: dict[str, Any], exit_code: int, parts: tuple[str, ...]
+) -> None:
+    row = {**BASE, **fields}
+    if not set(row) <= set(FIELD_NAMES):
+        return  # a table leaves columns it does not know alone
+    rows = [row, {**BASE, "tp": 8}]
+    columns = estimate_table({n: [r.get(n) for r in rows] for n in {*row, "tp"}}).columns
+    codes = {3: "invalid", 4: "infeasible", 5: "unsupported"}
+    assert columns["error_code"] == [codes[exit_code], ""]
+    reason = "does not fit" if exit_code == 4 else parts[0]
+    assert reason in columns["error"][0]
+    assert columns["tpot_s"][1] > 0
+
+
+GEMM = {"system": "h200_sxm", "m": 64, "n": 64, "k": 64}
+ATTENTION = {"system": "h200_sxm", "kv_len": 100, "num_heads": 8}
+MOE = {
+    "system": "h200_sxm",
+    "tokens": 8,
+    "hidden": 64,
+    "intermediate": 64,
+    "experts": 8,
+    "top_k": 2,
+}
+LINK = {"system": "h200_sxm", "op": "all_reduce", "bytes": 1024, "gpus": 8}
+
+OPERATORS: list[tuple[Any, dict[str, Any], int, tuple[str, ...]]] = [
+    (kernel_gemm, {**GEMM, "m": None}, 3, ("m is required", "positive integer")),
+    (kernel_gemm, {**GEMM, "m": 0}, 3, ("m = 0", "whole number from 1")),
+    (kernel_gemm, {**GEMM, "m": 2.5}, 3, ("m = 2.5",)),
+    (kernel_gemm, {**GEMM, "m": True}, 3, ("m = True",)),
+    (kernel_gemm, {**GEMM, "m": float("inf")}, 3, ("m = inf",)),
+    (kernel_gemm, {**GEMM, "m": 10**400}, 3, ("m = ",)),
+    (kernel_gemm, {**GEMM, "mm": 3}, 3, ("unknown field 'mm'",)),
+    (kernel_gemm, {**GEMM, "system": None}, 3, ("system is required",)),
+    (kernel_gemm, {**GEMM, "protocol": "hot"}, 3, ("protocol = 'hot'", "cold")),
+    (kernel_gemm, {**GEMM, "kernel_family": "cublass"}, 3, ("cublass",)),
+    (kernel_gemm, {**GEMM, "format": "fp7"}, 5, ("unknown format 'fp7'",)),
+    (kernel_gemm, {**GEMM, "format": "nvfp4"}, 5, ("h200_sxm has no fp4",)),
+    (kernel_gemm, {**GEMM, "tier": "measured"}, 5, ("'measured' is not available",)),
+    (kernel_gemm, {**GEMM, "system": "mi300x", "tier": "physics"}, 5, ("mi300x", "bound or auto")),
+    (kernel_attention, {**ATTENTION, "q_len": 200}, 3, ("q_len = 200", "kv_len = 100")),
+    (kernel_attention, {**ATTENTION, "num_kv_heads": 3}, 3, ("num_kv_heads = 3", "num_heads = 8")),
+    (kernel_attention, {**ATTENTION, "phase": "both"}, 3, ("phase = 'both'", "prefill, decode")),
+    (kernel_attention, {**ATTENTION, "kind": "linear"}, 3, ("kind = 'linear'", "gqa, mla")),
+    (kernel_moe, {**MOE, "top_k": 9}, 3, ("top_k = 9", "experts = 8")),
+    (kernel_moe, {**MOE, "ep": 3}, 3, ("ep = 3", "experts = 8")),
+    (kernel_moe, {**MOE, "moe_tp": 3}, 3, ("moe_tp = 3", "intermediate = 64")),
+    (kernel_moe, {**MOE, "distribution": "power_law_x"}, 3, ("power_law_x", "power_law_1.2")),
+    (collective, {**LINK, "op": "all_reduced"}, 3, ("'all_reduced'", "did you mean 'all_reduce'")),
+    (collective, {**LINK, "gpus": 0}, 3, ("gpus = 0",)),
+    (collective, {**LINK, "gpus": 16, "nodes": 3}, 3, ("nodes = 3", "gpus = 16")),
+    (collective, {**LINK, "gpus": 32, "nodes": 2}, 3, ("16 per node", "nodes = 4")),
+    (collective, {**LINK, "system": "mi300x", "tier": "physics"}, 5, ("mi300x",)),
+]
+
+
+@pytest.mark.parametrize(("verb", "fields", "exit_code", "parts"), OPERATORS)
+def test_operators(
+    verb: Callable[..., Any], fields: dict[str, Any], exit_code: int, parts: tuple[str, ...]
+) -> None:
+    with pytest.raises(PerfatlasError) as raised:
+        verb(**fields)
+    assert raised.value.exit_code == exit_code, str(raised.value)
+    for part in parts:
+        assert part in str(raised.value)
+
+
+def test_all_broken_rules_are_named_at_once() -> None:
+    with pytest.raises(InvalidSpecError) as raised:
+        estimate(**BASE, batch=0, isl="x", foo=1)
+    for part in ("batch = 0", "isl = 'x'", "unknown field 'foo'"):
+        assert part in str(raised.value)
+
+
+def test_model_and_system_are_required() -> None:
+    with pytest.raises(InvalidSpecError, match="model is required; system is required"):
+        estimate()
+
+
+def test_a_config_of_an_unknown_family_names_the_file_to_add(tmp_path: Any) -> None:  # noqa: ANN401
+    (tmp_path / "config.json").write_text('{"model_type": "lama", "hidden_size": 64}')
+    with pytest.raises(UnsupportedError) as raised:
+        estimate(model=str(tmp_path), system="h200_sxm")
+    assert "did you mean 'llama'" in str(raised.value)
+    assert "models/families/lama.py" in str(raised.value)
+
+
+def test_a_missing_field_of_a_config_is_named(tmp_path: Any) -> None:  # noqa: ANN401
+    path = tmp_path / "config.json"
+    path.write_text('{"model_type": "llama", "hidden_size": 64}')
+    with pytest.raises(InvalidSpecError, match="num_attention_heads = missing"):
+        estimate(model=str(path), system="h200_sxm")
+
+
+def test_an_unphysical_override_names_its_field() -> None:
+    for override, part in (
+        ("device.memory.bandwidth=-1 TB/s", "device.memory.bandwidth"),
+        ("device.memory.bandwidth=0", "device.memory.bandwidth"),
+        ("device.peak.fp8=1 TFLOP/s", "device.peak.fp8"),
+        ("device.memory.bandwith=6 TB/s", "did you mean 'device.memory.bandwidth'"),
+        ("device.scale_up.bandwidth=1e30 B/s", "device.scale_up.bandwidth"),
+    ):
+        with pytest.raises(InvalidSpecError) as raised:
+            estimate(**{**BASE, "system": f"h200_sxm{{{override}}}"})
+        assert part in str(raised.value)
+
+
+def test_advice_that_is_followed_fits() -> None:
+    with pytest.raises(InfeasibleError, match="tp = 2 fits"):
+        estimate(**BASE)
+    assert estimate(**BASE, tp=2).results["memory"]["fits"]

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from perfatlas.engines import resolve_engine
+from perfatlas.hardware import resolve_system
+from perfatlas.models import StepTokens
+from perfatlas.scenario import Scenario, estimate
+from perfatlas.scenario.evaluate import step_context
+from perfatlas.scenario.question import resolve_question
+from perfatlas.step import StepContext, decode_step, prefill_step, rank_operators
+
+# Llama-3.1-8B: 32 layers of 4096, 32 query and 8 key-value heads of 128, 14336 wide, vocabulary
+# of 128256
+LINEAR = 32 * ((4096 + 2 * 1024) * 4096 + 4096 * 4096 + 3 * 4096 * 14336)
+HEAD = 128256 * 4096
+KV_ROW = 32 * 2 * 8 * 128 * 2
+
+
+def context(engine: str = "ideal", **fields: object) -> StepContext:
+    given = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "tier": "bound"}
+    question, problems = resolve_question(
+        [Scenario.model_validate({**given, "engine": engine, **fields})]
+    )
+    assert question is not None, problems
+    return step_context(question)
+
+
+def test_a_decode_step_by_hand() -> None:
+    # one sequence: weights, the cache of 1023 earlier tokens, 65 norm weights, one embedding row
+    cold = (LINEAR + HEAD) * 2 + 1023 * KV_ROW + 65 * 4096 * 2 + 4096 * 2
+    step = decode_step(context(), np.ones(1), np.full(1, 1024.0))
+    assert step.total_s()[0] == pytest.approx(cold / 4.8e12, rel=1e-12)
+    assert step.low_s() == step.high_s() == step.total_s()
+
+
+def test_products_of_a_prefill_chunk_by_hand() -> None:
+    rows = estimate(
+        model="meta-llama/Llama-3.1-8B",
+        system="h200_sxm",
+        engine="ideal",
+        tier="bound",
+        isl=8192,
+        batch=1,
+    ).breakdown
+    prefill = {row["name"]: row for row in rows if row["phase"] == "prefill"}
+    peak = resolve_system("h200_sxm").device.peak_flop_per_s["bf16"]
+    products = ("qkv_projection", "output_projection", "gate_up_projection", "down_projection")
+    seconds = sum(prefill[name]["time_s"] for name in products)
+    assert seconds == pytest.approx(2 * 8192 * LINEAR / peak)
+    # causal: 8192 x 8193 / 2 pairs of 32 heads, two products of 128
+    pairs = 8192 * 8193 / 2
+    assert prefill["attention"]["time_s"] == pytest.approx(32 * 32 * pairs * 2 * 256 / peak)
+    # one row of logits reads the head's weights
+    assert prefill["lm_head"]["time_s"] == pytest.approx(HEAD * 2 / 4.8e12)
+    assert prefill["lm_head"]["bound"] == "memory"
+    assert prefill["gate_up_projection"]["bound"] == "compute"
+
+
+def test_attention_reads_only_the_caches_that_exist() -> None:
+    # vLLM pads 9 sequences to a graph of 16: products run 16 rows, attention 9
+    operators = decode_step(context("vllm"), np.full(1, 9.0), np.full(1, 100.0)).operators
+    rows = {op.name: op for op in operators}
+    assert getattr(rows["qkv_projection"], "m", None) == 16
+    assert getattr(rows["attention"], "batch", None) == 9
+
+
+def test_hidden_host_time_shows_only_where_it_is_longer() -> None:
+    host = resolve_engine("vllm").host
+    fast = {"system": "h200_sxm{device.memory.bandwidth=1 PB/s}"}
+    small = decode_step(context("vllm", **fast), np.ones(1), np.ones(1))
+    assert small.total_s()[0] == pytest.approx(host.step_s + host.per_sequence_s)
+    assert small.host_s_C[0] > 0
+    large = decode_step(context("vllm"), np.ones(1), np.full(1, 1024.0))
+    assert large.host_s_C[0] == 0
+    ideal = decode_step(context("ideal", **fast), np.ones(1), np.ones(1))
+    assert ideal.host_s_C[0] == 0
+    assert ideal.total_s()[0] < small.total_s()[0]
+
+
+def test_prefill_dispatches_every_layer_from_the_host() -> None:
+    host = resolve_engine("vllm").host
+    one = np.ones(1)
+    tiny = prefill_step(context("vllm"), StepTokens(batch=one, q_len=one, kv_len=one))
+    dispatch = host.step_s + host.per_sequence_s + 32 * host.per_layer_prefill_s
+    assert tiny.total_s()[0] == pytest.approx(max(dispatch, (LINEAR + HEAD) * 2 / 4.8e12), rel=0.01)
+
+
+def test_a_rank_runs_its_share_and_the_collectives() -> None:
+    one = np.ones(1)
+    tokens = StepTokens(batch=one, q_len=one, kv_len=100 * one)
+    alone = rank_operators(context(), "decode", tokens)
+    eighth = rank_operators(context(tp=8), "decode", tokens)
+    assert not [op for op in alone if op.kind == "collective"]
+    links = {op.name: op for op in eighth if op.kind == "collective"}
+    assert {name: float(op.count[0]) for name, op in links.items()} == {
+        "embedding_all_reduce": 1,
+        "output_projection_all_reduce": 32,
+        "down_projection_all_reduce": 32,
+        "lm_head_all_gather": 1,
+    }
+    # one row of 4096 in 16 bit is reduced; 128256 logits are gathered
+    assert getattr(links["output_projection_all_reduce"], "bytes", None) == 8192
+    assert getattr(links["lm_head_all_gather"], "bytes", None) == 128256 * 2
+
+
+def test_skewed_experts_are_passed_on() -> None:
+    one = np.ones(1)
+    tokens = StepTokens(batch=one, q_len=one, kv_len=one)
+    skewed = context(model="openai/gpt-oss-20b", expert_distribution="power_law_1.2")
+    found = {getattr(op, "distribution", None) for op in rank_operators(skewed, "decode", tokens)}
+    assert found == {None, "power_law_1.2"}
+
+
+def test_columns_are_priced_as_alone() -> None:
+    sizes = np.array([1.0, 9.0, 300.0])
+    given = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "tier": "bound"}
+    scenarios = [Scenario.model_validate({**given, "batch": int(size)}) for size in sizes]
+    question, _ = resolve_question(scenarios)
+    assert question is not None
+    together = decode_step(step_context(question), sizes, np.full(3, 512.0)).total_s()
+    alone = [
+        decode_step(context("vllm"), np.full(1, size), np.full(1, 512.0)).total_s()[0]
+        for size in sizes
+    ]
+    assert together.tolist() == pytest.approx(alone, rel=1e-12)
