@@ -9,8 +9,8 @@ import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numba import njit
 
+from perfatlas.kernels.compiled import compiled, compiled_part
 from perfatlas.kernels.silicon import (
     BANDWIDTH,
     BOUND_COMPUTE,
@@ -142,14 +142,14 @@ def decode_attention_time_s(
     return time_s_U, code_U
 
 
-@njit(cache=True)
+@compiled_part
 def hot_share(traffic_bytes: float, l2_bytes: float) -> float:
     """Return the share of a loop's traffic that stays in the last-level cache."""
     ratio = (traffic_bytes / l2_bytes) ** 2
     return 1.0 / (1.0 + ratio * ratio)
 
 
-@njit(cache=True)
+@compiled_part
 def visible_blocks(
     tiles: float, q_len: float, tile: float, block: float, seen: tuple[float, float]
 ) -> float:
@@ -174,7 +174,7 @@ def visible_blocks(
     return per_step * total + (tiles - per_step * whole) * last
 
 
-@njit(cache=True)
+@compiled_part
 def largest_part(compute_s: float, memory_s: float, latency_s: float) -> int:
     """Return the bound code of the largest of three parts."""
     if latency_s >= compute_s and latency_s >= memory_s:
@@ -182,7 +182,7 @@ def largest_part(compute_s: float, memory_s: float, latency_s: float) -> int:
     return BOUND_COMPUTE if compute_s >= memory_s else BOUND_MEMORY
 
 
-@njit(cache=True)
+@compiled_part
 def tile_size(q_len: float, largest: float) -> float:
     """Return queries of a tile: the power of two that holds q_len, within its limits."""
     size = SMALLEST_TILE
@@ -191,7 +191,7 @@ def tile_size(q_len: float, largest: float) -> float:
     return size
 
 
-@njit(cache=True)
+@compiled_part
 def packs(q_len: float, window: float, packed_max: float) -> bool:
     """Return whether a prefill kernel puts the query heads of a group into one tile.
 
@@ -200,7 +200,7 @@ def packs(q_len: float, window: float, packed_max: float) -> bool:
     return q_len <= packed_max and (window <= 0 or packed_max > 1.0)
 
 
-@njit(cache=True)
+@compiled_part
 def _prefill_traffic_s(
     shape_D: FloatArray, silicon_S: FloatArray, parameters_P: FloatArray
 ) -> tuple[float, float]:
@@ -223,7 +223,7 @@ def _prefill_traffic_s(
     return miss * io_bytes / rate, parameters_P[6] * miss * append_bytes / rate
 
 
-@njit(cache=True)
+@compiled
 def _prefill(
     shape_UD: FloatArray,
     silicon_US: FloatArray,
@@ -264,19 +264,19 @@ def _prefill(
         )
 
 
-@njit(cache=True)
+@compiled_part
 def _unpacked(group: float, window: float, rule_P: FloatArray) -> bool:
     """Return whether a kernel's rule sends a call down its unpacked path."""
     return group <= rule_P[0] or group > rule_P[1] or (window > 0 and rule_P[2] > 0)
 
 
-@njit(cache=True)
+@compiled_part
 def split_count(units: float, slots: float, keys: float, split_keys: float) -> float:
     """Return into how many shares the keys are split to fill the device."""
     return min(max(math.floor(slots / units), 1.0), math.ceil(keys / split_keys))
 
 
-@njit(cache=True)
+@compiled_part
 def _decode_traffic_s(
     shape_D: FloatArray, silicon_S: FloatArray, parameters_P: FloatArray, keys: float
 ) -> float:
@@ -292,7 +292,7 @@ def _decode_traffic_s(
     return traffic_s
 
 
-@njit(cache=True)
+@compiled
 def _decode(
     shape_UD: FloatArray,
     silicon_US: FloatArray,

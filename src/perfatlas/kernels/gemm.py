@@ -9,8 +9,8 @@ import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numba import njit
 
+from perfatlas.kernels.compiled import compiled, compiled_part
 from perfatlas.kernels.silicon import (
     BANDWIDTH,
     BOUND_COMPUTE,
@@ -83,7 +83,7 @@ HOT_SHARPNESS: Final = 4.0  # how suddenly a loop stops fitting into the cache
 ACTIVATION_BYTES: Final = 2.0  # an activation before quantization
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def gemm_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int8]]:
@@ -129,7 +129,7 @@ def gemm_time_s(
     return time_s, bound
 
 
-@njit(cache=True, error_model="numpy")
+@compiled_part
 def _cold_share(shape: FloatArray, silicon: FloatArray, parameters: FloatArray) -> float:
     """Return the share of the traffic that misses the cache in a benchmark loop."""
     m, n, k = shape[0], shape[1], shape[2]
@@ -142,7 +142,7 @@ def _cold_share(shape: FloatArray, silicon: FloatArray, parameters: FloatArray) 
     return float(1.0 - 1.0 / (1.0 + ratio**HOT_SHARPNESS))
 
 
-@njit(cache=True, error_model="numpy")
+@compiled_part
 def _memory_s(shape: FloatArray, silicon: FloatArray, parameters: FloatArray) -> float:
     """Return the time of the device-memory traffic [s]."""
     m, n, k = shape[0], shape[1], shape[2]
@@ -151,7 +151,7 @@ def _memory_s(shape: FloatArray, silicon: FloatArray, parameters: FloatArray) ->
     return float(cold * traffic / (parameters[1] * silicon[BANDWIDTH]))
 
 
-@njit(cache=True, error_model="numpy")
+@compiled_part
 def _quantize_s(
     shape: FloatArray, silicon: FloatArray, parameters: FloatArray
 ) -> tuple[float, float]:
@@ -160,7 +160,7 @@ def _quantize_s(
     return parameters[8] + parameters[10] * traffic / silicon[BANDWIDTH], parameters[8]
 
 
-@njit(cache=True, error_model="numpy")
+@compiled_part
 def _best_body(
     shape: FloatArray, silicon: FloatArray, parameters: FloatArray, memory_s: float
 ) -> tuple[float, float, float]:
@@ -195,7 +195,7 @@ def _best_body(
     return best_s, best_blocks_s, best_fixed_s
 
 
-@njit(cache=True, error_model="numpy")
+@compiled_part
 def _dispatched_tile(m: float, policy: int) -> tuple[float, float]:
     """Return the tile (rows, columns) a policy gives to a product of m rows."""
     row = 0
@@ -204,7 +204,7 @@ def _dispatched_tile(m: float, policy: int) -> tuple[float, float]:
     return TILE_POLICIES[policy, row, 1], TILE_POLICIES[policy, row, 2]
 
 
-@njit(cache=True, error_model="numpy")
+@compiled_part
 def _free_blocks_s(
     shape: FloatArray, silicon: FloatArray, parameters: FloatArray, split: float
 ) -> tuple[float, float]:
@@ -218,7 +218,7 @@ def _free_blocks_s(
     return best_s, best_wave_s
 
 
-@njit(cache=True, error_model="numpy")
+@compiled_part
 def _tile_s(
     shape: FloatArray,
     silicon: FloatArray,

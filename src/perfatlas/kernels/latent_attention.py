@@ -9,7 +9,6 @@ import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numba import njit
 
 from perfatlas.kernels.attention import (
     KEY_BLOCK,
@@ -20,6 +19,7 @@ from perfatlas.kernels.attention import (
     tile_size,
     visible_blocks,
 )
+from perfatlas.kernels.compiled import compiled
 from perfatlas.kernels.silicon import BANDWIDTH, CLOCK, EXPONENTIALS, L2, PEAK, SM_COUNT
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def mla_decode_time_s(
     return time_s_U, code_U
 
 
-@njit(cache=True)
+@compiled
 def _prefill(
     shape_UD: FloatArray,
     silicon_US: FloatArray,
@@ -165,7 +165,7 @@ def _prefill(
         code_U[u] = largest_part(max(pairs_s, longest * block_s), memory_s, launch_s + tiles_s)
 
 
-@njit(cache=True)
+@compiled
 def _decode(
     shape_UD: FloatArray,
     silicon_US: FloatArray,

@@ -9,8 +9,8 @@ import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numba import njit
 
+from perfatlas.kernels.compiled import compiled, compiled_part
 from perfatlas.kernels.silicon import (
     BANDWIDTH,
     BOUND_COMPUTE,
@@ -65,7 +65,7 @@ DENSE_LEAST: Final = 1.0
 DENSE_SHARE: Final = 0.8
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def moe_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int8]]:
@@ -117,7 +117,7 @@ def moe_time_s(
     return time_s, bound
 
 
-@njit(cache=True, error_model="numpy")
+@compiled_part
 def _fill_loads(shape: FloatArray, loads_B: FloatArray) -> int:
     """Fill rows per expert of the busiest rank, largest first; return the bins that are used."""
     tokens, experts, ep, skew = shape[0], shape[3], shape[5], shape[10]
@@ -144,7 +144,7 @@ def _fill_loads(shape: FloatArray, loads_B: FloatArray) -> int:
     return bins
 
 
-@njit(cache=True, error_model="numpy")
+@compiled_part
 def _fill_power_law(low: float, high: float, skew: float, loads_B: FloatArray) -> None:
     """Fill the mid-bin quantiles of a density x^-skew on [low, high], largest first."""
     exponent = 1.0 - skew
@@ -157,7 +157,7 @@ def _fill_power_law(low: float, high: float, skew: float, loads_B: FloatArray) -
             loads_B[index] = ((top - bottom) * share + bottom) ** (1.0 / exponent)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled_part
 def _match_total(loads_B: FloatArray, total: float, tokens: float) -> None:
     """Give rows lost to rounding to the least popular experts, take surplus from the most."""
     rest = min(total, tokens * loads_B.size) - np.sum(loads_B)
@@ -174,7 +174,7 @@ def _match_total(loads_B: FloatArray, total: float, tokens: float) -> None:
             rest -= added
 
 
-@njit(cache=True, error_model="numpy")
+@compiled_part
 def _concentrate(loads_B: FloatArray, ep: float, experts: float, tokens: float) -> None:
     """Scale loads to the expected largest of `ep` random groups of experts."""
     if ep <= 1.0:
@@ -192,7 +192,7 @@ def _concentrate(loads_B: FloatArray, ep: float, experts: float, tokens: float) 
         loads_B[index] = min(loads_B[index] * factor, tokens)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled_part
 def _blocks_s(
     shape: FloatArray,
     silicon: FloatArray,
@@ -223,7 +223,7 @@ def _blocks_s(
     return depth_s * (waves_first * hidden + waves_second * width) + fixed_s, fixed_s
 
 
-@njit(cache=True, error_model="numpy")
+@compiled_part
 def _memory_s(
     shape: FloatArray, silicon: FloatArray, parameters: FloatArray, active: float, rows: float
 ) -> tuple[float, float]:

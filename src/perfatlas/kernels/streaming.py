@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numba import njit
 
+from perfatlas.kernels.compiled import compiled
 from perfatlas.kernels.silicon import (
     BANDWIDTH,
     BOUND_LATENCY,
@@ -40,7 +40,7 @@ STREAMING_PARAMETERS: Final = (
 HOT_SHARPNESS: Final = 4.0  # how suddenly a pass stops fitting into the cache
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def streaming_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int8]]:

@@ -30,9 +30,9 @@ WRITTEN_BYTES: Final = 1.0  # an fp8 activation out
 RANGES: Final = {
     "overhead_launch_s": Range(start=2e-6, low=0.2e-6, high=40e-6),
     "efficiency_bandwidth": Range(start=0.8, low=0.05, high=1.0),
-    "cache_speedup": Range(start=2.0, low=1.0, high=20.0),
-    "l2_fraction": Range(start=0.5, low=0.02, high=4.0),
-    "row_bytes_per_cycle": Range(start=30.0, low=0.5, high=2000.0),
+    "cache_speedup": Range(start=1.5, low=1.0, high=20.0),
+    "l2_fraction": Range(start=0.1, low=0.02, high=4.0),
+    "row_bytes_per_cycle": Range(start=200.0, low=0.5, high=2000.0),
 }
 PROTOCOL: Final = (
     "CUDA graph; fp8 quantization of a bf16 activation, which the loop finds in cache where it"
