@@ -16,7 +16,7 @@ PERFATLAS = [sys.executable, "-m", "perfatlas"]
 
 
 def run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603 - our own interpreter and words
+    return subprocess.run(
         [*PERFATLAS, *words],
         capture_output=True,
         text=True,
@@ -31,7 +31,7 @@ def imported_by(*words: str) -> set[str]:
         "import sys; from perfatlas.cli import main; main(sys.argv[1:]);"
         " sys.stderr.write(' '.join(sys.modules))"
     )
-    finished = subprocess.run(  # noqa: S603 - our own interpreter and words
+    finished = subprocess.run(
         [sys.executable, "-c", code, *words], capture_output=True, text=True, check=True
     )
     return set(finished.stderr.split())
@@ -125,7 +125,7 @@ def test_a_defect_is_one_line_and_a_traceback_only_when_asked(tmp_path: Path) ->
     )
     words = [sys.executable, "-c", code, "catalog", "formats"]
     for extra, traceback in (([], False), (["--debug"], True)):
-        finished = subprocess.run(  # noqa: S603 - our own interpreter and words
+        finished = subprocess.run(
             [*words, *extra], capture_output=True, text=True, check=False, cwd=tmp_path
         )
         assert finished.returncode == 1
@@ -134,7 +134,7 @@ def test_a_defect_is_one_line_and_a_traceback_only_when_asked(tmp_path: Path) ->
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:
-    with subprocess.Popen(  # noqa: S603 - our own interpreter and words
+    with subprocess.Popen(
         [*PERFATLAS, "catalog", "models"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
@@ -146,7 +146,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
 
 def test_a_full_disk_is_said_in_one_line() -> None:
     with Path("/dev/full").open("w") as full:
-        finished = subprocess.run(  # noqa: S603 - our own interpreter and words
+        finished = subprocess.run(
             [*PERFATLAS, "catalog", "formats"],
             stdout=full,
             stderr=subprocess.PIPE,
@@ -164,7 +164,7 @@ def test_control_c_exits_130() -> None:
         " c._format_rows = lambda: os.kill(os.getpid(), signal.SIGINT);"
         " sys.exit(main(['catalog', 'formats']))"
     )
-    finished = subprocess.run(  # noqa: S603 - our own interpreter and words
+    finished = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
     assert finished.returncode == 130
