@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile(
     "suite",
@@ -14,6 +14,7 @@ settings.register_profile(
     print_blob=True,
     derandomize=True,
     max_examples=50,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.target, Phase.shrink),
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile(

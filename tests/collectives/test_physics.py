@@ -8,8 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfatlas.collectives import (
-    BOUND_LATENCY,
-    BOUND_NETWORK,
     CUSTOM_PARAMETERS,
     LIBRARY_PARAMETERS,
     collective_shape,
@@ -19,6 +17,7 @@ from perfatlas.collectives import (
 )
 from perfatlas.collectives.algorithms import custom_algorithm, library_algorithm
 from perfatlas.collectives.physics import latency_hops, ring_efficiency
+from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray

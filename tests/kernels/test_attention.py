@@ -15,9 +15,6 @@ from perfatlas.kernels.attention import (
 )
 from perfatlas.kernels.silicon import (
     BANDWIDTH,
-    BOUND_COMPUTE,
-    BOUND_LATENCY,
-    BOUND_MEMORY,
     CLOCK,
     EXPONENTIALS,
     L2,
@@ -25,7 +22,7 @@ from perfatlas.kernels.silicon import (
     PEAK,
     SM_COUNT,
 )
-from perfatlas.operators import Attention, FloatArray
+from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, Attention, FloatArray
 
 NO_LIMIT = 1e9
 SHAPE = {

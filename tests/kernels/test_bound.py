@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfatlas.hardware import Device, resolve_system
-from perfatlas.kernels import BOUND_NAMES, DeviceColumns, bound_time, price_operators
-from perfatlas.operators import FloatArray, Gemm
+from perfatlas.kernels import DeviceColumns, bound_time, price_operators
+from perfatlas.operators import BOUND_NAMES, FloatArray, Gemm
 from perfatlas.quantities import UnsupportedError
 
 SIZES = st.integers(1, 65536)

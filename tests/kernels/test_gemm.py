@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfatlas.kernels.gemm import GEMM_PARAMETERS, GEMM_SHAPE, gemm_time_s
-from perfatlas.kernels.silicon import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, NUM_SILICON
+from perfatlas.kernels.silicon import NUM_SILICON
+from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray

@@ -15,9 +15,6 @@ from perfatlas.kernels.latent_attention import (
 )
 from perfatlas.kernels.silicon import (
     BANDWIDTH,
-    BOUND_COMPUTE,
-    BOUND_LATENCY,
-    BOUND_MEMORY,
     CLOCK,
     EXPONENTIALS,
     L2,
@@ -25,7 +22,13 @@ from perfatlas.kernels.silicon import (
     PEAK,
     SM_COUNT,
 )
-from perfatlas.operators import FloatArray, LatentAttention
+from perfatlas.operators import (
+    BOUND_COMPUTE,
+    BOUND_LATENCY,
+    BOUND_MEMORY,
+    FloatArray,
+    LatentAttention,
+)
 
 SHAPE = {
     "batch": 1.0,

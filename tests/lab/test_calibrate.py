@@ -9,7 +9,7 @@ import pytest
 
 from perfatlas.kernels.streaming import STREAMING_SHAPE, streaming_time_s
 from perfatlas.lab import Cell, Range, Rows, calibrate, calibrate_cell, device_cells
-from perfatlas.lab.calibrate import sample_rows, write_calibrations
+from perfatlas.lab.calibrate import write_calibrations
 from perfatlas.lab.cells import exclusions, is_excluded
 from perfatlas.lab.cells_streaming import RANGES
 from perfatlas.measurements import has_silicon, read_calibrations
@@ -84,12 +84,6 @@ def test_a_calibration_survives_its_file(tmp_path: Path) -> None:
     found = calibrate_cell(synthetic())
     write_calibrations(tmp_path / "fantasy.toml", {found.id: found})
     assert read_calibrations(tmp_path / "fantasy.toml") == {found.id: found}
-
-
-def test_a_fit_sees_a_part_of_many_rows_and_always_the_same() -> None:
-    assert sample_rows(100).tolist() == list(range(100))
-    assert len(set(sample_rows(100_000).tolist())) == 1500
-    assert sample_rows(100_000).tolist() == sample_rows(100_000).tolist()
 
 
 def test_ranges_start_inside_their_bounds() -> None:

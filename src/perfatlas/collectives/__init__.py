@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from perfatlas.collectives.codes import (
-    BOUND_LATENCY,
-    BOUND_NETWORK,
-    OPS,
-    check_op,
-)
+from perfatlas.collectives.codes import OPS, check_op
 from perfatlas.collectives.fabric import FABRIC_PARAMETERS, FABRIC_SHAPE, fabric_time_s
 from perfatlas.collectives.physics import (
     COLLECTIVE_SHAPE,
@@ -28,8 +23,6 @@ from perfatlas.collectives.wire import (
 )
 
 __all__ = [
-    "BOUND_LATENCY",
-    "BOUND_NETWORK",
     "COLLECTIVE_SHAPE",
     "CUSTOM_PARAMETERS",
     "FABRIC_PARAMETERS",

@@ -1,14 +1,10 @@
-"""Names of collective operations and the codes of what bounds them."""
+"""Names of collective operations."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from perfatlas.quantities import UsageError, did_you_mean
-
-# The same codes as perfatlas.kernels.silicon uses; the two rooms may not import each other.
-BOUND_NETWORK: Final = 2
-BOUND_LATENCY: Final = 3
 
 REDUCTIONS: Final = ("all_reduce", "reduce_scatter")
 EXPERT_EXCHANGES: Final = ("dispatch", "combine")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.collectives.codes import BOUND_LATENCY, BOUND_NETWORK
+from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from perfatlas.collectives.codes import BOUND_LATENCY, BOUND_NETWORK, check_op
+from perfatlas.collectives.codes import check_op
 from perfatlas.collectives.levels import LevelTimes, Question, level_times
 from perfatlas.collectives.placement import Group, Links, level_bytes, link_columns, place_group
 from perfatlas.collectives.wire import least_wire_bytes
+from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

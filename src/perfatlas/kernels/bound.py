@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfatlas.kernels.silicon import BOUND_COMPUTE, BOUND_MEMORY
+from perfatlas.operators import BOUND_COMPUTE, BOUND_MEMORY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

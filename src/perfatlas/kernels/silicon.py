@@ -1,4 +1,4 @@
-"""The silicon columns every physics kernel reads, in one fixed layout; the names of the bounds.
+"""The silicon columns every physics kernel reads, in one fixed layout.
 
 Shape legend: U unique shapes, S silicon fields.
 """
@@ -24,14 +24,6 @@ L2: Final = 4  # [bytes]
 EXPONENTIALS: Final = 5  # exp2 per SM and clock
 SHARED_MEMORY: Final = 6  # per SM [bytes]
 NUM_SILICON: Final = 7
-
-# Bound codes shared by kernels, collectives and step.
-BOUND_COMPUTE: Final = 0
-BOUND_MEMORY: Final = 1
-BOUND_NETWORK: Final = 2
-BOUND_LATENCY: Final = 3
-BOUND_HOST: Final = 4
-BOUND_NAMES: Final = ("compute", "memory", "network", "latency", "host")
 
 
 def silicon_row(device: Device, format_name: str) -> FloatArray:

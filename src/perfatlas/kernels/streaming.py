@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.kernels.compiled import compiled
-from perfatlas.kernels.silicon import (
-    BANDWIDTH,
-    BOUND_LATENCY,
-    BOUND_MEMORY,
-    CLOCK,
-    L2,
-    SM_COUNT,
-)
+from perfatlas.kernels.silicon import BANDWIDTH, CLOCK, L2, SM_COUNT
+from perfatlas.operators import BOUND_LATENCY, BOUND_MEMORY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,7 +8,6 @@ from perfatlas.lab.fitting import (
     ErrorStatistics,
     error_statistics,
     fit_parameters,
-    residual_quantiles,
 )
 from perfatlas.lab.registry import device_cells
 from perfatlas.lab.validate import CellScore, score_cell, validate_kernels
@@ -27,7 +26,6 @@ __all__ = [
     "fit_cell",
     "fit_parameters",
     "refresh_transfer",
-    "residual_quantiles",
     "score_cell",
     "validate_kernels",
     "validate_steps",

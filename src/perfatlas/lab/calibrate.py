@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.files import format_toml, write_atomic
 from perfatlas.lab.cells import MEASURED_DEVICES
-from perfatlas.lab.fitting import error_statistics, fit_parameters, residual_quantiles
+from perfatlas.lab.fitting import error_statistics, fit_parameters
 from perfatlas.lab.registry import device_cells
 from perfatlas.measurements import (
     Calibration,
@@ -21,6 +21,7 @@ from perfatlas.measurements import (
     read_calibrations,
 )
 from perfatlas.quantities import UnsupportedError, did_you_mean
+from perfatlas.sampling import five_quantiles, seeded_subset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from perfatlas.lab.cells import Cell, Range, Rows
     from perfatlas.lab.fitting import Predict
-    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.operators import FloatArray
 
 FIT_ROWS: Final = 1500
 SEED: Final = 20251
@@ -126,7 +127,7 @@ def fit_cell(cell: Cell, rows: Rows, *, evaluations: int = EVALUATIONS) -> dict[
         rows: Its measured rows.
         evaluations: Model evaluations at most, for each alternative of the grid.
     """
-    sample = sample_rows(rows.measured_s.size)
+    sample = seeded_subset(rows.measured_s.size, FIT_ROWS, SEED)
     shape_UD, measured_s = rows.shape_UD[sample], rows.measured_s[sample]
     fit = partial(_fit_with, cell, shape_UD, measured_s)
     grid = list(cell.grid)
@@ -190,17 +191,9 @@ def fit_from_many(
     return fit_parameters(predict, measured_s, start=best, evaluations=evaluations, **bounds)
 
 
-def sample_rows(count: int) -> IntArray:
-    """Return the indices of the rows a fit sees: all, or a seeded sample."""
-    if count <= FIT_ROWS:
-        return np.arange(count)
-    chosen = np.random.default_rng(SEED).choice(count, FIT_ROWS, replace=False)
-    return np.sort(chosen)
-
-
 def baselines(rows: Rows) -> dict[str, float]:
     """Return the errors of the roofline and of roofline / efficiency + fixed time, fitted."""
-    sample = sample_rows(rows.measured_s.size)
+    sample = seeded_subset(rows.measured_s.size, FIT_ROWS, SEED)
     roofline_s, measured_s = rows.roofline_s[sample], rows.measured_s[sample]
     found = fit_parameters(
         lambda values: roofline_s / values[0] + values[1],
@@ -231,7 +224,7 @@ def transfer_quantiles(cell: Cell, rows: Rows) -> dict[str, float]:
         name: mode(values) if name in chosen else median(values) for name, values in columns.items()
     }
     predicted_s = cell.predict(rows.shape_UD, middle)
-    return _rounded(residual_quantiles(np.log(rows.measured_s / predicted_s)), 4)
+    return _rounded(five_quantiles(np.log(rows.measured_s / predicted_s)), 4)
 
 
 def sibling_calibrations(cell: Cell) -> list[Calibration]:

@@ -18,12 +18,8 @@ from perfatlas.measurements import has_table, read_table
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
-# "bf16" is the elementwise pass with a known scale; "quantize" finds the scale first. The tables
-# hold the two parts apart, with one row per shape in the same order.
-PARTS: Final = {
-    "bf16": ("scale_matrix_perf",),
-    "quantize": ("scale_matrix_perf", "computescale_perf"),
-}
+# The pass with a known scale; finding a scale first is priced with the product it feeds.
+TABLE: Final = "scale_matrix_perf"
 READ_BYTES: Final = 2.0  # a bf16 activation in
 WRITTEN_BYTES: Final = 1.0  # an fp8 activation out
 
@@ -51,45 +47,36 @@ def streaming_cells(device: str) -> tuple[Cell, ...]:
             device=device,
             operator="streaming",
             family=family,
-            format=format_name,
-            load=partial(_load, device, family, parts),
+            format="bf16",
+            load=partial(_load, device, family),
             physics=streaming_time_s,
             silicon=silicon_columns(device, "bf16"),
             ranges=RANGES,
             protocol=PROTOCOL,
         )
         for family in FAMILIES
-        for format_name, parts in PARTS.items()
-        if has_table(device, "quantize", family, PARTS["bf16"][0])
-        and not is_excluded(device, "streaming", family, format_name)
+        if has_table(device, "quantize", family, TABLE)
+        and not is_excluded(device, "streaming", family, "bf16")
     )
 
 
-def _load(device: str, family: str, parts: tuple[str, ...]) -> Rows:
-    tables = [read_table(device, "quantize", family, name) for name in parts]
-    times = [_by_shape(table.columns, table.measured_s()) for table in tables]
-    shapes = [shape for shape in times[0] if all(one.get(shape, 0.0) > 0.0 for one in times)]
-    measured_s = np.array([sum(one[shape] for one in times) for shape in shapes])
-    m, k = np.array(shapes, dtype=np.float64).T
+def _load(device: str, family: str) -> Rows:
+    table = read_table(device, "quantize", family, TABLE)
+    all_s = table.measured_s()
+    kept = all_s > 0.0
+    measured_s = all_s[kept]
+    m, k = (table.columns[name][kept].astype(np.float64) for name in ("m", "k"))
     shape_UD = np.zeros((m.size, len(STREAMING_SHAPE)))
-    # A first reading that finds the scale is the kernel's choice, not work of the operator.
     shape_UD[:, 0] = m * k * (READ_BYTES + WRITTEN_BYTES)
     shape_UD[:, 2] = m
     return Rows(
         shape_UD=shape_UD,
         measured_s=measured_s,
         roofline_s=_roofline_s(device, shape_UD),
-        version=tables[0].version,
-        data_hash=tables[0].data_hash,
-        excluded={"a part was recorded as 0": len(times[0]) - len(shapes)},
+        version=table.version,
+        data_hash=table.data_hash,
+        excluded={"recorded as 0": int(all_s.size - measured_s.size)},
     )
-
-
-def _by_shape(
-    columns: dict[str, FloatArray], measured_s: FloatArray
-) -> dict[tuple[int, int], float]:
-    keys = zip(columns["m"].tolist(), columns["k"].tolist(), strict=True)
-    return dict(zip(keys, measured_s.tolist(), strict=True))
 
 
 def _roofline_s(device: str, shape_UD: FloatArray) -> FloatArray:

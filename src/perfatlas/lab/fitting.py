@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfatlas.operators import FloatArray
+from perfatlas.sampling import five_quantiles
 
 Predict = Callable[[FloatArray], FloatArray]
 
-QUANTILES: Mapping[str, float] = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
 PENALTY = 10.0  # loss per squared e-fold outside the bounds: soft, so that the simplex can turn
 
 
@@ -60,14 +60,8 @@ def error_statistics(predicted_s: FloatArray, measured_s: FloatArray) -> ErrorSt
         median_error=float(np.median(error)),
         p90_error=float(np.quantile(error, 0.9)),
         bias=float(-np.mean(residual)),
-        residual_quantiles=residual_quantiles(residual),
+        residual_quantiles=five_quantiles(residual),
     )
-
-
-def residual_quantiles(residual: FloatArray) -> dict[str, float]:
-    """Return q05, q25, q50, q75 and q95 of log residuals ln(measured/predicted) (U,)."""
-    values = np.quantile(residual, list(QUANTILES.values()))
-    return {name: float(value) for name, value in zip(QUANTILES, values, strict=True)}
 
 
 def fit_parameters(

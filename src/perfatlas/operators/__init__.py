@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from perfatlas.operators.bounds import (
+    BOUND_COMPUTE,
+    BOUND_HOST,
+    BOUND_LATENCY,
+    BOUND_MEMORY,
+    BOUND_NAMES,
+    BOUND_NETWORK,
+)
 from perfatlas.operators.columns import (
     Attention,
     Collective,
@@ -18,6 +26,12 @@ from perfatlas.operators.columns import (
 from perfatlas.operators.work import FloatArray, IntArray, Work
 
 __all__ = [
+    "BOUND_COMPUTE",
+    "BOUND_HOST",
+    "BOUND_LATENCY",
+    "BOUND_MEMORY",
+    "BOUND_NAMES",
+    "BOUND_NETWORK",
     "Attention",
     "Collective",
     "FloatArray",

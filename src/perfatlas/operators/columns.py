@@ -138,8 +138,10 @@ class GroupedGemm(Operator):
         """Return the least work of one execution (C,)."""
         rows = self.tokens * self.top_k / self.ep
         width = self.intermediate / self.moe_tp
-        # A balanced router touches at most one expert per routed row: the fewest weights possible.
-        active = np.minimum(self.experts / self.ep, np.maximum(rows, np.minimum(rows, 1.0)))
+        # A balanced router spreads rows over as many experts as it can; a skewed one may send every
+        # token to the same top_k, which is the least it can read.
+        spread = rows if self.distribution == "balanced" else self.top_k / self.ep
+        active = np.minimum(self.experts / self.ep, np.minimum(rows, spread))
         return Work(
             flop=2.0 * self.matrices * rows * self.hidden * width,
             cold_bytes=self.matrices * active * self.hidden * width * self.weight_bytes_per_element,

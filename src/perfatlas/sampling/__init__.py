@@ -1,3 +1,7 @@
-"""Sample quantiles; knows nothing of what is sampled."""
+"""Seeded draws and sample quantiles; knows nothing of what is sampled."""
 
 from __future__ import annotations
+
+from perfatlas.sampling.draws import FIVE_QUANTILES, five_quantiles, seeded_subset
+
+__all__ = ["FIVE_QUANTILES", "five_quantiles", "seeded_subset"]

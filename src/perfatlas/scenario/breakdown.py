@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfatlas.kernels import BOUND_NAMES
+from perfatlas.operators import BOUND_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.collectives import PricedCollectives, bus_bandwidth, price_collectives
+from perfatlas.collectives import OPS, PricedCollectives, bus_bandwidth, price_collectives
 from perfatlas.engines import resolve_engine
-from perfatlas.kernels import BOUND_NAMES
+from perfatlas.operators import BOUND_NAMES
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.answer import Answer, Evidence
 from perfatlas.scenario.breakdown import calibration_rows
@@ -19,15 +19,6 @@ from perfatlas.scenario.reader import OperatorReader
 if TYPE_CHECKING:
     from perfatlas.hardware import System
 
-OPS: Final = (
-    "all_reduce",
-    "all_gather",
-    "reduce_scatter",
-    "all_to_all",
-    "dispatch",
-    "combine",
-    "send_recv",
-)
 LARGEST_BUFFER: Final = 10**15  # bytes; a larger one is a typing error
 FIELDS: Final = ("system", "op", "bytes", "format", "gpus", "nodes", "kernel_family", "tier")
 

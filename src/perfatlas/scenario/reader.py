@@ -8,8 +8,9 @@ import numpy as np
 
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import System, resolve_system
-from perfatlas.kernels import BOUND_NAMES, DeviceColumns, PricedOperators, Tier, price_operators
+from perfatlas.kernels import DeviceColumns, PricedOperators, Tier, price_operators
 from perfatlas.numerics import Format, get_format
+from perfatlas.operators import BOUND_NAMES
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
 from perfatlas.scenario.answer import Answer, Evidence
 from perfatlas.scenario.breakdown import calibration_rows

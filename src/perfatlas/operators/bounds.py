@@ -1,0 +1,12 @@
+"""Names and codes of what can bound an operator, shared by every room that prices one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+BOUND_COMPUTE: Final = 0
+BOUND_MEMORY: Final = 1
+BOUND_NETWORK: Final = 2
+BOUND_LATENCY: Final = 3
+BOUND_HOST: Final = 4
+BOUND_NAMES: Final = ("compute", "memory", "network", "latency", "host")
