@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfatlas.collectives import price_collectives
+from perfatlas.collectives import CollectiveShapes, price_collectives
 from perfatlas.hardware import resolve_system
 from perfatlas.lab.cells_collectives import collective_cells
 from perfatlas.lab.fitting import error_statistics
@@ -43,16 +43,18 @@ def public_error(cell: Cell) -> float:
     custom = cell.operator == "custom_all_reduce"
     size = rows.measured_s.size
     priced = price_collectives(
-        "all_reduce" if custom else cell.operator,
-        rows.shape_UD[:, 0],
-        rows.shape_UD[:, 1],
-        np.ones(size),
+        CollectiveShapes(
+            op="all_reduce" if custom else cell.operator,
+            bytes=rows.shape_UD[:, 0],
+            ranks=rows.shape_UD[:, 1],
+            stride=np.ones(size),
+            format_name="int8" if cell.format == "int8" else "bf16",
+        ),
         systems=[resolve_system(cell.device)],
         system_index_U=np.zeros(size, np.int64),
         tier="physics",
         family=cell.family if cell.family != "nccl" else "",
         custom_max_bytes=1.0 if custom else 0.0,
-        format_name="int8" if cell.format == "int8" else "bf16",
     )
     assert {match.calibration.id for match in priced.matches} >= {cell.id}
     return error_statistics(priced.time_s_U, rows.measured_s).mape
@@ -110,10 +112,12 @@ def test_extrapolated_ranks_stay_in_their_interval() -> None:
     keep = graph & (columns["num_gpus"] > 4)
     measured_s = table.measured_s()[keep]
     priced = price_collectives(
-        "all_reduce",
-        2.0 * columns["message_size"][keep],
-        columns["num_gpus"][keep].astype(np.float64),
-        np.ones(measured_s.size),
+        CollectiveShapes(
+            op="all_reduce",
+            bytes=2.0 * columns["message_size"][keep],
+            ranks=columns["num_gpus"][keep].astype(np.float64),
+            stride=np.ones(measured_s.size),
+        ),
         systems=[resolve_system("gb300")],
         system_index_U=np.zeros(measured_s.size, np.int64),
         tier="physics",

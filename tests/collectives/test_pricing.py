@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.collectives import OPS, PricedCollectives, price_collectives
+from perfatlas.collectives import OPS, CollectiveShapes, PricedCollectives, price_collectives
 from perfatlas.hardware import System, resolve_system
 from perfatlas.quantities import UsageError
 
@@ -31,16 +31,18 @@ def price(
 ) -> PricedCollectives:
     named = resolve_system(system) if isinstance(system, str) else system
     return price_collectives(
-        op,
-        np.array([size]),
-        np.array([ranks]),
-        np.array([stride]),
+        CollectiveShapes(
+            op=op,
+            bytes=np.array([size]),
+            ranks=np.array([ranks]),
+            stride=np.array([stride]),
+            format_name=format_name,
+        ),
         systems=[named],
         system_index_U=np.zeros(1, np.int64),
         tier=tier,
         family=family,
         custom_max_bytes=CUSTOM_MAX_BYTES if family else 0.0,
-        format_name=format_name,
     )
 
 
@@ -167,10 +169,7 @@ def test_a_table_prices_each_row_as_alone() -> None:
     index = np.array([2, 0, 1, 0])
     sizes, ranks = np.array([1e3, 1e6, 1e8, 1e9]), np.array([8.0, 16.0, 8.0, 2.0])
     together = price_collectives(
-        "all_gather",
-        sizes,
-        ranks,
-        np.ones(4),
+        CollectiveShapes(op="all_gather", bytes=sizes, ranks=ranks, stride=np.ones(4)),
         systems=systems,
         system_index_U=index,
         tier="physics",

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 # examples of every hostile test; tests/hostile/test_budget.py adds them up
 EXAMPLES: Final = {
-    "configs": 500,
+    "configs": 700,
     "config_files": 100,
-    "overrides": 300,
-    "hardware_files": 350,
-    "scenarios": 350,
-    "tables": 150,
-    "operators": 350,
+    "overrides": 500,
+    "hardware_files": 500,
+    "scenarios": 700,
+    "tables": 200,
+    "operators": 700,
 }
 # On two loaded cores, the first compilation of a kernel included.
 PATIENCE_S: Final = 20.0

@@ -67,6 +67,8 @@ JSON: Final = st.recursive(
     ),
     max_leaves=6,
 )
+# sizes that some models have, so that many mutants are answered and not refused
+LIKELY: Final = st.sampled_from([0, 1, 2, 3, 4, 8, 16, 64, 127, 128, 256, 4096, 10**6, 10**7, -1])
 SERIAL: Final = itertools.count()
 SYSTEMS: Final = ("b300_sxm", "h200_sxm", "mi300x")
 
@@ -93,6 +95,8 @@ def mutate(config: dict[str, Any], data: st.DataObject) -> None:
         parent[data.draw(TEXTS)] = parent.get(name)
     elif kind == 2:
         parent[name] = parent[data.draw(st.sampled_from(sorted(parent) or [name]))] if parent else 0
+    elif isinstance(parent.get(name), int) and kind >= 3:
+        parent[name] = data.draw(LIKELY)
     elif kind == 3:
         parent[name] = [copy.deepcopy(parent.get(name))] * data.draw(st.integers(0, 3))
     else:

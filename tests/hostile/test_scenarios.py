@@ -32,7 +32,10 @@ GOOD: Final[dict[str, Any]] = {
     "isl": 512,
     "osl": 64,
 }
-SIZES: Final = st.one_of(st.integers(1, 512), st.sampled_from([1, 10**6, 10**9, 10**9 + 1]))
+SIZES: Final = st.one_of(
+    st.sampled_from([1, 2, 4, 8]), st.integers(1, 512), st.sampled_from([10**6, 10**9, 10**9 + 1])
+)
+FORMATS: Final = st.sampled_from(["bf16", "fp8", "nvfp4", "mxfp4", "int8", "fp8_block"])
 LEGAL: Final[dict[str, st.SearchStrategy[Any]]] = {
     "model": st.sampled_from(["openai/gpt-oss-20b", "deepseek-ai/DeepSeek-V2-Lite", "gpt-oss-20b"]),
     "system": st.sampled_from(["b300_sxm", "mi300x", "gb200", "cpu", "h200_sxm{node.nics=1}"]),
@@ -40,7 +43,11 @@ LEGAL: Final[dict[str, st.SearchStrategy[Any]]] = {
     "tier": st.sampled_from(["auto", "bound", "physics", "measured"]),
     "mode": st.sampled_from(["static", "aggregated", "disaggregated"]),
     "method": st.sampled_from(["auto", "formula"]),
-    "format": st.sampled_from(["bf16", "fp8", "nvfp4", "mxfp4", "int8", "fp8_block"]),
+    "prefill_system": st.sampled_from(["h200_sxm", "l40s"]),
+    "decode_system": st.sampled_from(["h200_sxm", "b200_sxm"]),
+    "format": FORMATS,
+    "gemm_format": FORMATS,
+    "moe_format": FORMATS,
     "kv_format": st.sampled_from(["bf16", "fp8", "int4_wo", "nvfp4"]),
     "attention_format": st.sampled_from(["bf16", "fp8", "mxfp4", "int8"]),
     "expert_distribution": st.sampled_from(
@@ -49,15 +56,20 @@ LEGAL: Final[dict[str, st.SearchStrategy[Any]]] = {
     "clock_ratio": st.floats(0.0, 2.0),
     "gpu_memory_utilization": st.floats(0.0, 1.0),
 }
-CHANGES: Final = st.lists(
-    st.sampled_from(FIELD_NAMES).flatmap(
-        lambda name: st.tuples(
-            st.just(name), st.one_of(LEGAL.get(name, SIZES), LEGAL.get(name, SIZES), JUNK)
-        )
-    ),
-    min_size=1,
-    max_size=5,
-).map(dict)
+
+
+def changes_of(values: st.SearchStrategy[Any] | None) -> st.SearchStrategy[dict[str, Any]]:
+    """Return new values of some fields: legal ones, or also others."""
+
+    def value(name: str) -> st.SearchStrategy[Any]:
+        legal = LEGAL.get(name, SIZES)
+        return legal if values is None else st.one_of(legal, legal, values)
+
+    pairs = st.sampled_from(FIELD_NAMES).flatmap(lambda name: st.tuples(st.just(name), value(name)))
+    return st.lists(pairs, min_size=1, max_size=5).map(dict)
+
+
+CHANGES: Final = st.one_of(changes_of(None), changes_of(JUNK))
 
 
 def hold(answer: object) -> None:
@@ -158,7 +170,7 @@ def test_operators(data: st.DataObject, which: int) -> None:
     for _ in range(data.draw(st.integers(1, 3))):
         name = data.draw(st.sampled_from([*sorted(good), "tier", "kernel_family", "protocol"]))
         is_size = isinstance(good.get(name), int)
-        fields[name] = real(data.draw(st.one_of(COUNTS, COUNTS, JUNK) if is_size else JUNK))
+        fields[name] = real(data.draw(st.one_of(*[COUNTS] * 5, JUNK) if is_size else JUNK))
         if data.draw(st.integers(0, 9)) == 0:
             del fields[name]
     hold(survive(lambda: verb(**fields)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
+import re
 from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = HANG
 
+NUMBER: Final = re.compile(r"\d+(\.\d+)?")
 SERIAL: Final = itertools.count()
 BASES: Final = ("h200_sxm", "mi300x", "b200_sxm", "cpu", "tpu_v5e", "l40s")
 VALUES: Final = st.one_of(
@@ -98,6 +101,24 @@ FRAGMENTS: Final = st.sampled_from(
 )
 
 
+CHANGES: Final = st.tuples(st.one_of(st.sampled_from(sorted(FIELDS)), TEXTS), VALUES)
+
+
+def likely(path: str) -> st.SearchStrategy[tuple[str, str]]:
+    """Return changes of one field to values its range allows."""
+    field = FIELDS[path]
+    if field.dimension == "flag":
+        return st.tuples(st.just(path), st.sampled_from(["true", "false"]))
+    if field.dimension == "text":
+        return st.tuples(st.just(path), st.sampled_from(field.choices or ("name", "h200_sxm")))
+    ends = (math.log10(max(field.least, 1e-9)), math.log10(field.most))
+    value = st.floats(*ends).map(lambda power: round(10**power) if field.whole else 10**power)
+    return st.tuples(st.just(path), value.map(str))
+
+
+LIKELY: Final = st.sampled_from(sorted(FIELDS)).flatmap(likely)
+
+
 def ask(system: str, **fields: Any) -> None:  # noqa: ANN401 - names of the vocabulary
     given = {"model": "Qwen/Qwen3-0.6B", "batch": 4, "isl": 64, "osl": 4, **fields}
     answer = survive(lambda: estimate(system=system, **given))
@@ -107,13 +128,9 @@ def ask(system: str, **fields: Any) -> None:  # noqa: ANN401 - names of the voca
 
 
 @given(
-    base=st.one_of(st.sampled_from(BASES), TEXTS),
-    changes=st.lists(
-        st.tuples(st.one_of(st.sampled_from(sorted(FIELDS)), TEXTS), VALUES),
-        min_size=1,
-        max_size=4,
-    ),
-    shape=st.sampled_from(["{}{{{}}}", "{}{{{}}}", "{}{{{}}}", "{}{{{}", "{}{}}}", "{}{{{}}}{{}}"]),
+    base=st.one_of(st.sampled_from(BASES), st.sampled_from(BASES), TEXTS),
+    changes=st.lists(st.one_of(LIKELY, LIKELY, CHANGES), min_size=1, max_size=4),
+    shape=st.sampled_from([*["{}{{{}}}"] * 6, "{}{{{}", "{}{}}}", "{}{{{}}}{{}}"]),
     tier=st.sampled_from(["bound", "auto"]),
     tp=st.sampled_from([1, 8]),
 )
@@ -128,6 +145,12 @@ def test_overrides(
 def lines_of(name: str) -> list[str]:
     text = resources.files("perfatlas").joinpath(f"data/hardware/devices/{name}.toml")
     return text.read_text("utf-8").splitlines()
+
+
+def scaled(number: str, data: st.DataObject) -> str:
+    """Return another number, close enough to the first to make sense now and then."""
+    factor = data.draw(st.sampled_from([0.0, 1e-6, 0.1, 0.5, 0.99, 1.01, 1.5, 2.0, 10.0, 1e6, -1]))
+    return f"{float(number) * factor:.12g}"
 
 
 def mutate(lines: list[str], data: st.DataObject) -> None:
@@ -147,6 +170,8 @@ def mutate(lines: list[str], data: st.DataObject) -> None:
         lines[at] = lines[at][: data.draw(st.integers(0, len(lines[at])))]
     elif kind == 4:
         lines.insert(at, data.draw(TEXTS))
+    elif kind in (5, 6):
+        lines[at] = NUMBER.sub(lambda found: scaled(found.group(), data), lines[at], count=1)
     else:
         lines[at] = f"{key}= {data.draw(FRAGMENTS)}"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.collectives import OPS, price_collectives
+from perfatlas.collectives import OPS, CollectiveShapes, price_collectives
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels import PricedOperators, price_operators
 from tests.laws.support import (
@@ -165,10 +165,12 @@ def test_collectives(
 ) -> None:
     bytes_U = column(*sizes)
     priced = price_collectives(
-        op,
-        bytes_U,
-        np.full_like(bytes_U, ranks),
-        np.full_like(bytes_U, stride),
+        CollectiveShapes(
+            op=op,
+            bytes=bytes_U,
+            ranks=np.full_like(bytes_U, ranks),
+            stride=np.full_like(bytes_U, stride),
+        ),
         systems=[resolve_system(system)],
         system_index_U=np.zeros(len(sizes), np.int64),
         tier="auto",

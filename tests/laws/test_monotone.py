@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.collectives import OPS, price_collectives
+from perfatlas.collectives import OPS, CollectiveShapes, price_collectives
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels import bound_time
 from tests.laws.support import (
@@ -79,15 +80,24 @@ def test_input_tokens_over_chunks(lengths: list[int], model: str, engine: str, t
 
 
 @pytest.mark.parametrize("device", ["h200_sxm", "b300_sxm", "l40s", "tpu_v5e"])
-@pytest.mark.parametrize("model", ["meta-llama/Llama-3.1-8B", "openai/gpt-oss-20b"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        "meta-llama/Llama-3.1-8B",
+        "openai/gpt-oss-20b",
+        "Qwen/Qwen2.5-0.5B",
+        "deepseek-ai/DeepSeek-V3.2",
+        "ai21labs/Jamba-v0.1",
+    ],
+)
 def test_one_token_more_than_whole_chunks(model: str, device: str) -> None:
     # a chunk boundary adds a step; the work of the others must not shrink below what it was
     large = f"{device}{{device.memory.capacity=1 PB}}"
-    for tokens in (512, 2048, 8192):
-        lengths = [chunks * tokens + more for chunks in (1, 2, 3, 4) for more in (0, 1)]
-        load = {"max_num_batched_tokens": tokens, "batch": 1, "osl": 16}
-        columns = sweep("isl", lengths, model=model, engine="ideal", system=large, **load)
-        assert rises(columns["ttft_s"]), tokens
+    for tokens, engine, batch in product((512, 2048, 8192), ("ideal", "vllm"), (1, 3)):
+        lengths = [chunks * tokens + more for chunks in (1, 2, 3, 4) for more in (-1, 0, 1)]
+        load = {"max_num_batched_tokens": tokens, "batch": batch, "osl": 16, "tp": 1}
+        columns = sweep("isl", lengths, model=model, engine=engine, system=large, **load)
+        assert rises(columns["ttft_s"]), (tokens, engine, batch)
 
 
 @given(lengths=RISING, model=MODEL, engine=ENGINE, batch=st.integers(1, 64))
@@ -165,10 +175,9 @@ def test_operators_over_tokens(tokens: list[int], device: str) -> None:
 def test_collectives_over_bytes(op: str, sizes: list[int], ranks: int, system: str) -> None:
     bytes_U = column(*sizes)
     priced = price_collectives(
-        op,
-        bytes_U,
-        np.full_like(bytes_U, ranks),
-        np.ones_like(bytes_U),
+        CollectiveShapes(
+            op=op, bytes=bytes_U, ranks=np.full_like(bytes_U, ranks), stride=np.ones_like(bytes_U)
+        ),
         systems=[resolve_system(system)],
         system_index_U=np.zeros(len(sizes), np.int64),
         tier="bound",

@@ -53,6 +53,18 @@ def test_a_long_sequence_is_cut_and_sees_the_mean_of_its_past() -> None:
     assert pairs_in(found) == pieces == 16384 * 16385 / 2
 
 
+def test_the_rest_follows_the_full_chunks() -> None:
+    # 10000 tokens: 8192 first, then 1808 that see all 10000
+    found = chunks_of(1, 10_000, 0, 8192)
+    assert (found.count[0], found.tokens.q_len[0], found.tokens.kv_len[0]) == (1, 8192, 8192)
+    last = found.last_tokens
+    assert (found.last_count[0], last.q_len[0], last.kv_len[0]) == (1, 1808, 10_000)
+    # three sequences of 5000: one step of 8192 tokens, one of the other 6808
+    found = chunks_of(3, 5000, 0, 8192)
+    assert (found.count[0], found.tokens.batch[0]) == (1, 8192 / 5000)
+    assert (found.last_count[0], found.last_tokens.batch[0]) == (1, 6808 / 5000)
+
+
 def test_a_cached_prefix_is_read_and_not_computed() -> None:
     found = chunks_of(2, 100, 900, 8192)
     assert tokens_in(found) == 200
@@ -76,13 +88,6 @@ def test_chunks_conserve_tokens_and_query_key_pairs(
     assert found.tokens.kv_len[0] <= prefix + new_tokens
     # no engine needs fewer steps
     assert (found.count + found.last_count)[0] >= batch * new_tokens / budget * (1 - 1e-12)
-
-
-def test_what_is_left_over_is_a_chunk_of_its_own() -> None:
-    # 8193 tokens in steps of 8192: a full step and one with the last token, which sees them all
-    found = chunks_of(1, 8193, 0, 8192)
-    assert (found.count[0], found.last_count[0]) == (1, 1)
-    assert (found.last_tokens.q_len[0], found.last_tokens.kv_len[0]) == (1, 8193)
 
 
 # engine, sequences, what its captured graphs run

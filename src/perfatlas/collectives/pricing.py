@@ -5,7 +5,7 @@ Shape legend: U unique shapes, S distinct systems, L levels, P parameters, D sha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -37,12 +37,14 @@ class CollectiveShapes:
         bytes: As nccl-tests counts them (U,) [bytes].
         ranks: Size of the group (U,).
         stride: Distance between neighbours in the global rank order (U,).
+        format_name: Number format of the elements; it matters to reductions only.
     """
 
     op: str
     bytes: FloatArray
     ranks: FloatArray
     stride: FloatArray
+    format_name: str = "bf16"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,26 +74,19 @@ class PricedCollectives:
     notes: tuple[str, ...]
 
 
-def price_collectives(  # noqa: PLR0913 - the columns of one operator and where it runs
-    op: str,
-    bytes_U: FloatArray,
-    ranks_U: FloatArray,
-    stride_U: FloatArray,
+def price_collectives(
+    shapes: CollectiveShapes,
     *,
     systems: Sequence[System],
     system_index_U: IntArray,
     tier: Tier,
     family: str = "",
     custom_max_bytes: float = 0.0,
-    format_name: str = "bf16",
 ) -> PricedCollectives:
     """Return the price of a collective on the system of every shape.
 
     Args:
-        op: all_reduce, all_gather, reduce_scatter, all_to_all, dispatch, combine or send_recv.
-        bytes_U: Size as nccl-tests counts it (U,) [bytes].
-        ranks_U: Ranks of the group (U,); one rank costs nothing.
-        stride_U: Distance between neighbours in the global rank order (U,).
+        shapes: The operation at many sizes and groups (U,); one rank costs nothing.
         systems: Distinct systems.
         system_index_U: Position in `systems` of each shape (U,).
         tier: "bound", or "physics" and "auto": physics where the device (or its nearest relative)
@@ -99,7 +94,6 @@ def price_collectives(  # noqa: PLR0913 - the columns of one operator and where 
         family: Engine whose all-reduce runs, "" for the best measured one.
         custom_max_bytes: 0 where the engine leaves every all-reduce to the library. Otherwise its
             own kernel runs inside a domain; the calibration knows where it hands over.
-        format_name: Number format of the elements; it matters to reductions only.
 
     Returns:
         Times, bounds, intervals and evidence.
@@ -112,13 +106,11 @@ def price_collectives(  # noqa: PLR0913 - the columns of one operator and where 
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.collectives import price_collectives
+        >>> from perfatlas.collectives import CollectiveShapes, price_collectives
         >>> from perfatlas.hardware import resolve_system
+        >>> size, ranks, stride = np.array([2.0**29]), np.array([8.0]), np.array([1.0])
         >>> priced = price_collectives(
-        ...     "all_reduce",
-        ...     np.array([2.0**29]),
-        ...     np.array([8.0]),
-        ...     np.array([1.0]),
+        ...     CollectiveShapes(op="all_reduce", bytes=size, ranks=ranks, stride=stride),
         ...     systems=[resolve_system("h200_sxm")],
         ...     system_index_U=np.array([0]),
         ...     tier="bound",
@@ -126,12 +118,8 @@ def price_collectives(  # noqa: PLR0913 - the columns of one operator and where 
         >>> round(float(priced.bound_s_U[0]) * 1e3, 3)
         1.342
     """
-    shapes = CollectiveShapes(
-        op=check_op(op),
-        bytes=np.asarray(bytes_U, dtype=np.float64),
-        ranks=np.maximum(np.asarray(ranks_U, dtype=np.float64), 1.0),
-        stride=np.asarray(stride_U, dtype=np.float64),
-    )
+    check_op(shapes.op)
+    shapes = replace(shapes, ranks=np.maximum(shapes.ranks, 1.0))
     links = link_columns(systems, system_index_U)
     group = place_group(shapes.ranks, shapes.stride, links)
     bound_U = _bound_time_s(shapes, group, links)
@@ -147,7 +135,7 @@ def price_collectives(  # noqa: PLR0913 - the columns of one operator and where 
             index_U=system_index_U,
             family=family,
             custom=custom_max_bytes > 0.0,
-            format_name=format_name,
+            format_name=shapes.format_name,
         )
     )
     return _compose(shapes, bound_U, levels)

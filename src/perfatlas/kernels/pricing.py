@@ -123,6 +123,12 @@ class _Matches:
         self.matches: list[CalibrationMatch] = []
         self._known: dict[tuple[int, str, tuple[str, ...]], int] = {}
 
+    def find_all(self, operator: Operator) -> IntArray:
+        """Return the position of the best calibration on every device, -1 if none (D,)."""
+        name, formats = calibration_key(operator) or ("", ())
+        found = [self.find(d, name, formats) for d in range(len(self.devices.devices))]
+        return np.array(found, np.int64)
+
     def find(self, device: int, operator: str, formats: tuple[str, ...]) -> int:
         """Return the position of the best calibration, -1 if there is none."""
         key = (device, operator, formats)
@@ -185,40 +191,26 @@ def _gather(
 ) -> _Table | None:
     """Stack the rows of the operators of one model that run and have a calibration."""
     model = physics_model(name)
-    candidates = devices.index_C.shape[0]
-    clock_C = devices.clock_ratio()
-    blocks: list[FloatArray] = []
     silicon: list[FloatArray] = []
+    blocks: list[FloatArray] = []
     where: list[tuple[IntArray, IntArray]] = []
     for position in columns_O:
         operator = operators[position]
-        _, formats = calibration_key(operator) or ("", ())
-        match_D = np.array(
-            [catalog.find(d, name, formats) for d in range(len(devices.devices))], np.int64
-        )
-        base = len(silicon)
-        silicon += [
-            silicon_row(device, operator.compute_format)
-            if match_D[d] >= 0
-            else np.zeros(NUM_SILICON)
-            for d, device in enumerate(devices.devices)
-        ]
-        match_C = match_D[devices.index_C]
-        runs = np.flatnonzero((operator.count > 0) & (match_C >= 0))
-        if not runs.size:
-            continue
+        match_D = catalog.find_all(operator)
+        block = np.empty((devices.index_C.shape[0], len(model.shape_names) + 3))
         columns = shape_columns(operator)
-        block = np.empty((candidates, len(model.shape_names) + 3))
         for column, shape_name in enumerate(model.shape_names):
             block[:, column] = columns[shape_name]
-        block[:, -3] = match_C
-        block[:, -2] = base + devices.index_C
-        block[:, -1] = clock_C
+        block[:, -3] = match_D[devices.index_C]
+        block[:, -2] = len(silicon) + devices.index_C
+        block[:, -1] = devices.clock_ratio()
+        silicon += _silicon_rows(operator, devices, match_D)
+        runs = np.flatnonzero((operator.count > 0) & (block[:, -3] >= 0))
         blocks.append(block[runs])
         where.append((runs, np.full(runs.size, position, np.int64)))
-    if not blocks:
-        return None
     key_RD = np.concatenate(blocks)
+    if not key_RD.size:
+        return None
     width = len(model.shape_names)
     # Equal silicon rows must not make equal shapes look distinct.
     silicon_MS, same = np.unique(np.array(silicon), axis=0, return_inverse=True)
@@ -234,6 +226,16 @@ def _gather(
         candidate_R=np.concatenate([w[0] for w in where]),
         operator_R=np.concatenate([w[1] for w in where]),
     )
+
+
+def _silicon_rows(
+    operator: Operator, devices: DeviceColumns, match_D: IntArray
+) -> list[FloatArray]:
+    """Return the silicon columns of every device, zeros where the operator has no physics."""
+    return [
+        silicon_row(device, operator.compute_format) if match >= 0 else np.zeros(NUM_SILICON)
+        for device, match in zip(devices.devices, match_D.tolist(), strict=True)
+    ]
 
 
 def _parameters(match: CalibrationMatch, name: str, model: PhysicsModel) -> list[float]:

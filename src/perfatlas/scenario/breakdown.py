@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfatlas.operators import BOUND_NAMES
+from perfatlas.scenario.answer import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from perfatlas.hardware import System
     from perfatlas.measurements import CalibrationMatch
     from perfatlas.step import StepCost
 
@@ -110,3 +112,38 @@ def tier_of(costs: Sequence[StepCost], candidate: int) -> str:
         runs = (cost.count_CO[candidate] > 0) & (cost.time_s_CO[candidate] > 0)
         tiers |= {"bound" if m < 0 else "physics" for m in cost.match_CO[candidate][runs].tolist()}
     return "+".join(sorted(tiers, reverse=True)) or "bound"
+
+
+def single_row(
+    name: str, phase: str, results: Mapping[str, Any], match: CalibrationMatch | None, stream: str
+) -> dict[str, Any]:
+    """Return the breakdown row of a question about one operator."""
+    return {
+        "name": name,
+        "phase": phase,
+        "count": 1.0,
+        "time_s": results["time_s"],
+        "share": 1.0,
+        "bound": results["bound"],
+        "bound_time_s": results["bound_time_s"],
+        "tier": results["tier"],
+        "calibration": None if match is None else match.calibration.id,
+        "stream": stream,
+    }
+
+
+def single_evidence(
+    system: System, match: CalibrationMatch | None, assumptions: Sequence[str]
+) -> Evidence:
+    """Return the evidence of a question about one operator."""
+    versions = {}
+    if match is not None:
+        fitted = match.calibration
+        versions[fitted.id] = f"{fitted.data_version} sha256:{fitted.data_hash}"
+    return Evidence(
+        tier="bound" if match is None else "physics",
+        calibrations=() if match is None else calibration_rows([match]),
+        data_versions=versions,
+        assumptions=tuple(dict.fromkeys((*assumptions, *(match.notes if match else ())))),
+        sources=tuple(dict.fromkeys(s.ref for s in system.device.sources.values())),
+    )

@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.collectives import OPS, PricedCollectives, bus_bandwidth, price_collectives
+from perfatlas.collectives import (
+    OPS,
+    CollectiveShapes,
+    PricedCollectives,
+    bus_bandwidth,
+    price_collectives,
+)
 from perfatlas.engines import resolve_engine
 from perfatlas.operators import BOUND_NAMES
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.answer import Answer, Evidence
-from perfatlas.scenario.breakdown import calibration_rows
+from perfatlas.scenario.answer import Answer
+from perfatlas.scenario.breakdown import single_evidence, single_row
 from perfatlas.scenario.question import require_kernels
 from perfatlas.scenario.reader import OperatorReader
 
@@ -52,16 +58,18 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
         require_kernels(system)
     engine = resolve_engine(reader.text("kernel_family", "ideal"))
     priced = price_collectives(
-        op,
-        size,
-        gpus,
-        np.ones(1),
+        CollectiveShapes(
+            op=op,
+            bytes=size,
+            ranks=gpus,
+            stride=np.ones(1),
+            format_name=reader.number_format("format").name,
+        ),
         systems=(system,),
         system_index_U=np.zeros(1, np.int64),
         tier=tier,
         family=engine.kernel_family,
         custom_max_bytes=engine.all_reduce.max_bytes,
-        format_name=reader.number_format("format").name,
     )
     time_s = float(priced.time_s_U[0])
     results = {
@@ -110,30 +118,10 @@ def _answer(
     results: dict[str, Any],
 ) -> Answer:
     match = priced.matches[priced.match_U[0]] if priced.match_U[0] >= 0 else None
-    row = {
-        "name": op,
-        "phase": "",
-        "count": 1.0,
-        "time_s": results["time_s"],
-        "share": 1.0,
-        "bound": results["bound"],
-        "bound_time_s": results["bound_time_s"],
-        "tier": results["tier"],
-        "calibration": None if match is None else match.calibration.id,
-        "stream": "communication",
-    }
-    notes = (*priced.notes, *(match.notes if match else ()))
-    evidence = Evidence(
-        tier=str(results["tier"]),
-        calibrations=() if match is None else calibration_rows([match]),
-        data_versions={} if match is None else {match.calibration.id: match.calibration.data_hash},
-        assumptions=tuple(dict.fromkeys(notes)),
-        sources=tuple(dict.fromkeys(s.ref for s in system.device.sources.values())),
-    )
     return Answer(
         command="collective",
         scenario=reader.given,
         results=results,
-        breakdown=[row],
-        evidence=evidence,
+        breakdown=[single_row(op, "", results, match, "communication")],
+        evidence=single_evidence(system, match, priced.notes),
     )

@@ -14,7 +14,7 @@ from perfatlas.scenario.evaluate import Evaluation, evaluate
 from perfatlas.scenario.evidence import question_evidence, question_warnings
 from perfatlas.scenario.memory import does_not_fit
 from perfatlas.scenario.question import Question, resolve_question
-from perfatlas.scenario.results import memory_columns, result_columns
+from perfatlas.scenario.results import memory_columns, plain_results, result_columns
 from perfatlas.scenario.vocabulary import Scenario, parse_scenario
 
 if TYPE_CHECKING:
@@ -73,10 +73,8 @@ def evaluate_one(scenario: Scenario) -> tuple[Question, Evaluation]:
 
 
 def _answer(question: Question, evaluation: Evaluation, given: Mapping[str, Any]) -> Answer:
-    results: dict[str, Any] = {
-        name: values[0] for name, values in result_columns(question, evaluation).items()
-    }
-    results["memory"] = {name: v[0] for name, v in memory_columns(evaluation).items()}
+    results = plain_results(result_columns(question, evaluation))
+    results["memory"] = plain_results(memory_columns(evaluation))
     results["method"] = "static" if question.scenarios[0].mode == "static" else "formula"
     return Answer(
         command="estimate",
@@ -99,9 +97,9 @@ def _answer_pools(scenario: Scenario, given: Mapping[str, Any]) -> Answer:
         prefill=evaluate_one(pools.prefill),
         decode=evaluate_one(pools.decode),
     )
-    results: dict[str, Any] = {name: values[0] for name, values in rates.columns().items()}
-    results["memory"] = {name: v[0] for name, v in memory_columns(rates.decode[1]).items()}
-    results["prefill_memory"] = {name: v[0] for name, v in memory_columns(rates.prefill[1]).items()}
+    results = plain_results(rates.columns())
+    results["memory"] = plain_results(memory_columns(rates.decode[1]))
+    results["prefill_memory"] = plain_results(memory_columns(rates.prefill[1]))
     results["method"] = "formula"
     evidence = question_evidence(*rates.decode)
     prefill_evidence = question_evidence(*rates.prefill)

@@ -12,8 +12,8 @@ from perfatlas.kernels import DeviceColumns, PricedOperators, Tier, price_operat
 from perfatlas.numerics import Format, get_format
 from perfatlas.operators import BOUND_NAMES
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
-from perfatlas.scenario.answer import Answer, Evidence
-from perfatlas.scenario.breakdown import calibration_rows
+from perfatlas.scenario.answer import Answer
+from perfatlas.scenario.breakdown import single_evidence, single_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -150,53 +150,27 @@ def _answer(
     reader: OperatorReader, operator: Operator, system: System, priced: PricedOperators
 ) -> Answer:
     match = priced.matches[0] if priced.match_CO[0, 0] >= 0 else None
-    tier = "bound" if match is None else "physics"
-    bound = BOUND_NAMES[priced.code_CO[0, 0]]
-    time_s = float(priced.time_s_CO[0, 0])
     work = operator.work()
     results = {
-        "time_s": time_s,
+        "time_s": float(priced.time_s_CO[0, 0]),
         "time_s_low": float(priced.low_s_CO[0, 0]),
         "time_s_high": float(priced.high_s_CO[0, 0]),
-        "bound": bound,
+        "bound": BOUND_NAMES[priced.code_CO[0, 0]],
         "bound_time_s": float(priced.bound_s_CO[0, 0]),
-        "tier": tier,
+        "tier": "bound" if match is None else "physics",
         "flop": float(work.flop[0]),
         "cold_bytes": float(work.cold_bytes[0]),
         "activation_bytes": float(work.activation_bytes[0]),
     }
-    row = {
-        "name": operator.name,
-        "phase": operator.phase,
-        "count": 1.0,
-        "time_s": time_s,
-        "share": 1.0,
-        "bound": bound,
-        "bound_time_s": results["bound_time_s"],
-        "tier": tier,
-        "calibration": None if match is None else match.calibration.id,
-        "stream": "compute",
-    }
-    warnings = []
-    if match is None and reader.tier() != "bound":
-        warnings.append(
-            f"{system.device.name} has no measured kernels for this operator and format: the time"
-            " is the bound (speed of light), a lower limit"
-        )
-    evidence = Evidence(
-        tier=tier,
-        calibrations=() if match is None else calibration_rows([match]),
-        data_versions={}
-        if match is None
-        else {match.calibration.id: f"{match.calibration.data_version}"},
-        assumptions=("cold caches, one kernel of a CUDA graph", *(match.notes if match else ())),
-        sources=tuple(dict.fromkeys(s.ref for s in system.device.sources.values())),
+    warning = (
+        f"{system.device.name} has no measured kernels for this operator and format: the time is"
+        " the bound (speed of light), a lower limit"
     )
     return Answer(
         command=reader.command,
         scenario=reader.given,
         results=results,
-        breakdown=[row],
-        evidence=evidence,
-        warnings=tuple(warnings),
+        breakdown=[single_row(operator.name, operator.phase, results, match, "compute")],
+        evidence=single_evidence(system, match, ["cold caches, one kernel of a CUDA graph"]),
+        warnings=() if match is not None or reader.tier() == "bound" else (warning,),
     )

@@ -5,11 +5,13 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.evaluate import Evaluation
     from perfatlas.scenario.question import Question
@@ -26,6 +28,29 @@ MEMORY: Final = (
     "kv_capacity_tokens",
     "fits",
 )
+# Results that are not measures but counts or truth values.
+WHOLE: Final[Mapping[str, type]] = {
+    "gpus": int,
+    "prefill_steps": int,
+    "fits": bool,
+    "kv_capacity_tokens": int,
+}
+
+
+def plain_column(name: str, values: FloatArray) -> list[Any]:
+    """Return a result column as plain values, None where a row has no answer.
+
+    Args:
+        name: Name of the result; one of the memory results may be prefixed by `memory_`.
+        values: The column (C,).
+    """
+    kind = WHOLE.get(name.removeprefix("memory_"), float)
+    return [None if value != value else kind(value) for value in values.tolist()]  # noqa: PLR0124
+
+
+def plain_results(columns: Mapping[str, FloatArray]) -> dict[str, Any]:
+    """Return the results of the first candidate as plain values."""
+    return {name: plain_column(name, values[:1])[0] for name, values in columns.items()}
 
 
 def result_columns(question: Question, evaluation: Evaluation) -> dict[str, FloatArray]:

@@ -6,7 +6,7 @@ Shape legend: N rows, C candidates of one group.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,22 +21,13 @@ from perfatlas.quantities import (
 from perfatlas.scenario.disaggregated import PoolRates, split_pools
 from perfatlas.scenario.evaluate import Evaluation, evaluate, select
 from perfatlas.scenario.question import Question, group_key, resolve_question
-from perfatlas.scenario.results import MEMORY, memory_columns, result_columns
+from perfatlas.scenario.results import MEMORY, memory_columns, plain_column, result_columns
 from perfatlas.scenario.vocabulary import FIELD_NAMES, Scenario, parse_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.operators import FloatArray
-
-
-# Result columns that are not measures but counts or truth values.
-WHOLE: Final[Mapping[str, type]] = {
-    "gpus": int,
-    "prefill_steps": int,
-    "memory_fits": bool,
-    "memory_kv_capacity_tokens": int,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,12 +97,6 @@ def _rows(table: Mapping[str, Sequence[Any]]) -> int:
     return next(iter(lengths.values()), 0)
 
 
-def _cells(name: str, values: FloatArray) -> list[Any]:
-    """Return a result column as plain values, None where a row has no answer."""
-    kind = WHOLE.get(name, float)
-    return [None if value != value else kind(value) for value in values.tolist()]  # noqa: PLR0124
-
-
 def _absent(value: object) -> bool:
     return value is None or (isinstance(value, float) and value != value)  # noqa: PLR0124 - NaN
 
@@ -157,7 +142,7 @@ class _Sink:
             self.distinct += cost.distinct
 
     def answer(self) -> TableAnswer:
-        columns = {name: _cells(name, values) for name, values in self.columns.items()}
+        columns = {name: plain_column(name, values) for name, values in self.columns.items()}
         codes = [""] * self.size
         texts = [""] * self.size
         for row, error in self.errors.items():

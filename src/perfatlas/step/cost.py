@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.collectives import PricedCollectives, price_collectives
+from perfatlas.collectives import CollectiveShapes, PricedCollectives, price_collectives
 from perfatlas.kernels import price_operators
 from perfatlas.operators import Collective
 from perfatlas.step.fusion import exposed_share
@@ -139,10 +139,7 @@ def price_step(
 
 def _price_collective(op: Collective, context: StepContext) -> PricedCollectives:
     return price_collectives(
-        op.op,
-        op.bytes,
-        op.ranks,
-        op.stride,
+        CollectiveShapes(op=op.op, bytes=op.bytes, ranks=op.ranks, stride=op.stride),
         systems=context.placement.systems,
         system_index_U=context.placement.index_C,
         tier=context.tier,
