@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-BLOCK = re.compile(r"(```console\n\$ (perfatlas[^\n]*(?:\\\n[^\n]*)*)\n)(.*?)(```)", re.DOTALL)
+BLOCK = re.compile(r"(```console\n\$ (perfatlas(?:[^\n\\]|\\\n)*)\n)(.*?)(```)", re.DOTALL)
 
 
 def documents() -> list[Path]:

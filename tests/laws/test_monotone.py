@@ -79,7 +79,7 @@ def test_input_tokens_over_chunks(lengths: list[int], model: str, engine: str, t
     assert rises(columns["tpot_s"])
 
 
-@pytest.mark.parametrize("device", ["h200_sxm", "b300_sxm", "l40s", "tpu_v5e"])
+@pytest.mark.parametrize("device", ["h200_sxm", "b300_sxm", "l40s", "mi300x"])
 @pytest.mark.parametrize(
     "model",
     [
