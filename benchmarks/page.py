@@ -36,7 +36,9 @@ READING = """
   mistake on purpose. Rows of one model, engine and formats are answered as columns; a shape that
   occurs again is answered from the memo, and the hits are counted above.
 - *side by side*: everybody gets the same seeded distinct questions and is asked in-process, after
-  a warm-up, with loading and compiling left out; nobody is asked the same question twice in a pass.
+  a warm-up, with loading and compiling left out. Within a pass no question occurs twice; passes
+  repeat the questions, so a peer that remembers answers across calls gains by it; perfatlas does
+  not. Answers are printed beside the times because the models differ in what they count.
   perfatlas answers them as columns of one call and, for comparison, one by one. aiconfigurator
   looks measured tables up; llm-analysis evaluates formulas with constant efficiencies and has no
   GEMM query; its `inference()` also prefills, because it has no decode query of its own.

@@ -59,7 +59,7 @@ def _timed(work: Any, runs: int) -> dict[str, float]:  # noqa: ANN401 - a plain 
         count = len(work())
         wall.append((time.perf_counter() - started) / count)
         cpu.append((time.process_time() - used) / count)
-    return {"wall_s": statistics.median(wall), "cpu_s": statistics.median(cpu)}
+    return {"wall_s": statistics.median(wall), "cpu_s": statistics.median(cpu), "runs": runs}
 
 
 if __name__ == "__main__":

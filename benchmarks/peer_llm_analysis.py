@@ -60,7 +60,8 @@ def main() -> None:
         count = len(decode())
         wall.append((time.perf_counter() - started) / count)
         cpu.append((time.process_time() - used) / count)
-    times = {"decode": {"wall_s": statistics.median(wall), "cpu_s": statistics.median(cpu)}}
+    medians = {"wall_s": statistics.median(wall), "cpu_s": statistics.median(cpu)}
+    times = {"decode": {**medians, "runs": asked["runs"]}}
     json.dump(
         {
             "version": metadata.version("llm-analysis"),

@@ -161,6 +161,7 @@ def _theirs(title: str, peer: str, said: dict[str, Any] | str, kind: str, call: 
         value=times["wall_s"] * 1e6,
         cpu_value=times["cpu_s"] * 1e6,
         unit="us",
+        runs=times["runs"],
         note=f"{call}, one call each; answers {scaled} to the first",
     )
 

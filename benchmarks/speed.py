@@ -91,7 +91,7 @@ def _machine(core: int | None) -> dict[str, Any]:
         "processor": _processor(),
         "cores": os.cpu_count(),
         "pinned_to_core": core,
-        "load_average": load[0],
+        "load_average": round(load[0], 2),
     }
 
 

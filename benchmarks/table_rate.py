@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 GOAL_S: Final = 10.0
 GOAL_ROWS: Final = 10_000
-SECTION: Final = "estimate --table"
+SECTION: Final = "table of scenarios, estimate --table"
 
 
 def table_rates(rows: int, *, runs: int, seed: int, perfatlas: Sequence[str]) -> list[Row]:
@@ -41,7 +41,11 @@ def table_rates(rows: int, *, runs: int, seed: int, perfatlas: Sequence[str]) ->
     return [
         _timing_row("perfatlas.estimate_table", python, rows, note),
         _cli_row(table, perfatlas, runs=runs, answered=codes.count("")),
-        _count("distinct rows", distinct, f"{models} models, {systems} names of systems"),
+        _count(
+            "distinct rows",
+            distinct,
+            f"{models} models, {systems} names of systems, misspelt ones included",
+        ),
         _count("operator shapes priced by physics", answer.rows_priced, "before the memo"),
         _count("distinct among them", answer.distinct_shapes, _memo(answer)),
         _count("rows answered", codes.count(""), _errors(codes)),

@@ -15,8 +15,8 @@ from perfatlas.models.catalog import catalog_config
 from perfatlas.scenario import Answer, estimate
 from tests.hostile.support import (
     EXAMPLES,
-    HANG,
     NUMBERS,
+    PATIENT,
     TEXTS,
     numbers_are_sane,
     real,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-pytestmark = HANG
+pytestmark = PATIENT
 
 SAMPLES: Final = (
     "meta-llama/Llama-3.1-8B",

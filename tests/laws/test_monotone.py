@@ -42,8 +42,8 @@ def tp_of(model: str) -> int:
     return 4 if "Nemotron" in model else 8
 
 
-def rises(values: FloatArray) -> bool:
-    return bool((np.diff(values) >= -ROUNDING * values[:-1]).all())
+def rises(values: FloatArray, slack: float = ROUNDING) -> bool:
+    return bool((np.diff(values) >= -slack * values[:-1]).all())
 
 
 def sweep(field: str, values: list[int], **shared: Any) -> dict[str, FloatArray]:  # noqa: ANN401
@@ -62,7 +62,8 @@ def test_batch(batches: list[int], model: str, engine: str, isl: int) -> None:
 @given(lengths=RISING, model=MODEL, engine=ENGINE, batch=st.integers(1, 64))
 def test_input_tokens(lengths: list[int], model: str, engine: str, batch: int) -> None:
     columns = sweep("isl", lengths, model=model, engine=engine, batch=batch, osl=16)
-    assert rises(columns["ttft_s"])
+    # a sequence cut at the border of two chunks counts as two parts of one
+    assert rises(columns["ttft_s"], slack=1e-5)
     assert rises(columns["tpot_s"])
 
 

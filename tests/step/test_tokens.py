@@ -36,19 +36,16 @@ def pairs_in(found: PrefillChunks) -> float:
 def test_whole_sequences_share_a_chunk() -> None:
     # 64 x 2048 tokens in steps of 8192: 16 steps of 4 sequences
     found = chunks_of(64, 2048, 0, 8192)
-    assert found.count[0] == 16
+    assert (found.count[0], found.last_count[0]) == (15, 1)
     assert (found.tokens.batch[0], found.tokens.q_len[0], found.tokens.kv_len[0]) == (4, 2048, 2048)
 
 
 def test_a_long_sequence_is_cut_and_sees_the_mean_of_its_past() -> None:
-    # 16384 tokens in 2 pieces of 8192 that see 8192 and 16384 keys: 12288 on average
+    # 16384 tokens in 2 pieces of 8192 that see 8192 and 16384 keys
     found = chunks_of(1, 16384, 0, 8192)
-    assert found.count[0] == 2
-    assert (found.tokens.batch[0], found.tokens.q_len[0], found.tokens.kv_len[0]) == (
-        1,
-        8192,
-        12288,
-    )
+    assert (found.count[0], found.last_count[0]) == (1, 1)
+    assert (found.tokens.q_len[0], found.tokens.kv_len[0]) == (8192, 8192)
+    assert (found.last_tokens.q_len[0], found.last_tokens.kv_len[0]) == (8192, 16384)
     pieces = 8192 * 8193 / 2 + (8192 * 8192 + 8192 * 8193 / 2)
     assert pairs_in(found) == pieces == 16384 * 16385 / 2
 

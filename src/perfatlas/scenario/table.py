@@ -112,7 +112,7 @@ class _Sink:
         self.distinct = 0
 
     def refuse(self, row: int, error: PerfatlasError) -> None:
-        self.errors[row] = error
+        self.errors.setdefault(row, error)  # the first error is the one a single estimate raises
 
     def pass_on(
         self, rows: Sequence[int], errors: Sequence[PerfatlasError | str | None]

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PrefillChunks:
-    """The chunks that together prefill a batch: equal ones, and what is left over.
+    """The chunks that together prefill a batch: equal ones, and the one that ends it.
 
     Args:
         count: Equal chunks, at least 1 (C,).
         tokens: Tokens of one of them.
-        last_count: Smaller chunks for the rest, 0 where nothing is left over (C,).
+        last_count: Chunks that end a sequence or the batch, 0 where one chunk does it all (C,).
         last_tokens: Tokens of one of those.
     """
 
@@ -55,12 +55,14 @@ def prefill_chunks(
         >>> import numpy as np
         >>> from perfatlas.step import prefill_chunks
         >>> one = np.ones(1)
-        >>> float(prefill_chunks(64 * one, 2048 * one, 0 * one, 8192 * one).count[0])
+        >>> chunks = prefill_chunks(64 * one, 2048 * one, 0 * one, 8192 * one)
+        >>> float(chunks.count[0] + chunks.last_count[0])
         16.0
     """
     whole = new_tokens <= budget
     work = np.where(whole, batch * new_tokens, new_tokens)  # cut into budgets
-    full = np.floor(work / budget)
+    # The last piece is priced apart even where it is full: it sees the longest past.
+    full = np.ceil(work / budget) - 1.0
     rest = work - full * budget
     size = np.where(full > 0, budget, work)
     pieces = np.maximum(full, 1.0)
@@ -73,7 +75,7 @@ def prefill_chunks(
             q_len=np.where(whole, new_tokens, size),
             kv_len=prefix + np.where(whole, new_tokens, mean_before + size),
         ),
-        last_count=np.where((full > 0) & (rest > 0), per_batch, 0.0),
+        last_count=np.where(full > 0, per_batch, 0.0),
         last_tokens=StepTokens(
             batch=np.where(whole, rest / new_tokens, 1.0),
             q_len=np.where(whole, new_tokens, np.maximum(rest, 1.0)),
