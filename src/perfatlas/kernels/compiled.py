@@ -21,6 +21,8 @@ Loop = TypeVar("Loop", bound="Callable[..., Any]")
 
 # Below this many rows interpreting is faster than loading the compiler.
 FEW_ROWS: Final = 96
+# A loop that has interpreted this many in small calls will meet more: a table of many groups.
+MANY_ROWS: Final = 2000
 _PARTS: Final[dict[str, Any]] = {}
 
 
@@ -46,11 +48,14 @@ class Compiled:
         """Keep the function; nothing is compiled yet."""
         self.function = function
         self.machine: Callable[..., Any] | None = None
+        self.interpreted = 0
         update_wrapper(self, function)
 
     def __call__(self, rows: Any, *others: Any) -> Any:  # noqa: ANN401 - as the function it wraps
         """Return what the function returns."""
-        if self.machine is None and len(rows) < FEW_ROWS:
+        few = len(rows) < FEW_ROWS and self.interpreted < MANY_ROWS
+        if self.machine is None and few:
+            self.interpreted += len(rows)
             with np.errstate(all="ignore"):
                 return self.function(rows, *others)
         if self.machine is None:

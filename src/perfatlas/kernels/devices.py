@@ -5,7 +5,7 @@ Shape legend: C candidates, D distinct devices.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,11 +32,15 @@ class DeviceColumns:
     devices: tuple[Device, ...]
     index_C: IntArray
     clock_ratio_C: FloatArray | None = None
+    gathered: dict[str, FloatArray] = field(default_factory=dict, repr=False, compare=False)
 
-    def gather(self, field: str) -> FloatArray:
+    def gather(self, name: str) -> FloatArray:
         """Return one numeric field of the device of each candidate (C,)."""
-        values_D = np.array([float(getattr(d, field)) for d in self.devices])
-        return values_D[self.index_C]
+        known = self.gathered.get(name)
+        if known is None:
+            values_D = np.array([float(getattr(d, name)) for d in self.devices])
+            known = self.gathered[name] = values_D[self.index_C]
+        return known
 
     def clock_ratio(self) -> FloatArray:
         """Return clock over default clock (C,)."""
@@ -50,8 +54,12 @@ class DeviceColumns:
         Raises:
             UnsupportedError: A device has no tensor cores for the format.
         """
-        peaks_D = np.array([device_peak(d, format_name) for d in self.devices])
-        return peaks_D[self.index_C] * self.clock_ratio()
+        known = self.gathered.get(f"peak {format_name}")
+        if known is None:
+            peaks_D = np.array([device_peak(d, format_name) for d in self.devices])
+            known = peaks_D[self.index_C] * self.clock_ratio()
+            self.gathered[f"peak {format_name}"] = known
+        return known
 
 
 def device_peak(device: Device, format_name: str) -> float:

@@ -21,6 +21,7 @@ from perfatlas.kernels.shapes import (
 from perfatlas.kernels.silicon import CLOCK, NUM_SILICON, PEAK, silicon_row
 from perfatlas.kernels.unique import unique_rows
 from perfatlas.measurements import CalibrationMatch, find_calibration
+from perfatlas.numerics import get_format
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfatlas.hardware import Device
     from perfatlas.kernels.devices import DeviceColumns
     from perfatlas.operators import FloatArray, IntArray, Operator
 
@@ -46,8 +48,8 @@ class PricedOperators:
         code_CO: Which resource sets the time, a code of `BOUND_NAMES` (C, O).
         match_CO: Position in `matches` of the calibration used, -1 in tier bound (C, O).
         matches: Calibrations used, each once.
-        rows: Rows priced by physics.
-        distinct: Distinct shapes among them.
+        rows_O: Rows priced by physics (O,).
+        distinct_O: Distinct shapes among them, each counted where it is met first (O,).
     """
 
     time_s_CO: FloatArray
@@ -57,8 +59,18 @@ class PricedOperators:
     code_CO: NDArray[np.int8]
     match_CO: IntArray
     matches: tuple[CalibrationMatch, ...]
-    rows: int
-    distinct: int
+    rows_O: IntArray
+    distinct_O: IntArray
+
+    @property
+    def rows(self) -> int:
+        """Rows priced by physics."""
+        return int(self.rows_O.sum())
+
+    @property
+    def distinct(self) -> int:
+        """Distinct shapes among them."""
+        return int(self.distinct_O.sum())
 
 
 def price_operators(
@@ -84,10 +96,12 @@ def price_operators(
     match_CO = np.full(bound_CO.shape, -1, np.int64)
     time_CO, low_CO, high_CO = bound_CO.copy(), bound_CO.copy(), bound_CO.copy()
     catalog = _Matches(devices, family)
-    rows = distinct = 0
+    distinct_O = np.zeros(len(operators), np.int64)
     if tier != "bound":
-        for name, columns_O in _by_model(operators).items():
-            table = _gather(operators, columns_O, devices, catalog, name)
+        for name, (columns_O, formats_O) in _by_model(operators).items():
+            chosen = [operators[position] for position in columns_O]
+            match_KC = np.stack([catalog.column(name, formats) for formats in formats_O])
+            table = _gather(chosen, columns_O, match_KC, catalog, name)
             if table is None:
                 continue
             first_U, inverse_R = unique_rows(table.key_RD)
@@ -99,8 +113,7 @@ def price_operators(
             spread = catalog.spread()
             low_CO[at] = np.maximum(time_R * spread[match, 0], bound_CO[at])
             high_CO[at] = time_R * spread[match, 1]
-            rows += inverse_R.size
-            distinct += first_U.size
+            distinct_O += np.bincount(table.operator_R[first_U], minlength=distinct_O.size)
     return PricedOperators(
         time_s_CO=time_CO,
         low_s_CO=np.minimum(low_CO, time_CO),
@@ -109,8 +122,8 @@ def price_operators(
         code_CO=code_CO,
         match_CO=match_CO,
         matches=tuple(catalog.matches),
-        rows=rows,
-        distinct=distinct,
+        rows_O=(match_CO >= 0).sum(axis=0),
+        distinct_O=distinct_O,
     )
 
 
@@ -121,26 +134,23 @@ class _Matches:
         self.devices = devices
         self.family = family
         self.matches: list[CalibrationMatch] = []
-        self._known: dict[tuple[int, str, tuple[str, ...]], int] = {}
+        self._known: dict[tuple[str, tuple[str, ...]], IntArray] = {}
 
-    def find_all(self, operator: Operator) -> IntArray:
-        """Return the position of the best calibration on every device, -1 if none (D,)."""
-        name, formats = calibration_key(operator) or ("", ())
-        found = [self.find(d, name, formats) for d in range(len(self.devices.devices))]
-        return np.array(found, np.int64)
-
-    def find(self, device: int, operator: str, formats: tuple[str, ...]) -> int:
-        """Return the position of the best calibration, -1 if there is none."""
-        key = (device, operator, formats)
+    def column(self, operator: str, formats: tuple[str, ...]) -> IntArray:
+        """Return the position of the best match of every candidate, -1 if there is none (C,)."""
+        key = (operator, formats)
         if key not in self._known:
-            asked = self.devices.devices[device]
-            found = [find_calibration(asked, operator, self.family, name) for name in formats]
-            matches = [match for match in found if match is not None]
-            best = next((m for m in matches if not m.notes), matches[0] if matches else None)
-            self._known[key] = -1 if best is None else len(self.matches)
-            if best is not None:
-                self.matches.append(best)
+            found = [self._find(device, *key) for device in self.devices.devices]
+            self._known[key] = np.array(found, np.int64)[self.devices.index_C]
         return self._known[key]
+
+    def _find(self, device: Device, operator: str, formats: tuple[str, ...]) -> int:
+        found = [find_calibration(device, operator, self.family, name) for name in formats]
+        matches = [match for match in found if match is not None]
+        if not matches:
+            return -1
+        self.matches.append(next((m for m in matches if not m.notes), matches[0]))
+        return len(self.matches) - 1
 
     def spread(self) -> FloatArray:
         """Return exp of the 5 % and 95 % residual quantiles of every match (M, 2)."""
@@ -173,69 +183,78 @@ class _Table:
         return physics_model(self.operator_name).physics(shape_UD, silicon_US, parameters_UP)
 
 
-def _by_model(operators: Sequence[Operator]) -> dict[str, list[int]]:
-    groups: dict[str, list[int]] = {}
+class _Silicon:
+    """Silicon rows of every device, one block of rows per tensor peak that is asked for."""
+
+    def __init__(self, devices: DeviceColumns) -> None:
+        self.devices = devices.devices
+        self.rows: list[FloatArray] = []
+        self._first: dict[str, int] = {}
+
+    def first(self, format_name: str) -> int:
+        """Return the row of the first device for products in a format."""
+        peak = get_format(format_name).tensor_peak
+        if peak not in self._first:
+            self._first[peak] = len(self.rows)
+            self.rows += [
+                silicon_row(device, format_name)
+                if peak in device.peak_flop_per_s
+                else np.zeros(NUM_SILICON)
+                for device in self.devices
+            ]
+        return self._first[peak]
+
+
+def _by_model(
+    operators: Sequence[Operator],
+) -> dict[str, tuple[list[int], list[tuple[str, ...]]]]:
+    """Return positions and calibration formats of the operators of every physics model."""
+    groups: dict[str, tuple[list[int], list[tuple[str, ...]]]] = {}
     for position, operator in enumerate(operators):
         key = calibration_key(operator)
         if key is not None:
-            groups.setdefault(key[0], []).append(position)
+            positions, formats = groups.setdefault(key[0], ([], []))
+            positions.append(position)
+            formats.append(key[1])
     return groups
 
 
 def _gather(
-    operators: Sequence[Operator],
+    wanted: Sequence[Operator],
     columns_O: list[int],
-    devices: DeviceColumns,
+    match_KC: IntArray,
     catalog: _Matches,
     name: str,
 ) -> _Table | None:
     """Stack the rows of the operators of one model that run and have a calibration."""
     model = physics_model(name)
-    silicon: list[FloatArray] = []
-    blocks: list[FloatArray] = []
-    where: list[tuple[IntArray, IntArray]] = []
-    for position in columns_O:
-        operator = operators[position]
-        match_D = catalog.find_all(operator)
-        block = np.empty((devices.index_C.shape[0], len(model.shape_names) + 3))
+    width = len(model.shape_names)
+    devices = catalog.devices
+    runs_KC = (np.stack([operator.count for operator in wanted]) > 0) & (match_KC >= 0)
+    which_R, candidate_R = np.nonzero(runs_KC)
+    if not which_R.size:
+        return None
+    key_KCD = np.empty((*match_KC.shape, width + 3))
+    silicon = _Silicon(devices)
+    for place, operator in enumerate(wanted):
         columns = shape_columns(operator)
         for column, shape_name in enumerate(model.shape_names):
-            block[:, column] = columns[shape_name]
-        block[:, -3] = match_D[devices.index_C]
-        block[:, -2] = len(silicon) + devices.index_C
-        block[:, -1] = devices.clock_ratio()
-        silicon += _silicon_rows(operator, devices, match_D)
-        runs = np.flatnonzero((operator.count > 0) & (block[:, -3] >= 0))
-        blocks.append(block[runs])
-        where.append((runs, np.full(runs.size, position, np.int64)))
-    key_RD = np.concatenate(blocks)
-    if not key_RD.size:
-        return None
-    width = len(model.shape_names)
-    # Equal silicon rows must not make equal shapes look distinct.
-    silicon_MS, same = np.unique(np.array(silicon), axis=0, return_inverse=True)
-    key_RD[:, width + 1] = same.reshape(-1)[key_RD[:, width + 1].astype(np.int64)]
+            key_KCD[place, :, column] = columns[shape_name]
+        key_KCD[place, :, width + 1] = silicon.first(operator.compute_format) + devices.index_C
+    key_KCD[:, :, width] = match_KC
+    key_KCD[:, :, width + 2] = devices.clock_ratio()
+    key_RD = key_KCD[which_R, candidate_R]
     parameters = [_parameters(match, name, model) for match in catalog.matches]
     return _Table(
         operator_name=name,
         key_RD=key_RD,
         shape_width=width,
-        silicon_MS=silicon_MS,
+        silicon_MS=np.array(silicon.rows),
         parameters_MP=np.array(parameters, dtype=np.float64),
-        match_R=key_RD[:, width].astype(np.int64),
-        candidate_R=np.concatenate([w[0] for w in where]),
-        operator_R=np.concatenate([w[1] for w in where]),
+        match_R=match_KC[which_R, candidate_R],
+        candidate_R=candidate_R,
+        operator_R=np.array(columns_O)[which_R],
     )
-
-
-def _silicon_rows(
-    operator: Operator, devices: DeviceColumns, match_D: IntArray
-) -> list[FloatArray]:
-    """Return the silicon columns of every device, zeros where the operator has no physics."""
-    return [
-        silicon_row(device, operator.compute_format) if match >= 0 else np.zeros(NUM_SILICON)
-        for device, match in zip(devices.devices, match_D.tolist(), strict=True)
-    ]
 
 
 def _parameters(match: CalibrationMatch, name: str, model: PhysicsModel) -> list[float]:

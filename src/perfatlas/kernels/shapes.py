@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Final
 
@@ -72,6 +73,7 @@ LATENT_SIZES: Final = (
 )
 
 
+@cache
 def physics_model(calibration_operator: str) -> PhysicsModel:
     """Return the compact model of a calibration operator; compiled code loads on first use."""
     module_name, stem = _MODELS[calibration_operator]

@@ -149,21 +149,29 @@ def find_calibration(
         format_name: Format, with "+<kv_format>_kv" where the cache differs.
     """
     fields = KERNEL_FIELDS if operator in KERNELS else LINK_FIELDS
-    changed = [name for name in device.overridden if name.startswith(fields)]
-    cells = _cells(device.name, operator, format_name)
+    changed = tuple(name for name in device.overridden if name.startswith(fields))
+    cell = (operator, family, format_name)
+    return _find(device.name, device.calibration_relative, changed, cell)
+
+
+@cache
+def _find(
+    device_name: str, relative: str, changed: tuple[str, ...], cell: tuple[str, str, str]
+) -> CalibrationMatch | None:
+    operator, family, format_name = cell
+    cells = _cells(device_name, operator, format_name)
     if cells:
         match = _same_device(cells, family)
         return _what_if(match, changed) if changed else match
-    relative = device.calibration_relative
     cells = _cells(relative, operator, format_name) if relative else ()
     if cells:
         lent = _same_device(cells, family)
         return _lent(
-            lent, f"{device.name} has no measured {operator} kernels: those of {relative} are used"
+            lent, f"{device_name} has no measured {operator} kernels: those of {relative} are used"
         )
-    if not load_calibrations(relative or device.name):
+    if not load_calibrations(relative or device_name):
         return None
-    return _from_all(device.name, operator, family, format_name)
+    return _from_all(device_name, operator, family, format_name)
 
 
 def _cells(device_name: str, operator: str, format_name: str) -> tuple[Calibration, ...]:

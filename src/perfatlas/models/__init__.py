@@ -19,11 +19,13 @@ from perfatlas.models.architecture import (
 )
 from perfatlas.models.cache_layout import CacheLayout, cache_columns, cache_layouts
 from perfatlas.models.catalog import Model, model_names, resolve_model
+from perfatlas.models.mixers import INDEX_FORMAT
 from perfatlas.models.parameters import ParameterCounts, parameter_counts
 from perfatlas.models.phases import ModelFormats, StepTokens, step_operators
 from perfatlas.models.reader import read_config
 
 __all__ = [
+    "INDEX_FORMAT",
     "Architecture",
     "CacheLayout",
     "CheckpointFormats",

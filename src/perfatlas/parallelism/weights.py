@@ -6,6 +6,7 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -152,6 +153,7 @@ def _absorbed_copies(
     )
 
 
+@cache
 def _small_parameters(architecture: Architecture, formats: ModelFormats) -> float:
     """Return the parameters of no linear layer: norms, biases, sinks, convolutions."""
     counts = parameter_counts(architecture)

@@ -23,12 +23,15 @@ from perfatlas.step import (
     PrefillChunks,
     StepContext,
     StepCost,
-    decode_step,
+    decode_work,
     prefill_chunks,
-    prefill_step,
+    prefill_work,
+    price_steps,
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.scenario.question import Question
 
@@ -109,20 +112,26 @@ def evaluate(question: Question) -> Evaluation:
     """
     context = step_context(question)
     memory = question_memory(question)
-    aggregated = question.scenarios[0].mode == "aggregated"
-    served = _served(question, memory) if aggregated else question.load.sequences
+    aggregated = question.aggregated
+    served = np.where(aggregated, _served(question, memory), question.load.sequences)
     # pipeline stages work on different micro-batches at the same time
     on_rank = np.ceil(served / question.plan.attention_dp)
     micro_batches = np.minimum(question.plan.pp, on_rank)
     batch = np.ceil(on_rank / micro_batches)
     load = question.load
-    decode = decode_step(context, batch, load.isl + load.osl / 2.0)
-    asked = np.ones_like(batch) if aggregated else on_rank
+    asked = np.where(aggregated, 1.0, on_rank)
     chunks = prefill_chunks(
         asked, load.isl - load.prefix, load.prefix, question.limits.max_num_batched_tokens
     )
-    prefill = prefill_step(context, chunks.tokens)
-    last = prefill_step(context, chunks.last_tokens) if np.any(chunks.last_count) else prefill
+    steps = [
+        decode_work(context, batch, load.isl + load.osl / 2.0),
+        prefill_work(context, chunks.tokens),
+    ]
+    if np.any(chunks.last_count):
+        steps.append(prefill_work(context, chunks.last_tokens))
+    # priced together: what steps share (weights, most shapes) is gathered and priced once
+    decode, prefill, *others = price_steps(steps, context)
+    last = others[0] if others else prefill
     parts = _Parts(
         question=question,
         served=served,
@@ -163,7 +172,7 @@ class _Parts:
     on_rank: FloatArray
     micro_batches: FloatArray
     chunks: PrefillChunks
-    aggregated: bool
+    aggregated: NDArray[np.bool_]
     attention_s: FloatArray
 
 
@@ -183,15 +192,19 @@ def _compose(parts: _Parts, times: _Times) -> Latencies:
     busy = parts.micro_batches * np.where(stages > 1, share, 1.0)
     decode_s = step_s * np.maximum(busy, 1.0)
     prefill_s = chunks.count * times.chunk_s + chunks.last_count * times.last_s
-    if not parts.aggregated:
-        prefill_s = pipelined_s(prefill_s, times.chunk_s, stages, share)
-        return static_latencies(prefill_s, decode_s, question.load.sequences, question.load.osl)
+    batch_s = pipelined_s(prefill_s, times.chunk_s, stages, share)
+    static = static_latencies(batch_s, decode_s, question.load.sequences, question.load.osl)
+    if not np.any(parts.aggregated):
+        return static
     mixed_s = prefill_s + (chunks.count + chunks.last_count) * parts.attention_s
     own_s = pipelined_s(mixed_s, times.chunk_s + parts.attention_s, stages, share)
     busy_s = prefill_s * np.where(stages > 1, share, 1.0)
     per_rank = aggregated_latencies(own_s, busy_s, decode_s, parts.on_rank, question.load.osl)
     ranks = parts.served / parts.on_rank
-    return per_rank._replace(output_tokens_per_s=per_rank.output_tokens_per_s * ranks)
+    served = per_rank._replace(output_tokens_per_s=per_rank.output_tokens_per_s * ranks)
+    return Latencies(
+        *(np.where(parts.aggregated, a, s) for a, s in zip(served, static, strict=True))
+    )
 
 
 def _attention_s(decode: StepCost) -> FloatArray:

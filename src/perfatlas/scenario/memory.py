@@ -57,10 +57,14 @@ def question_memory(question: Question) -> MemoryColumns:
     """
     asked = memory_question(question)
     memory = memory_footprint(asked)
-    if question.scenarios[0].mode != "aggregated":
+    if not np.any(question.aggregated):
         return memory
-    running = np.clip(memory.max_sequences, 1.0, asked.load.sequences)
-    return memory_footprint(replace(asked, load=replace(asked.load, sequences=running)))
+    sequences = asked.load.sequences
+    queued = np.where(question.aggregated, np.clip(memory.max_sequences, 1.0, sequences), sequences)
+    kv_bytes = memory.kv_bytes * (queued / sequences)
+    total_bytes = memory.total_bytes - memory.kv_bytes + kv_bytes
+    fits = (total_bytes <= memory.capacity_bytes) & (queued <= memory.max_sequences)
+    return replace(memory, kv_bytes=kv_bytes, total_bytes=total_bytes, fits=fits)
 
 
 def does_not_fit(question: Question, candidate: int = 0) -> str:

@@ -14,7 +14,14 @@ from perfatlas.engines import EngineProfile, resolve_engine
 from perfatlas.hardware import System, resolve_system
 from perfatlas.kernels import device_peak
 from perfatlas.measurements import find_calibration
-from perfatlas.models import Architecture, Model, ModelFormats, MoeFfn, resolve_model
+from perfatlas.models import (
+    INDEX_FORMAT,
+    Architecture,
+    Model,
+    ModelFormats,
+    MoeFfn,
+    resolve_model,
+)
 from perfatlas.numerics import get_format
 from perfatlas.parallelism import PlanColumns, default_moe_split
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
@@ -22,6 +29,8 @@ from perfatlas.step import Placement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.vocabulary import Scenario
@@ -74,6 +83,11 @@ class Question:
     load: Load
     limits: Limits
 
+    @property
+    def aggregated(self) -> NDArray[np.bool_]:
+        """Where requests are batched continuously (C,); elsewhere one static batch runs."""
+        return np.array([s.mode == "aggregated" for s in self.scenarios])
+
 
 def group_key(scenario: Scenario) -> tuple[str | None, ...]:
     """Return what scenarios must share to be answered as columns of one question."""
@@ -81,7 +95,7 @@ def group_key(scenario: Scenario) -> tuple[str | None, ...]:
         scenario.model,
         scenario.engine,
         scenario.tier,
-        scenario.mode,
+        "disaggregated" if scenario.mode == "disaggregated" else "one pool",
         scenario.format,
         scenario.gemm_format,
         scenario.moe_format,
@@ -223,6 +237,8 @@ def _needed_formats(formats: ModelFormats, architecture: Architecture) -> set[st
     needed = {formats.gemm, formats.attention, formats.head}
     if has_experts(architecture):
         needed.add(formats.moe)
+    if any(getattr(group.mixer, "indexer", None) for group in architecture.layers):
+        needed.add(INDEX_FORMAT)
     return needed
 
 

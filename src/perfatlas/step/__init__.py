@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from perfatlas.step.context import Placement, StepContext
-from perfatlas.step.cost import StepCost, price_step
+from perfatlas.step.cost import Step, StepCost, price_steps
 from perfatlas.step.fusion import apply_fusions
-from perfatlas.step.phases import decode_step, prefill_step, rank_operators
+from perfatlas.step.phases import (
+    decode_step,
+    decode_work,
+    prefill_step,
+    prefill_work,
+    rank_operators,
+)
 from perfatlas.step.tokens import PrefillChunks, padded_batch, prefill_chunks
 
 __all__ = [
     "Placement",
     "PrefillChunks",
+    "Step",
     "StepContext",
     "StepCost",
     "apply_fusions",
     "decode_step",
+    "decode_work",
     "padded_batch",
     "prefill_chunks",
     "prefill_step",
-    "price_step",
+    "prefill_work",
+    "price_steps",
     "rank_operators",
 ]

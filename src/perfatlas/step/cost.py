@@ -6,11 +6,12 @@ Shape legend: C candidates, O operators.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from perfatlas.collectives import CollectiveShapes, PricedCollectives, price_collectives
+from perfatlas.collectives import CollectiveShapes, price_collectives
 from perfatlas.kernels import price_operators
 from perfatlas.operators import Collective
 from perfatlas.step.fusion import exposed_share
@@ -20,9 +21,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfatlas.kernels import PricedOperators
     from perfatlas.measurements import CalibrationMatch
     from perfatlas.operators import FloatArray, IntArray, Operator
     from perfatlas.step.context import StepContext
+
+Number = TypeVar("Number", bound=np.generic)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,73 +80,149 @@ class StepCost:
         return self._over_operators(self.high_s_CO) + self.host_s_C
 
 
-def price_step(
-    operators: Sequence[Operator],
-    context: StepContext,
-    *,
-    tokens_C: FloatArray,
-    host_s_C: FloatArray,
-) -> StepCost:
-    """Return the cost of one step on one rank.
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One step of one rank, to be priced.
+
+    Args:
+        operators: What runs, collectives included, fusions applied.
+        tokens_C: Tokens of the step (C,).
+        host_s_C: Host work of the step (C,) [s].
+    """
+
+    operators: Sequence[Operator]
+    tokens_C: FloatArray
+    host_s_C: FloatArray
+
+
+def price_steps(steps: Sequence[Step], context: StepContext) -> tuple[StepCost, ...]:
+    """Return the cost of each step on one rank; shapes that steps share are priced once.
 
     Operators of one stream run one after the other, as inside a CUDA graph; host time that the
     engine hides behind the GPU shows only where it is longer.
 
     Args:
-        operators: One rank's operators with fusions applied.
+        steps: Steps of one question, such as its prefill and its decode.
         context: Engine, systems and tier.
-        tokens_C: Tokens of the step (C,).
-        host_s_C: Host work of the step (C,) [s].
 
     Limits: communication is not overlapped with computation.
     """
-    profile = context.profile
-    compute = [op for op in operators if not isinstance(op, Collective)]
-    links = [op for op in operators if isinstance(op, Collective)]
-    priced = price_operators(
-        compute, context.placement.devices(), family=profile.kernel_family, tier=context.tier
-    )
-    count_CO = np.stack([op.count for op in (*compute, *links)], axis=1)
-    parts = [priced.time_s_CO, priced.low_s_CO, priced.high_s_CO, priced.bound_s_CO]
-    codes, matches = priced.code_CO, priced.match_CO
-    known = list(priced.matches)
-    notes: dict[str, None] = {}
-    for op in links:
-        cost = _price_collective(op, context)
-        notes |= dict.fromkeys(cost.notes)
-        added = (cost.time_s_U, cost.low_s_U, cost.high_s_U, cost.bound_s_U)
-        parts = [np.column_stack((p, a)) for p, a in zip(parts, added, strict=True)]
-        codes = np.column_stack((codes, cost.code_U))
-        offset_U = np.where(cost.match_U >= 0, cost.match_U + len(known), -1)
-        matches = np.column_stack((matches, offset_U))
-        known += cost.matches
-    share_CO = exposed_share((*compute, *links), count_CO * parts[0], profile, tokens_C)
-    parts = [part * share_CO for part in parts]
-    gpu_s_C = (count_CO * parts[0]).sum(axis=1)
-    exposed = np.maximum(host_s_C - gpu_s_C, 0.0) if profile.host.overlapped else host_s_C
+    compute = [[op for op in s.operators if not isinstance(op, Collective)] for s in steps]
+    links = [[op for op in s.operators if isinstance(op, Collective)] for s in steps]
+    devices, family = context.placement.devices(), context.profile.kernel_family
+    priced = price_operators(list(chain(*compute)), devices, family=family, tier=context.tier)
+    moved = _price_links(list(chain(*links)), context)
+    costs, first, first_link = [], 0, 0
+    for step, own, between in zip(steps, compute, links, strict=True):
+        mine = slice(first, first + len(own))
+        theirs = slice(first_link, first_link + len(between))
+        costs.append(
+            _step_cost(step, (*own, *between), _Parts(priced, mine, moved, theirs), context)
+        )
+        first, first_link = mine.stop, theirs.stop
+    return tuple(costs)
+
+
+class _Parts(NamedTuple):
+    """The columns of one step among those of all steps priced together."""
+
+    priced: PricedOperators
+    mine: slice
+    moved: _Links
+    theirs: slice
+
+    def join(self, priced_CO: NDArray[Number], moved_CO: NDArray[Number]) -> NDArray[Number]:
+        """Return the columns of the step's operators, its collectives last (C, O)."""
+        return np.concatenate((priced_CO[:, self.mine], moved_CO[:, self.theirs]), axis=1)
+
+
+def _step_cost(
+    step: Step, operators: tuple[Operator, ...], parts: _Parts, context: StepContext
+) -> StepCost:
+    priced, moved, profile = parts.priced, parts.moved, context.profile
+    count_CO = np.stack([op.count for op in operators], axis=1)
+    offset_CO = np.where(moved.match_CO >= 0, moved.match_CO + len(priced.matches), -1)
+    time_CO = parts.join(priced.time_s_CO, moved.time_s_CO)
+    share_CO = exposed_share(operators, count_CO * time_CO, profile, step.tokens_C)
+    gpu_s_C = (count_CO * time_CO * share_CO).sum(axis=1)
+    host_s_C = step.host_s_C
     return StepCost(
-        operators=(*compute, *links),
+        operators=operators,
         count_CO=count_CO,
-        time_s_CO=parts[0],
-        low_s_CO=parts[1],
-        high_s_CO=parts[2],
-        bound_s_CO=parts[3],
-        code_CO=codes.astype(np.int8),
-        match_CO=matches,
-        matches=tuple(known),
-        host_s_C=exposed,
-        rows=priced.rows,
-        distinct=priced.distinct,
-        notes=tuple(notes),
+        time_s_CO=time_CO * share_CO,
+        low_s_CO=parts.join(priced.low_s_CO, moved.low_s_CO) * share_CO,
+        high_s_CO=parts.join(priced.high_s_CO, moved.high_s_CO) * share_CO,
+        bound_s_CO=parts.join(priced.bound_s_CO, moved.bound_s_CO) * share_CO,
+        code_CO=parts.join(priced.code_CO, moved.code_CO),
+        match_CO=parts.join(priced.match_CO, offset_CO),
+        matches=(*priced.matches, *moved.matches),
+        host_s_C=np.maximum(host_s_C - gpu_s_C, 0.0) if profile.host.overlapped else host_s_C,
+        rows=int(priced.rows_O[parts.mine].sum()),
+        distinct=int(priced.distinct_O[parts.mine].sum()),
+        notes=moved.notes,
     )
 
 
-def _price_collective(op: Collective, context: StepContext) -> PricedCollectives:
-    return price_collectives(
-        CollectiveShapes(op=op.op, bytes=op.bytes, ranks=op.ranks, stride=op.stride),
-        systems=context.placement.systems,
-        system_index_U=context.placement.index_C,
-        tier=context.tier,
-        family=context.profile.kernel_family,
-        custom_max_bytes=context.profile.all_reduce.max_bytes,
+@dataclass(frozen=True, kw_only=True)
+class _Links:
+    """Prices of the collectives of steps (C, O)."""
+
+    time_s_CO: FloatArray
+    low_s_CO: FloatArray
+    high_s_CO: FloatArray
+    bound_s_CO: FloatArray
+    code_CO: NDArray[np.int8]
+    match_CO: IntArray
+    matches: tuple[CalibrationMatch, ...]
+    notes: tuple[str, ...]
+
+
+def _price_links(links: Sequence[Collective], context: StepContext) -> _Links:
+    """Return the prices of collectives; those of one kind are priced together where they run."""
+    placement, profile = context.placement, context.profile
+    shape = (placement.index_C.shape[0], len(links))
+    times = (np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(shape))
+    code_CO, match_CO = np.zeros(shape, np.int8), np.full(shape, -1, np.int64)
+    known: list[CalibrationMatch] = []
+    notes: dict[str, None] = {}
+    by_op: dict[str, list[int]] = {}
+    for place, link in enumerate(links):
+        by_op.setdefault(link.op, []).append(place)
+    for op, places in by_op.items():
+        same = [links[place] for place in places]
+        which_R, candidate_R = np.nonzero(np.stack([link.count for link in same]) > 0)
+        if not which_R.size:
+            continue
+        at_R = (which_R, candidate_R)
+        cost = price_collectives(
+            CollectiveShapes(
+                op=op,
+                bytes=np.stack([link.bytes for link in same])[at_R],
+                ranks=np.stack([link.ranks for link in same])[at_R],
+                stride=np.stack([link.stride for link in same])[at_R],
+            ),
+            systems=placement.systems,
+            system_index_U=placement.index_C[candidate_R],
+            tier=context.tier,
+            family=profile.kernel_family,
+            custom_max_bytes=profile.all_reduce.max_bytes,
+        )
+        into = (candidate_R, np.array(places)[which_R])
+        found = (cost.time_s_U, cost.low_s_U, cost.high_s_U, cost.bound_s_U)
+        for part_CO, part_R in zip(times, found, strict=True):
+            part_CO[into] = part_R
+        code_CO[into] = cost.code_U
+        match_CO[into] = np.where(cost.match_U >= 0, cost.match_U + len(known), -1)
+        known += cost.matches
+        notes |= dict.fromkeys(cost.notes)
+    time_CO, low_CO, high_CO, bound_CO = times
+    return _Links(
+        time_s_CO=time_CO,
+        low_s_CO=low_CO,
+        high_s_CO=high_CO,
+        bound_s_CO=bound_CO,
+        code_CO=code_CO,
+        match_CO=match_CO,
+        matches=tuple(known),
+        notes=tuple(notes),
     )

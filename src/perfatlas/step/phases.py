@@ -13,7 +13,7 @@ import numpy as np
 from perfatlas.models import StepTokens, step_operators
 from perfatlas.operators import Attention, FloatArray, GroupedGemm, LatentAttention, Operator, Phase
 from perfatlas.parallelism import shard_operators
-from perfatlas.step.cost import StepCost, price_step
+from perfatlas.step.cost import Step, StepCost, price_steps
 from perfatlas.step.fusion import apply_fusions
 from perfatlas.step.tokens import padded_batch
 
@@ -28,15 +28,36 @@ def prefill_step(context: StepContext, tokens: StepTokens) -> StepCost:
         context: Model, engine, systems and plan.
         tokens: The chunk on one attention-DP rank.
     """
-    operators = rank_operators(context, "prefill", tokens)
-    host = context.profile.host
-    layers = float(context.architecture.num_layers)
-    host_s = host.step_s + tokens.batch * host.per_sequence_s + layers * host.per_layer_prefill_s
-    return _price(context, operators, tokens.batch * tokens.q_len, host_s)
+    return price_steps((prefill_work(context, tokens),), context)[0]
 
 
 def decode_step(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> StepCost:
     """Return the cost of one decode step through the whole depth of the model.
+
+    Args:
+        context: Model, engine, systems and plan.
+        batch: Sequences on one attention-DP rank (C,).
+        kv_len: Keys per sequence, the new token included (C,).
+    """
+    return price_steps((decode_work(context, batch, kv_len),), context)[0]
+
+
+def prefill_work(context: StepContext, tokens: StepTokens) -> Step:
+    """Return one prefill chunk through the whole depth of the model.
+
+    Args:
+        context: Model, engine, systems and plan.
+        tokens: The chunk on one attention-DP rank.
+    """
+    operators = rank_operators(context, "prefill", tokens)
+    host = context.profile.host
+    layers = float(context.architecture.num_layers)
+    host_s = host.step_s + tokens.batch * host.per_sequence_s + layers * host.per_layer_prefill_s
+    return Step(operators=operators, tokens_C=tokens.batch * tokens.q_len, host_s_C=host_s)
+
+
+def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> Step:
+    """Return one decode step through the whole depth of the model.
 
     Linear layers run the captured graph's batch; attention reads only the caches that exist.
 
@@ -52,7 +73,8 @@ def decode_step(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
         for op in rank_operators(context, "decode", tokens)
     )
     host = context.profile.host
-    return _price(context, operators, batch, host.step_s + batch * host.per_sequence_s)
+    host_s = host.step_s + batch * host.per_sequence_s
+    return Step(operators=operators, tokens_C=batch, host_s_C=host_s)
 
 
 def rank_operators(context: StepContext, phase: Phase, tokens: StepTokens) -> tuple[Operator, ...]:
@@ -73,12 +95,3 @@ def rank_operators(context: StepContext, phase: Phase, tokens: StepTokens) -> tu
     exchange = context.profile.expert_exchange
     local = shard_operators(whole, context.plan, context.architecture, expert_exchange=exchange)
     return apply_fusions(local, context)
-
-
-def _price(
-    context: StepContext,
-    operators: tuple[Operator, ...],
-    tokens_C: FloatArray,
-    host_s_C: FloatArray,
-) -> StepCost:
-    return price_step(operators, context, tokens_C=tokens_C, host_s_C=host_s_C)
