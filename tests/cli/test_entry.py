@@ -80,7 +80,10 @@ def test_help_names_every_verb() -> None:
         (["estimate", "--table", "a.csv"], "--table FILE and --output FILE belong together"),
         (["kernel", "gemm", "--m", "8"], "--system and --n and --k missing"),
         (["collective", "--bytes", "3 apples"], "is not a unit here"),
-        (["catalog", "models", "show"], "which one?"),
+        (
+            ["catalog", "models", "show"],
+            "which one? for example: perfatlas catalog models show openai",
+        ),
         (["catalog", "models", "list", "x"], "catalog models show x"),
     ],
 )
@@ -120,8 +123,10 @@ def test_a_wrong_input_has_its_own_code_and_one_message(
 
 def test_a_defect_is_one_line_and_a_traceback_only_when_asked(tmp_path: Path) -> None:
     code = (
-        "import sys; import perfatlas.cli.catalog as c; from perfatlas.cli import main;"
-        " c._format_rows = lambda: 1 / 0; sys.exit(main(sys.argv[1:]))"
+        "import sys; from perfatlas.cli.catalog_facts import CATALOGS;"
+        " from perfatlas.cli import main;"
+        " CATALOGS['formats'] = CATALOGS['formats']._replace(rows=lambda: 1 / 0);"
+        " sys.exit(main(sys.argv[1:]))"
     )
     words = [sys.executable, "-c", code, "catalog", "formats"]
     for extra, traceback in (([], False), (["--debug"], True)):
@@ -159,9 +164,10 @@ def test_a_full_disk_is_said_in_one_line() -> None:
 
 def test_control_c_exits_130() -> None:
     code = (
-        "import os, signal, sys; import perfatlas.cli.catalog as c;"
+        "import os, signal, sys; from perfatlas.cli.catalog_facts import CATALOGS;"
         " from perfatlas.cli import main;"
-        " c._format_rows = lambda: os.kill(os.getpid(), signal.SIGINT);"
+        " CATALOGS['formats'] = CATALOGS['formats']._replace("
+        "rows=lambda: os.kill(os.getpid(), signal.SIGINT));"
         " sys.exit(main(['catalog', 'formats']))"
     )
     finished = subprocess.run(

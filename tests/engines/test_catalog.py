@@ -8,7 +8,8 @@ from perfatlas.quantities import InvalidSpecError
 
 
 def test_the_vocabulary_of_engines_is_there() -> None:
-    assert engine_names() == ("ideal", "sglang", "trtllm", "vllm")
+    assert {"ideal", "sglang", "trtllm", "vllm"} <= set(engine_names())
+    assert engine_names() == tuple(sorted(engine_names()))
 
 
 @pytest.mark.parametrize("profile_id", engine_ids())

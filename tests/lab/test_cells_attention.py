@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.lab.cells_attention import attention_cells, decode_grid, default_kernels
+from perfatlas.lab.cells_attention import attention_cells, decode_grid
 from perfatlas.lab.cells_latent_attention import latent_attention_cells
-from perfatlas.measurements import has_silicon
+from perfatlas.measurements import default_kernels, has_silicon
 
 pytestmark = pytest.mark.skipif(
     not has_silicon(), reason="the optional silicon package is not installed"
@@ -29,7 +29,7 @@ def test_every_cell_has_its_rows_and_beats_the_roofline() -> None:
 
 def test_side_kernels_are_left_out_and_counted() -> None:
     # SGLang on H200 runs FlashAttention-3; the Triton kernel serves the 512-wide heads it cannot.
-    kernels = default_kernels("h200_sxm", "attention", "sglang", "context_attention_perf")
+    kernels = default_kernels("h200_sxm", "prefill_attention", "sglang")
     assert kernels == {"bf16": "fa3", "fp8+fp8_kv": "fa3"}
     cell = next(
         cell

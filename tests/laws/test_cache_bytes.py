@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.models import resolve_model
-from perfatlas.models.cache_layout import cache_columns
+from perfatlas.models import cache_layouts, resolve_model
 from perfatlas.scenario import estimate
 from tests.laws.support import answered, distinct_models
 
@@ -130,7 +129,9 @@ def test_the_estimate_reports_the_layout_of_the_catalog(
 ) -> None:
     architecture = resolve_model(model).architecture
     element = 1.0 if architecture.checkpoint.kv_format else 2.0
-    expected = batch * cache_columns(architecture, element, np.array([float(tokens)]))[0]
+    length = np.array([float(tokens)])
+    layouts = cache_layouts(architecture, element)
+    expected = batch * sum(float(layout.bytes_per_sequence(length)[0]) for layout in layouts)
     fields = {"model": model, "system": HUGE, "tier": "bound"}
     columns = answered([{"batch": batch, "isl": tokens - 1, "osl": 1}], **fields)
     assert columns["memory_kv_bytes"][0] == pytest.approx(expected, rel=1e-12)

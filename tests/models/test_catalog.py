@@ -18,7 +18,7 @@ from perfatlas.models import (
     read_config,
     resolve_model,
 )
-from perfatlas.models.catalog import MAX_CONFIG_BYTES, catalog_aliases, catalog_config
+from perfatlas.models.catalog import MAX_CONFIG_BYTES, catalog_aliases, catalog_config, read_row
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 
@@ -77,6 +77,21 @@ def test_published_sizes(name: str, billions: float, active_billions: float) -> 
     counts = parameter_counts(resolve_model(name).architecture)
     assert counts.total / 1e9 == pytest.approx(billions, abs=0.06)
     assert counts.active / 1e9 == pytest.approx(active_billions, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('{"hidden_size": 4096}', "'source'"),
+        ('{"source": "https://huggingface.co/a/b", "hidden_size": 4096}', "'config'"),
+        ('{"source": "https://huggingface.co/a/b", "config": []}', "'config'"),
+        ("[]", "'source'"),
+        ("{", "not a JSON file"),
+    ],
+)
+def test_a_catalog_file_of_another_layout_is_named(text: str, key: str) -> None:
+    with pytest.raises(InvalidSpecError, match=rf"models/a/b\.json.*{key}"):
+        read_row(text, "data/models/a/b.json")
 
 
 @pytest.mark.parametrize("text", ["META-LLAMA/llama-3.1-70b", "Llama-3.1-70B", " llama-3.1-70b "])

@@ -18,9 +18,9 @@ from perfatlas.models import (
     MlaAttention,
     MoeFfn,
     SparseIndexer,
+    parameter_counts,
     resolve_model,
 )
-from perfatlas.models.parameters import parameter_counts
 
 HIDDEN = 8
 

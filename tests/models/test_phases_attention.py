@@ -7,9 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.models import Architecture, LayerGroup, MlaAttention, SparseIndexer, resolve_model
-from perfatlas.models.parameters import parameter_counts
-from perfatlas.models.phases import ModelFormats, StepTokens, step_operators
+from perfatlas.models import (
+    Architecture,
+    LayerGroup,
+    MlaAttention,
+    ModelFormats,
+    SparseIndexer,
+    StepTokens,
+    parameter_counts,
+    resolve_model,
+    step_operators,
+)
 from perfatlas.operators import (
     Attention,
     Gemm,

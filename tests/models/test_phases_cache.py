@@ -7,13 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.models import GqaAttention, LayerGroup, resolve_model
-from perfatlas.models.cache_layout import cache_columns, cache_layouts
+from perfatlas.models import Architecture, GqaAttention, LayerGroup, cache_layouts, resolve_model
+from perfatlas.operators import FloatArray
+
+
+def kept_bytes(architecture: Architecture, element_bytes: float, tokens: FloatArray) -> FloatArray:
+    layouts = cache_layouts(architecture, element_bytes)
+    return sum((layout.bytes_per_sequence(tokens) for layout in layouts), np.zeros_like(tokens))
 
 
 def _bytes(name: str, tokens: float, element_bytes: float = 2.0) -> float:
     architecture = resolve_model(name).architecture
-    return float(cache_columns(architecture, element_bytes, np.array([tokens]))[0])
+    return float(kept_bytes(architecture, element_bytes, np.array([tokens]))[0])
 
 
 def test_gqa_by_hand() -> None:
@@ -65,7 +70,7 @@ def test_cache_grows_until_the_window(window: int, tokens: list[int]) -> None:
     )
     base = resolve_model("meta-llama/Llama-3.1-8B").architecture
     model = replace(base, layers=(LayerGroup(count=3, mixer=attention, ffn=None, norms=1),))
-    kept = cache_columns(model, 2.0, np.array(tokens, dtype=float))
+    kept = kept_bytes(model, 2.0, np.array(tokens, dtype=float))
     assert (np.diff(kept) >= 0).all()
     assert kept.max() <= 3 * 2 * 16 * 2 * window
     assert kept == pytest.approx(3 * 2 * 16 * 2 * np.minimum(tokens, window))

@@ -16,9 +16,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.models import Architecture, MlaAttention, MoeFfn, read_config
-from perfatlas.models.parameters import parameter_counts
-from perfatlas.models.phases import ModelFormats, StepTokens, step_operators
+from perfatlas.models import (
+    Architecture,
+    MlaAttention,
+    ModelFormats,
+    MoeFfn,
+    StepTokens,
+    parameter_counts,
+    read_config,
+    step_operators,
+)
 from perfatlas.operators import (
     Attention,
     Gemm,
@@ -54,7 +61,8 @@ def _oracle_flop(operator: Operator, family: str, tokens: StepTokens) -> float:
         case Attention():
             limited = operator.window > 0 if operator.phase == "decode" else operator.window < 0
             keys = np.where(limited, np.minimum(operator.window, operator.kv_len), operator.kv_len)
-            return float((operator.full_square_flop() * keys / operator.kv_len)[0])
+            pairs = operator.batch * operator.num_heads * operator.q_len * keys
+            return float((2.0 * pairs * (operator.head_dim + operator.value_head_dim))[0])
         case Gemm() | Streaming():
             return float(operator.work().flop[0])
         case Scan():

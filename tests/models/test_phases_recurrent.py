@@ -16,9 +16,11 @@ from perfatlas.models import (
     Mamba1,
     Mamba2,
     Mixer,
+    ModelFormats,
+    StepTokens,
     read_config,
+    step_operators,
 )
-from perfatlas.models.phases import ModelFormats, StepTokens, step_operators
 from perfatlas.models.recurrent_mixers import (
     delta_net_flop_per_token,
     mamba1_flop_per_token,

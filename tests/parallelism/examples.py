@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.models.architecture import (
+from perfatlas.models import (
     Architecture,
     DenseFfn,
     Ffn,
@@ -13,9 +13,9 @@ from perfatlas.models.architecture import (
     LayerGroup,
     Mixer,
     MlaAttention,
+    ModelFormats,
     MoeFfn,
 )
-from perfatlas.models.phases import ModelFormats
 from perfatlas.parallelism import PlanColumns
 
 if TYPE_CHECKING:

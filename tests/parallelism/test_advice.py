@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from perfatlas.models.phases import ModelFormats
+from perfatlas.models import ModelFormats
 from perfatlas.parallelism import memory_footprint, shortfall_advice
 from tests.parallelism.examples import DEEPSEEK_V3, LLAMA_70B, column, plan_of
 from tests.parallelism.test_memory import FP8, question
@@ -19,7 +19,7 @@ def test_says_by_how_much_and_what_helps() -> None:
     assert memory.fits.tolist() == [False]
     first, *changes = shortfall_advice(asked, devices=DEVICES)
     excess = (memory.total_bytes - memory.capacity_bytes)[0] / 1e9
-    assert first.startswith(f"does not fit by {excess:.3f} GB per GPU")
+    assert first.startswith(f"the load does not fit by {excess:.3f} GB per GPU")
     assert "126.9 GB usable per GPU (0.9 of 141 GB)" in first
     text = "\n".join(changes)
     for change in ("tp = 2 fits", "pp = 2 fits", "kv_format = fp8_static fits", "b200_sxm"):
@@ -76,7 +76,9 @@ def test_changes_are_combined_when_one_is_not_enough() -> None:
 def test_says_when_nothing_helps() -> None:
     asked = question(LLAMA_70B, plan=plan_of(), sequences=1e5, tokens=131072, memory=24e9)
     _, *changes = shortfall_advice(asked, devices=DEVICES)
-    assert changes == ["no single change fits; use fewer or shorter sequences, or combine changes."]
+    assert changes == [
+        "no single change makes it fit: use fewer or shorter sequences, or combine changes."
+    ]
 
 
 @pytest.mark.parametrize("index", [0, 1])

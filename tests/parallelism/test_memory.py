@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.models.architecture import (
+from perfatlas.models import (
     Architecture,
     DenseFfn,
     GatedDeltaNet,
@@ -15,10 +15,10 @@ from perfatlas.models.architecture import (
     LayerGroup,
     Mamba2,
     MlaAttention,
+    ModelFormats,
     SparseIndexer,
+    parameter_counts,
 )
-from perfatlas.models.parameters import parameter_counts
-from perfatlas.models.phases import ModelFormats
 from perfatlas.parallelism import (
     MemoryLoad,
     MemoryOverheads,

@@ -5,8 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.models.architecture import Architecture, DenseFfn, GqaAttention, MoeFfn
-from perfatlas.models.phases import StepTokens, step_operators
+from perfatlas.models import (
+    Architecture,
+    DenseFfn,
+    GqaAttention,
+    MoeFfn,
+    StepTokens,
+    step_operators,
+)
 from perfatlas.operators import (
     Attention,
     Collective,

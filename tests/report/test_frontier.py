@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from perfatlas.report import open_terminal, print_frontier
-from perfatlas.report.frontier import X, Y, frontier_chart
+from perfatlas.report.frontier import X, Y, distinct, frontier_chart
+from perfatlas.report.quantities_text import format_value
 
 
 def points() -> list[dict[str, Any]]:
@@ -44,6 +45,20 @@ def test_chart_table_and_command_are_printed() -> None:
     assert "tokens/s/GPU" in text
     assert text.endswith("reproduce: perfatlas estimate --frontier\n")
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_narrow_terminal_cuts_no_number() -> None:
+    for width in (40, 50):
+        stream = io.StringIO()
+        console = open_terminal(stream, width=width, environ={})
+        print_frontier(console, points(), scenario={"model": "m"}, reproduce="r")
+        assert "\u2026" not in stream.getvalue()
+        assert format_value("tpot_s", 5e-3 + 2e-5 * 1024) in stream.getvalue()
+
+
+def test_batches_that_tell_the_same_are_listed_once() -> None:
+    rows = [{"batch": batch} for batch in (1, 2, 3, 1177, 1180, 1184)]
+    assert [row["batch"] for row in distinct(rows)] == [1, 2, 3, 1184]
 
 
 def test_no_point_is_said() -> None:

@@ -8,6 +8,7 @@ import pytest
 from perfatlas.report import open_terminal, print_answer, reproduce_line
 from perfatlas.report.breakdown import bound_summary
 from perfatlas.report.quantities_text import format_interval, format_value
+from perfatlas.report.text import headline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +25,7 @@ def written(
     return stream.getvalue()
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("width", [40, 50, 60, 80, 120])
 def test_no_line_is_wider_than_the_terminal_but_the_command(
     answer: dict[str, Any], width: int
 ) -> None:
@@ -34,13 +35,49 @@ def test_no_line_is_wider_than_the_terminal_but_the_command(
     assert all(line == line.rstrip() for line in lines)
 
 
+@pytest.mark.parametrize("width", [40, 44, 60, 80])
+def test_no_number_is_cut_on_any_terminal(answer: dict[str, Any], width: int) -> None:
+    text = written(answer, width=width)
+    assert "\u2026" not in text
+    for name in ("ttft_s", "tpot_s", "output_tokens_per_s_per_gpu"):
+        results = answer["results"]
+        assert f" {format_value(name, results[name])} " in text
+        assert format_interval(name, results[f"{name}_low"], results[f"{name}_high"]) in text
+    for row in answer["breakdown"]:
+        if row["share"] >= 0.005:
+            assert f" {format_value('time_s', row['time_s'])} " in text
+
+
+def test_every_interval_has_its_kind_said_once(answer: dict[str, Any]) -> None:
+    assert written(answer).count("90 %") == 1
+    answer["results"] |= {"tpot_s_low": None, "tpot_s_high": None}
+    assert "9.94 ms   no interval\n" in written(answer)
+
+
+def test_the_load_the_plan_and_the_formats_are_named(answer: dict[str, Any]) -> None:
+    answer["scenario"] |= {"tp": 1, "kv_format": "fp8", "batch": 1, "prefix": 0}
+    line = "tp 1, format fp8_static, kv_format fp8, batch 1, 2,048 tokens in, 512 out"
+    assert line in written(answer).splitlines()
+
+
+def test_a_kernel_names_its_device() -> None:
+    scenario = {"system": "h200_sxm", "tokens": 64}
+    text = headline({"command": "kernel moe", "scenario": scenario})
+    assert text == "kernel moe on h200_sxm: tokens 64"
+
+
+def test_what_moves_nothing_from_memory_says_so(answer: dict[str, Any]) -> None:
+    answer["breakdown"][0] |= {"bound": "memory", "bound_time_s": 0.0}
+    assert "in L2" in written(answer)
+
+
 def test_the_answer_comes_first_then_why_then_how_sure(answer: dict[str, Any]) -> None:
     text = written(answer)
     parts = ["TTFT", "TPOT", "memory per GPU", "prefill step", "decode step", "how sure", "warning"]
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
-    assert "9.94 ms   9.24 - 11.0 ms (90 %)" in text
-    assert "21 GB of 141 GB: fits, room for 2,650,000 KV tokens" in text
+    assert "9.94 ms   9.24 - 11.0 ms\n" in text
+    assert "21.0 GB of 141 GB: fits, room for 2,650,000 KV tokens" in text
 
 
 def test_every_operator_time_is_printed_or_summed(answer: dict[str, Any]) -> None:
@@ -70,7 +107,7 @@ def test_an_ascii_stream_gets_ascii(answer: dict[str, Any]) -> None:
 
 def test_what_does_not_fit_is_said_with_its_size(answer: dict[str, Any]) -> None:
     answer["results"]["memory"] |= {"total_bytes": 150e9, "weights_bytes": 140e9, "fits": False}
-    assert "150 GB of 141 GB: DOES NOT FIT, 9 GB too much" in written(answer)
+    assert "150 GB of 141 GB: DOES NOT FIT, 9.00 GB too much" in written(answer)
 
 
 def test_markup_in_names_is_printed_as_it_is(answer: dict[str, Any]) -> None:
@@ -91,7 +128,7 @@ def test_bounds_are_summed_by_time() -> None:
         ("ttft_s", 0.0123, "12.3 ms"),
         ("bus_bandwidth_bytes_per_s", 4.1e11, "410 GB/s"),
         ("output_tokens_per_s_per_gpu", 12345.6, "12,346"),
-        ("kv_capacity_tokens", 2_650_000, "2,650,000 tokens"),
+        ("kv_capacity_tokens", 2_650_000, "2,650,000"),
         ("fits", False, "no"),
         ("tpot_s", None, "-"),
     ],
@@ -100,9 +137,16 @@ def test_a_key_says_how_its_value_is_read(key: str, value: object, text: str) ->
     assert format_value(key, value) == text
 
 
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.01, "10.0 ms"), (0.0086251, "8.63 ms"), (9.996e-3, "10.0 ms")]
+)
+def test_results_have_three_digits(value: float, text: str) -> None:
+    assert format_value("tpot_s", value) == text
+
+
 def test_an_interval_names_its_unit_once() -> None:
     assert format_interval("ttft_s", 1.09, 1.3) == "1.09 - 1.30 s"
-    assert format_interval("ttft_s", 0.9, 1.1) == "900 ms - 1.1 s"
+    assert format_interval("ttft_s", 0.9, 1.1) == "900 ms - 1.10 s"
 
 
 def test_the_reproducing_command_is_safe_to_paste() -> None:

@@ -52,21 +52,14 @@ app.command(
     help="Time a collective or a transfer between GPUs.",
 )
 app.command(
-    _group(
-        "catalog",
-        "List what perfatlas knows, or show one entry with its sources.",
-        {
-            "systems": ("catalog:systems", "GPUs and other accelerators, with node and fabric."),
-            "models": ("catalog:models", "Models by Hugging Face id."),
-            "formats": ("catalog:formats", "Number formats."),
-            "engines": ("catalog:engines", "Serving engines and their dated profiles."),
-        },
-    )
+    "perfatlas.cli.catalog:catalog",
+    name="catalog",
+    help="List what perfatlas knows, or show one entry with its sources.",
 )
 app.command(
     "perfatlas.cli.calibrate:calibrate",
     name="calibrate",
-    help="Fit kernel parameters to measured tables and write them as TOML.",
+    help="Fit kernel parameters to measured tables; write them as TOML.",
 )
 app.command(
     _group(
@@ -74,6 +67,7 @@ app.command(
         "Compare predictions with measurements; exits 7 when an error budget is exceeded.",
         {
             "kernels": ("validate:kernels", "Operators against measured tables."),
+            "collectives": ("validate:collectives", "Collectives against measured tables."),
             "steps": ("validate:steps", "Serving estimates against measured serving."),
         },
     )
@@ -81,11 +75,11 @@ app.command(
 app.command(
     "perfatlas.cli.completion:completion",
     name="completion",
-    help="Print a shell completion script.",
+    help="Print a completion script to load yourself; --install-completion sets it up for good.",
 )
 app.command(
     "perfatlas.cli.completion:install_completion",
     name="--install-completion",
-    help="Install completion for your shell.",
+    help="Install completion for your shell and load it from its start-up file.",
     group="Parameters",
 )

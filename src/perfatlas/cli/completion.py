@@ -14,17 +14,17 @@ Shell = Literal["bash", "zsh", "fish"]
 
 
 def completion(shell: Shell, /) -> int:
-    """Print a completion script, for example: source <(perfatlas completion bash).
+    """Return the exit code of printing a completion script.
 
     Args:
-        shell: For which shell.
+        shell: For which shell; for example: source <(perfatlas completion bash).
     """
     sys.stdout.write(app.generate_completion(shell=shell))
     return 0
 
 
 def install_completion(*, shell: Shell | None = None, output: Path | None = None) -> int:
-    """Install completion for your shell and load it from the shell's start-up file.
+    """Return the exit code of installing completion.
 
     Args:
         shell: For which shell; by default the one in $SHELL.

@@ -1,17 +1,21 @@
-"""`perfatlas validate kernels|steps`: predictions against measurements."""
+"""`perfatlas validate kernels|collectives|steps`: predictions against measurements."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from perfatlas.cli.envelope import envelope
 from perfatlas.cli.output import print_json
-from perfatlas.cli.vocabulary import MANY, SWITCH
+from perfatlas.cli.vocabulary import MANY, SWITCH, Count, File
 from perfatlas.quantities import ValidationGateError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from perfatlas.lab import CellScore
+
+Protocol = Literal["own", "unseen-shapes", "unseen-device", "unseen-family", "few-shot"]
 
 # what a row is about, joined in one cell
 ABOUT: Final = (
@@ -25,16 +29,24 @@ ABOUT: Final = (
     "format",
 )
 # the tables for people and their headings; --json has every row and figure
-KERNEL_HEADINGS: Final = {
+ERROR_HEADINGS: Final = {
     "about": "",
     "gpus": "GPUs",
     "mape": "MAPE",
     "median_error": "median",
-    "target_mape": "target",
-    "reached": "met",
+    "p90_error": "p90",
+    "bias": "bias",
+    "goal_mape": "goal",
+    "goal_met": "met",
+}
+BESIDE_HEADINGS: Final = {
+    "about": "",
+    "rows": "rows",
     "noise": "noise",
     "two_parameter_mape": "2-param",
     "roofline_mape": "roofline",
+    "inside_90": "in 90 %",
+    "interval_score": "score",
 }
 STEP_HEADINGS: Final = {
     "about": "",
@@ -56,13 +68,16 @@ STEP_HEADINGS: Final = {
     "tpot_bound_s": "at bound",
     "tpot_error": "error",
 }
-FOR_MACHINES: Final = {"kernels": ("cells",), "steps": ("predictions",)}
+FOR_MACHINES: Final = ("predictions",)
 
 
 def kernels(
     *,
     system: Annotated[list[str] | None, MANY] = None,
     operator: Annotated[list[str] | None, MANY] = None,
+    protocol: Protocol = "own",
+    rows: Count = None,
+    page: File | None = None,
     json: Annotated[bool, SWITCH] = False,
 ) -> int:
     """Compare predicted with measured operator times, GPU by GPU, beside simpler models.
@@ -70,13 +85,34 @@ def kernels(
     Args:
         system: Device to score, repeatable; by default all with measured tables.
         operator: Operator to score, repeatable; by default all.
+        protocol: What a prediction may know of the rows it is scored on.
+        rows: Rows of the device that few-shot may fit; 50 by default.
+        page: Score under every protocol and write this Markdown page; takes minutes.
         json: Print one JSON object.
     """
-    from perfatlas import lab
+    if page is not None:
+        return _write_page(page, system, operator)
+    return _compare("kernels", system, operator, protocol, rows, as_json=json)
 
-    results = lab.validate_kernels(system, tuple(operator or ()))
-    asked = {"system": system, "operator": operator}
-    return _show("kernels", results, asked=asked, as_json=json)
+
+def collectives(
+    *,
+    system: Annotated[list[str] | None, MANY] = None,
+    operator: Annotated[list[str] | None, MANY] = None,
+    protocol: Protocol = "own",
+    rows: Count = None,
+    json: Annotated[bool, SWITCH] = False,
+) -> int:
+    """Compare predicted with measured collective times, GPU by GPU, beside simpler models.
+
+    Args:
+        system: Device to score, repeatable; by default all with measured tables.
+        operator: Collective to score, repeatable; by default all.
+        protocol: What a prediction may know of the rows it is scored on.
+        rows: Rows of the device that few-shot may fit; 50 by default.
+        json: Print one JSON object.
+    """
+    return _compare("collectives", system, operator, protocol, rows, as_json=json)
 
 
 def steps(*, json: Annotated[bool, SWITCH] = False) -> int:
@@ -90,17 +126,75 @@ def steps(*, json: Annotated[bool, SWITCH] = False) -> int:
     return _show("steps", lab.validate_steps(), asked={}, as_json=json)
 
 
-def _show(verb: str, results: Mapping[str, Any], *, asked: Mapping[str, Any], as_json: bool) -> int:
-    """Write a validation and return 0, or 7 where it lists failures."""
-    failures = list(results.get("failures") or [])
+def _compare(
+    verb: str,
+    system: list[str] | None,
+    operator: list[str] | None,
+    protocol: Protocol,
+    rows: int | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Score operators or collectives and show the medians over GPUs, or every cell of a few."""
+    from perfatlas.lab import validate
+
+    scorers = {
+        "kernels": validate.validate_kernels,
+        "collectives": validate.validate_collectives,
+    }
+    results = scorers[verb](system, tuple(operator or ()), protocol, rows=rows, progress=_progress)
+    asked = {"system": system, "operator": operator, "protocol": protocol, "rows": rows}
     if as_json:
         print_json(envelope(f"validate {verb}", results=results, scenario=asked))
     else:
-        shown = {n: v for n, v in results.items() if n not in FOR_MACHINES[verb]}
-        _print(shown, KERNEL_HEADINGS if verb == "kernels" else STEP_HEADINGS)
+        _print_cells(results, "cells" if system else "medians")
+    return _gate(results)
+
+
+def _write_page(page: File, system: list[str] | None, operator: list[str] | None) -> int:
+    """Score under every protocol and write the page."""
+    from perfatlas.lab.protocols_page import write_page
+    from perfatlas.quantities import UsageError
+
+    if system or operator:
+        raise UsageError("a page covers every system and operator: leave out --system, --operator")
+    return _gate(write_page(page, progress=_progress))
+
+
+def _progress(score: CellScore) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{score.protocol} {score.cell}: {100 * score.mape:.1f} %\n")
+
+
+def _show(verb: str, results: Mapping[str, Any], *, asked: Mapping[str, Any], as_json: bool) -> int:
+    """Write a validation and return 0, or 7 where it lists failures."""
+    if as_json:
+        print_json(envelope(f"validate {verb}", results=results, scenario=asked))
+    else:
+        _print({n: v for n, v in results.items() if n not in FOR_MACHINES}, STEP_HEADINGS)
+    return _gate(results)
+
+
+def _gate(results: Mapping[str, Any]) -> int:
+    """Write the failures of a validation and return 7, or 0 without any."""
+    failures = list(results.get("failures") or [])
     for failure in failures:
         sys.stderr.write(f"perfatlas: gate failed: {failure}\n")
     return ValidationGateError.exit_code if failures else 0
+
+
+def _print_cells(results: Mapping[str, Any], level: str) -> None:
+    """Write medians or cells as two tables: errors, and what stands beside them."""
+    from perfatlas.report import open_terminal, print_facts, print_rows
+
+    console = open_terminal(sys.stdout)
+    print_facts(console, {name: results[name] for name in ("protocol", "calibrations")})
+    console.print()
+    rows = [_row(row) for row in results[level]]
+    for title, headings in (("errors", ERROR_HEADINGS), ("beside", BESIDE_HEADINGS)):
+        shown = {key: text for key, text in headings.items() if rows and key in rows[0]}
+        print_rows(console, rows, columns=shown, title=f"{level}: {title}")
+    print_rows(console, results["skipped"], title="not scored")
 
 
 def _print(results: Mapping[str, Any], headings: Mapping[str, str]) -> None:
@@ -122,5 +216,6 @@ def _print(results: Mapping[str, Any], headings: Mapping[str, str]) -> None:
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row with what it is about in one cell."""
-    about = [str(row[name]) for name in ABOUT if name in row]
+    names = ("cell",) if "cell" in row else ABOUT
+    about = [str(row[name]) for name in names if name in row]
     return {"about": " ".join(about), **row} if about else dict(row)

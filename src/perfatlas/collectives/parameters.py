@@ -169,7 +169,7 @@ def fabric_cells(
     if shipped is None:
         raise UnsupportedError(
             f"no calibration {reference!r} to price collectives between nodes;"
-            f" write it with `perfatlas calibrate {FABRIC_REFERENCE} --operators {operator}`"
+            f" write it with `perfatlas calibrate {FABRIC_REFERENCE} --operator {operator}`"
         )
     found: list[CalibrationMatch | None] = []
     for system in systems:

@@ -5,7 +5,7 @@ Shape legend: U unique shapes, L levels (scale-up domain, node, fabric).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from perfatlas.hardware import System
     from perfatlas.operators import FloatArray, IntArray
-
-LEVELS: Final = ("domain", "node", "fabric")
 
 
 class Links(NamedTuple):

@@ -25,7 +25,8 @@ MEBIBYTE = 2.0**20
 def engine_ids() -> tuple[str, ...]:
     """Return every profile id, such as "vllm@0.24", sorted."""
     folder = resources.files("perfatlas").joinpath("data/engines")
-    return tuple(sorted(f.name.removesuffix(".toml") for f in folder.iterdir()))
+    names = (item.name for item in folder.iterdir())
+    return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
 
 
 def engine_names() -> tuple[str, ...]:
@@ -42,8 +43,11 @@ def _version_key(profile_id: str) -> tuple[int, ...]:
 def resolve_engine(text: str) -> EngineProfile:
     """Return the profile of "vllm" (newest) or of "vllm@0.24".
 
+    Args:
+        text: Name of an engine, or a profile id.
+
     Raises:
-        InvalidSpecError: No such engine or version.
+        InvalidSpecError: No such engine or version, or a profile that lacks a key.
 
     Example:
         >>> from perfatlas.engines import resolve_engine
@@ -58,13 +62,22 @@ def resolve_engine(text: str) -> EngineProfile:
         return _load(dated[-1])
     known = [*engine_names(), *engine_ids()]
     raise InvalidSpecError(
-        f"unknown engine {text!r}{did_you_mean(text, known)}; `perfatlas catalog engines` lists all"
+        f"unknown engine {text!r}{did_you_mean(text, known) or ';'}"
+        " `perfatlas catalog engines` lists all"
     )
 
 
 def _load(profile_id: str) -> EngineProfile:
     path = resources.files("perfatlas").joinpath(f"data/engines/{profile_id}.toml")
-    raw = tomllib.loads(path.read_text("utf-8"))
+    try:
+        return _profile(profile_id, tomllib.loads(path.read_text("utf-8")))
+    except KeyError as error:
+        raise InvalidSpecError(
+            f"engine profile {profile_id}: the key {error} is missing; see vllm's for all of them"
+        ) from error
+
+
+def _profile(profile_id: str, raw: dict[str, Any]) -> EngineProfile:
     return EngineProfile(
         id=profile_id,
         name=raw["name"],
@@ -133,7 +146,9 @@ def _host(raw: dict[str, Any]) -> HostTime:
 
 def _memory(raw: dict[str, Any]) -> EngineMemory:
     return EngineMemory(
+        rule=raw["rule"],
         gpu_memory_utilization=raw["gpu_memory_utilization"],
+        reserves_sampler=raw["reserves_sampler"],
         context_bytes=parse_quantity(raw["context"], "bytes"),
         communication_bytes=parse_quantity(raw["communication"], "bytes"),
         graph_bytes=parse_quantity(raw["graphs"], "bytes"),

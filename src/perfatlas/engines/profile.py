@@ -18,6 +18,7 @@ class Fusion:
         formats: Formats of the product it serves; empty for all.
         model_types: `model_type` of the models whose code fuses it; empty for all.
         into: What absorbs it: norm, activation or attention.
+        source: Where the fusion is documented.
     """
 
     operators: tuple[str, ...]
@@ -34,7 +35,8 @@ class Overlap:
     Args:
         prefix: Names of the hidden operators start with it.
         beside: Operator of the main stream that hides them.
-        max_tokens: Largest step, in tokens, in which the engine does so.
+        max_tokens: Largest step in which the engine does so [tokens].
+        source: Where the overlap is documented.
     """
 
     prefix: str
@@ -50,9 +52,11 @@ class AllReduceRules:
     Args:
         implementation: "custom" (one- and two-shot kernels) or "nccl".
         max_bytes: Largest buffer the custom kernel takes [bytes].
-        norm_fusion_bytes: {architecture: {tp: largest buffer}} of the fused all-reduce + norm.
+        norm_fusion_bytes: {architecture: {tp: largest buffer}} of the fused all-reduce + norm
+            [bytes].
         norm_fusion_formats: Formats that kernel also quantizes to.
         norm_fusion_model_types: Models whose code fuses the norm; empty for all.
+        sources: Where the sizes are documented.
     """
 
     implementation: str
@@ -72,6 +76,7 @@ class HostTime:
         per_sequence_s: Per sequence of the step [s].
         per_layer_prefill_s: Kernel dispatch per layer where no whole-step graph runs [s].
         overlapped: The next step is prepared while the GPU works; only the excess is exposed.
+        source: Where the times come from.
     """
 
     step_s: float
@@ -83,9 +88,22 @@ class HostTime:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineMemory:
-    """Device memory that is neither weights, cache nor activations [bytes]."""
+    """Device memory that is neither weights, cache nor activations.
 
+    Args:
+        rule: What `gpu_memory_utilization` is a share of: "total" memory, all included;
+            "free" memory, after everything but the cache; or "static": weights and cache alone.
+        gpu_memory_utilization: The share, in (0, 1].
+        reserves_sampler: Logits are reserved for max_num_seqs, not for the sequences that run.
+        context_bytes: Device context and loaded kernels [bytes].
+        communication_bytes: Communicators and their buffers, with several ranks [bytes].
+        graph_bytes: Captured graphs [bytes].
+        source: Where the figures come from.
+    """
+
+    rule: Literal["total", "free", "static"]
     gpu_memory_utilization: float
+    reserves_sampler: bool
     context_bytes: float
     communication_bytes: float
     graph_bytes: float
@@ -94,9 +112,18 @@ class EngineMemory:
 
 @dataclass(frozen=True, kw_only=True)
 class SchedulerDefaults:
-    """Limits an engine starts with; the `large` pair holds on devices of `large_memory_bytes`.
+    """Limits an engine starts with; the `large` ones hold on devices of `large_memory_bytes`.
 
-    `graph_sizes` are (first, last, step) runs of captured decode batch sizes.
+    Args:
+        block_size: Tokens of a cache block.
+        max_num_seqs: Sequences of one step at most.
+        max_num_seqs_large: The same on a large device.
+        max_num_batched_tokens: Tokens of one step at most.
+        max_num_batched_tokens_large: The same on a large device.
+        large_memory_bytes: Memory from which on a device is large [bytes].
+        large_excludes: Names of devices that are never large.
+        graph_sizes: Batch sizes whose decode step is captured, rising.
+        source: Where the limits are documented.
     """
 
     block_size: int
@@ -116,10 +143,20 @@ class EngineProfile:
 
     Args:
         id: "vllm@0.24".
+        name: "vllm".
+        version: "0.24".
+        date: Month of the release, YYYY-MM.
         kernel_family: Family of kernel calibrations it runs, "" for the device's best.
         format_aliases: What the engine makes of a loose name such as "fp8".
         alias_sources: Where each alias is documented.
         expert_exchange: "all_to_all" or "all_gather_reduce_scatter".
+        expert_exchange_source: Where the exchange is documented.
+        all_reduce: Which kernel reduces.
+        fusions: Operators other kernels absorb.
+        overlaps: Operators that run on a second stream.
+        host: Host work per step.
+        memory: Device memory of its own.
+        scheduler: Limits it starts with.
     """
 
     id: str

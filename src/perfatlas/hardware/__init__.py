@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from perfatlas.hardware.alternatives import alternatives
+from perfatlas.hardware.citations import cited_sources
 from perfatlas.hardware.describe import SpecRow, describe
 from perfatlas.hardware.device import Device, Fabric, Node, ScaleUp, System
 from perfatlas.hardware.resolve import resolve_system, system_names
@@ -13,6 +15,7 @@ __all__ = [
     "ScaleUp",
     "SpecRow",
     "System",
+    "alternatives",
     "describe",
     "resolve_system",
     "system_names",

@@ -73,7 +73,7 @@ def _text(path: str, value: Value) -> str:
 
 
 def describe(system: System) -> list[SpecRow]:
-    """Return one row per value of a system, in the order of the schema.
+    """Return one row per stated value of a system, in the order of the schema.
 
     Example:
         >>> from perfatlas.hardware import describe, resolve_system
@@ -84,7 +84,7 @@ def describe(system: System) -> list[SpecRow]:
     values = _values(system)
     rows = []
     for path in FIELDS:
-        if path in values:
+        if path in system.sources:
             source = system.sources[path]
             text = _text(path, values[path])
             rows.append(SpecRow(path, text, source.kind, source.ref, source.note))

@@ -35,7 +35,21 @@ class Entry(NamedTuple):
 def unknown_field(path: str, origin: str) -> InvalidSpecError:
     """Return the error for a path no spec has, naming the nearest one."""
     clipped = path[:LONGEST_VALUE]
-    return InvalidSpecError(f"{origin}: unknown field {clipped!r}{did_you_mean(clipped, FIELDS)}")
+    return InvalidSpecError(f"{origin}: unknown field {clipped!r}{nearest_field(clipped)}")
+
+
+def nearest_field(path: str) -> str:
+    """Return a clause that names the field meant: first of all the same key in another table.
+
+    Args:
+        path: What the user wrote, with or without its table.
+    """
+    table, _, key = path.rpartition(".")
+    places = [known for known in FIELDS if "." in known and known.rpartition(".")[2] == key]
+    if not places:
+        return did_you_mean(path, FIELDS)
+    nearest = max(places, key=lambda known: known.startswith(table))
+    return f"; did you mean {nearest!r}, that is {key} in [{nearest.rpartition('.')[0]}]?"
 
 
 def _number(path: str, field: Field, raw: object) -> float:

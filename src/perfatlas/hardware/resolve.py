@@ -117,7 +117,12 @@ def _scale_up(entries: Mapping[str, Entry]) -> ScaleUp:
 
 
 def _sources(entries: Mapping[str, Entry], prefix: str) -> dict[str, Source]:
-    return {path: entry.source for path, entry in entries.items() if path.startswith(prefix)}
+    """Return path -> source of what is stated; an empty word states nothing."""
+    return {
+        path: entry.source
+        for path, entry in entries.items()
+        if path.startswith(prefix) and entry.value != ""
+    }
 
 
 def _system(spec: Spec, name: str) -> System:

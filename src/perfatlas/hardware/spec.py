@@ -11,7 +11,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from perfatlas.hardware.entries import Entry, default_source, read_entry, walk_section
+from perfatlas.hardware.entries import (
+    Entry,
+    default_source,
+    nearest_field,
+    read_entry,
+    walk_section,
+)
+from perfatlas.hardware.schema import FIELDS
 from perfatlas.quantities import InvalidSpecError, Source, did_you_mean, shown
 
 LARGEST_FILE: Final = 262_144  # bytes of a user's spec
@@ -101,7 +108,7 @@ def catalog_spec(name: str) -> Spec:
             " `perfatlas catalog systems` lists all"
         )
     table = _shipped(f"devices/{name}.toml")
-    return _read_spec(table, name, Source(kind="datasheet", ref=name))
+    return _read_spec(table, name, None)
 
 
 def _read_file(path: str) -> dict[str, object]:
@@ -142,12 +149,12 @@ def _group_entries(section: str, raw: object, default: Source, origin: str) -> d
     return entries
 
 
-def _read_spec(table: Mapping[str, object], origin: str, fallback: Source) -> Spec:
+def _read_spec(table: Mapping[str, object], origin: str, fallback: Source | None) -> Spec:
     for key in table:
         if key not in _FILE_KEYS:
-            raise InvalidSpecError(
-                f"{origin}: unknown key {shown(key)}{did_you_mean(key[:80], _FILE_KEYS)}"
-            )
+            elsewhere = any(path.endswith(f".{key}") for path in FIELDS)
+            nearest = nearest_field(key) if elsewhere else did_you_mean(key[:80], _FILE_KEYS)
+            raise InvalidSpecError(f"{origin}: unknown key {shown(key)}{nearest}")
     default = default_source(table, fallback, origin)
     device = table.get("device", {})
     if not isinstance(device, Mapping):

@@ -22,6 +22,7 @@ from perfatlas.kernels.silicon import CLOCK, NUM_SILICON, PEAK, silicon_row
 from perfatlas.kernels.unique import unique_rows
 from perfatlas.measurements import CalibrationMatch, find_calibration
 from perfatlas.numerics import get_format
+from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ def price_operators(
             at = (table.candidate_R, table.operator_R)
             match = table.match_R
             time_R = np.maximum(time_U[inverse_R], bound_CO[at])
-            time_CO[at], code_CO[at], match_CO[at] = time_R, code_U[inverse_R], match
+            time_CO[at], match_CO[at] = time_R, match
+            code_CO[at] = _label(code_U[inverse_R], code_CO[at])
             spread = catalog.spread()
             low_CO[at] = np.maximum(time_R * spread[match, 0], bound_CO[at])
             high_CO[at] = time_R * spread[match, 1]
@@ -149,7 +151,7 @@ class _Matches:
         matches = [match for match in found if match is not None]
         if not matches:
             return -1
-        self.matches.append(next((m for m in matches if not m.notes), matches[0]))
+        self.matches.append(next((m for m in matches if m.own), matches[0]))
         return len(self.matches) - 1
 
     def spread(self) -> FloatArray:
@@ -203,6 +205,16 @@ class _Silicon:
                 for device in self.devices
             ]
         return self._first[peak]
+
+
+def _label(code_R: NDArray[np.int8], bound_R: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Return what bounds each row: issue time is compute only where arithmetic could be the limit.
+
+    A product that must move more bytes than it multiplies and still waits for its tiles does not
+    fill the device: that is latency.
+    """
+    underfilled_R = (code_R == BOUND_COMPUTE) & (bound_R == BOUND_MEMORY)
+    return np.where(underfilled_R, BOUND_LATENCY, code_R).astype(np.int8)
 
 
 def _by_model(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfatlas import hardware
-from perfatlas.kernels.silicon import silicon_row
+from perfatlas.kernels import silicon_row
 from perfatlas.operators import FloatArray
 
 # The nine devices with measured tables; the package's system names are the catalog's names.

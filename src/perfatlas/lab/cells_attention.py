@@ -5,7 +5,7 @@ Shape legend: U measured rows, D shape dimensions.
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -20,28 +20,15 @@ from perfatlas.kernels.attention import (
 )
 from perfatlas.kernels.silicon import BANDWIDTH, PEAK
 from perfatlas.lab.cells import FAMILIES, Cell, Range, Rows, is_excluded, silicon_columns
-from perfatlas.measurements import SiliconTable, has_table, read_table
+from perfatlas.measurements import default_kernels, table_rows
 from perfatlas.operators import Attention
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from perfatlas.operators import FloatArray
 
-# (word of the products, word of the cache) in the tables -> format of the calibration.
-TABLE_FORMATS: Final = {
-    ("bfloat16", "bfloat16"): "bf16",
-    ("bfloat16", "fp8"): "bf16+fp8_kv",
-    ("fp8", "fp8"): "fp8+fp8_kv",
-}
-TABLES: Final = {
-    "prefill_attention": "context_attention_perf",
-    "decode_attention": "generation_attention_perf",
-}
-# A kernel that ran fewer rows than this share of the engine's main kernel is not its default.
-LEAST_SHARE: Final = 0.5
+OPERATORS: Final = ("prefill_attention", "decode_attention")
 PROTOCOL: Final = (
     "kernel {kernel}; CUDA graph; 6 replays after 3 warm-ups read the same tensors (hot where they"
     " fit into the cache); {inside}clocks not locked"
@@ -139,83 +126,13 @@ def attention_cells(device: str) -> tuple[Cell, ...]:
         device: Catalog name; devices without tables have no cells.
     """
     cells: list[Cell] = []
-    for operator, family in product(TABLES, FAMILIES):
-        if not has_table(device, "attention", family, TABLES[operator]):
-            continue
-        kernels = default_kernels(device, "attention", family, TABLES[operator])
+    for operator, family in product(OPERATORS, FAMILIES):
         cells += [
             _cell(device, operator, family, format_name)
-            for format_name in kernels
+            for format_name in default_kernels(device, operator, family)
             if not is_excluded(device, operator, family, format_name)
         ]
     return tuple(cells)
-
-
-@cache
-def default_kernels(device: str, folder: str, family: str, name: str) -> dict[str, str]:
-    """Return format -> the kernel the engine runs by default, of a measured attention table.
-
-    Formats that only a side kernel ran have none.
-
-    Args:
-        device: Catalog name.
-        folder: "attention" or "mla".
-        family: Engine.
-        name: Table.
-    """
-    table = read_table(device, folder, family, name)
-    formats = format_names(table)
-    counts: dict[tuple[str, str], int] = {}
-    for pair in zip(formats, table.columns["kernel_source"], strict=True):
-        counts[pair] = counts.get(pair, 0) + 1
-    most = max(counts.values())
-    chosen: dict[str, str] = {}
-    for (format_name, kernel), rows in sorted(counts.items(), key=lambda item: -item[1]):
-        if rows >= LEAST_SHARE * most and format_name:
-            chosen.setdefault(format_name, kernel)
-    return chosen
-
-
-def format_names(table: SiliconTable) -> list[str]:
-    """Return the calibration format of every row, "" where there is none."""
-    products = table.columns["attn_dtype" if "attn_dtype" in table.columns else "mla_dtype"]
-    pairs = zip(products, table.columns["kv_cache_dtype"], strict=True)
-    return [TABLE_FORMATS.get(pair, "") for pair in pairs]
-
-
-def measured_mask(
-    table: SiliconTable, format_name: str, kernel: str
-) -> tuple[NDArray[np.bool_], dict[str, int]]:
-    """Return the rows of a format's default kernel, and reason -> rows of the others.
-
-    Args:
-        table: A measured attention table.
-        format_name: Calibration format.
-        kernel: Its default kernel.
-    """
-    in_format = np.array([name == format_name for name in format_names(table)], dtype=np.bool_)
-    sources: NDArray[Any] = table.columns["kernel_source"]
-    excluded: dict[str, int] = {}
-    for other in sorted(set(sources[in_format]) - {kernel}):
-        excluded[f"kernel {other}"] = int(np.sum(in_format & (sources == other)))
-    return in_format & (sources == kernel), excluded
-
-
-def numbers(table: SiliconTable, name: str, keep: NDArray[np.bool_]) -> FloatArray:
-    """Return a column of numbers; 0 where the table or the row has none (U,)."""
-    if name not in table.columns:
-        return np.zeros(int(np.sum(keep)))
-    return np.nan_to_num(np.asarray(table.columns[name][keep], dtype=np.float64))
-
-
-def product_bytes(format_name: str) -> float:
-    """Return bytes of an element of the products' inputs."""
-    return 1.0 if format_name.startswith("fp8") else 2.0
-
-
-def cache_bytes(format_name: str) -> float:
-    """Return bytes of a cached element."""
-    return 1.0 if format_name.endswith("+fp8_kv") else 2.0
 
 
 def product_silicon(device: str, format_name: str) -> FloatArray:
@@ -252,7 +169,7 @@ def decode_grid(device: str, kernel: str) -> tuple[Mapping[str, float], ...]:
 
 
 def _cell(device: str, operator: str, family: str, format_name: str) -> Cell:
-    kernel = default_kernels(device, "attention", family, TABLES[operator])[format_name]
+    kernel = default_kernels(device, operator, family)[format_name]
     prefill = operator == "prefill_attention"
     return Cell(
         device=device,
@@ -271,63 +188,32 @@ def _cell(device: str, operator: str, family: str, format_name: str) -> Cell:
 
 
 def _load(device: str, operator: str, family: str, format_name: str) -> Rows:
-    table = read_table(device, "attention", family, TABLES[operator])
-    kernel = default_kernels(device, "attention", family, TABLES[operator])[format_name]
-    keep, excluded = measured_mask(table, format_name, kernel)
-    measured_s = table.measured_s()[keep]
-    prefill = operator == "prefill_attention"
-    step = numbers(table, "step", keep)
-    q_len = numbers(table, "isl", keep) if prefill else np.ones(measured_s.size)
-    heads = numbers(table, "num_heads", keep)
-    kv_heads = numbers(table, "num_key_value_heads", keep)
-    head_dim = numbers(table, "head_dim", keep)
-    columns: dict[str, FloatArray | float] = {
-        "batch": numbers(table, "batch_size", keep),
-        "q_len": q_len,
-        "kv_len": q_len + step,
-        "num_heads": heads,
-        "num_kv_heads": np.where(kv_heads > 0, kv_heads, heads),
-        "head_dim": head_dim,
-        "value_head_dim": head_dim,
-        "window": numbers(table, "window_size", keep),
-        "kv_bytes_per_element": cache_bytes(format_name),
-        "attention_bytes_per_element": product_bytes(format_name),
-        "hot": 1.0,
-    }
-    names = PREFILL_ATTENTION_SHAPE if prefill else DECODE_ATTENTION_SHAPE
+    rows = table_rows(device, operator, family, format_name)
+    names = PREFILL_ATTENTION_SHAPE if operator == "prefill_attention" else DECODE_ATTENTION_SHAPE
     return Rows(
-        shape_UD=shape_table(columns, names, measured_s.size),
-        measured_s=measured_s,
-        roofline_s=_roofline_s(columns, operator, product_silicon(device, format_name)),
-        version=table.version,
-        data_hash=table.data_hash,
-        excluded=excluded,
+        shape_UD=rows.shape_table(names),
+        measured_s=rows.measured_s,
+        roofline_s=_roofline_s(rows.columns, operator, product_silicon(device, format_name)),
+        version=rows.version,
+        data_hash=rows.data_hash,
+        excluded=rows.excluded,
     )
 
 
-def shape_table(
-    columns: Mapping[str, FloatArray | float], names: tuple[str, ...], rows: int
-) -> FloatArray:
-    """Return named columns as a table (rows, D) in the order a physics function reads them."""
-    shape_UD = np.empty((rows, len(names)))
-    for column, name in enumerate(names):
-        shape_UD[:, column] = columns[name]
-    return shape_UD
-
-
 def _roofline_s(
-    columns: Mapping[str, FloatArray | float], operator: str, silicon: FloatArray
+    columns: Mapping[str, FloatArray], operator: str, silicon: FloatArray
 ) -> FloatArray:
     """Return max(FLOP/peak, cold bytes/bandwidth) of the measured calls (U,) [s]."""
     fields: dict[str, Any] = {
         name: value
         for name, value in columns.items()
-        if name not in ("attention_bytes_per_element", "hot")
+        if name not in ("kv_bytes_per_element", "attention_bytes_per_element", "hot")
     }
     work = Attention(
         name=operator,
         phase="prefill" if operator == "prefill_attention" else "decode",
         count=np.ones_like(fields["batch"]),
+        kv_bytes_per_element=float(np.max(columns["kv_bytes_per_element"])),
         **fields,
     ).work()
     traffic = work.cold_bytes + work.activation_bytes

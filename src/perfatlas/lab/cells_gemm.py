@@ -10,28 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas import hardware
 from perfatlas.kernels.gemm import ACTIVATION_BYTES, GEMM_SHAPE, TILE_POLICIES, gemm_time_s
 from perfatlas.kernels.silicon import BANDWIDTH, PEAK
 from perfatlas.lab.cells import FAMILIES, Cell, Range, Rows, is_excluded, silicon_columns
-from perfatlas.measurements import has_table, read_table
-from perfatlas.numerics import get_format
+from perfatlas.measurements import has_table, read_table, table_rows
+from perfatlas.measurements.tables import GEMM_FORMATS, QUANTIZED_INSIDE
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
-
-# Word of the tables -> format of the product.
-TABLE_FORMATS: Final = {
-    "bfloat16": "bf16",
-    "fp8": "fp8_dynamic",
-    "fp8_block": "fp8_block",
-    "nvfp4": "nvfp4",
-    "int8_wo": "int8_wo",
-    "int4_wo": "int4_wo",
-    "sq": "int8",
-}
-# Formats whose activations are quantized inside the measured time.
-QUANTIZED_INSIDE: Final = ("fp8_dynamic", "fp8_block", "nvfp4")
 
 RANGES: Final = {
     "efficiency_compute": Range(start=0.85, low=0.2, high=1.0),
@@ -62,8 +48,6 @@ QUANTIZED_GRID: Final = tuple(
     {"tile_policy": float(policy), "l2_fraction": 0.5} for policy in range(len(TILE_POLICIES) + 1)
 )
 
-TRTLLM_COPIES: Final = 5.0
-LOOP_COPIES: Final = 6.0
 PROTOCOLS: Final = {
     "trtllm": "CUDA graph; weight copies = clamp(ceil(L2 / weight bytes), 1, 5); activation shared;"
     " dynamic quantization inside; clocks not locked (collector/trtllm/collect_gemm.py)",
@@ -85,21 +69,20 @@ def gemm_cells(device: str) -> tuple[Cell, ...]:
         if not has_table(device, "gemm", family, "gemm_perf"):
             continue
         words = set(read_table(device, "gemm", family, "gemm_perf").columns["gemm_dtype"])
-        for word, format_name in TABLE_FORMATS.items():
+        for word, format_name in GEMM_FORMATS.items():
             if word in words and not is_excluded(device, "gemm", family, format_name):
-                cells.append(_cell(device, family, word))
+                cells.append(_cell(device, family, format_name))
     return tuple(cells)
 
 
-def _cell(device: str, family: str, word: str) -> Cell:
-    format_name = TABLE_FORMATS[word]
+def _cell(device: str, family: str, format_name: str) -> Cell:
     inside = format_name in QUANTIZED_INSIDE
     return Cell(
         device=device,
         operator="gemm",
         family=family,
         format=format_name,
-        load=partial(_load, device, family, word),
+        load=partial(_load, device, family, format_name),
         physics=gemm_time_s,
         silicon=silicon_columns(device, format_name),
         ranges=QUANTIZED_RANGES if inside else RANGES,
@@ -108,41 +91,17 @@ def _cell(device: str, family: str, word: str) -> Cell:
     )
 
 
-def _load(device: str, family: str, word: str) -> Rows:
-    table = read_table(device, "gemm", family, "gemm_perf")
-    keep = table.columns["gemm_dtype"] == word
-    format_name = TABLE_FORMATS[word]
-    measured_s = table.measured_s()[keep]
-    shape_UD = np.empty((measured_s.size, len(GEMM_SHAPE)))
-    for column, name in enumerate(("m", "n", "k")):
-        shape_UD[:, column] = table.columns[name][keep]
-    layout = get_format(format_name)
-    shape_UD[:, 3] = layout.weight_bytes
-    shape_UD[:, 4] = layout.activation_bytes
-    shape_UD[:, 5] = 2.0
-    shape_UD[:, 6] = float(format_name in QUANTIZED_INSIDE)
-    shape_UD[:, 7] = _copies(device, family, format_name, shape_UD)
-    shape_UD[:, 8] = float(family != "sglang")
+def _load(device: str, family: str, format_name: str) -> Rows:
+    rows = table_rows(device, "gemm", family, format_name)
+    shape_UD = rows.shape_table(GEMM_SHAPE)
     return Rows(
         shape_UD=shape_UD,
-        measured_s=measured_s,
+        measured_s=rows.measured_s,
         roofline_s=_roofline_s(device, format_name, shape_UD),
-        version=table.version,
-        data_hash=table.data_hash,
-        excluded={},
+        version=rows.version,
+        data_hash=rows.data_hash,
+        excluded=rows.excluded,
     )
-
-
-def _copies(device: str, family: str, format_name: str, shape_UD: FloatArray) -> FloatArray:
-    """Return the weight copies the collector cycled through (U,)."""
-    rows = shape_UD.shape[0]
-    if family == "vllm":
-        return np.full(rows, 1.0 if format_name == "nvfp4" else LOOP_COPIES)
-    if family == "sglang":
-        return np.full(rows, LOOP_COPIES)
-    weight_bytes = shape_UD[:, 1] * shape_UD[:, 2] * shape_UD[:, 3]
-    l2_bytes = hardware.resolve_system(device).device.l2_bytes
-    return np.clip(np.ceil(l2_bytes / weight_bytes), 1.0, TRTLLM_COPIES)
 
 
 def _roofline_s(device: str, format_name: str, shape_UD: FloatArray) -> FloatArray:

@@ -19,18 +19,8 @@ from perfatlas.kernels.latent_attention import (
 )
 from perfatlas.kernels.silicon import BANDWIDTH, PEAK
 from perfatlas.lab.cells import FAMILIES, Cell, Range, Rows, is_excluded
-from perfatlas.lab.cells_attention import (
-    PROTOCOL,
-    QUERY_TILES,
-    cache_bytes,
-    default_kernels,
-    measured_mask,
-    numbers,
-    product_bytes,
-    product_silicon,
-    shape_table,
-)
-from perfatlas.measurements import has_table, read_table
+from perfatlas.lab.cells_attention import PROTOCOL, QUERY_TILES, product_silicon
+from perfatlas.measurements import default_kernels, table_rows
 from perfatlas.operators import LatentAttention
 
 if TYPE_CHECKING:
@@ -38,16 +28,7 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray
 
-TABLES: Final = {"mla_prefill": "context_mla_perf", "mla_decode": "generation_mla_perf"}
-# The tables hold one geometry, DeepSeek-V3: config.json of deepseek-ai/DeepSeek-V3, keys
-# kv_lora_rank, qk_rope_head_dim, qk_nope_head_dim, v_head_dim.
-GEOMETRY: Final = {
-    "kv_lora_rank": 512.0,
-    "rope_dim": 64.0,
-    "nope_dim": 128.0,
-    "value_head_dim": 128.0,
-    "selected": 0.0,
-}
+OPERATORS: Final = ("mla_prefill", "mla_decode")
 
 PREFILL_RANGES: Final = {
     "efficiency_compute": Range(start=0.6, low=0.1, high=1.0),
@@ -92,10 +73,8 @@ def latent_attention_cells(device: str) -> tuple[Cell, ...]:
         device: Catalog name; devices without tables have no cells.
     """
     cells: list[Cell] = []
-    for operator, family in product(TABLES, FAMILIES):
-        if not has_table(device, "mla", family, TABLES[operator]):
-            continue
-        for format_name, kernel in default_kernels(device, "mla", family, TABLES[operator]).items():
+    for operator, family in product(OPERATORS, FAMILIES):
+        for format_name, kernel in default_kernels(device, operator, family).items():
             if is_excluded(device, operator, family, format_name):
                 continue
             cells.append(_cell(device, operator, family, format_name, kernel))
@@ -119,39 +98,24 @@ def _cell(device: str, operator: str, family: str, format_name: str, kernel: str
 
 
 def _load(device: str, operator: str, family: str, format_name: str) -> Rows:
-    table = read_table(device, "mla", family, TABLES[operator])
-    kernel = default_kernels(device, "mla", family, TABLES[operator])[format_name]
-    keep, excluded = measured_mask(table, format_name, kernel)
-    measured_s = table.measured_s()[keep]
-    prefill = operator == "mla_prefill"
-    q_len = numbers(table, "isl", keep) if prefill else np.ones(measured_s.size)
-    columns: dict[str, FloatArray | float] = {
-        **GEOMETRY,
-        "batch": numbers(table, "batch_size", keep),
-        "q_len": q_len,
-        "kv_len": q_len + numbers(table, "step", keep),
-        "num_heads": numbers(table, "num_heads", keep),
-        "kv_bytes_per_element": cache_bytes(format_name),
-        "attention_bytes_per_element": product_bytes(format_name),
-        "hot": 1.0,
-    }
-    names = MLA_PREFILL_SHAPE if prefill else MLA_DECODE_SHAPE
+    rows = table_rows(device, operator, family, format_name)
+    names = MLA_PREFILL_SHAPE if operator == "mla_prefill" else MLA_DECODE_SHAPE
     return Rows(
-        shape_UD=shape_table(columns, names, measured_s.size),
-        measured_s=measured_s,
-        roofline_s=_roofline_s(columns, operator, product_silicon(device, format_name)),
-        version=table.version,
-        data_hash=table.data_hash,
-        excluded=excluded,
+        shape_UD=rows.shape_table(names),
+        measured_s=rows.measured_s,
+        roofline_s=_roofline_s(rows.columns, operator, product_silicon(device, format_name)),
+        version=rows.version,
+        data_hash=rows.data_hash,
+        excluded=rows.excluded,
     )
 
 
 def _roofline_s(
-    columns: Mapping[str, FloatArray | float], operator: str, silicon: FloatArray
+    columns: Mapping[str, FloatArray], operator: str, silicon: FloatArray
 ) -> FloatArray:
     """Return max(FLOP/peak, cold bytes/bandwidth) of the measured calls (U,) [s]."""
     fields: dict[str, Any] = {
-        name: np.broadcast_to(value, np.shape(columns["batch"]))
+        name: value
         for name, value in columns.items()
         if name not in ("kv_bytes_per_element", "attention_bytes_per_element", "hot")
     }

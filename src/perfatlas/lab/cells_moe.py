@@ -13,26 +13,12 @@ import numpy as np
 from perfatlas.kernels.moe import MOE_SHAPE, moe_time_s
 from perfatlas.kernels.silicon import BANDWIDTH, PEAK
 from perfatlas.lab.cells import FAMILIES, Cell, Range, Rows, is_excluded, silicon_columns
-from perfatlas.measurements import has_table, read_table
-from perfatlas.numerics import get_format
+from perfatlas.measurements import has_table, read_table, table_rows
+from perfatlas.measurements.tables import MOE_FORMATS, main_moe_rows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from perfatlas.measurements import SiliconTable
     from perfatlas.operators import FloatArray
 
-# Word of the tables -> format of the product.
-TABLE_FORMATS: Final = {
-    "bfloat16": "bf16",
-    "fp8": "fp8_dynamic",
-    "fp8_block": "fp8_block",
-    "nvfp4": "nvfp4",
-    "int4_wo": "int4_wo",
-    "w4a16_mxfp4": "mxfp4",
-}
-# Kernels that are another algorithm or another network than the gated fused experts of the rest.
-OTHER_KERNELS: Final = ("nongated", "min_latency", "situ_as_silu", "modular")
 MIN_ROWS: Final = 400
 
 RANGES: Final = {
@@ -65,66 +51,38 @@ def moe_cells(device: str) -> tuple[Cell, ...]:
         if not has_table(device, "moe", family, "moe_perf"):
             continue
         table = read_table(device, "moe", family, "moe_perf")
-        for word, format_name in TABLE_FORMATS.items():
-            enough = int(np.sum(_chosen(table, word))) >= MIN_ROWS
+        for format_name in MOE_FORMATS.values():
+            enough = int(np.sum(main_moe_rows(table, format_name))) >= MIN_ROWS
             if enough and not is_excluded(device, "moe", family, format_name):
-                cells.append(_cell(device, family, word))
+                cells.append(_cell(device, family, format_name))
     return tuple(cells)
 
 
-def _cell(device: str, family: str, word: str) -> Cell:
+def _cell(device: str, family: str, format_name: str) -> Cell:
     return Cell(
         device=device,
         operator="moe",
         family=family,
-        format=TABLE_FORMATS[word],
-        load=partial(_load, device, family, word),
+        format=format_name,
+        load=partial(_load, device, family, format_name),
         physics=moe_time_s,
-        silicon=silicon_columns(device, TABLE_FORMATS[word]),
+        silicon=silicon_columns(device, format_name),
         ranges=RANGES,
         grid=({"max_tile_rows": 64.0}, {"max_tile_rows": 128.0}),
         protocol=PROTOCOL,
     )
 
 
-def _chosen(table: SiliconTable, word: str) -> NDArray[np.bool_]:
-    """Return the rows of the main kernel of a format (rows,)."""
-    sources = table.columns["kernel_source"].astype(str)
-    rows: NDArray[np.bool_] = table.columns["moe_dtype"] == word
-    for other in OTHER_KERNELS:
-        rows &= np.char.find(sources, other) < 0
-    if not rows.any():
-        return rows
-    names, counts = np.unique(sources[rows], return_counts=True)
-    chosen: NDArray[np.bool_] = rows & (sources == names[np.argmax(counts)])
-    return chosen
-
-
-def _load(device: str, family: str, word: str) -> Rows:
-    table = read_table(device, "moe", family, "moe_perf")
-    of_format = table.columns["moe_dtype"] == word
-    keep = _chosen(table, word)
-    columns = {name: values[keep] for name, values in table.columns.items()}
-    layout = get_format(TABLE_FORMATS[word])
-    shape_UD = np.empty((int(keep.sum()), len(MOE_SHAPE)))
-    words = ("num_tokens", "hidden_size", "inter_size", "num_experts", "topk")
-    for column, name in enumerate((*words, "moe_ep_size", "moe_tp_size")):
-        shape_UD[:, column] = columns[name]
-    shape_UD[:, 7] = layout.weight_bytes
-    shape_UD[:, 8] = layout.activation_bytes
-    shape_UD[:, 9] = 3.0
-    text = columns["distribution"].astype(str)
-    balanced = text == "balanced"
-    shape_UD[:, 10] = np.char.replace(
-        np.where(balanced, "power_law_0", text), "power_law_", ""
-    ).astype(np.float64)
+def _load(device: str, family: str, format_name: str) -> Rows:
+    rows = table_rows(device, "moe", family, format_name)
+    shape_UD = rows.shape_table(MOE_SHAPE)
     return Rows(
         shape_UD=shape_UD,
-        measured_s=table.measured_s()[keep],
-        roofline_s=_roofline_s(device, TABLE_FORMATS[word], shape_UD),
-        version=table.version,
-        data_hash=table.data_hash,
-        excluded={"another kernel than the cell's": int(of_format.sum() - keep.sum())},
+        measured_s=rows.measured_s,
+        roofline_s=_roofline_s(device, format_name, shape_UD),
+        version=rows.version,
+        data_hash=rows.data_hash,
+        excluded=rows.excluded,
     )
 
 

@@ -9,7 +9,9 @@ from perfatlas.measurements.calibration import (
     find_calibration,
     load_calibrations,
     read_calibrations,
+    user_calibrations,
 )
+from perfatlas.measurements.rows import MeasuredRows, read_measured_rows
 from perfatlas.measurements.silicon import (
     SiliconTable,
     choose_version,
@@ -21,21 +23,36 @@ from perfatlas.measurements.silicon import (
     table_paths,
     version_key,
 )
+from perfatlas.measurements.tables import (
+    TableRows,
+    default_kernels,
+    table_rows,
+    table_versions,
+)
+from perfatlas.measurements.user_folder import user_calibration_folder
 
 __all__ = [
     "Calibration",
     "CalibrationMatch",
+    "MeasuredRows",
     "SiliconTable",
+    "TableRows",
     "calibration_folder",
     "choose_version",
+    "default_kernels",
     "find_calibration",
     "has_silicon",
     "has_table",
     "load_calibrations",
     "read_calibrations",
+    "read_measured_rows",
     "read_table",
     "silicon_root",
     "silicon_systems",
     "table_paths",
+    "table_rows",
+    "table_versions",
+    "user_calibration_folder",
+    "user_calibrations",
     "version_key",
 ]

@@ -7,7 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from statistics import mean, median_low
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
+
+from perfatlas.measurements.user_folder import NO_FILE, read_user_cells, user_file_stamp
+from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,13 +100,15 @@ class CalibrationMatch:
         calibration: The fitted cell.
         own: Measured on this device with these kernels.
         quantiles: {"q05", ..., "q95"} of ln(measured/predicted) to expect here.
-        notes: What was substituted, for the user; empty for the own cell.
+        notes: What was substituted or is the user's own; empty for the shipped own cell.
+        table: Version and data hash of the table whose rows correct it in tier measured; else "".
     """
 
     calibration: Calibration
     own: bool
     quantiles: Mapping[str, float]
     notes: tuple[str, ...] = ()
+    table: tuple[str, str] = ("", "")
 
 
 def calibration_folder() -> Path:
@@ -133,6 +139,33 @@ def read_calibrations(path: Path) -> dict[str, Calibration]:
     return {cell.id: cell for cell in cells}
 
 
+def user_calibrations(device_name: str) -> dict[str, Calibration]:
+    """Return the user's own calibrations of a device by id; empty where there are none.
+
+    Args:
+        device_name: Name of the device, which is that of its file in the user's folder.
+
+    Raises:
+        InvalidSpecError: The file is not a calibration file of that device.
+    """
+    return _user_cells(device_name, user_file_stamp(device_name))
+
+
+@cache
+def _user_cells(device_name: str, stamp: tuple[str, int, int]) -> dict[str, Calibration]:
+    """Return the cells of a user's file; `stamp` tells one version of it from the next."""
+    if stamp == NO_FILE:
+        return {}
+    cells = [Calibration(**row) for row in read_user_cells(Path(stamp[0]))]
+    for cell in cells:
+        if cell.id != f"{device_name}/{cell.operator}/{cell.family}/{cell.format}":
+            raise InvalidSpecError(
+                f"calibration file '{stamp[0]}': {cell.id!r} is not the id of a cell of"
+                f" {device_name!r}; a file holds the cells of the device it is named after"
+            )
+    return {cell.id: cell for cell in cells}
+
+
 def find_calibration(
     device: Device, operator: str, family: str, format_name: str
 ) -> CalibrationMatch | None:
@@ -140,7 +173,8 @@ def find_calibration(
 
     In this order: the device's own cell; the same device with another engine's kernels; the
     device it is the relative of; the median parameters of all devices, if this one runs the same
-    kernels at all. Each step away is noted and has wider quantiles.
+    kernels at all. Each step away is noted and has wider quantiles. A cell the user measured
+    takes the place of the shipped one and is noted with the hash of its rows.
 
     Args:
         device: Where the operator runs.
@@ -148,20 +182,46 @@ def find_calibration(
         family: Engine whose kernels run; "" takes the best measured engine.
         format_name: Format, with "+<kv_format>_kv" where the cache differs.
     """
-    fields = KERNEL_FIELDS if operator in KERNELS else LINK_FIELDS
-    changed = tuple(name for name in device.overridden if name.startswith(fields))
+    stamp = user_file_stamp(device.name)
     cell = (operator, family, format_name)
-    return _find(device.name, device.calibration_relative, changed, cell)
+    return _find(device.name, device.calibration_relative, _changed(device, operator), cell, stamp)
+
+
+def find_shipped_calibration(
+    device: Device, operator: str, family: str, format_name: str
+) -> CalibrationMatch | None:
+    """Return what `find_calibration` finds where the user has no calibrations.
+
+    Args:
+        device: Where the operator runs.
+        operator: As in `Calibration`.
+        family: Engine whose kernels run.
+        format_name: Format of the cell.
+    """
+    cell = (operator, family, format_name)
+    changed = _changed(device, operator)
+    return _find(device.name, device.calibration_relative, changed, cell, NO_FILE)
+
+
+def _changed(device: Device, operator: str) -> tuple[str, ...]:
+    """Return the overridden fields that leave the silicon a calibration was measured on."""
+    fields = KERNEL_FIELDS if operator in KERNELS else LINK_FIELDS
+    return tuple(name for name in device.overridden if name.startswith(fields))
 
 
 @cache
 def _find(
-    device_name: str, relative: str, changed: tuple[str, ...], cell: tuple[str, str, str]
+    device_name: str,
+    relative: str,
+    changed: tuple[str, ...],
+    cell: tuple[str, str, str],
+    stamp: tuple[str, int, int],
 ) -> CalibrationMatch | None:
     operator, family, format_name = cell
-    cells = _cells(device_name, operator, format_name)
+    mine = _user_cells(device_name, stamp)
+    cells = _cells(device_name, operator, format_name, mine)
     if cells:
-        match = _same_device(cells, family)
+        match = _noted(_same_device(cells, family), mine)
         return _what_if(match, changed) if changed else match
     cells = _cells(relative, operator, format_name) if relative else ()
     if cells:
@@ -169,16 +229,30 @@ def _find(
         return _lent(
             lent, f"{device_name} has no measured {operator} kernels: those of {relative} are used"
         )
-    if not load_calibrations(relative or device_name):
+    if not (load_calibrations(relative or device_name) or mine):
         return None
     return _from_all(device_name, operator, family, format_name)
 
 
-def _cells(device_name: str, operator: str, format_name: str) -> tuple[Calibration, ...]:
-    """Return the cells of every family, the most accurate first."""
-    known = load_calibrations(device_name).values()
+def _cells(
+    device_name: str,
+    operator: str,
+    format_name: str,
+    mine: Mapping[str, Calibration] = MappingProxyType({}),
+) -> tuple[Calibration, ...]:
+    """Return the cells of every family: the user's own, then the most accurate first."""
+    known = {**load_calibrations(device_name), **mine}.values()
     found = [c for c in known if c.operator == operator and c.format == format_name]
-    return tuple(sorted(found, key=lambda cell: cell.mape))
+    return tuple(sorted(found, key=lambda cell: (cell.id not in mine, cell.mape)))
+
+
+def _noted(match: CalibrationMatch, mine: Mapping[str, Calibration]) -> CalibrationMatch:
+    """Return a match that says so where its cell is the user's own."""
+    cell = match.calibration
+    if cell.id not in mine:
+        return match
+    note = f"{cell.id} is your own calibration: {cell.data_version}, {cell.data_hash}"
+    return replace(match, notes=(*match.notes, note))
 
 
 def _same_device(cells: Sequence[Calibration], family: str) -> CalibrationMatch:

@@ -17,7 +17,7 @@ from perfatlas.models.architecture import (
     MoeFfn,
     SparseIndexer,
 )
-from perfatlas.models.cache_layout import CacheLayout, cache_columns, cache_layouts
+from perfatlas.models.cache_layout import CacheLayout, cache_layouts
 from perfatlas.models.catalog import Model, model_names, resolve_model
 from perfatlas.models.mixers import INDEX_FORMAT
 from perfatlas.models.parameters import ParameterCounts, parameter_counts
@@ -44,7 +44,6 @@ __all__ = [
     "ParameterCounts",
     "SparseIndexer",
     "StepTokens",
-    "cache_columns",
     "cache_layouts",
     "model_names",
     "parameter_counts",

@@ -69,6 +69,9 @@ def _head_dim(fields: Fields, num_heads: int, default: int | None) -> int:
 def mla(fields: Fields) -> MlaAttention:
     """Return the multi-head latent attention of the DeepSeek configs, without an indexer.
 
+    Args:
+        fields: The config.
+
     Raises:
         InvalidSpecError: A dimension is missing or out of range.
     """
@@ -91,7 +94,13 @@ def mla(fields: Fields) -> MlaAttention:
 
 
 def dense(fields: Fields, *, bias: bool = False, gated: bool = True) -> DenseFfn:
-    """Return the dense feed-forward of `intermediate_size`."""
+    """Return the dense feed-forward of `intermediate_size`.
+
+    Args:
+        fields: The config.
+        bias: Whether its projections add biases.
+        gated: Whether a gate multiplies the up projection: three matrices instead of two.
+    """
     return DenseFfn(intermediate_size=fields.integer("intermediate_size"), gated=gated, bias=bias)
 
 
@@ -144,20 +153,53 @@ def layer_types(fields: Fields, allowed: Sequence[str], default: Sequence[str]) 
 def windowed(
     attention: GqaAttention, kinds: Iterable[str], window: int
 ) -> tuple[GqaAttention, ...]:
-    """Return one attention per layer, windowed where its kind is not `full_attention`."""
+    """Return one attention per layer, windowed where its kind is not `full_attention`.
+
+    Args:
+        attention: The attention without a window.
+        kinds: Kind of each layer (layers,).
+        window: Keys a windowed layer attends at most [tokens], 0 for all.
+    """
     local = replace(attention, window=window)
     return tuple(attention if kind == "full_attention" else local for kind in kinds)
 
 
 def moe_layers(fields: Fields, depth: int) -> tuple[bool, ...]:
-    """Return which layers have experts, by `mlp_only_layers` and `decoder_sparse_step` (Qwen)."""
+    """Return which layers have experts, by `mlp_only_layers` and `decoder_sparse_step` (Qwen).
+
+    Args:
+        fields: The config.
+        depth: Number of layers.
+    """
     step = fields.integer("decoder_sparse_step", default=1)
     dense_layers = set(fields.integers("mlp_only_layers", maximum=depth - 1))
     return tuple(i not in dense_layers and (i + 1) % step == 0 for i in range(depth))
 
 
+def shared_expert_moe(fields: Fields) -> MoeFfn:
+    """Return routed experts beside one shared expert whose output a sigmoid scales (Qwen).
+
+    Args:
+        fields: The config.
+
+    Raises:
+        InvalidSpecError: A field is missing or contradicts another.
+    """
+    return replace(
+        moe(fields, experts=("num_experts",)),
+        shared_intermediate_size=fields.integer("shared_expert_intermediate_size"),
+        shared_gate=True,
+    )
+
+
 def choose_ffns(fields: Fields, sparse: Iterable[bool], experts: MoeFfn) -> tuple[Ffn, ...]:
-    """Return one feed-forward per layer; `intermediate_size` is read only if a layer is dense."""
+    """Return one feed-forward per layer; `intermediate_size` is read only if a layer is dense.
+
+    Args:
+        fields: The config.
+        sparse: Whether each layer has experts (layers,).
+        experts: The experts of those that have.
+    """
     flags = tuple(sparse)
     if all(flags):
         return (experts,) * len(flags)
@@ -168,7 +210,12 @@ def choose_ffns(fields: Fields, sparse: Iterable[bool], experts: MoeFfn) -> tupl
 def group_layers(
     layers: Iterable[tuple[Mixer | None, Ffn | None]], *, norms: int = 2
 ) -> tuple[LayerGroup, ...]:
-    """Return equal layers merged into groups, in order of first appearance."""
+    """Return equal layers merged into groups, in order of first appearance.
+
+    Args:
+        layers: Mixer and feed-forward of each layer (layers,); None where it has none.
+        norms: Norms of one layer.
+    """
     counts = Counter(layers)
     return tuple(
         LayerGroup(count=count, mixer=mixer, ffn=ffn, norms=norms)

@@ -88,22 +88,6 @@ def cache_layouts(
     )
 
 
-def cache_columns(
-    architecture: Architecture, kv_bytes_per_element: float, seq_len: FloatArray
-) -> FloatArray:
-    """Return the bytes one sequence keeps in the whole unsharded model (C,) [bytes].
-
-    Args:
-        architecture: The model.
-        kv_bytes_per_element: Bytes of a cached element.
-        seq_len: Tokens of the sequence (C,).
-    """
-    total_C = np.zeros_like(seq_len, dtype=np.float64)
-    for layout in cache_layouts(architecture, kv_bytes_per_element):
-        total_C = total_C + layout.bytes_per_sequence(seq_len)
-    return total_C
-
-
 def _layouts(mixer: Mixer | None, layers: int, element_bytes: float) -> tuple[CacheLayout, ...]:
     match mixer:
         case None:

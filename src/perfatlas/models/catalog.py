@@ -60,15 +60,40 @@ def catalog_config(name: str) -> dict[str, Any]:
 
     Args:
         name: Its id exactly as `model_names` lists it.
+
+    Raises:
+        InvalidSpecError: Its file is not {"source": text, "config": object}.
     """
-    config: dict[str, Any] = _row(name)["config"]
-    return config
+    return _row(name)[1]
 
 
-def _row(name: str) -> dict[str, Any]:
+def _row(name: str) -> tuple[str, dict[str, Any]]:
+    """Return the source and the config of a catalog file."""
     path = resources.files("perfatlas").joinpath(f"data/models/{name}.json")
-    row: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return row
+    return read_row(path.read_text("utf-8"), f"data/models/{name}.json")
+
+
+def read_row(text: str, origin: str) -> tuple[str, dict[str, Any]]:
+    """Return the source and the config of the text of a catalog file.
+
+    Args:
+        text: {"source": ..., "config": {...}} as JSON.
+        origin: The file, named in errors.
+
+    Raises:
+        InvalidSpecError: Not such JSON, or one of the two keys is missing.
+    """
+    try:
+        row = json.loads(text)
+    except ValueError as error:
+        raise InvalidSpecError(f"{origin}: not a JSON file ({error})") from error
+    for key, kind in (("source", str), ("config", dict)):
+        if not isinstance(row, dict) or not isinstance(row.get(key), kind):
+            raise InvalidSpecError(
+                f"{origin}: the key {key!r} is missing or no {kind.__name__}; a catalog file holds"
+                ' {"source": "... https://huggingface.co/<id> ...", "config": {...}}'
+            )
+    return row["source"], row["config"]
 
 
 def model_names() -> list[str]:
@@ -118,8 +143,8 @@ def _catalog_id(text: str) -> str | None:
 
 @cache
 def _load(name: str) -> Model:
-    row = _row(name)
-    return Model(name=name, architecture=read_config(row["config"], name), source=row["source"])
+    source, config = _row(name)
+    return Model(name=name, architecture=read_config(config, name), source=source)
 
 
 def _read_path(text: str) -> Model:

@@ -68,7 +68,7 @@ def _unknown_family(model_type: str, origin: str) -> UnsupportedError:
         file = "<model_type>"
     return UnsupportedError(
         f"{origin}: no family reads model_type {shown!r}{nearest}; to add it, write"
-        f" src/perfatlas/models/families/{file}.py with a function `read`"
+        f" src/perfatlas/models/families/{file}.py with MODEL_TYPES and `read`"
     )
 
 

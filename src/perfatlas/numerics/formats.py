@@ -23,6 +23,7 @@ class Format:
         activation_bytes: Bytes per activation element as the kernel reads it [bytes].
         tensor_peak: Key of `Device.peak_flop_per_s` that bounds the product.
         quantize: How activations reach the format: none, static or dynamic scales.
+        cache: Engines store key-value caches in it.
         source: Where the layout is defined.
     """
 
@@ -31,6 +32,7 @@ class Format:
     activation_bytes: float
     tensor_peak: str
     quantize: Quantize
+    cache: bool
     source: str
 
 
@@ -47,6 +49,7 @@ def formats() -> dict[str, Format]:
             activation_bytes=row["activation_bits"] / 8,
             tensor_peak=row["tensor_peak"],
             quantize=row["quantize"],
+            cache=row.get("cache", False),
             source=row["ref"],
         )
     return known
@@ -66,7 +69,7 @@ def get_format(name: str) -> Format:
     known = formats()
     if name not in known:
         raise UnsupportedError(
-            f"unknown format {name!r}{did_you_mean(name, known)};"
+            f"unknown format {name!r}{did_you_mean(name, known) or ';'}"
             " `perfatlas catalog formats` lists all"
         )
     return known[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perfatlas.operators.attention import Attention, LatentAttention, visible_pairs
 from perfatlas.operators.bounds import (
     BOUND_COMPUTE,
     BOUND_HOST,
@@ -11,17 +12,14 @@ from perfatlas.operators.bounds import (
     BOUND_NETWORK,
 )
 from perfatlas.operators.columns import (
-    Attention,
     Collective,
     Gemm,
     GroupedGemm,
-    LatentAttention,
     Operator,
     Phase,
     Scan,
     Shard,
     Streaming,
-    visible_pairs,
 )
 from perfatlas.operators.work import FloatArray, IntArray, Work
 

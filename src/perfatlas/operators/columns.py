@@ -42,7 +42,7 @@ class Operator(ABC):
 
     @abstractmethod
     def work(self) -> Work:
-        """Return the least work of one execution."""
+        """Return the least FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
 
     @property
     def compute_format(self) -> str:
@@ -83,15 +83,13 @@ class Gemm(Operator):
         return self.format
 
     def work(self) -> Work:
-        """Return the least work of one execution (C,)."""
-        zero = np.zeros_like(self.m)
+        """Return the least FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
         read = self.k * self.input_bytes_per_element
         read = read + self.quantizes_input * (read + 2.0 * self.k)  # 16 bits in, quantized out
         return Work(
             flop=2.0 * self.m * self.n * self.k,
             cold_bytes=self.n * self.k * self.weight_bytes_per_element,
             activation_bytes=self.m * (read + self.n * self.output_bytes_per_element),
-            exponentials=zero,
         )
 
 
@@ -135,7 +133,7 @@ class GroupedGemm(Operator):
         return self.format
 
     def work(self) -> Work:
-        """Return the least work of one execution (C,)."""
+        """Return the least FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
         rows = self.tokens * self.top_k / self.ep
         width = self.intermediate / self.moe_tp
         # A balanced router spreads rows over as many experts as it can; a skewed one may send every
@@ -146,151 +144,6 @@ class GroupedGemm(Operator):
             flop=2.0 * self.matrices * rows * self.hidden * width,
             cold_bytes=self.matrices * active * self.hidden * width * self.weight_bytes_per_element,
             activation_bytes=rows * self.hidden * (self.input_bytes_per_element + 2.0),
-            exponentials=np.zeros_like(rows),
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Attention(Operator):
-    """Softmax attention with H query and KV key-value heads (MHA, GQA, MQA), causal.
-
-    The q_len newest of kv_len tokens are queries; a window of 0 is unlimited.
-
-    Args:
-        batch: Sequences (C,).
-        q_len: Queries per sequence; 1 in decode (C,).
-        kv_len: Keys per sequence, the cached prefix and the queries included (C,).
-        num_heads: Query heads on the rank (C,).
-        num_kv_heads: Key-value heads on the rank, at least 1 (C,).
-        head_dim: Width of a query and key head (C,).
-        value_head_dim: Width of a value head (C,).
-        window: Sliding window in tokens, 0 for none (C,).
-        format: Format of the products.
-        kv_format: Format of the cache.
-        kv_bytes_per_element: Bytes of a cached element.
-    """
-
-    kind: ClassVar[str] = "attention"
-
-    batch: FloatArray
-    q_len: FloatArray
-    kv_len: FloatArray
-    num_heads: FloatArray
-    num_kv_heads: FloatArray
-    head_dim: FloatArray
-    value_head_dim: FloatArray
-    window: FloatArray
-    format: str = "bf16"
-    kv_format: str = "bf16"
-    kv_bytes_per_element: float = 2.0
-
-    @property
-    def compute_format(self) -> str:
-        """Format of the products."""
-        return self.format
-
-    def visible_pairs(self) -> FloatArray:
-        """Return query-key pairs of one sequence and head under mask and window (C,)."""
-        return visible_pairs(self.q_len, self.kv_len, self.window)
-
-    def cached_tokens(self) -> FloatArray:
-        """Return keys the kernel must read per sequence (C,)."""
-        limit = np.where(self.window > 0, self.window + self.q_len - 1.0, np.inf)
-        return np.minimum(self.kv_len, limit)
-
-    def full_square_flop(self) -> FloatArray:
-        """Return the FLOP of both products without the causal mask (C,): the full square."""
-        width = self.head_dim + self.value_head_dim
-        return 2.0 * self.batch * self.num_heads * self.q_len * self.kv_len * width
-
-    def work(self) -> Work:
-        """Return the least work of one execution (C,)."""
-        pairs = self.batch * self.num_heads * self.visible_pairs()
-        width = self.head_dim + self.value_head_dim
-        kv_elements = self.batch * self.num_kv_heads * width
-        fresh = kv_elements * self.q_len * self.kv_bytes_per_element
-        cached = kv_elements * np.maximum(self.cached_tokens() - self.q_len, 0.0)
-        return Work(
-            flop=2.0 * pairs * width,
-            cold_bytes=cached * self.kv_bytes_per_element,
-            activation_bytes=self.batch * self.q_len * self.num_heads * width * 2.0 + fresh,
-            exponentials=pairs,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LatentAttention(Operator):
-    """Multi-head latent attention (MLA): one compressed cache row serves every head.
-
-    Prefill expands keys and values per head; decode attends in the latent space (absorbed).
-
-    Args:
-        batch: Sequences (C,).
-        q_len: Queries per sequence (C,).
-        kv_len: Keys per sequence (C,).
-        num_heads: Query heads on the rank (C,).
-        kv_lora_rank: Latent width (C,).
-        rope_dim: Decoupled rotary width (C,).
-        nope_dim: Non-rotary width of an expanded key head (C,).
-        value_head_dim: Width of an expanded value head (C,).
-        selected: Keys a query attends at most (sparse attention), 0 for all (C,).
-        format: Format of the products.
-        kv_format: Format of the cache.
-        kv_bytes_per_element: Bytes of a cached element.
-    """
-
-    kind: ClassVar[str] = "latent_attention"
-
-    batch: FloatArray
-    q_len: FloatArray
-    kv_len: FloatArray
-    num_heads: FloatArray
-    kv_lora_rank: FloatArray
-    rope_dim: FloatArray
-    nope_dim: FloatArray
-    value_head_dim: FloatArray
-    selected: FloatArray
-    format: str = "bf16"
-    kv_format: str = "bf16"
-    kv_bytes_per_element: float = 2.0
-
-    @property
-    def compute_format(self) -> str:
-        """Format of the products."""
-        return self.format
-
-    def pair_width(self) -> FloatArray:
-        """Return multiply-adds per query-key pair and head (C,)."""
-        absorbed = 2.0 * self.kv_lora_rank + self.rope_dim
-        expanded = self.nope_dim + self.rope_dim + self.value_head_dim
-        return absorbed if self.phase == "decode" else expanded
-
-    def visible_pairs(self) -> FloatArray:
-        """Return query-key pairs of one sequence and head (C,)."""
-        return visible_pairs(self.q_len, self.kv_len, self.selected)
-
-    def full_square_flop(self) -> FloatArray:
-        """Return the FLOP without mask or selection (C,), the oracle's convention."""
-        pairs = self.batch * self.num_heads * self.q_len * self.kv_len
-        return 2.0 * pairs * self.pair_width()
-
-    def work(self) -> Work:
-        """Return the least work of one execution (C,)."""
-        pairs = self.batch * self.num_heads * self.visible_pairs()
-        row = (self.kv_lora_rank + self.rope_dim) * self.kv_bytes_per_element
-        touched = np.where(
-            self.selected > 0,
-            np.minimum(self.kv_len, self.selected * self.q_len),
-            self.kv_len,
-        )
-        per_query = 2.0 * self.kv_lora_rank + self.rope_dim
-        if self.phase == "prefill":
-            per_query = self.nope_dim + self.rope_dim + self.value_head_dim
-        return Work(
-            flop=2.0 * pairs * self.pair_width(),
-            cold_bytes=self.batch * np.maximum(touched - self.q_len, 0.0) * row,
-            activation_bytes=self.batch * self.q_len * (self.num_heads * per_query * 2.0 + row),
-            exponentials=pairs,
         )
 
 
@@ -317,12 +170,11 @@ class Scan(Operator):
     mixer: str
 
     def work(self) -> Work:
-        """Return the least work of one execution (C,)."""
+        """Return the least FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
         return Work(
             flop=self.tokens * self.flop_per_token,
             cold_bytes=2.0 * self.batch * self.state_bytes,
             activation_bytes=self.tokens * self.io_bytes_per_token,
-            exponentials=np.zeros_like(self.tokens),
         )
 
 
@@ -347,13 +199,12 @@ class Streaming(Operator):
     cold_read_bytes: FloatArray
 
     def work(self) -> Work:
-        """Return the least work of one execution (C,)."""
+        """Return the least FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
         zero = np.zeros_like(self.tokens)
         return Work(
             flop=zero,
             cold_bytes=self.cold_read_bytes,
             activation_bytes=self.read_bytes + self.write_bytes,
-            exponentials=zero,
         )
 
 
@@ -380,31 +231,6 @@ class Collective(Operator):
     stride: FloatArray
 
     def work(self) -> Work:
-        """Return the least work of one execution (C,)."""
+        """Return the least FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
         zero = np.zeros_like(self.bytes)
-        return Work(flop=zero, cold_bytes=zero, activation_bytes=zero, exponentials=zero)
-
-
-def visible_pairs(q_len: FloatArray, kv_len: FloatArray, limit: FloatArray) -> FloatArray:
-    """Return query-key pairs of one sequence under a causal mask and a key limit (C,).
-
-    The i-th of q queries (i = 1..q) sees kv - q + i keys, at most `limit` if limit > 0.
-
-    Args:
-        q_len: Queries (C,).
-        kv_len: Keys, the queries included (C,).
-        limit: Window or selection in keys, 0 for none (C,).
-
-    Example:
-        >>> import numpy as np
-        >>> from perfatlas.operators import visible_pairs
-        >>> float(visible_pairs(np.array([4.0]), np.array([4.0]), np.array([0.0]))[0])
-        10.0
-    """
-    cap = np.where(limit > 0, limit, np.inf)
-    first = kv_len - q_len + 1.0
-    growing = np.clip(cap - first, 0.0, q_len)  # queries whose key count is still below the cap
-    growing = np.where(np.isfinite(growing), growing, q_len)
-    below = growing * first + growing * (growing - 1.0) / 2.0
-    capped = q_len - growing
-    return below + np.where(capped > 0, capped * np.minimum(cap, kv_len), 0.0)
+        return Work(flop=zero, cold_bytes=zero, activation_bytes=zero)

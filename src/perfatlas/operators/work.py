@@ -20,10 +20,8 @@ class Work(NamedTuple):
         flop: Tensor-core arithmetic, a multiply-add is 2 (C,) [FLOP].
         cold_bytes: Weights and KV cache that must come from device memory (C,) [bytes].
         activation_bytes: Tensors produced by the step itself, in cache or not (C,) [bytes].
-        exponentials: exp2 evaluations of softmax (C,) [count].
     """
 
     flop: FloatArray
     cold_bytes: FloatArray
     activation_bytes: FloatArray
-    exponentials: FloatArray

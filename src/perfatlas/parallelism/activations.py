@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.models.architecture import (
+from perfatlas.models import (
     DenseFfn,
     GatedDeltaNet,
     GqaAttention,
@@ -21,7 +21,7 @@ from perfatlas.models.architecture import (
 from perfatlas.parallelism.groups import ACTIVATION_BYTES
 
 if TYPE_CHECKING:
-    from perfatlas.models.architecture import Architecture, Mixer
+    from perfatlas.models import Architecture, Mixer
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.plan import PlanColumns
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.models.architecture import MoeFfn
+from perfatlas.models import MoeFfn
 from perfatlas.numerics import get_format
 from perfatlas.parallelism.memory import MemoryColumns, MemoryQuestion, memory_footprint
 from perfatlas.parallelism.plan import plan_problems
@@ -26,6 +26,7 @@ _DOUBLINGS: Final = 2.0 ** np.arange(1, 8)
 _WEIGHT_FORMATS: Final = ("fp8_dynamic", "int4_wo")
 _CACHE_FORMAT: Final = "fp8_static"
 _DEVICES_NAMED: Final = 3
+_LARGEST_DEVICE: Final = 4096.0  # times the memory there is
 
 
 def shortfall_advice(
@@ -36,8 +37,9 @@ def shortfall_advice(
     Args:
         question: The question (C,).
         index: The candidate in doubt.
-        devices: Other devices by name with their memory [bytes]: the smallest that are large
-            enough are named, and nothing is said of larger memory if none is.
+        devices: Other devices by name with their memory [bytes], in the order they are preferred:
+            the first that are large enough are named, and nothing is said of larger memory if
+            none is.
 
     Returns:
         First by how much it does not fit. Then one sentence for each single change that makes it
@@ -57,7 +59,7 @@ def shortfall_advice(
         *_smaller_weights(one),
         *_smaller_cache(one),
         *_fewer_sequences(one, footprint),
-        *_larger_device(one, footprint, devices or {}),
+        *_larger_device(one, devices or {}),
     ]
     return sentences + (changes or _everything(one))
 
@@ -76,24 +78,30 @@ def _shortfall(question: MemoryQuestion, footprint: MemoryColumns) -> str:
         f" activations {_bytes(float(footprint.activation_bytes[0]))},"
         f" other {_bytes(float(footprint.other_bytes[0]))}"
     )
-    usable = (
-        f"{_bytes(float(footprint.capacity_bytes[0]))} usable per GPU"
-        f" ({float(load.gpu_memory_utilization[0]):g} of"
-        f" {_bytes(float(question.memory_bytes[0]))})"
-    )
+    usable = f"{_bytes(float(footprint.capacity_bytes[0]))} usable per GPU ({_share(question)})"
     if excess > 0:
         need = _bytes(float(footprint.total_bytes[0]))
-        return f"does not fit by {_bytes(excess)} per GPU: needs {need} ({parts}), {usable}."
+        return (
+            f"the load does not fit by {_bytes(excess)} per GPU: it needs {need} ({parts}) of the"
+            f" {usable}."
+        )
     return (
-        f"does not fit: {asked:g} sequences of {float(load.tokens_per_sequence[0]):g} tokens are"
+        f"the load does not fit: {asked:g} sequences of {float(load.tokens_per_sequence[0]):g} tokens are"
         f" asked per attention-DP rank and the cache holds {room:g} in whole blocks"
         f" ({parts}; {usable})."
     )
 
 
+def _share(question: MemoryQuestion) -> str:
+    """Return which part of the device's memory an engine may fill."""
+    part = f"{float(question.load.gpu_memory_utilization[0]):g} of"
+    whole = _bytes(float(question.memory_bytes[0]))
+    return f"{part} {whole}" if question.overheads.rule == "total" else f"of {whole}"
+
+
 def _need(footprint: MemoryColumns, at: int) -> str:
     return (
-        f"{_bytes(float(footprint.total_bytes[at]))} of"
+        f"it needs {_bytes(float(footprint.total_bytes[at]))} of"
         f" {_bytes(float(footprint.capacity_bytes[at]))} per GPU"
     )
 
@@ -111,7 +119,7 @@ def _wider(question: MemoryQuestion, axis: str) -> list[str]:
             if axis != "pp" and _has_experts(question):
                 grown = _grown(question)
                 change += f" with {grown} = {float(getattr(variants.plan, grown)[at]):g}"
-            return [f"{change} fits: {_need(footprint, at)}, {gpus:g} GPUs per replica."]
+            return [f"{change} fits: {_need(footprint, at)} on {gpus:g} GPUs per replica."]
     return []
 
 
@@ -183,18 +191,34 @@ def _fewer_sequences(question: MemoryQuestion, footprint: MemoryColumns) -> list
     return [sentence]
 
 
-def _larger_device(
-    question: MemoryQuestion, footprint: MemoryColumns, devices: Mapping[str, float]
-) -> list[str]:
+def _larger_device(question: MemoryQuestion, devices: Mapping[str, float]) -> list[str]:
     if not np.isnan(question.load.kv_blocks[0]):
         return []  # a fixed number of blocks does not grow with the device
-    need = float(footprint.total_bytes[0] / question.load.gpu_memory_utilization[0])
-    current = float(question.memory_bytes[0])
-    enough = sorted((size, name) for name, size in devices.items() if size >= max(need, current))
-    named = ", ".join(f"{name} ({_bytes(size)})" for size, name in enough[:_DEVICES_NAMED])
-    if need <= current or (devices and not enough):
+    need = _needed_memory(question)
+    enough = [(name, size) for name, size in devices.items() if need is None or size >= need]
+    if need is None or (devices and not enough):
         return []
-    return [f"a GPU with at least {_bytes(need)} of memory{', such as ' + named if named else ''}."]
+    named = " or ".join(f"{name} ({_bytes(size)})" for name, size in enough[:_DEVICES_NAMED])
+    such_as = f", such as {named}" if named else ""
+    return [f"a GPU with at least {_bytes(need)} of memory would do{such_as}."]
+
+
+def _needed_memory(question: MemoryQuestion) -> float | None:
+    """Return the least memory of a device that fits [bytes]; None where it is not memory.
+
+    Two scans of 256 sizes, up to 4096 times the memory there is: 0.02 % too much at most.
+    """
+    low = float(question.memory_bytes[0])
+    high = low * _LARGEST_DEVICE
+    for _ in range(2):
+        sizes = np.geomspace(low, high, 256)
+        variants = replace(_repeat(question, 0, len(sizes)), memory_bytes=sizes)
+        fits = memory_footprint(variants).fits
+        first = int(np.argmax(fits))
+        if first == 0:
+            return None  # fits already, or never
+        low, high = float(sizes[first - 1]), float(sizes[first])
+    return high
 
 
 def _everything(question: MemoryQuestion) -> list[str]:
@@ -204,7 +228,7 @@ def _everything(question: MemoryQuestion) -> list[str]:
     together = f"with format = {_WEIGHT_FORMATS[0]} and kv_format = {_CACHE_FORMAT}, "
     if found:
         return [together + sentence for sentence in found]
-    return ["no single change fits; use fewer or shorter sequences, or combine changes."]
+    return ["no single change makes it fit: use fewer or shorter sequences, or combine changes."]
 
 
 def _repeat(question: MemoryQuestion, index: int, times: int) -> MemoryQuestion:

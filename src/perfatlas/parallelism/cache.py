@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.models.cache_layout import cache_layouts
+from perfatlas.models import cache_layouts
 from perfatlas.numerics import get_format
 from perfatlas.parallelism.sharding import stage_share
 
 if TYPE_CHECKING:
-    from perfatlas.models.architecture import Architecture
+    from perfatlas.models import Architecture
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.plan import PlanColumns
 

@@ -17,7 +17,7 @@ from perfatlas.parallelism.weights import weight_columns
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.models.architecture import Architecture
+    from perfatlas.models import Architecture
     from perfatlas.models.emission import ModelFormats
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.plan import PlanColumns
@@ -31,6 +31,7 @@ class MemoryOverheads:
         context_bytes: CUDA context and loaded kernels.
         communication_bytes: Communicators and their buffers, where a replica has several ranks.
         graph_bytes: Captured graphs.
+        rule: What the usable share of memory is a share of: "total", "free" or "static".
         moe_chunk_tokens: Tokens the fused expert kernel takes at once; vLLM's
             VLLM_FUSED_MOE_CHUNK_SIZE (vllm/envs.py).
     """
@@ -38,6 +39,7 @@ class MemoryOverheads:
     context_bytes: float
     communication_bytes: float
     graph_bytes: float
+    rule: str = "total"
     moe_chunk_tokens: float = 16384.0
 
 
@@ -148,8 +150,8 @@ def memory_footprint(question: MemoryQuestion) -> MemoryColumns:
         + np.where(several, question.overheads.communication_bytes, 0.0)
     )
     exact = kv_bytes_per_sequence(architecture, formats.kv, plan, load.tokens_per_sequence)
-    capacity = np.floor(question.memory_bytes * load.gpu_memory_utilization)
     fixed = weights + activations + other
+    capacity = _capacity(question, fixed, activations + other)
     room = _cache_room(question, np.maximum(capacity - fixed, 0.0))
     kv_bytes = load.sequences * exact
     return MemoryColumns(
@@ -163,6 +165,24 @@ def memory_footprint(question: MemoryQuestion) -> MemoryColumns:
         max_sequences=room.sequences,
         fits=(fixed + kv_bytes <= capacity) & (load.sequences <= room.sequences),
     )
+
+
+def _capacity(
+    question: MemoryQuestion, fixed_bytes: FloatArray, working_bytes: FloatArray
+) -> FloatArray:
+    """Return the memory an engine may fill by its own rule (C,) [bytes].
+
+    "total": the share covers everything. "free": the cache takes the share of what everything
+    else leaves. "static": the share covers weights and cache, the rest is left to work in.
+    """
+    share, memory = question.load.gpu_memory_utilization, question.memory_bytes
+    if question.overheads.rule == "free":
+        return np.floor(fixed_bytes + share * np.maximum(memory - fixed_bytes, 0.0)) - np.where(
+            fixed_bytes > memory, fixed_bytes - memory, 0.0
+        )
+    if question.overheads.rule == "static":
+        return np.floor(np.minimum(memory, share * memory + working_bytes))
+    return np.floor(memory * share)
 
 
 @dataclass(frozen=True, kw_only=True)

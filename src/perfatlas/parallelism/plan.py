@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from perfatlas.models.architecture import (
+from perfatlas.models import (
     Architecture,
     DenseFfn,
     Ffn,
@@ -126,7 +126,7 @@ def plan_problems(architecture: Architecture, plan: PlanColumns) -> list[str | N
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.models.architecture import (
+        >>> from perfatlas.models import (
         ...     Architecture, DenseFfn, GqaAttention, LayerGroup)
         >>> from perfatlas.parallelism import PlanColumns, plan_problems
         >>> mixer = GqaAttention(num_heads=64, num_kv_heads=8, head_dim=128, value_head_dim=128)
@@ -242,7 +242,11 @@ class _Divided(NamedTuple):
     copied: bool = False
 
     def allows(self, ways: FloatArray) -> BoolArray:
-        """Return where the size can be spread over so many ranks (C,)."""
+        """Return where the size can be spread over so many ranks (C,).
+
+        Args:
+            ways: Ranks (C,).
+        """
         divides: BoolArray = np.mod(self.size, ways) == 0
         if not self.copied:
             return divides

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.models.parameters import parameter_counts
-from perfatlas.models.phases import StepTokens, step_operators
+from perfatlas.models import StepTokens, parameter_counts, step_operators
 from perfatlas.operators import Gemm, GroupedGemm
 from perfatlas.parallelism.groups import ACTIVATION_BYTES
 from perfatlas.parallelism.sharding import divide_gemm, stage_share
 
 if TYPE_CHECKING:
-    from perfatlas.models.architecture import Architecture
+    from perfatlas.models import Architecture
     from perfatlas.models.emission import ModelFormats
     from perfatlas.operators import FloatArray, Phase
     from perfatlas.parallelism.plan import PlanColumns
@@ -72,7 +71,7 @@ def weight_columns(
     Example:
         >>> import numpy as np
         >>> from perfatlas.models import resolve_model
-        >>> from perfatlas.models.phases import ModelFormats
+        >>> from perfatlas.models import ModelFormats
         >>> from perfatlas.parallelism import PlanColumns, weight_columns
         >>> formats = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
         >>> one = np.ones(1)

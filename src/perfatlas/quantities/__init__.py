@@ -13,13 +13,11 @@ from perfatlas.quantities.errors import (
     did_you_mean,
     shown,
 )
-from perfatlas.quantities.provenance import KINDS, CalibrationEvidence, Kind, Source
+from perfatlas.quantities.provenance import Kind, Source
 from perfatlas.quantities.units import UNITS, format_quantity, parse_quantity
 
 __all__ = [
-    "KINDS",
     "UNITS",
-    "CalibrationEvidence",
     "InfeasibleError",
     "InvalidSpecError",
     "Kind",

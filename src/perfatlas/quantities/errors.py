@@ -6,7 +6,7 @@ import difflib
 from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 class PerfatlasError(Exception):
@@ -31,10 +31,28 @@ class InvalidSpecError(PerfatlasError):
 
 
 class InfeasibleError(PerfatlasError):
-    """The question is well posed and the answer is no: it does not fit, no plan meets the goal."""
+    """The question is well posed and the answer is no: it does not fit, no plan meets the goal.
+
+    Args:
+        message: By how much, in one sentence.
+        advice: Changes that would make it feasible, one sentence each.
+        memory: The memory results of the answer, empty where memory is not the reason.
+    """
 
     exit_code = 4
     error_code = "infeasible"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        advice: Sequence[str] = (),
+        memory: Mapping[str, object] | None = None,
+    ) -> None:
+        """Keep the parts beside the whole message."""
+        super().__init__(" ".join((message, *advice)))
+        self.advice = tuple(advice)
+        self.memory = dict(memory or {})
 
 
 class UnsupportedError(PerfatlasError):
@@ -65,6 +83,9 @@ def shown(value: object) -> str:
     """Return a short text of anything a user wrote, for an error message.
 
     Never slow and never failing, however large or deep the value is.
+
+    Args:
+        value: Anything; long ones are cut or described.
 
     Example:
         >>> from perfatlas.quantities import shown

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["datasheet", "measured", "derived", "assumed"]
-KINDS: tuple[Kind, ...] = ("datasheet", "measured", "derived", "assumed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,24 +21,3 @@ class Source:
     kind: Kind
     ref: str
     note: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CalibrationEvidence:
-    """What is known of the calibration that priced an operator.
-
-    Args:
-        id: device/operator/family/format.
-        rows: Measured rows the fit was scored on.
-        median_error: Median |predicted - measured| / measured.
-        p90_error: 90th percentile of the same.
-        protocol: How the rows were measured.
-        data_hash: Hash of the measured rows.
-    """
-
-    id: str
-    rows: int
-    median_error: float
-    p90_error: float
-    protocol: str
-    data_hash: str

@@ -102,26 +102,29 @@ _SCALES: Final = (
 )
 
 
-def format_quantity(value: float, unit: str, *, digits: int = 3) -> str:
+def format_quantity(value: float, unit: str, *, digits: int = 3, exact: bool = True) -> str:
     """Return a scaled text for people, such as "4.8 TB/s".
 
     Args:
         value: SI value [unit].
         unit: SI unit to print.
         digits: Significant digits.
+        exact: Drop zeros at the end: the value is a specification. Otherwise it is a result, and
+            all its digits are shown, so that it can stand beside others.
 
     Example:
         >>> from perfatlas.quantities import format_quantity
-        >>> format_quantity(0.0123, "s")
-        '12.3 ms'
+        >>> format_quantity(0.01, "s"), format_quantity(0.01, "s", exact=False)
+        ('10 ms', '10.0 ms')
     """
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}".strip()
     fitting = (pair for pair in _SCALES if abs(value) >= pair[0] * 0.9995)
     scale, prefix = next(fitting, _SCALES[-1])
     scaled = value / scale
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(scaled))))
+    rounded = abs(float(f"{scaled:.{digits - 1}e}"))  # 9.996 is 10.0, not 10.00
+    decimals = max(0, digits - 1 - math.floor(math.log10(rounded)))
     text = f"{scaled:.{decimals}f}"
-    if "." in text:
+    if exact and "." in text:
         text = text.rstrip("0").rstrip(".")
     return f"{text} {prefix}{unit}".strip()

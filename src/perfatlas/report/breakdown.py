@@ -22,7 +22,11 @@ BOUND_STYLES: Final = {
 SMALLEST_SHARE: Final = 0.005
 SMALLEST_BOUND: Final = 0.01
 WIDE: Final = 100
-NAME_WIDTH: Final = 30  # leaves the other columns their room in 80
+NARROW: Final = 78
+NAME_WIDTH: Final = 28  # leaves the other columns their room in NARROW
+OTHERS_WIDTH: Final = 26  # time, share and bound with their gaps, and the indentation
+OPERATOR: Final = "  operator"
+NUMERIC: Final = frozenset(("count", "time", "share", "at bound"))
 
 
 def rows_by_phase(
@@ -94,68 +98,97 @@ def phase_table(rows: Sequence[Mapping[str, Any]], *, width: int) -> Table:
 
     Args:
         rows: Breakdown rows of one phase, slowest first.
-        width: Columns to fit in; the calibration is shown where there is room.
+        width: Columns to fit in; the calibration is shown where there is room, and how often an
+            operator runs, its time at the bound and its tier are left out where there is not.
     """
     from rich.table import Table
 
-    wide = width >= WIDE
-    table = Table(box=None, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0), show_edge=False)
-    table.add_column("  operator", no_wrap=True, header_style="dim")
-    for name in ("count", "time", "share"):
-        table.add_column(name, justify="right", no_wrap=True, header_style="dim")
-    table.add_column("bound", no_wrap=True, header_style="dim")
-    table.add_column("at bound", justify="right", no_wrap=True, header_style="dim")
-    table.add_column("tier", no_wrap=True, header_style="dim")
-    if wide:
-        table.add_column("calibration", overflow="fold", style="dim", header_style="dim")
+    names = _columns(width)
+    table = Table(
+        box=None, pad_edge=False, padding=(0, 2 if width >= WIDE else 1, 0, 0), show_edge=False
+    )
+    for name in names:
+        table.add_column(
+            name,
+            justify="right" if name in NUMERIC else "left",
+            no_wrap=name != "calibration",
+            overflow="fold",
+            style="dim" if name == "calibration" else "",
+            header_style="dim",
+        )
     shown = [row for row in rows if float(row.get("share") or 0.0) >= SMALLEST_SHARE] or rows[:1]
     if len(rows) == len(shown) + 1:
         shown = list(rows)
-    for row in shown:
-        table.add_row(*_cells(row, width=width))
-    hidden = rows[len(shown) :]
-    if hidden:
-        table.add_row(*_folded(hidden))
+    cells = [_cells(row, width=width) for row in shown]
+    if hidden := rows[len(shown) :]:
+        cells.append(_folded(hidden))
+    for row_cells in cells:
+        table.add_row(*(row_cells.get(name, "") for name in names))
     return table
 
 
-def _cells(row: Mapping[str, Any], *, width: int) -> list[Any]:
+def _columns(width: int) -> tuple[str, ...]:
+    """Return the columns that a terminal has room for; none is ever cut."""
+    if width < NARROW:
+        return (OPERATOR, "time", "share", "bound")
+    everything = (OPERATOR, "count", "time", "share", "bound", "at bound", "tier", "calibration")
+    return everything if width >= WIDE else everything[:-1]
+
+
+def _cells(row: Mapping[str, Any], *, width: int) -> dict[str, Any]:
     from rich.text import Text
 
     bound = str(row.get("bound") or MISSING)
     count = row.get("count")
     share = row.get("share")
-    cells: list[Any] = [
-        _name_lines(str(row.get("name", MISSING)), NAME_WIDTH if width < WIDE else WIDE),
-        MISSING if count is None else f"{count:,.0f}",
-        format_value("time_s", row.get("time_s")),
-        MISSING if share is None else format_share(float(share)),
-        Text(bound, style=BOUND_STYLES.get(bound, "")),
-        format_value("time_s", row.get("bound_time_s") or None),
-        str(row.get("tier") or MISSING),
-    ]
-    if width >= WIDE:
-        cells.append(str(row.get("calibration") or MISSING))
-    return cells
+    room = WIDE if width >= WIDE else NAME_WIDTH if width >= NARROW else width - OTHERS_WIDTH
+    return {
+        OPERATOR: break_name(str(row.get("name", MISSING)), room),
+        "count": MISSING if count is None else f"{count:,.0f}",
+        "time": format_value("time_s", row.get("time_s")),
+        "share": MISSING if share is None else format_share(float(share)),
+        "bound": Text(bound, style=BOUND_STYLES.get(bound, "")),
+        "at bound": _at_bound(row),
+        "tier": str(row.get("tier") or MISSING).split()[0],  # "engine profile": "engine"
+        "calibration": str(row.get("calibration") or MISSING),
+    }
 
 
-def _name_lines(name: str, width: int) -> str:
-    """Return an operator's name, broken after an underscore where it is too long."""
-    lines, line = [], ""
-    for word in name.replace("_", "_ ").split():
-        if line and len(line) + len(word) > width:
+def _at_bound(row: Mapping[str, Any]) -> str:
+    """Return the time at the bound; what moves no byte of device memory has none there."""
+    if row.get("bound") == "memory" and row.get("bound_time_s") == 0:
+        return "in L2"
+    return format_value("time_s", row.get("bound_time_s") or None)
+
+
+def break_name(name: str, width: int) -> str:
+    """Return a name, indented, broken after an underscore or a slash where it is too long.
+
+    Args:
+        name: An operator or a calibration.
+        width: Columns of its longest line, without the indentation of two.
+
+    Example:
+        >>> from perfatlas.report.breakdown import break_name
+        >>> print(break_name("output_projection_all_reduce", 20))
+          output_projection_
+            all_reduce
+    """
+    lines: list[str] = []
+    line = ""
+    for word in name.replace("_", "_ ").replace("/", "/ ").split():
+        if line and len(line) + len(word) > width - 2 * bool(lines):
             lines.append(line)
             line = ""
         line += word
     return "  " + "\n    ".join([*lines, line])
 
 
-def _folded(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _folded(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     time_s = sum(float(row.get("time_s") or 0.0) for row in rows)
     share = sum(float(row.get("share") or 0.0) for row in rows)
-    return [
-        f"  {len(rows)} small operators",
-        "",
-        format_value("time_s", time_s),
-        format_share(share),
-    ]
+    return {
+        OPERATOR: f"  {len(rows)} small operators",
+        "time": format_value("time_s", time_s),
+        "share": format_share(share),
+    }

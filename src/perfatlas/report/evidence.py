@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.report.breakdown import WIDE
+from perfatlas.report.breakdown import WIDE, break_name
 from perfatlas.report.quantities_text import MISSING, format_share
 
 if TYPE_CHECKING:
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 MOST_SOURCES: Final = 3
+NARROW: Final = 60
+NUMBERS_WIDTH: Final = 28  # of the rows and errors, with their gaps and the indentation
 
 
 def evidence_headline(evidence: Mapping[str, Any]) -> str:
@@ -36,21 +38,22 @@ def evidence_headline(evidence: Mapping[str, Any]) -> str:
     return f"tier {tier}, {len(calibrations)} {noun} on {rows:,} measured rows"
 
 
-def calibration_table(calibrations: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the calibrations used, each with its rows, errors and measurement protocol.
+def calibration_table(calibrations: Sequence[Mapping[str, Any]], *, width: int) -> Table:
+    """Return the calibrations used, each with its rows and errors.
 
     Args:
         calibrations: `evidence.calibrations` of an answer.
+        width: Columns to fit in.
     """
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
     table.add_column("  calibration", overflow="fold", header_style="dim")
-    for name in ("rows", "median error", "p90"):
+    for name in ("rows", "median error" if width >= NARROW else "median", "p90"):
         table.add_column(name, justify="right", no_wrap=True, header_style="dim")
     for calibration in calibrations:
         table.add_row(
-            f"  {calibration.get('id', MISSING)}",
+            break_name(str(calibration.get("id", MISSING)), max(width - NUMBERS_WIDTH, 16)),
             f"{int(calibration.get('rows') or 0):,}",
             _error(calibration.get("median_error")),
             _error(calibration.get("p90_error")),

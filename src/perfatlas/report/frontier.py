@@ -21,6 +21,9 @@ HEIGHT: Final = 16
 WIDEST: Final = 100
 MARGIN: Final = 10  # columns left of the vertical axis
 TABLE_ROWS: Final = 16
+NARROW: Final = 60
+NARROWEST: Final = 46
+NEAR: Final = 1.05  # batches closer than this tell the same
 
 
 class Alphabet(NamedTuple):
@@ -147,17 +150,40 @@ def print_frontier(
 
     print_line(console, headline({"command": "estimate", "scenario": scenario}), style="bold")
     print_plain(console, "batch from 1 to the largest that fits; points are labelled with it\n")
+    rows = distinct(rows)
     chart = frontier_chart(rows, width=console.width, unicode=speaks_unicode(console))
     print_plain(console, chart + "\n")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    names = {"batch": "  batch", Y: "tokens/s/GPU", X: "tokens/s/user"}
+    narrow = console.width < NARROW
+    per = "tokens/s\nper " if narrow else "tokens/s/"
+    names = {"batch": "  batch", Y: f"{per}GPU", X: f"{per}user"}
     names |= {"ttft_s": "TTFT", "tpot_s": "TPOT"}
+    if console.width < NARROWEST:
+        del names["ttft_s"]
     for name in names.values():
         table.add_column(name, justify="right", no_wrap=True, header_style="dim")
     for row in _thinned(rows):
         table.add_row(*(format_value(name, row.get(name)) for name in names))
     print_plain(console, table)
     print_plain(console, f"\nreproduce: {reproduce}", style="dim", wrap=False)
+
+
+def distinct(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the rows without those whose batch nearly is the next one's; the largest stays.
+
+    Args:
+        rows: Points, smallest batch first.
+
+    Example:
+        >>> from perfatlas.report.frontier import distinct
+        >>> [row["batch"] for row in distinct([{"batch": b} for b in (1, 2, 1180, 1184)])]
+        [1, 2, 1184]
+    """
+    kept: list[Mapping[str, Any]] = []
+    for row in reversed(rows):
+        if not kept or kept[-1]["batch"] >= NEAR * row["batch"]:
+            kept.append(row)
+    return kept[::-1]
 
 
 def _thinned(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

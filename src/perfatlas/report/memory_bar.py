@@ -95,7 +95,7 @@ def memory_verdict(memory: Mapping[str, Any]) -> str:
     Example:
         >>> from perfatlas.report.memory_bar import memory_verdict
         >>> memory_verdict({"total_bytes": 9e10, "capacity_bytes": 8e10, "fits": False})
-        '90 GB of 80 GB: DOES NOT FIT, 10 GB too much'
+        '90.0 GB of 80.0 GB: DOES NOT FIT, 10.0 GB too much'
     """
     total, capacity = memory.get("total_bytes"), memory.get("capacity_bytes")
     used = f"{format_value('b_bytes', total)} of {format_value('b_bytes', capacity)}"

@@ -18,7 +18,6 @@ SUFFIX_UNITS: Final = (
     ("_bytes", "B"),
     ("_flop", "FLOP"),
     ("_hz", "Hz"),
-    ("_tokens", "tokens"),
     ("_s", "s"),
     ("_w", "W"),
     ("_j", "J"),
@@ -45,19 +44,21 @@ def unit_of(key: str) -> str:
 
 
 def format_number(value: float) -> str:
-    """Return three significant digits, thousands separated, without an exponent where short.
+    """Return three significant digits, or a whole number whole, thousands separated.
 
     Args:
         value: Any number.
 
     Example:
         >>> from perfatlas.report.quantities_text import format_number
-        >>> format_number(12345.6), format_number(70.42)
-        ('12,346', '70.4')
+        >>> format_number(12345.6), format_number(51.97), format_number(8.0)
+        ('12,346', '52.0', '8')
     """
-    if isinstance(value, int) or (math.isfinite(value) and abs(value) >= 1000):
+    if not math.isfinite(value):
+        return f"{value:g}"
+    if abs(value) >= 999.5 or value == int(value):
         return f"{value:,.0f}"
-    return f"{value:.3g}"
+    return f"{value:#.3g}".removesuffix(".")
 
 
 def format_value(key: str, value: object) -> str:
@@ -79,18 +80,42 @@ def format_value(key: str, value: object) -> str:
     if isinstance(value, (int, float)):
         return _number_text(key, value)
     if isinstance(value, dict):
-        return ", ".join(f"{name} {format_value(str(name), v)}" for name, v in value.items())
+        return _mapping_text(value)
     if isinstance(value, (list, tuple)):
         return ", ".join(format_value(key, item) for item in value)
     return str(value)
+
+
+def is_empty(value: object) -> bool:
+    """Tell whether a fact says nothing: no value, no text, no items.
+
+    Args:
+        value: Any JSON value.
+    """
+    return value is None or (isinstance(value, (str, list, tuple, dict)) and not value)
+
+
+def _mapping_text(facts: dict[str, object]) -> str:
+    """Return "GqaAttention (num_heads 64, head_dim 128)": the kind first, the rest behind it."""
+    told = {name: value for name, value in facts.items() if not is_empty(value)}
+    kind = str(told.pop("kind", ""))
+    rest = ", ".join(
+        format_value(name, value)
+        if isinstance(value, dict) and "kind" in value
+        else f"{name} {format_value(name, value)}"
+        for name, value in told.items()
+    )
+    return f"{kind} ({rest})" if kind and rest else kind or rest
 
 
 def _number_text(key: str, value: float) -> str:
     if not FRACTIONS.isdisjoint(key.split("_")):
         return f"{100 * value:.1f} %"
     unit = unit_of(key)
+    if unit == "B" and abs(value) < 1000:
+        return f"{value:g} B"  # no thousandths of a byte
     if unit in SCALED:
-        return format_quantity(float(value), unit)
+        return format_quantity(float(value), unit, exact=False)
     return f"{format_number(value)} {unit}".rstrip()
 
 
@@ -111,16 +136,24 @@ def format_interval(key: str, low: float, high: float) -> str:
     (number, _, unit), (other, _, other_unit) = first.partition(" "), last.partition(" ")
     if unit != other_unit:
         return f"{first} - {last}"
-    number, other = (_three_digits(text) for text in (number, other))
     return f"{number} - {other} {unit}".rstrip()
 
 
-def _three_digits(number: str) -> str:
-    """Return "1.3" as "1.30": beside another number, dropped zeros look like missing precision."""
-    digits = sum(character.isdigit() for character in number.lstrip("0."))
-    if "e" in number or digits >= 3:
-        return number
-    return f"{number}{'' if '.' in number else '.'}{'0' * (3 - digits)}"
+def format_exact_bytes(value: float) -> str:
+    """Return a limit as programmers write it: in whole KiB, MiB or GiB where it is one.
+
+    Args:
+        value: A size [bytes].
+
+    Example:
+        >>> from perfatlas.report.quantities_text import format_exact_bytes
+        >>> format_exact_bytes(2097152), format_exact_bytes(3e6)
+        ('2 MiB', '3 MB')
+    """
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if value >= size and value % size == 0:
+            return f"{value / size:,.0f} {unit}"
+    return format_quantity(value, "B", digits=4)
 
 
 def format_share(share: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.report.quantities_text import format_number, format_value
+from perfatlas.report.quantities_text import format_number, format_value, is_empty
 from perfatlas.report.terminal import print_line, print_plain
 
 if TYPE_CHECKING:
@@ -20,13 +20,21 @@ LABELS: Final = {
     "output_tokens_per_s_per_gpu": "output tokens/s per GPU",
     "output_tokens_per_s_per_user": "output tokens/s per user",
 }
+SHORT_LABELS: Final = {
+    "ttft_s": "TTFT",
+    "tpot_s": "TPOT",
+    "request_latency_s": "latency",
+    "output_tokens_per_s_per_gpu": "tokens/s/GPU",
+    "output_tokens_per_s_per_user": "tokens/s/user",
+}
 
 
-def label_of(name: str) -> str:
+def label_of(name: str, *, short: bool = False) -> str:
     """Return a result's name as people say it.
 
     Args:
         name: A key of `results`.
+        short: For narrow terminals.
 
     Example:
         >>> from perfatlas.report.rows import label_of
@@ -34,7 +42,7 @@ def label_of(name: str) -> str:
         ('bus bandwidth', 'time per output token (TPOT)')
     """
     if name in LABELS:
-        return LABELS[name]
+        return (SHORT_LABELS if short else LABELS)[name]
     for suffix in ("_bytes_per_s", "_flop_per_s", "_s", "_w", "_j", "_hz"):
         if name.endswith(suffix):
             return name.removesuffix(suffix).replace("_", " ")
@@ -115,14 +123,16 @@ def print_facts(console: Console, facts: Mapping[str, Any]) -> None:
 
     Args:
         console: From `open_terminal`.
-        facts: Name to value; nested mappings are indented under their name.
+        facts: Name to value; mappings and lists of mappings take a line per item, what is empty
+            takes none.
     """
     lines: list[tuple[str, str]] = []
     for name, value in facts.items():
         if isinstance(value, dict):
-            lines += [
-                (f"{name}.{key}", format_value(str(key), item)) for key, item in value.items()
-            ]
-        else:
+            told = {key: item for key, item in value.items() if not is_empty(item)}
+            lines += [(f"{name}.{key}", format_value(str(key), item)) for key, item in told.items()]
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            lines += [(label_of(name), format_value(name, item)) for item in value]
+        elif not is_empty(value):
             lines.append((label_of(name), format_value(name, value)))
     print_labelled(console, lines)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.report.breakdown import phase_table, phase_title, phases_of
 from perfatlas.report.evidence import calibration_table, evidence_headline, evidence_lines
 from perfatlas.report.memory_bar import memory_bar, memory_verdict
-from perfatlas.report.quantities_text import format_interval, format_value
-from perfatlas.report.rows import label_of, print_labelled
+from perfatlas.report.quantities_text import format_value
+from perfatlas.report.results_text import print_results
+from perfatlas.report.rows import print_labelled
 from perfatlas.report.terminal import print_line, print_plain, speaks_unicode
 
 if TYPE_CHECKING:
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-HIDDEN: Final = ("gpus", "method")  # said in the headline and the assumptions
 WIDEST_BAR: Final = 100
+PLAN: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp")
+POOL: Final = ("workers", "batch")
+FORMATS: Final = ("format", "gemm_format", "moe_format", "kv_format", "attention_format")
+LOAD: Final = ("batch", "concurrency", "prefix")
 
 
 def print_answer(console: Console, answer: Mapping[str, Any], *, reproduce: str) -> None:
@@ -36,7 +40,8 @@ def print_answer(console: Console, answer: Mapping[str, Any], *, reproduce: str)
         >>> print_answer(open_terminal(sys.stdout, width=80), answer, reproduce="perfatlas ...")
         collective: op all_reduce
         <BLANKLINE>
-          time   12 us   10.0 - 15.0 us (90 %)
+                           90 % interval
+          time   12.0 us   10.0 - 15.0 us
         <BLANKLINE>
         reproduce: perfatlas ...
     """
@@ -45,7 +50,7 @@ def print_answer(console: Console, answer: Mapping[str, Any], *, reproduce: str)
     if detail := subheadline(answer):
         print_line(console, detail)
     console.print()
-    _print_results(console, results)
+    print_results(console, results)
     for name, memory in results.items():
         if isinstance(memory, dict) and "capacity_bytes" in memory:
             _print_memory(console, name, memory)
@@ -58,7 +63,7 @@ def print_answer(console: Console, answer: Mapping[str, Any], *, reproduce: str)
 
 
 def headline(answer: Mapping[str, Any]) -> str:
-    """Return what was asked, in a line: the model, the GPUs, the engine and the mode.
+    """Return what was asked, in a line: the model, the devices, the engine and the mode.
 
     Args:
         answer: The `--json` object of a computing verb.
@@ -66,12 +71,13 @@ def headline(answer: Mapping[str, Any]) -> str:
     Example:
         >>> from perfatlas.report.text import headline
         >>> headline({"command": "kernel gemm", "scenario": {"system": "h200_sxm", "m": 64}})
-        'kernel gemm: system h200_sxm, m 64'
+        'kernel gemm on h200_sxm: m 64'
     """
     scenario = {k: v for k, v in (answer.get("scenario") or {}).items() if v is not None}
     if "model" not in scenario:
+        where = f" on {scenario.pop('system')}" if "system" in scenario else ""
         asked = ", ".join(f"{name} {format_value(name, value)}" for name, value in scenario.items())
-        return f"{answer.get('command', '')}: {asked}"
+        return f"{answer.get('command', '')}{where}: {asked}"
     gpus = scenario.get("gpus") or (answer.get("results") or {}).get("gpus")
     count = f"{gpus:g} x " if gpus else ""
     words = [f"{scenario['model']} on {count}{_systems(scenario)}"]
@@ -102,51 +108,22 @@ def subheadline(answer: Mapping[str, Any]) -> str:
     Example:
         >>> from perfatlas.report.text import subheadline
         >>> subheadline({"scenario": {"model": "m", "tp": 8, "pp": 1, "isl": 2048, "osl": 512}})
-        'tp 8, 2048 tokens in, 512 out'
+        'tp 8, 2,048 tokens in, 512 out'
     """
     scenario = {k: v for k, v in (answer.get("scenario") or {}).items() if v is not None}
     if "model" not in scenario:
         return ""
+    pools = [f"{pool}_{name}" for pool in ("prefill", "decode") for name in (*POOL, *PLAN)]
     words = [
-        f"{name} {scenario[name]}"
-        for name in ("tp", "pp", "cp", "attention_dp", "ep", "dp")
-        if scenario.get(name) not in (None, 1)
+        f"{name} {format_value(name, scenario[name])}"
+        for name in (*PLAN, *pools)
+        if scenario.get(name) not in (None, 1) or (name == "tp" and "tp" in scenario)
     ]
-    words += [
-        f"{name.replace('_format', '')} {scenario[name]}"
-        for name in ("format", "gemm_format", "moe_format", "kv_format", "batch", "concurrency")
-        if name in scenario
-    ]
+    words += [f"{name} {scenario[name]}" for name in FORMATS if name in scenario]
+    words += [f"{name} {format_value(name, scenario[name])}" for name in LOAD if scenario.get(name)]
     if "isl" in scenario and "osl" in scenario:
-        words.append(f"{scenario['isl']} tokens in, {scenario['osl']} out")
+        words.append(f"{scenario['isl']:,} tokens in, {scenario['osl']:,} out")
     return ", ".join(words)
-
-
-def _print_results(console: Console, results: Mapping[str, Any]) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 3, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right", no_wrap=True, style="bold")
-    table.add_column(no_wrap=True)
-    for name, value in results.items():
-        is_interval_end = _stem(name) != name and _stem(name) in results
-        if isinstance(value, dict) or is_interval_end or name in HIDDEN:
-            continue
-        table.add_row(f"  {label_of(name)}", format_value(name, value), _interval(results, name))
-    if table.row_count:
-        print_plain(console, table)
-
-
-def _interval(results: Mapping[str, Any], name: str) -> str:
-    low, high = results.get(f"{name}_low"), results.get(f"{name}_high")
-    if low is None or high is None or low == high:
-        return ""
-    return f"{format_interval(name, low, high)} (90 %)"
-
-
-def _stem(name: str) -> str:
-    return name.removesuffix("_low").removesuffix("_high")
 
 
 def _print_memory(console: Console, name: str, memory: Mapping[str, Any]) -> None:
@@ -176,7 +153,7 @@ def _print_evidence(console: Console, evidence: Mapping[str, Any]) -> None:
     print_line(console, f"how sure: {evidence_headline(evidence)}", style="bold")
     calibrations = evidence.get("calibrations") or []
     if calibrations:
-        print_plain(console, calibration_table(calibrations))
+        print_plain(console, calibration_table(calibrations, width=console.width))
     print_labelled(console, evidence_lines(evidence, width=console.width))
 
 

@@ -139,7 +139,7 @@ def single_evidence(
     versions = {}
     if match is not None:
         fitted = match.calibration
-        versions[fitted.id] = f"{fitted.data_version} sha256:{fitted.data_hash}"
+        versions[fitted.id] = f"{fitted.data_version} {fitted.data_hash}"
     return Evidence(
         tier="bound" if match is None else "physics",
         calibrations=() if match is None else calibration_rows([match]),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfatlas.parallelism import kv_bytes_per_sequence, stage_share
 from perfatlas.scenario.results import interval_columns
 from perfatlas.scenario.serving_formula import Latencies
 
@@ -48,13 +49,13 @@ def split_pools(scenario: Scenario) -> Pools:
 
 
 def _worker(scenario: Scenario, role: str, batch: int) -> Scenario:
-    changes: dict[str, Any] = {"mode": "static", "batch": batch, "gpus": None, "dp": 1}
+    changes: dict[str, Any] = {"mode": "static", "batch": batch, "concurrency": None}
+    changes |= {"gpus": None, "dp": 1}
     for name in ("system", *SHARED):
         own = getattr(scenario, f"{role}_{name}", None)
         if own is not None:
             changes[name] = own
-    if role == "decode":
-        changes["cp"] = 1
+    changes |= {"cp": 1} if role == "decode" else {"osl": 1}
     return scenario.model_copy(update=changes)
 
 
@@ -90,42 +91,51 @@ class PoolRates:
 
         Limits: no contention, no overlap with the prefill; workers are not in one scale-up domain.
         """
-        question, evaluation = self.prefill
+        question = self.prefill[0]
         systems = question.placement.systems
         nic_S = np.array([s.node.nic_bandwidth * s.node.nics / s.node.devices for s in systems])
         latency_S = np.array([s.fabric.latency_s for s in systems])
-        per_request = evaluation.memory.kv_bytes / np.maximum(
-            np.ceil(question.load.sequences / question.plan.attention_dp), 1.0
+        cache = kv_bytes_per_sequence(
+            question.model.architecture, question.formats.kv, question.plan, question.load.isl
         )
-        # the footprint counts the output tokens too; only the prompt travels
-        prompt = question.load.isl / (question.load.isl + question.load.osl)
         index = question.placement.index_C
         with np.errstate(divide="ignore"):
-            transfer_C: FloatArray = per_request * prompt / nic_S[index] + latency_S[index]
+            transfer_C: FloatArray = cache / nic_S[index] + latency_S[index]
         return transfer_C
 
     def latencies(self, quantile: str) -> Latencies:
-        """Return what a user sees, and the rate of the slower pool as output tokens/s.
+        """Return what a user sees, and the output tokens/s of the deployment.
+
+        The rate is that of the slower pool, and never more than the requests in flight allow
+        (Little's law).
 
         Args:
             quantile: "latencies", "low" or "high" of the pools' evaluations.
         """
         prefill: Latencies = getattr(self.prefill[1], quantile)
         decode: Latencies = getattr(self.decode[1], quantile)
-        osl = self.prefill[0].load.osl
-        ttft = prefill.ttft_s + self.transfer_s()
-        prefill_rate = (
-            self._workers("prefill_workers") * self.prefill[0].load.sequences / prefill.ttft_s
-        )
+        osl = self.decode[0].load.osl
+        first_s = prefill.ttft_s + self.transfer_s()
+        latency_s = first_s + decode.tpot_s * (osl - 1.0)
+        question = self.prefill[0]
+        # a pipeline takes the next prompts as soon as its slowest stage is free
+        share = stage_share(question.model.architecture, question.plan)
+        busy_s = prefill.ttft_s * np.where(question.plan.pp > 1, share, 1.0)
+        prefill_rate = self._workers("prefill_workers") * question.load.sequences / busy_s
         held = self._workers("decode_workers") * self.decode[0].load.sequences
         decode_rate = held / (decode.tpot_s * np.maximum(osl - 1.0, 1.0))
-        rate = np.minimum(prefill_rate, decode_rate)
-        return Latencies(ttft, decode.tpot_s, ttft + decode.tpot_s * (osl - 1.0), rate * osl)
+        rate = np.minimum(np.minimum(prefill_rate, decode_rate), self._in_flight() / latency_s)
+        if quantile == "high":
+            first_s = np.full_like(first_s, np.nan)  # a floor that leaves queueing out
+        return Latencies(first_s, decode.tpot_s, latency_s, rate * osl)
+
+    def _in_flight(self) -> FloatArray:
+        """Requests in flight over the deployment (C,), infinite where only workers limit them."""
+        return np.array([float(s.concurrency or np.inf) for s in self.scenarios])
 
     def columns(self) -> dict[str, FloatArray]:
         """Return the result columns of the deployment, each (C,)."""
         gpus = self.gpus()
-        columns = interval_columns(
-            self.latencies("latencies"), self.latencies("low"), self.latencies("high"), gpus
-        )
+        latencies = (self.latencies("latencies"), self.latencies("low"), self.latencies("high"))
+        columns = interval_columns(latencies, gpus, self.decode[0].load.osl)
         return columns | {"gpus": gpus, "kv_transfer_s": self.transfer_s()}

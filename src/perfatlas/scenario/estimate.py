@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.parallelism import plan_problems
@@ -11,9 +10,9 @@ from perfatlas.scenario.answer import Answer
 from perfatlas.scenario.breakdown import breakdown_rows
 from perfatlas.scenario.disaggregated import PoolRates, split_pools
 from perfatlas.scenario.evaluate import Evaluation, evaluate
-from perfatlas.scenario.evidence import question_evidence, question_warnings
+from perfatlas.scenario.evidence import merged_evidence, question_evidence, question_warnings
 from perfatlas.scenario.memory import does_not_fit
-from perfatlas.scenario.question import Question, resolve_question
+from perfatlas.scenario.question import Question, plan_sizes, resolve_question
 from perfatlas.scenario.results import memory_columns, plain_results, result_columns
 from perfatlas.scenario.vocabulary import Scenario, parse_scenario
 
@@ -45,11 +44,27 @@ def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is check
         True
     """
     scenario = parse_scenario(fields)
-    given = {k: v for k, v in fields.items() if v is not None}
     if scenario.mode == "disaggregated":
-        return _answer_pools(scenario, given)
+        return _answer_pools(scenario, asked_scenario(scenario))
     question, evaluation = evaluate_one(scenario)
-    return _answer(question, evaluation, given)
+    return _answer(question, evaluation, asked_scenario(scenario))
+
+
+def asked_scenario(scenario: Scenario) -> dict[str, Any]:
+    """Return the scenario an answer is for: what was given, and the load and engine it implies.
+
+    Asking exactly this again gives the same answer whatever the defaults are then.
+    """
+    asked: dict[str, Any] = {"model": scenario.model, "system": scenario.system}
+    asked |= {"engine": scenario.engine, "mode": scenario.mode}
+    asked |= scenario.model_dump(exclude_unset=True, exclude_none=True)
+    asked |= {"isl": scenario.isl, "osl": scenario.osl}
+    if scenario.mode != "disaggregated":
+        tp, *_, dp = plan_sizes(scenario)
+        asked |= {"tp": int(tp), "dp": int(dp)}
+    if scenario.mode != "disaggregated" and scenario.batch is None and scenario.concurrency is None:
+        asked |= {"batch": 1} if scenario.mode == "static" else {"concurrency": asked["dp"]}
+    return asked
 
 
 def evaluate_one(scenario: Scenario) -> tuple[Question, Evaluation]:
@@ -68,7 +83,9 @@ def evaluate_one(scenario: Scenario) -> tuple[Question, Evaluation]:
         raise InvalidSpecError(problem)
     evaluation = evaluate(question)
     if not evaluation.memory.fits[0]:
-        raise InfeasibleError(does_not_fit(question))
+        sentence, advice = does_not_fit(question)
+        memory = plain_results(memory_columns(evaluation))
+        raise InfeasibleError(sentence, advice=advice, memory=memory)
     return question, evaluation
 
 
@@ -94,16 +111,13 @@ def _answer_pools(scenario: Scenario, given: Mapping[str, Any]) -> Answer:
     pools = split_pools(scenario)
     rates = PoolRates(
         scenarios=(scenario,),
-        prefill=evaluate_one(pools.prefill),
-        decode=evaluate_one(pools.decode),
+        prefill=_worker("prefill", pools.prefill),
+        decode=_worker("decode", pools.decode),
     )
     results = plain_results(rates.columns())
     results["memory"] = plain_results(memory_columns(rates.decode[1]))
     results["prefill_memory"] = plain_results(memory_columns(rates.prefill[1]))
     results["method"] = "formula"
-    evidence = question_evidence(*rates.decode)
-    prefill_evidence = question_evidence(*rates.prefill)
-    known = {row["id"] for row in evidence.calibrations}
     return Answer(
         command="estimate",
         scenario=given,
@@ -112,18 +126,24 @@ def _answer_pools(scenario: Scenario, given: Mapping[str, Any]) -> Answer:
             *breakdown_rows(rates.prefill[1].prefill, "prefill", 0),
             *breakdown_rows(rates.decode[1].decode, "decode", 0),
         ],
-        evidence=replace(
-            evidence,
-            calibrations=(
-                *evidence.calibrations,
-                *(row for row in prefill_evidence.calibrations if row["id"] not in known),
-            ),
-            assumptions=(
-                *evidence.assumptions,
-                POOLS,
-            ),
+        evidence=merged_evidence(
+            question_evidence(*rates.prefill), question_evidence(*rates.decode), POOLS
         ),
         warnings=tuple(
-            dict.fromkeys((*question_warnings(*rates.prefill), *question_warnings(*rates.decode)))
+            dict.fromkeys(
+                (
+                    *question_warnings(*rates.prefill, ("prefill",)),
+                    *question_warnings(*rates.decode, ("decode",)),
+                )
+            )
         ),
     )
+
+
+def _worker(role: str, scenario: Scenario) -> tuple[Question, Evaluation]:
+    """Evaluate one worker of a pool; what does not fit names the pool."""
+    try:
+        return evaluate_one(scenario)
+    except InfeasibleError as error:
+        sentence = f"{role} worker: {error.args[0]}"
+        raise InfeasibleError(sentence, memory=error.memory) from None

@@ -6,7 +6,7 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from perfatlas.scenario.question import Question
 
 
+# Of a step: below it an operator without measured kernels does not spoil the interval.
+LEAST_BOUND_SHARE: Final = 0.005
+
+
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
     """Numbers of a question.
@@ -43,7 +47,7 @@ class Evaluation:
     Args:
         latencies: Predicted.
         low: Every time at its 5 % quantile.
-        high: Every time at its 95 % quantile.
+        high: Every time at its 95 % quantile, NaN where there is none.
         memory: Memory of the fullest rank.
         prefill: Cost of one full prefill chunk.
         last: Cost of the smaller chunk that ends a prefill.
@@ -123,12 +127,14 @@ def evaluate(question: Question) -> Evaluation:
     chunks = prefill_chunks(
         asked, load.isl - load.prefix, load.prefix, question.limits.max_num_batched_tokens
     )
+    # attention-DP ranks without a prompt of their own bring no tokens to the experts
+    busy_ranks = np.minimum(served / on_rank, question.plan.attention_dp)
     steps = [
         decode_work(context, batch, load.isl + load.osl / 2.0),
-        prefill_work(context, chunks.tokens),
+        prefill_work(context, chunks.tokens, busy_ranks),
     ]
     if np.any(chunks.last_count):
-        steps.append(prefill_work(context, chunks.last_tokens))
+        steps.append(prefill_work(context, chunks.last_tokens, busy_ranks))
     # priced together: what steps share (weights, most shapes) is gathered and priced once
     decode, prefill, *others = price_steps(steps, context)
     last = others[0] if others else prefill
@@ -148,7 +154,7 @@ def evaluate(question: Question) -> Evaluation:
     return Evaluation(
         latencies=latencies,
         low=low,
-        high=high,
+        high=_where_known(high, parts, (prefill, last, decode)),
         memory=memory,
         prefill=prefill,
         last=last,
@@ -202,8 +208,23 @@ def _compose(parts: _Parts, times: _Times) -> Latencies:
     per_rank = aggregated_latencies(own_s, busy_s, decode_s, parts.on_rank, question.load.osl)
     ranks = parts.served / parts.on_rank
     served = per_rank._replace(output_tokens_per_s=per_rank.output_tokens_per_s * ranks)
+    chosen = (np.where(parts.aggregated, a, s) for a, s in zip(served, static, strict=True))
+    return Latencies(*chosen)
+
+
+def _where_known(high: Latencies, parts: _Parts, costs: tuple[StepCost, ...]) -> Latencies:
+    """Return the slow ends that are known, NaN elsewhere.
+
+    What is priced at the bound is a lower limit, and so is a TTFT that leaves queueing out: they
+    have no slow end.
+    """
+    prefill, last, decode = (cost.bound_share() >= LEAST_BOUND_SHARE for cost in costs)
+    slow = prefill | ((parts.chunks.last_count > 0) & last)
     return Latencies(
-        *(np.where(parts.aggregated, a, s) for a, s in zip(served, static, strict=True))
+        ttft_s=np.where(slow | parts.aggregated, np.nan, high.ttft_s),
+        tpot_s=np.where(decode, np.nan, high.tpot_s),
+        request_latency_s=np.where(slow | decode, np.nan, high.request_latency_s),
+        output_tokens_per_s=np.where(slow | decode, np.nan, high.output_tokens_per_s),
     )
 
 

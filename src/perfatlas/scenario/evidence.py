@@ -8,6 +8,7 @@ import numpy as np
 
 from perfatlas.scenario.answer import Evidence
 from perfatlas.scenario.breakdown import calibration_rows, tier_of, used_matches
+from perfatlas.scenario.evaluate import LEAST_BOUND_SHARE
 from perfatlas.scenario.question import has_experts
 
 if TYPE_CHECKING:
@@ -19,17 +20,15 @@ if TYPE_CHECKING:
 
 NO_KERNELS = (
     "{device} has no measured kernels: every operator is priced at its bound (speed of light);"
-    " real kernels are slower, so times are lower limits and the interval is empty"
+    " real kernels are slower, so times are lower limits without an upper end"
 )
 
-SMALLEST_SHARE: Final = 0.005  # of a step, below which a missing kernel is not worth a warning
 STANDING: Final = (
-    (
-        "decode is priced at the mean context isl + osl/2; caches are cold and the kernels of a"
-        " step run back to back"
-    ),
-    "the 90 % interval takes all kernel errors as fully shared: nothing cancels",
+    "decode is priced at the mean context isl + osl/2; caches are cold and the kernels of a step"
+    " run back to back"
 )
+WIDEST: Final = 4.0  # high over low; beyond it an interval decides nothing
+INTERVAL: Final = "the 90 % interval takes all kernel errors as fully shared: nothing cancels"
 
 
 def question_evidence(question: Question, evaluation: Evaluation) -> Evidence:
@@ -53,9 +52,29 @@ def question_evidence(question: Question, evaluation: Evaluation) -> Evidence:
             *question.model.architecture.notes,
             *notes,
             *system.notes,
-            *_standing_assumptions(question),
+            *_standing_assumptions(question, tier_of(costs, 0)),
         ),
         sources=_sources(question),
+    )
+
+
+def merged_evidence(first: Evidence, second: Evidence, *assumptions: str) -> Evidence:
+    """Return the evidence of an answer made of two, each statement once.
+
+    Args:
+        first: Evidence of one part.
+        second: Evidence of the other.
+        *assumptions: What joining them assumes.
+    """
+    tiers = {tier for one in (first, second) for tier in one.tier.split("+")}
+    rows = {row["id"]: row for row in (*first.calibrations, *second.calibrations)}
+    said = dict.fromkeys((*first.assumptions, *second.assumptions, *assumptions))
+    return Evidence(
+        tier="+".join(sorted(tiers, reverse=True)),
+        calibrations=tuple(rows.values()),
+        data_versions={**first.data_versions, **second.data_versions},
+        assumptions=tuple(said),
+        sources=tuple(dict.fromkeys((*first.sources, *second.sources))),
     )
 
 
@@ -63,13 +82,13 @@ def _versions(question: Question, costs: Sequence[StepCost]) -> dict[str, str]:
     versions = {"engine": question.profile.id}
     for match in used_matches(costs, 0):
         calibration = match.calibration
-        versions[calibration.id] = f"{calibration.data_version} sha256:{calibration.data_hash}"
+        versions[calibration.id] = f"{calibration.data_version} {calibration.data_hash}"
     return versions
 
 
-def _standing_assumptions(question: Question) -> tuple[str, ...]:
+def _standing_assumptions(question: Question, tier: str) -> tuple[str, ...]:
     host = question.profile.host
-    said = [*STANDING]
+    said = [STANDING] if tier == "bound" else [STANDING, INTERVAL]
     if question.profile.name != "ideal":
         hidden = "hidden behind the GPU" if host.overlapped else "added to the GPU"
         said.append(f"host time per step {hidden}: {host.source}")
@@ -86,9 +105,18 @@ def _sources(question: Question) -> tuple[str, ...]:
     return (question.model.source, *device_refs)
 
 
-def question_warnings(question: Question, evaluation: Evaluation) -> tuple[str, ...]:
-    """Return what the user should know before trusting the first candidate's answer."""
-    costs = (evaluation.prefill, evaluation.decode)
+def question_warnings(
+    question: Question, evaluation: Evaluation, phases: Sequence[str] = ("prefill", "decode")
+) -> tuple[str, ...]:
+    """Return what the user should know before trusting the first candidate's answer.
+
+    Args:
+        question: What was asked.
+        evaluation: Its numbers.
+        phases: Steps that run; a worker of a pool runs one of them.
+    """
+    steps = {"prefill": evaluation.prefill, "decode": evaluation.decode}
+    costs = [steps[phase] for phase in phases]
     system = question.placement.systems[int(question.placement.index_C[0])]
     warnings = []
     asked_tier = question.scenarios[0].tier
@@ -104,6 +132,7 @@ def question_warnings(question: Question, evaluation: Evaluation) -> tuple[str, 
             f" {evaluation.memory.kv_capacity_tokens[0]:,.0f} tokens, max_num_seqs"
             f" {question.limits.max_num_seqs[0]:g}); the rest queue and TTFT leaves that out"
         )
+    warnings += _wide_warnings(evaluation, phases)
     longest = question.model.architecture.max_position_embeddings
     total = float(load.isl[0] + load.osl[0])
     if longest and total > longest:
@@ -119,10 +148,25 @@ def _bound_warnings(costs: Sequence[StepCost]) -> list[str]:
         at_bound = np.flatnonzero((cost.match_CO[0] < 0) & (busy_O > 0)).tolist()
         names = list(dict.fromkeys(cost.operators[o].name for o in at_bound))
         share = float(busy_O[at_bound].sum() / cost.total_s()[0])
-        if names and share >= SMALLEST_SHARE:
+        if names and share >= LEAST_BOUND_SHARE:
             phase = cost.operators[0].phase
             warnings.append(
                 f"{phase}: no measured kernels for {', '.join(names)}: priced at the bound,"
                 f" {share:.0%} of the step; the step is a lower limit to that extent"
+            )
+    return warnings
+
+
+def _wide_warnings(evaluation: Evaluation, phases: Sequence[str]) -> list[str]:
+    """Return which intervals are too wide to decide anything by."""
+    ends = {"prefill": "ttft_s", "decode": "tpot_s"}
+    warnings = []
+    for phase in phases:
+        name = ends[phase]
+        low, high = getattr(evaluation.low, name)[0], getattr(evaluation.high, name)[0]
+        if high > WIDEST * low:
+            warnings.append(
+                f"{name}: the interval spans a factor {high / low:.0f}; the kernels behind it were"
+                " measured on another device or are erratic, so measure before you decide"
             )
     return warnings

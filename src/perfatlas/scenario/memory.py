@@ -36,7 +36,9 @@ def memory_question(question: Question) -> MemoryQuestion:
             sequences=np.ceil(load.sequences / question.plan.attention_dp),
             tokens_per_sequence=load.isl + load.osl,
             max_num_batched_tokens=limits.max_num_batched_tokens,
-            max_num_seqs=limits.max_num_seqs,
+            max_num_seqs=limits.max_num_seqs
+            if engine.reserves_sampler
+            else np.minimum(limits.max_num_seqs, load.sequences),
             gpu_memory_utilization=limits.gpu_memory_utilization,
             block_size=limits.block_size,
             kv_blocks=limits.kv_blocks,
@@ -45,6 +47,7 @@ def memory_question(question: Question) -> MemoryQuestion:
             context_bytes=engine.context_bytes,
             communication_bytes=engine.communication_bytes,
             graph_bytes=engine.graph_bytes,
+            rule=engine.rule,
         ),
         memory_bytes=devices.gather("memory_bytes"),
     )
@@ -67,7 +70,8 @@ def question_memory(question: Question) -> MemoryColumns:
     return replace(memory, kv_bytes=kv_bytes, total_bytes=total_bytes, fits=fits)
 
 
-def does_not_fit(question: Question, candidate: int = 0) -> str:
-    """Return by how much a candidate does not fit and which changes would make it fit."""
+def does_not_fit(question: Question, candidate: int = 0) -> tuple[str, tuple[str, ...]]:
+    """Return by how much a candidate does not fit, and which changes would make it fit."""
     others = {name: resolve_system(name).device.memory_bytes for name in system_names()}
-    return " ".join(shortfall_advice(memory_question(question), candidate, devices=others))
+    sentence, *advice = shortfall_advice(memory_question(question), candidate, devices=others)
+    return sentence, tuple(advice)

@@ -22,7 +22,7 @@ from perfatlas.models import (
     MoeFfn,
     resolve_model,
 )
-from perfatlas.numerics import get_format
+from perfatlas.numerics import formats, get_format
 from perfatlas.parallelism import PlanColumns, default_moe_split
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
 from perfatlas.step import Placement
@@ -49,8 +49,13 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """Sequences and lengths of every candidate (C,); sequences are those of one replica."""
+    """Sequences and lengths of every candidate (C,); sequences are those of one replica.
 
+    Fewer requests than replicas leave some idle: a busy one runs one sequence, and `occupancy` is
+    the share of replicas that are busy.
+    """
+
+    occupancy: FloatArray
     sequences: FloatArray
     isl: FloatArray
     osl: FloatArray
@@ -141,7 +146,11 @@ def resolve_formats(
 
 def _cache_format(given: str | None, stated: str | None) -> str:
     name = given or stated or "bf16"
-    return get_format("fp8_static" if name == "fp8" else name).name
+    chosen = get_format("fp8_static" if name == "fp8" else name)
+    if not chosen.cache:
+        known = ", ".join(f.name for f in formats().values() if f.cache)
+        raise UnsupportedError(f"format {chosen.name!r} is not one of a KV cache: use {known}")
+    return chosen.name
 
 
 def resolve_question(
@@ -161,7 +170,7 @@ def resolve_question(
     first = scenarios[0]
     model = resolve_model(first.model)
     profile = resolve_engine(first.engine)
-    formats, assumptions = resolve_formats(first, model.architecture, profile)
+    chosen, assumptions = resolve_formats(first, model.architecture, profile)
     errors: list[PerfatlasError | None] = [None] * len(scenarios)
     systems: dict[str, System | PerfatlasError] = {}
     index: dict[str, int] = {}
@@ -170,13 +179,13 @@ def resolve_question(
     for position, scenario in enumerate(scenarios):
         system = systems.get(scenario.system)
         if system is None:
-            system = _usable_system(scenario, formats, model.architecture)
+            system = _usable_system(scenario, chosen, model.architecture)
             systems[scenario.system] = system
         if isinstance(system, PerfatlasError):
             errors[position] = system
             continue
         try:
-            plans.append(_plan_sizes(scenario))
+            plans.append(plan_sizes(scenario))
         except InvalidSpecError as error:
             errors[position] = error
             continue
@@ -184,23 +193,23 @@ def resolve_question(
         kept.append(position)
     if not kept:
         return None, errors
-    chosen = tuple(scenarios[k] for k in kept)
+    asked = tuple(scenarios[k] for k in kept)
     used = tuple(s for s in (systems[name] for name in index) if isinstance(s, System))
     placement = Placement(
         systems=used,
-        index_C=np.array([index[s.system] for s in chosen], np.int64),
-        clock_ratio_C=_clock(chosen),
+        index_C=np.array([index[s.system] for s in asked], np.int64),
+        clock_ratio_C=_clock(asked),
     )
     question = Question(
-        scenarios=chosen,
+        scenarios=asked,
         model=model,
         profile=profile,
-        formats=formats,
+        formats=chosen,
         assumptions=assumptions,
         placement=placement,
         plan=_plan_columns(plans),
-        load=_load(chosen, plans),
-        limits=_limits(chosen, profile, placement),
+        load=_load(asked, plans),
+        limits=_limits(asked, profile, placement),
     )
     return question, errors
 
@@ -252,13 +261,27 @@ def _clock(scenarios: Sequence[Scenario]) -> FloatArray | None:
     return None if np.all(ratios == 1.0) else ratios
 
 
-def _plan_sizes(s: Scenario) -> tuple[float, ...]:
-    """Return (tp, pp, cp, attention_dp, ep, moe_tp, dp); what is not given follows from gpus."""
+def check_load(s: Scenario) -> None:
+    """Refuse a load that contradicts itself.
+
+    Raises:
+        InvalidSpecError: Batch and concurrency are both given, or the prefix leaves no token.
+    """
+    if s.batch is not None and s.concurrency is not None:
+        raise InvalidSpecError(
+            f"batch = {s.batch} and concurrency = {s.concurrency}: batch counts the sequences of"
+            " one replica, concurrency those of the deployment; give one of the two"
+        )
     if s.prefix >= s.isl:
         raise InvalidSpecError(
             f"prefix = {s.prefix}: cached tokens are part of isl = {s.isl} and at least one token"
             f" is computed; prefix is at most {s.isl - 1}"
         )
+
+
+def plan_sizes(s: Scenario) -> tuple[float, ...]:
+    """Return (tp, pp, cp, attention_dp, ep, moe_tp, dp); what is not given follows from gpus."""
+    check_load(s)
     inner = s.pp * s.cp * s.attention_dp
     tp = s.tp
     if tp is None:
@@ -297,14 +320,13 @@ def _plan_columns(plans: Sequence[tuple[float, ...]]) -> PlanColumns:
 
 def _load(scenarios: Sequence[Scenario], plans: Sequence[tuple[float, ...]]) -> Load:
     """Sequences of one replica: `batch` is per replica, `concurrency` over the deployment."""
-    sequences = [
-        float(s.batch)
-        if s.batch is not None
-        else max(float(s.concurrency or plan[-1]) / plan[-1], 1.0)
+    asked = [
+        float(s.batch) if s.batch is not None else float(s.concurrency or plan[-1]) / plan[-1]
         for s, plan in zip(scenarios, plans, strict=True)
     ]
     return Load(
-        sequences=np.array(sequences),
+        occupancy=np.minimum(np.array(asked), 1.0),
+        sequences=np.maximum(np.array(asked), 1.0),
         isl=np.array([float(s.isl) for s in scenarios]),
         osl=np.array([float(s.osl) for s in scenarios]),
         prefix=np.array([float(s.prefix) for s in scenarios]),

@@ -102,8 +102,8 @@ class OperatorReader:
         """
         value = self.text(name, default)
         if value not in choices:
-            nearest = did_you_mean(value, choices)
-            raise InvalidSpecError(f"{name} = {shown(value)}{nearest}; one of {', '.join(choices)}")
+            nearest = did_you_mean(value, choices) or ";"
+            raise InvalidSpecError(f"{name} = {shown(value)}{nearest} one of {', '.join(choices)}")
         return value
 
     def number_format(self, name: str) -> Format:

@@ -60,36 +60,42 @@ def result_columns(question: Question, evaluation: Evaluation) -> dict[str, Floa
         question: What was asked.
         evaluation: Its numbers.
     """
-    gpus = question.plan.gpus_per_replica
-    columns = interval_columns(evaluation.latencies, evaluation.low, evaluation.high, gpus)
+    # idle replicas have devices too
+    gpus = question.plan.gpus_per_replica / question.load.occupancy
+    latencies = (evaluation.latencies, evaluation.low, evaluation.high)
+    columns = interval_columns(latencies, gpus, question.load.osl)
     columns["gpus"] = question.plan.ranks
     columns["prefill_steps"] = evaluation.chunks.count + evaluation.chunks.last_count
     return columns
 
 
 def interval_columns(
-    latencies: Latencies, low: Latencies, high: Latencies, gpus: FloatArray
+    latencies: tuple[Latencies, Latencies, Latencies], gpus: FloatArray, osl: FloatArray
 ) -> dict[str, FloatArray]:
     """Return result columns from latencies and their quantiles.
 
     The slow end of a time is the low end of a throughput.
 
     Args:
-        latencies: Predicted.
-        low: Times at their 5 % quantile.
-        high: Times at their 95 % quantile.
+        latencies: Predicted, times at their 5 % quantile, times at their 95 % quantile.
         gpus: Devices that produce `output_tokens_per_s` (C,).
+        osl: Output tokens (C,); a request of one token has no TPOT.
     """
+    predicted, low, high = latencies
     columns: dict[str, FloatArray] = {}
     for name in LATENCIES:
-        columns[name] = getattr(latencies, name)
+        columns[name] = getattr(predicted, name)
         columns[f"{name}_low"] = getattr(low, name)
         columns[f"{name}_high"] = getattr(high, name)
-    for suffix, source in (("", latencies), ("_low", high), ("_high", low)):
+    for suffix, source in (("", predicted), ("_low", high), ("_high", low)):
         columns[f"output_tokens_per_s_per_gpu{suffix}"] = source.output_tokens_per_s / gpus
         with np.errstate(divide="ignore"):
             columns[f"output_tokens_per_s_per_user{suffix}"] = 1.0 / source.tpot_s
-    return columns
+    per_token = ("tpot_s", "output_tokens_per_s_per_user")
+    return {
+        name: np.where(osl > 1.0, values, np.nan) if name.startswith(per_token) else values
+        for name, values in columns.items()
+    }
 
 
 def memory_columns(evaluation: Evaluation) -> dict[str, FloatArray]:

@@ -215,6 +215,8 @@ def _answer_pools(rows: Sequence[int], scenarios: Sequence[Scenario], sink: _Sin
         decode=_take(parts["decode"], both),
     )
     sink.put(both, rates.columns())
+    memory = memory_columns(rates.decode[1])
+    sink.put(both, {f"memory_{name}": memory[name] for name in MEMORY})
 
 
 def _take(

@@ -139,6 +139,10 @@ def parse_scenario(fields: Mapping[str, Any]) -> Scenario:
         for name, value in fields.items()
         if value is not None and not (isinstance(value, str) and not value.strip())
     }
+    if given.get("mode") == "disaggregated" and "system" not in given:
+        pools = [given[name] for name in ("prefill_system", "decode_system") if name in given]
+        if len(pools) == 2:
+            given["system"] = pools[0]
     try:
         return Scenario.model_validate(given)
     except ValidationError as error:

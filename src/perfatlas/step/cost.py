@@ -79,6 +79,12 @@ class StepCost:
         """Return the high end of the 90 % interval (C,) [s]; all errors are taken as shared."""
         return self._over_operators(self.high_s_CO) + self.host_s_C
 
+    def bound_share(self) -> FloatArray:
+        """Return the share of the step priced at the bound for want of kernels (C,)."""
+        at_bound_C = self._over_operators(np.where(self.match_CO < 0, self.time_s_CO, 0.0))
+        share_C: FloatArray = at_bound_C / np.maximum(self.total_s(), np.finfo(np.float64).tiny)
+        return share_C
+
 
 @dataclass(frozen=True, kw_only=True)
 class Step:

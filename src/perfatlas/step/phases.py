@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.models import StepTokens, step_operators
-from perfatlas.operators import Attention, FloatArray, GroupedGemm, LatentAttention, Operator, Phase
+from perfatlas.operators import (
+    Attention,
+    Collective,
+    FloatArray,
+    GroupedGemm,
+    LatentAttention,
+    Operator,
+    Phase,
+)
 from perfatlas.parallelism import shard_operators
 from perfatlas.step.cost import Step, StepCost, price_steps
 from perfatlas.step.fusion import apply_fusions
@@ -42,14 +50,19 @@ def decode_step(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
     return price_steps((decode_work(context, batch, kv_len),), context)[0]
 
 
-def prefill_work(context: StepContext, tokens: StepTokens) -> Step:
+def prefill_work(
+    context: StepContext, tokens: StepTokens, busy_ranks: FloatArray | None = None
+) -> Step:
     """Return one prefill chunk through the whole depth of the model.
 
     Args:
         context: Model, engine, systems and plan.
         tokens: The chunk on one attention-DP rank.
+        busy_ranks: Attention-DP ranks that prefill at the same time (C,); all of them if None.
     """
     operators = rank_operators(context, "prefill", tokens)
+    if busy_ranks is not None:
+        operators = _among_busy(operators, busy_ranks / context.plan.attention_dp)
     host = context.profile.host
     layers = float(context.architecture.num_layers)
     host_s = host.step_s + tokens.batch * host.per_sequence_s + layers * host.per_layer_prefill_s
@@ -75,6 +88,18 @@ def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
     host = context.profile.host
     host_s = host.step_s + batch * host.per_sequence_s
     return Step(operators=operators, tokens_C=batch, host_s_C=host_s)
+
+
+def _among_busy(operators: tuple[Operator, ...], share_C: FloatArray) -> tuple[Operator, ...]:
+    """Return the operators with only the busy ranks' tokens at the experts and on their way."""
+    return tuple(
+        replace(op, tokens=op.tokens * share_C)
+        if isinstance(op, GroupedGemm)
+        else replace(op, bytes=op.bytes * share_C)
+        if isinstance(op, Collective) and op.name.endswith(("_dispatch", "_combine"))
+        else op
+        for op in operators
+    )
 
 
 def rank_operators(context: StepContext, phase: Phase, tokens: StepTokens) -> tuple[Operator, ...]:

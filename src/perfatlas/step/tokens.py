@@ -68,6 +68,9 @@ def prefill_chunks(
     pieces = np.maximum(full, 1.0)
     per_batch = np.where(whole, 1.0, batch)
     mean_before = np.where(whole, 0.0, (pieces - 1.0) * budget / 2.0)
+    # ends of several sequences share a step as far as the budget goes
+    together = np.where(whole, 1.0, np.minimum(batch, np.floor(budget / np.maximum(rest, 1.0))))
+    ends = np.ceil(per_batch / together)
     return PrefillChunks(
         count=pieces * per_batch,
         tokens=StepTokens(
@@ -75,9 +78,9 @@ def prefill_chunks(
             q_len=np.where(whole, new_tokens, size),
             kv_len=prefix + np.where(whole, new_tokens, mean_before + size),
         ),
-        last_count=np.where(full > 0, per_batch, 0.0),
+        last_count=np.where(full > 0, ends, 0.0),
         last_tokens=StepTokens(
-            batch=np.where(whole, rest / new_tokens, 1.0),
+            batch=np.where(whole, rest / new_tokens, per_batch / ends),
             q_len=np.where(whole, new_tokens, np.maximum(rest, 1.0)),
             kv_len=prefix + new_tokens,
         ),

@@ -11,8 +11,8 @@ from perfatlas.models.blocks import (
     gqa,
     group_layers,
     layer_types,
-    moe,
     moe_layers,
+    shared_expert_moe,
     windowed,
 )
 
@@ -35,11 +35,6 @@ def read(fields: Fields) -> Architecture:
         window = 0
     first_full = fields.integer("max_window_layers", default=28, minimum=0)
     rule = [_KINDS[window > 0 and i % 2 == 0 and i < first_full] for i in range(depth)]
-    experts = replace(
-        moe(fields, experts=("num_experts",)),
-        shared_intermediate_size=fields.integer("shared_expert_intermediate_size"),
-        shared_gate=True,
-    )
     mixers = windowed(attention, layer_types(fields, _KINDS, rule), window)
-    ffns = choose_ffns(fields, moe_layers(fields, depth), experts)
+    ffns = choose_ffns(fields, moe_layers(fields, depth), shared_expert_moe(fields))
     return assemble(fields, group_layers(zip(mixers, ffns, strict=True)))

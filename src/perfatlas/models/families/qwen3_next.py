@@ -12,8 +12,8 @@ from perfatlas.models.blocks import (
     gqa,
     group_layers,
     layer_types,
-    moe,
     moe_layers,
+    shared_expert_moe,
 )
 
 if TYPE_CHECKING:
@@ -28,12 +28,7 @@ _KINDS = ("linear_attention", "full_attention")
 def read(fields: Fields) -> Architecture:
     """Return a Qwen3-Next hybrid."""
     depth = fields.num_layers()
-    experts = replace(
-        moe(fields, experts=("num_experts",)),
-        shared_intermediate_size=fields.integer("shared_expert_intermediate_size"),
-        shared_gate=True,
-    )
-    ffns = choose_ffns(fields, moe_layers(fields, depth), experts)
+    ffns = choose_ffns(fields, moe_layers(fields, depth), shared_expert_moe(fields))
     return assemble(fields, group_layers(zip(hybrid_mixers(fields, depth), ffns, strict=True)))
 
 

@@ -1,0 +1,30 @@
+"""Devices one would take instead of another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.hardware.resolve import resolve_system, system_names
+
+if TYPE_CHECKING:
+    from perfatlas.hardware.device import Device
+
+
+def alternatives(device: Device) -> dict[str, float]:
+    """Return the memory of the other accelerators of the catalog by name [bytes], nearest first.
+
+    Those of the same vendor come first, then those of others, each by rising memory. Processors
+    stand in for no accelerator.
+
+    Args:
+        device: The device in use.
+
+    Example:
+        >>> from perfatlas.hardware import alternatives, resolve_system
+        >>> list(alternatives(resolve_system("mi300x").device))[:2]
+        ['mi325x', 'mi355x']
+    """
+    others = [resolve_system(name).device for name in system_names()]
+    others = [o for o in others if o.name != device.name and "cpu" not in (o.architecture, o.name)]
+    others.sort(key=lambda o: (o.vendor != device.vendor, o.memory_bytes, o.name))
+    return {other.name: other.memory_bytes for other in others}

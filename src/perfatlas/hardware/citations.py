@@ -1,0 +1,78 @@
+"""The documents a system's numbers come from, as lines for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, get_args
+
+from perfatlas.hardware.schema import FORMATS
+from perfatlas.quantities import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from perfatlas.hardware.device import System
+    from perfatlas.quantities import Source
+
+MOST_LINES: Final = 8
+# Every value an estimate rests on, by how much of an answer it decides.
+_LABELS: Final[dict[str, str]] = {
+    "device.memory.bandwidth": "memory bandwidth",
+    "device.memory.capacity": "memory",
+    **{f"device.peak.{name}": "peaks" for name in FORMATS},
+    "device.sm_count": "SMs",
+    "device.clock.sustained": "clock",
+    "device.l2": "L2",
+    "device.exponentials_per_sm_clock": "exponentials",
+    "device.scale_up.bandwidth": "scale-up",
+    "device.scale_up.latency": "scale-up latency",
+    "node.nic_bandwidth": "NICs",
+    "node.nics": "NICs",
+    "fabric.latency": "fabric latency",
+}
+_BEST_FIRST: Final = get_args(Kind)  # datasheet, measured, derived, assumed
+_ASSUMED: Final = "assumed: "
+_OVERRIDE: Final = "user override"
+
+
+def _used(system: System) -> Iterable[tuple[str, Source]]:
+    """Yield (label, source) of the values an estimate on this system rests on."""
+    alone = system.device.scale_up.domain_size == 1
+    for path, label in _LABELS.items():
+        if path in system.sources and not (alone and path.startswith("device.scale_up.")):
+            yield label, system.sources[path]
+
+
+def _text(source: Source) -> str:
+    said = source.ref.startswith((_ASSUMED, _OVERRIDE))
+    return f"{_ASSUMED}{source.ref}" if source.kind == "assumed" and not said else source.ref
+
+
+def cited_sources(system: System) -> tuple[str, ...]:
+    """Return what the numbers of a system that an estimate uses rest on, as "field(s): ref".
+
+    Fields with the same reference share a line. What the user changed comes first, then printed
+    and measured values, then derived and assumed ones; within a kind, the line with most fields.
+
+    Args:
+        system: A resolved system.
+
+    Returns:
+        At most `MOST_LINES` lines without duplicates.
+
+    Example:
+        >>> from perfatlas.hardware import cited_sources, resolve_system
+        >>> lines = cited_sources(resolve_system("b200_sxm{device.memory.bandwidth=6TB/s}"))
+        >>> lines[0]
+        'memory bandwidth: user override'
+    """
+    labels: dict[str, list[str]] = {}
+    ranks: dict[str, int] = {}
+    for label, source in _used(system):
+        text = _text(source)
+        fields = labels.setdefault(text, [])
+        if label not in fields:
+            fields.append(label)
+        rank = -1 if source.ref == _OVERRIDE else _BEST_FIRST.index(source.kind)
+        ranks[text] = min(rank, ranks.get(text, rank))
+    best = sorted(labels, key=lambda text: (ranks[text], -len(labels[text])))
+    return tuple(f"{', '.join(labels[text])}: {text}" for text in best[:MOST_LINES])

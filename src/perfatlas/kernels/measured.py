@@ -1,0 +1,207 @@
+"""Tier `measured`: physics corrected by what it missed on the nearest measured shapes.
+
+A measured row says by which factor the physics of its own protocol (hot or cold caches, weight
+copies, quantization inside) is off; the answer is the physics asked for, cold, times that factor.
+On a measured shape whose protocol is cold it is the measured time itself.
+
+Shape legend: U unique shapes, R measured rows, D shape columns, S silicon fields, P parameters,
+M matches.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.files import atomic_file, content_hash, user_folder
+from perfatlas.hardware import resolve_system
+from perfatlas.kernels.residuals import Correction, Residuals, carry, correct
+from perfatlas.kernels.shapes import physics_model
+from perfatlas.kernels.silicon import silicon_row
+from perfatlas.measurements import choose_version, load_calibrations, table_paths, table_rows
+from perfatlas.measurements.silicon import data_hash
+from perfatlas.measurements.tables import TABLES
+from perfatlas.quantities import InvalidSpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.measurements import Calibration, CalibrationMatch
+    from perfatlas.operators import FloatArray, IntArray
+
+SAVED: Final = (
+    *("coordinate_RF", "residual_R", "distance_B", "trust_B"),
+    *("low_B", "high_B", "reach"),
+)
+
+
+def with_table(match: CalibrationMatch, version: str) -> CalibrationMatch:
+    """Return a match that names the table whose rows correct it, or notes why none does.
+
+    Args:
+        match: The calibration of an operator on a device.
+        version: Version of the engine that was measured; "" for the one the calibration was
+            fitted on.
+
+    Raises:
+        MissingDependencyError: The measured tables are not installed.
+    """
+    cell = match.calibration
+    if cell.operator not in TABLES:
+        return match
+    why = ""
+    if not match.own:
+        why = "the calibration is not of these kernels on this device as it is"
+    elif load_calibrations(cell.device).get(cell.id) != cell:
+        why = "the calibration is your own"
+    else:
+        paths = table_paths(cell.device, *_table(cell))
+        chosen = version or _fitted_version(cell, paths)
+        if chosen in paths:
+            return replace(match, table=(chosen, data_hash(paths[chosen])))
+        why = f"no table of {cell.family} {chosen}; there are {', '.join(paths) or 'none'}"
+    return replace(match, notes=(*match.notes, f"{cell.id} answers in physics: {why}"))
+
+
+def _table(cell: Calibration) -> tuple[str, str, str]:
+    """Return folder, engine and table of a cell."""
+    folder, name = TABLES[cell.operator]
+    return folder, cell.family, name
+
+
+def _fitted_version(cell: Calibration, paths: Mapping[str, Path]) -> str:
+    if cell.data_version in paths:
+        return cell.data_version
+    return choose_version(cell.device, *_table(cell)) or ""
+
+
+def residuals_of(match: CalibrationMatch) -> Residuals:
+    """Return the residuals of the table a match names, from the user's cache or computed.
+
+    Args:
+        match: With a table.
+    """
+    cell = match.calibration
+    parameters = tuple(cell.parameters[n] for n in physics_model(cell.operator).parameter_names)
+    return _residuals(
+        (cell.device, cell.operator, cell.family, cell.format), match.table, parameters
+    )
+
+
+@lru_cache(maxsize=64)
+def _residuals(
+    cell: tuple[str, str, str, str], table: tuple[str, str], parameters: tuple[float, ...]
+) -> Residuals:
+    silicon_S = _silicon(cell[0], cell[3])
+    stated = (cell, table, parameters, silicon_S.tolist(), _sources(cell[1]))
+    folder = user_folder("cache") / "residuals"
+    path = folder / f"{content_hash(repr(stated)).removeprefix('sha256:')[:32]}.npz"
+    found = _read(path)
+    if found is None:
+        found = fit_residuals(cell, table[0], silicon_S, parameters)
+        # A folder that cannot be written costs the next run a second, nothing else.
+        with suppress(OSError, InvalidSpecError):
+            folder.mkdir(parents=True, exist_ok=True)
+            with atomic_file(path) as scratch, scratch.open("wb") as stream:
+                np.savez(stream, **{name: getattr(found, name) for name in SAVED})
+    return found
+
+
+def _read(path: Path) -> Residuals | None:
+    """Return cached residuals, None where there are none or the file is damaged."""
+    if not path.is_file():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return Residuals(**{name: arrays[name] for name in SAVED})
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
+
+
+@cache
+def _sources(operator: str) -> str:
+    """Return the hash of the code that residuals depend on."""
+    module = physics_model(operator).physics.__module__.rpartition(".")[2]
+    here = Path(__file__).parent
+    files = (
+        *(here / f"{name}.py" for name in (module, "measured", "residuals")),
+        here.parent / "measurements" / "tables.py",
+    )
+    return content_hash("".join(content_hash(path.read_bytes()) for path in files))
+
+
+def _silicon(device: str, format_name: str) -> FloatArray:
+    """Return the silicon columns (S,) for products of a calibration's format."""
+    product = format_name.partition("+")[0]
+    return silicon_row(resolve_system(device).device, "fp8_static" if product == "fp8" else product)
+
+
+def fit_residuals(
+    cell: tuple[str, str, str, str],
+    version: str,
+    silicon_S: FloatArray,
+    parameters: tuple[float, ...],
+) -> Residuals:
+    """Return the residuals of the measured rows of a cell and how far they carry.
+
+    Args:
+        cell: Device, operator, engine, format.
+        version: Version of the engine.
+        silicon_S: Silicon columns (S,).
+        parameters: In the order of the physics (P,).
+    """
+    rows = table_rows(*cell, version)
+    shape_RD = rows.shape_table(physics_model(cell[1]).shape_names)
+    physics_s = physics_of(cell[1], shape_RD, silicon_S, np.array(parameters))
+    return carry(cell[1], shape_RD, np.log(rows.measured_s / physics_s))
+
+
+def physics_of(
+    operator: str, shape_RD: FloatArray, silicon_S: FloatArray, parameters_P: FloatArray
+) -> FloatArray:
+    """Return the physics of shapes with one silicon and one set of parameters (R,) [s].
+
+    Args:
+        operator: A name of `AXES`.
+        shape_RD: Columns of its physics (R, D).
+        silicon_S: Silicon columns (S,).
+        parameters_P: Parameters (P,).
+    """
+    count = shape_RD.shape[0]
+    silicon_RS, parameters_RP = (
+        np.ascontiguousarray(np.broadcast_to(one, (count, one.size)))
+        for one in (silicon_S, parameters_P)
+    )
+    return physics_model(operator).physics(shape_RD, silicon_RS, parameters_RP)[0]
+
+
+def correct_rows(
+    operator: str,
+    matches: Sequence[CalibrationMatch],
+    shape_UD: FloatArray,
+    match_U: IntArray,
+) -> Correction:
+    """Return the correction of shapes priced with several calibrations.
+
+    Args:
+        operator: Calibration operator of all of them.
+        matches: Calibrations (M); those without a table correct nothing.
+        shape_UD: Columns of the physics (U, D).
+        match_U: Position in `matches` (U,).
+    """
+    count = shape_UD.shape[0]
+    whole = Correction(np.ones(count), np.zeros(count), np.zeros(count), np.zeros(count, np.bool_))
+    for position in np.unique(match_U).tolist():
+        if not matches[position].table[0]:
+            continue
+        some = match_U == position
+        found = correct(residuals_of(matches[position]), operator, shape_UD[some])
+        for all_U, some_U in zip(whole, found, strict=True):
+            all_U[some] = some_U
+    return whole

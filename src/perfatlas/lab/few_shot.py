@@ -1,0 +1,411 @@
+"""Calibration from a few rows a user measured, on top of what other devices showed.
+
+Shape legend: N rows, G groups of rows, P parameters that are fitted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import median_low
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.lab.cells import MEASURED_DEVICES
+from perfatlas.lab.few_shot_rows import CHOSEN, LEAST_GROUPS, row_cells
+from perfatlas.lab.fitting import PENALTY, error_statistics
+from perfatlas.measurements import load_calibrations
+from perfatlas.measurements.calibration import LENDERS, find_shipped_calibration
+from perfatlas.sampling import five_quantiles, seeded_subset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from perfatlas.hardware import Device
+    from perfatlas.lab.few_shot_rows import RowCell
+    from perfatlas.lab.fitting import ErrorStatistics
+    from perfatlas.measurements import Calibration, MeasuredRows
+    from perfatlas.operators import FloatArray, IntArray
+
+LEAST_ROWS: Final = 10
+MOST_ROWS: Final = 2000  # fitted and scored, of each cell
+FOLDS: Final = 5
+SEED: Final = 20251
+# Typical |ln(measured/predicted)| of a fitted cell: how much a row weighs against the prior.
+ROW_SCATTER: Final = 0.1
+# Spread of ln(parameter) between devices, where it cannot be told or would freeze or free it.
+SPREAD: Final = 0.5
+LEAST_SPREAD: Final = 0.1
+MOST_SPREAD: Final = 1.0
+STEP: Final = 0.25  # of the first simplex, in the same unit
+MOVED: Final = 0.02  # relative change of a parameter that is worth a line
+UNCHANGED: Final = "as it was"
+BORROWED: Final = "parameters of another device"
+# What is fitted -> model evaluations; the simplest that serves is kept.
+FEW: Final = "launch and efficiencies"
+REFITS: Final[Mapping[str, int]] = {FEW: 150, "all parameters": 700}
+FINALISTS: Final = 2  # refits of few parameters that go on to all
+SIMPLE: Final = (
+    "overhead_launch_s",
+    "efficiency_compute",
+    "efficiency_bandwidth",
+    "overhead_quantize_s",
+)
+
+
+class Prior(NamedTuple):
+    """Parameters to start from and to stay near.
+
+    Args:
+        name: Where they come from.
+        parameters: Name -> value.
+    """
+
+    name: str
+    parameters: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellChange:
+    """What a user's rows did to one cell.
+
+    Args:
+        operator, family, format: Of the cell.
+        rows: Rows used.
+        left_out: Reason -> rows that were not.
+        groups: Groups of rows; each is predicted without having been seen.
+        held_out_by: Shape columns that make the groups.
+        prior: Calibration used until now, "" where there was none.
+        kept: UNCHANGED, BORROWED or a name of REFITS; "" where nothing could be judged.
+        parameters: What perfatlas uses from now on.
+        before: Errors of the prior.
+        after: Errors of what is kept, each row held out with its group.
+        quantiles: Of ln(measured/predicted) of rows held out.
+        moved: Parameter -> (before, after) where it changed.
+        reason: Why nothing was written, "" where it was.
+    """
+
+    operator: str
+    family: str
+    format: str
+    rows: int
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    groups: int = 0
+    held_out_by: tuple[str, ...] = ()
+    prior: str = ""
+    kept: str = ""
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    before: ErrorStatistics | None = None
+    after: ErrorStatistics | None = None
+    quantiles: Mapping[str, float] = field(default_factory=dict)
+    moved: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    reason: str = ""
+
+
+def refit_rows(
+    rows: MeasuredRows, device: Device, *, without: Sequence[str] = ()
+) -> tuple[CellChange, ...]:
+    """Return what measured rows change, cell by cell; nothing is written.
+
+    Each cell starts from its prior: the calibration perfatlas uses without these rows. Another
+    device's parameters may replace it, then few or all parameters are refitted, held to the
+    prior by the spread between devices. Of these the one that predicts unseen groups of rows
+    best is kept, if it beats the prior by more than the standard error of the gain.
+
+    Args:
+        rows: Checked rows, all of the device.
+        device: Where they ran.
+        without: Devices whose calibrations are not looked at: for validation.
+
+    Raises:
+        UnsupportedError: The device does not multiply in a format of the rows.
+
+    Source:
+        Maximum a posteriori with Laplace residuals and a normal prior on ln(parameter); selection
+        by leave-group-out cross-validation.
+
+    Limits:
+        Errors of the kept alternative are those of the best of four, and so a little too good.
+    """
+    return tuple(refit_cell(cell, device, without) for cell in row_cells(rows, device))
+
+
+def refit_cell(cell: RowCell, device: Device, without: Sequence[str] = ()) -> CellChange:
+    """Return what the rows of one cell change.
+
+    Args:
+        cell: The rows.
+        device: Where they ran.
+        without: Devices whose calibrations are not looked at.
+    """
+    eager = int(np.sum(~cell.graph_N))
+    kept = cell.take(np.flatnonzero(cell.graph_N))
+    left_out = {"not launched from a CUDA graph": eager} if eager else {}
+    if kept.rows > MOST_ROWS:
+        left_out["more rows than are looked at"] = kept.rows - MOST_ROWS
+        kept = kept.take(seeded_subset(kept.rows, MOST_ROWS, SEED))
+    groups = int(np.unique(kept.group_N).size)
+    known = known_calibrations(cell, without)
+    prior = _prior(cell, device, known, without)
+    if kept.rows < LEAST_ROWS:
+        reason = f"fewer than {LEAST_ROWS} rows"
+    elif groups < LEAST_GROUPS:
+        reason = f"fewer than {LEAST_GROUPS} kinds of shapes: nothing can be held out"
+    elif prior is None:
+        reason = "no device has a calibration to start from"
+    else:
+        return _refit(kept, prior, known, left_out)
+    return CellChange(
+        operator=cell.operator,
+        family=cell.family,
+        format=cell.format,
+        rows=kept.rows,
+        left_out=left_out,
+        groups=groups,
+        held_out_by=cell.held_out_by,
+        prior=prior.name if prior else "",
+        reason=reason,
+    )
+
+
+def known_calibrations(cell: RowCell, without: Sequence[str] = ()) -> tuple[Calibration, ...]:
+    """Return the shipped calibrations of a cell's operator and format, of one kernel family.
+
+    Args:
+        cell: Its family is preferred, then those that lend their kernels.
+        without: Devices to leave out.
+    """
+    found = [
+        one
+        for name in MEASURED_DEVICES
+        if name not in without
+        for one in load_calibrations(name).values()
+        if (one.operator, one.format) == (cell.operator, cell.format)
+        and cell.has_parameters(one.parameters)
+    ]
+    families = (cell.family, *LENDERS, *(one.family for one in found))
+    family = next((name for name in families if any(one.family == name for one in found)), "")
+    return tuple(one for one in found if one.family == family)
+
+
+def _prior(
+    cell: RowCell, device: Device, known: Sequence[Calibration], without: Sequence[str]
+) -> Prior | None:
+    """Return what prices the cell without the rows, None where nobody measured one."""
+    if not without:
+        match = find_shipped_calibration(device, cell.operator, cell.family, cell.format)
+        if match and cell.has_parameters(match.calibration.parameters):
+            return Prior(match.calibration.id, match.calibration.parameters)
+    return _middle(cell, known)
+
+
+def _middle(cell: RowCell, known: Sequence[Calibration]) -> Prior | None:
+    if not known:
+        return None
+    middle = {
+        name: median_low(one.parameters[name] for one in known) for name in known[0].parameters
+    }
+    return Prior(f"median/{cell.operator}/{known[0].family}/{cell.format}", middle)
+
+
+class _Problem(NamedTuple):
+    """What every fit of a cell shares."""
+
+    prior: Prior
+    others: tuple[Prior, ...]
+    spreads: Mapping[str, float]
+
+
+def _refit(
+    cell: RowCell, prior: Prior, known: Sequence[Calibration], left_out: Mapping[str, int]
+) -> CellChange:
+    middle = _middle(cell, known)
+    others = [*([middle] if middle else []), *(Prior(one.id, one.parameters) for one in known)]
+    problem = _Problem(prior, tuple(others), _spreads(cell, known))
+    fold_N = folds(cell.group_N)
+    held_out = {name: _held_out_s(cell, problem, name, fold_N) for name in _alternatives()}
+    kept = _choose(cell, held_out)
+    parameters = {name: _digits(value) for name, value in fit(cell, problem, kept).items()}
+    residual = np.log(cell.measured_s / held_out[kept])
+    return CellChange(
+        operator=cell.operator,
+        family=cell.family,
+        format=cell.format,
+        rows=cell.rows,
+        left_out=left_out,
+        groups=int(np.unique(cell.group_N).size),
+        held_out_by=cell.held_out_by,
+        prior=prior.name,
+        kept=kept,
+        parameters=parameters,
+        before=error_statistics(held_out[UNCHANGED], cell.measured_s),
+        after=error_statistics(held_out[kept], cell.measured_s),
+        quantiles=small_sample_quantiles(residual),
+        moved={
+            name: (prior.parameters[name], value)
+            for name, value in parameters.items()
+            if abs(value - prior.parameters[name]) > MOVED * abs(prior.parameters[name])
+        },
+    )
+
+
+def _alternatives() -> tuple[str, ...]:
+    return (UNCHANGED, BORROWED, *REFITS)
+
+
+def _held_out_s(cell: RowCell, problem: _Problem, kept: str, fold_N: IntArray) -> FloatArray:
+    """Return the time of every row, predicted by parameters that did not see its group (N,)."""
+    if kept == UNCHANGED:
+        return cell.predict(problem.prior.parameters)
+    held_out = np.empty(cell.rows)
+    for fold in np.unique(fold_N):
+        seen, unseen = fold_N != fold, fold_N == fold
+        held_out[unseen] = cell.take(unseen).predict(fit(cell.take(seen), problem, kept))
+    return held_out
+
+
+def _choose(cell: RowCell, held_out: Mapping[str, FloatArray]) -> str:
+    """Return the alternative that predicts unseen groups best, if the gain can be told."""
+    _, group_N = np.unique(cell.group_N, return_inverse=True)
+    count_G = np.bincount(group_N)
+    loss_G = {
+        name: np.bincount(group_N, np.abs(np.log(time_s / cell.measured_s))) / count_G
+        for name, time_s in held_out.items()
+    }
+    best = min(loss_G, key=lambda name: float(loss_G[name].mean()))
+    gain_G = loss_G[UNCHANGED] - loss_G[best]
+    error = float(gain_G.std(ddof=1)) / np.sqrt(gain_G.size)
+    return best if gain_G.mean() > error else UNCHANGED
+
+
+def fit(cell: RowCell, problem: _Problem, kept: str) -> dict[str, float]:
+    """Return the parameters of one alternative, fitted to all rows of a cell.
+
+    Args:
+        cell: The rows to see.
+        problem: Priors and spreads.
+        kept: UNCHANGED, BORROWED or a name of REFITS.
+    """
+    if kept == UNCHANGED:
+        return dict(problem.prior.parameters)
+    starts = [dict(one.parameters) for one in (problem.prior, *problem.others)]
+    if kept == BORROWED:
+        return min(starts, key=lambda one: _loss(cell, one))
+    for name, evaluations in REFITS.items():
+        wanted = SIMPLE if name == FEW else tuple(cell.ranges)
+        found = [_most_likely(cell, one, wanted, problem.spreads, evaluations) for one in starts]
+        found.sort(key=lambda one: one[0])
+        if name == kept:
+            break
+        starts = [parameters for _, parameters in found[:FINALISTS]]
+    return found[0][1]
+
+
+def _loss(cell: RowCell, parameters: Mapping[str, float]) -> float:
+    return float(np.mean(np.abs(np.log(cell.predict(parameters) / cell.measured_s))))
+
+
+def _most_likely(
+    cell: RowCell,
+    start: Mapping[str, float],
+    wanted: Sequence[str],
+    spreads: Mapping[str, float],
+    evaluations: int,
+) -> tuple[float, dict[str, float]]:
+    """Return the objective and parameters that explain the rows best without going far."""
+    held = CHOSEN[cell.operator]
+    names = [n for n in wanted if n in cell.ranges and n not in held and start.get(n, 0.0) > 0.0]
+    ranges = [cell.ranges[name] for name in names]
+    low = np.log([min(one.low, start[n]) for one, n in zip(ranges, names, strict=True)])
+    high = np.log([max(one.high, start[n]) for one, n in zip(ranges, names, strict=True)])
+    first = np.log([start[name] for name in names])
+    spread = np.array([spreads[name] for name in names])
+
+    def complete(point: FloatArray) -> dict[str, float]:
+        values = np.exp(np.clip(point, low, high)).tolist()
+        return {**start, **dict(zip(names, values, strict=True))}
+
+    def objective(point: FloatArray) -> float:
+        outside = float(np.sum((point - np.clip(point, low, high)) ** 2))
+        away = float(np.sum(((point - first) / spread) ** 2)) / 2.0
+        return _loss(cell, complete(point)) + ROW_SCATTER / cell.rows * away + PENALTY * outside
+
+    best = _simplex_search(objective, first, high, evaluations)
+    return objective(best), complete(best)
+
+
+def _simplex_search(
+    objective: Callable[[FloatArray], float], first: FloatArray, high: FloatArray, evaluations: int
+) -> FloatArray:
+    """Return the least point of Nelder-Mead, started again once from its own answer."""
+    from scipy.optimize import minimize
+
+    best = first
+    for share in (0.6, 0.4):
+        simplex = np.tile(best, (best.size + 1, 1))
+        simplex[1:] += np.diag(np.where(best + STEP <= high, STEP, -STEP))
+        answer = minimize(
+            objective,
+            best,
+            method="Nelder-Mead",
+            options={
+                "initial_simplex": simplex,
+                "maxfev": int(share * evaluations),
+                "adaptive": True,
+                "xatol": 1e-3,
+                "fatol": 1e-6,
+            },
+        )
+        best = np.asarray(answer.x, dtype=np.float64)
+    return best
+
+
+def _spreads(cell: RowCell, known: Sequence[Calibration]) -> dict[str, float]:
+    """Return the spread of ln(parameter) between devices."""
+    spreads: dict[str, float] = {}
+    for name in cell.ranges:
+        values = [one.parameters[name] for one in known if one.parameters.get(name, 0.0) > 0.0]
+        logs = np.log(values)
+        told = float(logs.std(ddof=1)) if logs.size > 2 else SPREAD
+        spreads[name] = min(max(told, LEAST_SPREAD), MOST_SPREAD)
+    return spreads
+
+
+def folds(group_N: IntArray) -> IntArray:
+    """Return the fold each row is held out with; rows of one group share it (N,).
+
+    Args:
+        group_N: Group of each row.
+    """
+    groups, position_N = np.unique(group_N, return_inverse=True)
+    order = np.random.default_rng(SEED).permutation(groups.size)
+    fold_G = np.empty(groups.size, dtype=np.int64)
+    fold_G[order] = np.arange(groups.size) % FOLDS
+    found: IntArray = fold_G[position_N]
+    return found
+
+
+def small_sample_quantiles(residual: FloatArray) -> dict[str, float]:
+    """Return five quantiles of residuals, the outer ones as wide as a small sample asks.
+
+    Args:
+        residual: ln(measured/predicted) of rows held out (N,).
+
+    Returns:
+        q05 ... q95; the outer two are order statistics (n + 1) 0.05 and (n + 1) 0.95, or the
+        extremes where there are too few rows.
+
+    Source:
+        Split-conformal prediction: the (n + 1)(1 - a) order statistic covers 1 - a of new rows.
+    """
+    quantiles = five_quantiles(residual)
+    ordered = np.sort(residual)
+    last = ordered.size - 1
+    tail = int(0.05 * (ordered.size + 1))
+    quantiles["q05"] = min(float(ordered[max(tail - 1, 0)]), quantiles["q25"])
+    quantiles["q95"] = max(float(ordered[min(last + 1 - tail, last)]), quantiles["q75"])
+    return {name: round(value, 4) for name, value in quantiles.items()}
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.6g}")

@@ -1,0 +1,120 @@
+"""Where a user's own calibrations live, and their files read as untrusted input."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.files import user_folder
+from perfatlas.quantities import InvalidSpecError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+DEVICE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
+NO_FILE: Final = ("", 0, 0)
+FIVE: Final = ("q05", "q25", "q50", "q75", "q95")
+LARGEST: Final = 1e18  # of any field [SI]; nan fails the comparison too
+WIDEST: Final = 20.0  # e-folds between predicted and measured that a quantile may claim
+REMEDY: Final = "write it again with `perfatlas calibrate --measurements FILE`, or remove it"
+_TEXTS: Final = (
+    *("id", "device", "operator", "family", "format"),
+    *("protocol", "data_hash", "data_version", "fitted", "command"),
+)
+_ERRORS: Final = ("mape", "median_error", "p90_error", "bias")
+_TABLES: Final = ("transfer_quantiles", "baselines", "excluded")
+
+
+def user_calibration_folder() -> Path:
+    """Return the folder of the user's own calibrations; it is not created.
+
+    A file `<device>.toml` in it is read before the calibrations that are shipped.
+    """
+    return user_folder("data") / "calibrations"
+
+
+def user_file_stamp(device_name: str) -> tuple[str, int, int]:
+    """Return path, time and size of a device's file of user calibrations; "" where there is none.
+
+    Args:
+        device_name: Name of a device, which may be any text.
+    """
+    if not DEVICE_NAME.fullmatch(device_name):
+        return NO_FILE
+    path = user_calibration_folder() / f"{device_name}.toml"
+    try:
+        status = path.stat()
+    except OSError:
+        return NO_FILE
+    return (str(path), status.st_mtime_ns, status.st_size)
+
+
+def read_user_cells(path: Path) -> list[dict[str, Any]]:
+    """Return the cells of a user's calibration file, each with every field of a calibration.
+
+    Args:
+        path: A TOML file with [[calibration]] tables.
+
+    Raises:
+        InvalidSpecError: It cannot be read, or a cell lacks a field or holds a wrong one.
+    """
+    try:
+        document = tomllib.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError, OSError) as problem:
+        raise InvalidSpecError(
+            f"calibration file '{path}' cannot be read: {problem}; {REMEDY}"
+        ) from problem
+    cells = document.get("calibration", [])
+    if not isinstance(cells, list):
+        raise InvalidSpecError(f"calibration file '{path}': no [[calibration]] tables; {REMEDY}")
+    return [
+        _checked(cell, f"calibration file '{path}', cell {number}")
+        for number, cell in enumerate(cells, start=1)
+    ]
+
+
+def _checked(cell: object, place: str) -> dict[str, Any]:
+    if not isinstance(cell, dict):
+        raise InvalidSpecError(f"{place}: {shown(cell)} is not a table; {REMEDY}")
+    for name in _TEXTS:
+        if not isinstance(cell.get(name), str):
+            raise InvalidSpecError(f"{place}: {name} = {shown(cell.get(name))}: expected text")
+    _check_numbers(cell, _ERRORS, place)
+    rows = cell.get("rows")
+    if not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
+        raise InvalidSpecError(f"{place}: rows = {shown(rows)}: expected a whole number")
+    tables = {name: _table(cell, name, place) for name in ("parameters", "residual_quantiles")}
+    tables |= {name: _table(cell, name, place) for name in _TABLES if name in cell}
+    for name in ("residual_quantiles", "transfer_quantiles"):
+        if name in tables and (name == "residual_quantiles" or tables[name]):
+            _check_numbers(tables[name], FIVE, f"{place}, {name}")
+            _check_quantiles(tables[name], f"{place}, {name}")
+    negative = [name for name, value in tables["parameters"].items() if value < 0.0]
+    if negative:
+        raise InvalidSpecError(f"{place}: parameter {negative[0]} is negative; {REMEDY}")
+    kept = {name: cell[name] for name in (*_TEXTS, *_ERRORS, "rows")}
+    return kept | tables
+
+
+def _table(cell: Mapping[str, Any], name: str, place: str) -> dict[str, float]:
+    values = cell.get(name)
+    if not isinstance(values, dict):
+        raise InvalidSpecError(f"{place}: {name} = {shown(values)}: expected a table of numbers")
+    _check_numbers(values, tuple(values), f"{place}, {name}")
+    return values
+
+
+def _check_numbers(values: Mapping[str, Any], names: tuple[str, ...], place: str) -> None:
+    for name in names:
+        value = values.get(name)
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if value is None or not number or not abs(value) <= LARGEST:
+            raise InvalidSpecError(f"{place}: {name} = {shown(value)}: expected a number")
+
+
+def _check_quantiles(quantiles: Mapping[str, float], place: str) -> None:
+    values = [quantiles[name] for name in FIVE]
+    if values != sorted(values) or max(map(abs, values)) > WIDEST:
+        raise InvalidSpecError(f"{place}: the quantiles do not rise, or are absurd; {REMEDY}")
