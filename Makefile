@@ -4,7 +4,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-SILICON := $(VENV)/.silicon
 
 .PHONY: run test lint validate bench docs clean help
 
@@ -20,9 +19,7 @@ $(VENV)/.runtime: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(STAMP): pyproject.toml $(VENV)/.runtime
-	$(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install -q -e '.[silicon]' \
-	  'pytest>=9,<10' 'pytest-xdist>=3.8' 'pytest-randomly>=4' 'pytest-timeout>=2.4' \
-	  'hypothesis>=6.150' 'ruff>=0.14' 'mypy>=1.18' 'import-linter>=2.5'
+	$(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install -q -e '.[silicon,dev]'
 	@touch $@
 
 run: $(VENV)/.runtime ## install and estimate Llama-3.1-70B FP8 on 8x H200
@@ -30,8 +27,8 @@ run: $(VENV)/.runtime ## install and estimate Llama-3.1-70B FP8 on 8x H200
 	  --gpus 8 --tp 8 --engine vllm --format fp8 --mode static --batch 64 --isl 2048 --osl 512
 
 lint: $(STAMP) ## formatting, lint, types, architecture contracts
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -45,8 +42,8 @@ validate: $(STAMP) ## slow studies: predictions against measured tables and publ
 bench: $(STAMP) ## speed of perfatlas, side by side with peers
 	$(BIN)/python benchmarks/speed.py
 
-docs: $(STAMP) ## execute every example in README and docs
-	$(BIN)/python -m pytest -q README.md docs
+docs: $(STAMP) ## execute every example and compare every quoted output in README and docs
+	$(BIN)/python -m pytest -q README.md docs tests/e2e/test_documents.py
 
 clean: ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

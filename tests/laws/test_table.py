@@ -77,7 +77,7 @@ def table_of(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     return estimate_table({name: [row.get(name) for row in rows] for name in names}).columns
 
 
-def alone(row: dict[str, Any]) -> tuple[dict[str, float], PerfatlasError | None]:
+def alone(row: dict[str, Any]) -> tuple[dict[str, Any], PerfatlasError | None]:
     """Return the numbers of one estimate, or why there are none."""
     try:
         return flat(estimate(**row).results), None
@@ -85,7 +85,7 @@ def alone(row: dict[str, Any]) -> tuple[dict[str, float], PerfatlasError | None]
         return {}, error
 
 
-def flat(results: Any) -> dict[str, float]:  # noqa: ANN401 - results of an answer
+def flat(results: Any) -> dict[str, Any]:  # noqa: ANN401 - results of an answer
     numbers = {k: v for k, v in results.items() if not isinstance(v, (str, dict))}
     return numbers | {f"memory_{k}": v for k, v in results["memory"].items()}
 

@@ -144,7 +144,7 @@ def test_sparse_decode_by_hand(kv_len: float) -> None:
     assert _flop(scores) == 2 * 4 * kv_len * 64 * 128
     assert float(scores.work().cold_bytes[0]) == pytest.approx(4 * kv_len * 132)
     logits = 4 * kv_len * 4.0
-    assert float(scores.work().activation_bytes[0]) == pytest.approx(logits + 64 * 128)
+    assert float(scores.work().activation_bytes[0]) == pytest.approx(logits + 4 * 64 * 128)
     assert _flop(attention) == 2 * 4 * 128 * min(kv_len, 2048) * (512 + 64 + 512)
 
 

@@ -30,8 +30,7 @@ def catalog(
     Args:
         kind: Which catalog.
         action: List the entries, or show one with the source of every value.
-        name: What to show: a name of the list; for systems also a TOML file or a name with
-            changes, for models also a config.json or its folder.
+        name: What to show: a name of the list, a file, or a system with changes.
         json: Print one JSON object.
     """
     from perfatlas.cli.catalog_facts import CATALOGS

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from perfatlas.cli.output import require, show_answer
 from perfatlas.cli.table_run import answer_rows, show_summary, wants_table
-from perfatlas.cli.vocabulary import Count, OutputFlags, given
+from perfatlas.cli.vocabulary import Count, OutputFlags, default, given
 from perfatlas.quantities import InvalidSpecError, UsageError, parse_quantity
 
+Op = Literal[
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "dispatch",
+    "combine",
+    "send_recv",
+]
 EXAMPLE = "perfatlas collective --system h200_sxm --op all_reduce --bytes 1MB --gpus 8"
 
 
@@ -26,26 +35,19 @@ class CollectiveFlags:
         bytes: Size as nccl-tests counts it, with or without a unit: 65536, 64KiB, 1MB.
         format: Number format of the elements.
         gpus: GPUs that take part.
-        nodes: Nodes they are spread over.
+        nodes: Nodes they are spread over; by default as few as hold them.
+        kernel_family: Engine whose small-message kernels run; by default the library's.
+        tier: Which pricing.
     """
 
     system: str | None = None
-    op: (
-        Literal[
-            "all_reduce",
-            "all_gather",
-            "reduce_scatter",
-            "all_to_all",
-            "dispatch",
-            "combine",
-            "send_recv",
-        ]
-        | None
-    ) = None
+    op: Op | None = None
     bytes: str | None = None
-    format: str | None = None
+    format: Annotated[str | None, default("bf16")] = None
     gpus: Count = None
     nodes: Count = None
+    kernel_family: str | None = None
+    tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
 
 
 def collective(*, flags: CollectiveFlags | None = None, output: OutputFlags | None = None) -> int:

@@ -73,18 +73,22 @@ def _apply_global_flags(words: list[str]) -> list[str]:
 
 
 def _run(words: list[str]) -> int:
-    from cyclopts import CycloptsError
+    from cyclopts import CycloptsError, UnknownOptionError
 
     from perfatlas.cli.app import app
+    from perfatlas.cli.refusal import refusal_text, unknown_option_text
     from perfatlas.quantities import PerfatlasError
 
     try:
         code = app(words, exit_on_error=False, print_error=False)
+    except UnknownOptionError as problem:
+        sys.stderr.write(f"perfatlas: {unknown_option_text(problem)}\n")
+        return USAGE
     except CycloptsError as problem:
         sys.stderr.write(f"perfatlas: {str(problem).strip()}\n")
         return USAGE
     except PerfatlasError as problem:
-        sys.stderr.write(f"perfatlas: {problem}\n")
+        sys.stderr.write(refusal_text(problem))
         return problem.exit_code
     return code if isinstance(code, int) else 0
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
 from perfatlas.cli.output import print_json, require, show_answer
+from perfatlas.cli.refusal import shortfall_of
 from perfatlas.cli.table_run import answer_table, show_summary, wants_table
 from perfatlas.cli.vocabulary import SWITCH, OutputFlags, ScenarioFlags, given
-from perfatlas.files import write_atomic
-from perfatlas.quantities import InvalidSpecError, UsageError
+from perfatlas.files import check_writable, write_atomic
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 _OUTPUT = Group("Output", sort_key=7)
 EXAMPLE = (
@@ -83,13 +88,34 @@ def _read_scenario(path: Path) -> dict[str, Any]:
 def _estimate(asked: dict[str, Any], extra: EstimateFlags, *, as_json: bool) -> int:
     from perfatlas import scenario
 
-    answer = scenario.estimate(**asked).to_dict()
+    if extra.trace is not None:
+        check_writable(extra.trace)
+    with _told(asked, as_json=as_json):
+        answer = scenario.estimate(**asked).to_dict()
+    code = show_answer(answer, as_json=as_json, asked=asked)
     if extra.trace is not None:
         from perfatlas.report import chrome_trace_text
 
+        sys.stdout.flush()  # whatever becomes of the trace, the answer is out
         write_atomic(extra.trace, chrome_trace_text(answer))
         sys.stderr.write(f"perfatlas: trace written to {extra.trace}; ui.perfetto.dev opens it\n")
-    return show_answer(answer, as_json=as_json, asked=asked)
+    return code
+
+
+@contextlib.contextmanager
+def _told(asked: Mapping[str, Any], *, as_json: bool) -> Iterator[None]:
+    """Write the envelope of what does not fit before the refusal goes on to stderr."""
+    try:
+        yield
+    except InfeasibleError as problem:
+        if as_json and problem.memory:
+            from perfatlas.cli.envelope import envelope
+
+            memory = {**problem.memory, "fits": False}
+            results = {"memory": memory, "advice": list(problem.advice)}
+            said = (shortfall_of(problem),)
+            print_json(envelope("estimate", results=results, scenario=asked, warnings=said))
+        raise
 
 
 def _estimate_table(asked: dict[str, Any], output: OutputFlags) -> int:
@@ -111,7 +137,8 @@ def _frontier(asked: dict[str, Any], *, as_json: bool) -> int:
     from perfatlas import scenario
     from perfatlas.cli.envelope import envelope
 
-    rows = [dict(row) for row in scenario.frontier(**asked)]
+    with _told(asked, as_json=as_json):
+        rows = [dict(row) for row in scenario.frontier(**asked)]
     if as_json:
         print_json(envelope("estimate --frontier", results={"frontier": rows}, scenario=asked))
         return 0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from perfatlas.cli.output import require, show_answer
 from perfatlas.cli.table_run import answer_rows, show_summary, wants_table
-from perfatlas.cli.vocabulary import Count, OutputFlags, given
+from perfatlas.cli.vocabulary import Count, OutputFlags, default, given
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ class GemmFlags:
         k: Inner dimension: input features.
         format: Number format of the product.
         kernel_family: Whose kernels, such as vllm; by default the best the device has.
-        protocol: How time is measured, such as cold or hot L2.
+        protocol: How time is measured; cold is with cold caches.
         tier: Which pricing.
     """
 
@@ -35,10 +35,10 @@ class GemmFlags:
     m: Count = None
     n: Count = None
     k: Count = None
-    format: str | None = None
+    format: Annotated[str | None, default("bf16")] = None
     kernel_family: str | None = None
-    protocol: str | None = None
-    tier: Literal["auto", "bound", "physics", "measured"] | None = None
+    protocol: Annotated[str | None, default("cold")] = None
+    tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
 
 
 @Parameter(name="*")
@@ -62,27 +62,27 @@ class AttentionFlags:
         kv_format: Number format of the KV cache.
         window: Sliding window in tokens; 0 is none.
         kernel_family: Whose kernels, such as vllm; by default the best the device has.
-        protocol: How time is measured.
+        protocol: How time is measured; cold is with cold caches.
         tier: Which pricing.
     """
 
     system: str | None = None
-    phase: Literal["prefill", "decode"] | None = None
-    kind: Literal["gqa", "mla"] | None = None
-    batch: Count = None
+    phase: Annotated[Literal["prefill", "decode"] | None, default("decode")] = None
+    kind: Annotated[Literal["gqa", "mla"] | None, default("gqa")] = None
+    batch: Annotated[Count, default("1")] = None
     q_len: Count = None
     kv_len: Count = None
     num_heads: Count = None
     num_kv_heads: Count = None
-    head_dim: Count = None
-    kv_lora_rank: Count = None
-    rope_dim: Count = None
-    format: str | None = None
-    kv_format: str | None = None
-    window: Count = None
+    head_dim: Annotated[Count, default("128")] = None
+    kv_lora_rank: Annotated[Count, default("512")] = None
+    rope_dim: Annotated[Count, default("64")] = None
+    format: Annotated[str | None, default("bf16")] = None
+    kv_format: Annotated[str | None, default("bf16")] = None
+    window: Annotated[Count, default("0")] = None
     kernel_family: str | None = None
-    protocol: str | None = None
-    tier: Literal["auto", "bound", "physics", "measured"] | None = None
+    protocol: Annotated[str | None, default("cold")] = None
+    tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
 
 
 @Parameter(name="*")
@@ -102,7 +102,7 @@ class MoeFlags:
         format: Number format of the products.
         distribution: How tokens fall on experts, balanced or skewed.
         kernel_family: Whose kernels, such as vllm; by default the best the device has.
-        protocol: How time is measured.
+        protocol: How time is measured; cold is with cold caches.
         tier: Which pricing.
     """
 
@@ -112,13 +112,13 @@ class MoeFlags:
     intermediate: Count = None
     experts: Count = None
     top_k: Count = None
-    ep: Count = None
-    moe_tp: Count = None
-    format: str | None = None
-    distribution: str | None = None
+    ep: Annotated[Count, default("1")] = None
+    moe_tp: Annotated[Count, default("1")] = None
+    format: Annotated[str | None, default("bf16")] = None
+    distribution: Annotated[str | None, default("balanced")] = None
     kernel_family: str | None = None
-    protocol: str | None = None
-    tier: Literal["auto", "bound", "physics", "measured"] | None = None
+    protocol: Annotated[str | None, default("cold")] = None
+    tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
 
 
 def gemm(*, flags: GemmFlags | None = None, output: OutputFlags | None = None) -> int:

@@ -31,6 +31,15 @@ def whole(_hint: object, tokens: Sequence[Token]) -> int:
         raise ValueError(f"unable to convert {text!r} into a whole number") from None
 
 
+def default(text: str) -> Parameter:
+    """Return what --help says of a flag whose default the scenario sets, not the flag.
+
+    Args:
+        text: The default.
+    """
+    return Parameter(show_default=text)
+
+
 Count = Annotated[int | None, Parameter(converter=whole)]
 File = Path  # cyclopts reads it at run time, and shells complete it as a file
 
@@ -62,11 +71,13 @@ class Subject:
 
     model: str | None = None
     system: str | None = None
-    engine: str | None = None
-    tier: Literal["auto", "bound", "physics", "measured"] | None = None
-    mode: Literal["static", "aggregated", "disaggregated"] | None = None
-    method: Literal["auto", "formula"] | None = None
-    clock_ratio: float | None = None
+    engine: Annotated[str | None, default("vllm")] = None
+    tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
+    mode: Annotated[Literal["static", "aggregated", "disaggregated"] | None, default("static")] = (
+        None
+    )
+    method: Annotated[Literal["auto", "formula"] | None, default("auto")] = None
+    clock_ratio: Annotated[float | None, default("1")] = None
 
 
 @Parameter(name="*", group=_LOAD)
@@ -82,11 +93,11 @@ class Load:
         prefix: Cached prefix tokens of the input.
     """
 
-    batch: Count = None
-    concurrency: Count = None
-    isl: Count = None
-    osl: Count = None
-    prefix: Count = None
+    batch: Annotated[Count, default("1")] = None
+    concurrency: Annotated[Count, default("dp")] = None
+    isl: Annotated[Count, default("1024")] = None
+    osl: Annotated[Count, default("128")] = None
+    prefix: Annotated[Count, default("0")] = None
 
 
 @Parameter(name="*", group=_PLAN)
@@ -108,13 +119,13 @@ class Plan:
 
     gpus: Count = None
     tp: Count = None
-    pp: Count = None
-    cp: Count = None
-    attention_dp: Count = None
+    pp: Annotated[Count, default("1")] = None
+    cp: Annotated[Count, default("1")] = None
+    attention_dp: Annotated[Count, default("1")] = None
     ep: Count = None
     moe_tp: Count = None
     dp: Annotated[Count, _REPLICAS] = None
-    expert_distribution: str | None = None
+    expert_distribution: Annotated[str | None, default("balanced")] = None
 
 
 @Parameter(name="*", group=_FORMATS)
@@ -183,8 +194,8 @@ class Phases:
     """
 
     prefill_system: str | None = None
-    prefill_workers: Count = None
-    prefill_batch: Count = None
+    prefill_workers: Annotated[Count, default("1")] = None
+    prefill_batch: Annotated[Count, default("1")] = None
     prefill_tp: Count = None
     prefill_pp: Count = None
     prefill_cp: Count = None
@@ -192,7 +203,7 @@ class Phases:
     prefill_ep: Count = None
     prefill_moe_tp: Count = None
     decode_system: str | None = None
-    decode_workers: Count = None
+    decode_workers: Annotated[Count, default("1")] = None
     decode_batch: Count = None
     decode_tp: Count = None
     decode_pp: Count = None
@@ -221,8 +232,7 @@ class OutputFlags:
 
     Args:
         json: Print one JSON object, SI units, instead of text.
-        table: Answer every row of a CSV, Parquet or JSON Lines file; flags fill what a row
-            leaves open.
+        table: Answer every row of a CSV, Parquet or JSON Lines file; flags fill empty cells.
         output: Where the answered table is written; its extension chooses the format.
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfatlas.collectives.codes import OPS, check_op
-from perfatlas.collectives.fabric import FABRIC_PARAMETERS, FABRIC_SHAPE, fabric_time_s
+from perfatlas.collectives.fabric import FABRIC_SHAPE, fabric_time_s
 from perfatlas.collectives.physics import (
     COLLECTIVE_SHAPE,
     CUSTOM_PARAMETERS,
@@ -25,7 +25,6 @@ from perfatlas.collectives.wire import (
 __all__ = [
     "COLLECTIVE_SHAPE",
     "CUSTOM_PARAMETERS",
-    "FABRIC_PARAMETERS",
     "FABRIC_SHAPE",
     "LIBRARY_PARAMETERS",
     "OPS",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from perfatlas.measurements import CalibrationMatch
     from perfatlas.operators import FloatArray, IntArray
 
-Tier = Literal["auto", "bound", "physics"]
+Tier = Literal["auto", "bound", "physics", "measured"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,8 @@ def price_collectives(
         systems: Distinct systems.
         system_index_U: Position in `systems` of each shape (U,).
         tier: "bound", or "physics" and "auto": physics where the device (or its nearest relative)
-            was measured, else bound; `match_U` tells which.
+            was measured, else bound; `match_U` tells which. "measured" asks for the operators
+            measured kernels; collectives answer in physics.
         family: Engine whose all-reduce runs, "" for the best measured one.
         custom_max_bytes: 0 where the engine leaves every all-reduce to the library. Otherwise its
             own kernel runs inside a domain; the calibration knows where it hands over.

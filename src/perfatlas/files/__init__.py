@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfatlas.files.atomic import atomic_file, write_atomic
+from perfatlas.files.atomic import atomic_file, check_writable, write_atomic
 from perfatlas.files.folders import user_folder
 from perfatlas.files.hashes import content_hash, file_hash
 from perfatlas.files.tables import Table, read_table, table_format, write_table
@@ -11,6 +11,7 @@ from perfatlas.files.toml_text import format_toml
 __all__ = [
     "Table",
     "atomic_file",
+    "check_writable",
     "content_hash",
     "file_hash",
     "format_toml",

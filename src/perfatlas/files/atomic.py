@@ -26,6 +26,30 @@ def _target_of(path: Path) -> Path:
     return target
 
 
+def check_writable(path: str | Path) -> None:
+    """Refuse a place that cannot be written, before the work whose result goes there.
+
+    Args:
+        path: The file to write later.
+
+    Raises:
+        InvalidSpecError: The folder does not exist or may not be written, or `path` is a folder or
+            a device.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from perfatlas.files import check_writable
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     check_writable(Path(folder) / "a.toml")
+    """
+    target = _target_of(Path(path))
+    if not os.access(target.parent, os.W_OK):
+        raise InvalidSpecError(
+            f"cannot write '{path}': folder '{target.parent}' may not be written"
+        )
+
+
 def _sync_to_disk(path: Path, *, flags: int) -> None:
     descriptor = os.open(path, flags)
     try:

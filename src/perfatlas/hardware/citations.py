@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, get_args
 
-from perfatlas.hardware.schema import FORMATS
+from perfatlas.hardware.schema import MATRIX_FORMATS
 from perfatlas.quantities import Kind
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ MOST_LINES: Final = 8
 _LABELS: Final[dict[str, str]] = {
     "device.memory.bandwidth": "memory bandwidth",
     "device.memory.capacity": "memory",
-    **{f"device.peak.{name}": "peaks" for name in FORMATS},
+    **{f"device.peak.{name}": "peaks" for name in MATRIX_FORMATS},
     "device.sm_count": "SMs",
+    "device.clock.peak": "peak clock",
     "device.clock.sustained": "clock",
     "device.l2": "L2",
-    "device.exponentials_per_sm_clock": "exponentials",
     "device.scale_up.bandwidth": "scale-up",
     "device.scale_up.latency": "scale-up latency",
     "node.nic_bandwidth": "NICs",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from perfatlas.kernels.bound import BoundTime, bound_time
+from perfatlas.kernels.bound import bound_time
 from perfatlas.kernels.devices import DeviceColumns, device_peak
 from perfatlas.kernels.pricing import PricedOperators, Tier, price_operators
 from perfatlas.kernels.silicon import silicon_row
 from perfatlas.kernels.unique import unique_rows
 
 __all__ = [
-    "BoundTime",
     "DeviceColumns",
     "PricedOperators",
     "Tier",

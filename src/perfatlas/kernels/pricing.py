@@ -7,11 +7,12 @@ rows, D shape columns, S silicon fields, P parameters.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from perfatlas.kernels.bound import bound_time
+from perfatlas.kernels.measured import correct_rows, with_table
 from perfatlas.kernels.shapes import (
     PhysicsModel,
     calibration_key,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from perfatlas.kernels.devices import DeviceColumns
     from perfatlas.operators import FloatArray, IntArray, Operator
 
-Tier = Literal["auto", "bound", "physics"]
+Tier = Literal["auto", "bound", "physics", "measured"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +50,7 @@ class PricedOperators:
         code_CO: Which resource sets the time, a code of `BOUND_NAMES` (C, O).
         match_CO: Position in `matches` of the calibration used, -1 in tier bound (C, O).
         matches: Calibrations used, each once.
+        measured_CO: Where measured rows corrected the physics (C, O).
         rows_O: Rows priced by physics (O,).
         distinct_O: Distinct shapes among them, each counted where it is met first (O,).
     """
@@ -60,6 +62,7 @@ class PricedOperators:
     code_CO: NDArray[np.int8]
     match_CO: IntArray
     matches: tuple[CalibrationMatch, ...]
+    measured_CO: NDArray[np.bool_]
     rows_O: IntArray
     distinct_O: IntArray
 
@@ -75,7 +78,12 @@ class PricedOperators:
 
 
 def price_operators(
-    operators: Sequence[Operator], devices: DeviceColumns, *, family: str, tier: Tier
+    operators: Sequence[Operator],
+    devices: DeviceColumns,
+    *,
+    family: str,
+    tier: Tier,
+    silicon_version: str = "",
 ) -> PricedOperators:
     """Return the price of every operator on the device of every candidate.
 
@@ -85,9 +93,14 @@ def price_operators(
         family: Kernel family of the engine; "" takes the best the device has.
         tier: "bound", or "physics" and "auto": physics where the device (or its nearest
             relative) has a calibration for the operator, else bound; `match_CO` tells which.
+            "measured": physics times what it misses on the nearest measured shapes, where there
+            are any (`measured_CO`).
+        silicon_version: Version of the engine whose tables tier measured reads; "" for those the
+            calibrations were fitted on.
 
     Raises:
         UnsupportedError: A device cannot multiply in a format that is asked for.
+        MissingDependencyError: Tier measured without the measured tables.
 
     Limits: prices a cold cache and back-to-back kernels of one graph.
     """
@@ -96,7 +109,8 @@ def price_operators(
     code_CO = np.stack([b.code_C for b in bounds], axis=1)
     match_CO = np.full(bound_CO.shape, -1, np.int64)
     time_CO, low_CO, high_CO = bound_CO.copy(), bound_CO.copy(), bound_CO.copy()
-    catalog = _Matches(devices, family)
+    measured_CO = np.zeros(bound_CO.shape, np.bool_)
+    catalog = _Matches(devices, family, silicon_version if tier == "measured" else None)
     distinct_O = np.zeros(len(operators), np.int64)
     if tier != "bound":
         for name, (columns_O, formats_O) in _by_model(operators).items():
@@ -106,15 +120,14 @@ def price_operators(
             if table is None:
                 continue
             first_U, inverse_R = unique_rows(table.key_RD)
-            time_U, code_U = table.price(first_U)
+            priced = _price(table, first_U, catalog)
             at = (table.candidate_R, table.operator_R)
-            match = table.match_R
-            time_R = np.maximum(time_U[inverse_R], bound_CO[at])
-            time_CO[at], match_CO[at] = time_R, match
-            code_CO[at] = _label(code_U[inverse_R], code_CO[at])
-            spread = catalog.spread()
-            low_CO[at] = np.maximum(time_R * spread[match, 0], bound_CO[at])
-            high_CO[at] = time_R * spread[match, 1]
+            time_R = np.maximum(priced.time_s_U[inverse_R], bound_CO[at])
+            time_CO[at], match_CO[at] = time_R, table.match_R
+            code_CO[at] = _label(priced.code_U[inverse_R], code_CO[at])
+            measured_CO[at] = priced.measured_U[inverse_R]
+            low_CO[at] = np.maximum(time_R * priced.low_U[inverse_R], bound_CO[at])
+            high_CO[at] = time_R * priced.high_U[inverse_R]
             distinct_O += np.bincount(table.operator_R[first_U], minlength=distinct_O.size)
     return PricedOperators(
         time_s_CO=time_CO,
@@ -124,17 +137,46 @@ def price_operators(
         code_CO=code_CO,
         match_CO=match_CO,
         matches=tuple(catalog.matches),
+        measured_CO=measured_CO,
         rows_O=(match_CO >= 0).sum(axis=0),
         distinct_O=distinct_O,
+    )
+
+
+class _Prices(NamedTuple):
+    """Times of distinct shapes, factors to the ends of their intervals, and where rows helped."""
+
+    time_s_U: FloatArray
+    code_U: NDArray[np.int8]
+    low_U: FloatArray
+    high_U: FloatArray
+    measured_U: NDArray[np.bool_]
+
+
+def _price(table: _Table, first_U: IntArray, catalog: _Matches) -> _Prices:
+    """Return the prices of distinct rows of a table in the tier of the catalog."""
+    shape_UD, time_s_U, code_U = table.price(first_U)
+    match_U = table.match_R[first_U]
+    low_U, high_U = catalog.spread()[match_U].T
+    if catalog.version is None:
+        return _Prices(time_s_U, code_U, low_U, high_U, np.zeros(first_U.shape, np.bool_))
+    near = correct_rows(table.operator_name, catalog.matches, shape_UD, match_U)
+    return _Prices(
+        time_s_U=time_s_U * near.factor_U,
+        code_U=code_U,
+        low_U=np.where(near.measured_U, np.exp(near.low_U), low_U),
+        high_U=np.where(near.measured_U, np.exp(near.high_U), high_U),
+        measured_U=near.measured_U,
     )
 
 
 class _Matches:
     """Calibrations met so far, each looked up once per (device, operator, format)."""
 
-    def __init__(self, devices: DeviceColumns, family: str) -> None:
+    def __init__(self, devices: DeviceColumns, family: str, version: str | None) -> None:
         self.devices = devices
         self.family = family
+        self.version = version  # of the tables of tier measured; None in the other tiers
         self.matches: list[CalibrationMatch] = []
         self._known: dict[tuple[str, tuple[str, ...]], IntArray] = {}
 
@@ -151,7 +193,8 @@ class _Matches:
         matches = [match for match in found if match is not None]
         if not matches:
             return -1
-        self.matches.append(next((m for m in matches if m.own), matches[0]))
+        chosen = next((m for m in matches if m.own), matches[0])
+        self.matches.append(chosen if self.version is None else with_table(chosen, self.version))
         return len(self.matches) - 1
 
     def spread(self) -> FloatArray:
@@ -174,7 +217,8 @@ class _Table:
     candidate_R: IntArray
     operator_R: IntArray
 
-    def price(self, first_U: IntArray) -> tuple[FloatArray, NDArray[np.int8]]:
+    def price(self, first_U: IntArray) -> tuple[FloatArray, FloatArray, NDArray[np.int8]]:
+        """Return distinct shapes (U, D), their physics (U,) [s] and bound codes (U,)."""
         key_UD = self.key_RD[first_U]
         silicon_US = self.silicon_MS[key_UD[:, self.shape_width + 1].astype(np.int64)]
         clock_ratio_U = key_UD[:, self.shape_width + 2]
@@ -182,7 +226,8 @@ class _Table:
         silicon_US[:, CLOCK] *= clock_ratio_U
         parameters_UP = self.parameters_MP[key_UD[:, self.shape_width].astype(np.int64)]
         shape_UD = np.ascontiguousarray(key_UD[:, : self.shape_width])
-        return physics_model(self.operator_name).physics(shape_UD, silicon_US, parameters_UP)
+        model = physics_model(self.operator_name)
+        return shape_UD, *model.physics(shape_UD, silicon_US, parameters_UP)
 
 
 class _Silicon:

@@ -83,7 +83,7 @@ def held_out(group: NDArray[np.int64], seed: int = SPLIT_SEED) -> NDArray[np.boo
         >>> import numpy as np
         >>> from perfatlas.lab.protocols_split import held_out
         >>> held = held_out(np.array([0, 0, 1, 1, 2, 2]))
-        >>> int(held.sum()), held[0] == held[1]
+        >>> int(held.sum()), bool(held[0] == held[1])
         (2, True)
     """
     count = int(np.max(group)) + 1

@@ -10,7 +10,7 @@ from statistics import mean, median_low
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.measurements.user_folder import NO_FILE, read_user_cells, user_file_stamp
+from perfatlas.measurements.user_folder import NO_FILE, UserFile, read_user_file, user_file_stamp
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -152,11 +152,14 @@ def user_calibrations(device_name: str) -> dict[str, Calibration]:
 
 
 @cache
+def _user_file(stamp: tuple[str, int, int]) -> UserFile:
+    """Return a user's file; `stamp` tells one version of it from the next."""
+    return UserFile([], ()) if stamp == NO_FILE else read_user_file(Path(stamp[0]))
+
+
+@cache
 def _user_cells(device_name: str, stamp: tuple[str, int, int]) -> dict[str, Calibration]:
-    """Return the cells of a user's file; `stamp` tells one version of it from the next."""
-    if stamp == NO_FILE:
-        return {}
-    cells = [Calibration(**row) for row in read_user_cells(Path(stamp[0]))]
+    cells = [Calibration(**row) for row in _user_file(stamp).cells]
     for cell in cells:
         if cell.id != f"{device_name}/{cell.operator}/{cell.family}/{cell.format}":
             raise InvalidSpecError(
@@ -222,6 +225,8 @@ def _find(
     cells = _cells(device_name, operator, format_name, mine)
     if cells:
         match = _noted(_same_device(cells, family), mine)
+        if match.calibration.id in mine:  # measured with what the device's own spec changes
+            changed = tuple(name for name in changed if name not in _user_file(stamp).changed)
         return _what_if(match, changed) if changed else match
     cells = _cells(relative, operator, format_name) if relative else ()
     if cells:

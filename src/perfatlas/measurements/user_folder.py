@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.files import user_folder
 from perfatlas.quantities import InvalidSpecError, shown
@@ -51,8 +51,20 @@ def user_file_stamp(device_name: str) -> tuple[str, int, int]:
     return (str(path), status.st_mtime_ns, status.st_size)
 
 
-def read_user_cells(path: Path) -> list[dict[str, Any]]:
-    """Return the cells of a user's calibration file, each with every field of a calibration.
+class UserFile(NamedTuple):
+    """A user's calibration file, checked.
+
+    Args:
+        cells: Fields of each calibration.
+        changed: Fields of the device that its own spec changes from the catalog's.
+    """
+
+    cells: list[dict[str, Any]]
+    changed: tuple[str, ...]
+
+
+def read_user_file(path: Path) -> UserFile:
+    """Return what a user's calibration file holds.
 
     Args:
         path: A TOML file with [[calibration]] tables.
@@ -66,13 +78,16 @@ def read_user_cells(path: Path) -> list[dict[str, Any]]:
         raise InvalidSpecError(
             f"calibration file '{path}' cannot be read: {problem}; {REMEDY}"
         ) from problem
-    cells = document.get("calibration", [])
+    cells, changed = document.get("calibration", []), document.get("changed", [])
     if not isinstance(cells, list):
         raise InvalidSpecError(f"calibration file '{path}': no [[calibration]] tables; {REMEDY}")
-    return [
+    if not isinstance(changed, list) or not all(isinstance(name, str) for name in changed):
+        raise InvalidSpecError(f"calibration file '{path}': changed is not an array of text")
+    checked = [
         _checked(cell, f"calibration file '{path}', cell {number}")
         for number, cell in enumerate(cells, start=1)
     ]
+    return UserFile(checked, tuple(changed))
 
 
 def _checked(cell: object, place: str) -> dict[str, Any]:

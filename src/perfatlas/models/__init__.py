@@ -17,17 +17,16 @@ from perfatlas.models.architecture import (
     MoeFfn,
     SparseIndexer,
 )
-from perfatlas.models.cache_layout import CacheLayout, cache_layouts
+from perfatlas.models.cache_layout import cache_layouts
 from perfatlas.models.catalog import Model, model_names, resolve_model
 from perfatlas.models.mixers import INDEX_FORMAT
-from perfatlas.models.parameters import ParameterCounts, parameter_counts
+from perfatlas.models.parameters import parameter_counts
 from perfatlas.models.phases import ModelFormats, StepTokens, step_operators
 from perfatlas.models.reader import read_config
 
 __all__ = [
     "INDEX_FORMAT",
     "Architecture",
-    "CacheLayout",
     "CheckpointFormats",
     "DenseFfn",
     "Ffn",
@@ -41,7 +40,6 @@ __all__ = [
     "Model",
     "ModelFormats",
     "MoeFfn",
-    "ParameterCounts",
     "SparseIndexer",
     "StepTokens",
     "cache_layouts",

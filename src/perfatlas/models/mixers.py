@@ -11,7 +11,7 @@ import numpy as np
 
 from perfatlas.models.emission import ACTIVATION_BYTES
 from perfatlas.numerics import get_format
-from perfatlas.operators import Attention, Gemm, LatentAttention, visible_pairs
+from perfatlas.operators import Attention, KeyScores, LatentAttention, visible_pairs
 
 if TYPE_CHECKING:
     from perfatlas.models.architecture import GqaAttention, MlaAttention, SparseIndexer
@@ -249,7 +249,7 @@ def indexer_operators(
     """Return the lightning indexer of sparse attention: projections, scores and selection.
 
     Every rank scores all heads (the scores are summed over heads before the selection), so
-    nothing here is divided. `indexer_scores` is a GEMM whose "weights" are the cached index keys.
+    nothing here is divided.
 
     Args:
         emission: The builder of the layer.
@@ -258,8 +258,6 @@ def indexer_operators(
 
     Source: DeepSeek-V3.2-Exp technical report section 2.1, equation 1: score of query t and key s
         = sum over heads of w(t, head) ReLU(q(t, head) . k(s)).
-    Limits: Queries of the scores are counted for one sequence, which understates activations of
-        large decode batches by heads x dim bytes per sequence, against dim bytes per cached key.
     """
     projection, head = emission.projection_format, emission.formats.head
     width = float(indexer.num_heads * indexer.head_dim)
@@ -293,17 +291,18 @@ def _scores_and_selection(emission: Emission, indexer: SparseIndexer) -> tuple[O
     tokens = emission.tokens
     pairs_C = visible_pairs(tokens.q_len, tokens.kv_len, emission.column(0.0))
     keys_C = pairs_C / np.maximum(tokens.q_len, 1.0)  # mean visible keys per query
-    scores = Gemm(
+    scores = KeyScores(
         name="indexer_scores",
         phase=emission.phase,
         count=emission.count,
-        m=tokens.q_len * float(indexer.num_heads),
-        n=tokens.batch * keys_C,
-        k=emission.column(indexer.head_dim),
+        batch=tokens.batch,
+        q_len=tokens.q_len,
+        kv_len=tokens.kv_len,
+        num_heads=emission.column(indexer.num_heads),
+        head_dim=emission.column(indexer.head_dim),
+        key_bytes=indexer.head_dim * INDEX_KEY_BYTES + INDEX_SCALE_BYTES,
+        score_bytes=LOGIT_BYTES,
         format=INDEX_FORMAT,
-        weight_bytes_per_element=INDEX_KEY_BYTES + INDEX_SCALE_BYTES / indexer.head_dim,
-        input_bytes_per_element=INDEX_KEY_BYTES,
-        output_bytes_per_element=LOGIT_BYTES / indexer.num_heads,
     )
     selection = emission.streaming(
         "indexer_selection",

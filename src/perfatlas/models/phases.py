@@ -15,8 +15,8 @@ The contract for whoever divides the operators:
 * Order is execution order: embedding; then per group of equal layers mixer (norm first), then
   feed-forward (norm first); final norm, LM head, sampling. Names are unique within a group. A
   `row` GEMM ends a block (its sum is reduced); `row_partial` is summed into the expert output.
-* Weights resident per GEMM are n x k, with two exceptions: `indexer_scores` reads cached index
-  keys, and `latent_q_absorb` with `latent_v_expand` (decode) are `kv_b_projection` (prefill).
+* Weights resident per GEMM are n x k; `latent_q_absorb` with `latent_v_expand` (decode) hold the
+  weights of `kv_b_projection` (prefill).
 
 Names of streams, which the engines' fusion lists use: embedding, norm, qk_norm, latent_norm, rope,
 rope_and_cache, cache_append, output_gate, activation, quantize, routing, add, selection,

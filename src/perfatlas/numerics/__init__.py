@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.numerics.formats import Format, Quantize, formats, get_format
+from perfatlas.numerics.formats import Format, formats, get_format
 
 __all__ = ["Format", "Quantize", "formats", "get_format"]

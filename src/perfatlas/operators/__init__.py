@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from perfatlas.operators.attention import Attention, LatentAttention, visible_pairs
+from perfatlas.operators.attention import Attention, KeyScores, LatentAttention, visible_pairs
 from perfatlas.operators.bounds import (
     BOUND_COMPUTE,
-    BOUND_HOST,
     BOUND_LATENCY,
     BOUND_MEMORY,
     BOUND_NAMES,
@@ -21,11 +20,10 @@ from perfatlas.operators.columns import (
     Shard,
     Streaming,
 )
-from perfatlas.operators.work import FloatArray, IntArray, Work
+from perfatlas.operators.work import FloatArray, IntArray
 
 __all__ = [
     "BOUND_COMPUTE",
-    "BOUND_HOST",
     "BOUND_LATENCY",
     "BOUND_MEMORY",
     "BOUND_NAMES",
@@ -36,12 +34,12 @@ __all__ = [
     "Gemm",
     "GroupedGemm",
     "IntArray",
+    "KeyScores",
     "LatentAttention",
     "Operator",
     "Phase",
     "Scan",
     "Shard",
     "Streaming",
-    "Work",
     "visible_pairs",
 ]

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from perfatlas.numerics import get_format
 from perfatlas.operators.columns import Operator
 from perfatlas.operators.work import FloatArray, Work
 
@@ -141,6 +142,49 @@ class LatentAttention(Operator):
             flop=2.0 * pairs * width,
             cold_bytes=self.batch * np.maximum(touched - self.q_len, 0.0) * row,
             activation_bytes=self.batch * self.q_len * (self.num_heads * width * 2.0 + row),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyScores(Operator):
+    """The scores a sparse attention chooses its keys by: every query against every visible key.
+
+    Args:
+        batch: Sequences (C,).
+        q_len: Queries per sequence (C,).
+        kv_len: Keys per sequence, the queries included (C,).
+        num_heads: Score heads, summed per query and key (C,).
+        head_dim: Width of a score head (C,).
+        key_bytes: Bytes of one cached key with its scale [bytes].
+        score_bytes: Bytes of one score as it is written [bytes].
+        format: Format of the products.
+    """
+
+    kind: ClassVar[str] = "key_scores"
+
+    batch: FloatArray
+    q_len: FloatArray
+    kv_len: FloatArray
+    num_heads: FloatArray
+    head_dim: FloatArray
+    key_bytes: float
+    score_bytes: float
+    format: str
+
+    @property
+    def compute_format(self) -> str:
+        """Format of the products."""
+        return self.format
+
+    def work(self) -> Work:
+        """Return the least FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
+        pairs = self.batch * visible_pairs(self.q_len, self.kv_len, np.zeros_like(self.q_len))
+        width = self.num_heads * self.head_dim
+        queries = self.batch * self.q_len * width * get_format(self.format).activation_bytes
+        return Work(
+            flop=2.0 * pairs * width,
+            cold_bytes=self.batch * self.kv_len * self.key_bytes,
+            activation_bytes=queries + pairs * self.score_bytes,
         )
 
 

@@ -14,7 +14,7 @@ from perfatlas.parallelism.memory import (
 )
 from perfatlas.parallelism.plan import PlanColumns, default_moe_split, plan_problems
 from perfatlas.parallelism.sharding import shard_operators, stage_share
-from perfatlas.parallelism.weights import WeightColumns, weight_columns
+from perfatlas.parallelism.weights import weight_columns
 
 __all__ = [
     "ExpertExchange",
@@ -23,7 +23,6 @@ __all__ = [
     "MemoryOverheads",
     "MemoryQuestion",
     "PlanColumns",
-    "WeightColumns",
     "default_moe_split",
     "kv_bytes_per_sequence",
     "memory_footprint",

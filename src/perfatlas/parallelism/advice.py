@@ -86,8 +86,9 @@ def _shortfall(question: MemoryQuestion, footprint: MemoryColumns) -> str:
             f" {usable}."
         )
     return (
-        f"the load does not fit: {asked:g} sequences of {float(load.tokens_per_sequence[0]):g} tokens are"
-        f" asked per attention-DP rank and the cache holds {room:g} in whole blocks"
+        f"the load does not fit: {asked:g} sequences of"
+        f" {float(load.tokens_per_sequence[0]):g} tokens are asked per attention-DP rank"
+        f" and the cache holds {room:g} in whole blocks"
         f" ({parts}; {usable})."
     )
 

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Phase
     from perfatlas.parallelism.plan import PlanColumns
 
-# GEMMs of `models` whose second operand is not a weight, and the weights held twice.
-_NOT_WEIGHTS: Final = "indexer_scores"
+# The head's GEMM of `models`, and the weights held twice.
 _HEAD: Final = "lm_head"
 _EXPANSION: Final = "kv_b_projection"
 _ABSORBED: Final = ("latent_q_absorb", "latent_v_expand")
@@ -116,7 +115,7 @@ def _linear_layers(
     return [
         operator
         for operator in step_operators(architecture, formats, phase, tokens)
-        if isinstance(operator, Gemm | GroupedGemm) and operator.name != _NOT_WEIGHTS
+        if isinstance(operator, Gemm | GroupedGemm)
     ]
 
 

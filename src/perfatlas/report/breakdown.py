@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.quantities_text import MISSING, format_share, format_value
@@ -25,6 +26,7 @@ WIDE: Final = 100
 NARROW: Final = 78
 NAME_WIDTH: Final = 28  # leaves the other columns their room in NARROW
 OTHERS_WIDTH: Final = 26  # time, share and bound with their gaps, and the indentation
+BREAKS: Final = re.compile(r"([_./])")
 OPERATOR: Final = "  operator"
 NUMERIC: Final = frozenset(("count", "time", "share", "at bound"))
 
@@ -162,10 +164,10 @@ def _at_bound(row: Mapping[str, Any]) -> str:
 
 
 def break_name(name: str, width: int) -> str:
-    """Return a name, indented, broken after an underscore or a slash where it is too long.
+    """Return a name, indented, broken after an underscore, dot or slash where it is too long.
 
     Args:
-        name: An operator or a calibration.
+        name: Of an operator, a calibration or a field.
         width: Columns of its longest line, without the indentation of two.
 
     Example:
@@ -176,7 +178,7 @@ def break_name(name: str, width: int) -> str:
     """
     lines: list[str] = []
     line = ""
-    for word in name.replace("_", "_ ").replace("/", "/ ").split():
+    for word in BREAKS.sub(r"\1 ", name).split():
         if line and len(line) + len(word) > width - 2 * bool(lines):
             lines.append(line)
             line = ""

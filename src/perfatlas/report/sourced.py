@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfatlas.report.quantities_text import format_exact_bytes, format_value, is_empty
+from perfatlas.quantities import format_quantity
+from perfatlas.report.breakdown import break_name
+from perfatlas.report.quantities_text import (
+    MISSING,
+    format_exact_bytes,
+    format_value,
+    is_empty,
+    unit_of,
+)
 from perfatlas.report.terminal import print_line, print_plain
 
 if TYPE_CHECKING:
@@ -39,12 +47,12 @@ def print_sourced(console: Console, values: Sequence[SourcedValue]) -> None:
     numbers = {ref: f"[{number}]" for number, ref in enumerate(refs, start=1)}
     has_kinds = any(value.kind for value in values)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
-    table.add_column("  field", overflow="fold", header_style="dim")
+    table.add_column("  field", no_wrap=True, header_style="dim")
     table.add_column("value", overflow="fold", header_style="dim")
     for name in ("kind", "source") if has_kinds else ("source",):
         table.add_column(name, no_wrap=True, style="dim", header_style="dim")
     for value in values:
-        cells = [f"  {value.field}", value.value]
+        cells = [break_name(value.field, console.width // 2 - 4), value.value or MISSING]
         cells += [value.kind] if has_kinds else []
         table.add_row(*cells, "".join(numbers[ref] for ref in value.refs))
     print_plain(console, table)
@@ -60,10 +68,10 @@ def _print_list(console: Console, title: str, lines: Sequence[tuple[str, str]]) 
     console.print()
     print_line(console, title, style="bold")
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(overflow="fold", style="dim")
+    table.add_column(no_wrap=True, style="dim")
     table.add_column(overflow="fold")
     for label, text in lines:
-        table.add_row(f"  {label}", text)
+        table.add_row(break_name(label, console.width // 2 - 4), text)
     print_plain(console, table)
 
 
@@ -134,6 +142,9 @@ def _text(name: str, value: Any) -> str:  # noqa: ANN401 - a scalar or a list of
     if isinstance(value, list) and len(value) > MOST_ITEMS:
         first = ", ".join(format_value(name, item) for item in value[:5])
         return f"{first} ... {format_value(name, value[-1])} ({len(value)} in all)"
-    if name.endswith("_bytes") and isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return format_value(name, value)
+    if name.endswith("_bytes"):
         return format_exact_bytes(value)
-    return format_value(name, value)
+    unit = unit_of(name)
+    return format_quantity(value, unit, digits=4) if unit else f"{value:,.6g}"

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.sampling.draws import FIVE_QUANTILES, five_quantiles, seeded_subset
+from perfatlas.sampling.draws import five_quantiles, seeded_subset
 
 __all__ = ["FIVE_QUANTILES", "five_quantiles", "seeded_subset"]

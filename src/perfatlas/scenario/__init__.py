@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfatlas.scenario.answer import Answer, Evidence
+from perfatlas.scenario.answer import Answer
 from perfatlas.scenario.collective import collective
 from perfatlas.scenario.estimate import estimate
 from perfatlas.scenario.frontier import frontier
@@ -13,16 +13,14 @@ from perfatlas.scenario.serving_formula import (
     pipelined_s,
     static_latencies,
 )
-from perfatlas.scenario.table import TableAnswer, estimate_table
-from perfatlas.scenario.vocabulary import FIELD_NAMES, Scenario, parse_scenario
+from perfatlas.scenario.table import estimate_table
+from perfatlas.scenario.vocabulary import FIELD_NAMES, Scenario
 
 __all__ = [
     "FIELD_NAMES",
     "Answer",
-    "Evidence",
     "Latencies",
     "Scenario",
-    "TableAnswer",
     "aggregated_latencies",
     "collective",
     "estimate",
@@ -31,7 +29,6 @@ __all__ = [
     "kernel_attention",
     "kernel_gemm",
     "kernel_moe",
-    "parse_scenario",
     "pipelined_s",
     "static_latencies",
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.hardware import resolve_system, system_names
+from perfatlas.hardware import alternatives
 from perfatlas.parallelism import (
     MemoryColumns,
     MemoryLoad,
@@ -72,6 +72,7 @@ def question_memory(question: Question) -> MemoryColumns:
 
 def does_not_fit(question: Question, candidate: int = 0) -> tuple[str, tuple[str, ...]]:
     """Return by how much a candidate does not fit, and which changes would make it fit."""
-    others = {name: resolve_system(name).device.memory_bytes for name in system_names()}
+    columns = question.placement.devices()
+    others = alternatives(columns.devices[columns.index_C[candidate]])
     sentence, *advice = shortfall_advice(memory_question(question), candidate, devices=others)
     return sentence, tuple(advice)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from perfatlas.step.context import Placement, StepContext
-from perfatlas.step.cost import Step, StepCost, price_steps
-from perfatlas.step.fusion import apply_fusions
+from perfatlas.step.cost import StepCost, price_steps
 from perfatlas.step.phases import (
     decode_step,
     decode_work,
@@ -17,10 +16,8 @@ from perfatlas.step.tokens import PrefillChunks, padded_batch, prefill_chunks
 __all__ = [
     "Placement",
     "PrefillChunks",
-    "Step",
     "StepContext",
     "StepCost",
-    "apply_fusions",
     "decode_step",
     "decode_work",
     "padded_batch",

@@ -54,6 +54,7 @@ class StepContext:
         plan: Parallel sizes (C,).
         tier: Tier of pricing.
         expert_distribution: "balanced" or "power_law_<alpha>".
+        silicon_version: Version of the tables of tier measured, "" for that of the calibrations.
     """
 
     architecture: Architecture
@@ -63,3 +64,4 @@ class StepContext:
     plan: PlanColumns
     tier: Tier
     expert_distribution: str = "balanced"
+    silicon_version: str = ""

@@ -43,6 +43,7 @@ class StepCost:
         code_CO: Bound code (C, O).
         match_CO: Position in `matches`, -1 for tier bound (C, O).
         matches: Calibrations used.
+        measured_CO: Where measured rows corrected the physics (C, O).
         host_s_C: Host time exposed by the step (C,) [s].
         rows: Operator shapes priced by physics.
         distinct: Distinct ones among them.
@@ -58,6 +59,7 @@ class StepCost:
     code_CO: NDArray[np.int8]
     match_CO: IntArray
     matches: tuple[CalibrationMatch, ...]
+    measured_CO: NDArray[np.bool_]
     host_s_C: FloatArray
     rows: int
     distinct: int
@@ -116,7 +118,13 @@ def price_steps(steps: Sequence[Step], context: StepContext) -> tuple[StepCost, 
     compute = [[op for op in s.operators if not isinstance(op, Collective)] for s in steps]
     links = [[op for op in s.operators if isinstance(op, Collective)] for s in steps]
     devices, family = context.placement.devices(), context.profile.kernel_family
-    priced = price_operators(list(chain(*compute)), devices, family=family, tier=context.tier)
+    priced = price_operators(
+        list(chain(*compute)),
+        devices,
+        family=family,
+        tier=context.tier,
+        silicon_version=context.silicon_version,
+    )
     moved = _price_links(list(chain(*links)), context)
     costs, first, first_link = [], 0, 0
     for step, own, between in zip(steps, compute, links, strict=True):
@@ -162,6 +170,7 @@ def _step_cost(
         code_CO=parts.join(priced.code_CO, moved.code_CO),
         match_CO=parts.join(priced.match_CO, offset_CO),
         matches=(*priced.matches, *moved.matches),
+        measured_CO=parts.join(priced.measured_CO, np.zeros(moved.match_CO.shape, np.bool_)),
         host_s_C=np.maximum(host_s_C - gpu_s_C, 0.0) if profile.host.overlapped else host_s_C,
         rows=int(priced.rows_O[parts.mine].sum()),
         distinct=int(priced.distinct_O[parts.mine].sum()),
@@ -209,7 +218,7 @@ def _price_links(links: Sequence[Collective], context: StepContext) -> _Links:
             ),
             systems=placement.systems,
             system_index_U=placement.index_C[candidate_R],
-            tier=context.tier,
+            tier="physics" if context.tier == "measured" else context.tier,
             family=profile.kernel_family,
             custom_max_bytes=profile.all_reduce.max_bytes,
         )

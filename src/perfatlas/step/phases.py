@@ -16,6 +16,7 @@ from perfatlas.operators import (
     Collective,
     FloatArray,
     GroupedGemm,
+    KeyScores,
     LatentAttention,
     Operator,
     Phase,
@@ -82,7 +83,7 @@ def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
     padded = padded_batch(batch, context.profile.scheduler.graph_sizes)
     tokens = StepTokens(batch=padded, q_len=np.ones_like(batch), kv_len=kv_len)
     operators = tuple(
-        replace(op, batch=batch) if isinstance(op, Attention | LatentAttention) else op
+        replace(op, batch=batch) if isinstance(op, Attention | LatentAttention | KeyScores) else op
         for op in rank_operators(context, "decode", tokens)
     )
     host = context.profile.host

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perfatlas.lab.protocols_page import page_text
+from perfatlas.lab.validate import calibration_hash, validate_collectives, validate_kernels
+from perfatlas.measurements import has_silicon
+from perfatlas.quantities import UnsupportedError, UsageError
+
+pytestmark = pytest.mark.skipif(
+    not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
+)
+PROTOCOLS = ("own", "unseen-shapes", "unseen-device", "unseen-family", "few-shot")
+
+
+def only(result: dict[str, Any], cell: str) -> dict[str, Any]:
+    found = [row for row in result["cells"] if row["cell"] == cell]
+    assert len(found) == 1
+    row: dict[str, Any] = found[0]
+    return row
+
+
+def test_every_protocol_knows_less_than_the_one_before() -> None:
+    cell = "h200_sxm/mla_prefill/trtllm/bf16"
+    scored = {
+        name: only(validate_kernels(["h200_sxm"], ["mla_prefill"], name), cell)
+        for name in PROTOCOLS
+    }
+    assert scored["own"]["mape"] < scored["unseen-device"]["mape"] <= 1.0
+    assert scored["own"]["mape"] < scored["unseen-family"]["mape"]
+    assert scored["unseen-device"]["known_rows"] == 0
+    assert scored["few-shot"]["known_rows"] == 50
+    assert scored["few-shot"]["rows"] == scored["own"]["rows"] - 50
+    assert scored["unseen-shapes"]["rows"] < scored["own"]["rows"] / 2
+    assert "h200_sxm" not in scored["unseen-device"]["sources"]
+    assert "h100_sxm" in scored["unseen-device"]["sources"]
+    assert "h100_sxm" not in scored["unseen-family"]["sources"]
+    for row in scored.values():
+        assert 0.5 < row["inside_90"] <= 1.0
+        assert row["interval_score"] > 0.0
+        assert row["roofline_mape"] > row["mape"]
+
+
+def test_collectives_have_their_own_verb() -> None:
+    result = validate_collectives(["h200_sxm"], ["all_reduce"], "few-shot", rows=20)
+    assert result["protocol"] == "few-shot 20"
+    row = only(result, "h200_sxm/all_reduce/nccl/bf16")
+    assert row["rows"] + 20 == 63
+    assert row["mape"] < row["two_parameter_mape"]
+    with pytest.raises(UnsupportedError, match="no measured tables of 'all_reduce'"):
+        validate_kernels(["h200_sxm"], ["all_reduce"])
+
+
+def test_unknown_protocols_are_refused() -> None:
+    with pytest.raises(UsageError, match="did you mean 'unseen-device'"):
+        validate_kernels(["h200_sxm"], ["gemm"], "unseen-devise")
+
+
+def test_a_page_holds_what_was_scored() -> None:
+    results = {
+        name: validate_kernels(["h200_sxm"], ["mla_decode"], name)
+        for name in ("own", "unseen-device")
+    }
+    text = page_text(results)
+    assert calibration_hash() in text
+    assert "make validate" in text
+    row = only(results["own"], "h200_sxm/mla_decode/trtllm/bf16")
+    assert f"| mla_decode trtllm bf16 | {100 * row['mape']:.1f} |" in text
