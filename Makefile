@@ -36,7 +36,7 @@ test: lint ## the whole test suite
 	$(BIN)/python -m pytest -q -n 2
 
 validate: $(STAMP) ## slow studies: predictions against measured tables and published runs
-	$(BIN)/perfatlas validate kernels
+	$(BIN)/perfatlas validate kernels --page docs/validation-kernels.md
 	$(BIN)/perfatlas validate steps
 
 bench: $(STAMP) ## speed of perfatlas, side by side with peers

@@ -16,14 +16,16 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(```console\n\$ (perfatlas(?:[^\n\\]|\\\n)*)\n)(.*?)(```)", re.DOTALL)
 
+NEEDS_EXTRA = 6  # exit code of a command whose optional package is not installed
+
 
 def documents() -> list[Path]:
     """Return every Markdown file that may quote a command."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def output_of(command: str) -> str:
-    """Return what a quoted command prints, without colours, at 80 columns."""
+def output_of(command: str) -> str | None:
+    """Return what a quoted command prints, without colours; None where a package is missing."""
     words = shlex.split(command.replace("\\\n", " "))[1:]
     environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
     done = subprocess.run(  # noqa: S603 - our own program with words of our own documents
@@ -35,12 +37,20 @@ def output_of(command: str) -> str:
         env=environment,
         encoding="utf-8",
     )
-    return done.stdout or done.stderr
+    return None if done.returncode == NEEDS_EXTRA else done.stdout or done.stderr
 
 
 def renewed(text: str) -> str:
-    """Return a document with every quoted output as it is now."""
-    return BLOCK.sub(lambda m: f"{m[1]}{output_of(m[2]).rstrip()}\n{m[4]}", text)
+    """Return a document with every quoted output as it is now.
+
+    A command whose optional packages are not installed keeps the output it has.
+    """
+
+    def quoted(found: re.Match[str]) -> str:
+        output = output_of(found[2])
+        return found[0] if output is None else f"{found[1]}{output.rstrip()}\n{found[4]}"
+
+    return BLOCK.sub(quoted, text)
 
 
 def main() -> int:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,7 +75,15 @@ def test_help_names_every_verb() -> None:
         (["estimate", "--tp", "x"], "--tp: unable to convert 'x' into a whole number"),
         (["estimate", "--tp", "1.5"], "--tp: unable to convert '1.5' into a whole number"),
         (["estimate", "--clock-ratio", "x"], '--clock-ratio: unable to convert "x" into float'),
-        (["estimate", "--tpp", "8"], "Did you mean --tp"),
+        (["estimate", "--tpp", "8"], "Did you mean --tp?"),
+        (["estimate", "--modle", "m"], "Did you mean --model?"),
+        (["estimate", "--kv_fromat", "fp8"], "Did you mean --kv-format?"),
+        (["catalog"], "KIND requires an argument"),
+        (["catalog", "system"], 'Did you mean "systems"?'),
+        (["catalog", "engines", "show"], "catalog engines show vllm@0.24"),
+        (["calibrate"], "perfatlas calibrate h200_sxm"),
+        (["calibrate", "h200_sxm", "--folders", "x"], "Did you mean --folder?"),
+        (["validate", "kernels", "--sytem", "h200_sxm"], "Did you mean --system?"),
         (["estimate", "--mode", "dynamic"], 'Choose from: "static"'),
         (["estimate"], "--model missing; for example: perfatlas estimate --model"),
         (["estimate", "--model", "m"], "--system missing"),
@@ -212,3 +222,67 @@ def test_catalog_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
         "warnings",
     ]
     assert "nvfp4" in [row["name"] for row in answer["results"]["formats"]]
+
+
+def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["catalog", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_system_is_shown_with_each_source_written_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = shown(capsys, "systems", "show", "h200_sxm")
+    assert max(map(len, text.splitlines())) <= 80
+    line = next(line for line in text.splitlines() if "device.memory.bandwidth " in line)
+    assert line.split()[1:4] == ["4.8", "TB/s", "datasheet"]
+    assert f"\n  {line.split()[4]} " in text
+    table, sources = text.split("\nsources\n")
+    refs = {row["ref"] for row in shown_json(capsys, "systems", "h200_sxm")["values"].values()}
+    for ref in refs:
+        assert ref[:20] not in table
+        assert sources.count(ref[:40]) <= sum(other.startswith(ref[:40]) for other in refs)
+    assert "printed 1979 with sparsity" in sources
+
+
+def shown_json(capsys: pytest.CaptureFixture[str], kind: str, name: str) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(shown(capsys, kind, "show", name, "--json"))["results"]
+    return facts
+
+
+def test_an_engine_is_shown_in_the_units_of_its_authors(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = " ".join(shown(capsys, "engines", "show", "vllm@0.24").split())
+    assert "2 MiB at tp 4" in text
+    assert "model_types ," not in text
+    assert "67,108,864" not in text
+
+
+def test_a_model_and_a_format_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, "models", "show", "openai/gpt-oss-20b")
+    assert "MoeFfn (" in text
+    assert "20,914,757,184" in text
+    # 4.5 bits: 4 bits and a scale of 8 bits per 16 elements
+    assert "0.5625 B" in shown(capsys, "formats", "show", "nvfp4")
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("aiconfigurator_core") is None, reason="needs the [silicon] extra"
+)
+def test_kernels_are_validated_on_one_device(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["validate", "kernels", "--system", "h200_sxm", "--operator", "streaming"]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert "h200_sxm/streaming/" in text
+    assert "%" in text
+
+
+def test_help_breaks_no_sentence_and_tells_the_defaults() -> None:
+    text = run("estimate", "--help", COLUMNS="200").stdout
+    for name, default in (("isl", "1024"), ("engine", "vllm"), ("mode", "static"), ("batch", "1")):
+        line = next(line for line in text.splitlines() if f" --{name} " in line)
+        assert f"[default: {default}]" in line
+    assert "flags fill empty cells." in text
+    assert "--install-completion" in run("completion", "--help", COLUMNS="200").stdout

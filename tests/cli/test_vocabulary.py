@@ -1,14 +1,27 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from hypothesis import given as when
 from hypothesis import strategies as st
 
+from perfatlas.cli.collective import CollectiveFlags, Op
 from perfatlas.cli.output import finite
-from perfatlas.cli.vocabulary import Load, Plan, ScenarioFlags, given
+from perfatlas.cli.vocabulary import (
+    Formats,
+    Limits,
+    Load,
+    Phases,
+    Plan,
+    ScenarioFlags,
+    Subject,
+    given,
+)
+from perfatlas.collectives import OPS
 from perfatlas.scenario import FIELD_NAMES
+from perfatlas.scenario.collective import FIELDS as COLLECTIVE_FIELDS
+from perfatlas.scenario.vocabulary import parse_scenario
 
 
 def flag_names(flags: Any) -> list[str]:  # noqa: ANN401 - any dataclass of flags
@@ -23,6 +36,29 @@ def test_every_name_of_the_scenario_is_a_flag_and_no_other() -> None:
     names = flag_names(ScenarioFlags())
     assert sorted(names) == sorted(FIELD_NAMES)
     assert len(names) == len(set(names))
+
+
+def test_help_tells_the_defaults_of_the_scenario() -> None:
+    nothing = parse_scenario({"model": "m", "system": "s"})
+    told = 0
+    for part in (Subject, Load, Plan, Formats, Limits, Phases):
+        for name, hint in get_type_hints(part, include_extras=True).items():
+            for said in getattr(hint, "__metadata__", ()):
+                if isinstance(said.show_default, str) and name not in ("batch", "concurrency"):
+                    value = getattr(nothing, name)
+                    assert said.show_default == (
+                        f"{value:g}" if name == "clock_ratio" else str(value)
+                    )
+                    told += 1
+    assert told >= 10
+
+
+def test_the_flag_offers_every_collective() -> None:
+    assert get_args(Op) == OPS
+
+
+def test_every_argument_of_a_collective_is_a_flag() -> None:
+    assert sorted(CollectiveFlags.__dataclass_fields__) == sorted(COLLECTIVE_FIELDS)
 
 
 def test_only_what_was_given_is_passed_on() -> None:

@@ -54,7 +54,7 @@ def public_error(cell: Cell) -> float:
         system_index_U=np.zeros(size, np.int64),
         tier="physics",
         family=cell.family if cell.family != "nccl" else "",
-        custom_max_bytes=1.0 if custom else 0.0,
+        custom=custom,
     )
     assert {match.calibration.id for match in priced.matches} >= {cell.id}
     return error_statistics(priced.time_s_U, rows.measured_s).mape

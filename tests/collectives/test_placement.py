@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfatlas.collectives import link_columns, place_group
-from perfatlas.collectives.placement import level_bytes
+from perfatlas.collectives.placement import level_bytes, within_group
 from perfatlas.hardware import System, resolve_system
 
 
@@ -87,3 +87,14 @@ def test_each_system_of_a_table_keeps_its_own_links() -> None:
     np.testing.assert_allclose(links.bandwidth_LU[0], [2e11, 1e11])
     np.testing.assert_allclose(links.bandwidth_LU[2], [5e10, 5e10])
     np.testing.assert_allclose(links.in_network_U, [1.0, 0.0])
+
+
+@pytest.mark.parametrize(("ranks", "share"), [(2.0, 1 / 7), (4.0, 3 / 7), (8.0, 1.0)])
+def test_without_a_switch_a_group_uses_the_links_between_its_members(
+    ranks: float, share: float
+) -> None:
+    system = resolve_system("mi300x")
+    links = link_columns([system], np.zeros(1, np.int64))
+    group = place_group(np.array([ranks]), np.ones(1), links)
+    inside = within_group(links, group).bandwidth_LU[0, 0]
+    assert inside == pytest.approx(system.device.scale_up.bandwidth * share)

@@ -15,8 +15,6 @@ from perfatlas.quantities import UsageError
 if TYPE_CHECKING:
     from perfatlas.collectives.pricing import Tier
 
-CUSTOM_MAX_BYTES = 8.0 * 2**20
-
 
 def price(
     op: str,
@@ -42,7 +40,7 @@ def price(
         system_index_U=np.zeros(1, np.int64),
         tier=tier,
         family=family,
-        custom_max_bytes=CUSTOM_MAX_BYTES if family else 0.0,
+        custom=bool(family),
     )
 
 

@@ -157,7 +157,7 @@ def test_the_frontier_trades_throughput_for_interactivity(
         (["--tp", "7", "--gpus", "7"], 3, "7"),
         (["--batch", "0"], 3, "batch"),
         (["--format", "fp9"], 5, "fp9"),
-        (["--gpus", "1", "--tp", "1", "--batch", "4096"], 4, "fit"),
+        (["--gpus", "1", "--tp", "1", "--batch", "4096"], 4, "does not fit by"),
     ],
 )
 def test_a_refusal_has_its_code_and_one_line(
@@ -172,6 +172,72 @@ def test_a_refusal_has_its_code_and_one_line(
     assert message in captured.err
 
 
+def test_what_does_not_fit_brings_a_bullet_per_change_or_one_object(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    words = ["--model", "Qwen/Qwen3-32B", "--system", "h200_sxm", "--tp", "1", "--batch", "1000"]
+    assert main(["estimate", *words]) == 4
+    *_, told = capsys.readouterr().err.partition("what fits:\n")
+    assert max(map(len, told.splitlines())) <= 80
+    assert main(["estimate", *words, "--json"]) == 4
+    captured = capsys.readouterr()
+    answer = json.loads(captured.out)
+    assert answer["results"]["memory"]["fits"] is False
+    memory = answer["results"]["memory"]
+    assert memory["total_bytes"] > memory["capacity_bytes"]
+    assert len(answer["results"]["advice"]) == told.count("  - ")
+    assert "does not fit" in captured.err
+
+
+def test_a_trace_that_cannot_be_written_is_refused_first(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    target = tmp_path / "missing" / "trace.json"
+    assert main(["estimate", *QUESTION, "--trace", str(target)]) == 3
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "does not exist; create it first" in captured.err
+
+
+def test_an_answer_survives_its_trace(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("perfatlas.cli.estimate.check_writable", lambda _: None)
+    assert main(["estimate", *QUESTION, "--trace", str(tmp_path)]) == 3
+    captured = capsys.readouterr()
+    assert "TTFT" in captured.out
+    assert "not a regular file" in captured.err
+
+
+def test_a_narrow_terminal_cuts_no_number(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for columns in ("40", "60"):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert main(["estimate", *QUESTION]) == 0
+        assert "\u2026" not in capsys.readouterr().out
+
+
+def test_the_load_is_told_when_it_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", "--model", "meta-llama/Llama-3.1-8B", "--system", "h200_sxm"]) == 0
+    text = capsys.readouterr().out
+    assert "batch 1, 1,024 tokens in, 128 out" in text.splitlines()[1]
+    reproduce = text.splitlines()[-1]
+    assert reproduce.endswith("--model meta-llama/Llama-3.1-8B --system h200_sxm")
+
+
+def test_a_bound_has_no_interval(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["kernel", "gemm", "--system", "mi300x", "--m", "64", "--n", "8192", "--k", "8192"])
+        == 0
+    )
+    text = capsys.readouterr().out
+    assert text.startswith("kernel gemm on mi300x: m 64")
+    assert "no interval" in text
+    assert "90 %" not in text
+
+
 def test_kernels_and_collectives_answer(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (
         "kernel gemm --system h200_sxm --m 64 --n 8192 --k 8192 --format fp8",
@@ -181,6 +247,10 @@ def test_kernels_and_collectives_answer(capsys: pytest.CaptureFixture[str]) -> N
             " --top-k 2"
         ),
         "collective --system h200_sxm --op all_reduce --bytes 1MiB --gpus 8",
+        (
+            "collective --system h200_sxm --op all_reduce --bytes 64KiB --gpus 8"
+            " --kernel-family vllm --tier physics"
+        ),
     ):
         answer = answered(capsys, *words.split())
         assert answer["command"] == " ".join(words.split(" --")[0].split())

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-# Inputs of every hostile test, 3,400 in a run; keep them at 2,000 or more together. hypothesis draws
-# as many unless a strategy runs dry, and none of these does.
+# Inputs of every hostile test, 3,400 in a run; keep them at 2,000 or more together. hypothesis
+# draws as many unless a strategy runs dry, and none of these does.
 EXAMPLES: Final = {
     "configs": 700,
     "config_files": 100,

@@ -175,7 +175,7 @@ def test_collectives(
         system_index_U=np.zeros(len(sizes), np.int64),
         tier="auto",
         family=engine[0],
-        custom_max_bytes=engine[1],
+        custom=bool(engine[1]),
     )
     assert np.isfinite(priced.high_s_U).all()
     assert (priced.bound_s_U <= priced.low_s_U).all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from perfatlas.lab import MeasurementReport
     from perfatlas.lab.few_shot import CellChange
     from perfatlas.measurements import Calibration
+
+
+SHOWN: Final = {
+    "cell": "cell",
+    "rows": "rows",
+    "mape_before": "before",
+    "mape_after": "after",
+    "kept": "kept",
+}
 
 
 @Parameter(name="*")
@@ -133,12 +142,12 @@ def _calibrate_rows(measurements: Path, device: str, output: Path | None, *, jso
     from perfatlas.report import open_terminal, print_rows
 
     console = open_terminal(sys.stdout)
-    print_rows(console, [{**row, "prior": row["prior"] or "none"} for row in cells])
+    print_rows(console, cells, columns=SHOWN)
     print_rows(console, moved, title="\nparameters that moved")
     for warning in report.warnings:
         sys.stderr.write(f"perfatlas: {warning}\n")
     where = f"wrote {report.file}" if report.file else "nothing written: no cell got better"
-    sys.stdout.write(f"\n{where}\n")
+    sys.stdout.write(f"\nbefore, after: mean error of rows while they were held out\n{where}\n")
     return 0
 
 

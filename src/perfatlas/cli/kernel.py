@@ -29,6 +29,7 @@ class GemmFlags:
         kernel_family: Whose kernels, such as vllm; by default the best the device has.
         protocol: How time is measured; cold is with cold caches.
         tier: Which pricing.
+        silicon_version: Of the tables of tier measured: the version of the engine measured.
     """
 
     system: str | None = None
@@ -39,6 +40,7 @@ class GemmFlags:
     kernel_family: str | None = None
     protocol: Annotated[str | None, default("cold")] = None
     tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
+    silicon_version: str | None = None
 
 
 @Parameter(name="*")
@@ -64,6 +66,7 @@ class AttentionFlags:
         kernel_family: Whose kernels, such as vllm; by default the best the device has.
         protocol: How time is measured; cold is with cold caches.
         tier: Which pricing.
+        silicon_version: Of the tables of tier measured: the version of the engine measured.
     """
 
     system: str | None = None
@@ -83,6 +86,7 @@ class AttentionFlags:
     kernel_family: str | None = None
     protocol: Annotated[str | None, default("cold")] = None
     tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
+    silicon_version: str | None = None
 
 
 @Parameter(name="*")
@@ -104,6 +108,7 @@ class MoeFlags:
         kernel_family: Whose kernels, such as vllm; by default the best the device has.
         protocol: How time is measured; cold is with cold caches.
         tier: Which pricing.
+        silicon_version: Of the tables of tier measured: the version of the engine measured.
     """
 
     system: str | None = None
@@ -119,6 +124,7 @@ class MoeFlags:
     kernel_family: str | None = None
     protocol: Annotated[str | None, default("cold")] = None
     tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
+    silicon_version: str | None = None
 
 
 def gemm(*, flags: GemmFlags | None = None, output: OutputFlags | None = None) -> int:

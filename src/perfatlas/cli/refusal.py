@@ -74,7 +74,7 @@ def nearest_flag(asked: str, known: Iterable[str]) -> str:
     """Return the flag that was meant, "" where none is near.
 
     Near is one slip of the fingers (a letter wrong, missing, doubled or swapped with the next) per
-    four letters; of equally near ones that of the same length is meant.
+    four letters; of equally near ones that of the same length or start is meant.
 
     Args:
         asked: What was written.
@@ -86,13 +86,19 @@ def nearest_flag(asked: str, known: Iterable[str]) -> str:
         '--model'
     """
     word = asked.lstrip("-").replace("_", "-")
+    names = [flag.lstrip("-") for flag in known]
     ranked = sorted(
-        (slips(word, flag.lstrip("-")), abs(len(flag.lstrip("-")) - len(word)), flag)
-        for flag in known
+        (slips(word, name), abs(len(name) - len(word)), -_shared_start(word, name), name)
+        for name in names
     )
     if ranked and ranked[0][0] <= max(len(word) // 4, 1) and ranked[0][0] < len(word):
-        return ranked[0][2]
+        return f"--{ranked[0][3]}"
     return ""
+
+
+def _shared_start(left: str, right: str) -> int:
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(left), len(right)))
 
 
 def slips(left: str, right: str) -> int:

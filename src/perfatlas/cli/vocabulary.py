@@ -63,7 +63,9 @@ class Subject:
         model: Hugging Face id or catalog name, config.json, or the folder that holds it.
         system: Catalog name, TOML file, or name with changes: h200_sxm{device.tdp=500W}.
         engine: vllm, sglang, trtllm or ideal (no host time); dated as in vllm@0.24.
-        tier: Which pricing: a lower limit, calibrated physics, measured tables, or the best.
+        tier: Which pricing: a lower limit, physics, physics corrected by measured rows, or the
+            best without them.
+        silicon_version: Of the tables of tier measured; by default that of the calibrations.
         mode: One static batch, continuous batching, or separate prefill and decode GPUs.
         method: How aggregated and disaggregated serving is answered.
         clock_ratio: Clock over the sustained clock of the device.
@@ -73,6 +75,7 @@ class Subject:
     system: str | None = None
     engine: Annotated[str | None, default("vllm")] = None
     tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
+    silicon_version: str | None = None
     mode: Annotated[Literal["static", "aggregated", "disaggregated"] | None, default("static")] = (
         None
     )

@@ -5,7 +5,7 @@ Shape legend: U unique shapes, L levels (scale-up domain, node, fabric).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
     from perfatlas.hardware import System
     from perfatlas.operators import FloatArray, IntArray
+
+
+# Scale-up networks without a switch between devices.
+POINT_TO_POINT: Final = ("infinity_fabric", "ici")
 
 
 class Links(NamedTuple):
@@ -25,6 +29,7 @@ class Links(NamedTuple):
         latency_s_LU: One hop at the level (L, U) [s].
         in_network_U: 1 where the switch of the domain reduces (U,).
         oversubscription_U: Downlink over uplink of the fabric's leaf (U,).
+        direct_U: Links of a device that end at other devices, 0 where they end at a switch (U,).
     """
 
     size_LU: FloatArray
@@ -32,6 +37,7 @@ class Links(NamedTuple):
     latency_s_LU: FloatArray
     in_network_U: FloatArray
     oversubscription_U: FloatArray
+    direct_U: FloatArray
 
 
 class Group(NamedTuple):
@@ -67,12 +73,14 @@ def link_columns(systems: Sequence[System], system_index_U: IntArray) -> Links:
     )
     flags_S = np.array([row[3] for row in rows], dtype=np.float64)
     over_S = np.array([row[4] for row in rows], dtype=np.float64)
+    direct_S = np.array([_direct_links(system) for system in systems], dtype=np.float64)
     return Links(
         size_LU=size_LS[:, system_index_U],
         bandwidth_LU=bandwidth_LS[:, system_index_U],
         latency_s_LU=latency_LS[:, system_index_U],
         in_network_U=flags_S[system_index_U],
         oversubscription_U=over_S[system_index_U],
+        direct_U=direct_S[system_index_U],
     )
 
 
@@ -91,6 +99,29 @@ def _system_row(
         float(device.scale_up.in_network_reduction),
         float(system.fabric.oversubscription),
     )
+
+
+def _direct_links(system: System) -> float:
+    """Return the links of a device that end at other devices, 0 where they end at a switch."""
+    scale_up = system.device.scale_up
+    return float(scale_up.links) if scale_up.kind in POINT_TO_POINT else 0.0
+
+
+def within_group(links: Links, group: Group) -> Links:
+    """Return the links with the bandwidth a group can use inside its domain.
+
+    Without a switch a device reaches each other one over a link of its own: a group of n uses at
+    most n - 1 of them.
+
+    Args:
+        links: Links of each shape.
+        group: Where its ranks are.
+    """
+    usable_U = np.minimum(group.ranks_LU[0] - 1.0, links.direct_U)
+    share_U = np.where(usable_U > 0.0, usable_U / np.maximum(links.direct_U, 1.0), 1.0)
+    bandwidth_LU = links.bandwidth_LU.copy()
+    bandwidth_LU[0] *= share_U
+    return links._replace(bandwidth_LU=bandwidth_LU)
 
 
 def place_group(ranks_U: FloatArray, stride_U: FloatArray, links: Links) -> Group:

@@ -12,7 +12,14 @@ import numpy as np
 
 from perfatlas.collectives.codes import check_op
 from perfatlas.collectives.levels import LevelTimes, Question, level_times
-from perfatlas.collectives.placement import Group, Links, level_bytes, link_columns, place_group
+from perfatlas.collectives.placement import (
+    Group,
+    Links,
+    level_bytes,
+    link_columns,
+    place_group,
+    within_group,
+)
 from perfatlas.collectives.wire import least_wire_bytes
 from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK
 
@@ -81,7 +88,7 @@ def price_collectives(
     system_index_U: IntArray,
     tier: Tier,
     family: str = "",
-    custom_max_bytes: float = 0.0,
+    custom: bool = False,
 ) -> PricedCollectives:
     """Return the price of a collective on the system of every shape.
 
@@ -93,8 +100,8 @@ def price_collectives(
             was measured, else bound; `match_U` tells which. "measured" asks for the operators
             measured kernels; collectives answer in physics.
         family: Engine whose all-reduce runs, "" for the best measured one.
-        custom_max_bytes: 0 where the engine leaves every all-reduce to the library. Otherwise its
-            own kernel runs inside a domain; the calibration knows where it hands over.
+        custom: The engine runs its own all-reduce inside a domain; the calibration knows where it
+            hands over to the library.
 
     Returns:
         Times, bounds, intervals and evidence.
@@ -123,6 +130,7 @@ def price_collectives(
     shapes = replace(shapes, ranks=np.maximum(shapes.ranks, 1.0))
     links = link_columns(systems, system_index_U)
     group = place_group(shapes.ranks, shapes.stride, links)
+    links = within_group(links, group)
     bound_U = _bound_time_s(shapes, group, links)
     if tier == "bound":
         return _in_bound(bound_U, ())
@@ -135,7 +143,7 @@ def price_collectives(
             systems=systems,
             index_U=system_index_U,
             family=family,
-            custom=custom_max_bytes > 0.0,
+            custom=custom,
             format_name=shapes.format_name,
         )
     )

@@ -123,7 +123,6 @@ def _all_reduce(raw: dict[str, Any]) -> AllReduceRules:
         sources.append(fusion.pop("ref"))
     return AllReduceRules(
         implementation=raw["all_reduce"]["implementation"],
-        max_bytes=parse_quantity(raw["all_reduce"]["max_bytes"], "bytes"),
         norm_fusion_bytes={
             arch: {int(tp): mib * MEBIBYTE for tp, mib in limits.items()}
             for arch, limits in fusion.items()

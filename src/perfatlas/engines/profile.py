@@ -50,8 +50,8 @@ class AllReduceRules:
     """Which kernel reduces, and up to which size it also does the norm that follows.
 
     Args:
-        implementation: "custom" (one- and two-shot kernels) or "nccl".
-        max_bytes: Largest buffer the custom kernel takes [bytes].
+        implementation: "custom" (one- and two-shot kernels, the library above a size the measured
+            kernels hold) or "library".
         norm_fusion_bytes: {architecture: {tp: largest buffer}} of the fused all-reduce + norm
             [bytes].
         norm_fusion_formats: Formats that kernel also quantizes to.
@@ -59,12 +59,16 @@ class AllReduceRules:
         sources: Where the sizes are documented.
     """
 
-    implementation: str
-    max_bytes: float
+    implementation: Literal["custom", "library"]
     norm_fusion_bytes: Mapping[str, Mapping[int, float]]
     norm_fusion_formats: tuple[str, ...]
     norm_fusion_model_types: tuple[str, ...]
     sources: tuple[str, ...]
+
+    @property
+    def custom(self) -> bool:
+        """Whether the engine reduces with kernels of its own."""
+        return self.implementation == "custom"
 
 
 @dataclass(frozen=True, kw_only=True)

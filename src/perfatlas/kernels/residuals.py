@@ -28,7 +28,7 @@ BINS: Final = 8
 FOLDS: Final = 4
 SAMPLE: Final = 1500
 SEED: Final = 20252
-REACH_QUANTILE: Final = 0.99  # of the distances over which the correction was tried
+FADE: Final = 2.0  # times the largest distance tried, where nothing of the correction is left
 TRUSTS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 LEAST_RATIO: Final = 2.0**-10  # of two columns, in a coordinate
 
@@ -206,7 +206,8 @@ def carry(operator: str, shape_RD: FloatArray, residual_R: FloatArray) -> Residu
     Each row of a sample is predicted from the others, and from the other groups alone; by the
     distance to the nearest row left, the share of the interpolated residual that would have been
     best and the quantiles of what remained are kept. A measured shape has the narrowest of these
-    intervals: tables measure a shape once and do not tell its noise.
+    intervals: tables measure a shape once and do not tell its noise. Beyond the largest distance
+    tried the correction fades to physics and its interval.
 
     Args:
         operator: A name of `AXES`.
@@ -232,14 +233,17 @@ def carry(operator: str, shape_RD: FloatArray, residual_R: FloatArray) -> Residu
     trust = [_best_trust(expected[one], actual[one]) for one in bins]
     left = [actual[one] - t * expected[one] for one, t in zip(bins, trust, strict=True)]
     low, high = (np.array([np.quantile(rest, q) for rest in left]) for q in (0.05, 0.95))
+    tried_most = float(near.max())
+    physics_low, physics_high = np.quantile(residual_R, [0.05, 0.95])
+    middles = [float(np.median(near[one])) for one in bins]
     return Residuals(
         coordinate_RF=space_RF,
         residual_R=residual_R,
-        distance_B=np.array([0.0, *(float(np.median(near[one])) for one in bins)]),
-        trust_B=np.array([1.0, *trust]),
-        low_B=np.array([low.max(), *low]),
-        high_B=np.array([high.min(), *high]),
-        reach=np.array([np.quantile(near, REACH_QUANTILE)]),
+        distance_B=np.array([0.0, *middles, tried_most, FADE * tried_most]),
+        trust_B=np.array([1.0, *trust, trust[-1], 0.0]),
+        low_B=np.array([low.max(), *low, low[-1], physics_low]),
+        high_B=np.array([high.min(), *high, high[-1], physics_high]),
+        reach=np.array([FADE * tried_most]),
     )
 
 

@@ -31,6 +31,8 @@ MEASURED_DEVICES = (
     "l40s",
     "rtx_pro_6000_server",
 )
+# Kernel families with measured tables, named after the engine whose kernels ran. An engine profile
+# names the one it runs as `kernel_family`; a new engine without tables of its own adds none here.
 FAMILIES = ("vllm", "sglang", "trtllm")
 
 BoundArray = NDArray[np.int8]

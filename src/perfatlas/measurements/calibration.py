@@ -39,8 +39,8 @@ KERNEL_FIELDS: Final = (
     "device.memory.bandwidth",
 )
 LINK_FIELDS: Final = ("device.scale_up.", "node.", "fabric")
-# Engines whose kernels stand in for another engine's: the open ones share DeepGEMM, CUTLASS,
-# FlashInfer and Triton kernels.
+# Kernel families with measured tables whose kernels stand in for another family's: the open ones
+# share DeepGEMM, CUTLASS, FlashInfer and Triton kernels.
 LENDERS: Final = ("vllm", "sglang", "trtllm")
 
 

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from perfatlas.numerics.formats import Format, formats, get_format
 
-__all__ = ["Format", "Quantize", "formats", "get_format"]
+__all__ = ["Format", "formats", "get_format"]

@@ -8,5 +8,5 @@ BOUND_COMPUTE: Final = 0
 BOUND_MEMORY: Final = 1
 BOUND_NETWORK: Final = 2
 BOUND_LATENCY: Final = 3
-BOUND_HOST: Final = 4
+# "host" bounds steps, not operators: no code of an operator points at it.
 BOUND_NAMES: Final = ("compute", "memory", "network", "latency", "host")

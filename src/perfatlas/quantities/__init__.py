@@ -13,11 +13,10 @@ from perfatlas.quantities.errors import (
     did_you_mean,
     shown,
 )
-from perfatlas.quantities.provenance import KINDS, Kind, Source
+from perfatlas.quantities.provenance import Kind, Source
 from perfatlas.quantities.units import format_quantity, parse_quantity
 
 __all__ = [
-    "KINDS",
     "InfeasibleError",
     "InvalidSpecError",
     "Kind",

@@ -24,7 +24,7 @@ SUFFIX_UNITS: Final = (
 )
 SCALED: Final = frozenset(("B/s", "FLOP/s", "B", "FLOP", "Hz", "s", "W", "J"))
 # words of a key that make its value a fraction, printed as per cent
-FRACTIONS: Final = frozenset(("mape", "error", "noise", "inside"))
+FRACTIONS: Final = frozenset(("mape", "error", "noise", "inside", "bias"))
 MISSING: Final = "-"
 
 

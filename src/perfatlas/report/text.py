@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 WIDEST_BAR: Final = 100
 PLAN: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp")
+ALWAYS: Final = ("tp", "prefill_workers", "decode_workers")  # told even when they are 1
 POOL: Final = ("workers", "batch")
 FORMATS: Final = ("format", "gemm_format", "moe_format", "kv_format", "attention_format")
 LOAD: Final = ("batch", "concurrency", "prefix")
@@ -78,7 +79,7 @@ def headline(answer: Mapping[str, Any]) -> str:
         where = f" on {scenario.pop('system')}" if "system" in scenario else ""
         asked = ", ".join(f"{name} {format_value(name, value)}" for name, value in scenario.items())
         return f"{answer.get('command', '')}{where}: {asked}"
-    gpus = scenario.get("gpus") or (answer.get("results") or {}).get("gpus")
+    gpus = (answer.get("results") or {}).get("gpus") or scenario.get("gpus")
     count = f"{gpus:g} x " if gpus else ""
     words = [f"{scenario['model']} on {count}{_systems(scenario)}"]
     versions = (answer.get("evidence") or {}).get("data_versions") or {}
@@ -117,7 +118,7 @@ def subheadline(answer: Mapping[str, Any]) -> str:
     words = [
         f"{name} {format_value(name, scenario[name])}"
         for name in (*PLAN, *pools)
-        if scenario.get(name) not in (None, 1) or (name == "tp" and "tp" in scenario)
+        if name in scenario and (scenario[name] != 1 or name in ALWAYS)
     ]
     words += [f"{name} {scenario[name]}" for name in FORMATS if name in scenario]
     words += [f"{name} {format_value(name, scenario[name])}" for name in LOAD if scenario.get(name)]

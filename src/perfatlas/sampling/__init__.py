@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from perfatlas.sampling.draws import five_quantiles, seeded_subset
 
-__all__ = ["FIVE_QUANTILES", "five_quantiles", "seeded_subset"]
+__all__ = ["five_quantiles", "seeded_subset"]

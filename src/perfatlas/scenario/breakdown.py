@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfatlas.hardware import cited_sources
 from perfatlas.operators import BOUND_NAMES
 from perfatlas.scenario.answer import Evidence
+from perfatlas.scenario.tiers import joined_tiers, tier_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,7 +49,7 @@ def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str,
             longest[operator.name] = float(total_O[o])
             match = int(cost.match_CO[candidate, o])
             row["bound"] = BOUND_NAMES[cost.code_CO[candidate, o]]
-            row["tier"] = "bound" if match < 0 else "physics"
+            row["tier"] = _tier(cost, candidate, o)
             row["calibration"] = None if match < 0 else cost.matches[match].calibration.id
     host_s = float(cost.host_s_C[candidate])
     if host_s > 0:
@@ -110,8 +112,26 @@ def tier_of(costs: Sequence[StepCost], candidate: int) -> str:
     tiers = set()
     for cost in costs:
         runs = (cost.count_CO[candidate] > 0) & (cost.time_s_CO[candidate] > 0)
-        tiers |= {"bound" if m < 0 else "physics" for m in cost.match_CO[candidate][runs].tolist()}
-    return "+".join(sorted(tiers, reverse=True)) or "bound"
+        tiers |= {_tier(cost, candidate, o) for o in np.flatnonzero(runs).tolist()}
+    return joined_tiers(tiers)
+
+
+def _tier(cost: StepCost, candidate: int, operator: int) -> str:
+    return tier_name(
+        calibrated=bool(cost.match_CO[candidate, operator] >= 0),
+        measured=bool(cost.measured_CO[candidate, operator]),
+    )
+
+
+def match_versions(matches: Sequence[CalibrationMatch]) -> dict[str, str]:
+    """Return what each calibration, and each table that corrects it, was measured with."""
+    versions = {}
+    for match in matches:
+        fitted = match.calibration
+        versions[fitted.id] = f"{fitted.data_version} {fitted.data_hash}"
+        if match.table[0]:
+            versions[f"{fitted.id} rows"] = " ".join(match.table)
+    return versions
 
 
 def single_row(
@@ -133,17 +153,13 @@ def single_row(
 
 
 def single_evidence(
-    system: System, match: CalibrationMatch | None, assumptions: Sequence[str]
+    system: System, match: CalibrationMatch | None, assumptions: Sequence[str], tier: str
 ) -> Evidence:
     """Return the evidence of a question about one operator."""
-    versions = {}
-    if match is not None:
-        fitted = match.calibration
-        versions[fitted.id] = f"{fitted.data_version} {fitted.data_hash}"
     return Evidence(
-        tier="bound" if match is None else "physics",
+        tier=tier,
         calibrations=() if match is None else calibration_rows([match]),
-        data_versions=versions,
+        data_versions=match_versions([] if match is None else [match]),
         assumptions=tuple(dict.fromkeys((*assumptions, *(match.notes if match else ())))),
-        sources=tuple(dict.fromkeys(s.ref for s in system.device.sources.values())),
+        sources=cited_sources(system),
     )

@@ -16,11 +16,11 @@ from perfatlas.collectives import (
 )
 from perfatlas.engines import resolve_engine
 from perfatlas.operators import BOUND_NAMES
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.answer import Answer
 from perfatlas.scenario.breakdown import single_evidence, single_row
-from perfatlas.scenario.question import require_kernels
 from perfatlas.scenario.reader import OperatorReader
+from perfatlas.scenario.tiers import require_kernels
 
 if TYPE_CHECKING:
     from perfatlas.hardware import System
@@ -54,6 +54,10 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
     size, gpus = reader.size("bytes", largest=LARGEST_BUFFER), reader.size("gpus")
     system = _spread(reader.system(), int(gpus[0]), reader)
     tier = reader.tier()
+    if tier == "measured":
+        raise UnsupportedError(
+            "tier 'measured' does not correct collectives; use auto, physics or bound"
+        )
     if tier == "physics":
         require_kernels(system)
     engine = resolve_engine(reader.text("kernel_family", "ideal"))
@@ -69,7 +73,7 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
         system_index_U=np.zeros(1, np.int64),
         tier=tier,
         family=engine.kernel_family,
-        custom_max_bytes=engine.all_reduce.max_bytes,
+        custom=engine.all_reduce.custom,
     )
     time_s = float(priced.time_s_U[0])
     results = {
@@ -123,5 +127,5 @@ def _answer(
         scenario=reader.given,
         results=results,
         breakdown=[single_row(op, "", results, match, "communication")],
-        evidence=single_evidence(system, match, priced.notes),
+        evidence=single_evidence(system, match, priced.notes, results["tier"]),
     )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.parallelism import MemoryColumns, stage_share
-from perfatlas.quantities import UnsupportedError
 from perfatlas.scenario.memory import question_memory
 from perfatlas.scenario.serving_formula import (
     Latencies,
@@ -85,24 +84,16 @@ def cut_columns(columns: object, index: IntArray) -> dict[str, Any]:
 
 
 def step_context(question: Question) -> StepContext:
-    """Return what every step of a question shares.
-
-    Raises:
-        UnsupportedError: The tier does not exist (for these devices).
-    """
-    tier = question.scenarios[0].tier
-    if tier == "measured":
-        raise UnsupportedError(
-            "tier 'measured' is not available in this version; use auto, physics or bound"
-        )
+    """Return what every step of a question shares."""
     return StepContext(
         architecture=question.model.architecture,
         formats=question.formats,
         profile=question.profile,
         placement=question.placement,
         plan=question.plan,
-        tier=tier,
+        tier=question.scenarios[0].tier,
         expert_distribution=question.scenarios[0].expert_distribution,
+        silicon_version=question.scenarios[0].silicon_version or "",
     )
 
 

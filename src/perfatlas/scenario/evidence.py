@@ -6,10 +6,17 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.hardware import cited_sources
 from perfatlas.scenario.answer import Evidence
-from perfatlas.scenario.breakdown import calibration_rows, tier_of, used_matches
+from perfatlas.scenario.breakdown import (
+    calibration_rows,
+    match_versions,
+    tier_of,
+    used_matches,
+)
 from perfatlas.scenario.evaluate import LEAST_BOUND_SHARE
 from perfatlas.scenario.question import has_experts
+from perfatlas.scenario.tiers import MEASURED_STANDING, joined_tiers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +35,10 @@ STANDING: Final = (
     " run back to back"
 )
 WIDEST: Final = 4.0  # high over low; beyond it an interval decides nothing
-INTERVAL: Final = "the 90 % interval takes all kernel errors as fully shared: nothing cancels"
+INTERVAL: Final = (
+    "the 90 % interval covers kernel errors, all taken as shared; the engine and the load are not"
+    " in it: `perfatlas validate steps` shows how often it holds"
+)
 
 
 def question_evidence(question: Question, evaluation: Evaluation) -> Evidence:
@@ -53,6 +63,7 @@ def question_evidence(question: Question, evaluation: Evaluation) -> Evidence:
             *notes,
             *system.notes,
             *_standing_assumptions(question, tier_of(costs, 0)),
+            *_uncorrected(question, costs),
         ),
         sources=_sources(question),
     )
@@ -70,7 +81,7 @@ def merged_evidence(first: Evidence, second: Evidence, *assumptions: str) -> Evi
     rows = {row["id"]: row for row in (*first.calibrations, *second.calibrations)}
     said = dict.fromkeys((*first.assumptions, *second.assumptions, *assumptions))
     return Evidence(
-        tier="+".join(sorted(tiers, reverse=True)),
+        tier=joined_tiers(tiers),
         calibrations=tuple(rows.values()),
         data_versions={**first.data_versions, **second.data_versions},
         assumptions=tuple(said),
@@ -79,11 +90,7 @@ def merged_evidence(first: Evidence, second: Evidence, *assumptions: str) -> Evi
 
 
 def _versions(question: Question, costs: Sequence[StepCost]) -> dict[str, str]:
-    versions = {"engine": question.profile.id}
-    for match in used_matches(costs, 0):
-        calibration = match.calibration
-        versions[calibration.id] = f"{calibration.data_version} {calibration.data_hash}"
-    return versions
+    return {"engine": question.profile.id} | match_versions(used_matches(costs, 0))
 
 
 def _standing_assumptions(question: Question, tier: str) -> tuple[str, ...]:
@@ -99,10 +106,27 @@ def _standing_assumptions(question: Question, tier: str) -> tuple[str, ...]:
     return tuple(said)
 
 
+def _uncorrected(question: Question, costs: Sequence[StepCost]) -> list[str]:
+    """Return how tier measured answered, and which operators it left in physics."""
+    if question.scenarios[0].tier != "measured":
+        return []
+    said = [MEASURED_STANDING]
+    for cost in costs:
+        busy_O = cost.count_CO[0] * cost.time_s_CO[0]
+        left = np.flatnonzero((cost.match_CO[0] >= 0) & ~cost.measured_CO[0] & (busy_O > 0))
+        names = dict.fromkeys(cost.operators[o].name for o in left.tolist())
+        share = float(busy_O[left].sum() / cost.total_s()[0])
+        if names:
+            said.append(
+                f"{cost.operators[0].phase}: no measured rows near {', '.join(names)}: physics,"
+                f" {share:.0%} of the step"
+            )
+    return said
+
+
 def _sources(question: Question) -> tuple[str, ...]:
     system = question.placement.systems[int(question.placement.index_C[0])]
-    device_refs = dict.fromkeys(s.ref for s in system.device.sources.values())
-    return (question.model.source, *device_refs)
+    return (question.model.source, *cited_sources(system))
 
 
 def question_warnings(

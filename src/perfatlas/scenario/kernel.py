@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 
     from perfatlas.scenario.answer import Answer
 
-GEMM_FIELDS: Final = ("system", "m", "n", "k", "format", "kernel_family", "protocol", "tier")
+GEMM_FIELDS: Final = (
+    "system",
+    "m",
+    "n",
+    "k",
+    "format",
+    "kernel_family",
+    "protocol",
+    "tier",
+    "silicon_version",
+)
 ATTENTION_FIELDS: Final = (
     "system",
     "phase",
@@ -35,6 +45,7 @@ ATTENTION_FIELDS: Final = (
     "kernel_family",
     "protocol",
     "tier",
+    "silicon_version",
 )
 MOE_FIELDS: Final = (
     "system",
@@ -50,6 +61,7 @@ MOE_FIELDS: Final = (
     "kernel_family",
     "protocol",
     "tier",
+    "silicon_version",
 )
 
 
@@ -58,7 +70,7 @@ def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name 
 
     Args:
         **fields: system, m, n, k, format (bf16), kernel_family (the engine whose kernels run;
-            default the best measured), protocol (cold), tier (auto).
+            default the best measured), protocol (cold), tier (auto), silicon_version.
 
     Raises:
         InvalidSpecError: A dimension is missing or not a positive integer.
@@ -92,7 +104,7 @@ def kernel_attention(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, 
     Args:
         **fields: system, phase (prefill or decode), kind (gqa or mla), batch, q_len, kv_len,
             num_heads, num_kv_heads, head_dim, window, format, kv_format, kv_lora_rank, rope_dim,
-            kernel_family, protocol, tier.
+            kernel_family, protocol, tier, silicon_version.
 
     Raises:
         InvalidSpecError: A dimension is missing or contradicts another.
@@ -156,7 +168,7 @@ def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
 
     Args:
         **fields: system, tokens, hidden, intermediate, experts, top_k, ep, moe_tp, format,
-            distribution (balanced or power_law_<alpha>), kernel_family, tier.
+            distribution (balanced or power_law_<alpha>), kernel_family, tier, silicon_version.
 
     Raises:
         InvalidSpecError: A dimension is missing or contradicts another.

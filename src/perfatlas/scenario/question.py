@@ -13,7 +13,6 @@ import numpy as np
 from perfatlas.engines import EngineProfile, resolve_engine
 from perfatlas.hardware import System, resolve_system
 from perfatlas.kernels import device_peak
-from perfatlas.measurements import find_calibration
 from perfatlas.models import (
     INDEX_FORMAT,
     Architecture,
@@ -25,6 +24,7 @@ from perfatlas.models import (
 from perfatlas.numerics import formats, get_format
 from perfatlas.parallelism import PlanColumns, default_moe_split
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
+from perfatlas.scenario.tiers import require_tier
 from perfatlas.step import Placement
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ def group_key(scenario: Scenario) -> tuple[str | None, ...]:
         scenario.model,
         scenario.engine,
         scenario.tier,
+        scenario.silicon_version,
         "disaggregated" if scenario.mode == "disaggregated" else "one pool",
         scenario.format,
         scenario.gemm_format,
@@ -179,7 +180,7 @@ def resolve_question(
     for position, scenario in enumerate(scenarios):
         system = systems.get(scenario.system)
         if system is None:
-            system = _usable_system(scenario, chosen, model.architecture)
+            system = _usable_system(scenario, chosen, model.architecture, profile.kernel_family)
             systems[scenario.system] = system
         if isinstance(system, PerfatlasError):
             errors[position] = system
@@ -215,31 +216,17 @@ def resolve_question(
 
 
 def _usable_system(
-    scenario: Scenario, formats: ModelFormats, architecture: Architecture
+    scenario: Scenario, formats: ModelFormats, architecture: Architecture, family: str
 ) -> System | PerfatlasError:
     """Resolve a system and check that it multiplies in the formats, and has the tier, asked for."""
     try:
         system = resolve_system(scenario.system)
-        if scenario.tier == "physics":
-            require_kernels(system)
+        require_tier(system, scenario.tier, family, scenario.silicon_version)
         for format_name in _needed_formats(formats, architecture):
             device_peak(system.device, format_name)
     except (InvalidSpecError, UnsupportedError) as error:
         return error
     return system
-
-
-def require_kernels(system: System) -> None:
-    """Refuse tier physics on a device whose kernels nobody measured.
-
-    Raises:
-        UnsupportedError: Neither the device nor a relative has calibrations.
-    """
-    if find_calibration(system.device, "gemm", "", "bf16") is None:
-        raise UnsupportedError(
-            f"tier 'physics' needs measured kernels and {system.device.name} has none;"
-            " use tier bound or auto"
-        )
 
 
 def _needed_formats(formats: ModelFormats, architecture: Architecture) -> set[str]:

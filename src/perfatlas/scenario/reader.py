@@ -14,13 +14,14 @@ from perfatlas.operators import BOUND_NAMES
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
 from perfatlas.scenario.answer import Answer
 from perfatlas.scenario.breakdown import single_evidence, single_row
+from perfatlas.scenario.tiers import MEASURED_STANDING, require_tier, tier_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.operators import FloatArray, Operator
 
-TIERS: Final[tuple[Tier, ...]] = ("auto", "bound", "physics")
+TIERS: Final[tuple[Tier, ...]] = ("auto", "bound", "physics", "measured")
 LARGEST: Final = 10**9  # a dimension beyond this is a typing error
 
 
@@ -117,15 +118,7 @@ class OperatorReader:
         return resolve_engine(name).kernel_family if name else ""
 
     def tier(self) -> Tier:
-        """Return the tier.
-
-        Raises:
-            UnsupportedError: Tier measured.
-        """
-        if self.text("tier") == "measured":
-            raise UnsupportedError(
-                "tier 'measured' is not available in this version; use auto, physics or bound"
-            )
+        """Return the tier."""
         return next(tier for tier in TIERS if tier == self.choice("tier", TIERS, "auto"))
 
     def price(self, operator: Operator) -> Answer:
@@ -137,7 +130,12 @@ class OperatorReader:
         self.choice("protocol", ("cold",), "cold")
         system, tier = self.system(), self.tier()
         devices = DeviceColumns(devices=(system.device,), index_C=np.zeros(1, np.int64))
-        priced = price_operators([operator], devices, family=self.family(), tier=tier)
+        family, version = self.family(), self.text("silicon_version")
+        if tier == "measured" or version:
+            require_tier(system, tier, family, version or None)
+        priced = price_operators(
+            [operator], devices, family=family, tier=tier, silicon_version=version
+        )
         if tier == "physics" and priced.match_CO[0, 0] < 0:
             raise UnsupportedError(
                 f"no measured {operator.kind} kernels for {system.device.name} in this format;"
@@ -157,7 +155,7 @@ def _answer(
         "time_s_high": float(priced.high_s_CO[0, 0]),
         "bound": BOUND_NAMES[priced.code_CO[0, 0]],
         "bound_time_s": float(priced.bound_s_CO[0, 0]),
-        "tier": "bound" if match is None else "physics",
+        "tier": tier_name(calibrated=match is not None, measured=bool(priced.measured_CO[0, 0])),
         "flop": float(work.flop[0]),
         "cold_bytes": float(work.cold_bytes[0]),
         "activation_bytes": float(work.activation_bytes[0]),
@@ -166,11 +164,16 @@ def _answer(
         f"{system.device.name} has no measured kernels for this operator and format: the time is"
         " the bound (speed of light), a lower limit"
     )
+    said = ["cold caches, one kernel of a CUDA graph"]
+    if reader.tier() == "measured":
+        said.append(MEASURED_STANDING)
+        if results["tier"] == "physics" and match is not None and match.table[0]:
+            said.append("no measured rows near this shape: physics")
     return Answer(
         command=reader.command,
         scenario=reader.given,
         results=results,
         breakdown=[single_row(operator.name, operator.phase, results, match, "compute")],
-        evidence=single_evidence(system, match, ["cold caches, one kernel of a CUDA graph"]),
+        evidence=single_evidence(system, match, said, str(results["tier"])),
         warnings=() if match is not None or reader.tier() == "bound" else (warning,),
     )

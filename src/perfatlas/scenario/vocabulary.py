@@ -69,6 +69,7 @@ class Scenario(BaseModel):
     system: Annotated[str, Field(min_length=1, max_length=4096)]
     engine: str = "vllm"
     tier: Literal["auto", "bound", "physics", "measured"] = "auto"
+    silicon_version: Annotated[str, Field(min_length=1, max_length=64)] | None = None
     mode: Mode = "static"
     method: Method = "auto"
 

@@ -220,7 +220,7 @@ def _price_links(links: Sequence[Collective], context: StepContext) -> _Links:
             system_index_U=placement.index_C[candidate_R],
             tier="physics" if context.tier == "measured" else context.tier,
             family=profile.kernel_family,
-            custom_max_bytes=profile.all_reduce.max_bytes,
+            custom=profile.all_reduce.custom,
         )
         into = (candidate_R, np.array(places)[which_R])
         found = (cost.time_s_U, cost.low_s_U, cost.high_s_U, cost.bound_s_U)
