@@ -118,7 +118,8 @@ def _percent(value: float | None) -> str:
 
 def _text(line: dict[str, Any]) -> str:
     errors = [_percent(line.get(name)) for name in ("before", "after", "inside", "own")]
-    return f"| {line['cell']} | {line['rows']} | {line['seed']} | {' | '.join(errors)} | {line['kept']} |"
+    words = [line["cell"], line["rows"], line["seed"], *errors, line["kept"]]
+    return f"| {' | '.join(map(str, words))} |"
 
 
 def _summary(lines: list[dict[str, Any]]) -> None:

@@ -19,28 +19,46 @@ SHAPES: dict[str, dict[str, float]] = {
     "gemm": {"m": 64, "n": 4096, "k": 8192},
     "moe": {"tokens": 64, "hidden": 4096, "intermediate": 1536, "experts": 128, "top_k": 8},
     "prefill_attention": {
-        **{"batch": 2, "q_len": 1024, "kv_len": 2048},
-        **{"num_heads": 32, "num_kv_heads": 8, "head_dim": 128},
+        "batch": 2,
+        "q_len": 1024,
+        "kv_len": 2048,
+        "num_heads": 32,
+        "num_kv_heads": 8,
+        "head_dim": 128,
     },
     "decode_attention": {
-        **{"batch": 2, "kv_len": 2048},
-        **{"num_heads": 32, "num_kv_heads": 8, "head_dim": 128},
+        "batch": 2,
+        "kv_len": 2048,
+        "num_heads": 32,
+        "num_kv_heads": 8,
+        "head_dim": 128,
     },
     "mla_prefill": {
-        **{"batch": 2, "q_len": 1024, "kv_len": 2048, "num_heads": 16},
-        **{"kv_lora_rank": 512, "rope_dim": 64, "nope_dim": 128, "value_head_dim": 128},
+        "batch": 2,
+        "q_len": 1024,
+        "kv_len": 2048,
+        "num_heads": 16,
+        "kv_lora_rank": 512,
+        "rope_dim": 64,
+        "nope_dim": 128,
+        "value_head_dim": 128,
     },
     "mla_decode": {
-        **{"batch": 2, "kv_len": 2048, "num_heads": 16},
-        **{"kv_lora_rank": 512, "rope_dim": 64, "nope_dim": 128, "value_head_dim": 128},
+        "batch": 2,
+        "kv_len": 2048,
+        "num_heads": 16,
+        "kv_lora_rank": 512,
+        "rope_dim": 64,
+        "nope_dim": 128,
+        "value_head_dim": 128,
     },
     "streaming": {"bytes": 3e6, "tokens": 256},
 }
 
 
-def row(operator: str = "gemm", **changes: Any) -> dict[str, Any]:
-    words = {"device": "my_gpu", "operator": operator, "kernel_family": "vllm", "format": "bf16"}
-    return {**words, **SHAPES[operator], "time_us": 12.5, **changes}
+def row(kind: str = "gemm", /, **changes: object) -> dict[str, Any]:
+    words = {"device": "my_gpu", "operator": kind, "kernel_family": "vllm", "format": "bf16"}
+    return {**words, **SHAPES[kind], "time_us": 12.5, **changes}
 
 
 def write(path: Path, *rows: dict[str, Any]) -> Path:

@@ -56,7 +56,7 @@ def test_every_interval_has_its_kind_said_once(answer: dict[str, Any]) -> None:
 
 def test_the_load_the_plan_and_the_formats_are_named(answer: dict[str, Any]) -> None:
     answer["scenario"] |= {"tp": 1, "kv_format": "fp8", "batch": 1, "prefix": 0}
-    line = "tp 1, format fp8_static, kv_format fp8, batch 1, 2,048 tokens in, 512 out"
+    line = "tp 1, format fp8_static, kv fp8, batch 1, 2,048 tokens in, 512 out"
     assert line in written(answer).splitlines()
 
 

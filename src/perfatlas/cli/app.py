@@ -10,8 +10,8 @@ from perfatlas import __version__
 
 HELP: Final = """How fast, why, what if, how sure: deep-learning performance from model to GPU.
 
-Every computing verb takes --json. --debug prints the traceback of a defect;
---no-color or NO_COLOR=1 turns colours off."""
+Every computing verb takes --json. \
+--debug prints the traceback of a defect; --no-color or NO_COLOR=1 turns colours off."""
 
 
 def _group(name: str, purpose: str, verbs: dict[str, tuple[str, str]]) -> App:

@@ -26,7 +26,7 @@ from perfatlas.kernels.shapes import physics_model
 from perfatlas.kernels.silicon import silicon_row
 from perfatlas.measurements import choose_version, load_calibrations, table_paths, table_rows
 from perfatlas.measurements.silicon import data_hash
-from perfatlas.measurements.tables import TABLES
+from perfatlas.measurements.tables import TABLES, doubtful_rows
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -157,9 +157,12 @@ def fit_residuals(
         parameters: In the order of the physics (P,).
     """
     rows = table_rows(*cell, version)
-    shape_RD = rows.shape_table(physics_model(cell[1]).shape_names)
+    kept = np.ones(rows.measured_s.shape, np.bool_)
+    if cell[1] == "moe":
+        kept = ~doubtful_rows(rows)
+    shape_RD = rows.shape_table(physics_model(cell[1]).shape_names)[kept]
     physics_s = physics_of(cell[1], shape_RD, silicon_S, np.array(parameters))
-    return carry(cell[1], shape_RD, np.log(rows.measured_s / physics_s))
+    return carry(cell[1], shape_RD, np.log(rows.measured_s[kept] / physics_s))
 
 
 def physics_of(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from perfatlas.lab.serving_lists import ServingList, Setting
     from perfatlas.lab.serving_rows import ServingRun
+    from perfatlas.operators import FloatArray
 
 Row = dict[str, Any]
 WORST: Final = 10
@@ -243,7 +244,7 @@ def summarize_runs(rows: Sequence[Row]) -> Row:
             f"{name}_median_error": errors.median_error,
             f"{name}_p90_error": errors.p90_error,
             f"{name}_bias": errors.bias,
-            f"{name}_inside_90": float(np.mean((low_s <= measured_s) & (measured_s <= high_s))),
+            f"{name}_inside_90": _share_inside(low_s, measured_s, high_s),
         }
     return found
 
@@ -273,3 +274,11 @@ def _by(rows: Sequence[Row], label: str, key: Callable[[Row], Any]) -> list[Row]
 def _setting_row(chosen: ServingList, setting: Setting, runs: Mapping[str, ServingRun]) -> Row:
     totals = summarize_runs(predict_runs(chosen, setting, runs))
     return {"setting": setting.name, "primary": setting.primary, "note": setting.note} | totals
+
+
+def _share_inside(low_s: FloatArray, measured_s: FloatArray, high_s: FloatArray) -> float | None:
+    """Return the share of rows inside their interval, None where the predictions have no end."""
+    known = np.isfinite(high_s)
+    if not known.any():
+        return None
+    return float(np.mean((low_s <= measured_s)[known] & (measured_s <= high_s)[known]))

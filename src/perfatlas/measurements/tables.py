@@ -70,6 +70,10 @@ MOE_WORDS: Final = {
     "ep": "moe_ep_size",
     "moe_tp": "moe_tp_size",
 }
+MOE_MODEL: Final = ("hidden", "intermediate", "experts", "top_k")
+LARGE_BATCH: Final = 1024.0  # tokens from which rows of a load outweigh the reading of weights
+POSSIBLE_RATIO: Final = 1.15  # balanced over skewed time that measurement noise explains
+LEAST_TIME_S: Final = 1e-9
 
 # (word of the products, word of the cache) in the tables -> format of the calibration.
 ATTENTION_FORMATS: Final = {
@@ -241,6 +245,36 @@ def _moe(table: SiliconTable, format_name: str) -> TableRows:
     }
     others = int(_of_moe_format(table, format_name).sum() - keep.sum())
     return _rows(table, keep, columns, {"another kernel than the cell's": others})
+
+
+def doubtful_rows(rows: TableRows) -> NDArray[np.bool_]:
+    """Return the balanced rows of an MoE cell that cannot be what they say (U,).
+
+    A balanced load cannot take longer than the busiest rank of a skewed one. Where a model's does,
+    for typical large batches on several ranks, all its balanced rows on several ranks are doubted:
+    on vLLM and SGLang those of DeepSeek-V3 (7168, 2048, 256 experts, top 8) take up to twice as
+    long as the skewed rows of the same shape.
+
+    Args:
+        rows: Rows of an MoE cell.
+    """
+    column = rows.columns
+    balanced = (column["skew"] == 0.0) & (column["ep"] > 1.0)
+    large = column["tokens"] >= LARGE_BATCH
+    names = (*MOE_MODEL, "tokens", "ep", "moe_tp")
+    _, shape = np.unique(rows.shape_table(names), axis=0, return_inverse=True)
+    _, model = np.unique(rows.shape_table(MOE_MODEL), axis=0, return_inverse=True)
+    shape, model = shape.reshape(-1), model.reshape(-1)
+    skewed_s = np.zeros(int(shape.max()) + 1)
+    skewed = column["skew"] > 0.0
+    np.maximum.at(skewed_s, shape[skewed], rows.measured_s[skewed])
+    compared = balanced & large & (skewed_s[shape] > 0.0)
+    ratio = rows.measured_s / np.maximum(skewed_s[shape], LEAST_TIME_S)
+    doubted = np.zeros(balanced.shape, np.bool_)
+    for one in np.unique(model[compared]):
+        if np.median(ratio[compared & (model == one)]) > POSSIBLE_RATIO:
+            doubted |= balanced & (model == one)
+    return doubted
 
 
 @cache

@@ -120,7 +120,7 @@ def subheadline(answer: Mapping[str, Any]) -> str:
         for name in (*PLAN, *pools)
         if name in scenario and (scenario[name] != 1 or name in ALWAYS)
     ]
-    words += [f"{name} {scenario[name]}" for name in FORMATS if name in scenario]
+    words += [f"{n.replace('_format', '')} {scenario[n]}" for n in FORMATS if n in scenario]
     words += [f"{name} {format_value(name, scenario[name])}" for name in LOAD if scenario.get(name)]
     if "isl" in scenario and "osl" in scenario:
         words.append(f"{scenario['isl']:,} tokens in, {scenario['osl']:,} out")

@@ -1,0 +1,297 @@
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfatlas.cli import main
+from perfatlas.files import user_folder, write_table
+from perfatlas.hardware import resolve_system
+from perfatlas.kernels.gemm import GEMM_SHAPE, gemm_time_s
+from perfatlas.kernels.silicon import silicon_row
+from perfatlas.lab import calibrate_measurements
+from perfatlas.lab.few_shot import (
+    BORROWED,
+    FEW,
+    REFITS,
+    UNCHANGED,
+    folds,
+    known_calibrations,
+    refit_rows,
+    small_sample_quantiles,
+)
+from perfatlas.lab.few_shot_rows import CHOSEN, RANGES, row_cells
+from perfatlas.measurements import (
+    find_calibration,
+    load_calibrations,
+    read_measured_rows,
+    user_calibration_folder,
+    user_calibrations,
+)
+from perfatlas.measurements.calibration import find_shipped_calibration
+from perfatlas.measurements.rows import MeasuredRows
+from perfatlas.numerics import get_format
+from perfatlas.quantities import InvalidSpecError
+
+H200 = resolve_system("h200_sxm").device
+SHIPPED = load_calibrations("h200_sxm")["h200_sxm/gemm/vllm/bf16"].parameters
+# Slower memory and a longer launch than anything that is shipped: what a fit has to find.
+TRUTH = {**SHIPPED, "efficiency_bandwidth": 0.55, "overhead_launch_s": 5e-6}
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PERFATLAS_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def gemm_columns(truth: dict[str, float], rows: int, noise: float = 0.02) -> dict[str, list[Any]]:
+    draw = np.random.default_rng(3)
+    shape = np.zeros((rows, len(GEMM_SHAPE)))
+    shape[:, 0] = np.round(np.exp(draw.uniform(0, 8, rows)))
+    shape[:, 1] = draw.choice([1024, 4096, 8192, 16384], rows)
+    shape[:, 2] = draw.choice([1024, 4096, 8192, 16384], rows)
+    layout = get_format("bf16")
+    shape[:, 3:6] = (layout.weight_bytes, layout.activation_bytes, 2.0)
+    silicon = np.tile(silicon_row(H200, "bf16"), (rows, 1))
+    time_s, _ = gemm_time_s(shape, silicon, np.tile(list(truth.values()), (rows, 1)))
+    time_s *= np.exp(noise * draw.standard_normal(rows))
+    columns: dict[str, list[Any]] = {
+        "device": ["h200_sxm"] * rows,
+        "operator": ["gemm"] * rows,
+        "kernel_family": ["vllm"] * rows,
+        "format": ["bf16"] * rows,
+        "time_s": time_s.tolist(),
+    }
+    return columns | {name: shape[:, i].tolist() for i, name in enumerate(("m", "n", "k"))}
+
+
+def measured(path: Path, truth: dict[str, float], rows: int = 40, **more: list[Any]) -> Path:
+    write_table(path, {**gemm_columns(truth, rows), **more})
+    return path
+
+
+def read(path: Path, truth: dict[str, float], rows: int = 40) -> MeasuredRows:
+    return read_measured_rows(measured(path, truth, rows))
+
+
+def test_forty_rows_find_what_changed(tmp_path: Path) -> None:
+    (change,) = refit_rows(read(tmp_path / "rows.csv", TRUTH), H200)
+    assert change.kept in REFITS
+    assert change.prior == "h200_sxm/gemm/vllm/bf16"
+    assert change.before is not None
+    assert change.after is not None
+    assert change.before.mape > 0.2
+    assert change.after.mape < 0.05
+    assert change.parameters["efficiency_bandwidth"] == pytest.approx(0.55, rel=0.1)
+    assert "overhead_launch_s" in change.moved
+    assert change.moved["overhead_launch_s"][0] == SHIPPED["overhead_launch_s"]
+
+
+def test_rows_that_say_nothing_new_change_nothing(tmp_path: Path) -> None:
+    report = calibrate_measurements(measured(tmp_path / "rows.csv", dict(SHIPPED)), "h200_sxm")
+    (change,) = report.changes
+    assert change.kept == UNCHANGED
+    assert change.moved == {}
+    assert report.written == ()
+    assert not user_calibration_folder().exists()
+
+
+def test_wild_rows_do_not_wreck_the_parameters(tmp_path: Path) -> None:
+    columns = gemm_columns(TRUTH, 40)
+    columns["time_s"][7] *= 30.0
+    columns["time_s"][23] /= 10.0
+    write_table(tmp_path / "rows.csv", columns)
+    (change,) = refit_rows(read_measured_rows(tmp_path / "rows.csv"), H200)
+    assert change.parameters["efficiency_bandwidth"] == pytest.approx(0.55, rel=0.15)
+    assert change.after is not None
+    assert change.after.median_error < 0.06
+
+
+def test_too_few_rows_change_nothing(tmp_path: Path) -> None:
+    (change,) = refit_rows(read(tmp_path / "rows.csv", TRUTH, rows=6), H200)
+    assert "fewer than 10 rows" in change.reason
+    columns = gemm_columns(TRUTH, 20) | dict.fromkeys("mnk", [4096] * 20)
+    write_table(tmp_path / "one.csv", columns)
+    (change,) = refit_rows(read_measured_rows(tmp_path / "one.csv"), H200)
+    assert "nothing can be held out" in change.reason
+
+
+def test_rows_with_host_time_inside_are_counted_and_left_out(tmp_path: Path) -> None:
+    graph = [1] * 30 + [0] * 10
+    path = measured(tmp_path / "rows.csv", TRUTH, graph=graph)
+    (change,) = refit_rows(read_measured_rows(path), H200)
+    assert change.rows == 30
+    assert list(change.left_out.values()) == [10]
+
+
+def test_a_clock_scales_compute_and_nothing_else(tmp_path: Path) -> None:
+    slow = [H200.sustained_clock_hz / 2.0] * 40
+    path = measured(tmp_path / "rows.csv", TRUTH, clock_hz=slow)
+    (cell,) = row_cells(read_measured_rows(path), H200)
+    (same,) = row_cells(read(tmp_path / "same.csv", TRUTH), H200)
+    # by hand: half the clock is half the peak, and the memory stays
+    ratio = cell.silicon_NS[0] / same.silicon_NS[0]
+    assert sorted(set(ratio.tolist())) == [0.5, 1.0]
+    assert (cell.predict(TRUTH) >= same.predict(TRUTH) * (1.0 - 1e-9)).all()
+
+
+def test_hidden_devices_are_not_looked_at(tmp_path: Path) -> None:
+    (cell,) = row_cells(read(tmp_path / "rows.csv", TRUTH), H200)
+    assert "h200_sxm" in {one.device for one in known_calibrations(cell)}
+    assert "h200_sxm" not in {one.device for one in known_calibrations(cell, ("h200_sxm",))}
+
+
+def test_written_cells_are_found_first_and_noted(tmp_path: Path, own_home: Path) -> None:
+    path = measured(tmp_path / "rows.csv", TRUTH)
+    report = calibrate_measurements(path, "h200_sxm")
+    assert report.used
+    assert report.file == str(own_home / "data" / "calibrations" / "h200_sxm.toml")
+    assert report.written == ("h200_sxm/gemm/vllm/bf16",)
+    match = find_calibration(H200, "gemm", "vllm", "bf16")
+    assert match is not None
+    assert match.own
+    assert match.calibration == user_calibrations("h200_sxm")["h200_sxm/gemm/vllm/bf16"]
+    assert report.data_hash in match.notes[0]
+    assert "rows.csv" in match.notes[0]
+    shipped = find_shipped_calibration(H200, "gemm", "vllm", "bf16")
+    assert shipped is not None
+    assert shipped.calibration.parameters == SHIPPED
+    other = find_calibration(H200, "gemm", "sglang", "bf16")
+    assert other is not None
+    assert other.calibration.id == "h200_sxm/gemm/sglang/bf16"
+    Path(report.file).unlink()
+    assert find_calibration(H200, "gemm", "vllm", "bf16") == shipped
+
+
+def test_a_second_file_keeps_the_other_cells(tmp_path: Path) -> None:
+    calibrate_measurements(measured(tmp_path / "a.csv", TRUTH), "h200_sxm")
+    family = ["mine"] * 40
+    calibrate_measurements(measured(tmp_path / "b.csv", TRUTH, kernel_family=family), "h200_sxm")
+    assert set(user_calibrations("h200_sxm")) == {
+        "h200_sxm/gemm/vllm/bf16",
+        "h200_sxm/gemm/mine/bf16",
+    }
+    # rows that agree with what is shipped take the user's cell away again
+    calibrate_measurements(measured(tmp_path / "c.csv", dict(SHIPPED)), "h200_sxm")
+    assert set(user_calibrations("h200_sxm")) == {"h200_sxm/gemm/mine/bf16"}
+
+
+def test_a_device_of_the_user_is_calibrated(tmp_path: Path) -> None:
+    spec = tmp_path / "my_gpu.toml"
+    spec.write_text('base = "h200_sxm"\n[device.memory]\nbandwidth = "4.0 TB/s"\n')
+    path = measured(tmp_path / "rows.csv", TRUTH, device=["my_gpu"] * 40)
+    report = calibrate_measurements(path, str(spec))
+    assert report.written == ("my_gpu/gemm/vllm/bf16",)
+    match = find_calibration(resolve_system(str(spec)).device, "gemm", "vllm", "bf16")
+    assert match is not None
+    assert match.own
+    assert match.calibration.id == "my_gpu/gemm/vllm/bf16"
+
+
+def test_an_output_elsewhere_is_not_used(tmp_path: Path) -> None:
+    path, output = measured(tmp_path / "rows.csv", TRUTH), tmp_path / "out.toml"
+    report = calibrate_measurements(path, "h200_sxm", output)
+    assert not report.used
+    assert user_calibrations("h200_sxm") == {}
+    assert tomllib.loads(output.read_text("utf-8"))["calibration"][0]["rows"] == 40
+    assert any("h200_sxm.toml" in warning for warning in report.warnings)
+
+
+def test_rows_of_another_device_are_refused(tmp_path: Path) -> None:
+    path = measured(tmp_path / "rows.csv", TRUTH)
+    with pytest.raises(InvalidSpecError, match="no row is of device 'b200_sxm'"):
+        calibrate_measurements(path, "b200_sxm")
+    with pytest.raises(InvalidSpecError, match="real device"):
+        calibrate_measurements(path, "h200_sxm{device.tdp=500W}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("mape = ", "mape = 'x' #"),
+        ("q05 = ", "q05 = 9.0 #"),
+        ("efficiency_bandwidth = ", "efficiency_bandwidth = -1 #"),
+        ("rows = ", "rows = true #"),
+        ('id = "h200_sxm', 'id = "b200_sxm'),
+        ("[[calibration]]", "[calibration]"),
+        ("[calibration.parameters]", "[calibration.parameter]"),
+        ("mape = ", "mape = nan #"),
+        ("\n", "\x00"),
+    ],
+)
+def test_a_broken_user_file_is_refused_by_name(tmp_path: Path, old: str, new: str) -> None:
+    report = calibrate_measurements(measured(tmp_path / "rows.csv", TRUTH), "h200_sxm")
+    file = Path(report.file)
+    file.write_text(file.read_text("utf-8").replace(old, new), "utf-8")
+    with pytest.raises(InvalidSpecError, match=r"h200_sxm\.toml"):
+        find_calibration(H200, "gemm", "vllm", "bf16")
+
+
+def test_the_command_reports_what_it_changed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = measured(tmp_path / "rows.csv", TRUTH)
+    words = ["calibrate", "--measurements", str(path), "--device", "h200_sxm"]
+    assert main([*words, "--json"]) == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    (cell,) = results["cells"]
+    assert cell["mape_after"] < cell["mape_before"]
+    assert cell["written"]
+    assert {row["parameter"] for row in results["moved"]} <= set(RANGES["gemm"])
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    assert "gemm/vllm/bf16" in shown
+    assert "wrote" in shown
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["h200_sxm", "--device", "b200_sxm"],
+        ["h200_sxm", "--output", "x.toml"],
+        ["h200_sxm", "--measurements", "x.csv", "--operator", "gemm"],
+    ],
+)
+def test_flags_that_do_not_go_together_are_refused(words: list[str]) -> None:
+    assert main(["calibrate", *words]) == 2
+
+
+def test_a_missing_file_is_an_invalid_input() -> None:
+    assert main(["calibrate", "h200_sxm", "--measurements", "/nowhere/rows.csv"]) == 3
+
+
+@given(groups=st.lists(st.integers(min_value=0, max_value=30), min_size=1, max_size=60))
+def test_a_group_is_held_out_whole(groups: list[int]) -> None:
+    group_N = np.array(groups)
+    fold_N = folds(group_N)
+    for group in set(groups):
+        assert np.unique(fold_N[group_N == group]).size == 1
+
+
+def test_a_small_sample_is_as_wide_as_it_must_be() -> None:
+    # by hand: of 39 rows the (39 + 1) 0.05 = 2nd and the 38th in order
+    found = small_sample_quantiles(np.arange(39.0))
+    assert found["q05"] == 1.0
+    assert found["q95"] == 37.0
+    assert found["q50"] == 19.0
+    few = small_sample_quantiles(np.arange(10.0))
+    assert (few["q05"], few["q95"]) == (0.0, 9.0)
+
+
+def test_every_choice_is_a_parameter() -> None:
+    for operator, names in CHOSEN.items():
+        assert names <= set(RANGES[operator])
+    assert [UNCHANGED, BORROWED, FEW] == list(dict.fromkeys([UNCHANGED, BORROWED, FEW]))
+
+
+def test_the_folder_follows_perfatlas_home(own_home: Path) -> None:
+    assert user_calibration_folder() == user_folder("data") / "calibrations"
+    assert own_home in user_calibration_folder().parents
