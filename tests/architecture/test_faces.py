@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ROOMS = sorted(path.parent for path in (ROOT / "src" / "perfatlas").rglob("*/__init__.py"))
-FOLDERS = ("src", "tests", "docs", "benchmarks", "examples")
+FOLDERS = ("src", "tests", "docs", "benchmarks")
 
 
 def _all_of(tree: ast.Module) -> list[str]:

@@ -222,7 +222,7 @@ def test_a_narrow_terminal_cuts_no_number(
 def test_the_load_is_told_when_it_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["estimate", "--model", "meta-llama/Llama-3.1-8B", "--system", "h200_sxm"]) == 0
     text = capsys.readouterr().out
-    assert "batch 1, 1,024 tokens in, 128 out" in text.splitlines()[1]
+    assert "batch 1, 1,024 tokens in, 128 out" in " ".join(text.split())
     reproduce = text.splitlines()[-1]
     assert reproduce.endswith("--model meta-llama/Llama-3.1-8B --system h200_sxm")
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from perfatlas.engines import engine_ids, engine_names, resolve_engine
+from perfatlas.engines.catalog import _read, _version_key
 from perfatlas.numerics import get_format
 from perfatlas.quantities import InvalidSpecError
 
@@ -15,7 +16,7 @@ def test_the_vocabulary_of_engines_is_there() -> None:
 @pytest.mark.parametrize("profile_id", engine_ids())
 def test_every_profile_loads_and_names_its_sources(profile_id: str) -> None:
     profile = resolve_engine(profile_id)
-    assert profile.id == profile_id
+    assert profile.id == f"{profile.name}@{profile.version}" == profile_id
     assert all(profile.alias_sources.values())
     assert all(profile.all_reduce.sources)
     assert all(fusion.source for fusion in profile.fusions)
@@ -33,7 +34,16 @@ def test_captured_graph_sizes_rise(profile_id: str) -> None:
 
 
 def test_the_newest_profile_answers_for_the_name() -> None:
-    assert resolve_engine("vllm").id == "vllm@0.24"
+    for name in engine_names():
+        ids = [known for known in engine_ids() if known.startswith(f"{name}@")]
+        newest = max(ids, key=lambda known: [int(x) for x in known.partition("@")[2].split(".")])
+        assert resolve_engine(name).id == newest
+    assert _version_key("vllm@0.24") > _version_key("vllm@0.9")  # numbers, not text
+
+
+def test_a_profile_without_a_key_names_it() -> None:
+    with pytest.raises(InvalidSpecError, match=r"vllm@9.*'name' is missing"):
+        _read("vllm@9", "date = '2026-01'")
 
 
 def test_the_ideal_engine_costs_nothing_of_its_own() -> None:

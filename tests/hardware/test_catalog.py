@@ -92,7 +92,7 @@ def test_gh200_is_one_superchip_and_the_quad_node_is_spelled_out() -> None:
     assert quad.fabric.name == "slingshot_11"
 
 
-def test_the_ridge_is_the_reference_one() -> None:
+def test_the_ridge_is_the_published_one() -> None:
     # FLOP per byte at which dense bf16 turns compute bound
     for name, ridge in (("h100_sxm", 295), ("h200_sxm", 206)):
         chip = device(name)

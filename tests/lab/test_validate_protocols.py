@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from perfatlas.cli import main
 from perfatlas.lab.protocols_page import page_text
 from perfatlas.lab.validate import calibration_hash, validate_collectives, validate_kernels
 from perfatlas.measurements import has_silicon
@@ -22,6 +24,7 @@ def only(result: dict[str, Any], cell: str) -> dict[str, Any]:
     return row
 
 
+@pytest.mark.slow
 def test_every_protocol_knows_less_than_the_one_before() -> None:
     cell = "h200_sxm/mla_prefill/trtllm/bf16"
     scored = {
@@ -68,3 +71,22 @@ def test_a_page_holds_what_was_scored() -> None:
     assert "make validate" in text
     row = only(results["own"], "h200_sxm/mla_decode/trtllm/bf16")
     assert f"| mla_decode trtllm bf16 | {100 * row['mape']:.1f} |" in text
+
+
+def test_a_page_is_asked_for_alone_and_where_it_can_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    assert main(["validate", "kernels", "--page", str(page), "--system", "h200_sxm"]) == 2
+    assert "give --page alone" in capsys.readouterr().err
+    assert main(["validate", "kernels", "--page", str(tmp_path / "no" / "page.md")]) == 3
+    assert not page.exists()
+
+
+def test_a_protocol_is_shown_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["validate", "collectives", "--system", "h200_sxm", "--protocol", "unseen-device"]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert "unseen-device" in text
+    assert "h200_sxm/all_reduce/nccl/bf16" in text
+    assert "score" in text

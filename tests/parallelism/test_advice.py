@@ -28,6 +28,25 @@ def test_says_by_how_much_and_what_helps() -> None:
     assert re.search(r"batch = \d+ per replica fits", text)
 
 
+def test_devices_are_named_in_the_order_they_are_preferred() -> None:
+    asked = question(formats=FP8, plan=plan_of())
+    devices = {"kin": 300e9, "small": 24e9, "larger_kin": 400e9, "other": 200e9, "last": 250e9}
+    (sentence,) = (s for s in shortfall_advice(asked, devices=devices) if "GPU with at least" in s)
+    assert sentence.endswith(
+        "of memory would do, such as kin (300 GB) or larger_kin (400 GB) or other (200 GB)."
+    )
+
+
+def test_the_memory_named_is_the_least_that_fits() -> None:
+    asked = question(formats=FP8, plan=plan_of())
+    found = re.search(r"at least ([\d.]+) GB", "\n".join(shortfall_advice(asked)))
+    assert found is not None
+    named = float(found.group(1)) * 1e9
+    for share, fits in ((1.001, True), (0.999, False)):
+        variant = replace(asked, memory_bytes=column(named * share))
+        assert memory_footprint(variant).fits.tolist() == [fits]
+
+
 def test_every_named_change_fits() -> None:
     asked = question(formats=FP8, plan=plan_of())
     text = "\n".join(shortfall_advice(asked))

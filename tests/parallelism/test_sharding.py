@@ -11,6 +11,7 @@ from perfatlas.models import (
     GqaAttention,
     MoeFfn,
     StepTokens,
+    resolve_model,
     step_operators,
 )
 from perfatlas.operators import (
@@ -18,6 +19,7 @@ from perfatlas.operators import (
     Collective,
     Gemm,
     GroupedGemm,
+    KeyScores,
     LatentAttention,
     Operator,
     Phase,
@@ -185,6 +187,18 @@ def test_context_parallel_pairs_are_shared_evenly(
     assert shared == pytest.approx(before.visible_pairs()[0], rel=1e-9)
     assert after.q_len[0] <= after.kv_len[0] + 1e-9
     assert after.kv_len[0] <= before.kv_len[0] + 1e-9
+
+
+def test_context_ranks_share_the_scores_of_sparse_attention() -> None:
+    # 4096 queries: 4096 x 4097 / 2 pairs, a quarter of them on each of four ranks, with all heads
+    model = resolve_model("deepseek-ai/DeepSeek-V3.2").architecture
+    plan = plan_of(cp=4, tp=2, moe_tp=2)
+    whole = step(model, plan, q_len=4096, kv_len=4096)
+    before = named(whole, "indexer_scores")
+    after = named(shard_operators(whole, plan, model), "indexer_scores")
+    assert isinstance(after, KeyScores)
+    assert after.q_len.tolist() == [1024.0]
+    assert after.work().flop[0] == pytest.approx(before.work().flop[0] / 4, rel=1e-12)
 
 
 def test_two_context_ranks_see_three_quarters_of_the_keys() -> None:

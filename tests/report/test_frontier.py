@@ -39,10 +39,13 @@ def test_the_highest_point_is_the_largest_batch() -> None:
 def test_chart_table_and_command_are_printed() -> None:
     stream = io.StringIO()
     console = open_terminal(stream, width=80, environ={})
-    scenario = {"model": "m", "system": "h200_sxm", "tp": 8}
-    print_frontier(console, points(), scenario=scenario, reproduce="perfatlas estimate --frontier")
+    scenario = {"model": "m", "system": "h200_sxm", "tp": 8, "isl": 1024, "osl": 128}
+    answer = {"scenario": scenario, "evidence": {"tier": "physics"}}
+    print_frontier(console, points(), answer=answer, reproduce="perfatlas estimate --frontier")
     text = stream.getvalue()
     assert "tokens/s/GPU" in text
+    assert "tp 8, 1,024 tokens in, 128 out\n" in text
+    assert "how sure: tier physics" in text
     assert text.endswith("reproduce: perfatlas estimate --frontier\n")
     assert max(map(len, text.splitlines())) <= 80
 
@@ -51,7 +54,7 @@ def test_a_narrow_terminal_cuts_no_number() -> None:
     for width in (40, 50):
         stream = io.StringIO()
         console = open_terminal(stream, width=width, environ={})
-        print_frontier(console, points(), scenario={"model": "m"}, reproduce="r")
+        print_frontier(console, points(), answer={"scenario": {"model": "m"}}, reproduce="r")
         assert "\u2026" not in stream.getvalue()
         assert format_value("tpot_s", 5e-3 + 2e-5 * 1024) in stream.getvalue()
 

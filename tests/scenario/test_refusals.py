@@ -61,7 +61,7 @@ SCENARIOS: list[tuple[dict[str, Any], int, tuple[str, ...]]] = [
     ({"ep": 2}, 3, ("ep = 2", "no experts")),
     ({"attention_dp": 2}, 3, ("attention_dp = 2", "use dp = 2")),
     ({"format": "fp9"}, 5, ("unknown format 'fp9'", "did you mean", "catalog formats")),
-    ({"tier": "measured"}, 5, ("'measured' is not available", "physics or bound")),
+    ({"silicon_version": "0.24.0"}, 3, ("silicon_version = '0.24.0'", "tier measured")),
     ({"system": "a100_sxm", "tp": 8, "format": "fp8"}, 5, ("a100_sxm has no fp8", "bf16")),
     ({"tp": 8, "format": "nvfp4"}, 5, ("h200_sxm has no fp4",)),
     ({"system": "mi300x", "tp": 8, "tier": "physics"}, 5, ("'physics'", "mi300x", "bound or auto")),
@@ -139,7 +139,7 @@ OPERATORS: list[tuple[Any, dict[str, Any], int, tuple[str, ...]]] = [
     (kernel_gemm, {**GEMM, "kernel_family": "cublass"}, 3, ("cublass",)),
     (kernel_gemm, {**GEMM, "format": "fp7"}, 5, ("unknown format 'fp7'",)),
     (kernel_gemm, {**GEMM, "format": "nvfp4"}, 5, ("h200_sxm has no fp4",)),
-    (kernel_gemm, {**GEMM, "tier": "measured"}, 5, ("'measured' is not available",)),
+    (kernel_gemm, {**GEMM, "silicon_version": "0.24.0"}, 3, ("tier measured", "is auto")),
     (kernel_gemm, {**GEMM, "system": "mi300x", "tier": "physics"}, 5, ("mi300x", "bound or auto")),
     (kernel_attention, {**ATTENTION, "q_len": 200}, 3, ("q_len = 200", "kv_len = 100")),
     (kernel_attention, {**ATTENTION, "num_kv_heads": 3}, 3, ("num_kv_heads = 3", "num_heads = 8")),
@@ -154,6 +154,7 @@ OPERATORS: list[tuple[Any, dict[str, Any], int, tuple[str, ...]]] = [
     (collective, {**LINK, "gpus": 16, "nodes": 3}, 3, ("nodes = 3", "gpus = 16")),
     (collective, {**LINK, "gpus": 32, "nodes": 2}, 3, ("16 per node", "nodes = 4")),
     (collective, {**LINK, "system": "mi300x", "tier": "physics"}, 5, ("mi300x",)),
+    (collective, {**LINK, "tier": "measured"}, 5, ("'measured'", "physics or bound")),
 ]
 
 

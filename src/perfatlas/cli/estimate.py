@@ -21,6 +21,7 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+SWEPT = ("batch", "concurrency")
 _OUTPUT = Group("Output", sort_key=7)
 EXAMPLE = (
     "perfatlas estimate --model meta-llama/Llama-3.1-70B-Instruct --system h200_sxm --gpus 8 "
@@ -137,13 +138,19 @@ def _frontier(asked: dict[str, Any], *, as_json: bool) -> int:
     from perfatlas import scenario
     from perfatlas.cli.envelope import envelope
 
+    asked = {name: value for name, value in asked.items() if name not in SWEPT}
     with _told(asked, as_json=as_json):
         rows = [dict(row) for row in scenario.frontier(**asked)]
+        first = scenario.estimate(**asked).to_dict()
+    resolved = {name: value for name, value in first["scenario"].items() if name not in SWEPT}
+    answer = envelope("estimate --frontier", results={"frontier": rows}, scenario=resolved)
+    answer |= {"evidence": first["evidence"], "warnings": first["warnings"]}
     if as_json:
-        print_json(envelope("estimate --frontier", results={"frontier": rows}, scenario=asked))
+        print_json(answer)
         return 0
     from perfatlas.report import open_terminal, print_frontier, reproduce_line
 
     line = reproduce_line("estimate --frontier", asked)
-    print_frontier(open_terminal(sys.stdout), rows, scenario=asked, reproduce=line)
+    answer["results"] = {"gpus": rows[0]["gpus"]}
+    print_frontier(open_terminal(sys.stdout), rows, answer=answer, reproduce=line)
     return 0

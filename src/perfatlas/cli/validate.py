@@ -91,7 +91,8 @@ def kernels(
         json: Print one JSON object.
     """
     if page is not None:
-        return _write_page(page, system, operator)
+        plain = not (system or operator or rows or json) and protocol == "own"
+        return _write_page(page, plain=plain)
     return _compare("kernels", system, operator, protocol, rows, as_json=json)
 
 
@@ -151,13 +152,13 @@ def _compare(
     return _gate(results)
 
 
-def _write_page(page: File, system: list[str] | None, operator: list[str] | None) -> int:
-    """Score under every protocol and write the page."""
+def _write_page(page: File, *, plain: bool) -> int:
+    """Score under every protocol and write the page; nothing else can be asked with it."""
     from perfatlas.lab.protocols_page import write_page
     from perfatlas.quantities import UsageError
 
-    if system or operator:
-        raise UsageError("a page covers every system and operator: leave out --system, --operator")
+    if not plain:
+        raise UsageError("a page covers every system, operator and protocol: give --page alone")
     return _gate(write_page(page, progress=_progress))
 
 

@@ -1,4 +1,4 @@
-"""Engine profiles by name; the newest date unless a version is named."""
+"""Engine profiles by name; the newest version unless one is named."""
 
 from __future__ import annotations
 
@@ -69,8 +69,12 @@ def resolve_engine(text: str) -> EngineProfile:
 
 def _load(profile_id: str) -> EngineProfile:
     path = resources.files("perfatlas").joinpath(f"data/engines/{profile_id}.toml")
+    return _read(profile_id, path.read_text("utf-8"))
+
+
+def _read(profile_id: str, text: str) -> EngineProfile:
     try:
-        return _profile(profile_id, tomllib.loads(path.read_text("utf-8")))
+        return _profile(profile_id, tomllib.loads(text))
     except KeyError as error:
         raise InvalidSpecError(
             f"engine profile {profile_id}: the key {error} is missing; see vllm's for all of them"

@@ -21,13 +21,13 @@ import numpy as np
 
 from perfatlas.files import atomic_file, content_hash, user_folder
 from perfatlas.hardware import resolve_system
-from perfatlas.kernels.residuals import Correction, Residuals, carry, correct
+from perfatlas.kernels.residuals import Correction, Residuals, carry, correct, no_residuals
 from perfatlas.kernels.shapes import physics_model
 from perfatlas.kernels.silicon import silicon_row
 from perfatlas.measurements import choose_version, load_calibrations, table_paths, table_rows
 from perfatlas.measurements.silicon import data_hash
 from perfatlas.measurements.tables import TABLES, doubtful_rows
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from perfatlas.measurements import Calibration, CalibrationMatch
     from perfatlas.operators import FloatArray, IntArray
 
+LEAST_ROWS: Final = 100  # fewer do not tell how far a residual carries
 SAVED: Final = (
     *("coordinate_RF", "residual_R", "distance_B", "trust_B"),
     *("low_B", "high_B", "reach"),
@@ -118,7 +119,7 @@ def _read(path: Path) -> Residuals | None:
     if not path.is_file():
         return None
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             return Residuals(**{name: arrays[name] for name in SAVED})
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
@@ -156,10 +157,16 @@ def fit_residuals(
         silicon_S: Silicon columns (S,).
         parameters: In the order of the physics (P,).
     """
-    rows = table_rows(*cell, version)
+    try:
+        rows = table_rows(*cell, version)
+    except UnsupportedError:
+        # A version may have measured other formats only: its rows correct nothing here.
+        return no_residuals(cell[1])
     kept = np.ones(rows.measured_s.shape, np.bool_)
     if cell[1] == "moe":
         kept = ~doubtful_rows(rows)
+    if np.count_nonzero(kept) < LEAST_ROWS:
+        return no_residuals(cell[1])
     shape_RD = rows.shape_table(physics_model(cell[1]).shape_names)[kept]
     physics_s = physics_of(cell[1], shape_RD, silicon_S, np.array(parameters))
     return carry(cell[1], shape_RD, np.log(rows.measured_s[kept] / physics_s))

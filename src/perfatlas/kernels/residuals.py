@@ -162,7 +162,7 @@ def interpolate(distance_UK: FloatArray, residual_UK: FloatArray) -> FloatArray:
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.kernels.measured import interpolate
+        >>> from perfatlas.kernels.residuals import interpolate
         >>> near = interpolate(np.array([[0.0, 1.0]]), np.array([[0.3, 0.9]]))
         >>> round(float(near[0]), 4)
         0.3
@@ -244,6 +244,24 @@ def carry(operator: str, shape_RD: FloatArray, residual_R: FloatArray) -> Residu
         low_B=np.array([low.max(), *low, low[-1], physics_low]),
         high_B=np.array([high.min(), *high, high[-1], physics_high]),
         reach=np.array([FADE * tried_most]),
+    )
+
+
+def no_residuals(operator: str) -> Residuals:
+    """Return residuals of a cell without rows: nothing is near, physics answers.
+
+    Args:
+        operator: A name of `AXES`.
+    """
+    none = np.zeros(1)
+    return Residuals(
+        coordinate_RF=np.zeros((1, len(AXES[operator]))),
+        residual_R=none,
+        distance_B=none,
+        trust_B=none,
+        low_B=none,
+        high_B=none,
+        reach=np.array([-1.0]),
     )
 
 

@@ -43,7 +43,7 @@ UNCHANGED: Final = "as it was"
 BORROWED: Final = "parameters of another device"
 # What is fitted -> model evaluations; the simplest that serves is kept.
 FEW: Final = "launch and efficiencies"
-REFITS: Final[Mapping[str, int]] = {FEW: 150, "all parameters": 700}
+REFITS: Final[Mapping[str, int]] = {FEW: 120, "all parameters": 600}
 FINALISTS: Final = 2  # refits of few parameters that go on to all
 SIMPLE: Final = (
     "overhead_launch_s",
@@ -223,9 +223,10 @@ def _refit(
     others = [*([middle] if middle else []), *(Prior(one.id, one.parameters) for one in known)]
     problem = _Problem(prior, tuple(others), _spreads(cell, known))
     fold_N = folds(cell.group_N)
-    held_out = {name: _held_out_s(cell, problem, name, fold_N) for name in _alternatives()}
+    held_out = _held_out_s(cell, problem, fold_N)
     kept = _choose(cell, held_out)
-    parameters = {name: _digits(value) for name, value in fit(cell, problem, kept).items()}
+    found = fit_alternatives(cell, problem)[kept]
+    parameters = {name: _digits(value) for name, value in found.items()}
     residual = np.log(cell.measured_s / held_out[kept])
     return CellChange(
         operator=cell.operator,
@@ -249,18 +250,14 @@ def _refit(
     )
 
 
-def _alternatives() -> tuple[str, ...]:
-    return (UNCHANGED, BORROWED, *REFITS)
-
-
-def _held_out_s(cell: RowCell, problem: _Problem, kept: str, fold_N: IntArray) -> FloatArray:
-    """Return the time of every row, predicted by parameters that did not see its group (N,)."""
-    if kept == UNCHANGED:
-        return cell.predict(problem.prior.parameters)
-    held_out = np.empty(cell.rows)
+def _held_out_s(cell: RowCell, problem: _Problem, fold_N: IntArray) -> dict[str, FloatArray]:
+    """Return alternative -> time of every row, by parameters that did not see its group (N,)."""
+    held_out = {name: np.empty(cell.rows) for name in (UNCHANGED, BORROWED, *REFITS)}
     for fold in np.unique(fold_N):
-        seen, unseen = fold_N != fold, fold_N == fold
-        held_out[unseen] = cell.take(unseen).predict(fit(cell.take(seen), problem, kept))
+        unseen = cell.take(fold_N == fold)
+        fits = fit_alternatives(cell.take(fold_N != fold), problem)
+        for name, parameters in fits.items():
+            held_out[name][fold_N == fold] = unseen.predict(parameters)
     return held_out
 
 
@@ -278,27 +275,22 @@ def _choose(cell: RowCell, held_out: Mapping[str, FloatArray]) -> str:
     return best if gain_G.mean() > error else UNCHANGED
 
 
-def fit(cell: RowCell, problem: _Problem, kept: str) -> dict[str, float]:
-    """Return the parameters of one alternative, fitted to all rows of a cell.
+def fit_alternatives(cell: RowCell, problem: _Problem) -> dict[str, dict[str, float]]:
+    """Return alternative -> parameters fitted to all rows of a cell.
 
     Args:
         cell: The rows to see.
         problem: Priors and spreads.
-        kept: UNCHANGED, BORROWED or a name of REFITS.
     """
-    if kept == UNCHANGED:
-        return dict(problem.prior.parameters)
     starts = [dict(one.parameters) for one in (problem.prior, *problem.others)]
-    if kept == BORROWED:
-        return min(starts, key=lambda one: _loss(cell, one))
+    fits = {UNCHANGED: starts[0], BORROWED: min(starts, key=lambda one: _loss(cell, one))}
     for name, evaluations in REFITS.items():
         wanted = SIMPLE if name == FEW else tuple(cell.ranges)
         found = [_most_likely(cell, one, wanted, problem.spreads, evaluations) for one in starts]
         found.sort(key=lambda one: one[0])
-        if name == kept:
-            break
+        fits[name] = found[0][1]
         starts = [parameters for _, parameters in found[:FINALISTS]]
-    return found[0][1]
+    return fits
 
 
 def _loss(cell: RowCell, parameters: Mapping[str, float]) -> float:

@@ -160,6 +160,7 @@ def target_failure(row: Mapping[str, Any]) -> str:
     """
     return (
         f"{row['operator']} {row['family']} {row['format']}: median MAPE over"
-        f" {row['target_gpus']} GPUs {100 * row['compared_mape']:.1f} %, target"
+        f" {row['target_gpus']} GPU{'s' if row['target_gpus'] > 1 else ''}"
+        f" {100 * row['compared_mape']:.1f} %, target"
         f" {100 * row['target_mape']:.1f} %"
     )

@@ -6,7 +6,7 @@ from collections import Counter
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import write_atomic
+from perfatlas.files import check_writable, write_atomic
 from perfatlas.lab.cells import MEASURED_DEVICES, exclusions
 from perfatlas.lab.protocols import PROTOCOLS
 from perfatlas.lab.protocols_medians import kernel_goals
@@ -54,7 +54,9 @@ def write_page(path: Path, progress: Callable[[CellScore], None] | None = None) 
 
     Raises:
         MissingDependencyError: The measured tables are not installed.
+        InvalidSpecError: The file cannot be written.
     """
+    check_writable(path)
     results = {name: _scored(name, progress) for name in PROTOCOLS}
     write_atomic(path, page_text(results))
     return {"failures": results["own"]["failures"]}

@@ -278,7 +278,7 @@ def _check_words(texts: Mapping[str, NDArray[Any]], origin: str) -> None:
     for name, (accepts, rule, choices) in checks.items():
         for word in dict.fromkeys(texts[name].tolist()):
             if not accepts(word):
-                position = int(np.flatnonzero(texts[name] == word)[0])
+                position = texts[name].tolist().index(word)
                 listed = f"; {rule}: {', '.join(choices)}" if choices else f"; allowed: {rule}"
                 hint = did_you_mean(word, choices) if choices else ""
                 _refuse(origin, position, name, f"{shown(word)} is not known{listed}{hint}")

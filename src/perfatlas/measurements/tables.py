@@ -230,10 +230,11 @@ def _of_moe_format(table: SiliconTable, format_name: str) -> NDArray[np.bool_]:
 def _moe(table: SiliconTable, format_name: str) -> TableRows:
     keep = main_moe_rows(table, format_name)
     layout = get_format(format_name)
-    text = table.columns["distribution"][keep].astype(str)
-    exponents = np.char.replace(
-        np.where(text == "balanced", "power_law_0", text), "power_law_", ""
-    ).astype(np.float64)
+    names, place = np.unique(table.columns["distribution"][keep].astype(str), return_inverse=True)
+    known = [
+        float(name.removeprefix("power_law_")) if name != "balanced" else 0.0 for name in names
+    ]
+    exponents = np.array(known, np.float64)[place.reshape(-1)]
     columns: dict[str, FloatArray | float] = {
         name: numbers(table, word, keep) for name, word in MOE_WORDS.items()
     }

@@ -25,6 +25,7 @@ from perfatlas.operators import (
     Collective,
     Gemm,
     GroupedGemm,
+    KeyScores,
     LatentAttention,
     Operator,
     Scan,
@@ -129,7 +130,7 @@ def _divide(operator: Operator, plan: PlanColumns, parts: FloatArray) -> Operato
             # The operator counts the tokens of the whole expert group.
             tokens = operator.tokens * plan.attention_dp / parts
             return replace(operator, tokens=tokens, ep=plan.ep, moe_tp=plan.moe_tp)
-        case Attention() | LatentAttention():
+        case Attention() | LatentAttention() | KeyScores():
             return _divide_attention(operator, tp, parts)
         case Scan():
             return replace(
@@ -145,11 +146,17 @@ def _divide(operator: Operator, plan: PlanColumns, parts: FloatArray) -> Operato
 
 
 def _divide_attention(
-    operator: Attention | LatentAttention, tp: FloatArray, parts: FloatArray
+    operator: Attention | LatentAttention | KeyScores, tp: FloatArray, parts: FloatArray
 ) -> Operator:
     """Return the heads of one rank over its balanced part of the sequence."""
     heads = operator.num_heads / tp
-    limit = operator.window if isinstance(operator, Attention) else operator.selected
+    match operator:
+        case Attention():
+            limit = operator.window
+        case LatentAttention():
+            limit = operator.selected
+        case KeyScores():  # every key is scored
+            limit = np.zeros_like(operator.q_len)
     q_len, kv_len = _balanced(operator.q_len, operator.kv_len, limit, parts)
     divided = replace(operator, q_len=q_len, kv_len=kv_len, num_heads=heads)
     if isinstance(divided, Attention):

@@ -5,18 +5,12 @@ from __future__ import annotations
 from perfatlas.report.frontier import print_frontier
 from perfatlas.report.reproduce import reproduce_line
 from perfatlas.report.rows import print_facts, print_rows
-from perfatlas.report.sourced import (
-    SourcedValue,
-    print_sourced,
-    profile_values,
-    system_values,
-)
+from perfatlas.report.sourced import print_sourced, profile_values, system_values
 from perfatlas.report.terminal import open_terminal
 from perfatlas.report.text import print_answer
 from perfatlas.report.trace import chrome_trace, chrome_trace_text
 
 __all__ = [
-    "SourcedValue",
     "chrome_trace",
     "chrome_trace_text",
     "open_terminal",

@@ -6,9 +6,10 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from perfatlas.report.evidence import evidence_headline
 from perfatlas.report.quantities_text import format_number, format_value
 from perfatlas.report.terminal import print_line, print_plain, speaks_unicode
-from perfatlas.report.text import headline
+from perfatlas.report.text import headline, subheadline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -135,7 +136,7 @@ def print_frontier(
     console: Console,
     rows: Sequence[Mapping[str, Any]],
     *,
-    scenario: Mapping[str, Any],
+    answer: Mapping[str, Any],
     reproduce: str,
 ) -> None:
     """Write the chart, the points as a table, and the command that gives them again.
@@ -143,12 +144,14 @@ def print_frontier(
     Args:
         console: From `open_terminal`.
         rows: Points, smallest batch first.
-        scenario: What was asked.
+        answer: The `--json` object of the frontier: what was asked and how sure it is.
         reproduce: The command line.
     """
     from rich.table import Table
 
-    print_line(console, headline({"command": "estimate", "scenario": scenario}), style="bold")
+    print_line(console, headline(answer), style="bold")
+    if detail := subheadline(answer):
+        print_line(console, detail)
     print_plain(console, "batch from 1 to the largest that fits; points are labelled with it\n")
     rows = distinct(rows)
     chart = frontier_chart(rows, width=console.width, unicode=speaks_unicode(console))
@@ -165,6 +168,8 @@ def print_frontier(
     for row in _thinned(rows):
         table.add_row(*(format_value(name, row.get(name)) for name in names))
     print_plain(console, table)
+    if evidence := answer.get("evidence"):
+        print_line(console, f"\nhow sure: {evidence_headline(evidence)}", style="bold")
     print_plain(console, f"\nreproduce: {reproduce}", style="dim", wrap=False)
 
 

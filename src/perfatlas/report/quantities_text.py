@@ -111,6 +111,8 @@ def _mapping_text(facts: dict[str, object]) -> str:
 def _number_text(key: str, value: float) -> str:
     if not FRACTIONS.isdisjoint(key.split("_")):
         return f"{100 * value:.1f} %"
+    if key.endswith("_bits"):
+        return f"{value:g}"  # defined, not measured
     unit = unit_of(key)
     if unit == "B" and abs(value) < 1000:
         return f"{value:g} B"  # no thousandths of a byte

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SHORT: Final = 12  # a text that no terminal needs to break
+FOLDED: Final = 16  # columns a longer text needs at least
+GAP: Final = 2
 LABELS: Final = {
     "ttft_s": "time to first token (TTFT)",
     "tpot_s": "time per output token (TPOT)",
@@ -89,23 +91,48 @@ def print_rows(
         return
     if title:
         print_line(console, title, style="bold")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_edge=False)
     titles = columns or {name: label_of(name) for name in rows[0]}
-    for name, heading in titles.items():
-        numeric = all(isinstance(row.get(name), (int, float, type(None))) for row in rows)
+    shown = _fitting(titles, rows, console.width)
+    for name in shown:
         table.add_column(
-            heading,
-            justify="right" if numeric else "left",
-            # names fold; a number that is cut is a wrong number
-            no_wrap=numeric or _is_short(name, rows),
+            titles[name],
+            justify="right" if _is_numeric(name, rows) else "left",
+            no_wrap=_is_whole(name, rows),
             overflow="fold",
             header_style="dim",
         )
     for row in rows:
-        table.add_row(*(_row_cell(name, row.get(name)) for name in titles))
+        table.add_row(*(_row_cell(name, row.get(name)) for name in shown))
     print_plain(console, table)
+    if len(shown) < len(titles):
+        left = ", ".join(title for name, title in titles.items() if name not in shown)
+        print_line(console, f"a wider terminal or --json shows {left}", style="dim")
     if title:
         console.print()
+
+
+def _fitting(titles: Mapping[str, str], rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    """Return the first columns that fit without a cut: names fold, numbers do not."""
+    shown: list[str] = []
+    taken = 0
+    for name, title in titles.items():
+        longest = max(len(_row_cell(name, row.get(name))) for row in rows)
+        widest = max(longest, len(title))
+        taken += (widest if _is_whole(name, rows) else min(widest, FOLDED)) + GAP
+        if shown and taken - GAP > width:
+            break
+        shown.append(name)
+    return shown
+
+
+def _is_numeric(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    return all(isinstance(row.get(name), (int, float, type(None))) for row in rows)
+
+
+def _is_whole(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether a column must not fold: a number that is cut is a wrong number."""
+    return _is_numeric(name, rows) or _is_short(name, rows)
 
 
 def _is_short(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:

@@ -12,7 +12,7 @@ from perfatlas.scenario.disaggregated import PoolRates, split_pools
 from perfatlas.scenario.evaluate import Evaluation, evaluate
 from perfatlas.scenario.evidence import merged_evidence, question_evidence, question_warnings
 from perfatlas.scenario.memory import does_not_fit
-from perfatlas.scenario.question import Question, plan_sizes, resolve_question
+from perfatlas.scenario.question import Question, has_experts, plan_sizes, resolve_question
 from perfatlas.scenario.results import memory_columns, plain_results, result_columns
 from perfatlas.scenario.vocabulary import Scenario, parse_scenario
 
@@ -47,7 +47,8 @@ def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is check
     if scenario.mode == "disaggregated":
         return _answer_pools(scenario, asked_scenario(scenario))
     question, evaluation = evaluate_one(scenario)
-    return _answer(question, evaluation, asked_scenario(scenario))
+    asked = asked_scenario(scenario) | resolved_formats(question)
+    return _answer(question, evaluation, asked)
 
 
 def asked_scenario(scenario: Scenario) -> dict[str, Any]:
@@ -65,6 +66,15 @@ def asked_scenario(scenario: Scenario) -> dict[str, Any]:
     if scenario.mode != "disaggregated" and scenario.batch is None and scenario.concurrency is None:
         asked |= {"batch": 1} if scenario.mode == "static" else {"concurrency": asked["dp"]}
     return asked
+
+
+def resolved_formats(question: Question) -> dict[str, str]:
+    """Return the number formats an answer is for, by the names of the vocabulary."""
+    formats = question.formats
+    resolved = {"gemm_format": formats.gemm}
+    if has_experts(question.model.architecture):
+        resolved["moe_format"] = formats.moe
+    return resolved | {"kv_format": formats.kv, "attention_format": formats.attention}
 
 
 def evaluate_one(scenario: Scenario) -> tuple[Question, Evaluation]:

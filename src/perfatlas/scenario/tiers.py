@@ -84,7 +84,7 @@ def require_tables(system: System, family: str, silicon_version: str | None) -> 
         raise UnsupportedError(
             f"silicon_version = {shown(silicon_version)}: no tables of"
             f" {' or '.join(families)} in that version on {device}"
-            f"{did_you_mean(silicon_version, known)}; versions: {', '.join(sorted(known))}"
+            f"{did_you_mean(silicon_version, known) or ';'} versions: {', '.join(sorted(known))}"
         )
 
 

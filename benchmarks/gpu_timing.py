@@ -1,0 +1,203 @@
+"""What measuring a GPU needs and torch does not: the loop, the clock, the files."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import statistics
+import subprocess
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from gpu_shapes import SUITE, shapes
+
+from perfatlas import __version__
+from perfatlas.files import content_hash, file_hash, write_atomic, write_table
+from perfatlas.measurements import read_measured_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+WARMUPS = 3
+LEAST_BATCHES = 7
+LEAST_S = 0.3  # long enough for some samples of clock and power
+MOST_BATCHES = 20000
+COLD_FACTOR = 3.0  # bytes of all copies over the last-level cache
+MOST_COPIES = 512
+LEAST_CALLS = 16  # in one graph, so that its launch is spread
+FAMILY = "torch"
+PROTOCOL = (
+    "CUDA graph of back-to-back calls; every tensor rotates through copies larger than"
+    f" {COLD_FACTOR:g} times the last-level cache (at most {MOST_COPIES}); random normal inputs;"
+    f" {WARMUPS} warm-up replays, then at least {LEAST_BATCHES} replays and {LEAST_S:g} s; median"
+    " replay over calls; clocks not locked, SM clock and power sampled while it ran"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timed:
+    """One measured shape.
+
+    Args:
+        time_s: Median time of one call [s].
+        spread: (90 % - 10 % quantile) over the median, of whole replays.
+        batches: Replays behind it.
+        began_s, ended_s: When it ran, by `time.monotonic`.
+    """
+
+    time_s: float
+    spread: float
+    batches: int
+    began_s: float
+    ended_s: float
+
+
+def time_calls(run_batch: Callable[[], float], calls: int, least_s: float = LEAST_S) -> Timed:
+    """Return the time of one call.
+
+    Args:
+        run_batch: Runs `calls` calls and returns how long they took [s].
+        calls: Calls of one batch.
+        least_s: Time to spend at least [s].
+    """
+    for _ in range(WARMUPS):
+        run_batch()
+    began_s = time.monotonic()
+    batches: list[float] = []
+    spent_s = 0.0
+    while len(batches) < LEAST_BATCHES or (spent_s < least_s and len(batches) < MOST_BATCHES):
+        batches.append(run_batch())
+        spent_s += batches[-1]
+    middle = statistics.median(batches)
+    deciles = statistics.quantiles(batches, n=10, method="inclusive")
+    return Timed(
+        time_s=middle / calls,
+        spread=(deciles[-1] - deciles[0]) / middle,
+        batches=len(batches),
+        began_s=began_s,
+        ended_s=time.monotonic(),
+    )
+
+
+def copies_of(call_bytes: float, l2_bytes: float, free_bytes: float) -> tuple[int, bool]:
+    """Return how many copies of all tensors to rotate through, and whether that keeps L2 cold.
+
+    Args:
+        call_bytes: Bytes of all tensors of one call.
+        l2_bytes: Last-level cache.
+        free_bytes: Memory the copies may take.
+    """
+    wanted = max(2, math.ceil(COLD_FACTOR * l2_bytes / call_bytes) + 1)
+    fitting = max(1, int(free_bytes / call_bytes))
+    copies = min(wanted, MOST_COPIES, fitting)
+    return copies, copies == wanted
+
+
+@dataclass
+class Telemetry:
+    """SM clock and power, sampled by nvidia-smi in the background; nothing where there is none."""
+
+    index: int = 0
+    samples: list[tuple[float, float, float]] = field(default_factory=list)
+    _process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        """Start sampling."""
+        program = shutil.which("nvidia-smi")
+        if program is not None:
+            words = ["--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits"]
+            self._process = subprocess.Popen(  # noqa: S603 - the driver's own program
+                [program, *words, "-lms", "20", "-i", str(self.index)],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop sampling."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        for line in process.stdout or ():
+            self.samples.append((time.monotonic(), *read_sample(line)))
+
+    def between(self, began_s: float, ended_s: float) -> tuple[float | None, float | None]:
+        """Return the mean clock [Hz] and power [W] of a time span, None where not recorded."""
+        found = [one for one in list(self.samples) if began_s <= one[0] <= ended_s]
+        clocks = [one[1] for one in found if math.isfinite(one[1])]
+        powers = [one[2] for one in found if math.isfinite(one[2])]
+        return (
+            statistics.fmean(clocks) if clocks else None,
+            statistics.fmean(powers) if powers else None,
+        )
+
+
+def read_sample(line: str) -> tuple[float, float]:
+    """Return clock [Hz] and power [W] of one line of nvidia-smi; nan where it says [N/A]."""
+    values = []
+    for word in (*line.split(","), "", "")[:2]:
+        try:
+            values.append(float(word))
+        except ValueError:
+            values.append(math.nan)
+    return values[0] * 1e6, values[1]
+
+
+def finished_row(
+    shape: Mapping[str, Any], timed: Timed, telemetry: Telemetry, protocol: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a measured row in the schema of `perfatlas.measurements.rows`.
+
+    Args:
+        shape: A row of `gpu_shapes.shapes`.
+        timed: Its time.
+        telemetry: Where clock and power were sampled.
+        protocol: device, stack, copies, hot and shared_activation.
+    """
+    clock_hz, power_w = telemetry.between(timed.began_s, timed.ended_s)
+    measured = {"kernel_family": FAMILY, "graph": 1, "time_s": timed.time_s}
+    return {**shape, **protocol, **measured, "clock_hz": clock_hz, "power_w": power_w}
+
+
+def list_hash() -> str:
+    """Return what names the list of shapes."""
+    return content_hash(json.dumps(shapes(), sort_keys=True))
+
+
+def write_suite(
+    folder: Path,
+    rows: Sequence[Mapping[str, Any]],
+    not_run: Sequence[Mapping[str, Any]],
+    facts: Mapping[str, Any],
+) -> None:
+    """Write rows.csv and manifest.json; the rows are read back as any user's would be.
+
+    Args:
+        folder: measurements/<device>/<date>_<suite>; created.
+        rows: Measured rows.
+        not_run: Shapes without a time, each with its reason.
+        facts: Device, stack and command.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    path = folder / "rows.csv"
+    write_table(path, {name: [row.get(name) for row in rows] for name in names})
+    read_measured_rows(path)
+    manifest = {
+        "suite": SUITE,
+        "list_hash": list_hash(),
+        "rows_hash": file_hash(path),
+        "rows": len(rows),
+        "not_run": list(not_run),
+        "protocol": PROTOCOL,
+        "perfatlas": __version__,
+        **facts,
+    }
+    write_atomic(folder / "manifest.json", json.dumps(manifest, indent=2) + "\n")

@@ -1,0 +1,147 @@
+"""Tier measured on shapes its residuals have not seen, beside the physics it corrects.
+
+Shape legend: U measured rows, G columns that name a group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas import hardware
+from perfatlas.kernels.residuals import AXES, GROUPS, carry, correct
+from perfatlas.kernels.shapes import physics_model
+from perfatlas.lab.fitting import error_statistics
+from perfatlas.lab.protocols_split import held_out
+from perfatlas.lab.registry import device_cells
+from perfatlas.measurements import find_calibration, table_rows
+from perfatlas.measurements.tables import MOE_MODEL, doubtful_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from perfatlas.lab.cells import Cell
+    from perfatlas.operators import FloatArray
+
+# What is held out whole, never a neighbouring batch: as tier measured judges itself, and models.
+UNSEEN: Final[Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]] = {
+    name: (("shape", columns), *((("model", MOE_MODEL),) if name == "moe" else ()))
+    for name, columns in GROUPS.items()
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnseenScore:
+    """Errors of one cell on the groups held out; errors are fractions.
+
+    Args:
+        cell: "<device>/<operator>/<family>/<format>".
+        unseen: What is new about the held-out rows: their shape, or the whole model.
+        rows: Rows compared.
+        physics_mape: Of the shipped calibration, which was fitted on a sample that may hold them.
+        measured_mape: Of the same corrected by the residuals of the other groups.
+        inside_90: Share of rows inside the interval of tier measured.
+        half_width: Median half-width of that interval, in e-folds.
+        near: Share of rows near enough to be corrected.
+    """
+
+    cell: str
+    unseen: str
+    rows: int
+    physics_mape: float
+    measured_mape: float
+    inside_90: float
+    half_width: float
+    near: float
+
+
+def validate_measured(
+    systems: Sequence[str], operators: Sequence[str] = tuple(AXES)
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the errors of tier measured on a fifth of the groups, held out of its residuals.
+
+    Groups are (n, k) of matrix products, heads and window of attention, heads of MLA, and model
+    and layout (or the model) of MoE: a neighbouring batch of a held-out row is held out with it.
+
+    Args:
+        systems: Devices with measured tables.
+        operators: Operators to score; all that tier measured corrects by default.
+
+    Returns:
+        {"cells": one row per cell, "medians": one per operator, family and format over devices}.
+
+    Raises:
+        MissingDependencyError: The measured tables are not installed.
+    """
+    scores = [
+        score
+        for system in systems
+        for cell in device_cells(system, operators)
+        if cell.operator in AXES
+        for score in score_unseen(cell)
+    ]
+    groups: dict[tuple[str, str], list[UnseenScore]] = {}
+    for score in scores:
+        groups.setdefault((score.cell.partition("/")[2], score.unseen), []).append(score)
+    return {
+        "cells": [asdict(score) for score in scores],
+        "medians": [_median_row(*key, found) for key, found in sorted(groups.items())],
+    }
+
+
+def score_unseen(cell: Cell) -> Iterator[UnseenScore]:
+    """Yield the scores of a cell; none where it is not calibrated or has too few groups.
+
+    Args:
+        cell: What to score.
+    """
+    device = hardware.resolve_system(cell.device).device
+    match = find_calibration(device, cell.operator, cell.family, cell.format)
+    if match is None or not match.own:
+        return
+    names = physics_model(cell.operator).shape_names
+    rows = table_rows(cell.device, cell.operator, cell.family, cell.format)
+    shape_UD, measured_s = rows.shape_table(names), rows.measured_s
+    if cell.operator == "moe":
+        kept = ~doubtful_rows(rows)
+        shape_UD, measured_s = shape_UD[kept], measured_s[kept]
+    physics_s = cell.predict(shape_UD, match.calibration.parameters)
+    for unseen, columns in UNSEEN[cell.operator]:
+        keys_UG = shape_UD[:, [names.index(name) for name in columns]]
+        _, group = np.unique(keys_UG, axis=0, return_inverse=True)
+        held = held_out(np.asarray(group, np.int64).reshape(-1))
+        if held is None:
+            continue
+        residual = np.log(measured_s / physics_s)
+        known = carry(cell.operator, shape_UD[~held], residual[~held])
+        correction = correct(known, cell.operator, shape_UD[held])
+        left: FloatArray = residual[held] - np.log(correction.factor_U)
+        inside = (left >= correction.low_U) & (left <= correction.high_U)
+        statistics = error_statistics(physics_s[held] * correction.factor_U, measured_s[held])
+        yield UnseenScore(
+            cell=cell.id,
+            unseen=unseen,
+            rows=statistics.rows,
+            physics_mape=round(error_statistics(physics_s[held], measured_s[held]).mape, 4),
+            measured_mape=round(statistics.mape, 4),
+            inside_90=round(float(inside.mean()), 4),
+            half_width=round(float(np.median(correction.high_U - correction.low_U)) / 2.0, 4),
+            near=round(float(correction.measured_U.mean()), 4),
+        )
+
+
+def _median_row(key: str, unseen: str, found: Sequence[UnseenScore]) -> dict[str, Any]:
+    operator, family, format_name = key.split("/")
+    names = ("physics_mape", "measured_mape", "inside_90", "half_width")
+    return {
+        "operator": operator,
+        "family": family,
+        "format": format_name,
+        "unseen": unseen,
+        "gpus": len(found),
+        "rows": sum(score.rows for score in found),
+        **{name: round(median(getattr(score, name) for score in found), 4) for name in names},
+    }

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfatlas.hardware import resolve_system
+from perfatlas.kernels import DeviceColumns, PricedOperators, price_operators
+from perfatlas.kernels import measured as tier
+from perfatlas.kernels.residuals import carry, coordinates, correct, interpolate
+from perfatlas.measurements import has_silicon, load_calibrations, table_rows
+from perfatlas.numerics import get_format
+from perfatlas.operators import FloatArray, Gemm
+from perfatlas.quantities import MissingDependencyError
+from perfatlas.scenario import estimate, kernel_gemm
+
+needs_silicon = pytest.mark.skipif(
+    not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
+)
+RNG = np.random.default_rng(3)
+GRID_UD = np.array(
+    [
+        [m, n, k, 2.0, 2.0, 2.0, 0.0, 6.0, 1.0]
+        for m in (1.0, 16.0, 256.0, 4096.0)
+        for n in (1024.0, 2048.0, 4096.0, 8192.0, 16384.0)
+        for k in (1024.0, 2048.0, 4096.0, 8192.0, 16384.0)
+    ]
+)
+
+
+@pytest.fixture
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PERFATLAS_HOME", str(tmp_path))
+    tier._residuals.cache_clear()
+    return tmp_path
+
+
+def products(
+    m: FloatArray, n: float, k: float, format_name: str = "bf16", quantized: float = 0.0
+) -> Gemm:
+    layout = get_format(format_name)
+    ones = np.ones_like(m)
+    return Gemm(
+        name="gemm",
+        phase="prefill",
+        count=ones,
+        m=m,
+        n=n * ones,
+        k=k * ones,
+        format=format_name,
+        weight_bytes_per_element=layout.weight_bytes,
+        input_bytes_per_element=layout.activation_bytes,
+        quantizes_input=quantized,
+    )
+
+
+def priced(operator: Gemm, name: str = "measured", version: str = "") -> PricedOperators:
+    count = operator.m.size
+    devices = DeviceColumns(
+        devices=(resolve_system("h200_sxm").device,), index_C=np.zeros(count, np.int64)
+    )
+    if name == "physics":
+        return price_operators([operator], devices, family="vllm", tier="physics")
+    return price_operators(
+        [operator], devices, family="vllm", tier="measured", silicon_version=version
+    )
+
+
+def test_a_coordinate_is_a_weighted_logarithm() -> None:
+    # m 2 x log2(64) = 12, n log2(4096) = 12, k 0.5 x log2(1024) = 5
+    shape = np.array([[64.0, 4096.0, 1024.0, 2.0, 2.0, 2.0, 0.0, 6.0, 1.0]])
+    assert coordinates("gemm", shape).tolist() == [[12.0, 12.0, 5.0]]
+
+
+def test_neighbours_are_weighed_with_their_inverse_distance() -> None:
+    # weights 1/1, 1/2, 1/2 -> .5, .25, .25: mean .5 x .1 + .25 x .2 + .25 x .6 = .25, median .1
+    expected = interpolate(np.array([[1.0, 2.0, 2.0]]), np.array([[0.1, 0.2, 0.6]]))
+    assert expected[0] == pytest.approx((0.25 + 0.1) / 2.0)
+
+
+@given(
+    residuals=st.lists(st.floats(-3.0, 3.0), min_size=1, max_size=8),
+    distances=st.lists(st.floats(0.0, 9.0), min_size=8, max_size=8),
+)
+def test_no_correction_leaves_the_range_of_its_neighbours(
+    residuals: list[float], distances: list[float]
+) -> None:
+    near = np.array([sorted(distances[: len(residuals)])])
+    expected = interpolate(near, np.array([residuals]))[0]
+    assert min(residuals) - 1e-9 <= expected <= max(residuals) + 1e-9
+
+
+def test_a_smooth_residual_is_believed_and_noise_is_not() -> None:
+    smooth = 0.1 * np.log2(GRID_UD[:, 1]) - 0.05 * np.log2(GRID_UD[:, 2])
+    noise = RNG.normal(0.0, 0.3, len(GRID_UD))
+    believed, doubted = (carry("gemm", GRID_UD, residual) for residual in (smooth, noise))
+    assert np.all(believed.trust_B[:-1] >= 0.75)
+    assert np.mean(doubted.trust_B[1:-1]) <= 0.5
+    assert np.all(doubted.high_B[1:] - doubted.low_B[1:] > 0.5)
+
+
+def test_a_measured_shape_gets_its_residual_and_a_far_one_gets_physics() -> None:
+    residual = 0.1 * np.log2(GRID_UD[:, 1])
+    known = carry("gemm", GRID_UD, residual)
+    far = GRID_UD[:1].copy()
+    far[0, :3] = 1e9
+    both = correct(known, "gemm", np.concatenate([GRID_UD[7:8], far]))
+    assert both.factor_U[0] == pytest.approx(math.exp(residual[7]))
+    assert both.measured_U.tolist() == [True, False]
+    assert both.factor_U[1] == 1.0
+    assert both.low_U[1] == pytest.approx(np.quantile(residual, 0.05))
+
+
+def test_comparing_all_rows_and_searching_a_tree_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = carry("gemm", GRID_UD, RNG.normal(0.0, 0.2, len(GRID_UD)))
+    query = coordinates("gemm", GRID_UD * np.array([1.3, 1.1, 0.9, *np.ones(6)]))
+    compared, _ = known.nearest(query)
+    monkeypatch.setattr("perfatlas.kernels.residuals.FEW_PAIRS", 0)
+    searched, _ = known.nearest(query)
+    assert searched == pytest.approx(compared)
+
+
+def test_without_the_tables_the_tier_is_refused() -> None:
+    if has_silicon():
+        pytest.skip("the measured tables are installed")
+    with pytest.raises(MissingDependencyError, match="silicon"):
+        kernel_gemm(system="h200_sxm", m=64, n=4096, k=4096, tier="measured")
+
+
+@needs_silicon
+def test_on_measured_rows_the_answer_is_what_was_measured(own_home: Path) -> None:
+    # weights far beyond the cache: six copies of them are as cold as a step
+    rows = table_rows("h200_sxm", "gemm", "vllm", "bf16")
+    big = (rows.columns["n"] == 16384) & (rows.columns["k"] == 16384)
+    answer = priced(products(rows.columns["m"][big], 16384.0, 16384.0))
+    assert np.all(answer.measured_CO)
+    assert answer.time_s_CO[:, 0] == pytest.approx(rows.measured_s[big], rel=1e-3)
+    assert list((own_home / "cache" / "residuals").glob("*.npz"))
+
+
+@needs_silicon
+def test_a_damaged_cache_is_computed_anew(own_home: Path) -> None:
+    operator = products(np.array([48.0]), 5000.0, 5000.0)
+    first = priced(operator).time_s_CO
+    (path,) = (own_home / "cache" / "residuals").glob("*.npz")
+    path.write_bytes(b"PK\x03\x04 not a table")
+    tier._residuals.cache_clear()
+    assert priced(operator).time_s_CO == pytest.approx(first)
+    assert path.stat().st_size > 1000
+
+
+@needs_silicon
+@pytest.mark.usefixtures("own_home")
+def test_nothing_is_faster_than_the_bound_and_intervals_hold_the_time() -> None:
+    m = np.unique(np.floor(np.exp(RNG.uniform(0.0, 10.0, 400))))
+    for n, k in ((64.0, 64.0), (8192.0, 8192.0), (65536.0, 65536.0)):
+        answer = priced(products(m, n, k, "fp8_dynamic", 1.0))
+        assert np.all(answer.time_s_CO >= answer.bound_s_CO)
+        assert np.all(answer.low_s_CO <= answer.time_s_CO)
+        assert np.all(answer.high_s_CO >= answer.time_s_CO)
+
+
+@needs_silicon
+@pytest.mark.usefixtures("own_home")
+def test_beyond_the_rows_physics_answers_with_its_interval() -> None:
+    operator = products(np.array([1e6]), 262144.0, 262144.0)
+    far, physics = priced(operator), priced(operator, "physics")
+    assert not far.measured_CO.any()
+    assert far.time_s_CO == pytest.approx(physics.time_s_CO)
+    assert far.high_s_CO == pytest.approx(physics.high_s_CO)
+
+
+@needs_silicon
+@pytest.mark.usefixtures("own_home")
+def test_the_table_version_is_in_the_evidence() -> None:
+    asked = {"system": "h200_sxm", "m": 64, "n": 4096, "k": 4096, "kernel_family": "vllm"}
+    answer = kernel_gemm(**asked, tier="measured", silicon_version="0.24.0")
+    assert answer.results["tier"] == answer.evidence.tier == "measured"
+    fitted = load_calibrations("h200_sxm")["h200_sxm/gemm/vllm/bf16"]
+    rows = answer.evidence.data_versions["h200_sxm/gemm/vllm/bf16 rows"]
+    assert rows == f"0.24.0 {fitted.data_hash}"
+
+
+@needs_silicon
+@pytest.mark.usefixtures("own_home")
+def test_a_version_without_rows_of_the_format_leaves_physics() -> None:
+    # vLLM 0.19.0 measured some operators of H200, not the bf16 product
+    asked = {"system": "h200_sxm", "m": 64, "n": 4096, "k": 4096, "kernel_family": "vllm"}
+    answer = kernel_gemm(**asked, tier="measured", silicon_version="0.19.0")
+    assert answer.results["tier"] == "physics"
+    assert any("no table of vllm 0.19.0" in said for said in answer.evidence.assumptions)
+
+
+@needs_silicon
+@pytest.mark.usefixtures("own_home")
+def test_changed_silicon_is_priced_by_physics_and_says_so() -> None:
+    asked = {"m": 64, "n": 4096, "k": 4096, "kernel_family": "vllm", "tier": "measured"}
+    answer = kernel_gemm(system="h200_sxm{device.memory.bandwidth=6TB/s}", **asked)
+    assert answer.results["tier"] == "physics"
+    assert any("answers in physics" in said for said in answer.evidence.assumptions)
+
+
+@needs_silicon
+@pytest.mark.usefixtures("own_home")
+def test_an_estimate_mixes_tiers_and_names_what_is_left_in_physics() -> None:
+    asked = {"model": "meta-llama/Llama-3.1-8B-Instruct", "system": "h200_sxm", "batch": 8}
+    answer = estimate(**asked, tier="measured")
+    tiers = {row["name"]: row["tier"] for row in answer.breakdown}
+    assert tiers["qkv_projection"] == tiers["attention"] == "measured"
+    assert tiers["input_norm"] == "physics"
+    assert answer.evidence.tier == "physics+measured"
+    assert any("input_norm" in said for said in answer.evidence.assumptions)
+    physics = estimate(**asked, tier="physics").results["tpot_s"]
+    assert answer.results["tpot_s"] == pytest.approx(physics, rel=0.25)
+
+
+@needs_silicon
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"system": "mi300x"}, "tier 'measured' needs measured tables and mi300x has none"),
+        ({"silicon_version": "0.25"}, "silicon_version = '0.25': no tables of vllm"),
+    ],
+)
+def test_systems_and_versions_without_tables_are_refused(
+    fields: dict[str, str], words: str
+) -> None:
+    asked = {"model": "Qwen/Qwen3-8B", "system": "h200_sxm", "tier": "measured"}
+    with pytest.raises(Exception, match=words) as caught:
+        estimate(**(asked | fields))
+    assert getattr(caught.value, "exit_code", None) == 5

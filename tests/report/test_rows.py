@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from perfatlas.report import open_terminal, print_facts, print_rows, print_sourced, profile_values
+from perfatlas.report.quantities_text import format_value
+from perfatlas.report.sourced import SourcedValue
+
+ROWS = [
+    {"name": "a_rather_long_name_of_a_device", "memory_bytes": 141e9, "fp8_flop_per_s": 1.979e15},
+    {"name": "short", "memory_bytes": 8.5e10, "fp8_flop_per_s": None},
+]
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 80])
+def test_names_fold_and_numbers_are_whole_or_left_out(width: int) -> None:
+    stream = io.StringIO()
+    print_rows(open_terminal(stream, width=width, environ={}), ROWS)
+    text = stream.getvalue()
+    assert "short" in text
+    assert "\u2026" not in text
+    assert "141 GB" in text
+    assert ("1.98 PFLOP/s" in text) == ("shows fp8" not in text)
+
+
+def test_facts_that_say_nothing_take_no_line() -> None:
+    stream = io.StringIO()
+    facts = {"format": "fp8", "notes": [], "limits": {"types": [], "max_tokens": 256}, "empty": ""}
+    print_facts(open_terminal(stream, width=80, environ={}), facts)
+    assert stream.getvalue() == "  format             fp8\n  limits.max_tokens  256\n"
+
+
+def test_a_source_is_written_once() -> None:
+    stream = io.StringIO()
+    values = [
+        SourcedValue("device.tdp", "700 W", "datasheet", ("the datasheet",)),
+        SourcedValue("device.sm_count", "132", "datasheet", ("the datasheet",), "as sold"),
+        SourcedValue("device.l2", "60 MiB", "measured", ("a log",)),
+    ]
+    print_sourced(open_terminal(stream, width=80, environ={}), values)
+    text = stream.getvalue()
+    assert text.count("the datasheet") == text.count("a log") == 1
+    assert [line.split()[-1] for line in text.splitlines()[1:4]] == ["[1]", "[1]", "[2]"]
+    assert "device.sm_count  as sold" in text
+
+
+def test_a_profile_is_flattened_with_the_source_beside_each_value() -> None:
+    profile = {
+        "format_aliases": {"fp8": "fp8_static"},
+        "alias_sources": {"fp8": "a"},
+        "all_reduce": {"norm_fusion_bytes": {"hopper": {"4": 2097152.0}}, "sources": ["b", "c"]},
+        "fusions": [{"operators": ["x", "y"], "model_types": [], "into": "norm", "source": "d"}],
+    }
+    assert [(value.field, value.value, value.refs) for value in profile_values(profile)] == [
+        ("format_aliases.fp8", "fp8_static", ("a",)),
+        ("all_reduce.norm_fusion_bytes.hopper", "2 MiB at tp 4", ("b", "c")),
+        ("fusions", "operators x, y, into norm", ("d",)),
+    ]
+
+
+def test_bits_are_defined_and_bytes_are_whole() -> None:
+    assert format_value("weight_bits", 4.125) == "4.125"
+    assert format_value("weight_bytes", 0.5625) == "0.5625 B"
