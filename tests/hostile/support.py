@@ -29,7 +29,7 @@ EXAMPLES: Final = {
 # On two loaded cores, the first compilation of a kernel included.
 PATIENCE_S: Final = 20.0
 # shrinking a failure takes long; what hangs is ended after HANG_S, see `survive`
-PATIENT: Final = pytest.mark.timeout(600)
+PATIENT: Final = [pytest.mark.timeout(600), pytest.mark.slow]
 HANG_S: Final = 60.0
 
 

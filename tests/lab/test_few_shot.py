@@ -19,12 +19,11 @@ from perfatlas.lab import MeasurementReport, calibrate_measurements
 from perfatlas.lab.few_shot import (
     REFITS,
     UNCHANGED,
-    folds,
     known_calibrations,
     refit_rows,
-    small_sample_quantiles,
 )
 from perfatlas.lab.few_shot_rows import CHOSEN, RANGES, row_cells
+from perfatlas.lab.few_shot_search import folds, small_sample_quantiles
 from perfatlas.measurements import (
     find_calibration,
     load_calibrations,

@@ -13,13 +13,14 @@ import numpy as np
 
 from perfatlas.lab.cells import MEASURED_DEVICES
 from perfatlas.lab.few_shot_rows import CHOSEN, LEAST_GROUPS, row_cells
+from perfatlas.lab.few_shot_search import folds, simplex_search, small_sample_quantiles
 from perfatlas.lab.fitting import PENALTY, error_statistics
 from perfatlas.measurements import load_calibrations
 from perfatlas.measurements.calibration import LENDERS, find_shipped_calibration
-from perfatlas.sampling import five_quantiles, seeded_subset
+from perfatlas.sampling import seeded_subset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.hardware import Device
     from perfatlas.lab.few_shot_rows import RowCell
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 LEAST_ROWS: Final = 10
 MOST_ROWS: Final = 2000  # fitted and scored, of each cell
-FOLDS: Final = 5
 SEED: Final = 20251
 # Typical |ln(measured/predicted)| of a fitted cell: how much a row weighs against the prior.
 ROW_SCATTER: Final = 0.1
@@ -37,13 +37,13 @@ ROW_SCATTER: Final = 0.1
 SPREAD: Final = 0.5
 LEAST_SPREAD: Final = 0.1
 MOST_SPREAD: Final = 1.0
-STEP: Final = 0.25  # of the first simplex, in the same unit
 MOVED: Final = 0.02  # relative change of a parameter that is worth a line
 UNCHANGED: Final = "as it was"
 BORROWED: Final = "parameters of another device"
 # What is fitted -> model evaluations; the simplest that serves is kept.
 FEW: Final = "launch and efficiencies"
 REFITS: Final[Mapping[str, int]] = {FEW: 120, "all parameters": 600}
+VARIANTS: Final = 6  # starts with another choice of the kernel, the best of all
 FINALISTS: Final = 2  # refits of few parameters that go on to all
 SIMPLE: Final = (
     "overhead_launch_s",
@@ -284,6 +284,8 @@ def fit_alternatives(cell: RowCell, problem: _Problem) -> dict[str, dict[str, fl
     """
     starts = [dict(one.parameters) for one in (problem.prior, *problem.others)]
     fits = {UNCHANGED: starts[0], BORROWED: min(starts, key=lambda one: _loss(cell, one))}
+    variants = [{**start, **choice} for start in starts for choice in cell.variants]
+    starts += sorted(variants, key=lambda one: _loss(cell, one))[:VARIANTS]
     for name, evaluations in REFITS.items():
         wanted = SIMPLE if name == FEW else tuple(cell.ranges)
         found = [_most_likely(cell, one, wanted, problem.spreads, evaluations) for one in starts]
@@ -322,34 +324,8 @@ def _most_likely(
         away = float(np.sum(((point - first) / spread) ** 2)) / 2.0
         return _loss(cell, complete(point)) + ROW_SCATTER / cell.rows * away + PENALTY * outside
 
-    best = _simplex_search(objective, first, high, evaluations)
+    best = simplex_search(objective, first, high, evaluations)
     return objective(best), complete(best)
-
-
-def _simplex_search(
-    objective: Callable[[FloatArray], float], first: FloatArray, high: FloatArray, evaluations: int
-) -> FloatArray:
-    """Return the least point of Nelder-Mead, started again once from its own answer."""
-    from scipy.optimize import minimize
-
-    best = first
-    for share in (0.6, 0.4):
-        simplex = np.tile(best, (best.size + 1, 1))
-        simplex[1:] += np.diag(np.where(best + STEP <= high, STEP, -STEP))
-        answer = minimize(
-            objective,
-            best,
-            method="Nelder-Mead",
-            options={
-                "initial_simplex": simplex,
-                "maxfev": int(share * evaluations),
-                "adaptive": True,
-                "xatol": 1e-3,
-                "fatol": 1e-6,
-            },
-        )
-        best = np.asarray(answer.x, dtype=np.float64)
-    return best
 
 
 def _spreads(cell: RowCell, known: Sequence[Calibration]) -> dict[str, float]:
@@ -361,42 +337,6 @@ def _spreads(cell: RowCell, known: Sequence[Calibration]) -> dict[str, float]:
         told = float(logs.std(ddof=1)) if logs.size > 2 else SPREAD
         spreads[name] = min(max(told, LEAST_SPREAD), MOST_SPREAD)
     return spreads
-
-
-def folds(group_N: IntArray) -> IntArray:
-    """Return the fold each row is held out with; rows of one group share it (N,).
-
-    Args:
-        group_N: Group of each row.
-    """
-    groups, position_N = np.unique(group_N, return_inverse=True)
-    order = np.random.default_rng(SEED).permutation(groups.size)
-    fold_G = np.empty(groups.size, dtype=np.int64)
-    fold_G[order] = np.arange(groups.size) % FOLDS
-    found: IntArray = fold_G[position_N]
-    return found
-
-
-def small_sample_quantiles(residual: FloatArray) -> dict[str, float]:
-    """Return five quantiles of residuals, the outer ones as wide as a small sample asks.
-
-    Args:
-        residual: ln(measured/predicted) of rows held out (N,).
-
-    Returns:
-        q05 ... q95; the outer two are order statistics (n + 1) 0.05 and (n + 1) 0.95, or the
-        extremes where there are too few rows.
-
-    Source:
-        Split-conformal prediction: the (n + 1)(1 - a) order statistic covers 1 - a of new rows.
-    """
-    quantiles = five_quantiles(residual)
-    ordered = np.sort(residual)
-    last = ordered.size - 1
-    tail = int(0.05 * (ordered.size + 1))
-    quantiles["q05"] = min(float(ordered[max(tail - 1, 0)]), quantiles["q25"])
-    quantiles["q95"] = max(float(ordered[min(last + 1 - tail, last)]), quantiles["q75"])
-    return {name: round(value, 4) for name, value in quantiles.items()}
 
 
 def _digits(value: float) -> float:

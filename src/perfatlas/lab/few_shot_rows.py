@@ -13,7 +13,7 @@ import numpy as np
 from perfatlas.kernels.shapes import calibration_key, physics_model, shape_columns
 from perfatlas.kernels.silicon import CLOCK, PEAK, silicon_row
 from perfatlas.lab.cells_attention import DECODE_RANGES, PREFILL_RANGES, KernelRule, prefill_grid
-from perfatlas.lab.cells_gemm import QUANTIZED_RANGES
+from perfatlas.lab.cells_gemm import QUANTIZED_GRID, QUANTIZED_RANGES
 from perfatlas.lab.cells_gemm import RANGES as GEMM_RANGES
 from perfatlas.lab.cells_latent_attention import DECODE_GRID, PREFILL_GRID
 from perfatlas.lab.cells_latent_attention import DECODE_RANGES as MLA_DECODE_RANGES
@@ -104,6 +104,13 @@ class RowCell:
         """Range of each parameter."""
         inside = self.operator == "gemm" and self.format in QUANTIZED_INSIDE
         return QUANTIZED_RANGES if inside else RANGES[self.operator]
+
+    @property
+    def variants(self) -> tuple[Mapping[str, float], ...]:
+        """Choices that a few rows can tell: how the library of a quantized product picks tiles."""
+        if self.operator != "gemm" or self.format not in QUANTIZED_INSIDE:
+            return ()
+        return tuple({"tile_policy": one["tile_policy"]} for one in QUANTIZED_GRID)
 
     def take(self, chosen: np.ndarray[Any, Any]) -> RowCell:
         """Return some of the rows.

@@ -96,7 +96,7 @@ def page_text(results: Mapping[str, Mapping[str, Any]]) -> str:
         goals=goal_table(medians),
         hard=_hard(),
         missed=_missed(cells),
-        beaten="\n".join(beaten_cells(cells["own"])) or "None.",
+        beaten=_beaten(cells),
         intervals=interval_table(cells),
         protocols="\n\n".join(_section(name, medians, cells) for name in results),
         skipped=_skipped(results),
@@ -120,6 +120,16 @@ def _hard() -> str:
     """Return what was tried and why it is hard, per goal."""
     known = [goal for goal in kernel_goals()["goal"] if goal.get("hard")]
     return "\n".join(f"- **{goal['name']}.** {goal['hard']}" for goal in known)
+
+
+def _beaten(cells: Results) -> str:
+    """Return the cells a fit of this device's rows leaves behind the two-parameter model."""
+    parts = [
+        f"{TITLES[name]}:\n\n" + ("\n".join(beaten_cells(cells[name])) or "None.")
+        for name in ("own", "unseen-shapes")
+        if name in cells
+    ]
+    return "\n\n".join(parts)
 
 
 def _missed(cells: Results) -> str:

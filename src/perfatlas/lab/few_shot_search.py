@@ -1,0 +1,93 @@
+"""What a fit to few rows needs beside physics: a search, folds, quantiles of a small sample.
+
+Shape legend: N rows, G groups of rows, P parameters that are fitted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.sampling import five_quantiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfatlas.operators import FloatArray, IntArray
+
+FOLDS: Final = 5
+SEED: Final = 20251
+STEP: Final = 0.25  # of the first simplex, in ln(parameter)
+
+
+def simplex_search(
+    objective: Callable[[FloatArray], float], first: FloatArray, high: FloatArray, evaluations: int
+) -> FloatArray:
+    """Return the least point of Nelder-Mead, started again once from its own answer.
+
+    Args:
+        objective: What is minimised, of ln(parameter) (P,).
+        first: Where the search starts (P,).
+        high: Upper bounds (P,); the first steps stay below them.
+        evaluations: Calls of the objective at most.
+
+    Source:
+        Nelder and Mead, A simplex method for function minimization, 1965.
+    """
+    from scipy.optimize import minimize
+
+    best = first
+    for share in (0.6, 0.4):
+        simplex = np.tile(best, (best.size + 1, 1))
+        simplex[1:] += np.diag(np.where(best + STEP <= high, STEP, -STEP))
+        answer = minimize(
+            objective,
+            best,
+            method="Nelder-Mead",
+            options={
+                "initial_simplex": simplex,
+                "maxfev": int(share * evaluations),
+                "adaptive": True,
+                "xatol": 1e-3,
+                "fatol": 1e-6,
+            },
+        )
+        best = np.asarray(answer.x, dtype=np.float64)
+    return best
+
+
+def folds(group_N: IntArray) -> IntArray:
+    """Return the fold each row is held out with; rows of one group share it (N,).
+
+    Args:
+        group_N: Group of each row.
+    """
+    groups, position_N = np.unique(group_N, return_inverse=True)
+    order = np.random.default_rng(SEED).permutation(groups.size)
+    fold_G = np.empty(groups.size, dtype=np.int64)
+    fold_G[order] = np.arange(groups.size) % FOLDS
+    found: IntArray = fold_G[position_N]
+    return found
+
+
+def small_sample_quantiles(residual: FloatArray) -> dict[str, float]:
+    """Return five quantiles of residuals, the outer ones as wide as a small sample asks.
+
+    Args:
+        residual: ln(measured/predicted) of rows held out (N,).
+
+    Returns:
+        q05 ... q95; the outer two are order statistics (n + 1) 0.05 and (n + 1) 0.95, or the
+        extremes where there are too few rows.
+
+    Source:
+        Split-conformal prediction: the (n + 1)(1 - a) order statistic covers 1 - a of new rows.
+    """
+    quantiles = five_quantiles(residual)
+    ordered = np.sort(residual)
+    last = ordered.size - 1
+    tail = int(0.05 * (ordered.size + 1))
+    quantiles["q05"] = min(float(ordered[max(tail - 1, 0)]), quantiles["q25"])
+    quantiles["q95"] = max(float(ordered[min(last + 1 - tail, last)]), quantiles["q75"])
+    return {name: round(value, 4) for name, value in quantiles.items()}
