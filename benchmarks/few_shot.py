@@ -76,8 +76,7 @@ def score(cell: Cell, rows: Rows, count: int, seed: int) -> dict[str, Any]:
     line["own"] = shipped.mape if shipped else None
     if change.reason:
         return line | {"kept": change.reason}
-    moved = {name: before for name, (before, _) in change.moved.items()}
-    before_s = cell.predict(rows.shape_UD[rest], {**change.parameters, **moved})
+    before_s = cell.predict(rows.shape_UD[rest], change.prior_parameters)
     after_s = cell.predict(rows.shape_UD[rest], change.parameters)
     residual = np.log(rows.measured_s[rest] / after_s)
     low, high = change.quantiles["q05"], change.quantiles["q95"]

@@ -76,6 +76,7 @@ class CellChange:
         groups: Groups of rows; each is predicted without having been seen.
         held_out_by: Shape columns that make the groups.
         prior: Calibration used until now, "" where there was none.
+        prior_parameters: Its parameters.
         kept: UNCHANGED, BORROWED or a name of REFITS; "" where nothing could be judged.
         parameters: What perfatlas uses from now on.
         before: Errors of the prior.
@@ -93,6 +94,7 @@ class CellChange:
     groups: int = 0
     held_out_by: tuple[str, ...] = ()
     prior: str = ""
+    prior_parameters: Mapping[str, float] = field(default_factory=dict)
     kept: str = ""
     parameters: Mapping[str, float] = field(default_factory=dict)
     before: ErrorStatistics | None = None
@@ -237,6 +239,7 @@ def _refit(
         groups=int(np.unique(cell.group_N).size),
         held_out_by=cell.held_out_by,
         prior=prior.name,
+        prior_parameters=dict(prior.parameters),
         kept=kept,
         parameters=parameters,
         before=error_statistics(held_out[UNCHANGED], cell.measured_s),
