@@ -15,7 +15,7 @@ from perfatlas import hardware
 from perfatlas.lab.calibrate import FIT_ROWS, SEED, fit_cell
 from perfatlas.lab.fitting import fit_parameters
 from perfatlas.lab.protocols_split import held_out, row_groups, taken
-from perfatlas.measurements import find_calibration, load_calibrations
+from perfatlas.measurements import find_shipped_calibration, load_calibrations
 from perfatlas.quantities import UsageError
 from perfatlas.sampling import five_quantiles, seeded_subset
 
@@ -157,7 +157,7 @@ def score_rows(kin: Kin, device: str, protocol: str, count: int = FEW_ROWS) -> S
 def _own(kin: Kin, device: str) -> Scored | str:
     cell = kin.cells[device]
     resolved = hardware.resolve_system(device).device
-    match = find_calibration(resolved, cell.operator, cell.family, cell.format)
+    match = find_shipped_calibration(resolved, cell.operator, cell.family, cell.format)
     if match is None or not match.own:
         return "not calibrated"
     if set(match.calibration.parameters) != set(cell.ranges):

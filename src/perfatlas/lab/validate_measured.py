@@ -17,7 +17,7 @@ from perfatlas.kernels.shapes import physics_model
 from perfatlas.lab.fitting import error_statistics
 from perfatlas.lab.protocols_split import held_out
 from perfatlas.lab.registry import device_cells
-from perfatlas.measurements import find_calibration, table_rows
+from perfatlas.measurements import find_shipped_calibration, table_rows
 from perfatlas.measurements.tables import MOE_MODEL, doubtful_rows
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def score_unseen(cell: Cell) -> Iterator[UnseenScore]:
         cell: What to score.
     """
     device = hardware.resolve_system(cell.device).device
-    match = find_calibration(device, cell.operator, cell.family, cell.format)
+    match = find_shipped_calibration(device, cell.operator, cell.family, cell.format)
     if match is None or not match.own:
         return
     names = physics_model(cell.operator).shape_names
