@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.lab import validate_kernels
+from perfatlas.lab import calibrate, validate_kernels
 from perfatlas.measurements import has_silicon, load_calibrations
-from perfatlas.quantities import UnsupportedError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 pytestmark = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
@@ -33,3 +33,7 @@ def test_gemm_on_h200_reaches_its_targets() -> None:
 def test_a_system_without_tables_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="no measured tables for 'mi300x'"):
         validate_kernels(["mi300x"])
+    with pytest.raises(InvalidSpecError, match="unknown system 'nope'"):
+        validate_kernels(["nope"])
+    with pytest.raises(InvalidSpecError, match="unknown system 'nope'"):
+        calibrate("nope")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.files import format_toml, write_atomic
+from perfatlas.hardware import resolve_system
 from perfatlas.lab.cells import MEASURED_DEVICES
 from perfatlas.lab.fitting import error_statistics, fit_parameters
 from perfatlas.lab.registry import device_cells
@@ -65,8 +66,10 @@ def calibrate(
 
     Raises:
         MissingDependencyError: The measured tables are not installed.
+        InvalidSpecError: The device is not in the catalog.
         UnsupportedError: The device has no measured tables for what is asked.
     """
+    resolve_system(device)
     cells = [
         cell for cell in device_cells(device, operators) if not families or cell.family in families
     ]

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import content_hash
+from perfatlas.hardware import resolve_system
 from perfatlas.lab.cells import MEASURED_DEVICES
 from perfatlas.lab.cells_collectives import LIBRARY_OPS
 from perfatlas.lab.protocols import PROTOCOLS, Kin, few_rows
@@ -112,6 +113,7 @@ def _checked(
     """Return the devices and operators that are asked for."""
     for name in systems or ():
         if name not in MEASURED_DEVICES:
+            resolve_system(name)
             raise UnsupportedError(
                 f"no measured tables for {name!r}{did_you_mean(name, MEASURED_DEVICES)};"
                 f" systems with tables: {', '.join(MEASURED_DEVICES)}"
