@@ -1,6 +1,7 @@
 # Two commands for everybody: `make run` answers a real question, `make test` checks everything.
 # The environment lives in .venv of this checkout; nothing outside the checkout is touched.
-PYTHON ?= python3
+# The interpreter itself, not that of an activated environment, which may lack pip.
+PYTHON ?= $(shell python3 -c 'import sys; print(sys._base_executable)')
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed

@@ -99,3 +99,68 @@ def test_a_bad_table_is_refused_before_anything_is_written(
     assert main([*words, "--output", str(tmp_path / "out.csv")]) == 3
     assert "record 2" in capsys.readouterr().err
     assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_a_bound_in_a_table_has_no_upper_end(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / "in.csv").write_text("system,tier\nmi300x,\nh200_sxm,bound\nh200_sxm,\n")
+    tables = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / f"out{suffix}")]
+    for words in (
+        ["kernel", "gemm", "--m", "64", "--n", "8192", "--k", "8192"],
+        ["collective", "--op", "all_reduce", "--bytes", "1MB", "--gpus", "8"],
+    ):
+        assert main([*words, *tables]) == 0
+        table = read_table(tmp_path / f"out{suffix}")
+        assert table.cells("time_s_low")[:2] == table.cells("bound_time_s")[:2]
+        *bounds, measured = table.cells("time_s_high")
+        assert bounds == [None, None]
+        assert measured > table.cells("time_s")[2]
+
+
+def test_a_table_of_bounds_alone_has_an_empty_column(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("m\n64\n")
+    words = ["kernel", "gemm", "--system", "mi300x", "--n", "64", "--k", "64"]
+    for suffix in (".csv", ".parquet"):
+        tables = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / f"out{suffix}")]
+        assert main([*words, *tables]) == 0
+        assert read_table(tmp_path / f"out{suffix}").cells("time_s_high") == [None]
+
+
+@pytest.mark.parametrize(
+    ("verb", "text", "said"),
+    [
+        (
+            ["estimate"],
+            "modle,system,batch\nmeta-llama/Llama-3.1-8B,h200_sxm,4\n",
+            "model is required; column 'modle' is not read; did you mean 'model'?",
+        ),
+        (
+            ["kernel", "gemm"],
+            "note,Systm,m,n,k\na,mi300x,8,8,8\n",
+            "column 'Systm' is not read; did you mean 'system'?",
+        ),
+        (
+            ["collective"],
+            "system,op,byts,gpus\nmi300x,all_reduce,64,8\n",
+            "column 'byts' is not read; did you mean 'bytes'?",
+        ),
+    ],
+)
+def test_a_misspelt_column_is_named_where_its_field_is_missing(
+    tmp_path: Path, verb: list[str], text: str, said: str
+) -> None:
+    (tmp_path / "in.csv").write_text(text)
+    tables = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv")]
+    assert main([*verb, *tables]) == 0
+    (error,) = read_table(tmp_path / "out.csv").cells("error")
+    assert "is required" in error
+    assert error.endswith(said)
+
+
+def test_other_columns_and_other_errors_stay_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("system,m,n,k,note,mm\n,8,8,8,a,1\nmi300x,0,8,8,a,1\n")
+    tables = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv")]
+    assert main(["kernel", "gemm", *tables]) == 0
+    missing, wrong = read_table(tmp_path / "out.csv").cells("error")
+    assert missing == "kernel gemm: system is required, such as h200_sxm"
+    assert wrong == "m = 0: expected a whole number from 1 to 1e+09"

@@ -21,7 +21,6 @@ from perfatlas.scenario import estimate, kernel_gemm
 needs_silicon = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
 )
-RNG = np.random.default_rng(3)
 GRID_UD = np.array(
     [
         [m, n, k, 2.0, 2.0, 2.0, 0.0, 6.0, 1.0]
@@ -96,11 +95,13 @@ def test_no_correction_leaves_the_range_of_its_neighbours(
 
 def test_a_smooth_residual_is_believed_and_noise_is_not() -> None:
     smooth = 0.1 * np.log2(GRID_UD[:, 1]) - 0.05 * np.log2(GRID_UD[:, 2])
-    noise = RNG.normal(0.0, 0.3, len(GRID_UD))
-    believed, doubted = (carry("gemm", GRID_UD, residual) for residual in (smooth, noise))
+    believed = carry("gemm", GRID_UD, smooth)
     assert np.all(believed.trust_B[:-1] >= 0.75)
-    assert np.mean(doubted.trust_B[1:-1]) <= 0.5
-    assert np.all(doubted.high_B[1:] - doubted.low_B[1:] > 0.5)
+    # 100 rows of noise can look smooth by chance: the claim is about the mean of several draws
+    draws = [np.random.default_rng(seed).normal(0.0, 0.3, len(GRID_UD)) for seed in range(12)]
+    doubted = [carry("gemm", GRID_UD, noise) for noise in draws]
+    assert np.mean([one.trust_B[1:-1] for one in doubted]) <= 0.4
+    assert np.mean([one.high_B[1:] - one.low_B[1:] for one in doubted]) > 0.5
 
 
 def test_a_measured_shape_gets_its_residual_and_a_far_one_gets_physics() -> None:
@@ -116,7 +117,7 @@ def test_a_measured_shape_gets_its_residual_and_a_far_one_gets_physics() -> None
 
 
 def test_comparing_all_rows_and_searching_a_tree_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = carry("gemm", GRID_UD, RNG.normal(0.0, 0.2, len(GRID_UD)))
+    known = carry("gemm", GRID_UD, np.random.default_rng(3).normal(0.0, 0.2, len(GRID_UD)))
     query = coordinates("gemm", GRID_UD * np.array([1.3, 1.1, 0.9, *np.ones(6)]))
     compared, _ = known.nearest(query)
     monkeypatch.setattr("perfatlas.kernels.residuals.FEW_PAIRS", 0)
@@ -156,7 +157,7 @@ def test_a_damaged_cache_is_computed_anew(own_home: Path) -> None:
 @needs_silicon
 @pytest.mark.usefixtures("own_home")
 def test_nothing_is_faster_than_the_bound_and_intervals_hold_the_time() -> None:
-    m = np.unique(np.floor(np.exp(RNG.uniform(0.0, 10.0, 400))))
+    m = np.unique(np.floor(np.exp(np.random.default_rng(3).uniform(0.0, 10.0, 400))))
     for n, k in ((64.0, 64.0), (8192.0, 8192.0), (65536.0, 65536.0)):
         answer = priced(products(m, n, k, "fp8_dynamic", 1.0))
         assert np.all(answer.time_s_CO >= answer.bound_s_CO)

@@ -75,9 +75,13 @@ def test_the_all_reduce_of_a_small_batch_takes_the_norms(engine: str) -> None:
     assert kernels(ampere, "norm") == NORMS
 
 
-@pytest.mark.parametrize("engine", ["sglang", "ideal"])
-def test_engines_without_the_fused_kernel_keep_their_norms(engine: str) -> None:
-    assert kernels(decode(engine), "norm") == NORMS
+def test_an_engine_without_the_fused_kernel_keeps_its_norms() -> None:
+    assert kernels(decode("sglang"), "norm") == NORMS
+
+
+@pytest.mark.parametrize("tp", [2, 8, 16])
+def test_the_ideal_engine_fuses_at_every_size(tp: int) -> None:
+    assert kernels(decode("ideal", batch=64, tp=tp), "norm") == {}
 
 
 def test_dynamic_scales_ride_with_a_norm_that_runs_in_vllm() -> None:

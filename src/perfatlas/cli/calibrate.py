@@ -80,6 +80,11 @@ def calibrate(
                 " --measurements the rows say what is fitted, and --output where it is written"
             )
         return _calibrate_rows(flags.measurements, device, flags.output, json=json)
+    if flags.device is not None:
+        raise UsageError(
+            "--device says where your own --measurements ran; to refit from the measured tables:"
+            f" perfatlas calibrate {device}"
+        )
     if flags.output is not None:
         raise UsageError("--output goes with --measurements; tables write to --folder")
     return _calibrate_tables(

@@ -82,5 +82,6 @@ def _answer(**fields: Any) -> Any:  # noqa: ANN401 - the cells of a row, and the
     """Return the answer of one table row, whose size may carry a unit."""
     from perfatlas import scenario
 
-    size = parse_quantity(fields.pop("bytes", ""), "bytes", field="bytes")
-    return scenario.collective(bytes=size, **fields)
+    if "bytes" in fields:
+        fields["bytes"] = parse_quantity(fields["bytes"], "bytes", field="bytes")
+    return scenario.collective(**fields)

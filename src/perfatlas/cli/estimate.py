@@ -138,7 +138,6 @@ def _frontier(asked: dict[str, Any], *, as_json: bool) -> int:
     from perfatlas import scenario
     from perfatlas.cli.envelope import envelope
 
-    asked = {name: value for name, value in asked.items() if name not in SWEPT}
     with _told(asked, as_json=as_json):
         rows = [dict(row) for row in scenario.frontier(**asked)]
         first = scenario.estimate(**asked).to_dict()

@@ -26,7 +26,7 @@ class GemmFlags:
         n: Columns of the weights: output features.
         k: Inner dimension: input features.
         format: Number format of the product.
-        kernel_family: Whose kernels, such as vllm; by default the best the device has.
+        kernel_family: Whose kernels, such as vllm; by default the fastest of all.
         protocol: How time is measured; cold is with cold caches.
         tier: Which pricing.
         silicon_version: Of the tables of tier measured: the version of the engine measured.
@@ -63,7 +63,7 @@ class AttentionFlags:
         format: Number format of the arithmetic.
         kv_format: Number format of the KV cache.
         window: Sliding window in tokens; 0 is none.
-        kernel_family: Whose kernels, such as vllm; by default the best the device has.
+        kernel_family: Whose kernels, such as vllm; by default the fastest of all.
         protocol: How time is measured; cold is with cold caches.
         tier: Which pricing.
         silicon_version: Of the tables of tier measured: the version of the engine measured.
@@ -105,7 +105,7 @@ class MoeFlags:
         moe_tp: Tensor-parallel size inside an expert.
         format: Number format of the products.
         distribution: How tokens fall on experts, balanced or skewed.
-        kernel_family: Whose kernels, such as vllm; by default the best the device has.
+        kernel_family: Whose kernels, such as vllm; by default the fastest of all.
         protocol: How time is measured; cold is with cold caches.
         tier: Which pricing.
         silicon_version: Of the tables of tier measured: the version of the engine measured.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -58,6 +60,9 @@ def answer_table(
         for name, cells in (face(questions) if table.rows else {}).items()
         if name not in questions
     }
+    unread = {name.casefold(): name for name in table.columns if name not in known}
+    if "error" in answers and unread:
+        answers["error"] = [text and _with_column(text, unread) for text in answers["error"]]
     replaced = sorted(set(answers) & set(table.columns))
     if replaced:
         sys.stderr.write(f"perfatlas: columns of an earlier answer replaced: {replaced}\n")
@@ -70,6 +75,21 @@ def answer_table(
         "elapsed_s": time.perf_counter() - started,
         "output": str(output.output),
     }
+
+
+def _with_column(error: str, unread: Mapping[str, str]) -> str:
+    """Return a row's error with the unread columns that may be misspelt for what it misses.
+
+    Args:
+        error: The row's error.
+        unread: Columns that are not of the vocabulary, by their names in lower case.
+    """
+    said = [
+        f"; column {unread[near]!r} is not read; did you mean {missing!r}?"
+        for missing in re.findall(r"(\w+) is required", error)
+        for near in difflib.get_close_matches(missing, unread, n=1)
+    ]
+    return error + "".join(said)
 
 
 def show_summary(

@@ -6,7 +6,7 @@ Shape legend: U unique shapes, S distinct systems, L levels, P parameters, D sha
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from perfatlas.collectives.placement import (
     within_group,
 )
 from perfatlas.collectives.wire import least_wire_bytes
+from perfatlas.measurements import kernel_families
 from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def price_collectives(
         tier: "bound", or "physics" and "auto": physics where the device (or its nearest relative)
             was measured, else bound; `match_U` tells which. "measured" asks for the operators
             measured kernels; collectives answer in physics.
-        family: Engine whose all-reduce runs, "" for the best measured one.
+        family: Engine whose all-reduce runs, "" for the fastest of all, the library included.
         custom: The engine runs its own all-reduce inside a domain; the calibration knows where it
             hands over to the library.
 
@@ -134,20 +135,62 @@ def price_collectives(
     bound_U = _bound_time_s(shapes, group, links)
     if tier == "bound":
         return _in_bound(bound_U, ())
-    levels = level_times(
-        Question(
-            op=shapes.op,
-            size_LU=level_bytes(shapes.op, shapes.bytes, group),
-            group=group,
-            links=links,
-            systems=systems,
-            index_U=system_index_U,
-            family=family,
-            custom=custom,
-            format_name=shapes.format_name,
-        )
+    question = Question(
+        op=shapes.op,
+        size_LU=level_bytes(shapes.op, shapes.bytes, group),
+        group=group,
+        links=links,
+        systems=systems,
+        index_U=system_index_U,
+        family=family,
+        custom=custom,
+        format_name=shapes.format_name,
     )
-    return _compose(shapes, bound_U, levels)
+    if family or not custom or shapes.op != "all_reduce":
+        return _compose(shapes, bound_U, level_times(question))
+    families = kernel_families(system.device.name for system in systems)
+    engines = [replace(question, family=name) for name in families]
+    return _fastest(
+        [
+            _compose(shapes, bound_U, level_times(one))
+            for one in (*engines, replace(question, custom=False))
+        ]
+    )
+
+
+def _fastest(priced: Sequence[PricedCollectives]) -> PricedCollectives:
+    """Return the fastest implementation of every shape, the first of equally fast ones."""
+    time_FU = np.stack([p.time_s_U for p in priced])
+    chosen_U = np.argmin(time_FU, axis=0)[None]
+
+    def take(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        taken: NDArray[Any] = np.take_along_axis(np.stack(columns), chosen_U, axis=0)[0]
+        return taken
+
+    first_F = np.cumsum([0, *(len(p.matches) for p in priced[:-1])])
+    return PricedCollectives(
+        time_s_U=take([p.time_s_U for p in priced]),
+        low_s_U=take([p.low_s_U for p in priced]),
+        high_s_U=take([p.high_s_U for p in priced]),
+        bound_s_U=priced[0].bound_s_U,
+        code_U=take([p.code_U for p in priced]),
+        algorithm_U=take([p.algorithm_U for p in priced]),
+        match_U=take(
+            [
+                np.where(p.match_U < 0, -1, p.match_U + first)
+                for p, first in zip(priced, first_F, strict=True)
+            ]
+        ),
+        matches=tuple(match for p in priced for match in p.matches),
+        notes=tuple(
+            dict.fromkeys(
+                note
+                for position, p in enumerate(priced)
+                if (chosen_U == position).any()
+                for note in p.notes
+            )
+        ),
+    )
 
 
 def _bound_time_s(shapes: CollectiveShapes, group: Group, links: Links) -> FloatArray:

@@ -150,7 +150,7 @@ class EngineProfile:
         name: "vllm".
         version: "0.24".
         date: Month of the release, YYYY-MM.
-        kernel_family: Family of kernel calibrations it runs, "" for the device's best.
+        kernel_family: Family of kernel calibrations it runs, "" for the fastest of all.
         format_aliases: What the engine makes of a loose name such as "fp8".
         alias_sources: Where each alias is documented.
         expert_exchange: "all_to_all" or "all_gather_reduce_scatter".

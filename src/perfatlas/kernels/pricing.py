@@ -7,7 +7,7 @@ rows, D shape columns, S silicon fields, P parameters.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from perfatlas.kernels.shapes import (
 )
 from perfatlas.kernels.silicon import CLOCK, NUM_SILICON, PEAK, silicon_row
 from perfatlas.kernels.unique import unique_rows
-from perfatlas.measurements import CalibrationMatch, find_calibration
+from perfatlas.measurements import CalibrationMatch, find_calibration, kernel_families
 from perfatlas.numerics import get_format
 from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
 from perfatlas.quantities import InvalidSpecError
@@ -90,7 +90,7 @@ def price_operators(
     Args:
         operators: Columns over C candidates; collectives are not priced here.
         devices: Device and clock of each candidate.
-        family: Kernel family of the engine; "" takes the best the device has.
+        family: Kernel family of the engine; "" takes the fastest of all for each operator.
         tier: "bound", or "physics" and "auto": physics where the device (or its nearest
             relative) has a calibration for the operator, else bound; `match_CO` tells which.
             "measured": physics times what it misses on the nearest measured shapes, where there
@@ -104,13 +104,32 @@ def price_operators(
 
     Limits: prices a cold cache and back-to-back kernels of one graph.
     """
+    version = silicon_version if tier == "measured" else None
+    if family or tier == "bound":
+        return _price_family(operators, devices, family, tier, version)
+    return _fastest(
+        [
+            _price_family(operators, devices, name, tier, version)
+            for name in kernel_families(device.name for device in devices.devices)
+        ]
+    )
+
+
+def _price_family(
+    operators: Sequence[Operator],
+    devices: DeviceColumns,
+    family: str,
+    tier: Tier,
+    version: str | None,
+) -> PricedOperators:
+    """Return what the operators cost with the kernels of one engine."""
     bounds = [bound_time(operator, devices) for operator in operators]
     bound_CO = np.stack([b.time_s_C for b in bounds], axis=1)
     code_CO = np.stack([b.code_C for b in bounds], axis=1)
     match_CO = np.full(bound_CO.shape, -1, np.int64)
     time_CO, low_CO, high_CO = bound_CO.copy(), bound_CO.copy(), bound_CO.copy()
     measured_CO = np.zeros(bound_CO.shape, np.bool_)
-    catalog = _Matches(devices, family, silicon_version if tier == "measured" else None)
+    catalog = _Matches(devices, family, version)
     distinct_O = np.zeros(len(operators), np.int64)
     if tier != "bound":
         for name, (columns_O, formats_O) in _by_model(operators).items():
@@ -140,6 +159,39 @@ def price_operators(
         measured_CO=measured_CO,
         rows_O=(match_CO >= 0).sum(axis=0),
         distinct_O=distinct_O,
+    )
+
+
+def _fastest(priced: Sequence[PricedOperators]) -> PricedOperators:
+    """Return the fastest kernel of every operator of every candidate.
+
+    Of equally fast kernels one measured on the device itself is taken, then the first.
+    """
+    time_FCO = np.stack([p.time_s_CO for p in priced])
+    own_FCO = np.stack([np.array([*(m.own for m in p.matches), False])[p.match_CO] for p in priced])
+    fastest_FCO = time_FCO == time_FCO.min(axis=0)
+    chosen_CO = np.argmax(fastest_FCO * (1 + own_FCO), axis=0)[None]
+
+    def take(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        taken: NDArray[Any] = np.take_along_axis(np.stack(columns), chosen_CO, axis=0)[0]
+        return taken
+
+    first_F = np.cumsum([0, *(len(p.matches) for p in priced[:-1])])
+    matches_F = [
+        np.where(p.match_CO < 0, -1, p.match_CO + first)
+        for p, first in zip(priced, first_F, strict=True)
+    ]
+    return PricedOperators(
+        time_s_CO=take([p.time_s_CO for p in priced]),
+        low_s_CO=take([p.low_s_CO for p in priced]),
+        high_s_CO=take([p.high_s_CO for p in priced]),
+        bound_s_CO=priced[0].bound_s_CO,
+        code_CO=take([p.code_CO for p in priced]),
+        match_CO=take(matches_F),
+        matches=tuple(match for p in priced for match in p.matches),
+        measured_CO=take([p.measured_CO for p in priced]),
+        rows_O=priced[0].rows_O,
+        distinct_O=priced[0].distinct_O,
     )
 
 

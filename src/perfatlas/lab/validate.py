@@ -120,8 +120,9 @@ def _checked(
             )
     for name in operators:
         if name not in known:
+            other = "" if name not in COLLECTIVES else "; `perfatlas validate collectives` has it"
             raise UnsupportedError(
-                f"no measured tables of {name!r}{did_you_mean(name, known)};"
+                f"no measured tables of {name!r}{other or did_you_mean(name, known)};"
                 f" with tables: {', '.join(known)}"
             )
     if protocol not in PROTOCOLS:

@@ -14,7 +14,7 @@ from perfatlas.measurements.user_folder import NO_FILE, UserFile, read_user_file
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from perfatlas.hardware import Device
 
@@ -182,12 +182,22 @@ def find_calibration(
     Args:
         device: Where the operator runs.
         operator: gemm, moe, prefill_attention, ... as in `Calibration`.
-        family: Engine whose kernels run; "" takes the best measured engine.
+        family: Engine whose kernels run; "" takes the most accurate cell.
         format_name: Format, with "+<kv_format>_kv" where the cache differs.
     """
     stamp = user_file_stamp(device.name)
     cell = (operator, family, format_name)
     return _find(device.name, device.calibration_relative, _changed(device, operator), cell, stamp)
+
+
+def kernel_families(device_names: Iterable[str]) -> tuple[str, ...]:
+    """Return the kernel families to choose from: the shipped ones, then the user's own.
+
+    Args:
+        device_names: Devices whose user calibrations may add families.
+    """
+    mine = (cell.family for name in device_names for cell in user_calibrations(name).values())
+    return tuple(dict.fromkeys((*LENDERS, *mine)))
 
 
 def find_shipped_calibration(

@@ -79,7 +79,8 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
     results = {
         "time_s": time_s,
         "time_s_low": float(priced.low_s_U[0]),
-        "time_s_high": float(priced.high_s_U[0]),
+        # a bound is a lower limit: it has no upper end
+        "time_s_high": None if priced.match_U[0] < 0 else float(priced.high_s_U[0]),
         "bus_bandwidth_bytes_per_s": float(bus_bandwidth(op, size, gpus, priced.time_s_U)[0]),
         "algorithm": str(priced.algorithm_U[0]),
         "bound": BOUND_NAMES[priced.code_U[0]],

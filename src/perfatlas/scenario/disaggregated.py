@@ -6,7 +6,7 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.question import Question
     from perfatlas.scenario.vocabulary import Scenario
 
+ROUNDING: Final = 1e-9  # relative; two equal rates computed in different order
 SHARED = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp")
 
 
@@ -57,6 +58,17 @@ def _worker(scenario: Scenario, role: str, batch: int) -> Scenario:
             changes[name] = own
     changes |= {"cp": 1} if role == "decode" else {"osl": 1}
     return scenario.model_copy(update=changes)
+
+
+def asked_of_pools(scenario: Scenario) -> dict[str, int]:
+    """Return the workers of a disaggregated scenario and the batch of each, by name."""
+    asked = {"dp": 1}
+    pools = split_pools(scenario)
+    for role, worker in (("prefill", pools.prefill), ("decode", pools.decode)):
+        asked[f"{role}_tp"] = worker.tp or 1
+        asked[f"{role}_workers"] = getattr(scenario, f"{role}_workers")
+        asked[f"{role}_batch"] = worker.batch or 1
+    return asked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,17 +129,45 @@ class PoolRates:
         osl = self.decode[0].load.osl
         first_s = prefill.ttft_s + self.transfer_s()
         latency_s = first_s + decode.tpot_s * (osl - 1.0)
+        held = self._workers("decode_workers") * self.decode[0].load.sequences
+        decode_rate = held / (decode.tpot_s * np.maximum(osl - 1.0, 1.0))
+        served = np.minimum(self._prefill_rate(prefill), decode_rate)
+        rate = np.minimum(served, self._in_flight() / latency_s)
+        if quantile == "high":
+            first_s = np.full_like(first_s, np.nan)  # a floor that leaves queueing out
+        return Latencies(first_s, decode.tpot_s, latency_s, rate * osl)
+
+    def _prefill_rate(self, prefill: Latencies) -> FloatArray:
+        """Return the requests/s the prefill pool can take (C,)."""
         question = self.prefill[0]
         # a pipeline takes the next prompts as soon as its slowest stage is free
         share = stage_share(question.model.architecture, question.plan)
         busy_s = prefill.ttft_s * np.where(question.plan.pp > 1, share, 1.0)
-        prefill_rate = self._workers("prefill_workers") * question.load.sequences / busy_s
-        held = self._workers("decode_workers") * self.decode[0].load.sequences
-        decode_rate = held / (decode.tpot_s * np.maximum(osl - 1.0, 1.0))
-        rate = np.minimum(np.minimum(prefill_rate, decode_rate), self._in_flight() / latency_s)
-        if quantile == "high":
-            first_s = np.full_like(first_s, np.nan)  # a floor that leaves queueing out
-        return Latencies(first_s, decode.tpot_s, latency_s, rate * osl)
+        rate_C: FloatArray = self._workers("prefill_workers") * question.load.sequences / busy_s
+        return rate_C
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return whether prefill leaves the first candidate's decode pool emptier than priced."""
+        rate = float(self._prefill_rate(self.prefill[1].latencies)[0])
+        seen, osl = self.latencies("latencies"), float(self.decode[0].load.osl[0])
+        if rate * osl > float(seen.output_tokens_per_s[0]) * (1.0 + ROUNDING):
+            return ()  # decode, or the requests in flight, limit the rate
+        workers, asked = self.scenarios[0].decode_workers, self.scenarios[0].concurrency
+        held = float(self.decode[0].load.sequences[0])
+        reached = rate * float(seen.tpot_s[0]) * (osl - 1.0) / workers
+        said = [f"prefill limits the rate to {rate:.3g} requests/s"]
+        running = rate * float(seen.request_latency_s[0])
+        if asked and asked - running >= 1.0:
+            said.append(
+                f"{asked} requests in flight were asked, about {running:.0f} run at a time; the"
+                " rest queue and TTFT leaves that out"
+            )
+        if osl > 1.0 and held - max(reached, 1.0) >= 1.0:
+            said.append(
+                f"TPOT is priced at {held:g} sequences per decode worker, about {reached:.2g} are"
+                " reached: it is too long"
+            )
+        return ("; ".join((*said, "use more prefill_workers")),) if said[1:] else ()
 
     def _in_flight(self) -> FloatArray:
         """Requests in flight over the deployment (C,), infinite where only workers limit them."""

@@ -8,16 +8,18 @@ from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.answer import Answer
 from perfatlas.scenario.breakdown import breakdown_rows
-from perfatlas.scenario.disaggregated import PoolRates, split_pools
+from perfatlas.scenario.contradictions import read_scenario
+from perfatlas.scenario.disaggregated import PoolRates, asked_of_pools, split_pools
 from perfatlas.scenario.evaluate import Evaluation, evaluate
 from perfatlas.scenario.evidence import merged_evidence, question_evidence, question_warnings
 from perfatlas.scenario.memory import does_not_fit
 from perfatlas.scenario.question import Question, has_experts, plan_sizes, resolve_question
 from perfatlas.scenario.results import memory_columns, plain_results, result_columns
-from perfatlas.scenario.vocabulary import Scenario, parse_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from perfatlas.scenario.vocabulary import Scenario
 
 POOLS: Final = (
     "disaggregated: the cache travels over one NIC per device without contention; no queueing in"
@@ -43,9 +45,9 @@ def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is check
         >>> answer.results["tpot_s"] > answer.results["tpot_s_low"] > 0
         True
     """
-    scenario = parse_scenario(fields)
+    scenario = read_scenario(fields)
     if scenario.mode == "disaggregated":
-        return _answer_pools(scenario, asked_scenario(scenario))
+        return _answer_pools(scenario)
     question, evaluation = evaluate_one(scenario)
     asked = asked_scenario(scenario) | resolved_formats(question)
     return _answer(question, evaluation, asked)
@@ -60,11 +62,17 @@ def asked_scenario(scenario: Scenario) -> dict[str, Any]:
     asked |= {"engine": scenario.engine, "mode": scenario.mode}
     asked |= scenario.model_dump(exclude_unset=True, exclude_none=True)
     asked |= {"isl": scenario.isl, "osl": scenario.osl}
-    if scenario.mode != "disaggregated":
-        tp, *_, dp = plan_sizes(scenario)
-        asked |= {"tp": int(tp), "dp": int(dp)}
-    if scenario.mode != "disaggregated" and scenario.batch is None and scenario.concurrency is None:
-        asked |= {"batch": 1} if scenario.mode == "static" else {"concurrency": asked["dp"]}
+    if scenario.mode == "disaggregated":
+        return asked | asked_of_pools(scenario)
+    tp, *_, dp = plan_sizes(scenario)
+    asked |= {"tp": int(tp), "dp": int(dp)}
+    if scenario.mode == "static" and scenario.batch is None:
+        per_replica, rest = divmod(scenario.concurrency or asked["dp"], asked["dp"])
+        if not rest:  # otherwise replicas differ and only the concurrency says it
+            asked.pop("concurrency", None)
+            asked["batch"] = per_replica
+    elif scenario.batch is None and scenario.concurrency is None:
+        asked["concurrency"] = asked["dp"]
     return asked
 
 
@@ -116,7 +124,7 @@ def _answer(question: Question, evaluation: Evaluation, given: Mapping[str, Any]
     )
 
 
-def _answer_pools(scenario: Scenario, given: Mapping[str, Any]) -> Answer:
+def _answer_pools(scenario: Scenario) -> Answer:
     """Answer a disaggregated scenario; the decode pool's memory is reported."""
     pools = split_pools(scenario)
     rates = PoolRates(
@@ -130,7 +138,7 @@ def _answer_pools(scenario: Scenario, given: Mapping[str, Any]) -> Answer:
     results["method"] = "formula"
     return Answer(
         command="estimate",
-        scenario=given,
+        scenario=asked_scenario(scenario) | resolved_formats(rates.decode[0]),
         results=results,
         breakdown=[
             *breakdown_rows(rates.prefill[1].prefill, "prefill", 0),
@@ -144,6 +152,7 @@ def _answer_pools(scenario: Scenario, given: Mapping[str, Any]) -> Answer:
                 (
                     *question_warnings(*rates.prefill, ("prefill",)),
                     *question_warnings(*rates.decode, ("decode",)),
+                    *rates.warnings(),
                 )
             )
         ),

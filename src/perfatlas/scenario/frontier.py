@@ -5,40 +5,47 @@ from __future__ import annotations
 from typing import Any, Final
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.scenario.estimate import estimate
+from perfatlas.scenario.contradictions import read_scenario
+from perfatlas.scenario.estimate import estimate, evaluate_one
 from perfatlas.scenario.table import estimate_table
-from perfatlas.scenario.vocabulary import parse_scenario
 
 LARGEST: Final = 65536  # sequences of one replica; no engine runs more at a time
 POINTS_PER_ROUND: Final = 16
 
 
 def frontier(**fields: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - the vocabulary is checked
-    """Return one row per batch size, from 1 to the largest that fits.
+    """Return one row per batch size, from 1 to the largest that fits and runs at a time.
 
     Args:
         **fields: A scenario; `batch` (static) or `concurrency` (aggregated) is swept.
 
     Returns:
         Rows of batch and the result columns of a table estimate, batch rising; the last row is
-        the largest batch that fits.
+        the largest batch that fits (static), or beyond which requests only queue (aggregated).
 
     Raises:
+        InvalidSpecError: The batch is given, or there are two pools.
         InfeasibleError: Not even one sequence fits.
         PerfatlasError: The scenario breaks a rule.
     """
-    scenario = parse_scenario(fields)
+    scenario = read_scenario(fields)
     if scenario.mode == "disaggregated":
         raise InvalidSpecError("frontier sweeps one pool: use mode static or aggregated")
+    for name in ("batch", "concurrency"):
+        if name in scenario.model_fields_set:
+            raise InvalidSpecError(
+                f"{name} = {getattr(scenario, name)}: a frontier sweeps the batch and does not read"
+                f" {name}; leave it out, or ask for one estimate"
+            )
     swept = "batch" if scenario.mode == "static" else "concurrency"
     given = scenario.model_dump(exclude_unset=True)
-    given = {k: v for k, v in given.items() if k not in ("batch", "concurrency")}
     estimate(**given, **{swept: 1})  # raises what is wrong with the scenario itself
-    octave = [round(2.0 ** (half / 2.0)) for half in range(33)]
-    rows = _fitting(given, swept, sorted({s for s in octave if s <= LARGEST}))
+    largest = LARGEST if scenario.mode == "static" else _most_running(given)
+    octave = sorted({min(round(2.0 ** (half / 2.0)), largest) for half in range(33)})
+    rows = _fitting(given, swept, octave)
     if not rows:
         raise InfeasibleError("not even one sequence fits")
-    while rows[-1]["batch"] < LARGEST:
+    while rows[-1]["batch"] < largest:
         last, bad = rows[-1]["batch"], _next_size(octave, rows[-1]["batch"])
         if bad - last <= 1:
             break
@@ -50,6 +57,12 @@ def frontier(**fields: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - the vocab
         octave = sorted({*octave, between[-1]["batch"] + step})
         rows.append(between[-1])
     return rows
+
+
+def _most_running(given: dict[str, Any]) -> int:
+    """Return how many requests of a deployment run at a time; more only queue."""
+    question, evaluation = evaluate_one(read_scenario({**given, "concurrency": LARGEST}))
+    return min(int(evaluation.served[0] * question.plan.dp[0]), LARGEST)
 
 
 def _next_size(sizes: list[int], above: int) -> int:

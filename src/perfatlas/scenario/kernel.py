@@ -70,7 +70,7 @@ def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name 
 
     Args:
         **fields: system, m, n, k, format (bf16), kernel_family (the engine whose kernels run;
-            default the best measured), protocol (cold), tier (auto), silicon_version.
+            default the fastest of all), protocol (cold), tier (auto), silicon_version.
 
     Raises:
         InvalidSpecError: A dimension is missing or not a positive integer.

@@ -24,6 +24,7 @@ from perfatlas.models import (
 from perfatlas.numerics import formats, get_format
 from perfatlas.parallelism import PlanColumns, default_moe_split
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
+from perfatlas.scenario.contradictions import check_running
 from perfatlas.scenario.tiers import require_tier
 from perfatlas.step import Placement
 
@@ -186,10 +187,12 @@ def resolve_question(
             errors[position] = system
             continue
         try:
-            plans.append(plan_sizes(scenario))
+            sizes = plan_sizes(scenario)
+            check_running(scenario, sizes)
         except InvalidSpecError as error:
             errors[position] = error
             continue
+        plans.append(sizes)
         index.setdefault(scenario.system, len(index))
         kept.append(position)
     if not kept:
@@ -248,27 +251,8 @@ def _clock(scenarios: Sequence[Scenario]) -> FloatArray | None:
     return None if np.all(ratios == 1.0) else ratios
 
 
-def check_load(s: Scenario) -> None:
-    """Refuse a load that contradicts itself.
-
-    Raises:
-        InvalidSpecError: Batch and concurrency are both given, or the prefix leaves no token.
-    """
-    if s.batch is not None and s.concurrency is not None:
-        raise InvalidSpecError(
-            f"batch = {s.batch} and concurrency = {s.concurrency}: batch counts the sequences of"
-            " one replica, concurrency those of the deployment; give one of the two"
-        )
-    if s.prefix >= s.isl:
-        raise InvalidSpecError(
-            f"prefix = {s.prefix}: cached tokens are part of isl = {s.isl} and at least one token"
-            f" is computed; prefix is at most {s.isl - 1}"
-        )
-
-
 def plan_sizes(s: Scenario) -> tuple[float, ...]:
     """Return (tp, pp, cp, attention_dp, ep, moe_tp, dp); what is not given follows from gpus."""
-    check_load(s)
     inner = s.pp * s.cp * s.attention_dp
     tp = s.tp
     if tp is None:

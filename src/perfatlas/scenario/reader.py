@@ -113,7 +113,7 @@ class OperatorReader:
         return get_format("fp8_static" if value == "fp8" else value)
 
     def family(self) -> str:
-        """Return the kernel family, "" for the best measured one."""
+        """Return the kernel family, "" for the fastest of all."""
         name = self.text("kernel_family")
         return resolve_engine(name).kernel_family if name else ""
 
@@ -147,12 +147,13 @@ class OperatorReader:
 def _answer(
     reader: OperatorReader, operator: Operator, system: System, priced: PricedOperators
 ) -> Answer:
-    match = priced.matches[0] if priced.match_CO[0, 0] >= 0 else None
+    match = priced.matches[priced.match_CO[0, 0]] if priced.match_CO[0, 0] >= 0 else None
     work = operator.work()
     results = {
         "time_s": float(priced.time_s_CO[0, 0]),
         "time_s_low": float(priced.low_s_CO[0, 0]),
-        "time_s_high": float(priced.high_s_CO[0, 0]),
+        # a bound is a lower limit: it has no upper end
+        "time_s_high": None if match is None else float(priced.high_s_CO[0, 0]),
         "bound": BOUND_NAMES[priced.code_CO[0, 0]],
         "bound_time_s": float(priced.bound_s_CO[0, 0]),
         "tier": tier_name(calibrated=match is not None, measured=bool(priced.measured_CO[0, 0])),

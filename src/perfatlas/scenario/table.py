@@ -18,11 +18,12 @@ from perfatlas.quantities import (
     format_quantity,
     shown,
 )
+from perfatlas.scenario.contradictions import read_scenario
 from perfatlas.scenario.disaggregated import PoolRates, split_pools
 from perfatlas.scenario.evaluate import Evaluation, evaluate, select
 from perfatlas.scenario.question import Question, group_key, resolve_question
 from perfatlas.scenario.results import MEMORY, memory_columns, plain_column, result_columns
-from perfatlas.scenario.vocabulary import FIELD_NAMES, Scenario, parse_scenario
+from perfatlas.scenario.vocabulary import FIELD_NAMES, Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +70,7 @@ def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
     for row, values in enumerate(zip(*columns, strict=True) if names else [()] * size):
         try:
             given = {n: v for n, v in zip(names, values, strict=True) if not _absent(v)}
-            scenario = parse_scenario(given)
+            scenario = read_scenario(given)
         except PerfatlasError as error:
             sink.refuse(row, error)
         else:

@@ -1,0 +1,48 @@
+"""The ideal engine: its kernels, fusions and host time are never worse than a real engine's."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfatlas.quantities import PerfatlasError
+from perfatlas.scenario import estimate
+
+LOADS = [(1, 512, 64), (64, 2048, 256), (8, 8192, 64)]
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+@pytest.mark.parametrize("system", ["h100_sxm", "h200_sxm", "b200_sxm"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        "openai/gpt-oss-120b",
+        "meta-llama/Llama-3.1-70B-Instruct",
+        "Qwen/Qwen3-30B-A3B",
+        "deepseek-ai/DeepSeek-V3",
+    ],
+)
+@pytest.mark.parametrize("number_format", ["auto", "fp8"])
+def test_ideal_is_never_slower_than_a_real_engine(
+    model: str, system: str, engine: str, number_format: str
+) -> None:
+    compared = 0
+    for batch, isl, osl in LOADS:
+        question = {
+            "model": model,
+            "system": system,
+            "tp": 8,
+            "batch": batch,
+            "isl": isl,
+            "osl": osl,
+            **({} if number_format == "auto" else {"format": number_format}),
+        }
+        try:
+            real = estimate(**question, engine=engine).results
+        except PerfatlasError:  # does not fit, or no kernel for the format: nothing to compare
+            continue
+        ideal = estimate(**question, engine="ideal").results
+        assert ideal["ttft_s"] <= real["ttft_s"] * (1 + 1e-9)
+        assert ideal["tpot_s"] <= real["tpot_s"] * (1 + 1e-9)
+        compared += 1
+    # DeepSeek-V3 is too large for 8 H100
+    assert compared == len(LOADS) or (model.endswith("V3") and system == "h100_sxm")

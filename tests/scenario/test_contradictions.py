@@ -1,0 +1,167 @@
+"""A field the mode does not read, or that contradicts another, is refused; None is not given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perfatlas.cli.entry import main
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario import estimate, estimate_table, frontier
+
+BASE: dict[str, Any] = {
+    "model": "meta-llama/Llama-3.1-70B-Instruct",
+    "system": "h200_sxm",
+    "tier": "bound",
+    "tp": 8,
+}
+POOLS = {**BASE, "mode": "disaggregated"}
+
+REFUSED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    (
+        {**POOLS, "prefill_tp": 4, "decode_tp": 8, "gpus": 8},
+        ("gpus = 8", "1 x 4 + 1 x 8 = 12", "leave gpus out"),
+    ),
+    ({**POOLS, "batch": 8}, ("batch = 8", "disaggregated", "decode_batch")),
+    ({**POOLS, "dp": 2}, ("dp = 2", "disaggregated", "decode_workers")),
+    (
+        {**POOLS, "decode_batch": 16, "concurrency": 8},
+        ("decode_batch = 16", "concurrency = 8", "decode_batch = 8 or less"),
+    ),
+    ({**POOLS, "decode_batch": 3, "decode_workers": 4, "concurrency": 10}, ("decode_batch = 2",)),
+    ({**POOLS, "prefill_batch": 9, "concurrency": 8}, ("prefill_batch = 9", "concurrency = 8")),
+    ({**POOLS, "decode_batch": 9, "max_num_seqs": 8}, ("max_num_seqs = 8", "batch of 9")),
+    ({**BASE, "prefill_tp": 4}, ("prefill_tp = 4", "mode static", "does not read")),
+    ({**BASE, "decode_system": "h100_sxm"}, ("decode_system = h100_sxm", "mode static")),
+    ({**BASE, "mode": "aggregated", "decode_batch": 1}, ("decode_batch = 1", "mode aggregated")),
+    ({**BASE, "batch": 8, "max_num_seqs": 4}, ("max_num_seqs = 4", "batch of 8", "at most 4")),
+    ({**BASE, "concurrency": 9, "max_num_seqs": 4, "dp": 2}, ("batch of 5",)),
+]
+ACCEPTED: list[dict[str, Any]] = [
+    {**POOLS, "prefill_tp": 4, "gpus": 12},
+    {**POOLS, "prefill_tp": 4, "prefill_workers": 2, "decode_workers": 3, "gpus": 32},
+    {**POOLS, "prefill_tp": 4, "prefill_pp": 2, "decode_pp": 2, "cp": 2, "gpus": 32},
+    {**POOLS, "dp": 1, "batch": None, "decode_batch": 8, "concurrency": 8},
+    {**BASE, "prefill_tp": None, "decode_batch": "", "batch": 4, "max_num_seqs": 4},
+    {**BASE, "mode": "aggregated", "concurrency": 8, "max_num_seqs": 4},
+]
+
+
+@pytest.mark.parametrize(("fields", "parts"), REFUSED)
+def test_refused_alone_and_as_a_row(fields: dict[str, Any], parts: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidSpecError) as raised:
+        estimate(**fields)
+    for part in parts:
+        assert part in str(raised.value)
+    rows = [fields, BASE]
+    columns = estimate_table({n: [r.get(n) for r in rows] for n in {*fields, *BASE}}).columns
+    assert columns["error_code"] == ["invalid", ""]
+    assert columns["error"][0] == str(raised.value)
+
+
+@pytest.mark.parametrize("fields", ACCEPTED)
+def test_accepted(fields: dict[str, Any]) -> None:
+    gpus = estimate(**fields).results["gpus"]
+    assert gpus == fields.get("gpus", gpus)
+    assert estimate_table({n: [v] for n, v in fields.items()}).columns["error"] == [""]
+
+
+def test_gpus_of_two_pools_are_derived() -> None:
+    # 2 prefill workers of 4 and 1 decode worker of 8 devices
+    assert estimate(**POOLS, prefill_tp=4, prefill_workers=2).results["gpus"] == 16
+
+
+def test_attention_ranks_share_a_batch() -> None:
+    fields: dict[str, Any] = {
+        "model": "deepseek-ai/DeepSeek-V3",
+        "system": "b300_sxm",
+        "tier": "bound",
+        "attention_dp": 8,
+        "max_num_seqs": 4,
+    }
+    assert estimate(**fields, batch=32).results["tpot_s"] > 0
+    with pytest.raises(InvalidSpecError, match="at most 32 per replica"):
+        estimate(**fields, batch=33)
+
+
+@pytest.mark.parametrize("name", ["batch", "concurrency"])
+def test_a_frontier_sweeps_the_batch_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(InvalidSpecError, match=f"{name} = 8: a frontier sweeps"):
+        frontier(**BASE, **{name: 8})
+    words = ["--model", str(BASE["model"]), "--system", "h200_sxm", "--tp", "8"]
+    assert main(["estimate", *words, "--frontier", f"--{name}", "8"]) == 3
+    assert f"{name} = 8" in capsys.readouterr().err
+
+
+def test_a_frontier_ends_where_more_only_queue() -> None:
+    fields = {**BASE, "isl": 128, "mode": "aggregated"}
+    rows = frontier(**fields)
+    assert rows[-1]["batch"] == 1024  # max_num_seqs of the engine
+    assert rows[-1]["tpot_s"] > rows[-2]["tpot_s"]
+    assert frontier(**fields, dp=2, max_num_seqs=100)[-1]["batch"] == 200
+    assert frontier(**BASE, max_num_seqs=100)[-1]["batch"] == 100
+
+
+def test_a_frontier_ends_where_memory_makes_requests_queue() -> None:
+    fields = {**BASE, "isl": 30_000, "osl": 1000, "mode": "aggregated"}
+    last = frontier(**fields)[-1]["batch"]
+    assert 1 < last < 1024
+    said = "run at a time"
+    assert not any(said in w for w in estimate(**fields, concurrency=last).warnings)
+    assert any(said in w for w in estimate(**fields, concurrency=last + 1).warnings)
+
+
+def test_prefill_that_limits_the_rate_is_told() -> None:
+    load = {**POOLS, "decode_workers": 4, "isl": 2048, "osl": 512}
+    fields = {**load, "concurrency": 2000, "prefill_tp": 2}
+    answer = estimate(**fields)
+    (said,) = [w for w in answer.warnings if "prefill limits" in w]
+    results = answer.results
+    running = results["output_tokens_per_s_per_gpu"] * results["gpus"] / 512
+    running *= results["request_latency_s"]
+    assert f"2000 requests in flight were asked, about {running:.0f} run at a time" in said
+    assert "TPOT is priced at 500 sequences per decode worker" in said
+    enough = estimate(**{**fields, "prefill_workers": 400})
+    assert not any("prefill limits" in w for w in enough.warnings)
+    alone = estimate(**load, concurrency=4, prefill_workers=4)
+    assert not any("prefill limits" in w for w in alone.warnings)
+    held = estimate(**load, decode_batch=64, prefill_tp=2).warnings
+    assert any("priced at 64 sequences" in w and "in flight" not in w for w in held)
+
+
+@pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({"concurrency": 64}, {"batch": 64, "dp": 1}),
+        ({"concurrency": 64, "dp": 4}, {"batch": 16, "dp": 4}),
+        ({"concurrency": 65, "dp": 4}, {"concurrency": 65}),
+        ({"concurrency": 2, "dp": 4}, {"concurrency": 2}),
+        ({"dp": 4}, {"batch": 1}),
+        ({"mode": "aggregated", "concurrency": 64}, {"concurrency": 64}),
+        (
+            {"mode": "disaggregated", "concurrency": 64, "decode_workers": 4, "prefill_tp": 4},
+            {
+                "dp": 1,
+                "prefill_tp": 4,
+                "prefill_workers": 1,
+                "prefill_batch": 1,
+                "decode_tp": 8,
+                "decode_workers": 4,
+                "decode_batch": 16,
+                "gemm_format": "bf16",
+                "kv_format": "bf16",
+                "attention_format": "bf16",
+            },
+        ),
+        (
+            {"mode": "disaggregated", "concurrency": 2, "decode_workers": 4},
+            {"decode_batch": 1},
+        ),
+    ],
+)
+def test_the_resolved_scenario_asks_the_same(fields: dict[str, Any], shown: dict[str, Any]) -> None:
+    answer = estimate(**{**BASE, **fields})
+    assert shown.items() <= answer.scenario.items()
+    assert estimate(**answer.scenario).results == answer.results
+    assert ("batch" in answer.scenario) != ("concurrency" in answer.scenario)
