@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 FolderKind = Literal["config", "data", "cache", "state"]
+# What the folders depend on; perfatlas's own comes first.
+VARIABLES: Final = (
+    "PERFATLAS_HOME",
+    "HOME",
+    *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"),
+)
 
 
 def user_folder(kind: FolderKind) -> Path:
@@ -26,8 +33,13 @@ def user_folder(kind: FolderKind) -> Path:
         '/srv/atlas/cache'
         >>> del os.environ["PERFATLAS_HOME"]
     """
-    home = os.environ.get("PERFATLAS_HOME")
-    if home:
+    return _folder(kind, *(os.environ.get(name) for name in VARIABLES))
+
+
+@cache
+def _folder(kind: FolderKind, *variables: str | None) -> Path:
+    """Return the folder under the given values of `VARIABLES`: asking the platform is slow."""
+    if home := variables[0]:
         return Path(home) / kind
     import platformdirs
 
