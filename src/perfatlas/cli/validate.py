@@ -46,7 +46,7 @@ BESIDE_HEADINGS: Final = {
     "two_parameter_mape": "2-param",
     "roofline_mape": "roofline",
     "inside_90": "in 90 %",
-    "interval_score": "score",
+    "interval_score": "Winkler",
 }
 STEP_HEADINGS: Final = {
     "about": "",

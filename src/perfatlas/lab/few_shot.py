@@ -13,8 +13,8 @@ import numpy as np
 
 from perfatlas.lab.cells import MEASURED_DEVICES
 from perfatlas.lab.few_shot_rows import CHOSEN, LEAST_GROUPS, row_cells
-from perfatlas.lab.few_shot_search import folds, simplex_search, small_sample_quantiles
-from perfatlas.lab.fitting import PENALTY, error_statistics
+from perfatlas.lab.few_shot_search import folds, small_sample_quantiles
+from perfatlas.lab.fitting import PENALTY, error_statistics, simplex_search
 from perfatlas.measurements import load_calibrations
 from perfatlas.measurements.calibration import LENDERS, find_shipped_calibration
 from perfatlas.sampling import seeded_subset
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from perfatlas.measurements import Calibration, MeasuredRows
     from perfatlas.operators import FloatArray, IntArray
 
+STEP: Final = 0.25  # of the first simplex, in ln(parameter)
 LEAST_ROWS: Final = 10
 MOST_ROWS: Final = 2000  # fitted and scored, of each cell
 SEED: Final = 20251
@@ -327,7 +328,7 @@ def _most_likely(
         away = float(np.sum(((point - first) / spread) ** 2)) / 2.0
         return _loss(cell, complete(point)) + ROW_SCATTER / cell.rows * away + PENALTY * outside
 
-    best = simplex_search(objective, first, high, evaluations)
+    best = simplex_search(objective, first, high, step=STEP, evaluations=evaluations)
     return objective(best), complete(best)
 
 

@@ -1,4 +1,4 @@
-"""What a fit to few rows needs beside physics: a search, folds, quantiles of a small sample.
+"""What a fit to few rows needs beside physics: folds, quantiles of a small sample.
 
 Shape legend: N rows, G groups of rows, P parameters that are fitted.
 """
@@ -12,49 +12,10 @@ import numpy as np
 from perfatlas.sampling import five_quantiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from perfatlas.operators import FloatArray, IntArray
 
 FOLDS: Final = 5
 SEED: Final = 20251
-STEP: Final = 0.25  # of the first simplex, in ln(parameter)
-
-
-def simplex_search(
-    objective: Callable[[FloatArray], float], first: FloatArray, high: FloatArray, evaluations: int
-) -> FloatArray:
-    """Return the least point of Nelder-Mead, started again once from its own answer.
-
-    Args:
-        objective: What is minimised, of ln(parameter) (P,).
-        first: Where the search starts (P,).
-        high: Upper bounds (P,); the first steps stay below them.
-        evaluations: Calls of the objective at most.
-
-    Source:
-        Nelder and Mead, A simplex method for function minimization, 1965.
-    """
-    from scipy.optimize import minimize
-
-    best = first
-    for share in (0.6, 0.4):
-        simplex = np.tile(best, (best.size + 1, 1))
-        simplex[1:] += np.diag(np.where(best + STEP <= high, STEP, -STEP))
-        answer = minimize(
-            objective,
-            best,
-            method="Nelder-Mead",
-            options={
-                "initial_simplex": simplex,
-                "maxfev": int(share * evaluations),
-                "adaptive": True,
-                "xatol": 1e-3,
-                "fatol": 1e-6,
-            },
-        )
-        best = np.asarray(answer.x, dtype=np.float64)
-    return best
 
 
 def folds(group_N: IntArray) -> IntArray:

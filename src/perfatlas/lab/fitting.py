@@ -12,6 +12,7 @@ from perfatlas.sampling import five_quantiles
 
 Predict = Callable[[FloatArray], FloatArray]
 
+STEP = 0.35  # of the first simplex, in ln(parameter)
 PENALTY = 10.0  # loss per squared e-fold outside the bounds: soft, so that the simplex can turn
 
 
@@ -75,8 +76,7 @@ def fit_parameters(
 ) -> FloatArray:
     """Return the positive parameters with the least mean |ln(predicted/measured)|.
 
-    Nelder-Mead in the logarithms of the parameters, started again once from its own answer (a
-    collapsed simplex gets a second chance), with a soft wall at the bounds.
+    `simplex_search` in the logarithms of the parameters, with a soft wall at the bounds.
 
     Args:
         predict: Times (U,) [s] for parameters (P,).
@@ -88,12 +88,7 @@ def fit_parameters(
 
     Returns:
         Parameters (P,), clipped into the bounds.
-
-    Source:
-        Nelder and Mead, A simplex method for function minimization, 1965.
     """
-    from scipy.optimize import minimize
-
     log_low, log_high = np.log(low), np.log(high)
     log_measured = np.log(measured_s)
 
@@ -103,15 +98,42 @@ def fit_parameters(
         error = np.log(predict(np.exp(inside))) - log_measured
         return float(np.mean(np.abs(error))) + PENALTY * wall
 
-    best = np.clip(np.log(start), log_low, log_high)
+    first = np.clip(np.log(start), log_low, log_high)
+    best = simplex_search(loss, first, log_high, step=STEP, evaluations=evaluations)
+    fitted: FloatArray = np.exp(np.clip(best, log_low, log_high))
+    return fitted
+
+
+def simplex_search(
+    objective: Callable[[FloatArray], float],
+    first: FloatArray,
+    high: FloatArray,
+    *,
+    step: float,
+    evaluations: int,
+) -> FloatArray:
+    """Return the least point of Nelder-Mead, started again once from its own answer.
+
+    A collapsed simplex gets a second chance.
+
+    Args:
+        objective: What is minimised, of ln(parameter) (P,).
+        first: Where the search starts (P,).
+        high: Upper bounds (P,); the first steps stay below them.
+        step: Size of the first simplex, in ln(parameter).
+        evaluations: Calls of the objective at most.
+
+    Source:
+        Nelder and Mead, A simplex method for function minimization, 1965.
+    """
+    from scipy.optimize import minimize
+
+    best = first
     for share in (0.6, 0.4):
-        size = best.size
-        simplex = np.tile(best, (size + 1, 1))
-        for row in range(size):
-            step = 0.35 if best[row] + 0.35 <= log_high[row] else -0.35
-            simplex[row + 1, row] += step
+        simplex = np.tile(best, (best.size + 1, 1))
+        simplex[1:] += np.diag(np.where(best + step <= high, step, -step))
         answer = minimize(
-            loss,
+            objective,
             best,
             method="Nelder-Mead",
             options={
@@ -123,5 +145,4 @@ def fit_parameters(
             },
         )
         best = np.asarray(answer.x, dtype=np.float64)
-    fitted: FloatArray = np.exp(np.clip(best, log_low, log_high))
-    return fitted
+    return best

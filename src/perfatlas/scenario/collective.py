@@ -14,7 +14,6 @@ from perfatlas.collectives import (
     bus_bandwidth,
     price_collectives,
 )
-from perfatlas.engines import resolve_engine
 from perfatlas.operators import BOUND_NAMES
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.answer import Answer
@@ -60,7 +59,7 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
         )
     if tier == "physics":
         require_kernels(system)
-    engine = resolve_engine(reader.text("kernel_family", "ideal"))
+    engine = reader.kernel_engine()
     priced = price_collectives(
         CollectiveShapes(
             op=op,

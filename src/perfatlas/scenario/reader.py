@@ -19,6 +19,7 @@ from perfatlas.scenario.tiers import MEASURED_STANDING, require_tier, tier_name
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from perfatlas.engines import EngineProfile
     from perfatlas.operators import FloatArray, Operator
 
 TIERS: Final[tuple[Tier, ...]] = ("auto", "bound", "physics", "measured")
@@ -114,8 +115,20 @@ class OperatorReader:
 
     def family(self) -> str:
         """Return the kernel family, "" for the fastest of all."""
-        name = self.text("kernel_family")
-        return resolve_engine(name).kernel_family if name else ""
+        return self.kernel_engine().kernel_family
+
+    def kernel_engine(self) -> EngineProfile:
+        """Return the engine whose kernels run; without one asked for, the ideal.
+
+        Raises:
+            InvalidSpecError: No engine has that name.
+        """
+        try:
+            return resolve_engine(self.text("kernel_family", "ideal"))
+        except InvalidSpecError as error:
+            raise InvalidSpecError(
+                f"kernel_family names the engine whose kernels run: {error}"
+            ) from error
 
     def tier(self) -> Tier:
         """Return the tier."""
