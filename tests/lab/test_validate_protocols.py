@@ -89,4 +89,4 @@ def test_a_protocol_is_shown_as_text(capsys: pytest.CaptureFixture[str]) -> None
     text = capsys.readouterr().out
     assert "unseen-device" in text
     assert "h200_sxm/all_reduce/nccl/bf16" in text
-    assert "score" in text
+    assert "Winkler" in text
