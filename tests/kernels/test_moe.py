@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfatlas.kernels.moe import BINS, MOE_PARAMETERS, MOE_SHAPE, _fill_loads, moe_time_s
+from perfatlas.operators import UNIFORM
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
@@ -81,6 +82,26 @@ def test_every_routed_row_is_counted_once(tokens: int, top_k: int, skew: float) 
     bins = _fill_loads(row, loads_B)
     assert float(loads_B[:bins].mean()) * 64 == pytest.approx(tokens * top_k, rel=1e-9)
     assert float(loads_B[:bins].max()) <= max(tokens, 1.0) * (1 + 1e-9)
+
+
+@settings(deadline=None)
+@given(tokens=st.integers(1, 16384), top_k=st.integers(1, 8))
+def test_evenly_drawn_experts_are_idle_as_often_as_chance_has_it(tokens: int, top_k: int) -> None:
+    loads_B = np.zeros(BINS)
+    bins = _fill_loads(shape(tokens=float(tokens), top_k=float(top_k), skew=UNIFORM), loads_B)
+    loads = loads_B[:bins]
+    assert float(loads.mean()) * 64 == pytest.approx(tokens * top_k, rel=1e-3)
+    assert list(loads) == sorted(loads, reverse=True)
+    active = float(np.minimum(loads, 1.0).mean()) * 64
+    assert active == pytest.approx(64 * (1.0 - (1.0 - top_k / 64) ** tokens), rel=3e-3)
+
+
+@settings(deadline=None)
+@given(tokens=st.integers(1, 4096))
+def test_evenly_drawn_experts_read_fewer_weights_than_dealt_out_ones(tokens: int) -> None:
+    drawn = time_s(shape(tokens=float(tokens), skew=UNIFORM), overhead_tile_cycles=0.0)
+    dealt = time_s(shape(tokens=float(tokens)), overhead_tile_cycles=0.0)
+    assert tokens >= 64 or drawn <= dealt * (1 + 1e-9)
 
 
 @settings(deadline=None)

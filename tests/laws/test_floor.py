@@ -99,7 +99,9 @@ def test_products(
     tokens=st.lists(st.integers(1, 2**16), min_size=1, max_size=6),
     sizes=st.sampled_from([(4096, 14336, 8, 2), (7168, 2048, 256, 8), (2048, 768, 128, 8)]),
     ep=st.sampled_from([1, 2, 4, 8]),
-    distribution=st.sampled_from(["balanced", "power_law_0.5", "power_law_1.01", "power_law_1.2"]),
+    distribution=st.sampled_from(
+        ["uniform", "balanced", "power_law_0.5", "power_law_1.01", "power_law_1.2"]
+    ),
     device=DEVICES,
     family=FAMILIES,
 )

@@ -104,7 +104,8 @@ class MoeFlags:
         ep: Expert-parallel size.
         moe_tp: Tensor-parallel size inside an expert.
         format: Number format of the products.
-        distribution: How tokens fall on experts, balanced or skewed.
+        distribution: How tokens fall on experts: uniform (drawn evenly), balanced (dealt out) or
+            power_law_1.2.
         kernel_family: Whose kernels, such as vllm; by default the fastest of all.
         protocol: How time is measured; cold is with cold caches.
         tier: Which pricing.
@@ -120,7 +121,7 @@ class MoeFlags:
     ep: Annotated[Count, default("1")] = None
     moe_tp: Annotated[Count, default("1")] = None
     format: Annotated[str | None, default("bf16")] = None
-    distribution: Annotated[str | None, default("balanced")] = None
+    distribution: Annotated[str | None, default("uniform")] = None
     kernel_family: str | None = None
     protocol: Annotated[str | None, default("cold")] = None
     tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None

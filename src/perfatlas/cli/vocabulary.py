@@ -117,7 +117,8 @@ class Plan:
         ep: Expert-parallel size; tp x attention_dp = ep x moe_tp.
         moe_tp: Tensor-parallel size inside an expert.
         dp: Independent replicas, each with its own requests.
-        expert_distribution: How tokens fall on experts, balanced or skewed.
+        expert_distribution: How tokens fall on experts: uniform (drawn evenly), balanced (dealt
+            out) or power_law_1.2.
     """
 
     gpus: Count = None
@@ -128,7 +129,7 @@ class Plan:
     ep: Count = None
     moe_tp: Count = None
     dp: Annotated[Count, _REPLICAS] = None
-    expert_distribution: Annotated[str | None, default("balanced")] = None
+    expert_distribution: Annotated[str | None, default("uniform")] = None
 
 
 @Parameter(name="*", group=_FORMATS)

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.kernels.compiled import compiled, compiled_part
 from perfatlas.kernels.silicon import BANDWIDTH, CLOCK, PEAK, SM_COUNT
-from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
+from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, UNIFORM
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +30,7 @@ MOE_SHAPE: Final = (
     "weight_bytes_per_element",
     "input_bytes_per_element",
     "matrices",
-    "skew",  # exponent of the power law of expert popularity; 0: balanced
+    "skew",  # exponent of the power law of expert popularity; 0: balanced; UNIFORM
 )
 
 MOE_PARAMETERS: Final = (
@@ -56,6 +56,8 @@ ACTIVATION_BYTES: Final = 2.0
 SPARSE_RANGE: Final = (0.01, 2.0)
 DENSE_LEAST: Final = 1.0
 DENSE_SHARE: Final = 0.8
+MANY_ROWS: Final = 50.0  # rows per expert from which the normal law stands for the binomial one
+LEFT_OUT: Final = 1e-9  # probability of the loads that are not counted
 
 
 @compiled
@@ -76,7 +78,8 @@ def moe_time_s(
         Tile and wave reasoning for grouped products, fitted on measured tables. Skewed loads
         follow the collector of the tables: expert popularity is drawn from a power law (exponent
         `skew`, range SPARSE_RANGE or up to DENSE_SHARE of the tokens) and the busiest of the `ep`
-        ranks is timed (ai-dynamo/aiconfigurator, collector/helper.py).
+        ranks is timed (ai-dynamo/aiconfigurator, collector/helper.py). A uniform load is that of a
+        router without favourites: an expert's rows are binomial (tokens, top_k / experts).
 
     Limits:
         Popularity is taken at its quantiles, so the luck of one draw is not predicted; one fused
@@ -115,6 +118,11 @@ def _fill_loads(shape: FloatArray, loads_B: FloatArray) -> int:
     """Fill rows per expert of the busiest rank, largest first; return the bins that are used."""
     tokens, experts, ep, skew = shape[0], shape[3], shape[5], shape[10]
     routed = tokens * shape[4]
+    if skew == UNIFORM:
+        bins = int(min(experts, BINS))
+        _fill_binomial(tokens, shape[4] / experts, loads_B[:bins])
+        _concentrate(loads_B[:bins], ep, experts, tokens)
+        return bins
     if skew <= 0.0:
         # Balanced: rows spread over as many experts as there are, at least one on this rank.
         rows = max(routed / ep, 1.0)
@@ -135,6 +143,37 @@ def _fill_loads(shape: FloatArray, loads_B: FloatArray) -> int:
     _match_total(loads_B[:bins], routed / experts * bins, tokens)
     _concentrate(loads_B[:bins], ep, experts, tokens)
     return bins
+
+
+@compiled_part
+def _fill_binomial(tokens: float, chance: float, loads_B: FloatArray) -> None:
+    """Fill the mean rows of experts drawn evenly, in bins of equal probability, largest first."""
+    bins = loads_B.size
+    mean = tokens * chance
+    deviation = math.sqrt(mean * max(1.0 - chance, 0.0))
+    if mean > MANY_ROWS or chance >= 1.0:
+        for index in range(bins):
+            share = 1.0 - (index + 0.5) / bins
+            # Tukey's lambda form of the normal quantile, within 0.5 % of a deviation at the tails.
+            normal = (share**0.135 - (1.0 - share) ** 0.135) / 0.1975
+            loads_B[index] = min(max(mean + deviation * normal, 0.0), tokens)
+        return
+    loads_B[:] = 0.0
+    rows, probability = 0.0, (1.0 - chance) ** tokens
+    index, room, left = bins - 1, 1.0 / bins, 1.0
+    while index >= 0 and left > LEFT_OUT and rows <= tokens:
+        taken = min(probability, left)
+        left -= taken
+        while taken > 0.0 and index >= 0:
+            part = min(taken, room)
+            loads_B[index] += part * rows * bins
+            taken -= part
+            room -= part
+            if room <= 0.0:
+                index -= 1
+                room = 1.0 / bins
+        rows += 1.0
+        probability *= (tokens - rows + 1.0) / rows * chance / (1.0 - chance)
 
 
 @compiled_part

@@ -30,6 +30,7 @@ SAMPLE: Final = 1500
 SEED: Final = 20252
 FADE: Final = 2.0  # times the largest distance tried, where nothing of the correction is left
 TRUSTS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
+NEAR_BALANCED: Final = -0.1  # skew of a uniform load beside measured ones: near, not the same
 LEAST_RATIO: Final = 2.0**-10  # of two columns, in a coordinate
 
 
@@ -143,7 +144,9 @@ def coordinates(operator: str, shape_UD: FloatArray) -> FloatArray:
         value_U = np.prod([column[name] for name in axis.times], axis=0)
         for name in axis.over:
             value_U = value_U / column[name]
-        if not axis.linear:
+        if axis.linear:
+            value_U = np.maximum(value_U, NEAR_BALANCED)
+        else:
             value_U = np.log2(np.maximum(value_U, LEAST_RATIO if axis.over else 1.0))
         space_UF[:, place] = axis.weight * value_U
     return space_UF

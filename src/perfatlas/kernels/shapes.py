@@ -23,6 +23,7 @@ from perfatlas.operators import (
     LatentAttention,
     Operator,
     Streaming,
+    load_skew,
 )
 
 Physics = Callable[[FloatArray, FloatArray, FloatArray], tuple[FloatArray, NDArray[np.int8]]]
@@ -134,7 +135,7 @@ def shape_columns(operator: Operator) -> Columns:
     if isinstance(operator, GroupedGemm):
         columns = _take(operator, GROUPED_SIZES) | _bytes(operator)
         columns["matrices"] = float(operator.matrices)
-        return columns | {"skew": power_law_exponent(operator.distribution)}
+        return columns | {"skew": load_skew(operator.distribution)}
     if isinstance(operator, Streaming):
         return {
             "bytes": operator.read_bytes + operator.write_bytes + operator.cold_read_bytes,
@@ -149,11 +150,6 @@ def shape_columns(operator: Operator) -> Columns:
     if isinstance(operator, Attention):
         return _take(operator, ATTENTION_SIZES) | protocol
     return _take(operator, LATENT_SIZES) | protocol
-
-
-def power_law_exponent(distribution: str) -> float:
-    """Return the exponent of "power_law_<alpha>", 0 for "balanced"."""
-    return float(distribution.removeprefix("power_law_")) if distribution != "balanced" else 0.0
 
 
 def _take(operator: Operator, names: tuple[str, ...]) -> dict[str, FloatArray | float]:

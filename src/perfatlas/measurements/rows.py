@@ -110,7 +110,7 @@ COLUMNS: Final = tuple(
 _MOST: Final = 2.0**53  # whole numbers are exact up to here
 _LONGEST_S: Final = 1e4
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
-_DISTRIBUTION: Final = re.compile(r"balanced|power_law_\d{1,2}(\.\d{1,4})?")
+_DISTRIBUTION: Final = re.compile(r"uniform|balanced|power_law_\d{1,2}(\.\d{1,4})?")
 _YES_NO: Final[Mapping[str, float]] = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 
 
@@ -273,7 +273,7 @@ def _check_words(texts: Mapping[str, NDArray[Any]], origin: str) -> None:
         "kv_format": (known.__contains__, "formats", known),
         "device": (_NAME.fullmatch, "letters, digits, '_', '-' and '.', 64 at most", ()),
         "kernel_family": (_NAME.fullmatch, "letters, digits, '_', '-' and '.', 64 at most", ()),
-        "distribution": (_DISTRIBUTION.fullmatch, "balanced or power_law_<alpha>", ()),
+        "distribution": (_DISTRIBUTION.fullmatch, "uniform, balanced or power_law_<alpha>", ()),
     }
     for name, (accepts, rule, choices) in checks.items():
         for word in dict.fromkeys(texts[name].tolist()):

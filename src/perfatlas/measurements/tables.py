@@ -16,6 +16,7 @@ import numpy as np
 from perfatlas.hardware import resolve_system
 from perfatlas.measurements.silicon import has_table, read_table, table_paths
 from perfatlas.numerics import get_format
+from perfatlas.operators import load_skew
 from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
@@ -231,10 +232,7 @@ def _moe(table: SiliconTable, format_name: str) -> TableRows:
     keep = main_moe_rows(table, format_name)
     layout = get_format(format_name)
     names, place = np.unique(table.columns["distribution"][keep].astype(str), return_inverse=True)
-    known = [
-        float(name.removeprefix("power_law_")) if name != "balanced" else 0.0 for name in names
-    ]
-    exponents = np.array(known, np.float64)[place.reshape(-1)]
+    skews = np.array([load_skew(name) for name in names], np.float64)[place.reshape(-1)]
     columns: dict[str, FloatArray | float] = {
         name: numbers(table, word, keep) for name, word in MOE_WORDS.items()
     }
@@ -242,7 +240,7 @@ def _moe(table: SiliconTable, format_name: str) -> TableRows:
         "weight_bytes_per_element": layout.weight_bytes,
         "input_bytes_per_element": layout.activation_bytes,
         "matrices": 3.0,
-        "skew": exponents,
+        "skew": skews,
     }
     others = int(_of_moe_format(table, format_name).sum() - keep.sum())
     return _rows(table, keep, columns, {"another kernel than the cell's": others})

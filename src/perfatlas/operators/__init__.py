@@ -20,6 +20,7 @@ from perfatlas.operators.columns import (
     Shard,
     Streaming,
 )
+from perfatlas.operators.expert_load import UNIFORM, load_skew
 from perfatlas.operators.work import FloatArray, IntArray
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "BOUND_MEMORY",
     "BOUND_NAMES",
     "BOUND_NETWORK",
+    "UNIFORM",
     "Attention",
     "Collective",
     "FloatArray",
@@ -41,5 +43,6 @@ __all__ = [
     "Scan",
     "Shard",
     "Streaming",
+    "load_skew",
     "visible_pairs",
 ]

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from perfatlas.operators.expert_load import least_active_experts
 from perfatlas.operators.work import FloatArray, Work
 
 Phase = Literal["prefill", "decode"]
@@ -109,7 +110,7 @@ class GroupedGemm(Operator):
         format: Number format of the product.
         weight_bytes_per_element: Bytes of a stored weight with its scales.
         input_bytes_per_element: Bytes of an activation as the kernel reads it.
-        distribution: "balanced" or "power_law_<alpha>".
+        distribution: Of tokens over experts, as in `expert_load`.
     """
 
     kind: ClassVar[str] = "grouped_gemm"
@@ -125,7 +126,7 @@ class GroupedGemm(Operator):
     format: str
     weight_bytes_per_element: float
     input_bytes_per_element: float
-    distribution: str = "balanced"
+    distribution: str = "uniform"
 
     @property
     def compute_format(self) -> str:
@@ -136,10 +137,9 @@ class GroupedGemm(Operator):
         """Return the least FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
         rows = self.tokens * self.top_k / self.ep
         width = self.intermediate / self.moe_tp
-        # A balanced router spreads rows over as many experts as it can; a skewed one may send every
-        # token to the same top_k, which is the least it can read.
-        spread = rows if self.distribution == "balanced" else self.top_k / self.ep
-        active = np.minimum(self.experts / self.ep, np.minimum(rows, spread))
+        active = least_active_experts(
+            self.distribution, self.tokens, self.experts, self.top_k, self.ep
+        )
         return Work(
             flop=2.0 * self.matrices * rows * self.hidden * width,
             cold_bytes=self.matrices * active * self.hidden * width * self.weight_bytes_per_element,

@@ -168,7 +168,8 @@ def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
 
     Args:
         **fields: system, tokens, hidden, intermediate, experts, top_k, ep, moe_tp, format,
-            distribution (balanced or power_law_<alpha>), kernel_family, tier, silicon_version.
+            distribution (uniform, balanced or power_law_<alpha>), kernel_family, tier,
+            silicon_version.
 
     Raises:
         InvalidSpecError: A dimension is missing or contradicts another.
@@ -202,6 +203,6 @@ def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
         format=number_format.name,
         weight_bytes_per_element=number_format.weight_bytes,
         input_bytes_per_element=number_format.activation_bytes,
-        distribution=check_distribution(reader.text("distribution", "balanced")),
+        distribution=check_distribution(reader.text("distribution", "uniform")),
     )
     return reader.price(operator)

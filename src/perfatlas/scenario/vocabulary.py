@@ -40,10 +40,10 @@ def check_distribution(text: str) -> str:
     """Return an expert-load distribution as given.
 
     Raises:
-        InvalidSpecError: Neither "balanced" nor "power_law_<exponent>" with a positive exponent.
+        InvalidSpecError: Not "uniform", "balanced" or "power_law_<exponent>", exponent positive.
     """
     exponent = text.removeprefix("power_law_")
-    if text == "balanced":
+    if text in ("uniform", "balanced"):
         return text
     try:
         good = text.startswith("power_law_") and 0.0 < float(exponent) < STEEPEST
@@ -51,8 +51,8 @@ def check_distribution(text: str) -> str:
         good = False
     if not good:
         raise InvalidSpecError(
-            f"expert distribution {shown(text)}: use balanced or power_law_<exponent>, such as"
-            " power_law_1.2"
+            f"expert distribution {shown(text)}: use uniform, balanced or power_law_<exponent>,"
+            " such as power_law_1.2"
         )
     return text
 
@@ -100,7 +100,7 @@ class Scenario(BaseModel):
     gpu_memory_utilization: Annotated[float, Field(ge=0.01, le=1)] | None = None
     kv_blocks: Count | None = None
     clock_ratio: Annotated[float, Field(ge=0.05, le=2)] = 1.0
-    expert_distribution: Annotated[str, AfterValidator(check_distribution)] = "balanced"
+    expert_distribution: Annotated[str, AfterValidator(check_distribution)] = "uniform"
 
     prefill_system: str | None = None
     decode_system: str | None = None

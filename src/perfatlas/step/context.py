@@ -53,7 +53,7 @@ class StepContext:
         placement: System and clock of each candidate.
         plan: Parallel sizes (C,).
         tier: Tier of pricing.
-        expert_distribution: "balanced" or "power_law_<alpha>".
+        expert_distribution: "uniform", "balanced" or "power_law_<alpha>".
         silicon_version: Version of the tables of tier measured, "" for that of the calibrations.
     """
 
@@ -63,5 +63,5 @@ class StepContext:
     placement: Placement
     plan: PlanColumns
     tier: Tier
-    expert_distribution: str = "balanced"
+    expert_distribution: str = "uniform"
     silicon_version: str = ""

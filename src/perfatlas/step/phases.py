@@ -111,13 +111,10 @@ def rank_operators(context: StepContext, phase: Phase, tokens: StepTokens) -> tu
         phase,
         replace(tokens, head_ranks=context.plan.tp),
     )
-    if context.expert_distribution != "balanced":
-        whole = tuple(
-            replace(op, distribution=context.expert_distribution)
-            if isinstance(op, GroupedGemm)
-            else op
-            for op in whole
-        )
+    whole = tuple(
+        replace(op, distribution=context.expert_distribution) if isinstance(op, GroupedGemm) else op
+        for op in whole
+    )
     exchange = context.profile.expert_exchange
     local = shard_operators(whole, context.plan, context.architecture, expert_exchange=exchange)
     return apply_fusions(local, context)
