@@ -17,14 +17,14 @@ def test_the_vocabulary_of_engines_is_there() -> None:
 def test_every_profile_loads_and_names_its_sources(profile_id: str) -> None:
     profile = resolve_engine(profile_id)
     assert profile.id == f"{profile.name}@{profile.version}" == profile_id
-    assert all(profile.alias_sources.values())
     assert all(profile.all_reduce.sources)
     assert all(fusion.source for fusion in profile.fusions)
     assert profile.host.source
     assert profile.memory.source
     assert profile.scheduler.source
     for alias in profile.format_aliases.values():
-        assert get_format(alias).name == alias
+        assert get_format(alias.value).name == alias.value
+        assert alias.source
 
 
 @pytest.mark.parametrize("profile_id", engine_ids())

@@ -91,7 +91,7 @@ def test_evenly_drawn_experts_are_idle_as_often_as_chance_has_it(tokens: int, to
     bins = _fill_loads(shape(tokens=float(tokens), top_k=float(top_k), skew=UNIFORM), loads_B)
     loads = loads_B[:bins]
     assert float(loads.mean()) * 64 == pytest.approx(tokens * top_k, rel=1e-3)
-    assert list(loads) == sorted(loads, reverse=True)
+    assert float(np.diff(loads).max()) <= 1e-9
     active = float(np.minimum(loads, 1.0).mean()) * 64
     assert active == pytest.approx(64 * (1.0 - (1.0 - top_k / 64) ** tokens), rel=3e-3)
 

@@ -48,13 +48,16 @@ def test_a_source_is_written_once() -> None:
 
 def test_a_profile_is_flattened_with_the_source_beside_each_value() -> None:
     profile = {
-        "format_aliases": {"fp8": "fp8_static"},
-        "alias_sources": {"fp8": "a"},
+        "format_aliases": {
+            "fp8": {"value": "fp8_static", "architectures": [], "source": "a"},
+            "mxfp4": {"value": "mxfp4_mxfp8", "architectures": ["blackwell"], "source": "e"},
+        },
         "all_reduce": {"norm_fusion_bytes": {"hopper": {"4": 2097152.0}}, "sources": ["b", "c"]},
         "fusions": [{"operators": ["x", "y"], "model_types": [], "into": "norm", "source": "d"}],
     }
     assert [(value.field, value.value, value.refs) for value in profile_values(profile)] == [
         ("format_aliases.fp8", "fp8_static", ("a",)),
+        ("format_aliases.mxfp4", "mxfp4_mxfp8 on blackwell", ("e",)),
         ("all_reduce.norm_fusion_bytes.hopper", "2 MiB at tp 4", ("b", "c")),
         ("fusions", "operators x, y, into norm", ("d",)),
     ]

@@ -166,7 +166,7 @@ def engine_rows() -> list[dict[str, Any]]:
                 "profile": profile.id,
                 "date": profile.date,
                 "kernel_family": profile.kernel_family or "best of the device",
-                "fp8": profile.format_aliases.get("fp8", "fp8"),
+                "fp8": profile.format_aliases["fp8"].value,
                 "host_step_s": profile.host.step_s,
             }
         )

@@ -11,6 +11,7 @@ from perfatlas.engines.profile import (
     AllReduceRules,
     EngineMemory,
     EngineProfile,
+    FormatAlias,
     Fusion,
     HostTime,
     Overlap,
@@ -51,7 +52,7 @@ def resolve_engine(text: str) -> EngineProfile:
 
     Example:
         >>> from perfatlas.engines import resolve_engine
-        >>> resolve_engine("vllm").format_aliases["fp8"]
+        >>> resolve_engine("vllm").format_aliases["fp8"].value
         'fp8_dynamic'
     """
     name = text.strip()
@@ -88,8 +89,14 @@ def _profile(profile_id: str, raw: dict[str, Any]) -> EngineProfile:
         version=raw["version"],
         date=raw["date"],
         kernel_family=raw["kernel_family"],
-        format_aliases={k: v["value"] for k, v in raw["formats"].items()},
-        alias_sources={k: v["ref"] for k, v in raw["formats"].items()},
+        format_aliases={
+            name: FormatAlias(
+                value=alias["value"],
+                architectures=tuple(alias.get("architectures", ())),
+                source=alias["ref"],
+            )
+            for name, alias in raw["formats"].items()
+        },
         expert_exchange=raw["expert_exchange"]["value"],
         expert_exchange_source=raw["expert_exchange"]["ref"],
         all_reduce=_all_reduce(raw),

@@ -10,6 +10,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FormatAlias:
+    """What an engine makes of a format it is asked for.
+
+    Args:
+        value: The format it runs.
+        architectures: Devices on which it does so, by architecture; empty for all.
+        source: Where this is documented.
+    """
+
+    value: str
+    architectures: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Fusion:
     """Streaming operators that another kernel absorbs.
 
@@ -151,8 +166,8 @@ class EngineProfile:
         version: "0.24".
         date: Month of the release, YYYY-MM.
         kernel_family: Family of kernel calibrations it runs, "" for the fastest of all.
-        format_aliases: What the engine makes of a loose name such as "fp8".
-        alias_sources: Where each alias is documented.
+        format_aliases: What the engine makes of a loose name such as "fp8", or of a format it
+            runs otherwise on some devices.
         expert_exchange: "all_to_all" or "all_gather_reduce_scatter".
         expert_exchange_source: Where the exchange is documented.
         all_reduce: Which kernel reduces.
@@ -168,8 +183,7 @@ class EngineProfile:
     version: str
     date: str
     kernel_family: str
-    format_aliases: Mapping[str, str]
-    alias_sources: Mapping[str, str]
+    format_aliases: Mapping[str, FormatAlias]
     expert_exchange: Literal["all_to_all", "all_gather_reduce_scatter"]
     expert_exchange_source: str
     all_reduce: AllReduceRules
@@ -178,3 +192,15 @@ class EngineProfile:
     host: HostTime
     memory: EngineMemory
     scheduler: SchedulerDefaults
+
+    def alias(self, format_name: str, architecture: str) -> FormatAlias | None:
+        """Return what the engine makes of a format on a device, None where it is taken as it is.
+
+        Args:
+            format_name: Format asked for.
+            architecture: Of the device.
+        """
+        found = self.format_aliases.get(format_name)
+        if found is None or (found.architectures and architecture not in found.architectures):
+            return None
+        return found

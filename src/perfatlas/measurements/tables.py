@@ -59,6 +59,7 @@ MOE_FORMATS: Final = {
     "nvfp4": "nvfp4",
     "int4_wo": "int4_wo",
     "w4a16_mxfp4": "mxfp4",
+    "w4a8_mxfp4_mxfp8": "mxfp4_mxfp8",
 }
 # Kernels that are another algorithm or another network than the gated fused experts of the rest.
 OTHER_KERNELS: Final = ("nongated", "min_latency", "situ_as_silu", "modular")

@@ -114,8 +114,9 @@ def _flat(facts: Mapping[str, Any], path: str, refs: tuple[str, ...]) -> Iterato
         said = (str(facts[f"{name}_source"]),) if facts.get(f"{name}_source") else own
         if name == "format_aliases":
             for alias, meaning in value.items():
-                stated = (facts["alias_sources"][alias],)
-                yield SourcedValue(f"{field}.{alias}", meaning, refs=stated)
+                where = f" on {', '.join(meaning['architectures'])}"
+                text = meaning["value"] + (where if meaning["architectures"] else "")
+                yield SourcedValue(f"{field}.{alias}", text, refs=(meaning["source"],))
         elif name == "norm_fusion_bytes":
             for device, limits in value.items():
                 yield SourcedValue(f"{field}.{device}", _limits_text(limits), refs=said)

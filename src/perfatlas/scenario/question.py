@@ -109,7 +109,22 @@ def group_key(scenario: Scenario) -> tuple[str | None, ...]:
         scenario.kv_format,
         scenario.attention_format,
         scenario.expert_distribution,
+        *(_architecture(name) for name in _systems(scenario)),
     )
+
+
+def _systems(scenario: Scenario) -> tuple[str, str, str]:
+    """Return the systems a scenario names: its own, of prefill workers, of decode workers."""
+    prefill, decode = scenario.prefill_system, scenario.decode_system
+    return scenario.system, prefill or scenario.system, decode or scenario.system
+
+
+def _architecture(system: str) -> str | None:
+    """Return the architecture of a device, by which engines choose formats."""
+    try:
+        return resolve_system(system).device.architecture
+    except InvalidSpecError:
+        return None  # refused by itself when the question is resolved
 
 
 def resolve_formats(
@@ -118,22 +133,24 @@ def resolve_formats(
     """Return the number formats of a scenario and sentences that say where each comes from.
 
     Precedence: the specific flag, `format`, the checkpoint's quantization config, bf16. Loose
-    names such as "fp8" become what the engine documents as its default.
+    names such as "fp8" become what the engine documents as its default on the device.
 
     Raises:
         UnsupportedError: A format is unknown.
     """
     checkpoint = architecture.checkpoint
+    device = _architecture(scenario.system) or ""
     said: list[str] = []
 
     def pick(role: str, given: str | None, stated: str | None) -> str:
         same = given is not None and stated is not None and stated.startswith(f"{given}_")
         name = (stated if same else given or stated) or "bf16"
-        alias = profile.format_aliases.get(name, name)
+        meant = profile.alias(name, device)
+        alias = meant.value if meant else name
         if role == "moe_format" and not has_experts(architecture):
             return get_format(alias).name
-        if alias != name:
-            said.append(f"{role} {name} is {alias} on {profile.id}: {profile.alias_sources[name]}")
+        if meant:
+            said.append(f"{role} {name} is {alias} on {profile.id}: {meant.source}")
         elif stated is not None and (same or given is None):
             said.append(f"{role} {alias} as the checkpoint states: {checkpoint.source}")
         return get_format(alias).name
