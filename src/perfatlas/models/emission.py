@@ -51,6 +51,8 @@ class StepTokens:
         head_ranks: Ranks that will divide the heads (C,), 1 each if None. Key-value heads and
             Mamba groups fewer than that are repeated, so that a plain division by it is exact.
         logits_rows: Rows of the LM head (C,); one per sequence if None, as serving engines do.
+        decodes: Decode tokens of other sequences in the same step (C,), 0 if None. They pass the
+            linear layers with the tokens above; their attention and scans are a decode step's.
     """
 
     batch: FloatArray
@@ -58,6 +60,17 @@ class StepTokens:
     kv_len: FloatArray
     head_ranks: FloatArray | None = None
     logits_rows: FloatArray | None = None
+    decodes: FloatArray | None = None
+
+    @property
+    def own(self) -> FloatArray:
+        """Tokens of the sequences themselves (C,)."""
+        return self.batch * self.q_len
+
+    @property
+    def all(self) -> FloatArray:
+        """Tokens that pass the linear layers (C,)."""
+        return self.own if self.decodes is None else self.own + self.decodes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +98,7 @@ class Emission:
     @cached_property
     def rows(self) -> FloatArray:
         """Tokens of the step (C,)."""
-        return self.tokens.batch * self.tokens.q_len
+        return self.tokens.all
 
     @cached_property
     def count(self) -> FloatArray:

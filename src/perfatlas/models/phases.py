@@ -172,8 +172,10 @@ def _embedding(emission: Emission) -> Operator:
 
 def _head(emission: Emission, vocab_size: int) -> tuple[Operator, ...]:
     """Return final norm, LM head and sampling."""
-    rows = emission.tokens.logits_rows
-    rows_C = emission.tokens.batch if rows is None else rows
+    tokens = emission.tokens
+    rows_C = tokens.batch if tokens.logits_rows is None else tokens.logits_rows
+    if tokens.decodes is not None:
+        rows_C = rows_C + tokens.decodes
     return (
         emission.norm("final_norm"),
         *emission.gemm(

@@ -102,7 +102,7 @@ def _scan(
         count=emission.count,
         shard="heads",
         batch=emission.tokens.batch,
-        tokens=emission.rows,
+        tokens=emission.tokens.own,
         flop_per_token=emission.column(flop_per_token),
         io_bytes_per_token=emission.column(io_width * ACTIVATION_BYTES),
         state_bytes=emission.column(state_elements * STATE_BYTES),

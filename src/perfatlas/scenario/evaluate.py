@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.operators import Attention, KeyScores, LatentAttention, Scan
 from perfatlas.parallelism import MemoryColumns, stage_share
 from perfatlas.scenario.memory import question_memory
 from perfatlas.scenario.serving_formula import (
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from perfatlas.scenario.question import Question
 
 
+# Operators that decoding sequences run apart from a prefill in the same step.
+ALONE: Final = (Attention, KeyScores, LatentAttention, Scan)
 # Of a step: below it an operator without measured kernels does not spoil the interval.
 LEAST_BOUND_SHARE: Final = 0.005
 
@@ -115,9 +118,8 @@ def evaluate(question: Question) -> Evaluation:
     batch = np.ceil(on_rank / micro_batches)
     load = question.load
     asked = np.where(aggregated, 1.0, on_rank)
-    chunks = prefill_chunks(
-        asked, load.isl - load.prefix, load.prefix, question.limits.max_num_batched_tokens
-    )
+    decodes = np.where(aggregated, batch - 1.0, 0.0)
+    chunks = _mixed_chunks(question, asked, decodes)
     # attention-DP ranks without a prompt of their own bring no tokens to the experts
     busy_ranks = np.minimum(served / on_rank, question.plan.attention_dp)
     steps = [
@@ -136,7 +138,7 @@ def evaluate(question: Question) -> Evaluation:
         micro_batches=micro_batches,
         chunks=chunks,
         aggregated=aggregated,
-        attention_s=_attention_s(decode),
+        decode_alone=_alone(decode, prefill),
     )
     latencies, low, high = (
         _compose(parts, _Times(*(getattr(cost, total)() for cost in (prefill, last, decode))))
@@ -155,6 +157,21 @@ def evaluate(question: Question) -> Evaluation:
     )
 
 
+def _mixed_chunks(question: Question, prompts: FloatArray, decodes: FloatArray) -> PrefillChunks:
+    """Return the chunks of prompts in steps that decode other sequences as well.
+
+    Engines decode everyone in flight and fill what is left of a step with a prompt.
+    """
+    load = question.load
+    room = np.maximum(question.limits.max_num_batched_tokens - decodes, 1.0)
+    chunks = prefill_chunks(prompts, load.isl - load.prefix, load.prefix, room)
+    return replace(
+        chunks,
+        tokens=replace(chunks.tokens, decodes=decodes),
+        last_tokens=replace(chunks.last_tokens, decodes=decodes),
+    )
+
+
 def _served(question: Question, memory: MemoryColumns) -> FloatArray:
     """Return requests of a replica that run at a time: asked, or what memory and engine admit."""
     on_rank = np.minimum(memory.max_sequences, question.limits.max_num_seqs)
@@ -170,7 +187,7 @@ class _Parts:
     micro_batches: FloatArray
     chunks: PrefillChunks
     aggregated: NDArray[np.bool_]
-    attention_s: FloatArray
+    decode_alone: FloatArray
 
 
 class _Times(NamedTuple):
@@ -193,10 +210,12 @@ def _compose(parts: _Parts, times: _Times) -> Latencies:
     static = static_latencies(batch_s, decode_s, question.load.sequences, question.load.osl)
     if not np.any(parts.aggregated):
         return static
-    mixed_s = prefill_s + (chunks.count + chunks.last_count) * parts.attention_s
-    own_s = pipelined_s(mixed_s, times.chunk_s + parts.attention_s, stages, share)
-    busy_s = prefill_s * np.where(stages > 1, share, 1.0)
-    per_rank = aggregated_latencies(own_s, busy_s, decode_s, parts.on_rank, question.load.osl)
+    alone_s = parts.decode_alone * step_s * (parts.on_rank > 1)
+    number = chunks.count + chunks.last_count
+    own_s = pipelined_s(prefill_s + number * alone_s, times.chunk_s + alone_s, stages, share)
+    added_s = np.maximum(prefill_s + number * (alone_s - step_s * (parts.on_rank > 1)), 0.0)
+    added_s = added_s * np.where(stages > 1, share, 1.0)
+    per_rank = aggregated_latencies(own_s, added_s, decode_s, parts.on_rank, question.load.osl)
     ranks = parts.served / parts.on_rank
     served = per_rank._replace(output_tokens_per_s=per_rank.output_tokens_per_s * ranks)
     chosen = (np.where(parts.aggregated, a, s) for a, s in zip(served, static, strict=True))
@@ -219,11 +238,16 @@ def _where_known(high: Latencies, parts: _Parts, costs: tuple[StepCost, ...]) ->
     )
 
 
-def _attention_s(decode: StepCost) -> FloatArray:
-    """Return the attention time of a decode step (C,) [s]: what it adds to a mixed step."""
-    columns = [i for i, op in enumerate(decode.operators) if "attention" in op.kind]
-    attention_C: FloatArray = (decode.count_CO * decode.time_s_CO)[:, columns].sum(axis=1)
-    return attention_C
+def _alone(decode: StepCost, prefill: StepCost) -> FloatArray:
+    """Return the share of a decode step that a mixed step runs beside the prefill's (C,).
+
+    Linear layers take the tokens of both at once; attention, scans and what only decoding runs are
+    kernels of their own.
+    """
+    shared = {op.name for op in prefill.operators if not isinstance(op, ALONE)}
+    columns = [i for i, op in enumerate(decode.operators) if op.name not in shared]
+    alone_C: FloatArray = (decode.count_CO * decode.time_s_CO)[:, columns].sum(axis=1)
+    return alone_C / decode.total_s()
 
 
 def select(question: Question, keep: list[int]) -> Question:

@@ -56,13 +56,14 @@ def aggregated_latencies(
     """Return the latencies of continuous batching at a fixed number of requests in flight.
 
     In the time one request generates its osl tokens, each of the other B - 1 requests in flight is
-    replaced once, so every output token carries 1/osl of the prefill of all of them:
-    TPOT = t_decode(B, isl + osl/2) + ((B - 1)/osl) t_prefill(isl). TTFT is the request's own
-    prefill interleaved with decode steps, after half of the step in flight.
+    replaced once, so every output token carries 1/osl of what their prefills add. A prompt runs in
+    a step that decodes the others as well, t_mixed, and the weights are read once for both:
+    TPOT = t_decode(B, isl + osl/2) + ((B - 1)/osl) sum over chunks (t_mixed - t_decode). TTFT is
+    the request's own mixed steps, after half of the step in flight.
 
     Args:
-        own_prefill_s: Prefill of one request, decode steps it is mixed with included (C,) [s].
-        prefill_cost_s: GPU time the prefill of one request takes from the others (C,) [s].
+        own_prefill_s: Mixed steps of one prompt (C,) [s].
+        prefill_cost_s: What the prefill of one request adds to the steps of the others (C,) [s].
         decode_s: Decode step at the mean context (C,) [s].
         sequences: Requests in flight on one attention-DP rank (C,).
         osl: Output tokens (C,).
@@ -70,8 +71,7 @@ def aggregated_latencies(
     Limits: closed loop in steady state, no queue for memory or for the scheduler, prefills do not
         collide: TTFT is a floor under load. Lengths are all equal.
 
-    Source: derived; with B for B - 1 it is the composition of step times that reached 11 % MAPE on
-        475 serving points of aiconfigurator's corpus.
+    Source: derived; chunked prefill beside decodes as in Sarathi-Serve (arXiv 2403.02310).
     """
     tpot = decode_s + np.maximum(sequences - 1.0, 0.0) / osl * prefill_cost_s
     ttft = own_prefill_s + 0.5 * decode_s

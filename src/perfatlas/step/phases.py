@@ -56,6 +56,9 @@ def prefill_work(
 ) -> Step:
     """Return one prefill chunk through the whole depth of the model.
 
+    Decode tokens of other sequences (`tokens.decodes`) pass its linear layers; what they run of
+    their own, attention and scans, belongs to their decode step.
+
     Args:
         context: Model, engine, systems and plan.
         tokens: The chunk on one attention-DP rank.
@@ -63,11 +66,13 @@ def prefill_work(
     """
     operators = rank_operators(context, "prefill", tokens)
     if busy_ranks is not None:
-        operators = _among_busy(operators, busy_ranks / context.plan.attention_dp)
+        idle = 1.0 - busy_ranks / context.plan.attention_dp
+        operators = _among_busy(operators, 1.0 - idle * tokens.own / tokens.all)
     host = context.profile.host
     layers = float(context.architecture.num_layers)
-    host_s = host.step_s + tokens.batch * host.per_sequence_s + layers * host.per_layer_prefill_s
-    return Step(operators=operators, tokens_C=tokens.batch * tokens.q_len, host_s_C=host_s)
+    sequences = tokens.batch + (tokens.all - tokens.own)
+    host_s = host.step_s + sequences * host.per_sequence_s + layers * host.per_layer_prefill_s
+    return Step(operators=operators, tokens_C=tokens.all, host_s_C=host_s)
 
 
 def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> Step:
@@ -92,7 +97,7 @@ def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
 
 
 def _among_busy(operators: tuple[Operator, ...], share_C: FloatArray) -> tuple[Operator, ...]:
-    """Return the operators with only the busy ranks' tokens at the experts and on their way."""
+    """Return the operators with only the tokens there are at the experts and on their way."""
     return tuple(
         replace(op, tokens=op.tokens * share_C)
         if isinstance(op, GroupedGemm)
