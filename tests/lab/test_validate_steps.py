@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.lab.serving_lists import Setting, parse_serving_list, serving_lists
+from perfatlas.lab.host_time import cross_fitted, fit_constants, halves
+from perfatlas.lab.serving_asks import parse_serving_rules, serving_rules
 from perfatlas.lab.serving_rows import ServingRun, check_sample, read_runs, sample_path
+from perfatlas.lab.serving_selection import is_dense, select_runs
 from perfatlas.lab.validate_steps import gate, predict_runs, summarize_runs, validate_steps
 from perfatlas.measurements import has_silicon
 from perfatlas.quantities import InvalidSpecError, MissingDependencyError, UnsupportedError
@@ -21,52 +24,72 @@ needs_silicon = pytest.mark.skipif(
     not has_silicon(), reason="the measured runs (extra [silicon]) are not installed"
 )
 
-LIST = """
-title = "two runs"
+RULES = """
+title = "some runs"
 [source]
 sha256 = "00"
-[[settings]]
-name = "as documented"
-primary = true
-note = "one ask"
-[[settings.asks]]
+[reasons]
+copy = "again"
+queued = "waited"
+speculative = "drafted"
+[[left_out]]
+reason = "speculative"
 model = "Qwen/Qwen3-32B"
-backend = "*"
+since = "2026-01-02"
+until = "2026-01-03"
+ref = "a page"
+[[asks]]
+name = "Qwen"
+model = ["Qwen/Qwen3-32B"]
+checkpoint = "Qwen/Qwen3-32B"
 format = "fp8_static"
 kv_format = "fp8"
-attention_format = "fp8"
-length_ratio = 0.5
 ref = "a page"
-[rows]
-ids = ["a", "b"]
-oversubscribed = ["b"]
-[goal]
-tpot_mape = 0.1
-[budget]
-tpot_mape = 0.2
+[[asks]]
+name = "MoE"
+model = "MiniMaxAI/MiniMax-M2.5"
+checkpoint = "MiniMaxAI/MiniMax-M2.5"
+experts = "ep"
+ref = "a page"
+[length_ratio]
+dump = 0.5
+copy = 0.5
+other = 1.0
+[[settings]]
+name = "other_cache"
+note = "16 bits"
+kv_format = "bf16"
 """
 HEADER = (
-    "id,silicon_data_source,backend,backend_version,model_path,system,mode,isl,osl,batch_size,"
-    "tp_size,attention_dp_size,silicon_ttft_ms,silicon_tpot_ms\n"
+    "id,silicon_data_source,backend,backend_version,model_path,system,precision,mode,isl,osl,"
+    "batch_size,tp_size,attention_dp_size,moe_tp_size,moe_ep_size,silicon_ttft_ms,silicon_tpot_ms\n"
 )
 
 
-def run(name: str = "a", system: str = "h100_sxm") -> ServingRun:
-    return ServingRun(
+def run(name: str = "a", **changes: Any) -> ServingRun:  # noqa: ANN401
+    plain = ServingRun(
         id=name,
         model="Qwen/Qwen3-32B",
-        system=system,
+        system="h100_sxm",
         backend="trtllm",
         version="1.0",
+        precision="fp8",
+        kind="other",
+        date="",
+        image="",
         tp=2,
         attention_dp=1,
+        moe_tp=1,
+        ep=1,
         dp=1,
+        on_rank=8,
+        concurrency=8,
         isl=1024,
         osl=256,
-        concurrency=8,
         ttft_s=0.2,
         tpot_s=0.01,
     )
+    return replace(plain, **changes)
 
 
 def scored(predicted_s: float | None, measured_s: float) -> dict[str, Any]:
@@ -113,55 +136,59 @@ def test_errors_do_not_depend_on_the_unit(pairs: list[tuple[float, float]], unit
 
 def test_gate_speaks_of_what_is_exceeded_or_missing() -> None:
     budget = {"tpot_mape": 0.13, "refused": 0}
-    assert gate({"tpot_mape": 0.13, "refused": 0}, budget) == []
-    assert len(gate({"tpot_mape": 0.14, "refused": 1}, budget)) == 2
-    assert gate({"tpot_mape": None, "refused": 0}, budget) == [
-        "tpot_mape has no value: no run was answered"
+    assert gate("all", {"tpot_mape": 0.13, "refused": 0}, budget) == []
+    assert len(gate("all", {"tpot_mape": 0.14, "refused": 1}, budget)) == 2
+    assert gate("all", {"tpot_mape": None, "refused": 0}, budget) == [
+        "all: tpot_mape has no value: no run was answered"
     ]
 
 
-def test_a_list_says_how_to_ask() -> None:
-    chosen = parse_serving_list("two", LIST)
-    assert chosen.oversubscribed == {"b"}
-    assert chosen.primary.ask("Qwen/Qwen3-32B", "vllm").format == "fp8_static"
+def test_rules_say_how_to_ask() -> None:
+    rules = parse_serving_rules(RULES)
+    assert rules.ask(run()).formats == {"format": "fp8_static", "kv_format": "fp8"}
     with pytest.raises(InvalidSpecError, match="does not say how to ask"):
-        chosen.primary.ask("meta-llama/Llama-3.1-70B", "vllm")
+        rules.ask(run(model="meta-llama/Llama-3.1-70B"))
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"a", "b"', '"a", "a"', "twice"),
-        ('oversubscribed = ["b"]', 'oversubscribed = ["c"]', "not among ids"),
-        ("primary = true", "primary = false", "one primary"),
         ("kv_format", "kv_fromat", "kv_format"),
-        ('title = "two runs"', "", "title"),
+        ('title = "some runs"', "", "title"),
         ("[source]", "[source", "TOML"),
+        ('reason = "speculative"', 'reason = "speculatve"', "speculative"),
     ],
 )
-def test_a_wrong_list_is_refused(old: str, new: str, message: str) -> None:
+def test_wrong_rules_are_refused(old: str, new: str, message: str) -> None:
     with pytest.raises(InvalidSpecError, match=message):
-        parse_serving_list("two", LIST.replace(old, new))
+        parse_serving_rules(RULES.replace(old, new))
 
 
-def test_runs_are_read_in_seconds_and_replicas(tmp_path: Path) -> None:
+def test_runs_are_read_in_seconds(tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     path.write_text(
         HEADER
-        + "a,x; silicon_concurrency=64,vllm,,m,h100_sxm,agg,1024,128,16,2,2,250,20\n"
-        + "b,x,vllm,,m,h100_sxm,agg,1024,128,16,,0,250,20\n"
-        + "c,x,vllm,,m,h100_sxm,disagg,1024,128,,,,,\n"
+        + "a,source_file=2026-03-25.csv; silicon_concurrency=64; measured=2026-03-01T01:02:03Z;"
+        + " image=vllm/vllm-openai:v1,vllm,,m,h100_sxm,fp8,agg,1024,128,32.0,2,2,,4,250,20\n"
+        + "b,x,vllm,,m,h100_sxm,,agg,1024,128,16,,0,,,250,20\n"
+        + "c,x,vllm,,m,h100_sxm,,disagg,1024,128,,,,,,,\n"
     )
-    runs = read_runs(path)
-    assert sorted(runs) == ["a", "b"]
-    # 64 in flight over 2 attention-DP ranks of 16: two replicas
-    assert (runs["a"].concurrency, runs["a"].attention_dp, runs["a"].dp) == (64, 2, 2)
-    assert (runs["b"].concurrency, runs["b"].tp, runs["b"].dp) == (16, 1, 1)
-    assert runs["a"].ttft_s == pytest.approx(0.25)
-    assert runs["a"].tpot_s == pytest.approx(0.02)
+    first, second = read_runs(path)
+    assert (first.id, first.kind, first.date, first.image) == (
+        "a",
+        "copy",
+        "2026-03-01",
+        "vllm/vllm-openai:v1",
+    )
+    assert (first.concurrency, first.attention_dp, first.ep, first.moe_tp) == (64, 2, 4, 1)
+    assert (second.concurrency, second.tp, second.kind) == (16, 1, "other")
+    assert first.ttft_s == pytest.approx(0.25)
+    assert first.tpot_s == pytest.approx(0.02)
 
 
-@pytest.mark.parametrize("text", ["id,mode\na,agg\n", HEADER + "a,x,v,,m,s,agg,many,1,1,1,1,1,1\n"])
+@pytest.mark.parametrize(
+    "text", ["id,mode\na,agg\n", HEADER + "a,x,v,,m,s,,agg,many,1,1,1,1,1,1,1,1\n"]
+)
 def test_another_table_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "runs.csv"
     path.write_text(text)
@@ -169,33 +196,106 @@ def test_another_table_is_refused(tmp_path: Path, text: str) -> None:
         read_runs(path)
 
 
-def test_another_file_than_the_lists_is_refused(tmp_path: Path) -> None:
+def test_another_file_than_the_rules_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     path.write_text("a")
     with pytest.raises(UnsupportedError, match="not the file"):
         check_sample(path, "00")
 
 
+def left_out(*runs: ServingRun) -> dict[str, str]:
+    _, left = select_runs(runs, parse_serving_rules(RULES))
+    return {one.id: one.reason for one in left}
+
+
+def test_of_one_measurement_the_row_of_the_dump_is_kept() -> None:
+    rows = (run("a", kind="copy"), run("b", kind="dump"), run("c", kind="other"))
+    assert left_out(*rows) == {"a": "copy", "c": "copy"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"ttft_s": 3.0}, "queued"),  # 256 tokens of 10 ms take 2.56 s
+        ({"on_rank": 1}, "load_unclear"),
+        ({"tp": 12}, "deployment_width"),
+        ({"date": "2026-01-02"}, "speculative"),
+        ({"model": "MiniMaxAI/MiniMax-M2.5", "ep": 8}, "plan_unclear"),
+        ({"date": "2026-01-03"}, None),
+    ],
+)
+def test_a_row_is_left_out_for_what_it_states(changes: dict[str, Any], reason: str | None) -> None:
+    assert left_out(run(**changes)) == ({"a": reason} if reason else {})
+
+
+@pytest.mark.parametrize(
+    ("stated", "ran"),
+    [
+        ((16, 1, 4, 4), (4, 1, 1, 4)),
+        ((64, 1, 8, 8), (8, 1, 1, 8)),
+        ((1, 64, 8, 8), (1, 8, 1, 8)),
+        ((4, 4, 1, 16), (4, 1, 1, 4)),
+        ((8, 1, 8, 1), (8, 1, 1, 8)),  # the recipe divides by experts whatever the label says
+        ((1, 8, 1, 8), (1, 8, 1, 8)),
+    ],
+)
+def test_multiplied_widths_are_taken_back(
+    stated: tuple[int, int, int, int], ran: tuple[int, int, int, int]
+) -> None:
+    tp, attention_dp, moe_tp, ep = stated
+    labelled = run(
+        model="MiniMaxAI/MiniMax-M2.5",
+        kind="dump",
+        tp=tp,
+        attention_dp=attention_dp,
+        moe_tp=moe_tp,
+        ep=ep,
+        on_rank=128 // attention_dp,
+        concurrency=128,
+    )
+    (kept,), _ = select_runs([labelled], parse_serving_rules(RULES))
+    assert (kept.tp, kept.attention_dp, kept.moe_tp, kept.ep) == ran
+    assert kept.on_rank * kept.attention_dp == 128
+
+
 def test_predictions_stand_beside_their_measurement() -> None:
-    chosen = parse_serving_list("two", LIST)
-    rows = predict_runs(chosen, chosen.primary, {"a": run(), "b": run("b", "h1000")})
+    rules = parse_serving_rules(RULES)
+    asked = [run(kind="dump"), run("b", system="h1000")]
+    rows = predict_runs(asked, rules)
     assert rows[0]["tpot_error"] == pytest.approx(rows[0]["tpot_s"] / 0.01 - 1.0)
     assert rows[0]["isl"] == 1024  # measured; half of it was asked
+    assert rows[0]["tpot_s"] < predict_runs(asked, rules, {"length_ratio": 1.0})[0]["tpot_s"]
     assert rows[1]["tpot_s"] is None
     assert "h1000" in rows[1]["error"]
-    with pytest.raises(InvalidSpecError, match="unknown run 'b'"):
-        predict_runs(chosen, chosen.primary, {"a": run()})
 
 
-def test_shipped_lists_say_how_to_ask_and_where_it_is_documented() -> None:
-    for chosen in serving_lists():
-        asks = [ask for setting in chosen.settings for ask in setting.asks]
-        assert all(ask.ref for ask in asks)
-        assert isinstance(chosen.primary, Setting)
-    scored_list = serving_lists()[0]
-    assert len(scored_list.ids) == 492
-    assert len(scored_list.oversubscribed) == 17
-    assert scored_list.goal == {"tpot_mape": 0.13, "tpot_median_error": 0.10}
+def host_rows(per_layer_s: float) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": f"{model}{place}",
+            "backend": "vllm",
+            "model": model,
+            "layers": layers,
+            "on_rank": 1 + place,
+            "asked_osl": 128,
+            "tp": 2,
+            "attention_dp": 1,
+            "tpot_s": 0.01,
+            "tpot_measured_s": 0.01 + layers * per_layer_s * (1.0 + place / 128),
+        }
+        for model, layers in (("a", 32), ("b", 80))
+        for place in range(25)
+    ]
+
+
+def test_host_time_is_fitted_on_models_it_is_not_applied_to() -> None:
+    rows = host_rows(5e-6)
+    found = cross_fitted(rows)
+    assert len(found) == 50
+    # both halves hold the same constants here: what one shows puts the other right
+    assert all(found[row["id"]] == pytest.approx(row["tpot_measured_s"], rel=0.01) for row in rows)
+    assert halves(["a", "b", "c"]) == (("a", "c"), ("b",))
+    assert fit_constants(host_rows(0.0)).max() < 1e-6
 
 
 @pytest.mark.skipif(has_silicon(), reason="the measured runs are installed")
@@ -205,22 +305,23 @@ def test_without_the_runs_the_pip_line_is_given() -> None:
 
 
 @needs_silicon
-def test_lists_hold_one_row_per_measurement() -> None:
+def test_scored_and_left_out_runs_are_all_runs() -> None:
+    rules = serving_rules()
+    check_sample(sample_path(), rules.sha256)
     runs = read_runs(sample_path())
-    for chosen in serving_lists():
-        check_sample(sample_path(), chosen.sha256)
-        wanted = [runs[name] for name in chosen.ids]
-        seen = Counter((r.system, r.backend, r.isl, r.osl, r.ttft_s, r.tpot_s) for r in wanted)
-        assert set(seen.values()) == {1}
+    kept, left = select_runs(runs, rules)
+    assert len(kept) + len(left) == len(runs) == 3619
+    seen = Counter((r.system, r.backend, r.isl, r.osl, r.ttft_s, r.tpot_s) for r in kept)
+    assert set(seen.values()) == {1}
+    assert {one.reason for one in left} == set(rules.reasons)
+    assert all(ask.source for ask in rules.asks)
+    assert sum(is_dense(one) for one in kept) > 1000
 
 
 @needs_silicon
 def test_real_serving_is_predicted_within_the_budget() -> None:
     results = validate_steps()
     assert results["failures"] == []
-    assert len(results["predictions"]) == 492
-    assert sum(cell["rows"] for cell in results["cells"]) == 492
-    assert {cell["list"] for cell in results["apart"]} == {
-        "silicon_sample_dense_nvfp4",
-        "silicon_sample_dense_unlabelled",
-    }
+    assert len(results["predictions"]) == results["scored"]
+    assert sum(cell["rows"] for cell in results["cells"]) == results["scored"]
+    assert len(results["left_out"]) == results["left_out_rows"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from perfatlas.files import file_hash
 from perfatlas.measurements import silicon_root
@@ -18,11 +18,16 @@ if TYPE_CHECKING:
 SAMPLE: Final = "silicon_sample.csv"
 SECONDS_PER_MILLISECOND: Final = 1e-3
 CONCURRENCY: Final = re.compile(r"silicon_concurrency=(\d+)")
+MEASURED: Final = re.compile(r"measured=(\d{4}-\d\d-\d\d)")
+IMAGE: Final = re.compile(r"((?:vllm|lmsysorg|nvcr\.io)/[^;\s]*)")
+DATED_COPY: Final = re.compile(r"source_file=20\d\d-\d\d-\d\d\.csv")
+
+Kind = Literal["dump", "copy", "other"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServingRun:
-    """One measured serving run.
+    """One measured serving run, as its row states it.
 
     Args:
         id: Name of the row.
@@ -30,12 +35,19 @@ class ServingRun:
         system: Catalog name.
         backend: Engine.
         version: Version of the engine, "" where the row has none.
+        precision: "fp8", "fp4", "int4", "bf16", "" without a label.
+        kind: "dump" of the database of a public benchmark, dated "copy" of its results, or "other".
+        date: Day of the measurement, "" where the row has none.
+        image: Container, "" where the row has none.
         tp: Tensor-parallel size.
         attention_dp: Attention data-parallel ranks.
+        moe_tp: Tensor-parallel size inside an expert.
+        ep: Expert-parallel size.
         dp: Replicas.
+        on_rank: Requests in flight on one attention-DP rank.
+        concurrency: Requests in flight over the deployment.
         isl: Input tokens.
         osl: Output tokens.
-        concurrency: Requests in flight over the deployment.
         ttft_s: Measured time to first token [s].
         tpot_s: Measured time per output token [s].
     """
@@ -45,12 +57,19 @@ class ServingRun:
     system: str
     backend: str
     version: str
+    precision: str
+    kind: Kind
+    date: str
+    image: str
     tp: int
     attention_dp: int
+    moe_tp: int
+    ep: int
     dp: int
+    on_rank: int
+    concurrency: int
     isl: int
     osl: int
-    concurrency: int
     ttft_s: float
     tpot_s: float
 
@@ -65,11 +84,11 @@ def sample_path() -> Path:
 
 
 def check_sample(path: Path, sha256: str) -> None:
-    """Refuse a file other than the one a list was chosen from.
+    """Refuse a file other than the one the rules were written for.
 
     Args:
         path: The installed file.
-        sha256: Hex digest of the file of the list.
+        sha256: Hex digest of that file.
 
     Raises:
         UnsupportedError: Another file.
@@ -77,13 +96,14 @@ def check_sample(path: Path, sha256: str) -> None:
     found = file_hash(path)
     if found != f"sha256:{sha256}":
         raise UnsupportedError(
-            f"{path.name} of the installed silicon package is {found[:23]}, not the file the lists"
-            f" were chosen from (sha256:{sha256[:16]}); pip install 'perfatlas[silicon]' gives that"
+            f"{path.name} of the installed silicon package is {found[:23]}, not the file that"
+            f" serving_runs.toml is about (sha256:{sha256[:16]}); pip install 'perfatlas[silicon]'"
+            " gives that"
         )
 
 
-def read_runs(path: Path) -> dict[str, ServingRun]:
-    """Return the aggregated runs of a file by id.
+def read_runs(path: Path) -> tuple[ServingRun, ...]:
+    """Return the aggregated runs of a file, in its order.
 
     Args:
         path: CSV file with the columns of the silicon package's sample.
@@ -94,34 +114,48 @@ def read_runs(path: Path) -> dict[str, ServingRun]:
     with path.open(encoding="utf-8", newline="") as stream:
         table = list(csv.DictReader(stream))
     try:
-        return {row["id"]: _run(row) for row in table if row["mode"] == "agg"}
+        return tuple(_run(row) for row in table if row["mode"] == "agg")
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidSpecError(f"{path.name} is not a table of serving runs: {error}") from None
 
 
 def _run(row: Mapping[str, str]) -> ServingRun:
-    attention_dp = _size(row["attention_dp_size"])
-    on_rank = int(row["batch_size"])
-    stated = CONCURRENCY.search(row["silicon_data_source"])
-    per_replica = on_rank * attention_dp
-    concurrency = int(stated.group(1)) if stated else per_replica
-    # the sample states the width of one replica only: a multiple is the number of replicas
-    dp = concurrency // per_replica if concurrency % per_replica == 0 else 1
+    origin = row["silicon_data_source"]
+    attention_dp, on_rank = _size(row["attention_dp_size"]), int(float(row["batch_size"]))
+    concurrency = int(_found(CONCURRENCY, origin) or on_rank * attention_dp)
     return ServingRun(
         id=row["id"],
         model=row["model_path"],
         system=row["system"],
         backend=row["backend"],
         version=row["backend_version"],
+        precision=row["precision"],
+        kind=_kind(origin),
+        date=_found(MEASURED, origin),
+        image=_found(IMAGE, origin),
         tp=_size(row["tp_size"]),
         attention_dp=attention_dp,
-        dp=max(dp, 1),
+        moe_tp=_size(row["moe_tp_size"]),
+        ep=_size(row["moe_ep_size"]),
+        dp=1,
+        on_rank=on_rank,
+        concurrency=concurrency,
         isl=int(row["isl"]),
         osl=int(row["osl"]),
-        concurrency=concurrency,
         ttft_s=float(row["silicon_ttft_ms"]) * SECONDS_PER_MILLISECOND,
         tpot_s=float(row["silicon_tpot_ms"]) * SECONDS_PER_MILLISECOND,
     )
+
+
+def _kind(origin: str) -> Kind:
+    if origin.startswith("db-dump"):
+        return "dump"
+    return "copy" if DATED_COPY.search(origin) else "other"
+
+
+def _found(pattern: re.Pattern[str], text: str) -> str:
+    match = pattern.search(text)
+    return match.group(1) if match else ""
 
 
 def _size(text: str) -> int:

@@ -16,7 +16,7 @@ from perfatlas.operators import Attention, KeyScores, LatentAttention, visible_p
 if TYPE_CHECKING:
     from perfatlas.models.architecture import GqaAttention, MlaAttention, SparseIndexer
     from perfatlas.models.emission import Emission
-    from perfatlas.operators import FloatArray, Operator
+    from perfatlas.operators import FloatArray, Operator, Shard
 
 # Index keys of DeepSeek sparse attention are stored in fp8 with one fp32 scale per key.
 # Source: DeepSeek-V3.2-Exp technical report section 2.1 and its inference code (`Indexer`).
@@ -78,8 +78,9 @@ def _before_attention(
     if mixer.qk_norm == "none":
         return (append,)
     normed_C = (query_width + kv_heads_C * float(mixer.head_dim)) * ACTIVATION_BYTES
+    shard: Shard = "width_sums" if mixer.qk_norm == "full" else "width"
     return (
-        emission.streaming("qk_norm", "qk_norm", (normed_C, normed_C), shard="width"),
+        emission.streaming("qk_norm", "qk_norm", (normed_C, normed_C), shard=shard),
         append,
     )
 

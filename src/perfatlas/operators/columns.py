@@ -19,8 +19,11 @@ Phase = Literal["prefill", "decode"]
 # replicated: every rank does all of it. column: n is divided. row: k is divided and the partial
 # sums are reduced. row_partial: as row, but summed into the expert output and reduced with it.
 # heads: query and key-value heads are divided. vocab: vocabulary rows are divided. experts: ep and
-# moe_tp divide it. width: bytes of a tensor whose last dimension is divided.
-Shard = Literal["replicated", "column", "row", "row_partial", "heads", "vocab", "experts", "width"]
+# moe_tp divide it. width: bytes of a tensor whose last dimension is divided. width_sums: as width,
+# and every row needs sums over the whole width, which are reduced first.
+Shard = Literal[
+    "replicated", "column", "row", "row_partial", "heads", "vocab", "experts", "width", "width_sums"
+]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,7 +45,13 @@ if TYPE_CHECKING:
 _UNDIVIDED: Final = ("lm_head", "sampling", "kv_b_projection")
 _SHARED_EXPERT: Final = "shared_expert"
 # Shards whose tensors lie divided over the tensor-parallel group.
-_DIVIDED: Final = frozenset({"column", "row", "row_partial", "heads", "vocab", "width"})
+_DIVIDED: Final = frozenset(
+    {"column", "row", "row_partial", "heads", "vocab", "width", "width_sums"}
+)
+# A norm over divided heads reduces the squares of queries and of keys in fp32.
+# Source: vllm/model_executor/models/minimax_m2.py and mamba/linear_attn.py, MiniMaxText01RMSNormTP.
+_NORM_SUMS: Final = 2.0
+_SUM_BYTES: Final = 4.0
 
 
 def shard_operators(
@@ -176,7 +182,7 @@ def divide_gemm(operator: Gemm, plan: PlanColumns) -> Gemm:
             return replace(operator, k=operator.k / plan.tp)
         case "vocab":
             return replace(operator, n=np.ceil(operator.n / plan.tp))
-        case "column" | "heads" | "width":
+        case "column" | "heads" | "width" | "width_sums":
             return replace(operator, n=operator.n / plan.tp)
         case _:
             return operator
@@ -229,6 +235,9 @@ def _communication(
     if isinstance(local, Gemm) and local.shard == "vocab":
         size = local.m * local.n * plan.tp * local.output_bytes_per_element
         return (), (collective(local, "all_gather", size, tensor),)
+    if isinstance(local, Streaming) and local.shard == "width_sums":
+        size = local.tokens * _NORM_SUMS * _SUM_BYTES
+        return (collective(local, "all_reduce", size, tensor),), ()
     if isinstance(local, Streaming) and local.shard == "vocab":
         return (), (collective(local, "all_reduce", local.write_bytes, tensor),)
     if isinstance(local, Attention | LatentAttention) and local.phase == "prefill":

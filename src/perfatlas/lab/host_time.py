@@ -1,0 +1,100 @@
+"""What constant host and launch times per engine would explain of the error of serving runs.
+
+The scored predictions know none of this. Three constants per engine, time per layer of a decode
+step, the same again per doubling of the ranks that wait for each other, and time per layer of a
+prompt, are fitted to the runs of half of the models and applied to the other half, and the other
+way round.
+
+Shape legend: N runs, P constants.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.lab.fitting import simplex_search
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.operators import FloatArray
+
+Row = dict[str, Any]
+START_S: Final = 20e-6  # per layer
+BOUNDS: Final = (np.log(1e-9), np.log(1e-3))  # ln of nothing, and of more than host time
+FEWEST: Final = 20  # runs of a half below which nothing is fitted
+EVALUATIONS: Final = 400
+
+
+def halves(models: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return every other model by name, and the rest.
+
+    Example:
+        >>> from perfatlas.lab.host_time import halves
+        >>> halves(["b", "a", "c", "a"])
+        (('a', 'c'), ('b',))
+    """
+    known = sorted(set(models))
+    return tuple(known[::2]), tuple(known[1::2])
+
+
+def cross_fitted(rows: Sequence[Row]) -> dict[str, float]:
+    """Return the TPOT of every run with the constants of the half its model is not in [s].
+
+    Args:
+        rows: From `predict_runs`; runs of an engine with too few in the other half are left out.
+    """
+    found: dict[str, float] = {}
+    for engine in sorted({row["backend"] for row in rows}):
+        own = [row for row in rows if row["backend"] == engine and row["tpot_s"] is not None]
+        first, second = halves([row["model"] for row in own])
+        for seen, scored in ((first, second), (second, first)):
+            known = [row for row in own if row["model"] in seen]
+            asked = [row for row in own if row["model"] in scored]
+            if len(known) < FEWEST or not asked:
+                continue
+            constants_P = fit_constants(known)
+            times_N = _predicted(asked, constants_P)
+            found |= dict(zip((row["id"] for row in asked), times_N.tolist(), strict=True))
+    return found
+
+
+def fit_constants(rows: Sequence[Row]) -> FloatArray:
+    """Return time per layer, per layer and doubling of ranks, and per layer of a prompt (P,) [s].
+
+    Args:
+        rows: From `predict_runs`, all answered.
+    """
+    measured_N = np.array([row["tpot_measured_s"] for row in rows])
+
+    def loss(logarithm_P: FloatArray) -> float:
+        inside = np.clip(logarithm_P, *BOUNDS)
+        outside = float(np.abs(logarithm_P - inside).sum())
+        times_N = _predicted(rows, np.exp(inside))
+        return float(np.mean(np.abs(np.log(times_N / measured_N)))) + outside
+
+    start, high = np.full(3, np.log(START_S)), np.full(3, BOUNDS[1])
+    best_P = simplex_search(loss, start, high, step=1.0, evaluations=EVALUATIONS)
+    return np.exp(np.clip(best_P, *BOUNDS))
+
+
+def _predicted(rows: Sequence[Row], constants_P: FloatArray) -> FloatArray:
+    """Return TPOT with the constants added (N,) [s]."""
+    layers = np.array([row["layers"] for row in rows], np.float64)
+    prompts = np.array([(row["on_rank"] - 1) / row["asked_osl"] for row in rows], np.float64)
+    ranks = np.array([row["tp"] * row["attention_dp"] for row in rows], np.float64)
+    plain = np.array([row["tpot_s"] for row in rows], np.float64)
+    each_N = constants_P[0] + np.log2(ranks) * constants_P[1] + prompts * constants_P[2]
+    times_N: FloatArray = plain + layers * each_N
+    return times_N
+
+
+def fit_note(fitted: Mapping[str, float]) -> str:
+    """Return what the line with fitted host time is."""
+    return (
+        f"{len(fitted)} runs again, with three constants per engine (time per layer of a decode"
+        " step, the same per doubling of ranks, and time per layer of a prompt) fitted on every"
+        " other model by name and applied to the others, and the other way round"
+    )
