@@ -20,6 +20,8 @@ from perfatlas.operators import (
     FloatArray,
     Gemm,
     GroupedGemm,
+    KeyScores,
+    KeySelection,
     LatentAttention,
     Operator,
     Streaming,
@@ -47,6 +49,10 @@ _MODELS: Final = {
     "decode_attention": ("attention", "decode_attention"),
     "mla_prefill": ("latent_attention", "mla_prefill"),
     "mla_decode": ("latent_attention", "mla_decode"),
+    "sparse_mla_prefill": ("sparse_attention", "sparse_mla_prefill"),
+    "key_scores_prefill": ("key_scores", "key_scores_prefill"),
+    "key_scores_decode": ("key_scores", "key_scores_decode"),
+    "key_selection": ("key_selection", "key_selection"),
 }
 
 GROUPED_SIZES: Final = ("tokens", "hidden", "intermediate", "experts", "top_k", "ep", "moe_tp")
@@ -90,7 +96,8 @@ def calibration_key(operator: Operator) -> tuple[str, tuple[str, ...]] | None:
 
     Decode kernels are measured with 16-bit queries whatever the cache. A prefill that multiplies
     in fp8 is best priced by fp8 rows, else by 16-bit rows on the same cache. A static quantization
-    is one pass over the activation, as a norm is.
+    is one pass over the activation, as a norm is. Sparse prefill kernels read 16-bit rows: engines
+    expand an fp8 cache first, a pass over it that is not priced.
     """
     if isinstance(operator, Gemm):
         return "gemm", (_fitted_format(operator.format),)
@@ -98,14 +105,30 @@ def calibration_key(operator: Operator) -> tuple[str, tuple[str, ...]] | None:
         return "moe", (_fitted_format(operator.format),)
     if isinstance(operator, Streaming):
         return "streaming", ("bf16",)
-    if not isinstance(operator, Attention | LatentAttention):
-        return None
+    if not isinstance(operator, Attention | LatentAttention) or _selects_for_a_prompt(operator):
+        return _sparse_key(operator)
     key = f"bf16{'+fp8_kv' if _is_fp8(operator.kv_format) else ''}"
     latent = isinstance(operator, LatentAttention)
     if operator.phase == "decode":
         return ("mla_decode" if latent else "decode_attention"), (key,)
     exact = (f"fp8{key.removeprefix('bf16')}",) if _is_fp8(operator.format) else ()
     return ("mla_prefill" if latent else "prefill_attention"), (*exact, key)
+
+
+def _sparse_key(operator: Operator) -> tuple[str, tuple[str, ...]] | None:
+    """Return the key of an operator of sparse attention, None for any other."""
+    if isinstance(operator, KeyScores):
+        return f"key_scores_{operator.phase}", ("fp8",)
+    if isinstance(operator, KeySelection):
+        return "key_selection", ("bf16",)
+    return ("sparse_mla_prefill", ("bf16",)) if isinstance(operator, LatentAttention) else None
+
+
+def _selects_for_a_prompt(operator: Attention | LatentAttention) -> bool:
+    """Return whether latent attention of a prompt runs over selected keys."""
+    if not isinstance(operator, LatentAttention) or operator.phase == "decode":
+        return False
+    return bool(np.any(operator.selected > 0))
 
 
 def _is_fp8(format_name: str) -> bool:
@@ -141,6 +164,8 @@ def shape_columns(operator: Operator) -> Columns:
             "cold_bytes": operator.cold_read_bytes,
             "tokens": operator.tokens,
         }
+    if isinstance(operator, KeyScores | KeySelection):
+        return _of_keys(operator)
     protocol = {
         "kv_bytes_per_element": getattr(operator, "kv_bytes_per_element", 2.0),
         "attention_bytes_per_element": 1.0 if _is_fp8(getattr(operator, "format", "bf16")) else 2.0,
@@ -148,7 +173,26 @@ def shape_columns(operator: Operator) -> Columns:
     }
     if isinstance(operator, Attention):
         return _take(operator, ATTENTION_SIZES) | protocol
+    if isinstance(operator, LatentAttention) and _selects_for_a_prompt(operator):
+        protocol |= {
+            "queries": operator.batch * operator.q_len,
+            "kv_bytes_per_element": 2.0,
+            "attention_bytes_per_element": 2.0,
+        }
     return _take(operator, LATENT_SIZES) | protocol
+
+
+def _of_keys(operator: KeyScores | KeySelection) -> Columns:
+    """Return the columns of scoring or choosing keys, whose sequences all have their own."""
+    columns = _take(operator, ("q_len", "kv_len")) | {
+        "queries": operator.batch * operator.q_len,
+        "score_bytes": operator.score_bytes,
+        "hot": 0.0,
+    }
+    if isinstance(operator, KeySelection):
+        return columns | {"selected": operator.selected, "index_bytes": operator.index_bytes}
+    columns |= _take(operator, ("num_heads", "head_dim"))
+    return columns | {"key_bytes": operator.key_bytes, "key_sequences": operator.batch}
 
 
 def power_law_exponent(distribution: str) -> float:
