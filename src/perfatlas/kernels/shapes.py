@@ -97,7 +97,9 @@ def calibration_key(operator: Operator) -> tuple[str, tuple[str, ...]] | None:
     Decode kernels are measured with 16-bit queries whatever the cache. A prefill that multiplies
     in fp8 is best priced by fp8 rows, else by 16-bit rows on the same cache. A static quantization
     is one pass over the activation, as a norm is. Sparse prefill kernels read 16-bit rows: engines
-    expand an fp8 cache first, a pass over it that is not priced.
+    expand an fp8 cache first, a pass over it that is not priced. Sparse decode kernels are those of
+    dense decode over the selected keys; they expand fp8 rows as they read them (FlashMLA) and
+    multiply in 16 bits.
     """
     if isinstance(operator, Gemm):
         return "gemm", (_fitted_format(operator.format),)
@@ -110,6 +112,8 @@ def calibration_key(operator: Operator) -> tuple[str, tuple[str, ...]] | None:
     key = f"bf16{'+fp8_kv' if _is_fp8(operator.kv_format) else ''}"
     latent = isinstance(operator, LatentAttention)
     if operator.phase == "decode":
+        if isinstance(operator, LatentAttention) and np.any(operator.selected > 0):
+            return "mla_decode", tuple(dict.fromkeys(("bf16", key)))
         return ("mla_decode" if latent else "decode_attention"), (key,)
     exact = (f"fp8{key.removeprefix('bf16')}",) if _is_fp8(operator.format) else ()
     return ("mla_prefill" if latent else "prefill_attention"), (*exact, key)

@@ -36,9 +36,11 @@ SCORE_RANGES: Final = {
     "l2_fraction": Range(start=0.3, low=0.01, high=3.0),
 }
 # The decode loop finds its keys in cache: what is left of memory there, the scores written, does
-# not tell the rate at which keys come from it. It is held to what decode kernels reach cold.
+# not tell the rate at which keys come from it, nor how well products hide it. Both are held to
+# what a pipeline of several loads in flight reaches.
 DECODE_SCORE_RANGES: Final = SCORE_RANGES | {
-    "efficiency_bandwidth": Range(start=0.8, low=0.7, high=1.0)
+    "efficiency_bandwidth": Range(start=0.9, low=0.8, high=1.0),
+    "overlap_power": Range(start=3.0, low=2.0, high=8.0),
 }
 SELECTION_RANGES: Final = {
     "efficiency_bandwidth": Range(start=0.8, low=0.1, high=1.0),
