@@ -96,10 +96,7 @@ def calibration_key(operator: Operator) -> tuple[str, tuple[str, ...]] | None:
 
     Decode kernels are measured with 16-bit queries whatever the cache. A prefill that multiplies
     in fp8 is best priced by fp8 rows, else by 16-bit rows on the same cache. A static quantization
-    is one pass over the activation, as a norm is. Sparse prefill kernels read 16-bit rows: engines
-    expand an fp8 cache first, a pass over it that is not priced. Sparse decode kernels are those of
-    dense decode over the selected keys; they expand fp8 rows as they read them (FlashMLA) and
-    multiply in 16 bits.
+    is one pass over the activation, as a norm is.
     """
     if isinstance(operator, Gemm):
         return "gemm", (_fitted_format(operator.format),)
@@ -107,14 +104,25 @@ def calibration_key(operator: Operator) -> tuple[str, tuple[str, ...]] | None:
         return "moe", (_fitted_format(operator.format),)
     if isinstance(operator, Streaming):
         return "streaming", ("bf16",)
-    if not isinstance(operator, Attention | LatentAttention) or _selects_for_a_prompt(operator):
-        return _sparse_key(operator)
+    if isinstance(operator, Attention | LatentAttention):
+        return _attention_key(operator)
+    return _sparse_key(operator)
+
+
+def _attention_key(operator: Attention | LatentAttention) -> tuple[str, tuple[str, ...]]:
+    """Return the key of attention.
+
+    Sparse prefill kernels read 16-bit rows: engines expand an fp8 cache first, a pass over it that
+    is not priced. Sparse decode is priced as dense decode over the selected keys; its kernels
+    expand fp8 rows as they read them (FlashMLA) and multiply in 16 bits.
+    """
     key = f"bf16{'+fp8_kv' if _is_fp8(operator.kv_format) else ''}"
     latent = isinstance(operator, LatentAttention)
     if operator.phase == "decode":
-        if isinstance(operator, LatentAttention) and np.any(operator.selected > 0):
-            return "mla_decode", tuple(dict.fromkeys(("bf16", key)))
-        return ("mla_decode" if latent else "decode_attention"), (key,)
+        expanded = ("bf16",) if _selects(operator) and key != "bf16" else ()
+        return ("mla_decode" if latent else "decode_attention"), (*expanded, key)
+    if _selects(operator):
+        return "sparse_mla_prefill", ("bf16",)
     exact = (f"fp8{key.removeprefix('bf16')}",) if _is_fp8(operator.format) else ()
     return ("mla_prefill" if latent else "prefill_attention"), (*exact, key)
 
@@ -123,16 +131,12 @@ def _sparse_key(operator: Operator) -> tuple[str, tuple[str, ...]] | None:
     """Return the key of an operator of sparse attention, None for any other."""
     if isinstance(operator, KeyScores):
         return f"key_scores_{operator.phase}", ("fp8",)
-    if isinstance(operator, KeySelection):
-        return "key_selection", ("bf16",)
-    return ("sparse_mla_prefill", ("bf16",)) if isinstance(operator, LatentAttention) else None
+    return ("key_selection", ("bf16",)) if isinstance(operator, KeySelection) else None
 
 
-def _selects_for_a_prompt(operator: Attention | LatentAttention) -> bool:
-    """Return whether latent attention of a prompt runs over selected keys."""
-    if not isinstance(operator, LatentAttention) or operator.phase == "decode":
-        return False
-    return bool(np.any(operator.selected > 0))
+def _selects(operator: Attention | LatentAttention) -> bool:
+    """Return whether attention runs over selected keys."""
+    return isinstance(operator, LatentAttention) and bool(np.any(operator.selected > 0))
 
 
 def _is_fp8(format_name: str) -> bool:
@@ -177,7 +181,7 @@ def shape_columns(operator: Operator) -> Columns:
     }
     if isinstance(operator, Attention):
         return _take(operator, ATTENTION_SIZES) | protocol
-    if isinstance(operator, LatentAttention) and _selects_for_a_prompt(operator):
+    if isinstance(operator, LatentAttention) and operator.phase == "prefill" and _selects(operator):
         protocol |= {
             "queries": operator.batch * operator.q_len,
             "kv_bytes_per_element": 2.0,
