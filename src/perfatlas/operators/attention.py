@@ -213,7 +213,9 @@ class KeySelection(Operator):
     def work(self) -> Work:
         """Return the least FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
         zero = np.zeros_like(self.q_len)
-        scores = self.batch * visible_pairs(self.q_len, self.kv_len, zero)
+        # A query that sees no more keys than it keeps needs none of its scores.
+        choosing = np.clip(self.kv_len - self.selected, 0.0, self.q_len)
+        scores = self.batch * visible_pairs(choosing, self.kv_len, zero)
         chosen = self.batch * self.q_len * self.selected
         return Work(
             flop=zero,
