@@ -63,7 +63,9 @@ def sparse_mla_prefill_time_s(
     Source:
         Own derivation from tile reasoning; exercised against the measured tables.
 
-    Limits: measured with 64 heads and 2,048 keys per query that lie together.
+    Limits: measured with 64 heads and 2,048 keys per query that lie together. TensorRT-LLM runs
+    other kernels, and SGLang leaves prompts no longer than the selection to dense attention:
+    whole measured blocks of theirs differ by up to a factor of two.
     """
     rows = shape_UD.shape[0]
     time_s_U, code_U = np.empty(rows), np.empty(rows, np.int8)

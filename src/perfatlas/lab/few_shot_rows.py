@@ -53,7 +53,8 @@ CHOSEN: Final[Mapping[str, frozenset[str]]] = {
     "decode_attention": frozenset({*KernelRule._fields, "units_per_sm", "split_tokens"}),
     "mla_prefill": frozenset(PREFILL_GRID[0]),
     "mla_decode": frozenset(DECODE_GRID[0]),
-    **dict.fromkeys(SPARSE_RANGES, frozenset({"padded_heads"})),
+    **dict.fromkeys(SPARSE_RANGES, frozenset()),
+    "sparse_mla_prefill": frozenset({"padded_heads"}),
 }
 # Rows that agree in these shape columns are one group: it is held out whole. The first columns
 # that give LEAST_GROUPS groups are taken; a user may measure one model only.
