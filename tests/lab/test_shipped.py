@@ -14,6 +14,10 @@ KERNELS = (
     "decode_attention",
     "mla_prefill",
     "mla_decode",
+    "sparse_mla_prefill",
+    "key_scores_prefill",
+    "key_scores_decode",
+    "key_selection",
 )
 
 

@@ -30,6 +30,7 @@ from perfatlas.operators import (
     Attention,
     Gemm,
     GroupedGemm,
+    KeySelection,
     LatentAttention,
     Operator,
     Phase,
@@ -63,7 +64,7 @@ def _oracle_flop(operator: Operator, family: str, tokens: StepTokens) -> float:
             keys = np.where(limited, np.minimum(operator.window, operator.kv_len), operator.kv_len)
             pairs = operator.batch * operator.num_heads * operator.q_len * keys
             return float((2.0 * pairs * (operator.head_dim + operator.value_head_dim))[0])
-        case Gemm() | Streaming():
+        case Gemm() | Streaming() | KeySelection():
             return float(operator.work().flop[0])
         case Scan():
             return 0.0

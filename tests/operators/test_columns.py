@@ -10,6 +10,7 @@ from perfatlas.operators import (
     FloatArray,
     Gemm,
     GroupedGemm,
+    KeySelection,
     LatentAttention,
     visible_pairs,
 )
@@ -145,3 +146,21 @@ def test_sparse_selection_limits_keys() -> None:
 def test_expanded_prefill_multiplies_per_head() -> None:
     pairs = 4096 * 4097 / 2
     assert latent("prefill").work().flop[0] == 2 * 32 * 128 * pairs * (128 + 64 + 128)
+
+
+def test_a_selection_reads_the_scores_of_queries_that_choose() -> None:
+    # Two sequences of 4 queries that see 7 to 10 keys and keep 8: the last two choose, among 9
+    # and 10 scores of 4 bytes; all 8 queries write 8 positions of 4 bytes.
+    work = KeySelection(
+        name="selection",
+        phase="prefill",
+        count=np.ones(1),
+        batch=column(2),
+        q_len=column(4),
+        kv_len=column(10),
+        selected=column(8),
+        score_bytes=4.0,
+        index_bytes=4.0,
+    ).work()
+    assert work.activation_bytes.tolist() == [2 * (9 + 10) * 4 + 8 * 8 * 4]
+    assert (work.flop.tolist(), work.cold_bytes.tolist()) == ([0.0], [0.0])

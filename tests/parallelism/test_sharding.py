@@ -20,6 +20,7 @@ from perfatlas.operators import (
     Gemm,
     GroupedGemm,
     KeyScores,
+    KeySelection,
     LatentAttention,
     Operator,
     Phase,
@@ -199,6 +200,11 @@ def test_context_ranks_share_the_scores_of_sparse_attention() -> None:
     assert isinstance(after, KeyScores)
     assert after.q_len.tolist() == [1024.0]
     assert after.work().flop[0] == pytest.approx(before.work().flop[0] / 4, rel=1e-12)
+    assert after.num_heads.tolist() == [64.0]
+    selection = named(shard_operators(whole, plan, model), "indexer_selection")
+    assert isinstance(selection, KeySelection)
+    assert selection.q_len.tolist() == [1024.0]
+    assert selection.kv_len.tolist() == after.kv_len.tolist()
 
 
 def test_two_context_ranks_see_three_quarters_of_the_keys() -> None:

@@ -48,6 +48,10 @@ _LATENT: Final = (
     *(Axis(("kv_lora_rank",), 4.0), Axis(("rope_dim",), 4.0), Axis(("nope_dim",), 4.0)),
     *(Axis(("value_head_dim",), 4.0), Axis(("selected",))),
 )
+_SCORES: Final = (
+    *(Axis(("queries",)), Axis(("q_len",)), Axis(("kv_len",))),
+    *(Axis(("num_heads",), 2.0), Axis(("head_dim",), 4.0)),
+)
 # Weights were chosen on four devices by the error on shapes left out; what a table holds constant
 # keeps a query of another geometry away from its rows.
 AXES: Final[Mapping[str, tuple[Axis, ...]]] = {
@@ -76,6 +80,17 @@ AXES: Final[Mapping[str, tuple[Axis, ...]]] = {
     ),
     "mla_prefill": _LATENT,
     "mla_decode": _LATENT,
+    "sparse_mla_prefill": (
+        *(Axis(("queries",), 2.0), Axis(("q_len",), 0.5), Axis(("kv_len",), 0.5)),
+        *(Axis(("num_heads",)), Axis(("selected",))),
+        *(Axis(("kv_lora_rank",), 4.0), Axis(("rope_dim",), 4.0)),
+    ),
+    "key_scores_prefill": _SCORES,
+    "key_scores_decode": _SCORES,
+    "key_selection": (
+        *(Axis(("queries",)), Axis(("q_len",)), Axis(("kv_len",))),
+        *(Axis(("selected",), 4.0), Axis(("kv_len",), over=("selected",))),
+    ),
 }
 # Columns that name a group of rows no part of which a held-out row may see.
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -85,6 +100,10 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "decode_attention": ("num_heads", "num_kv_heads", "head_dim", "window"),
     "mla_prefill": ("num_heads",),
     "mla_decode": ("num_heads",),
+    "sparse_mla_prefill": ("queries",),
+    "key_scores_prefill": ("queries",),
+    "key_scores_decode": ("queries",),
+    "key_selection": ("queries",),
 }
 
 

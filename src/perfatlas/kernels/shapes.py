@@ -20,6 +20,8 @@ from perfatlas.operators import (
     FloatArray,
     Gemm,
     GroupedGemm,
+    KeyScores,
+    KeySelection,
     LatentAttention,
     Operator,
     Streaming,
@@ -48,6 +50,10 @@ _MODELS: Final = {
     "decode_attention": ("attention", "decode_attention"),
     "mla_prefill": ("latent_attention", "mla_prefill"),
     "mla_decode": ("latent_attention", "mla_decode"),
+    "sparse_mla_prefill": ("sparse_attention", "sparse_mla_prefill"),
+    "key_scores_prefill": ("key_scores", "key_scores_prefill"),
+    "key_scores_decode": ("key_scores", "key_scores_decode"),
+    "key_selection": ("key_selection", "key_selection"),
 }
 
 GROUPED_SIZES: Final = ("tokens", "hidden", "intermediate", "experts", "top_k", "ep", "moe_tp")
@@ -99,14 +105,39 @@ def calibration_key(operator: Operator) -> tuple[str, tuple[str, ...]] | None:
         return "moe", (_fitted_format(operator.format),)
     if isinstance(operator, Streaming):
         return "streaming", ("bf16",)
-    if not isinstance(operator, Attention | LatentAttention):
-        return None
+    if isinstance(operator, Attention | LatentAttention):
+        return _attention_key(operator)
+    return _sparse_key(operator)
+
+
+def _attention_key(operator: Attention | LatentAttention) -> tuple[str, tuple[str, ...]]:
+    """Return the key of attention.
+
+    Sparse prefill kernels read 16-bit rows: engines expand an fp8 cache first, a pass over it that
+    is not priced. Sparse decode is priced as dense decode over the selected keys; its kernels
+    expand fp8 rows as they read them (FlashMLA) and multiply in 16 bits.
+    """
     key = f"bf16{'+fp8_kv' if _is_fp8(operator.kv_format) else ''}"
     latent = isinstance(operator, LatentAttention)
     if operator.phase == "decode":
-        return ("mla_decode" if latent else "decode_attention"), (key,)
+        expanded = ("bf16",) if _selects(operator) and key != "bf16" else ()
+        return ("mla_decode" if latent else "decode_attention"), (*expanded, key)
+    if _selects(operator):
+        return "sparse_mla_prefill", ("bf16",)
     exact = (f"fp8{key.removeprefix('bf16')}",) if _is_fp8(operator.format) else ()
     return ("mla_prefill" if latent else "prefill_attention"), (*exact, key)
+
+
+def _sparse_key(operator: Operator) -> tuple[str, tuple[str, ...]] | None:
+    """Return the key of an operator of sparse attention, None for any other."""
+    if isinstance(operator, KeyScores):
+        return f"key_scores_{operator.phase}", ("fp8",)
+    return ("key_selection", ("bf16",)) if isinstance(operator, KeySelection) else None
+
+
+def _selects(operator: Attention | LatentAttention) -> bool:
+    """Return whether attention runs over selected keys."""
+    return isinstance(operator, LatentAttention) and bool(np.any(operator.selected > 0))
 
 
 def _is_fp8(format_name: str) -> bool:
@@ -142,6 +173,8 @@ def shape_columns(operator: Operator) -> Columns:
             "cold_bytes": operator.cold_read_bytes,
             "tokens": operator.tokens,
         }
+    if isinstance(operator, KeyScores | KeySelection):
+        return _of_keys(operator)
     protocol = {
         "kv_bytes_per_element": getattr(operator, "kv_bytes_per_element", 2.0),
         "attention_bytes_per_element": 1.0 if _is_fp8(getattr(operator, "format", "bf16")) else 2.0,
@@ -149,7 +182,26 @@ def shape_columns(operator: Operator) -> Columns:
     }
     if isinstance(operator, Attention):
         return _take(operator, ATTENTION_SIZES) | protocol
+    if isinstance(operator, LatentAttention) and operator.phase == "prefill" and _selects(operator):
+        protocol |= {
+            "queries": operator.batch * operator.q_len,
+            "kv_bytes_per_element": 2.0,
+            "attention_bytes_per_element": 2.0,
+        }
     return _take(operator, LATENT_SIZES) | protocol
+
+
+def _of_keys(operator: KeyScores | KeySelection) -> Columns:
+    """Return the columns of scoring or choosing keys, whose sequences all have their own."""
+    columns = _take(operator, ("q_len", "kv_len")) | {
+        "queries": operator.batch * operator.q_len,
+        "score_bytes": operator.score_bytes,
+        "hot": 0.0,
+    }
+    if isinstance(operator, KeySelection):
+        return columns | {"selected": operator.selected, "index_bytes": operator.index_bytes}
+    columns |= _take(operator, ("num_heads", "head_dim"))
+    return columns | {"key_bytes": operator.key_bytes, "key_sequences": operator.batch}
 
 
 def _take(operator: Operator, names: tuple[str, ...]) -> dict[str, FloatArray | float]:

@@ -8,6 +8,7 @@ from perfatlas.lab.fitting import error_statistics, fit_parameters
 from perfatlas.lab.registry import device_cells
 from perfatlas.lab.user_calibration import MeasurementReport, calibrate_measurements
 from perfatlas.lab.validate import CellScore, validate_kernels
+from perfatlas.lab.validate_blocks import validate_blocks
 from perfatlas.lab.validate_measured import validate_measured
 from perfatlas.lab.validate_steps import validate_steps
 
@@ -23,6 +24,7 @@ __all__ = [
     "device_cells",
     "error_statistics",
     "fit_parameters",
+    "validate_blocks",
     "validate_kernels",
     "validate_measured",
     "validate_steps",

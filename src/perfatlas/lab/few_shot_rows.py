@@ -19,6 +19,7 @@ from perfatlas.lab.cells_latent_attention import DECODE_GRID, PREFILL_GRID
 from perfatlas.lab.cells_latent_attention import DECODE_RANGES as MLA_DECODE_RANGES
 from perfatlas.lab.cells_latent_attention import PREFILL_RANGES as MLA_PREFILL_RANGES
 from perfatlas.lab.cells_moe import RANGES as MOE_RANGES
+from perfatlas.lab.cells_sparse_attention import RANGES as SPARSE_RANGES
 from perfatlas.lab.cells_streaming import RANGES as STREAMING_RANGES
 from perfatlas.measurements.rows import PROTOCOL_COLUMNS, SHAPE_COLUMNS
 from perfatlas.measurements.tables import QUANTIZED_INSIDE
@@ -41,6 +42,7 @@ RANGES: Final[Mapping[str, Mapping[str, Range]]] = {
     "decode_attention": DECODE_RANGES,
     "mla_prefill": MLA_PREFILL_RANGES,
     "mla_decode": MLA_DECODE_RANGES,
+    **SPARSE_RANGES,
 }
 # Rules and whole-numbered choices: a few rows do not move them, another device's may replace them.
 CHOSEN: Final[Mapping[str, frozenset[str]]] = {
@@ -51,6 +53,8 @@ CHOSEN: Final[Mapping[str, frozenset[str]]] = {
     "decode_attention": frozenset({*KernelRule._fields, "units_per_sm", "split_tokens"}),
     "mla_prefill": frozenset(PREFILL_GRID[0]),
     "mla_decode": frozenset(DECODE_GRID[0]),
+    **dict.fromkeys(SPARSE_RANGES, frozenset()),
+    "sparse_mla_prefill": frozenset({"padded_heads"}),
 }
 # Rows that agree in these shape columns are one group: it is held out whole. The first columns
 # that give LEAST_GROUPS groups are taken; a user may measure one model only.

@@ -12,8 +12,11 @@ import numpy as np
 from perfatlas.collectives import COLLECTIVE_SHAPE, FABRIC_SHAPE
 from perfatlas.kernels.attention import DECODE_ATTENTION_SHAPE
 from perfatlas.kernels.gemm import GEMM_SHAPE
+from perfatlas.kernels.key_scores import KEY_SCORES_DECODE_SHAPE
+from perfatlas.kernels.key_selection import KEY_SELECTION_SHAPE
 from perfatlas.kernels.latent_attention import MLA_DECODE_SHAPE
 from perfatlas.kernels.moe import MOE_SHAPE
+from perfatlas.kernels.sparse_attention import SPARSE_MLA_PREFILL_SHAPE
 from perfatlas.kernels.streaming import STREAMING_SHAPE
 
 if TYPE_CHECKING:
@@ -35,6 +38,10 @@ GROUPS: Final[Mapping[str, tuple[Sequence[str], Sequence[str]]]] = {
     "decode_attention": (DECODE_ATTENTION_SHAPE, ("num_heads", "num_kv_heads")),
     "mla_prefill": (MLA_DECODE_SHAPE, ("num_heads",)),
     "mla_decode": (MLA_DECODE_SHAPE, ("num_heads",)),
+    "sparse_mla_prefill": (SPARSE_MLA_PREFILL_SHAPE, ("queries",)),
+    "key_scores_prefill": (KEY_SCORES_DECODE_SHAPE, ("queries",)),
+    "key_scores_decode": (KEY_SCORES_DECODE_SHAPE, ("queries",)),
+    "key_selection": (KEY_SELECTION_SHAPE, ("queries",)),
 }
 GROUPED_BY: Final = {
     "gemm": "(n, k)",
@@ -43,6 +50,10 @@ GROUPED_BY: Final = {
     "decode_attention": "(heads, KV heads)",
     "mla_prefill": "heads",
     "mla_decode": "heads",
+    "sparse_mla_prefill": "queries",
+    "key_scores_prefill": "queries",
+    "key_scores_decode": "queries",
+    "key_selection": "queries",
     "streaming": "row length",
     "collectives": "message size, in powers of two",
 }

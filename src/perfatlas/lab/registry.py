@@ -9,6 +9,8 @@ from perfatlas.lab.cells_collectives import collective_cells
 from perfatlas.lab.cells_gemm import gemm_cells
 from perfatlas.lab.cells_latent_attention import latent_attention_cells
 from perfatlas.lab.cells_moe import moe_cells
+from perfatlas.lab.cells_sparse_attention import OPERATORS as SPARSE_OPERATORS
+from perfatlas.lab.cells_sparse_attention import sparse_attention_cells
 from perfatlas.lab.cells_streaming import streaming_cells
 from perfatlas.measurements import silicon_root
 
@@ -24,6 +26,7 @@ CELL_MAKERS: Final[tuple[tuple[Callable[[str], tuple[Cell, ...]], tuple[str, ...
     (streaming_cells, ("streaming",)),
     (attention_cells, ("prefill_attention", "decode_attention")),
     (latent_attention_cells, ("mla_prefill", "mla_decode")),
+    (sparse_attention_cells, SPARSE_OPERATORS),
     (collective_cells, ()),
 )
 

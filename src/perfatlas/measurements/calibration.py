@@ -26,6 +26,10 @@ KERNELS: Final = (
     "decode_attention",
     "mla_prefill",
     "mla_decode",
+    "sparse_mla_prefill",
+    "key_scores_prefill",
+    "key_scores_decode",
+    "key_selection",
 )
 # Overridden fields that leave the silicon a calibration was measured on.
 KERNEL_FIELDS: Final = (

@@ -15,6 +15,7 @@ import numpy as np
 
 from perfatlas.hardware import resolve_system
 from perfatlas.measurements.silicon import has_table, read_table, table_paths
+from perfatlas.measurements.sparse_tables import SPARSE_TABLES, sparse_rows
 from perfatlas.numerics import get_format
 from perfatlas.operators import load_skew
 from perfatlas.quantities import UnsupportedError
@@ -35,6 +36,7 @@ TABLES: Final = {
     "decode_attention": ("attention", "generation_attention_perf"),
     "mla_prefill": ("mla", "context_mla_perf"),
     "mla_decode": ("mla", "generation_mla_perf"),
+    **SPARSE_TABLES,
 }
 # Word of the GEMM tables -> format of the product.
 GEMM_FORMATS: Final = {
@@ -155,6 +157,8 @@ def table_rows(
         found = _gemm(table, format_name)
     elif operator == "moe":
         found = _moe(table, format_name)
+    elif operator in SPARSE_TABLES:
+        found = _rows(table, *sparse_rows(table, operator, format_name))
     else:
         found = _attention(table, operator, format_name)
     if not found.measured_s.size:

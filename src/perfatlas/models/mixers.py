@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from perfatlas.models.emission import ACTIVATION_BYTES
 from perfatlas.numerics import get_format
-from perfatlas.operators import Attention, KeyScores, LatentAttention, visible_pairs
+from perfatlas.operators import Attention, KeyScores, KeySelection, LatentAttention
 
 if TYPE_CHECKING:
     from perfatlas.models.architecture import GqaAttention, MlaAttention, SparseIndexer
@@ -24,6 +22,7 @@ INDEX_KEY_BYTES: Final = 1.0
 INDEX_SCALE_BYTES: Final = 4.0
 INDEX_FORMAT: Final = "fp8_static"
 LOGIT_BYTES: Final = 4.0
+POSITION_BYTES: Final = 4.0
 
 
 def gqa_operators(emission: Emission, mixer: GqaAttention) -> tuple[Operator, ...]:
@@ -290,8 +289,6 @@ def indexer_operators(
 
 def _scores_and_selection(emission: Emission, indexer: SparseIndexer) -> tuple[Operator, ...]:
     tokens = emission.tokens
-    pairs_C = visible_pairs(tokens.q_len, tokens.kv_len, emission.column(0.0))
-    keys_C = pairs_C / np.maximum(tokens.q_len, 1.0)  # mean visible keys per query
     scores = KeyScores(
         name="indexer_scores",
         phase=emission.phase,
@@ -305,9 +302,15 @@ def _scores_and_selection(emission: Emission, indexer: SparseIndexer) -> tuple[O
         score_bytes=LOGIT_BYTES,
         format=INDEX_FORMAT,
     )
-    selection = emission.streaming(
-        "indexer_selection",
-        "selection",
-        (keys_C * LOGIT_BYTES, indexer.top_k * LOGIT_BYTES),
+    selection = KeySelection(
+        name="indexer_selection",
+        phase=emission.phase,
+        count=emission.count,
+        batch=tokens.batch,
+        q_len=tokens.q_len,
+        kv_len=tokens.kv_len,
+        selected=emission.column(indexer.top_k),
+        score_bytes=LOGIT_BYTES,
+        index_bytes=POSITION_BYTES,
     )
     return scores, selection

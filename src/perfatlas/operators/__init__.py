@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from perfatlas.operators.attention import Attention, KeyScores, LatentAttention, visible_pairs
+from perfatlas.operators.attention import (
+    Attention,
+    KeyScores,
+    KeySelection,
+    LatentAttention,
+    visible_pairs,
+)
 from perfatlas.operators.bounds import (
     BOUND_COMPUTE,
     BOUND_LATENCY,
@@ -37,6 +43,7 @@ __all__ = [
     "GroupedGemm",
     "IntArray",
     "KeyScores",
+    "KeySelection",
     "LatentAttention",
     "Operator",
     "Phase",

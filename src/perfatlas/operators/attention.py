@@ -188,6 +188,42 @@ class KeyScores(Operator):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class KeySelection(Operator):
+    """The choice of the best-scored keys of every query, by which a sparse attention attends.
+
+    Args:
+        batch: Sequences (C,).
+        q_len: Queries per sequence (C,).
+        kv_len: Scored keys per sequence, the queries included (C,).
+        selected: Keys a query keeps (C,).
+        score_bytes: Bytes of one score as it is read [bytes].
+        index_bytes: Bytes of one chosen position as it is written [bytes].
+    """
+
+    kind: ClassVar[str] = "key_selection"
+
+    batch: FloatArray
+    q_len: FloatArray
+    kv_len: FloatArray
+    selected: FloatArray
+    score_bytes: float
+    index_bytes: float
+
+    def work(self) -> Work:
+        """Return the least FLOP [FLOP] and bytes [bytes] of one execution, each (C,)."""
+        zero = np.zeros_like(self.q_len)
+        # A query that sees no more keys than it keeps needs none of its scores.
+        choosing = np.clip(self.kv_len - self.selected, 0.0, self.q_len)
+        scores = self.batch * visible_pairs(choosing, self.kv_len, zero)
+        chosen = self.batch * self.q_len * self.selected
+        return Work(
+            flop=zero,
+            cold_bytes=zero,
+            activation_bytes=scores * self.score_bytes + chosen * self.index_bytes,
+        )
+
+
 def visible_pairs(q_len: FloatArray, kv_len: FloatArray, limit: FloatArray) -> FloatArray:
     """Return query-key pairs of one sequence under a causal mask and a key limit (C,).
 

@@ -26,6 +26,7 @@ from perfatlas.operators import (
     Gemm,
     GroupedGemm,
     KeyScores,
+    KeySelection,
     LatentAttention,
     Operator,
     Scan,
@@ -136,7 +137,7 @@ def _divide(operator: Operator, plan: PlanColumns, parts: FloatArray) -> Operato
             # The operator counts the tokens of the whole expert group.
             tokens = operator.tokens * plan.attention_dp / parts
             return replace(operator, tokens=tokens, ep=plan.ep, moe_tp=plan.moe_tp)
-        case Attention() | LatentAttention() | KeyScores():
+        case Attention() | LatentAttention() | KeyScores() | KeySelection():
             return _divide_attention(operator, tp, parts)
         case Scan():
             return replace(
@@ -152,22 +153,25 @@ def _divide(operator: Operator, plan: PlanColumns, parts: FloatArray) -> Operato
 
 
 def _divide_attention(
-    operator: Attention | LatentAttention | KeyScores, tp: FloatArray, parts: FloatArray
+    operator: Attention | LatentAttention | KeyScores | KeySelection,
+    tp: FloatArray,
+    parts: FloatArray,
 ) -> Operator:
     """Return the heads of one rank over its balanced part of the sequence."""
-    heads = operator.num_heads / tp
     match operator:
         case Attention():
             limit = operator.window
         case LatentAttention():
             limit = operator.selected
-        case KeyScores():  # every key is scored
+        case KeyScores() | KeySelection():  # every key is scored
             limit = np.zeros_like(operator.q_len)
     q_len, kv_len = _balanced(operator.q_len, operator.kv_len, limit, parts)
-    divided = replace(operator, q_len=q_len, kv_len=kv_len, num_heads=heads)
+    divided = replace(operator, q_len=q_len, kv_len=kv_len)
+    if isinstance(divided, KeySelection):
+        return divided
     if isinstance(divided, Attention):
-        return replace(divided, num_kv_heads=np.maximum(divided.num_kv_heads / tp, 1.0))
-    return divided
+        divided = replace(divided, num_kv_heads=np.maximum(divided.num_kv_heads / tp, 1.0))
+    return replace(divided, num_heads=divided.num_heads / tp)
 
 
 def divide_gemm(operator: Gemm, plan: PlanColumns) -> Gemm:

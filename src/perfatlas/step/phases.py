@@ -17,6 +17,7 @@ from perfatlas.operators import (
     FloatArray,
     GroupedGemm,
     KeyScores,
+    KeySelection,
     LatentAttention,
     Operator,
     Phase,
@@ -88,7 +89,9 @@ def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
     padded = padded_batch(batch, context.profile.scheduler.graph_sizes)
     tokens = StepTokens(batch=padded, q_len=np.ones_like(batch), kv_len=kv_len)
     operators = tuple(
-        replace(op, batch=batch) if isinstance(op, Attention | LatentAttention | KeyScores) else op
+        replace(op, batch=batch)
+        if isinstance(op, Attention | LatentAttention | KeyScores | KeySelection)
+        else op
         for op in rank_operators(context, "decode", tokens)
     )
     host = context.profile.host
