@@ -9,6 +9,7 @@ from perfatlas.lab.registry import device_cells
 from perfatlas.lab.user_calibration import MeasurementReport, calibrate_measurements
 from perfatlas.lab.validate import CellScore, validate_kernels
 from perfatlas.lab.validate_measured import validate_measured
+from perfatlas.lab.validate_serving import validate_serving
 from perfatlas.lab.validate_steps import validate_steps
 
 __all__ = [
@@ -25,5 +26,6 @@ __all__ = [
     "fit_parameters",
     "validate_kernels",
     "validate_measured",
+    "validate_serving",
     "validate_steps",
 ]

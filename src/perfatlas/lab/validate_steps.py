@@ -140,8 +140,8 @@ def predict_runs(
         raise InvalidSpecError(f"list {chosen.name!r} names unknown run {missing[0]!r}")
     wanted = [runs[name] for name in chosen.ids]
     questions = [_question(run, setting) for run in wanted]
-    answers = _ask(questions)
-    bounds = _ask([question | {"tier": "bound"} for question in questions])
+    answers = ask_rows(questions)
+    bounds = ask_rows([question | {"tier": "bound"} for question in questions])
     rows = []
     for run, question, answer, bound in zip(wanted, questions, answers, bounds, strict=True):
         row = _row(run, question, answer)
@@ -151,8 +151,12 @@ def predict_runs(
     return rows
 
 
-def _ask(questions: Sequence[Row]) -> list[Row]:
-    """Return the answer of every question, through the public function."""
+def ask_rows(questions: Sequence[Row]) -> list[Row]:
+    """Return the answer of every question, through the public function.
+
+    Args:
+        questions: Rows of the scenario table, all with the same names.
+    """
     columns = estimate_table({name: [q[name] for q in questions] for name in questions[0]}).columns
     return [
         dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
@@ -244,7 +248,7 @@ def summarize_runs(rows: Sequence[Row]) -> Row:
             f"{name}_median_error": errors.median_error,
             f"{name}_p90_error": errors.p90_error,
             f"{name}_bias": errors.bias,
-            f"{name}_inside_90": _share_inside(low_s, measured_s, high_s),
+            f"{name}_inside_90": share_inside(low_s, measured_s, high_s),
         }
     return found
 
@@ -276,8 +280,14 @@ def _setting_row(chosen: ServingList, setting: Setting, runs: Mapping[str, Servi
     return {"setting": setting.name, "primary": setting.primary, "note": setting.note} | totals
 
 
-def _share_inside(low_s: FloatArray, measured_s: FloatArray, high_s: FloatArray) -> float | None:
-    """Return the share of rows inside their interval, None where the predictions have no end."""
+def share_inside(low_s: FloatArray, measured_s: FloatArray, high_s: FloatArray) -> float | None:
+    """Return the share of rows inside their interval, None where the predictions have no end.
+
+    Args:
+        low_s: Lower ends (U,) [s].
+        measured_s: Measured (U,) [s].
+        high_s: Upper ends (U,) [s], NaN or infinite where there is none.
+    """
     known = np.isfinite(high_s)
     if not known.any():
         return None
