@@ -11,6 +11,7 @@ from perfatlas.quantities import InvalidSpecError, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+SECONDS_PER_MILLISECOND: Final = 1e-3
 LARGEST: Final = 1e15  # no count, time or rate of a benchmark is larger; far from overflow
 SMALLEST: Final = 1e-9  # nor smaller, where it is not 0
 
@@ -69,6 +70,35 @@ class Fields:
             InvalidSpecError: As `number`.
         """
         return self.number(name) or None
+
+    def milliseconds(self, name: str) -> float | None:
+        """Return a time written in milliseconds [s], None where it is missing or 0.
+
+        Args:
+            name: Its key.
+
+        Raises:
+            InvalidSpecError: As `number`.
+        """
+        value = self.positive(name)
+        return None if value is None else value * SECONDS_PER_MILLISECOND
+
+    def length(self, name: str, requests: float = 1.0) -> float:
+        """Return the mean tokens of a request [tokens].
+
+        Args:
+            name: Key of the tokens of all requests.
+            requests: How many they are.
+
+        Raises:
+            InvalidSpecError: There are none, or as `number`.
+        """
+        tokens = self.positive(name)
+        if tokens is None:
+            raise InvalidSpecError(
+                f"{self._name(name)} = 0 or missing: the lengths of the requests are not known"
+            )
+        return tokens / requests
 
     def total(self, name: str) -> float | None:
         """Return the sum of a list of numbers, None where there is no list.

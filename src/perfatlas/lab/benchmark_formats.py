@@ -7,25 +7,24 @@ Source: the writers of the files, read as evidence of their schemas; nothing is 
   `server_info`: sglang/srt/entrypoints/http_server.py.
 - TensorRT-LLM: github.com/NVIDIA/TensorRT-LLM tensorrt_llm/bench/dataclasses/reporting.py at
   0249976 (`ReportUtility.get_statistics_dict`) and statistics.py at 77d7fe1 (what is averaged).
-- AIPerf: aiperf 0.13.0 (PyPI) aiperf/common/models/export_models.py (`JsonExportData`, schema 1.4),
-  aiperf/metrics/types/inter_token_latency_metric.py, aiperf/config/phases.py; GenAI-Perf:
-  genai_perf 0.0.16 (PyPI) genai_perf/export_data/json_exporter.py.
+- AIPerf: `benchmark_aiperf`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.lab.benchmark_fields import Fields, as_number
-from perfatlas.lab.benchmark_run import BenchmarkRun, Latency
+from perfatlas.lab.benchmark_aiperf import read_aiperf
+from perfatlas.lab.benchmark_run import CACHED, SPECULATIVE, BenchmarkRun, Latency
 from perfatlas.quantities import InvalidSpecError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from perfatlas.lab.benchmark_fields import Fields
+
     Reader = Callable[[Fields], BenchmarkRun]
 
-SECONDS_PER_MILLISECOND: Final = 1e-3
 # what the tools call the engine under test -> the engine; other names (openai, ...) state none
 ENGINES: Final[Mapping[str, str]] = {
     "vllm": "vllm",
@@ -37,18 +36,9 @@ ENGINES: Final[Mapping[str, str]] = {
     "tensorrt-llm": "trtllm",
     "trt": "trtllm",
 }
-TIME_UNITS_S: Final[Mapping[str, float]] = {
-    "ns": 1e-9,
-    "us": 1e-6,
-    "ms": 1e-3,
-    "s": 1.0,
-    "sec": 1.0,
-}
 NO_LATENCY: Final = (
     "mean latency is taken as mean TTFT + mean TPOT x (mean output - 1): the file has none"
 )
-SPECULATIVE: Final = "speculative decoding was on: the estimate does not have it"
-CACHED: Final = "prompts hit the prefix cache: the estimate prefills what --prefix leaves over"
 
 
 def reader_of(members: Mapping[str, Any]) -> Reader:
@@ -94,7 +84,7 @@ def read_vllm(fields: Fields) -> BenchmarkRun:
     sent = fields.number("num_prompts")
     if failed is None and sent is not None:
         failed = max(sent - completed, 0.0)
-    latency_s = _milliseconds(fields, "mean_e2el_ms")
+    latency_s = fields.milliseconds("mean_e2el_ms")
     if latency_s is None:
         total_s = fields.total("latencies")
         latency_s = total_s / completed if total_s else None
@@ -127,7 +117,7 @@ def read_sglang(fields: Fields) -> BenchmarkRun:
     server = fields.part("server_info")
     errors = fields.members.get("errors")
     failed = float(sum(map(bool, errors))) if isinstance(errors, list) else None
-    latency_s = _milliseconds(fields, "mean_e2e_latency_ms")
+    latency_s = fields.milliseconds("mean_e2e_latency_ms")
     duration_s = fields.positive("duration")
     in_flight = fields.positive("concurrency")
     if latency_s is None and in_flight and duration_s:
@@ -170,8 +160,8 @@ def read_trtllm(fields: Fields) -> BenchmarkRun:
     streaming = fields.part("streaming_metrics")
     tpot, ttft = streaming.part("tpot_percentiles"), streaming.part("ttft_percentiles")
     in_flight = requests.positive("avg_num_concurrent_requests")
-    duration_s = _milliseconds(done, "total_latency_ms")
-    latency_s = _milliseconds(done, "avg_request_latency_ms")
+    duration_s = done.milliseconds("total_latency_ms")
+    latency_s = done.milliseconds("avg_request_latency_ms")
     completed = requests.positive("num_requests")
     if completed is None:
         raise InvalidSpecError("request_info.num_requests = 0: no request was answered")
@@ -188,66 +178,22 @@ def read_trtllm(fields: Fields) -> BenchmarkRun:
         ),
         completed=completed,
         failed=None,
-        isl=_length(requests, "avg_input_length"),
-        osl=_length(requests, "avg_output_length"),
+        isl=requests.length("avg_input_length"),
+        osl=requests.length("avg_output_length"),
         slots=None,
         request_rate=None,
         answered_per_s=done.positive("request_throughput_req_s"),
         in_flight=in_flight,
         tpot=Latency(
-            mean_s=_milliseconds(streaming, "avg_tpot_ms"), median_s=_milliseconds(tpot, "p50")
+            mean_s=streaming.milliseconds("avg_tpot_ms"), median_s=tpot.milliseconds("p50")
         ),
         itl=Latency(),
         ttft=Latency(
-            mean_s=_milliseconds(streaming, "avg_ttft_ms"), median_s=_milliseconds(ttft, "p50")
+            mean_s=streaming.milliseconds("avg_ttft_ms"), median_s=ttft.milliseconds("p50")
         ),
         output_tokens_per_s=done.positive("system_output_throughput_tok_s"),
         notes=(),
         warnings=(SPECULATIVE,) if fields.members.get("decoding_stats") else (),
-    )
-
-
-def read_aiperf(fields: Fields) -> BenchmarkRun:
-    """Return a run of AIPerf or of its predecessor GenAI-Perf.
-
-    What they call inter-token latency is (latency - TTFT)/(output tokens - 1) of a request: TPOT.
-
-    Args:
-        fields: The export.
-
-    Raises:
-        InvalidSpecError: A member is missing or wrong.
-    """
-    fields.require("input_sequence_length", "output_sequence_length")
-    latency_s, _ = _timed(fields, "request_latency")
-    tpot_s, tpot_median_s = _timed(fields, "inter_token_latency")
-    ttft_s, ttft_median_s = _timed(fields, "time_to_first_token")
-    rate = fields.part("request_throughput").positive("avg")
-    model, slots, request_rate = _aiperf_load(fields.part("input_config"))
-    completed = fields.part("request_count").number("avg")
-    if completed == 0:
-        raise InvalidSpecError("request_count.avg = 0: no request was answered")
-    return BenchmarkRun(
-        tool="aiperf" if "aiperf_version" in fields.members else "aiperf or genai-perf",
-        model=model,
-        engine="",
-        plan={},
-        formats={},
-        limits={},
-        completed=completed,
-        failed=fields.part("error_request_count").number("avg"),
-        isl=_length(fields.part("input_sequence_length"), "avg"),
-        osl=_length(fields.part("output_sequence_length"), "avg"),
-        slots=slots,
-        request_rate=request_rate,
-        answered_per_s=rate,
-        in_flight=rate * latency_s if rate and latency_s else None,
-        tpot=Latency(mean_s=tpot_s, median_s=tpot_median_s),
-        itl=Latency(),
-        ttft=Latency(mean_s=ttft_s, median_s=ttft_median_s),
-        output_tokens_per_s=fields.part("output_token_throughput").positive("avg"),
-        notes=("AIPerf's inter_token_latency is TPOT",),
-        warnings=tuple(_aiperf_doubts(fields)),
     )
 
 
@@ -320,8 +266,8 @@ def _flat_run(
 ) -> BenchmarkRun:
     """Return a run of the flat layout that vLLM and SGLang share."""
     completed = _completed(fields)
-    isl = _length(fields, "total_input_tokens", completed)
-    osl = _length(fields, "total_output_tokens", completed)
+    isl = fields.length("total_input_tokens", completed)
+    osl = fields.length("total_output_tokens", completed)
     tpot, itl, ttft = (_latency(fields, name) for name in ("tpot", "itl", "ttft"))
     duration_s, tokens_per_s = fields.positive("duration"), fields.positive("output_throughput")
     slots, rate = fields.positive("max_concurrency"), _rate(fields)
@@ -357,14 +303,6 @@ def _completed(fields: Fields) -> float:
     return completed
 
 
-def _length(fields: Fields, name: str, requests: float = 1.0) -> float:
-    """Return mean tokens of a request [tokens]."""
-    tokens = fields.positive(name)
-    if tokens is None:
-        raise InvalidSpecError(f"{name} = 0 or missing: the lengths of the requests are not known")
-    return tokens / requests
-
-
 def _rate(fields: Fields) -> float | None:
     """Return requests/s; "inf" and Infinity mean all at once, "trace" the times of a trace."""
     rate = fields.members.get("request_rate")
@@ -377,28 +315,9 @@ def _rate(fields: Fields) -> float | None:
 
 def _latency(fields: Fields, name: str) -> Latency:
     return Latency(
-        mean_s=_milliseconds(fields, f"mean_{name}_ms"),
-        median_s=_milliseconds(fields, f"median_{name}_ms"),
+        mean_s=fields.milliseconds(f"mean_{name}_ms"),
+        median_s=fields.milliseconds(f"median_{name}_ms"),
     )
-
-
-def _milliseconds(fields: Fields, name: str) -> float | None:
-    """Return a time [s], None where it is missing or 0."""
-    value = fields.positive(name)
-    return None if value is None else value * SECONDS_PER_MILLISECOND
-
-
-def _timed(fields: Fields, name: str) -> tuple[float | None, float | None]:
-    """Return mean and median of a metric object {unit, avg, p50} [s]."""
-    metric = fields.part(name)
-    if not metric.members:
-        return None, None
-    unit = metric.text("unit")
-    if unit not in TIME_UNITS_S:
-        raise InvalidSpecError(f"{name}.unit = {shown(unit)}: expected one of {list(TIME_UNITS_S)}")
-    mean, median = metric.positive("avg"), metric.positive("p50")
-    scale = TIME_UNITS_S[unit]
-    return mean and mean * scale, median and median * scale
 
 
 def _sizes(fields: Fields, **names: str) -> dict[str, int]:
@@ -418,57 +337,6 @@ def _sglang_plan(server: Fields) -> dict[str, int]:
     if server.members.get("enable_dp_attention") or any(size and size > 1 for size in wide):
         return {}
     return _sizes(server, tp="tp_size", pp="pp_size", ep="ep_size")
-
-
-def _aiperf_load(config: Fields) -> tuple[str, float | None, float | None]:
-    """Return model, requests in flight and request rate of the configuration of any version."""
-    models = config.part("models") if isinstance(config.members.get("models"), dict) else Fields({})
-    endpoint = config.members.get("endpoint")
-    names = (
-        config.members.get("model_names")
-        or config.members.get("model")
-        or (endpoint.get("model_names") if isinstance(endpoint, dict) else None)
-        or [item.get("name") for item in _objects(models.members.get("items"))]
-    )
-    model = names[0] if isinstance(names, list) and len(names) == 1 else names
-    stimulus = config.part("perf_analyzer").part("stimulus")
-    phases = [
-        Fields(phase, "input_config.phases")
-        for phase in _objects(config.members.get("phases"))
-        if "warmup" not in (phase.get("kind"), phase.get("name"))
-    ]
-    places = [config.part("loadgen"), stimulus, *phases[-1:], config]
-    slots = _first(places, ("concurrency",))
-    rate = _first(places, ("request_rate", "rate"))
-    return model if isinstance(model, str) else "", slots, rate
-
-
-def _objects(value: object) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _first(places: list[Fields], names: tuple[str, ...]) -> float | None:
-    """Return the first number found under one of the names."""
-    found = (
-        as_number(place.members[name], f"{place.path}.{name}")
-        for place in places
-        for name in names
-        if place.members.get(name) is not None
-    )
-    return next((value for value in found if value), None)
-
-
-def _aiperf_doubts(fields: Fields) -> list[str]:
-    said = []
-    if fields.members.get("was_cancelled") is True:
-        said.append("the run was cancelled before its end")
-    if fields.members.get("is_complete") is False:
-        said.append(f"the run is not complete: {fields.text('incomplete_reason') or 'no reason'}")
-    if fields.part("total_draft_tokens").positive("avg"):
-        said.append(SPECULATIVE)
-    if fields.part("total_usage_prompt_cache_read_tokens").positive("avg"):
-        said.append(CACHED)
-    return said
 
 
 def _listed(keys: set[str]) -> str:

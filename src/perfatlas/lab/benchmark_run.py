@@ -16,6 +16,8 @@ HALF_IDLE: Final = 0.8  # of the slots in use on average, below which much of a 
 OVERLOAD: Final = 1.25  # requests sent over answered, from which a queue grew
 CHUNKED: Final = 1.25  # mean ITL / mean TPOT from which a chunk holds more than a token
 UNEVEN: Final = 0.8  # mean ITL / mean TPOT below which requests differ too much to average
+SPECULATIVE: Final = "speculative decoding was on: the estimate does not have it"
+CACHED: Final = "prompts hit the prefix cache: the estimate prefills what --prefix leaves over"
 NO_LIMIT: Final = (
     "the file states neither a rate nor a limit on requests in flight: where all were sent at once"
     " there is no steady state"
