@@ -32,7 +32,7 @@ def test_json_is_one_envelope_with_the_same_content(
 ) -> None:
     one = write(tmp_path, vllm(failed=2))
     two = write(tmp_path, sglang(), name="two.jsonl")
-    assert main([*VERB, *ON, "--results", str(one), "--results", str(two), "--json"]) == 0
+    assert main([*VERB, *ON, "--results", str(one), str(two), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["command"] == "validate serving"
     assert [row["run"] for row in answer["results"]["runs"]] == ["result.json", "two.jsonl"]

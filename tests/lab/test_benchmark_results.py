@@ -162,7 +162,8 @@ def test_statistics_stand_in_for_the_mean_and_say_so() -> None:
 @pytest.mark.parametrize(
     ("result", "doubt"),
     [
-        (vllm(failed=3), "failed"),
+        (vllm(failed=3), "3 of 83 requests failed"),
+        (sglang(errors=["", "timeout", ""]), "1 of 81 requests failed"),
         (vllm(spec_decode_num_drafts=10), SPECULATIVE),
         (sglang(accept_length=2.1), SPECULATIVE),
         (trtllm(decoding_stats={"mode": "eagle"}), SPECULATIVE),

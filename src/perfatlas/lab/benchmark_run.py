@@ -149,7 +149,9 @@ class BenchmarkRun:
         """Return what makes the run hard to compare with a steady state, one sentence each."""
         said = [*self.warnings, *self._load_doubts(), *self._token_doubts()]
         if self.failed:
-            said.append("requests failed, the others saw less load: see `failed`")
+            said.append(
+                f"{self.failed:g} of {self.attempted():g} requests failed: the others saw less load"
+            )
         return tuple(said)
 
     def _load_doubts(self) -> list[str]:

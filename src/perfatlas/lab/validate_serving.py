@@ -70,8 +70,8 @@ def validate_serving(results: Sequence[str | Path], **scenario: Any) -> dict[str
 
     Returns:
         Totals; `runs`: every run that was compared; `below_bound`: runs measured faster than the
-        speed of light, whose load cannot be what the file or the flags say; `refused`: runs that
-        could not be compared and why; `notes`: how runs were read and what makes them hard to
+        speed of light, whose load cannot be what the file or the flags say; `refused_runs`: runs
+        that could not be compared and why; `notes`: how runs were read and what makes them hard to
         compare, each with its runs; `question`: the run missed by most, as asked; `evidence`: of
         its estimate.
 
