@@ -69,6 +69,10 @@ app.command(
             "kernels": ("validate:kernels", "Operators against measured tables."),
             "collectives": ("validate:collectives", "Collectives against measured tables."),
             "steps": ("validate:steps", "Serving estimates against measured serving."),
+            "serving": (
+                "validate_serving:serving",
+                "Serving estimates against your own benchmark results.",
+            ),
         },
     )
 )

@@ -10,6 +10,7 @@ from perfatlas.lab.user_calibration import MeasurementReport, calibrate_measurem
 from perfatlas.lab.validate import CellScore, validate_kernels
 from perfatlas.lab.validate_blocks import validate_blocks
 from perfatlas.lab.validate_measured import validate_measured
+from perfatlas.lab.validate_serving import validate_serving
 from perfatlas.lab.validate_steps import validate_steps
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "validate_blocks",
     "validate_kernels",
     "validate_measured",
+    "validate_serving",
     "validate_steps",
 ]
