@@ -24,6 +24,7 @@ from perfatlas.step import (
     StepContext,
     StepCost,
     decode_work,
+    padded_batch,
     prefill_chunks,
     prefill_work,
     price_steps,
@@ -118,7 +119,9 @@ def evaluate(question: Question) -> Evaluation:
     batch = np.ceil(on_rank / micro_batches)
     load = question.load
     asked = np.where(aggregated, 1.0, on_rank)
-    decodes = np.where(aggregated, batch - 1.0, 0.0)
+    # the other sequences decode in the same step, with the padding of their own step
+    padded = padded_batch(batch, question.profile.scheduler.graph_sizes)
+    decodes = np.where(aggregated & (on_rank > 1), padded - 1.0, 0.0)
     chunks = _mixed_chunks(question, asked, decodes)
     # attention-DP ranks without a prompt of their own bring no tokens to the experts
     busy_ranks = np.minimum(served / on_rank, question.plan.attention_dp)
