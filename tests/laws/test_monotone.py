@@ -42,7 +42,7 @@ def tp_of(model: str) -> int:
     return 4 if "Nemotron" in model else 8
 
 
-TILE_FIT = 0.01
+TILE_FIT = 0.03
 
 
 def rises(values: FloatArray, slack: float = ROUNDING) -> bool:
@@ -117,7 +117,7 @@ def test_output_tokens(lengths: list[int], model: str, engine: str, batch: int) 
 def test_concurrency(concurrency: list[int], model: str, engine: str) -> None:
     load = {"mode": "aggregated", "isl": 512, "osl": 128}
     columns = sweep("concurrency", concurrency, model=model, engine=engine, **load)
-    # more tokens in a mixed step can fit the tiles better than fewer
+    # more tokens in a mixed step can fit tiles better, and leave the size up to which norms fuse
     assert rises(columns["tpot_s"], slack=TILE_FIT)
 
 

@@ -6,10 +6,14 @@ from perfatlas.engines.catalog import engine_ids, engine_names, resolve_engine
 from perfatlas.engines.profile import (
     EngineProfile,
 )
+from perfatlas.engines.step_error import STEP_ERRORS, StepError, step_errors
 
 __all__ = [
+    "STEP_ERRORS",
     "EngineProfile",
+    "StepError",
     "engine_ids",
     "engine_names",
     "resolve_engine",
+    "step_errors",
 ]

@@ -15,6 +15,7 @@ from perfatlas.lab.host_time import cross_fitted, fit_note
 from perfatlas.lab.serving_asks import serving_rules
 from perfatlas.lab.serving_rows import check_sample, read_runs, sample_path
 from perfatlas.lab.serving_selection import is_dense, select_runs
+from perfatlas.lab.step_errors import inside_unseen_models
 from perfatlas.models import resolve_model
 from perfatlas.scenario import estimate_table
 
@@ -94,7 +95,9 @@ def _totals(rows: Sequence[Row], rules: ServingRules) -> list[Row]:
     found = []
     for name, members in parts.items():
         goals = {f"{figure}_goal": value for figure, value in rules.goal.get(name, {}).items()}
-        found.append({"models": name, **summarize_runs(members), **goals})
+        unseen = inside_unseen_models(members)
+        row = {"models": name, **summarize_runs(members), **goals}
+        found.append(row | {"tpot_inside_90_unseen_model": unseen})
     return found
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.engines import StepError, step_errors
 from perfatlas.operators import Attention, KeyScores, KeySelection, LatentAttention, Scan
 from perfatlas.parallelism import MemoryColumns, stage_share
 from perfatlas.scenario.memory import question_memory
@@ -143,14 +144,11 @@ def evaluate(question: Question) -> Evaluation:
         aggregated=aggregated,
         decode_alone=_alone(decode, prefill),
     )
-    latencies, low, high = (
-        _compose(parts, _Times(*(getattr(cost, total)() for cost in (prefill, last, decode))))
-        for total in ("total_s", "low_s", "high_s")
-    )
+    latencies, low, high = _predicted(parts, (prefill, last, decode))
     return Evaluation(
         latencies=latencies,
         low=low,
-        high=_where_known(high, parts, (prefill, last, decode)),
+        high=high,
         memory=memory,
         prefill=prefill,
         last=last,
@@ -158,6 +156,22 @@ def evaluate(question: Question) -> Evaluation:
         chunks=chunks,
         served=served,
     )
+
+
+def _predicted(
+    parts: _Parts, costs: tuple[StepCost, ...]
+) -> tuple[Latencies, Latencies, Latencies]:
+    """Return predicted latencies and both ends of their interval."""
+    latencies, low, high, least = (
+        _compose(parts, _Times(*(getattr(cost, total)() for cost in costs)))
+        for total in ("total_s", "low_s", "high_s", "least_s")
+    )
+    low, high = _at_least_as_wide(parts.question, latencies, low, high)
+    times = (np.maximum(a, b) for a, b in zip(low[:3], least[:3], strict=True))
+    rate = np.minimum(low.output_tokens_per_s, least.output_tokens_per_s)
+    ttft_s, tpot_s, latency_s = times
+    low = Latencies(ttft_s, tpot_s, latency_s, rate)
+    return latencies, low, _where_known(high, parts, costs)
 
 
 def _mixed_chunks(question: Question, prompts: FloatArray, decodes: FloatArray) -> PrefillChunks:
@@ -225,6 +239,34 @@ def _compose(parts: _Parts, times: _Times) -> Latencies:
     return Latencies(*chosen)
 
 
+def _at_least_as_wide(
+    question: Question, predicted: Latencies, low: Latencies, high: Latencies
+) -> tuple[Latencies, Latencies]:
+    """Return the ends, moved out to where measured runs on the engine were beside predictions.
+
+    Kernels say how wrong steps may be made of their own errors; what an engine does between them is
+    seen in whole runs only. Times to the first token have no such runs.
+    """
+    error = question_step_error(question)
+    if error is None:
+        return low, high
+    ends = []
+    for end, tail, outer in ((low, error.q05, np.minimum), (high, error.q95, np.maximum)):
+        tpot_s = outer(end.tpot_s, predicted.tpot_s * np.exp(tail))
+        latency_s = end.ttft_s + tpot_s * (question.load.osl - 1.0)
+        slower = latency_s / end.request_latency_s
+        rate = end.output_tokens_per_s / slower
+        ends.append(Latencies(end.ttft_s, tpot_s, latency_s, rate))
+    return ends[0], ends[1]
+
+
+def question_step_error(question: Question) -> StepError | None:
+    """Return what measured runs on the engine showed; None for a bound or an engine without any."""
+    if question.scenarios[0].tier == "bound":
+        return None
+    return step_errors().get(question.profile.name)
+
+
 def _where_known(high: Latencies, parts: _Parts, costs: tuple[StepCost, ...]) -> Latencies:
     """Return the slow ends that are known, NaN elsewhere.
 
@@ -244,13 +286,14 @@ def _where_known(high: Latencies, parts: _Parts, costs: tuple[StepCost, ...]) ->
 def _alone(decode: StepCost, prefill: StepCost) -> FloatArray:
     """Return the share of a decode step that a mixed step runs beside the prefill's (C,).
 
-    Linear layers take the tokens of both at once; attention, scans and what only decoding runs are
-    kernels of their own.
+    Linear layers take the tokens of both at once; attention, scans, what only decoding runs and
+    host work are apart.
     """
     shared = {op.name for op in prefill.operators if not isinstance(op, ALONE)}
     columns = [i for i, op in enumerate(decode.operators) if op.name not in shared]
-    alone_C: FloatArray = (decode.count_CO * decode.time_s_CO)[:, columns].sum(axis=1)
-    return alone_C / decode.total_s()
+    alone_C = (decode.count_CO * decode.time_s_CO)[:, columns].sum(axis=1) + decode.host_s_C
+    share_C: FloatArray = alone_C / decode.total_s()
+    return share_C
 
 
 def select(question: Question, keep: list[int]) -> Question:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -14,7 +15,7 @@ from perfatlas.scenario.breakdown import (
     tier_of,
     used_matches,
 )
-from perfatlas.scenario.evaluate import LEAST_BOUND_SHARE
+from perfatlas.scenario.evaluate import LEAST_BOUND_SHARE, question_step_error
 from perfatlas.scenario.question import has_experts
 from perfatlas.scenario.tiers import MEASURED_STANDING, joined_tiers
 
@@ -36,8 +37,8 @@ STANDING: Final = (
 )
 WIDEST: Final = 4.0  # high over low; beyond it an interval decides nothing
 INTERVAL: Final = (
-    "the 90 % interval covers kernel errors, all taken as shared; the engine and the load are not"
-    " in it: `perfatlas validate steps` shows how often it holds"
+    "the 90 % interval composes kernel errors, shared within a calibration and independent between"
+    " calibrations"
 )
 
 
@@ -95,7 +96,7 @@ def _versions(question: Question, costs: Sequence[StepCost]) -> dict[str, str]:
 
 def _standing_assumptions(question: Question, tier: str) -> tuple[str, ...]:
     host = question.profile.host
-    said = [STANDING] if tier == "bound" else [STANDING, INTERVAL]
+    said = [STANDING] if tier == "bound" else [STANDING, _interval(question)]
     if question.profile.name != "ideal":
         hidden = "hidden behind the GPU" if host.overlapped else "added to the GPU"
         said.append(f"host time per step {hidden}: {host.source}")
@@ -104,6 +105,18 @@ def _standing_assumptions(question: Question, tier: str) -> tuple[str, ...]:
     if question.scenarios[0].mode == "aggregated":
         said.append("method formula: steady closed loop, no queueing; TTFT is a floor under load")
     return tuple(said)
+
+
+def _interval(question: Question) -> str:
+    """Return what the interval is made of."""
+    error = question_step_error(question)
+    if error is None:
+        return f"{INTERVAL}; the engine and the load are not in it"
+    return (
+        f"{INTERVAL}; that of TPOT is at least {math.expm1(error.q05):+.0%} to"
+        f" {math.expm1(error.q95):+.0%}, as {error.runs:,} serving runs of {error.models} models on"
+        f" {error.engine} were beside their predictions (`{error.command}`)"
+    )
 
 
 def _uncorrected(question: Question, costs: Sequence[StepCost]) -> list[str]:

@@ -58,7 +58,7 @@ def prefill_work(
     """Return one prefill chunk through the whole depth of the model.
 
     Decode tokens of other sequences (`tokens.decodes`) pass its linear layers; what they run of
-    their own, attention and scans, belongs to their decode step.
+    their own, attention, scans and host work, belongs to their decode step.
 
     Args:
         context: Model, engine, systems and plan.
@@ -71,8 +71,7 @@ def prefill_work(
         operators = _among_busy(operators, 1.0 - idle * tokens.own / tokens.all)
     host = context.profile.host
     layers = float(context.architecture.num_layers)
-    sequences = tokens.batch + (tokens.all - tokens.own)
-    host_s = host.step_s + sequences * host.per_sequence_s + layers * host.per_layer_prefill_s
+    host_s = host.step_s + tokens.batch * host.per_sequence_s + layers * host.per_layer_prefill_s
     return Step(operators=operators, tokens_C=tokens.all, host_s_C=host_s)
 
 
