@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from perfatlas.cli.envelope import envelope
 from perfatlas.cli.output import print_json
 from perfatlas.cli.vocabulary import MANY, SWITCH, Count, File
-from perfatlas.quantities import ValidationGateError
+from perfatlas.quantities import UsageError, ValidationGateError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.lab import CellScore
 
@@ -21,9 +21,10 @@ Protocol = Literal["own", "unseen-shapes", "unseen-device", "unseen-family", "fe
 ABOUT: Final = (
     "operator",
     "family",
-    "list",
+    "models",
     "setting",
     "model",
+    "precision",
     "system",
     "backend",
     "format",
@@ -51,7 +52,9 @@ BESIDE_HEADINGS: Final = {
 STEP_HEADINGS: Final = {
     "about": "",
     "id": "run",
-    "tp": "TP",
+    "reason": "reason",
+    "note": "",
+    "gpus": "GPUs",
     "concurrency": "concurrency",
     "lengths": "in/out",
     "isl": "in",
@@ -62,13 +65,27 @@ STEP_HEADINGS: Final = {
     "tpot_p90_error": "p90",
     "tpot_bias": "bias",
     "tpot_inside_90": "in 90 %",
+    "tpot_inside_90_unseen_model": "unseen",
+    "tpot_mape_goal": "goal MAPE",
+    "tpot_median_error_goal": "median",
+    "tpot_abs_bias_goal": "bias",
     "ttft_median_error": "TTFT",
     "tpot_measured_s": "measured",
     "tpot_s": "predicted",
     "tpot_bound_s": "at bound",
     "tpot_error": "error",
 }
-FOR_MACHINES: Final = ("predictions",)
+FOR_MACHINES: Final = ("predictions", "left_out")
+# too wide or of little use beside the rest
+NOT_SHOWN: Final = {
+    "settings": ("note",),
+    "totals": ("ttft_median_error",),
+    "host_time": ("ttft_median_error",),
+}
+    "settings": ("note",),
+    "totals": ("ttft_median_error",),
+    "host_time": ("ttft_median_error",),
+}
 
 
 def kernels(
@@ -116,15 +133,29 @@ def collectives(
     return _compare("collectives", system, operator, protocol, rows, as_json=json)
 
 
-def steps(*, json: Annotated[bool, SWITCH] = False) -> int:
+def steps(
+    *, left_out: Annotated[bool, SWITCH] = False, json: Annotated[bool, SWITCH] = False
+) -> int:
     """Compare predicted with measured serving: TPOT of published runs.
 
     Args:
+        left_out: List the runs that are not scored with their reason, as CSV, and nothing else.
         json: Print one JSON object.
     """
     from perfatlas import lab
 
+    if left_out:
+        if json:
+            raise UsageError("--json lists the runs left out already; give one of the two")
+        return _print_left_out(lab.left_out_runs())
     return _show("steps", lab.validate_steps(), asked={}, as_json=json)
+
+
+def _print_left_out(runs: Sequence[Mapping[str, str]]) -> int:
+    sys.stdout.write("id,reason\n")
+    for run in runs:
+        sys.stdout.write(f"{run['id']},{run['reason']}\n")
+    return 0
 
 
 def _compare(
@@ -155,7 +186,6 @@ def _compare(
 def _write_page(page: File, *, plain: bool) -> int:
     """Score under every protocol and write the page; nothing else can be asked with it."""
     from perfatlas.lab.protocols_page import write_page
-    from perfatlas.quantities import UsageError
 
     if not plain:
         raise UsageError("a page covers every system, operator and protocol: give --page alone")
@@ -210,7 +240,9 @@ def _print(results: Mapping[str, Any], headings: Mapping[str, str]) -> None:
         if not isinstance(value, list) or not value or not isinstance(value[0], dict):
             continue
         rows = [_row(row) for row in value]
-        shown = {key: title for key, title in headings.items() if key in rows[0]}
+        hidden = NOT_SHOWN.get(name, ())
+        known = {key for row in rows for key in row if key not in hidden}
+        shown = {key: title for key, title in headings.items() if key in known}
         if len(shown) > 2:
             print_rows(console, rows, columns=shown, title=name.replace("_", " "))
 

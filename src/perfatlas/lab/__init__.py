@@ -11,7 +11,7 @@ from perfatlas.lab.validate import CellScore, validate_kernels
 from perfatlas.lab.validate_blocks import validate_blocks
 from perfatlas.lab.validate_measured import validate_measured
 from perfatlas.lab.validate_serving import validate_serving
-from perfatlas.lab.validate_steps import validate_steps
+from perfatlas.lab.validate_steps import left_out_runs, validate_steps
 
 __all__ = [
     "Cell",
@@ -25,6 +25,7 @@ __all__ = [
     "device_cells",
     "error_statistics",
     "fit_parameters",
+    "left_out_runs",
     "validate_blocks",
     "validate_kernels",
     "validate_measured",

@@ -89,6 +89,19 @@ def validate_steps() -> dict[str, Any]:
     }
 
 
+def left_out_runs() -> list[dict[str, str]]:
+    """Return the id of every aggregated run that is not scored, and the reason.
+
+    Raises:
+        MissingDependencyError: The measured runs are not installed.
+        UnsupportedError: They are not the file the rules were written for.
+    """
+    path, rules = sample_path(), serving_rules()
+    check_sample(path, rules.sha256)
+    _, left = select_runs(read_runs(path), rules)
+    return [{"id": run.id, "reason": run.reason} for run in left]
+
+
 def _totals(rows: Sequence[Row], rules: ServingRules) -> list[Row]:
     parts = {"all": list(rows), "dense": [row for row in rows if row["dense"]]}
     parts["with experts"] = [row for row in rows if not row["dense"]]
