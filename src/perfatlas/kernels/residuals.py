@@ -47,6 +47,11 @@ _LATENT: Final = (
     *(Axis(("kv_lora_rank",), 4.0), Axis(("rope_dim",), 4.0), Axis(("nope_dim",), 4.0)),
     *(Axis(("value_head_dim",), 4.0), Axis(("selected",))),
 )
+_SCAN: Final = (
+    *(Axis(("batch",)), Axis(("q_len",)), Axis(("num_heads",))),
+    Axis(("batch", "num_heads")),
+)
+_CONV: Final = (*(Axis(("batch",)), Axis(("q_len",)), Axis(("channels",))), Axis(("kernel",), 4.0))
 # Weights were chosen on four devices by the error on shapes left out; what a table holds constant
 # keeps a query of another geometry away from its rows.
 AXES: Final[Mapping[str, tuple[Axis, ...]]] = {
@@ -73,6 +78,10 @@ AXES: Final[Mapping[str, tuple[Axis, ...]]] = {
         *(Axis(("window",), 2.0), Axis(("batch", "num_kv_heads"))),
         Axis(("num_heads",), over=("num_kv_heads",)),
     ),
+    "scan_prefill": (*_SCAN, Axis(("flop_per_token",), 4.0, over=("num_heads",))),
+    "scan_decode": (*_SCAN, Axis(("state_bytes",), 4.0, over=("num_heads",))),
+    "conv_prefill": _CONV,
+    "conv_decode": _CONV,
     "mla_prefill": _LATENT,
     "mla_decode": _LATENT,
 }
@@ -84,6 +93,10 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "decode_attention": ("num_heads", "num_kv_heads", "head_dim", "window"),
     "mla_prefill": ("num_heads",),
     "mla_decode": ("num_heads",),
+    "scan_prefill": ("num_heads",),
+    "scan_decode": ("num_heads",),
+    "conv_prefill": ("channels",),
+    "conv_decode": ("channels",),
 }
 
 

@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from perfatlas.numerics import get_format
 from perfatlas.operators import (
     Attention,
+    Convolution,
     FloatArray,
     Gemm,
     GroupedGemm,
     LatentAttention,
     Operator,
+    Scan,
     Streaming,
 )
 
@@ -47,7 +49,19 @@ _MODELS: Final = {
     "decode_attention": ("attention", "decode_attention"),
     "mla_prefill": ("latent_attention", "mla_prefill"),
     "mla_decode": ("latent_attention", "mla_decode"),
+    "scan_prefill": ("recurrent", "scan_prefill"),
+    "scan_decode": ("recurrent", "scan_decode"),
+    "conv_prefill": ("recurrent", "conv_prefill"),
+    "conv_decode": ("recurrent", "conv_decode"),
 }
+# Mixers whose scans are priced with the measured kernels of the gated delta net: the same chunked
+# products and the same traffic of states. Its authors measured the throughput of a whole model
+# slightly below that with Mamba-2 (arXiv 2412.06464, section 4).
+STAND_IN: Final = {
+    "mamba2": "no table measured the scan of Mamba-2: the gated delta net's kernels are used, scaled"
+    " by arithmetic and bytes"
+}
+MEASURED_MIXER: Final = "gated_delta_net"
 
 GROUPED_SIZES: Final = ("tokens", "hidden", "intermediate", "experts", "top_k", "ep", "moe_tp")
 ATTENTION_SIZES: Final = (
@@ -98,6 +112,11 @@ def calibration_key(operator: Operator) -> tuple[str, tuple[str, ...]] | None:
         return "moe", (_fitted_format(operator.format),)
     if isinstance(operator, Streaming):
         return "streaming", ("bf16",)
+    if isinstance(operator, Convolution):
+        return f"conv_{operator.phase}", ("bf16",)
+    if isinstance(operator, Scan):
+        known = operator.mixer == MEASURED_MIXER or operator.mixer in STAND_IN
+        return (f"scan_{operator.phase}", ("bf16",)) if known else None
     if not isinstance(operator, Attention | LatentAttention):
         return None
     key = f"bf16{'+fp8_kv' if _is_fp8(operator.kv_format) else ''}"
@@ -106,6 +125,11 @@ def calibration_key(operator: Operator) -> tuple[str, tuple[str, ...]] | None:
         return ("mla_decode" if latent else "decode_attention"), (key,)
     exact = (f"fp8{key.removeprefix('bf16')}",) if _is_fp8(operator.format) else ()
     return ("mla_prefill" if latent else "prefill_attention"), (*exact, key)
+
+
+def stand_in(operator: Operator) -> str:
+    """Return whose measured kernels stand in for the operator's; "" where it has its own."""
+    return STAND_IN.get(operator.mixer, "") if isinstance(operator, Scan) else ""
 
 
 def _is_fp8(format_name: str) -> bool:
@@ -141,6 +165,8 @@ def shape_columns(operator: Operator) -> Columns:
             "cold_bytes": operator.cold_read_bytes,
             "tokens": operator.tokens,
         }
+    if isinstance(operator, Scan | Convolution):
+        return _recurrent_columns(operator)
     protocol = {
         "kv_bytes_per_element": getattr(operator, "kv_bytes_per_element", 2.0),
         "attention_bytes_per_element": 1.0 if _is_fp8(getattr(operator, "format", "bf16")) else 2.0,
@@ -149,6 +175,14 @@ def shape_columns(operator: Operator) -> Columns:
     if isinstance(operator, Attention):
         return _take(operator, ATTENTION_SIZES) | protocol
     return _take(operator, LATENT_SIZES) | protocol
+
+
+def _recurrent_columns(operator: Scan | Convolution) -> Columns:
+    common = {"batch": operator.batch, "q_len": operator.tokens / operator.batch, "hot": 0.0}
+    if isinstance(operator, Convolution):
+        return common | {"channels": operator.channels, "kernel": float(operator.kernel)}
+    columns = _take(operator, ("num_heads", "flop_per_token", "io_bytes_per_token"))
+    return common | columns | {"chunk": operator.chunk, "state_bytes": 2.0 * operator.state_bytes}
 
 
 def power_law_exponent(distribution: str) -> float:

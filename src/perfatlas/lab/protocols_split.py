@@ -14,6 +14,12 @@ from perfatlas.kernels.attention import DECODE_ATTENTION_SHAPE
 from perfatlas.kernels.gemm import GEMM_SHAPE
 from perfatlas.kernels.latent_attention import MLA_DECODE_SHAPE
 from perfatlas.kernels.moe import MOE_SHAPE
+from perfatlas.kernels.recurrent import (
+    CONV_DECODE_SHAPE,
+    CONV_PREFILL_SHAPE,
+    SCAN_DECODE_SHAPE,
+    SCAN_PREFILL_SHAPE,
+)
 from perfatlas.kernels.streaming import STREAMING_SHAPE
 
 if TYPE_CHECKING:
@@ -35,6 +41,10 @@ GROUPS: Final[Mapping[str, tuple[Sequence[str], Sequence[str]]]] = {
     "decode_attention": (DECODE_ATTENTION_SHAPE, ("num_heads", "num_kv_heads")),
     "mla_prefill": (MLA_DECODE_SHAPE, ("num_heads",)),
     "mla_decode": (MLA_DECODE_SHAPE, ("num_heads",)),
+    "scan_prefill": (SCAN_PREFILL_SHAPE, ("num_heads", "io_bytes_per_token")),
+    "scan_decode": (SCAN_DECODE_SHAPE, ("num_heads", "io_bytes_per_token")),
+    "conv_prefill": (CONV_PREFILL_SHAPE, ("channels",)),
+    "conv_decode": (CONV_DECODE_SHAPE, ("channels",)),
 }
 GROUPED_BY: Final = {
     "gemm": "(n, k)",
@@ -43,6 +53,10 @@ GROUPED_BY: Final = {
     "decode_attention": "(heads, KV heads)",
     "mla_prefill": "heads",
     "mla_decode": "heads",
+    "scan_prefill": "(value heads, key heads)",
+    "scan_decode": "(value heads, key heads)",
+    "conv_prefill": "channels",
+    "conv_decode": "channels",
     "streaming": "row length",
     "collectives": "message size, in powers of two",
 }

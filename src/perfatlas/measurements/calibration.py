@@ -26,6 +26,10 @@ KERNELS: Final = (
     "decode_attention",
     "mla_prefill",
     "mla_decode",
+    "scan_prefill",
+    "scan_decode",
+    "conv_prefill",
+    "conv_decode",
 )
 # Overridden fields that leave the silicon a calibration was measured on.
 KERNEL_FIELDS: Final = (
@@ -241,7 +245,7 @@ def _find(
     cells = _cells(relative, operator, format_name) if relative else ()
     if cells:
         lent = _same_device(cells, family)
-        return _lent(
+        return lend(
             lent, f"{device_name} has no measured {operator} kernels: those of {relative} are used"
         )
     if not (load_calibrations(relative or device_name) or mine):
@@ -289,13 +293,18 @@ def _lending_order(cell: Calibration) -> int:
 
 def _what_if(match: CalibrationMatch, changed: Sequence[str]) -> CalibrationMatch:
     """Return the match for silicon that is no longer the measured one."""
-    return _lent(
+    return lend(
         match, f"{', '.join(changed)} changed: the kernel parameters are those of the real device"
     )
 
 
-def _lent(match: CalibrationMatch, note: str) -> CalibrationMatch:
-    """Return a match used away from its device: noted, and as unsure as transfers were."""
+def lend(match: CalibrationMatch, note: str) -> CalibrationMatch:
+    """Return a match used away from what was measured: noted, and as unsure as transfers were.
+
+    Args:
+        match: Of the kernels that are used.
+        note: What they stand in for.
+    """
     return CalibrationMatch(
         calibration=match.calibration,
         own=False,

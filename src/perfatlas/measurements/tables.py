@@ -14,6 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.hardware import resolve_system
+from perfatlas.measurements.recurrent_tables import (
+    KERNEL_NAMES,
+    recurrent_columns,
+    recurrent_mask,
+)
 from perfatlas.measurements.silicon import has_table, read_table, table_paths
 from perfatlas.numerics import get_format
 from perfatlas.quantities import UnsupportedError
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from perfatlas.measurements.silicon import SiliconTable
     from perfatlas.operators import FloatArray
 
+RECURRENT_FORMAT: Final = "bf16"  # the only one the recurrent kernels were measured in
 # calibration operator -> (folder, table) of the package.
 TABLES: Final = {
     "gemm": ("gemm", "gemm_perf"),
@@ -34,6 +40,7 @@ TABLES: Final = {
     "decode_attention": ("attention", "generation_attention_perf"),
     "mla_prefill": ("mla", "context_mla_perf"),
     "mla_decode": ("mla", "generation_mla_perf"),
+    **dict.fromkeys(KERNEL_NAMES, ("linear_attention", "gdn_perf")),
 }
 # Word of the GEMM tables -> format of the product.
 GEMM_FORMATS: Final = {
@@ -122,7 +129,7 @@ def table_versions(device: str, operator: str, family: str) -> tuple[str, ...]:
 
     Args:
         device: Catalog name.
-        operator: gemm, moe, prefill_attention, decode_attention, mla_prefill or mla_decode.
+        operator: A name of `TABLES`.
         family: Engine.
 
     Raises:
@@ -139,7 +146,7 @@ def table_rows(
 
     Args:
         device: Catalog name of a device with measured tables.
-        operator: gemm, moe, prefill_attention, decode_attention, mla_prefill or mla_decode.
+        operator: A name of `TABLES`.
         family: Engine whose kernels were measured.
         format_name: Format of the calibration, with "+fp8_kv" where the cache differs.
         version: Version of the engine; the newest full table by default.
@@ -153,6 +160,9 @@ def table_rows(
         found = _gemm(table, format_name)
     elif operator == "moe":
         found = _moe(table, format_name)
+    elif operator in KERNEL_NAMES:
+        keep = recurrent_mask(table, operator) & (format_name == RECURRENT_FORMAT)
+        found = _rows(table, keep, recurrent_columns(table, operator, keep), {})
     else:
         found = _attention(table, operator, format_name)
     if not found.measured_s.size:

@@ -12,6 +12,7 @@ from perfatlas.operators.bounds import (
 )
 from perfatlas.operators.columns import (
     Collective,
+    Convolution,
     Gemm,
     GroupedGemm,
     Operator,
@@ -20,6 +21,7 @@ from perfatlas.operators.columns import (
     Shard,
     Streaming,
 )
+from perfatlas.operators.recurrences import DELTA_CHUNK, delta_rule_flop
 from perfatlas.operators.work import FloatArray, IntArray
 
 __all__ = [
@@ -28,8 +30,10 @@ __all__ = [
     "BOUND_MEMORY",
     "BOUND_NAMES",
     "BOUND_NETWORK",
+    "DELTA_CHUNK",
     "Attention",
     "Collective",
+    "Convolution",
     "FloatArray",
     "Gemm",
     "GroupedGemm",
@@ -41,5 +45,6 @@ __all__ = [
     "Scan",
     "Shard",
     "Streaming",
+    "delta_rule_flop",
     "visible_pairs",
 ]

@@ -23,6 +23,7 @@ import numpy as np
 from perfatlas.operators import (
     Attention,
     Collective,
+    Convolution,
     Gemm,
     GroupedGemm,
     KeyScores,
@@ -138,7 +139,11 @@ def _divide(operator: Operator, plan: PlanColumns, parts: FloatArray) -> Operato
                 flop_per_token=operator.flop_per_token / tp,
                 io_bytes_per_token=operator.io_bytes_per_token / tp,
                 state_bytes=operator.state_bytes / tp,
+                num_heads=operator.num_heads / tp,
             )
+        case Convolution():
+            channels = operator.channels / tp
+            return replace(operator, tokens=operator.tokens / parts, channels=channels)
         case Streaming():
             return _divide_streaming(operator, tp, parts)
         case _:
