@@ -27,6 +27,7 @@ SCAN_PREFILL_SHAPE: Final = (
     "chunk",  # tokens the algorithm takes at a time
     "flop_per_token",  # of the chunked form, all heads
     "io_bytes_per_token",  # inputs and the output
+    "inner_bytes_per_token",  # a key and a value per head: what passes between the kernels
     "state_bytes",  # of one sequence, as read plus as written
     "hot",  # 1: a benchmark loop that finds the states in cache, 0: they come from memory
 )
@@ -48,7 +49,7 @@ SCAN_PREFILL_PARAMETERS: Final = (
     "row_cycles",  # per token of a chunk: the triangular solve, which every chunk does at once
     "parallel_cycles",  # of an SM per chunk and head: the part all chunks do at once
     "efficiency_bandwidth",
-    "io_passes",  # times the inputs and the output cross memory between the kernels
+    "inner_passes",  # times a key and a value per head cross memory between the kernels
     "overlap_power",  # 1: none, large: perfect
     "l2_fraction",  # of the cache that keeps tensors between kernels
     "heads_per_sm",  # heads an SM works on at a time; below 1 a head is spread (chosen)
@@ -56,7 +57,7 @@ SCAN_PREFILL_PARAMETERS: Final = (
 SCAN_DECODE_PARAMETERS: Final = (
     "overhead_launch_s",
     "efficiency_bandwidth",
-    "cache_speedup",  # rate of the last-level cache over that of the memory
+    "cache_bytes_per_cycle",  # rate of the last-level cache, of one SM
     "l2_fraction",
     "overhead_unit_cycles",  # of an SM per program
     "overlap_power",
@@ -115,9 +116,9 @@ def scan_prefill_time_s(
         parallel_s = max(row_s, all_chunks * parallel * work / clock)
         busy_s = sequence_s + unit_s + parallel_s
         memory_s = _traffic_s(
-            parameters_UP[u, 6] * batch * q_len * shape_UD[u, 5],
-            batch * shape_UD[u, 6],
-            shape_UD[u, 7],
+            batch * q_len * (shape_UD[u, 5] + parameters_UP[u, 6] * shape_UD[u, 6]),
+            batch * shape_UD[u, 7],
+            shape_UD[u, 8],
             silicon_US[u],
             (parameters_UP[u, 5], np.inf, parameters_UP[u, 8]),
         )
@@ -248,13 +249,15 @@ def _traffic_s(
     """Return the time of inputs, outputs and states [s].
 
     What was just computed comes from the cache where it fits; so do states in a hot loop. `rates`
-    are the share of the bandwidth, the speed-up of the cache and the share of it that helps.
+    are the share of the bandwidth, the rate of the cache per SM and the share of it that helps.
     """
-    efficiency, speedup, fraction = rates
+    efficiency, cache_rate, fraction = rates
     kept = io_bytes + hot * state_bytes
     cached = 1.0 / (1.0 + (kept / (fraction * silicon[L2])) ** HOT_SHARPNESS)
-    moved = (1.0 - hot) * state_bytes + kept * (1.0 - cached + cached / speedup)
-    return float(moved / (efficiency * silicon[BANDWIDTH]))
+    memory_s = ((1.0 - hot) * state_bytes + kept) / (efficiency * silicon[BANDWIDTH])
+    spared_s = cached * kept / (efficiency * silicon[BANDWIDTH])
+    cache_s = cached * kept / (cache_rate * silicon[SM_COUNT] * silicon[CLOCK])
+    return float(memory_s - spared_s + min(cache_s, spared_s))
 
 
 @compiled_part

@@ -48,10 +48,10 @@ _LATENT: Final = (
     *(Axis(("value_head_dim",), 4.0), Axis(("selected",))),
 )
 _SCAN: Final = (
-    *(Axis(("batch",)), Axis(("q_len",)), Axis(("num_heads",))),
-    Axis(("batch", "num_heads")),
+    *(Axis(("batch",)), Axis(("q_len",)), Axis(("num_heads",)), Axis(("batch", "num_heads"))),
+    Axis(("io_bytes_per_token",), over=("num_heads",)),
 )
-_CONV: Final = (*(Axis(("batch",)), Axis(("q_len",)), Axis(("channels",))), Axis(("kernel",), 4.0))
+_CONV: Final = (*(Axis(("batch",)), Axis(("q_len",)), Axis(("channels",)), Axis(("kernel",), 4.0)),)
 # Weights were chosen on four devices by the error on shapes left out; what a table holds constant
 # keeps a query of another geometry away from its rows.
 AXES: Final[Mapping[str, tuple[Axis, ...]]] = {

@@ -58,8 +58,8 @@ _MODELS: Final = {
 # products and the same traffic of states. Its authors measured the throughput of a whole model
 # slightly below that with Mamba-2 (arXiv 2412.06464, section 4).
 STAND_IN: Final = {
-    "mamba2": "no table measured the scan of Mamba-2: the gated delta net's kernels are used, scaled"
-    " by arithmetic and bytes"
+    "mamba2": "no table measured the scan of Mamba-2: the gated delta net's kernels are used,"
+    " scaled by arithmetic and bytes"
 }
 MEASURED_MIXER: Final = "gated_delta_net"
 
@@ -106,17 +106,13 @@ def calibration_key(operator: Operator) -> tuple[str, tuple[str, ...]] | None:
     in fp8 is best priced by fp8 rows, else by 16-bit rows on the same cache. A static quantization
     is one pass over the activation, as a norm is.
     """
-    if isinstance(operator, Gemm):
-        return "gemm", (_fitted_format(operator.format),)
-    if isinstance(operator, GroupedGemm):
-        return "moe", (_fitted_format(operator.format),)
+    if isinstance(operator, Gemm | GroupedGemm):
+        name = "gemm" if isinstance(operator, Gemm) else "moe"
+        return name, (_fitted_format(operator.format),)
     if isinstance(operator, Streaming):
         return "streaming", ("bf16",)
-    if isinstance(operator, Convolution):
-        return f"conv_{operator.phase}", ("bf16",)
-    if isinstance(operator, Scan):
-        known = operator.mixer == MEASURED_MIXER or operator.mixer in STAND_IN
-        return (f"scan_{operator.phase}", ("bf16",)) if known else None
+    if isinstance(operator, Scan | Convolution):
+        return _recurrent_key(operator)
     if not isinstance(operator, Attention | LatentAttention):
         return None
     key = f"bf16{'+fp8_kv' if _is_fp8(operator.kv_format) else ''}"
@@ -125,6 +121,13 @@ def calibration_key(operator: Operator) -> tuple[str, tuple[str, ...]] | None:
         return ("mla_decode" if latent else "decode_attention"), (key,)
     exact = (f"fp8{key.removeprefix('bf16')}",) if _is_fp8(operator.format) else ()
     return ("mla_prefill" if latent else "prefill_attention"), (*exact, key)
+
+
+def _recurrent_key(operator: Scan | Convolution) -> tuple[str, tuple[str, ...]] | None:
+    if isinstance(operator, Convolution):
+        return f"conv_{operator.phase}", ("bf16",)
+    known = operator.mixer == MEASURED_MIXER or operator.mixer in STAND_IN
+    return (f"scan_{operator.phase}", ("bf16",)) if known else None
 
 
 def stand_in(operator: Operator) -> str:
@@ -178,11 +181,23 @@ def shape_columns(operator: Operator) -> Columns:
 
 
 def _recurrent_columns(operator: Scan | Convolution) -> Columns:
-    common = {"batch": operator.batch, "q_len": operator.tokens / operator.batch, "hot": 0.0}
+    common: dict[str, FloatArray | float] = {
+        "batch": operator.batch,
+        "q_len": operator.tokens / operator.batch,
+        "hot": 0.0,
+    }
     if isinstance(operator, Convolution):
         return common | {"channels": operator.channels, "kernel": float(operator.kernel)}
     columns = _take(operator, ("num_heads", "flop_per_token", "io_bytes_per_token"))
-    return common | columns | {"chunk": operator.chunk, "state_bytes": 2.0 * operator.state_bytes}
+    return (
+        common
+        | columns
+        | {
+            "chunk": operator.chunk,
+            "inner_bytes_per_token": operator.num_heads * operator.head_width * 2.0,
+            "state_bytes": 2.0 * operator.state_bytes,
+        }
+    )
 
 
 def power_law_exponent(distribution: str) -> float:

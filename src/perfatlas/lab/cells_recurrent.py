@@ -32,19 +32,20 @@ SCAN_PREFILL_RANGES: Final = {
     "row_cycles": Range(start=50.0, low=0.1, high=2000.0),
     "parallel_cycles": Range(start=1000.0, low=1.0, high=60000.0),
     "efficiency_bandwidth": Range(start=0.8, low=0.1, high=1.0),
-    "io_passes": Range(start=2.0, low=0.5, high=20.0),
+    "inner_passes": Range(start=2.0, low=0.02, high=20.0),
     "overlap_power": Range(start=2.0, low=1.0, high=8.0),
     "l2_fraction": Range(start=0.3, low=0.01, high=3.0),
-    "heads_per_sm": Range(start=1.0, low=0.25, high=4.0),
+    "heads_per_sm": Range(start=1.0, low=0.25, high=1.0),
 }
-SCAN_GRID: Final = tuple({"heads_per_sm": heads} for heads in (0.25, 0.5, 1.0, 2.0, 4.0))
+# A head on one SM, or its value columns on four where little shared memory holds its state.
+SCAN_GRID: Final = tuple({"heads_per_sm": heads} for heads in (0.25, 1.0))
 
-# Few rows of these tables leave the cache: the bounds keep what then stays unseen plausible. Traffic
-# that is read and written counts twice in the share of the cache.
+# Few rows of these tables leave the cache: the bounds keep what then stays unseen plausible. What
+# is read and written counts twice in the share of the cache.
 UPDATE_RANGES: Final = {
     "overhead_launch_s": Range(start=3e-6, low=0.2e-6, high=60e-6),
     "efficiency_bandwidth": Range(start=0.8, low=0.3, high=1.0),
-    "cache_speedup": Range(start=2.0, low=1.0, high=8.0),
+    "cache_bytes_per_cycle": Range(start=25.0, low=5.0, high=100.0),
     "l2_fraction": Range(start=0.5, low=0.05, high=2.5),
     "overhead_unit_cycles": Range(start=300.0, low=1.0, high=30000.0),
     "overlap_power": Range(start=3.0, low=1.0, high=8.0),
@@ -65,7 +66,6 @@ CONV_GRID: Final = (
 # Short: nearly all of it is the launch, so the search starts from traffic and a launch alone.
 CONV_DECODE_RANGES: Final = {
     **UPDATE_RANGES,
-    "cache_speedup": Range(start=1.05, low=1.0, high=8.0),
     "overhead_unit_cycles": Range(start=5.0, low=1.0, high=30000.0),
     "overlap_power": Range(start=1.5, low=1.0, high=8.0),
 }
@@ -166,6 +166,7 @@ def _operator(columns: Mapping[str, FloatArray], operator: str) -> Operator:
         io_bytes_per_token=columns["io_bytes_per_token"],
         state_bytes=0.5 * columns["state_bytes"],
         num_heads=columns["num_heads"],
+        head_width=0.0,
         chunk=float(columns["chunk"][0]),
         mixer="gated_delta_net",
     )

@@ -28,6 +28,10 @@ KERNEL_NAMES: Final = {
     "conv_prefill": "causal_conv1d_fn",
     "conv_decode": "causal_conv1d_update",
 }
+SIZES: Final = (
+    *("batch_size", "seq_len", "d_conv"),
+    *("num_k_heads", "num_v_heads", "head_k_dim", "head_v_dim"),
+)
 ACTIVATION_BYTES: Final = 2.0
 FULL_STATE_BYTES: Final = 4.0
 HALF_STATE_BYTES: Final = 2.0
@@ -71,12 +75,12 @@ def recurrent_columns(
         operator: A name of `KERNEL_NAMES`.
         keep: Its rows.
     """
-    size = {
-        name: np.asarray(table.columns[name][keep], np.float64)
-        for name in ("batch_size", "seq_len", "d_conv", "num_k_heads", "num_v_heads")
-        + ("head_k_dim", "head_v_dim")
+    size = {name: np.asarray(table.columns[name][keep], np.float64) for name in SIZES}
+    common: dict[str, FloatArray | float] = {
+        "batch": size["batch_size"],
+        "q_len": size["seq_len"],
+        "hot": 1.0,
     }
-    common = {"batch": size["batch_size"], "q_len": size["seq_len"], "hot": 1.0}
     keys = size["num_k_heads"] * size["head_k_dim"]
     values = size["num_v_heads"] * size["head_v_dim"]
     unpacked = bool(np.any(table.columns["kernel_source"] == UNPACKED_KERNEL))
@@ -88,11 +92,13 @@ def recurrent_columns(
     read = HALF_STATE_BYTES if unpacked else FULL_STATE_BYTES
     moved = 0.0 if unpacked and prefill else read + FULL_STATE_BYTES
     width = 2.0 * keys + 2.0 * values + 2.0 * size["num_v_heads"]
+    head_width = size["head_k_dim"] + size["head_v_dim"]
     flop = delta_rule_flop(size["head_k_dim"], size["head_v_dim"], chunk)
     return common | {
         "num_heads": size["num_v_heads"],
         "chunk": DELTA_CHUNK,
         "flop_per_token": size["num_v_heads"] * flop,
         "io_bytes_per_token": width * ACTIVATION_BYTES,
+        "inner_bytes_per_token": size["num_v_heads"] * head_width * ACTIVATION_BYTES,
         "state_bytes": values * size["head_k_dim"] * moved,
     }

@@ -79,10 +79,11 @@ def mamba1_flop_per_token(mixer: Mamba1) -> float:
 
 
 class _State(NamedTuple):
-    """Elements of a sequence's state, the heads that share them, tokens per chunk (0: none)."""
+    """Heads of a scan, elements of their keys and values, tokens per chunk (0: none)."""
 
-    elements: float
     heads: float
+    key_dim: float
+    value_dim: float
     chunk: float
 
 
@@ -102,8 +103,9 @@ def _scan(
         tokens=emission.rows,
         flop_per_token=emission.column(flop_per_token),
         io_bytes_per_token=emission.column(io_width * ACTIVATION_BYTES),
-        state_bytes=emission.column(state.elements * STATE_BYTES),
+        state_bytes=emission.column(state.heads * state.key_dim * state.value_dim * STATE_BYTES),
         num_heads=emission.column(state.heads),
+        head_width=state.key_dim + state.value_dim,
         chunk=state.chunk or 1.0,
         mixer=mixer,
     )
@@ -164,7 +166,7 @@ def delta_net_operators(emission: Emission, mixer: GatedDeltaNet) -> tuple[Opera
             "gated_delta_net",
             delta_net_flop_per_token(mixer, chunk=chunk),
             2.0 * key + 2.0 * value + 2.0 * mixer.num_value_heads,
-            _State(value * mixer.key_head_dim, mixer.num_value_heads, chunk),
+            _State(mixer.num_value_heads, mixer.key_head_dim, mixer.value_head_dim, chunk),
         ),
         _gated_norm(emission, value),
         *emission.gemm("output_projection", hidden, value, "row", format_name=projection),
@@ -202,7 +204,7 @@ def mamba2_operators(emission: Emission, mixer: Mamba2) -> tuple[Operator, ...]:
             "mamba2",
             flop,
             inner + channels_C + mixer.num_heads,
-            _State(inner * mixer.state_size, mixer.num_heads, chunk),
+            _State(mixer.num_heads, mixer.state_size, mixer.head_dim, chunk),
         ),
         _gated_norm(emission, inner),
         *emission.gemm("output_projection", hidden, inner, "row", format_name=projection),
@@ -240,7 +242,7 @@ def mamba1_operators(emission: Emission, mixer: Mamba1) -> tuple[Operator, ...]:
             "mamba",
             mamba1_flop_per_token(mixer),
             4.0 * inner + 2.0 * mixer.state_size,
-            _State(inner * mixer.state_size, inner, 0.0),
+            _State(inner, mixer.state_size, 1.0, 0.0),
         ),
         *emission.gemm("output_projection", hidden, inner, "row", format_name=projection),
     )

@@ -158,6 +158,7 @@ class Scan(Operator):
         io_bytes_per_token: Inputs and outputs (C,) [bytes].
         state_bytes: Recurrent state of one sequence, read and written once (C,) [bytes].
         num_heads: Heads with a state of their own; channels where every channel has one (C,).
+        head_width: Elements of a key and a value of one head.
         chunk: Tokens the chunked form takes at a time; 1 in the recurrent form.
         mixer: "mamba", "mamba2" or "gated_delta_net".
     """
@@ -170,6 +171,7 @@ class Scan(Operator):
     io_bytes_per_token: FloatArray
     state_bytes: FloatArray
     num_heads: FloatArray
+    head_width: float
     chunk: float
     mixer: str
 
