@@ -14,6 +14,10 @@ KERNELS = (
     "decode_attention",
     "mla_prefill",
     "mla_decode",
+    "scan_prefill",
+    "scan_decode",
+    "conv_prefill",
+    "conv_decode",
 )
 
 

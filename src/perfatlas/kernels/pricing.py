@@ -15,6 +15,7 @@ from perfatlas.kernels.bound import bound_time
 from perfatlas.kernels.measured import correct_rows, with_table
 from perfatlas.kernels.shapes import (
     PhysicsModel,
+    StandIn,
     calibration_key,
     physics_model,
     shape_columns,
@@ -236,9 +237,9 @@ class _Matches:
         self.family = family
         self.version = version  # of the tables of tier measured; None in the other tiers
         self.matches: list[CalibrationMatch] = []
-        self._known: dict[tuple[str, tuple[str, ...], str], IntArray] = {}
+        self._known: dict[tuple[str, tuple[str, ...], StandIn | None], IntArray] = {}
 
-    def column(self, operator: str, formats: tuple[str, ...], lent: str) -> IntArray:
+    def column(self, operator: str, formats: tuple[str, ...], lent: StandIn | None) -> IntArray:
         """Return the position of the best match of every candidate, -1 if there is none (C,)."""
         key = (operator, formats, lent)
         if key not in self._known:
@@ -246,14 +247,17 @@ class _Matches:
             self._known[key] = np.array(found, np.int64)[self.devices.index_C]
         return self._known[key]
 
-    def _find(self, device: Device, operator: str, formats: tuple[str, ...], lent: str) -> int:
-        found = [find_calibration(device, operator, self.family, name) for name in formats]
+    def _find(
+        self, device: Device, operator: str, formats: tuple[str, ...], lent: StandIn | None
+    ) -> int:
+        family = lent.family if lent else self.family
+        found = [find_calibration(device, operator, family, name) for name in formats]
         matches = [match for match in found if match is not None]
         if not matches:
             return -1
         chosen = next((m for m in matches if m.own), matches[0])
         if lent:
-            chosen = lend(chosen, lent)
+            chosen = lend(chosen, lent.note)
         self.matches.append(chosen if self.version is None else with_table(chosen, self.version))
         return len(self.matches) - 1
 

@@ -27,7 +27,7 @@ SCAN_PREFILL_SHAPE: Final = (
     "chunk",  # tokens the algorithm takes at a time
     "flop_per_token",  # of the chunked form, all heads
     "io_bytes_per_token",  # inputs and the output
-    "inner_bytes_per_token",  # a key and a value per head: what passes between the kernels
+    "inner_bytes_per_token",  # of the head width: what passes between the kernels
     "state_bytes",  # of one sequence, as read plus as written
     "hot",  # 1: a benchmark loop that finds the states in cache, 0: they come from memory
 )
@@ -49,7 +49,7 @@ SCAN_PREFILL_PARAMETERS: Final = (
     "row_cycles",  # per token of a chunk: the triangular solve, which every chunk does at once
     "parallel_cycles",  # of an SM per chunk and head: the part all chunks do at once
     "efficiency_bandwidth",
-    "inner_passes",  # times a key and a value per head cross memory between the kernels
+    "inner_passes",  # times the inner bytes cross memory between the kernels
     "overlap_power",  # 1: none, large: perfect
     "l2_fraction",  # of the cache that keeps tensors between kernels
     "heads_per_sm",  # heads an SM works on at a time; below 1 a head is spread (chosen)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,12 +54,25 @@ _MODELS: Final = {
     "conv_prefill": ("recurrent", "conv_prefill"),
     "conv_decode": ("recurrent", "conv_decode"),
 }
-# Mixers whose scans are priced with the measured kernels of the gated delta net: the same chunked
-# products and the same traffic of states. Its authors measured the throughput of a whole model
-# slightly below that with Mamba-2 (arXiv 2412.06464, section 4).
-STAND_IN: Final = {
-    "mamba2": "no table measured the scan of Mamba-2: the gated delta net's kernels are used,"
-    " scaled by arithmetic and bytes"
+
+
+class StandIn(NamedTuple):
+    """Measured kernels that price an operator nobody measured: whose, and what is said of it."""
+
+    family: str
+    note: str
+
+
+# Mixers whose scans are priced with measured kernels of the gated delta net: the same chunked
+# products and the same traffic of states. Every engine runs Mamba-2 in Triton kernels, as
+# TensorRT-LLM runs the gated delta net; with either, a whole model was measured to reach nearly
+# the same throughput (arXiv 2412.06464, section 4).
+STAND_INS: Final = {
+    "mamba2": StandIn(
+        "trtllm",
+        "no table measured the scan of Mamba-2: Triton kernels of the gated delta net are used,"
+        " scaled by arithmetic and bytes",
+    )
 }
 MEASURED_MIXER: Final = "gated_delta_net"
 
@@ -126,13 +139,13 @@ def calibration_key(operator: Operator) -> tuple[str, tuple[str, ...]] | None:
 def _recurrent_key(operator: Scan | Convolution) -> tuple[str, tuple[str, ...]] | None:
     if isinstance(operator, Convolution):
         return f"conv_{operator.phase}", ("bf16",)
-    known = operator.mixer == MEASURED_MIXER or operator.mixer in STAND_IN
+    known = operator.mixer == MEASURED_MIXER or operator.mixer in STAND_INS
     return (f"scan_{operator.phase}", ("bf16",)) if known else None
 
 
-def stand_in(operator: Operator) -> str:
-    """Return whose measured kernels stand in for the operator's; "" where it has its own."""
-    return STAND_IN.get(operator.mixer, "") if isinstance(operator, Scan) else ""
+def stand_in(operator: Operator) -> StandIn | None:
+    """Return whose measured kernels price the operator where nobody measured its own."""
+    return STAND_INS.get(operator.mixer) if isinstance(operator, Scan) else None
 
 
 def _is_fp8(format_name: str) -> bool:
@@ -187,7 +200,7 @@ def _recurrent_columns(operator: Scan | Convolution) -> Columns:
         "hot": 0.0,
     }
     if isinstance(operator, Convolution):
-        return common | {"channels": operator.channels, "kernel": float(operator.kernel)}
+        return common | {"channels": operator.channels, "kernel": operator.kernel * 1.0}
     columns = _take(operator, ("num_heads", "flop_per_token", "io_bytes_per_token"))
     return (
         common

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.operators import DELTA_CHUNK, delta_rule_flop
+from perfatlas.operators import DELTA_CHUNK, delta_rule_flop, delta_rule_width
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +91,9 @@ def recurrent_columns(
     chunk = DELTA_CHUNK if prefill else 0.0
     read = HALF_STATE_BYTES if unpacked else FULL_STATE_BYTES
     moved = 0.0 if unpacked and prefill else read + FULL_STATE_BYTES
-    width = 2.0 * keys + 2.0 * values + 2.0 * size["num_v_heads"]
+    width = delta_rule_width(
+        size["num_k_heads"], size["head_k_dim"], size["num_v_heads"], size["head_v_dim"]
+    )
     head_width = size["head_k_dim"] + size["head_v_dim"]
     flop = delta_rule_flop(size["head_k_dim"], size["head_v_dim"], chunk)
     return common | {

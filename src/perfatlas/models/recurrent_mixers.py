@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.models.emission import ACTIVATION_BYTES
-from perfatlas.operators import DELTA_CHUNK, Convolution, Scan, delta_rule_flop
+from perfatlas.operators import DELTA_CHUNK, Convolution, Scan, delta_rule_flop, delta_rule_width
 
 if TYPE_CHECKING:
     from perfatlas.models.architecture import GatedDeltaNet, Mamba1, Mamba2
@@ -79,11 +79,11 @@ def mamba1_flop_per_token(mixer: Mamba1) -> float:
 
 
 class _State(NamedTuple):
-    """Heads of a scan, elements of their keys and values, tokens per chunk (0: none)."""
+    """Heads of a scan, elements of a head's state, its head width, tokens per chunk (0: none)."""
 
     heads: float
-    key_dim: float
-    value_dim: float
+    elements: float
+    head_width: float
     chunk: float
 
 
@@ -103,9 +103,9 @@ def _scan(
         tokens=emission.rows,
         flop_per_token=emission.column(flop_per_token),
         io_bytes_per_token=emission.column(io_width * ACTIVATION_BYTES),
-        state_bytes=emission.column(state.heads * state.key_dim * state.value_dim * STATE_BYTES),
+        state_bytes=emission.column(state.heads * state.elements * STATE_BYTES),
         num_heads=emission.column(state.heads),
-        head_width=state.key_dim + state.value_dim,
+        head_width=state.head_width,
         chunk=state.chunk or 1.0,
         mixer=mixer,
     )
@@ -165,8 +165,18 @@ def delta_net_operators(emission: Emission, mixer: GatedDeltaNet) -> tuple[Opera
             emission,
             "gated_delta_net",
             delta_net_flop_per_token(mixer, chunk=chunk),
-            2.0 * key + 2.0 * value + 2.0 * mixer.num_value_heads,
-            _State(mixer.num_value_heads, mixer.key_head_dim, mixer.value_head_dim, chunk),
+            delta_rule_width(
+                mixer.num_key_heads,
+                mixer.key_head_dim,
+                mixer.num_value_heads,
+                mixer.value_head_dim,
+            ),
+            _State(
+                mixer.num_value_heads,
+                mixer.key_head_dim * mixer.value_head_dim,
+                mixer.key_head_dim + mixer.value_head_dim,
+                chunk,
+            ),
         ),
         _gated_norm(emission, value),
         *emission.gemm("output_projection", hidden, value, "row", format_name=projection),
@@ -204,7 +214,7 @@ def mamba2_operators(emission: Emission, mixer: Mamba2) -> tuple[Operator, ...]:
             "mamba2",
             flop,
             inner + channels_C + mixer.num_heads,
-            _State(mixer.num_heads, mixer.state_size, mixer.head_dim, chunk),
+            _State(mixer.num_heads, mixer.state_size * mixer.head_dim, mixer.head_dim, chunk),
         ),
         _gated_norm(emission, inner),
         *emission.gemm("output_projection", hidden, inner, "row", format_name=projection),

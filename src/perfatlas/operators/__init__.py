@@ -21,7 +21,7 @@ from perfatlas.operators.columns import (
     Shard,
     Streaming,
 )
-from perfatlas.operators.recurrences import DELTA_CHUNK, delta_rule_flop
+from perfatlas.operators.recurrences import DELTA_CHUNK, delta_rule_flop, delta_rule_width
 from perfatlas.operators.work import FloatArray, IntArray
 
 __all__ = [
@@ -46,5 +46,6 @@ __all__ = [
     "Shard",
     "Streaming",
     "delta_rule_flop",
+    "delta_rule_width",
     "visible_pairs",
 ]

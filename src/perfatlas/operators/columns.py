@@ -158,7 +158,8 @@ class Scan(Operator):
         io_bytes_per_token: Inputs and outputs (C,) [bytes].
         state_bytes: Recurrent state of one sequence, read and written once (C,) [bytes].
         num_heads: Heads with a state of their own; channels where every channel has one (C,).
-        head_width: Elements of a key and a value of one head.
+        head_width: Elements of a token that one head keeps between the kernels of the chunked
+            form: a key and a value, or the value where keys are shared.
         chunk: Tokens the chunked form takes at a time; 1 in the recurrent form.
         mixer: "mamba", "mamba2" or "gated_delta_net".
     """
@@ -171,7 +172,7 @@ class Scan(Operator):
     io_bytes_per_token: FloatArray
     state_bytes: FloatArray
     num_heads: FloatArray
-    head_width: float
+    head_width: float | FloatArray
     chunk: float
     mixer: str
 
@@ -192,7 +193,8 @@ class Convolution(Operator):
         batch: Sequences (C,).
         tokens: Tokens over all sequences (C,).
         channels: Channels, each with a kernel of its own (C,).
-        kernel: Taps of a kernel; kernel - 1 inputs are kept per sequence and channel.
+        kernel: Taps of a kernel, the same or (C,); kernel - 1 inputs are kept per sequence and
+            channel.
         bytes_per_element: Bytes of an element of input, output and state.
     """
 
@@ -201,7 +203,7 @@ class Convolution(Operator):
     batch: FloatArray
     tokens: FloatArray
     channels: FloatArray
-    kernel: int
+    kernel: int | FloatArray
     bytes_per_element: float = 2.0
 
     def work(self) -> Work:
@@ -212,7 +214,7 @@ class Convolution(Operator):
         row_bytes = self.channels * self.bytes_per_element
         return Work(
             flop=np.zeros_like(self.tokens),
-            cold_bytes=self.batch * row_bytes * float(self.kernel - 1),
+            cold_bytes=self.batch * row_bytes * (self.kernel - 1.0),
             activation_bytes=2.0 * self.tokens * row_bytes,
         )
 

@@ -41,3 +41,22 @@ def delta_rule_flop(
         return 7.0 * key_dim * value_dim
     inside = 2.0 * chunk * (3.0 * key_dim + 2.0 * value_dim) + chunk * chunk / 3.0
     return 6.0 * key_dim * value_dim + inside
+
+
+def delta_rule_width(
+    key_heads: float | FloatArray,
+    key_dim: float | FloatArray,
+    value_heads: float | FloatArray,
+    value_dim: float | FloatArray,
+) -> float | FloatArray:
+    """Return elements the gated delta rule reads and writes per token, its states aside.
+
+    Queries, keys, values, decays and strengths in, the output out.
+
+    Args:
+        key_heads: Heads of queries and keys.
+        key_dim: Width of a key head.
+        value_heads: Heads of values, each with a state.
+        value_dim: Width of a value head.
+    """
+    return 2.0 * key_heads * key_dim + 2.0 * value_heads * value_dim + 2.0 * value_heads
