@@ -1,13 +1,22 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from perfatlas.hardware import resolve_system
 from perfatlas.kernels.shapes import physics_model
 from perfatlas.lab import calibrate_cell, device_cells
 from perfatlas.lab.cells import MEASURED_DEVICES, Cell
+from perfatlas.lab.few_shot_rows import row_cells
 from perfatlas.lab.protocols_split import row_groups
-from perfatlas.measurements import has_silicon, load_calibrations, read_table
+from perfatlas.measurements import (
+    has_silicon,
+    load_calibrations,
+    read_measured_rows,
+    read_table,
+)
 from perfatlas.measurements.recurrent_tables import KERNEL_NAMES, recurrent_kernel, recurrent_mask
 
 pytestmark = pytest.mark.skipif(
@@ -89,6 +98,29 @@ def test_a_fit_is_what_is_shipped() -> None:
     fresh = calibrate_cell(one)
     assert fresh.data_hash == shipped.data_hash
     assert fresh.mape == pytest.approx(shipped.mape, abs=2e-3)
+
+
+ROWS = {
+    "scan_prefill": (8, 1024),
+    "scan_decode": (8, 1),
+    "conv_prefill": (8, 1024),
+    "conv_decode": (8, 1),
+}
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_rows_of_a_user_mean_what_rows_of_a_table_mean(operator: str, tmp_path: Path) -> None:
+    batch, q_len = ROWS[operator]
+    scan = "num_heads,num_key_heads,head_dim,value_head_dim", "64,16,128,128"
+    header, values = scan if operator.startswith("scan") else ("channels", "12288")
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        f"device,operator,kernel_family,format,batch,q_len,{header},hot,time_us\n"
+        f"h100_sxm,{operator},sglang,bf16,{batch},{q_len},{values},1,9\n"
+    )
+    (own,) = row_cells(read_measured_rows(path), resolve_system("h100_sxm").device)
+    table = cell("h100_sxm", operator, "sglang").load().shape_UD
+    assert (np.abs(table / np.maximum(own.shape_ND, 1e-9) - 1.0).max(axis=1) < 1e-9).any()
 
 
 def test_one_convolution_kernel_whatever_the_channels() -> None:

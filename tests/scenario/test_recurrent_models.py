@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from perfatlas.measurements import has_silicon
 from perfatlas.scenario import estimate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from perfatlas.scenario.answer import Answer
 
 QWEN_NEXT = "Qwen/Qwen3-Next-80B-A3B-Instruct"
 NEMOTRON = "nvidia/Nemotron-H-8B-Base-8K"
@@ -15,7 +20,7 @@ LOAD: dict[str, Any] = {"isl": 4096, "osl": 512, "concurrency": 32, "tp": 2}
 H200 = {"system": "h200_sxm", **LOAD}
 
 
-def rows(answer: Any, phase: str) -> dict[str, Any]:
+def rows(answer: Answer, phase: str) -> dict[str, Any]:
     return {row["name"]: row for row in answer.breakdown if row["phase"] == phase}
 
 
@@ -65,7 +70,7 @@ def test_heads_are_divided_over_the_ranks() -> None:
 
 
 @pytest.mark.skipif(not has_silicon(), reason="the measured tables are not installed")
-def test_tier_measured_corrects_them(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tier_measured_corrects_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERFATLAS_HOME", str(tmp_path))
     answer = estimate(model=QWEN_NEXT, engine="vllm@0.24", tier="measured", **H200)
     physics = estimate(model=QWEN_NEXT, engine="vllm@0.24", **H200)

@@ -65,8 +65,8 @@ class StandIn(NamedTuple):
 
 # Mixers whose scans are priced with measured kernels of the gated delta net: the same chunked
 # products and the same traffic of states. Every engine runs Mamba-2 in Triton kernels, as
-# TensorRT-LLM runs the gated delta net; with either, a whole model was measured to reach nearly
-# the same throughput (arXiv 2412.06464, section 4).
+# TensorRT-LLM runs the gated delta net. 8,192 tokens with 128 heads take 0.58 ms on an H100 this
+# way and were measured to take 0.65 (vllm-project/vllm pull request 27299).
 STAND_INS: Final = {
     "mamba2": StandIn(
         "trtllm",

@@ -56,7 +56,7 @@ class Calibration:
         id: "<device>/<operator>/<family>/<format>".
         device: Device the rows were measured on.
         operator: gemm, moe, prefill_attention, decode_attention, mla_prefill, mla_decode,
-            streaming, or a collective op.
+            scan_prefill, scan_decode, conv_prefill, conv_decode, streaming, or a collective op.
         family: Kernel family: the engine whose kernels were measured.
         format: Format of the product, with "+<kv_format>_kv" where the cache differs.
         parameters: Name -> value [SI]; names carry units.

@@ -35,10 +35,11 @@ SIZES: Final = (
 ACTIVATION_BYTES: Final = 2.0
 FULL_STATE_BYTES: Final = 4.0
 HALF_STATE_BYTES: Final = 2.0
-# The tables of collectors that ran this decode kernel convolve the keys alone, not queries, keys
-# and values together; the scan of a prompt keeps no state, and a new token reads a state of 16
-# bits and writes one of 32: collector/trtllm/collect_gdn.py of ai-dynamo/aiconfigurator. The
-# other kernel reads and writes 32 bits (collector/sglang/collect_gdn.py).
+# Two kinds of collectors, told apart by their decode kernel. With this one they convolve the keys
+# alone, not queries, keys and values together; the scan of a prompt keeps no state, and a new token
+# reads a state of 16 bits and writes one of 32: collector/trtllm/collect_gdn.py of
+# ai-dynamo/aiconfigurator. With the packed kernel all states have 32 bits
+# (collector/sglang/collect_gdn.py); vLLM's rows of that kernel take the same time as SGLang's.
 UNPACKED_KERNEL: Final = "fused_recurrent_gated_delta_rule"
 
 
