@@ -18,6 +18,10 @@ KERNELS = (
     "key_scores_prefill",
     "key_scores_decode",
     "key_selection",
+    "scan_prefill",
+    "scan_decode",
+    "conv_prefill",
+    "conv_decode",
 )
 
 

@@ -224,6 +224,9 @@ def scan(batch: FloatArray, tokens: FloatArray) -> Scan:
         flop_per_token=np.full_like(batch, 1e6),
         io_bytes_per_token=np.full_like(batch, 1e4),
         state_bytes=np.full_like(batch, 1e6),
+        num_heads=np.full_like(batch, 64.0),
+        head_width=64.0,
+        chunk=128.0,
         mixer="mamba2",
     )
 

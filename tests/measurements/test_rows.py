@@ -52,6 +52,23 @@ SHAPES: dict[str, dict[str, float]] = {
         "nope_dim": 128,
         "value_head_dim": 128,
     },
+    "scan_prefill": {
+        "batch": 2,
+        "q_len": 1024,
+        "num_heads": 32,
+        "num_key_heads": 16,
+        "head_dim": 128,
+        "value_head_dim": 128,
+    },
+    "scan_decode": {
+        "batch": 64,
+        "num_heads": 32,
+        "num_key_heads": 16,
+        "head_dim": 128,
+        "value_head_dim": 128,
+    },
+    "conv_prefill": {"batch": 2, "q_len": 1024, "channels": 8192},
+    "conv_decode": {"batch": 64, "channels": 8192},
     "streaming": {"bytes": 3e6, "tokens": 256},
 }
 

@@ -28,6 +28,7 @@ from perfatlas.models import (
 )
 from perfatlas.operators import (
     Attention,
+    Convolution,
     Gemm,
     GroupedGemm,
     KeySelection,
@@ -66,7 +67,7 @@ def _oracle_flop(operator: Operator, family: str, tokens: StepTokens) -> float:
             return float((2.0 * pairs * (operator.head_dim + operator.value_head_dim))[0])
         case Gemm() | Streaming() | KeySelection():
             return float(operator.work().flop[0])
-        case Scan():
+        case Scan() | Convolution():
             return 0.0
         case _:
             raise AssertionError(f"no convention for {operator.kind}")

@@ -82,10 +82,6 @@ NOT_SHOWN: Final = {
     "totals": ("ttft_median_error",),
     "host_time": ("ttft_median_error",),
 }
-    "settings": ("note",),
-    "totals": ("ttft_median_error",),
-    "host_time": ("ttft_median_error",),
-}
 
 
 def kernels(

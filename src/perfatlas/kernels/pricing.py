@@ -15,13 +15,15 @@ from perfatlas.kernels.bound import bound_time
 from perfatlas.kernels.measured import correct_rows, with_table
 from perfatlas.kernels.shapes import (
     PhysicsModel,
+    StandIn,
     calibration_key,
     physics_model,
     shape_columns,
+    stand_in,
 )
 from perfatlas.kernels.silicon import CLOCK, NUM_SILICON, PEAK, silicon_row
 from perfatlas.kernels.unique import unique_rows
-from perfatlas.measurements import CalibrationMatch, find_calibration, kernel_families
+from perfatlas.measurements import CalibrationMatch, find_calibration, kernel_families, lend
 from perfatlas.numerics import get_format
 from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
 from perfatlas.quantities import InvalidSpecError
@@ -134,7 +136,12 @@ def _price_family(
     if tier != "bound":
         for name, (columns_O, formats_O) in _by_model(operators).items():
             chosen = [operators[position] for position in columns_O]
-            match_KC = np.stack([catalog.column(name, formats) for formats in formats_O])
+            match_KC = np.stack(
+                [
+                    catalog.column(name, formats, stand_in(operator))
+                    for operator, formats in zip(chosen, formats_O, strict=True)
+                ]
+            )
             table = _gather(chosen, columns_O, match_KC, catalog, name)
             if table is None:
                 continue
@@ -230,22 +237,27 @@ class _Matches:
         self.family = family
         self.version = version  # of the tables of tier measured; None in the other tiers
         self.matches: list[CalibrationMatch] = []
-        self._known: dict[tuple[str, tuple[str, ...]], IntArray] = {}
+        self._known: dict[tuple[str, tuple[str, ...], StandIn | None], IntArray] = {}
 
-    def column(self, operator: str, formats: tuple[str, ...]) -> IntArray:
+    def column(self, operator: str, formats: tuple[str, ...], lent: StandIn | None) -> IntArray:
         """Return the position of the best match of every candidate, -1 if there is none (C,)."""
-        key = (operator, formats)
+        key = (operator, formats, lent)
         if key not in self._known:
             found = [self._find(device, *key) for device in self.devices.devices]
             self._known[key] = np.array(found, np.int64)[self.devices.index_C]
         return self._known[key]
 
-    def _find(self, device: Device, operator: str, formats: tuple[str, ...]) -> int:
-        found = [find_calibration(device, operator, self.family, name) for name in formats]
+    def _find(
+        self, device: Device, operator: str, formats: tuple[str, ...], lent: StandIn | None
+    ) -> int:
+        family = lent.family if lent else self.family
+        found = [find_calibration(device, operator, family, name) for name in formats]
         matches = [match for match in found if match is not None]
         if not matches:
             return -1
         chosen = next((m for m in matches if m.own), matches[0])
+        if lent:
+            chosen = lend(chosen, lent.note)
         self.matches.append(chosen if self.version is None else with_table(chosen, self.version))
         return len(self.matches) - 1
 

@@ -52,6 +52,11 @@ _SCORES: Final = (
     *(Axis(("queries",)), Axis(("q_len",)), Axis(("kv_len",))),
     *(Axis(("num_heads",), 2.0), Axis(("head_dim",), 4.0)),
 )
+_SCAN: Final = (
+    *(Axis(("batch",)), Axis(("q_len",)), Axis(("num_heads",)), Axis(("batch", "num_heads"))),
+    Axis(("io_bytes_per_token",), over=("num_heads",)),
+)
+_CONV: Final = (*(Axis(("batch",)), Axis(("q_len",)), Axis(("channels",)), Axis(("kernel",), 4.0)),)
 # Weights were chosen on four devices by the error on shapes left out; what a table holds constant
 # keeps a query of another geometry away from its rows.
 AXES: Final[Mapping[str, tuple[Axis, ...]]] = {
@@ -78,6 +83,10 @@ AXES: Final[Mapping[str, tuple[Axis, ...]]] = {
         *(Axis(("window",), 2.0), Axis(("batch", "num_kv_heads"))),
         Axis(("num_heads",), over=("num_kv_heads",)),
     ),
+    "scan_prefill": (*_SCAN, Axis(("flop_per_token",), 4.0, over=("num_heads",))),
+    "scan_decode": (*_SCAN, Axis(("state_bytes",), 4.0, over=("num_heads",))),
+    "conv_prefill": _CONV,
+    "conv_decode": _CONV,
     "mla_prefill": _LATENT,
     "mla_decode": _LATENT,
     "sparse_mla_prefill": (
@@ -104,6 +113,10 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "key_scores_prefill": ("queries",),
     "key_scores_decode": ("queries",),
     "key_selection": ("queries",),
+    "scan_prefill": ("num_heads",),
+    "scan_decode": ("num_heads",),
+    "conv_prefill": ("channels",),
+    "conv_decode": ("channels",),
 }
 
 

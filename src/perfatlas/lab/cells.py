@@ -75,7 +75,7 @@ class Cell:
     Args:
         device: Catalog name of the device.
         operator: gemm, moe, prefill_attention, decode_attention, mla_prefill, mla_decode,
-            streaming, or a collective op.
+            scan_prefill, scan_decode, conv_prefill, conv_decode, streaming, or a collective op.
         family: Engine whose kernels were measured.
         format: Format, with "+<kv_format>_kv" where the cache differs.
         load: Reads the rows; called once, when the cell is fitted or validated.

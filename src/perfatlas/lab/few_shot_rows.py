@@ -19,12 +19,25 @@ from perfatlas.lab.cells_latent_attention import DECODE_GRID, PREFILL_GRID
 from perfatlas.lab.cells_latent_attention import DECODE_RANGES as MLA_DECODE_RANGES
 from perfatlas.lab.cells_latent_attention import PREFILL_RANGES as MLA_PREFILL_RANGES
 from perfatlas.lab.cells_moe import RANGES as MOE_RANGES
+from perfatlas.lab.cells_recurrent import GRIDS as RECURRENT_GRIDS
+from perfatlas.lab.cells_recurrent import RANGES as RECURRENT_RANGES
 from perfatlas.lab.cells_sparse_attention import RANGES as SPARSE_RANGES
 from perfatlas.lab.cells_streaming import RANGES as STREAMING_RANGES
 from perfatlas.measurements.rows import PROTOCOL_COLUMNS, SHAPE_COLUMNS
 from perfatlas.measurements.tables import QUANTIZED_INSIDE
 from perfatlas.numerics import get_format
-from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, Streaming
+from perfatlas.operators import (
+    DELTA_CHUNK,
+    Attention,
+    Convolution,
+    Gemm,
+    GroupedGemm,
+    LatentAttention,
+    Scan,
+    Streaming,
+    delta_rule_flop,
+    delta_rule_width,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +56,7 @@ RANGES: Final[Mapping[str, Mapping[str, Range]]] = {
     "mla_prefill": MLA_PREFILL_RANGES,
     "mla_decode": MLA_DECODE_RANGES,
     **SPARSE_RANGES,
+    **RECURRENT_RANGES,
 }
 # Rules and whole-numbered choices: a few rows do not move them, another device's may replace them.
 CHOSEN: Final[Mapping[str, frozenset[str]]] = {
@@ -55,12 +69,14 @@ CHOSEN: Final[Mapping[str, frozenset[str]]] = {
     "mla_decode": frozenset(DECODE_GRID[0]),
     **dict.fromkeys(SPARSE_RANGES, frozenset()),
     "sparse_mla_prefill": frozenset({"padded_heads"}),
+    **{name: frozenset(grid[0]) for name, grid in RECURRENT_GRIDS.items()},
 }
 # Rows that agree in these shape columns are one group: it is held out whole. The first columns
 # that give LEAST_GROUPS groups are taken; a user may measure one model only.
 LEAST_GROUPS: Final = 3
 _HEADS: Final = ("num_heads", "num_kv_heads", "head_dim", "window")
 _LENGTHS: Final = ("batch", "q_len", "kv_len")
+_TOKENS: Final = ("batch", "q_len")
 GROUPED_BY: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "gemm": (("n", "k"), ("m",)),
     "moe": (("hidden", "intermediate", "experts", "top_k"), ("ep", "moe_tp"), ("tokens",)),
@@ -69,6 +85,8 @@ GROUPED_BY: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "decode_attention": (_HEADS, _LENGTHS),
     "mla_prefill": (("num_heads",), _LENGTHS),
     "mla_decode": (("num_heads",), _LENGTHS),
+    **dict.fromkeys(("scan_prefill", "scan_decode"), (("num_heads", "num_key_heads"), _TOKENS)),
+    **dict.fromkeys(("conv_prefill", "conv_decode"), (("channels",), _TOKENS)),
 }
 
 
@@ -230,7 +248,7 @@ def _operator(rows: MeasuredRows) -> Operator:
     shape: dict[str, Any] = {name: rows.numbers[name] for name in SHAPE_COLUMNS[kind]}
     common: dict[str, Any] = {
         "name": kind,
-        "phase": "decode" if kind in ("decode_attention", "mla_decode") else "prefill",
+        "phase": "decode" if "decode" in kind else "prefill",
         "count": np.ones(rows.rows),
     }
     if kind in ("gemm", "moe"):
@@ -254,6 +272,8 @@ def _operator(rows: MeasuredRows) -> Operator:
             write_bytes=np.zeros(rows.rows),
             cold_read_bytes=cold,
         )
+    if kind.startswith(("scan", "conv")):
+        return _recurrent(common, shape)
     kv_format = str(rows.texts["kv_format"][0])
     common |= {
         "format": format_name,
@@ -261,6 +281,32 @@ def _operator(rows: MeasuredRows) -> Operator:
         "kv_bytes_per_element": get_format(kv_format).weight_bytes,
     }
     return (LatentAttention if kind.startswith("mla") else Attention)(**common, **shape)
+
+
+def _recurrent(common: dict[str, Any], shape: Mapping[str, FloatArray]) -> Operator:
+    """Return rows of a scan of the gated delta rule, or of a convolution, as one operator."""
+    batch, tokens = shape["batch"], shape["batch"] * shape["q_len"]
+    if "channels" in shape:
+        taps = shape["taps"]
+        return Convolution(
+            **common, batch=batch, tokens=tokens, channels=shape["channels"], kernel=taps
+        )
+    heads, key, value = (shape[name] for name in ("num_heads", "head_dim", "value_head_dim"))
+    chunk = DELTA_CHUNK if common["phase"] == "prefill" else 0.0
+    return Scan(
+        **common,
+        batch=batch,
+        tokens=tokens,
+        flop_per_token=heads * delta_rule_flop(key, value, chunk),
+        io_bytes_per_token=np.asarray(
+            2.0 * delta_rule_width(shape["num_key_heads"], key, heads, value)
+        ),
+        state_bytes=4.0 * heads * key * value,
+        num_heads=heads,
+        head_width=key + value,
+        chunk=DELTA_CHUNK,
+        mixer="gated_delta_net",
+    )
 
 
 def _shapes(rows: MeasuredRows, operator: Operator) -> FloatArray:

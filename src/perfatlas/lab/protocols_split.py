@@ -16,6 +16,12 @@ from perfatlas.kernels.key_scores import KEY_SCORES_DECODE_SHAPE
 from perfatlas.kernels.key_selection import KEY_SELECTION_SHAPE
 from perfatlas.kernels.latent_attention import MLA_DECODE_SHAPE
 from perfatlas.kernels.moe import MOE_SHAPE
+from perfatlas.kernels.recurrent import (
+    CONV_DECODE_SHAPE,
+    CONV_PREFILL_SHAPE,
+    SCAN_DECODE_SHAPE,
+    SCAN_PREFILL_SHAPE,
+)
 from perfatlas.kernels.sparse_attention import SPARSE_MLA_PREFILL_SHAPE
 from perfatlas.kernels.streaming import STREAMING_SHAPE
 
@@ -42,6 +48,10 @@ GROUPS: Final[Mapping[str, tuple[Sequence[str], Sequence[str]]]] = {
     "key_scores_prefill": (KEY_SCORES_DECODE_SHAPE, ("queries",)),
     "key_scores_decode": (KEY_SCORES_DECODE_SHAPE, ("queries",)),
     "key_selection": (KEY_SELECTION_SHAPE, ("queries",)),
+    "scan_prefill": (SCAN_PREFILL_SHAPE, ("num_heads", "io_bytes_per_token")),
+    "scan_decode": (SCAN_DECODE_SHAPE, ("num_heads", "io_bytes_per_token")),
+    "conv_prefill": (CONV_PREFILL_SHAPE, ("channels",)),
+    "conv_decode": (CONV_DECODE_SHAPE, ("channels",)),
 }
 GROUPED_BY: Final = {
     "gemm": "(n, k)",
@@ -54,6 +64,10 @@ GROUPED_BY: Final = {
     "key_scores_prefill": "queries",
     "key_scores_decode": "queries",
     "key_selection": "queries",
+    "scan_prefill": "(value heads, key heads)",
+    "scan_decode": "(value heads, key heads)",
+    "conv_prefill": "channels",
+    "conv_decode": "channels",
     "streaming": "row length",
     "collectives": "message size, in powers of two",
 }

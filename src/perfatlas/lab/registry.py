@@ -9,6 +9,7 @@ from perfatlas.lab.cells_collectives import collective_cells
 from perfatlas.lab.cells_gemm import gemm_cells
 from perfatlas.lab.cells_latent_attention import latent_attention_cells
 from perfatlas.lab.cells_moe import moe_cells
+from perfatlas.lab.cells_recurrent import recurrent_cells
 from perfatlas.lab.cells_sparse_attention import OPERATORS as SPARSE_OPERATORS
 from perfatlas.lab.cells_sparse_attention import sparse_attention_cells
 from perfatlas.lab.cells_streaming import streaming_cells
@@ -27,6 +28,7 @@ CELL_MAKERS: Final[tuple[tuple[Callable[[str], tuple[Cell, ...]], tuple[str, ...
     (attention_cells, ("prefill_attention", "decode_attention")),
     (latent_attention_cells, ("mla_prefill", "mla_decode")),
     (sparse_attention_cells, SPARSE_OPERATORS),
+    (recurrent_cells, ("scan_prefill", "scan_decode", "conv_prefill", "conv_decode")),
     (collective_cells, ()),
 )
 

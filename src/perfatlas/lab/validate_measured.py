@@ -63,8 +63,9 @@ def validate_measured(
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the errors of tier measured on a fifth of the groups, held out of its residuals.
 
-    Groups are (n, k) of matrix products, heads and window of attention, heads of MLA, and model
-    and layout (or the model) of MoE: a neighbouring batch of a held-out row is held out with it.
+    Groups are (n, k) of matrix products, heads and window of attention, heads of MLA and of
+    recurrent scans, channels of convolutions, and model and layout (or the model) of MoE: a
+    neighbouring batch of a held-out row is held out with it.
 
     Args:
         systems: Devices with measured tables.

@@ -30,6 +30,10 @@ KERNELS: Final = (
     "key_scores_prefill",
     "key_scores_decode",
     "key_selection",
+    "scan_prefill",
+    "scan_decode",
+    "conv_prefill",
+    "conv_decode",
 )
 # Overridden fields that leave the silicon a calibration was measured on.
 KERNEL_FIELDS: Final = (
@@ -56,7 +60,7 @@ class Calibration:
         id: "<device>/<operator>/<family>/<format>".
         device: Device the rows were measured on.
         operator: gemm, moe, prefill_attention, decode_attention, mla_prefill, mla_decode,
-            streaming, or a collective op.
+            scan_prefill, scan_decode, conv_prefill, conv_decode, streaming, or a collective op.
         family: Kernel family: the engine whose kernels were measured.
         format: Format of the product, with "+<kv_format>_kv" where the cache differs.
         parameters: Name -> value [SI]; names carry units.
@@ -245,7 +249,7 @@ def _find(
     cells = _cells(relative, operator, format_name) if relative else ()
     if cells:
         lent = _same_device(cells, family)
-        return _lent(
+        return lend(
             lent, f"{device_name} has no measured {operator} kernels: those of {relative} are used"
         )
     if not (load_calibrations(relative or device_name) or mine):
@@ -293,13 +297,18 @@ def _lending_order(cell: Calibration) -> int:
 
 def _what_if(match: CalibrationMatch, changed: Sequence[str]) -> CalibrationMatch:
     """Return the match for silicon that is no longer the measured one."""
-    return _lent(
+    return lend(
         match, f"{', '.join(changed)} changed: the kernel parameters are those of the real device"
     )
 
 
-def _lent(match: CalibrationMatch, note: str) -> CalibrationMatch:
-    """Return a match used away from its device: noted, and as unsure as transfers were."""
+def lend(match: CalibrationMatch, note: str) -> CalibrationMatch:
+    """Return a match used away from what was measured: noted, and as unsure as transfers were.
+
+    Args:
+        match: Of the kernels that are used.
+        note: What they stand in for.
+    """
     return CalibrationMatch(
         calibration=match.calibration,
         own=False,

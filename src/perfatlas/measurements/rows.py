@@ -63,6 +63,22 @@ SHAPE_COLUMNS: Final[Mapping[str, Mapping[str, float]]] = {
         }
         for name in ("mla_prefill", "mla_decode")
     },
+    **{
+        name: {
+            **dict.fromkeys(("batch", "num_heads", "num_key_heads"), NEEDED),
+            **dict.fromkeys(("head_dim", "value_head_dim"), NEEDED),
+            "q_len": NEEDED if name == "scan_prefill" else 1.0,
+        }
+        for name in ("scan_prefill", "scan_decode")
+    },
+    **{
+        name: {
+            **dict.fromkeys(("batch", "channels"), NEEDED),
+            "taps": 4.0,
+            "q_len": NEEDED if name == "conv_prefill" else 1.0,
+        }
+        for name in ("conv_prefill", "conv_decode")
+    },
     "streaming": {"bytes": NEEDED, "tokens": NEEDED, "cold_bytes": 0.0},
 }
 # How the row was measured -> value of an empty cell.
@@ -92,6 +108,7 @@ MAY_BE_ZERO: Final = ("copies", "window", "value_head_dim", "selected", "cold_by
 ORDERED: Final = (
     ("q_len", "kv_len"),
     ("num_kv_heads", "num_heads"),
+    ("num_key_heads", "num_heads"),
     ("top_k", "experts"),
     ("cold_bytes", "bytes"),
 )

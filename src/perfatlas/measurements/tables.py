@@ -14,6 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.hardware import resolve_system
+from perfatlas.measurements.recurrent_tables import (
+    KERNEL_NAMES,
+    recurrent_columns,
+    recurrent_mask,
+)
 from perfatlas.measurements.silicon import has_table, read_table, table_paths
 from perfatlas.measurements.sparse_tables import SPARSE_TABLES, sparse_rows
 from perfatlas.numerics import get_format
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     from perfatlas.measurements.silicon import SiliconTable
     from perfatlas.operators import FloatArray
 
+RECURRENT_FORMAT: Final = "bf16"  # the only one the recurrent kernels were measured in
 # calibration operator -> (folder, table) of the package.
 TABLES: Final = {
     "gemm": ("gemm", "gemm_perf"),
@@ -37,6 +43,7 @@ TABLES: Final = {
     "mla_prefill": ("mla", "context_mla_perf"),
     "mla_decode": ("mla", "generation_mla_perf"),
     **SPARSE_TABLES,
+    **dict.fromkeys(KERNEL_NAMES, ("linear_attention", "gdn_perf")),
 }
 # Word of the GEMM tables -> format of the product.
 GEMM_FORMATS: Final = {
@@ -126,7 +133,7 @@ def table_versions(device: str, operator: str, family: str) -> tuple[str, ...]:
 
     Args:
         device: Catalog name.
-        operator: gemm, moe, prefill_attention, decode_attention, mla_prefill or mla_decode.
+        operator: A name of `TABLES`.
         family: Engine.
 
     Raises:
@@ -143,7 +150,7 @@ def table_rows(
 
     Args:
         device: Catalog name of a device with measured tables.
-        operator: gemm, moe, prefill_attention, decode_attention, mla_prefill or mla_decode.
+        operator: A name of `TABLES`.
         family: Engine whose kernels were measured.
         format_name: Format of the calibration, with "+fp8_kv" where the cache differs.
         version: Version of the engine; the newest full table by default.
@@ -159,6 +166,9 @@ def table_rows(
         found = _moe(table, format_name)
     elif operator in SPARSE_TABLES:
         found = _rows(table, *sparse_rows(table, operator, format_name))
+    elif operator in KERNEL_NAMES:
+        keep = recurrent_mask(table, operator) & (format_name == RECURRENT_FORMAT)
+        found = _rows(table, keep, recurrent_columns(table, operator, keep), {})
     else:
         found = _attention(table, operator, format_name)
     if not found.measured_s.size:

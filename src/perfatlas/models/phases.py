@@ -20,7 +20,7 @@ The contract for whoever divides the operators:
 
 Names of streams, which the engines' fusion lists use: embedding, norm, qk_norm, latent_norm, rope,
 rope_and_cache, cache_append, output_gate, activation, quantize, routing, add, selection,
-causal_conv, gated_norm, sampling. Residual additions are part of `norm`.
+gated_norm, sampling. Residual additions are part of `norm`.
 
 Shape legend: C candidates.
 """

@@ -5,10 +5,10 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.models.emission import ACTIVATION_BYTES
-from perfatlas.operators import Scan
+from perfatlas.operators import DELTA_CHUNK, Convolution, Scan, delta_rule_flop, delta_rule_width
 
 if TYPE_CHECKING:
     from perfatlas.models.architecture import GatedDeltaNet, Mamba1, Mamba2
@@ -18,26 +18,18 @@ if TYPE_CHECKING:
 # Recurrent states are kept in fp32: `mamba_ssm_dtype` of Qwen3-Next and `mamba_ssm_cache_dtype`
 # of Nemotron-H are float32 in their config.json files.
 STATE_BYTES: Final = 4.0
-# Tokens per chunk of the chunked forms: 64 in the gated delta net kernels (arXiv 2412.06464),
-# 128 in Nemotron-H (`chunk_size` of its config.json). A chunk is computed as a full square.
-DELTA_CHUNK: Final = 64.0
+# Tokens per chunk in Nemotron-H (`chunk_size` of its config.json). A chunk is a full square.
 SSD_CHUNK: Final = 128.0
 
 
 def delta_net_flop_per_token(mixer: GatedDeltaNet, *, chunk: float = 0.0) -> float:
     """Return the arithmetic of the gated delta rule per token, all heads [FLOP].
 
-    Recurrent form (chunk 0), per value head with a state of d_k x d_v: decay 1, read of the key
-    2, rank-one update 2, read of the query 2, that is 7 d_k d_v. Chunked form with C tokens: three
-    products with the state 6 d_k d_v, and inside the chunk K K^T, Q K^T and the key side of the
-    WY form 3 x 2 C d_k, the value side and the output 2 x 2 C d_v, the triangular inverse C^2/3.
-
     Args:
         mixer: Dimensions.
         chunk: Tokens per chunk, 0 for the recurrent form.
 
-    Source: Yang, Kautz, Hatamizadeh 2024, Gated Delta Networks (arXiv 2412.06464) equation 10 and
-        section 3.3.
+    Source: `operators.delta_rule_flop`.
 
     Example:
         >>> from perfatlas.models.architecture import GatedDeltaNet
@@ -48,10 +40,7 @@ def delta_net_flop_per_token(mixer: GatedDeltaNet, *, chunk: float = 0.0) -> flo
         114688.0
     """
     key, value = float(mixer.key_head_dim), float(mixer.value_head_dim)
-    if not chunk:
-        return mixer.num_value_heads * 7.0 * key * value
-    inside = 2.0 * chunk * (3.0 * key + 2.0 * value) + chunk * chunk / 3.0
-    return mixer.num_value_heads * (6.0 * key * value + inside)
+    return mixer.num_value_heads * float(delta_rule_flop(key, value, chunk))
 
 
 def mamba2_flop_per_token(mixer: Mamba2, *, groups: float, chunk: float = 0.0) -> float:
@@ -89,12 +78,21 @@ def mamba1_flop_per_token(mixer: Mamba1) -> float:
     return mixer.intermediate_size * (6.0 * mixer.state_size + 3.0)
 
 
+class _State(NamedTuple):
+    """Heads of a scan, elements of a head's state, its head width, tokens per chunk (0: none)."""
+
+    heads: float
+    elements: float
+    head_width: float
+    chunk: float
+
+
 def _scan(
     emission: Emission,
     mixer: str,
     flop_per_token: float | FloatArray,
     io_width: float | FloatArray,
-    state_elements: float,
+    state: _State,
 ) -> Scan:
     return Scan(
         name="scan",
@@ -105,20 +103,26 @@ def _scan(
         tokens=emission.tokens.own,
         flop_per_token=emission.column(flop_per_token),
         io_bytes_per_token=emission.column(io_width * ACTIVATION_BYTES),
-        state_bytes=emission.column(state_elements * STATE_BYTES),
+        state_bytes=emission.column(state.heads * state.elements * STATE_BYTES),
+        num_heads=emission.column(state.heads),
+        head_width=state.head_width,
+        chunk=state.chunk or 1.0,
         mixer=mixer,
     )
 
 
 def _conv(emission: Emission, channels: float | FloatArray, kernel: int) -> Operator:
-    """Return the depthwise causal convolution; its state is the last kernel - 1 inputs."""
-    row_bytes = channels * ACTIVATION_BYTES
-    return emission.streaming(
-        "causal_conv",
-        "causal_conv",
-        (row_bytes, row_bytes),
-        cold=emission.tokens.batch * row_bytes * float(kernel - 1),
+    """Return the depthwise causal convolution."""
+    return Convolution(
+        name="causal_conv",
+        phase=emission.phase,
+        count=emission.count,
         shard="width",
+        batch=emission.tokens.batch,
+        tokens=emission.tokens.own,
+        channels=emission.column(channels),
+        kernel=kernel,
+        bytes_per_element=ACTIVATION_BYTES,
     )
 
 
@@ -161,8 +165,18 @@ def delta_net_operators(emission: Emission, mixer: GatedDeltaNet) -> tuple[Opera
             emission,
             "gated_delta_net",
             delta_net_flop_per_token(mixer, chunk=chunk),
-            2.0 * key + 2.0 * value + 2.0 * mixer.num_value_heads,
-            value * mixer.key_head_dim,
+            delta_rule_width(
+                mixer.num_key_heads,
+                mixer.key_head_dim,
+                mixer.num_value_heads,
+                mixer.value_head_dim,
+            ),
+            _State(
+                mixer.num_value_heads,
+                mixer.key_head_dim * mixer.value_head_dim,
+                mixer.key_head_dim + mixer.value_head_dim,
+                chunk,
+            ),
         ),
         _gated_norm(emission, value),
         *emission.gemm("output_projection", hidden, value, "row", format_name=projection),
@@ -196,7 +210,11 @@ def mamba2_operators(emission: Emission, mixer: Mamba2) -> tuple[Operator, ...]:
         ),
         _conv(emission, channels_C, mixer.conv_kernel),
         _scan(
-            emission, "mamba2", flop, inner + channels_C + mixer.num_heads, inner * mixer.state_size
+            emission,
+            "mamba2",
+            flop,
+            inner + channels_C + mixer.num_heads,
+            _State(mixer.num_heads, mixer.state_size * mixer.head_dim, mixer.head_dim, chunk),
         ),
         _gated_norm(emission, inner),
         *emission.gemm("output_projection", hidden, inner, "row", format_name=projection),
@@ -234,7 +252,7 @@ def mamba1_operators(emission: Emission, mixer: Mamba1) -> tuple[Operator, ...]:
             "mamba",
             mamba1_flop_per_token(mixer),
             4.0 * inner + 2.0 * mixer.state_size,
-            inner * mixer.state_size,
+            _State(inner, mixer.state_size, 1.0, 0.0),
         ),
         *emission.gemm("output_projection", hidden, inner, "row", format_name=projection),
     )

@@ -18,6 +18,7 @@ from perfatlas.operators.bounds import (
 )
 from perfatlas.operators.columns import (
     Collective,
+    Convolution,
     Gemm,
     GroupedGemm,
     Operator,
@@ -27,6 +28,7 @@ from perfatlas.operators.columns import (
     Streaming,
 )
 from perfatlas.operators.expert_load import UNIFORM, load_skew
+from perfatlas.operators.recurrences import DELTA_CHUNK, delta_rule_flop, delta_rule_width
 from perfatlas.operators.work import FloatArray, IntArray
 
 __all__ = [
@@ -35,9 +37,11 @@ __all__ = [
     "BOUND_MEMORY",
     "BOUND_NAMES",
     "BOUND_NETWORK",
+    "DELTA_CHUNK",
     "UNIFORM",
     "Attention",
     "Collective",
+    "Convolution",
     "FloatArray",
     "Gemm",
     "GroupedGemm",
@@ -50,6 +54,8 @@ __all__ = [
     "Scan",
     "Shard",
     "Streaming",
+    "delta_rule_flop",
+    "delta_rule_width",
     "load_skew",
     "visible_pairs",
 ]

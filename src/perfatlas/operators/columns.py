@@ -160,6 +160,10 @@ class Scan(Operator):
         flop_per_token: Arithmetic of the recurrence (C,) [FLOP].
         io_bytes_per_token: Inputs and outputs (C,) [bytes].
         state_bytes: Recurrent state of one sequence, read and written once (C,) [bytes].
+        num_heads: Heads with a state of their own; channels where every channel has one (C,).
+        head_width: Elements of a token that one head keeps between the kernels of the chunked
+            form: a key and a value, or the value where keys are shared.
+        chunk: Tokens the chunked form takes at a time; 1 in the recurrent form.
         mixer: "mamba", "mamba2" or "gated_delta_net".
     """
 
@@ -170,6 +174,9 @@ class Scan(Operator):
     flop_per_token: FloatArray
     io_bytes_per_token: FloatArray
     state_bytes: FloatArray
+    num_heads: FloatArray
+    head_width: float | FloatArray
+    chunk: float
     mixer: str
 
     def work(self) -> Work:
@@ -178,6 +185,40 @@ class Scan(Operator):
             flop=self.tokens * self.flop_per_token,
             cold_bytes=2.0 * self.batch * self.state_bytes,
             activation_bytes=self.tokens * self.io_bytes_per_token,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convolution(Operator):
+    """The causal depthwise convolution before a recurrence; its state is the last inputs.
+
+    Args:
+        batch: Sequences (C,).
+        tokens: Tokens over all sequences (C,).
+        channels: Channels, each with a kernel of its own (C,).
+        kernel: Taps of a kernel, the same or (C,); kernel - 1 inputs are kept per sequence and
+            channel.
+        bytes_per_element: Bytes of an element of input, output and state.
+    """
+
+    kind: ClassVar[str] = "convolution"
+
+    batch: FloatArray
+    tokens: FloatArray
+    channels: FloatArray
+    kernel: int | FloatArray
+    bytes_per_element: float = 2.0
+
+    def work(self) -> Work:
+        """Return the least FLOP [FLOP] and bytes [bytes] of one execution, each (C,).
+
+        The multiplications run beside the traffic, on no tensor core, and are not counted.
+        """
+        row_bytes = self.channels * self.bytes_per_element
+        return Work(
+            flop=np.zeros_like(self.tokens),
+            cold_bytes=self.batch * row_bytes * (self.kernel - 1.0),
+            activation_bytes=2.0 * self.tokens * row_bytes,
         )
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from perfatlas.operators import (
     Attention,
     Collective,
+    Convolution,
     Gemm,
     GroupedGemm,
     KeyScores,
@@ -139,17 +140,25 @@ def _divide(operator: Operator, plan: PlanColumns, parts: FloatArray) -> Operato
             return replace(operator, tokens=tokens, ep=plan.ep, moe_tp=plan.moe_tp)
         case Attention() | LatentAttention() | KeyScores() | KeySelection():
             return _divide_attention(operator, tp, parts)
-        case Scan():
-            return replace(
-                operator,
-                flop_per_token=operator.flop_per_token / tp,
-                io_bytes_per_token=operator.io_bytes_per_token / tp,
-                state_bytes=operator.state_bytes / tp,
-            )
+        case Scan() | Convolution():
+            return _divide_recurrent(operator, tp)
         case Streaming():
             return _divide_streaming(operator, tp, parts)
         case _:
             return operator
+
+
+def _divide_recurrent(operator: Scan | Convolution, tp: FloatArray) -> Operator:
+    """Return the heads or channels of one rank; a recurrence is not divided along the sequence."""
+    if isinstance(operator, Convolution):
+        return replace(operator, channels=operator.channels / tp)
+    return replace(
+        operator,
+        flop_per_token=operator.flop_per_token / tp,
+        io_bytes_per_token=operator.io_bytes_per_token / tp,
+        state_bytes=operator.state_bytes / tp,
+        num_heads=operator.num_heads / tp,
+    )
 
 
 def _divide_attention(

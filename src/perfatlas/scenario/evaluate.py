@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.engines import StepError, step_errors
-from perfatlas.operators import Attention, KeyScores, KeySelection, LatentAttention, Scan
+from perfatlas.operators import (
+    Attention,
+    Convolution,
+    KeyScores,
+    KeySelection,
+    LatentAttention,
+    Scan,
+)
 from perfatlas.parallelism import MemoryColumns, stage_share
 from perfatlas.scenario.memory import question_memory
 from perfatlas.scenario.serving_formula import (
@@ -39,7 +46,7 @@ if TYPE_CHECKING:
 
 
 # Operators that decoding sequences run apart from a prefill in the same step.
-ALONE: Final = (Attention, KeyScores, KeySelection, LatentAttention, Scan)
+ALONE: Final = (Attention, Convolution, KeyScores, KeySelection, LatentAttention, Scan)
 # Of a step: below it an operator without measured kernels does not spoil the interval.
 LEAST_BOUND_SHARE: Final = 0.005
 
