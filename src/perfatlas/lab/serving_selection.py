@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 KINDS: Final = ("dump", "copy", "other")  # the one that says most about a measurement first
 DENSE: Final = ("meta-llama/Llama", "nvidia/Llama", "Qwen/Qwen3-32B", "nvidia/Qwen3-32B")
+TPOT_DIGITS: Final = 5  # of seconds: as the roundest copies state them
 LARGEST_NVLINK_GROUP: Final = 8  # ranks of one tensor-parallel group of the benchmark's recipes
 
 
@@ -52,10 +53,15 @@ def select_runs(
 
 
 def _representatives(runs: Sequence[ServingRun]) -> set[str]:
-    """Return one row per measurement: the one of the most telling kind, then the first."""
+    """Return one row per measurement: the one of the most telling kind, then the first.
+
+    Some copies are rounded: times per token that agree to a hundredth of a millisecond at the same
+    load are one measurement.
+    """
     best: dict[tuple[object, ...], ServingRun] = {}
     for run in runs:
-        key = (run.system, run.backend, run.isl, run.osl, run.ttft_s, run.tpot_s)
+        tpot = round(run.tpot_s, TPOT_DIGITS)
+        key = (run.system, run.backend, run.isl, run.osl, run.concurrency, tpot)
         known = best.get(key)
         if known is None or KINDS.index(run.kind) < KINDS.index(known.kind):
             best[key] = run
