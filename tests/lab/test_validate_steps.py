@@ -290,8 +290,9 @@ def host_rows(per_layer_s: float) -> list[dict[str, Any]]:
 
 def test_host_time_is_fitted_on_models_it_is_not_applied_to() -> None:
     rows = host_rows(5e-6)
-    found = cross_fitted(rows)
+    found, fits = cross_fitted(rows)
     assert len(found) == 50
+    assert [fit.models for fit in fits] == [("a",), ("b",)]
     # both halves hold the same constants here: what one shows puts the other right
     assert all(found[row["id"]] == pytest.approx(row["tpot_measured_s"], rel=0.01) for row in rows)
     assert halves(["a", "b", "c"]) == (("a", "c"), ("b",))

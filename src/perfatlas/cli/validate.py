@@ -73,6 +73,9 @@ STEP_HEADINGS: Final = {
     "tpot_measured_s": "measured",
     "tpot_s": "predicted",
     "tpot_bound_s": "at bound",
+    "engine": "engine",
+    "per_layer_and_doubling_s": "layer, doubling",
+    "per_layer_of_a_prompt_s": "layer, prompt",
     "tpot_error": "error",
 }
 FOR_MACHINES: Final = ("predictions", "left_out")

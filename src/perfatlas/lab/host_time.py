@@ -1,16 +1,15 @@
 """What constant host and launch times per engine would explain of the error of serving runs.
 
-The scored predictions know none of this. Three constants per engine, time per layer of a decode
-step, the same again per doubling of the ranks that wait for each other, and time per layer of a
-prompt, are fitted to the runs of half of the models and applied to the other half, and the other
-way round.
+The scored predictions know none of this. Two constants per engine, time per layer of a step and
+doubling of the ranks that wait for each other, and time per layer of a prompt, are fitted to the
+runs of half of the models and applied to the other half, and the other way round.
 
 Shape legend: N runs, P constants.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -40,13 +39,26 @@ def halves(models: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(known[::2]), tuple(known[1::2])
 
 
-def cross_fitted(rows: Sequence[Row]) -> dict[str, float]:
-    """Return the TPOT of every run with the constants of the half its model is not in [s].
+class HalfFit(NamedTuple):
+    """Constants of one engine and the models they were fitted on [s]."""
+
+    engine: str
+    models: tuple[str, ...]
+    per_layer_and_doubling_s: float
+    per_layer_of_a_prompt_s: float
+
+
+def cross_fitted(rows: Sequence[Row]) -> tuple[dict[str, float], list[HalfFit]]:
+    """Return the TPOT of every run with the constants of the half its model is not in, and those.
 
     Args:
         rows: From `predict_runs`; runs of an engine with too few in the other half are left out.
+
+    Returns:
+        Run -> TPOT [s], and the constants of every half.
     """
     found: dict[str, float] = {}
+    fits: list[HalfFit] = []
     for engine in sorted({row["backend"] for row in rows}):
         own = [row for row in rows if row["backend"] == engine and row["tpot_s"] is not None]
         first, second = halves([row["model"] for row in own])
@@ -56,13 +68,14 @@ def cross_fitted(rows: Sequence[Row]) -> dict[str, float]:
             if len(known) < FEWEST or not asked:
                 continue
             constants_P = fit_constants(known)
+            fits.append(HalfFit(engine, seen, *constants_P.tolist()))
             times_N = _predicted(asked, constants_P)
             found |= dict(zip((row["id"] for row in asked), times_N.tolist(), strict=True))
-    return found
+    return found, fits
 
 
 def fit_constants(rows: Sequence[Row]) -> FloatArray:
-    """Return time per layer, per layer and doubling of ranks, and per layer of a prompt (P,) [s].
+    """Return the best time per layer and doubling of ranks, and per layer of a prompt (P,) [s].
 
     Args:
         rows: From `predict_runs`, all answered.
@@ -75,7 +88,7 @@ def fit_constants(rows: Sequence[Row]) -> FloatArray:
         times_N = _predicted(rows, np.exp(inside))
         return float(np.mean(np.abs(np.log(times_N / measured_N)))) + outside
 
-    start, high = np.full(3, np.log(START_S)), np.full(3, BOUNDS[1])
+    start, high = np.full(2, np.log(START_S)), np.full(2, BOUNDS[1])
     best_P = simplex_search(loss, start, high, step=1.0, evaluations=EVALUATIONS)
     return np.exp(np.clip(best_P, *BOUNDS))
 
@@ -86,7 +99,7 @@ def _predicted(rows: Sequence[Row], constants_P: FloatArray) -> FloatArray:
     prompts = np.array([(row["on_rank"] - 1) / row["asked_osl"] for row in rows], np.float64)
     ranks = np.array([row["tp"] * row["attention_dp"] for row in rows], np.float64)
     plain = np.array([row["tpot_s"] for row in rows], np.float64)
-    each_N = constants_P[0] + np.log2(ranks) * constants_P[1] + prompts * constants_P[2]
+    each_N = np.log2(ranks) * constants_P[0] + prompts * constants_P[1]
     times_N: FloatArray = plain + layers * each_N
     return times_N
 
@@ -94,7 +107,7 @@ def _predicted(rows: Sequence[Row], constants_P: FloatArray) -> FloatArray:
 def fit_note(fitted: Mapping[str, float]) -> str:
     """Return what the line with fitted host time is."""
     return (
-        f"{len(fitted)} runs again, with three constants per engine (time per layer of a decode"
-        " step, the same per doubling of ranks, and time per layer of a prompt) fitted on every"
-        " other model by name and applied to the others, and the other way round"
+        f"{len(fitted)} runs again, with two constants per engine (time per layer and doubling of"
+        " ranks, and time per layer of a prompt) fitted on every other model by name and applied"
+        " to the others, and the other way round"
     )

@@ -22,6 +22,7 @@ from perfatlas.scenario import estimate_table
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from perfatlas.lab.host_time import HalfFit
     from perfatlas.lab.serving_asks import ServingRules
     from perfatlas.lab.serving_rows import ServingRun
     from perfatlas.lab.serving_selection import LeftOutRun
@@ -66,7 +67,7 @@ def validate_steps() -> dict[str, Any]:
     kept, left = select_runs(read_runs(path), rules)
     rows = predict_runs(kept, rules)
     totals = _totals(rows, rules)
-    fitted = cross_fitted(rows)
+    fitted, halves = cross_fitted(rows)
     return {
         "runs": rules.title,
         "sha256": rules.sha256,
@@ -79,6 +80,7 @@ def validate_steps() -> dict[str, Any]:
         "settings": [_setting_row(kept, rules, place) for place in range(len(rules.settings))],
         "host_time_note": fit_note(fitted),
         "host_time": _host_rows(rows, fitted),
+        "host_time_constants": [_half_row(half) for half in halves],
         "failures": [
             failure
             for row in totals
@@ -331,6 +333,10 @@ def _host_rows(rows: Sequence[Row], fitted: Mapping[str, float]) -> list[Row]:
     ]
     parts = {"all": moved, "dense": [row for row in moved if row["dense"]]}
     return [{"models": name} | summarize_runs(found) for name, found in parts.items()]
+
+
+def _half_row(half: HalfFit) -> Row:
+    return half._asdict() | {"models": ", ".join(name.split("/")[-1] for name in half.models)}
 
 
 def share_inside(low_s: FloatArray, measured_s: FloatArray, high_s: FloatArray) -> float | None:
