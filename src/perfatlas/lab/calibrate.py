@@ -20,7 +20,7 @@ from perfatlas.measurements import (
     read_calibrations,
 )
 from perfatlas.measurements.calibration import KERNELS
-from perfatlas.measurements.transfer import expected_quantiles, load_transfers, silicon_of
+from perfatlas.measurements.transfer import catalog_silicon, expected_quantiles, load_transfers
 from perfatlas.quantities import UnsupportedError, did_you_mean
 from perfatlas.sampling import seeded_subset
 
@@ -226,9 +226,8 @@ def transfer_quantiles(cell: Cell) -> dict[str, float]:
     stored = load_transfers(cell.operator).get((cell.family, cell.format))
     if stored is None:
         return {}
-    known = [silicon_of(resolve_system(name).device, links=links) for name in stored.devices]
-    target = silicon_of(resolve_system(cell.device).device, links=links)
-    return expected_quantiles(target, known, stored.pairs)
+    (target,) = catalog_silicon((cell.device,), links=links)
+    return expected_quantiles(target, catalog_silicon(stored.devices, links=links), stored.pairs)
 
 
 def write_calibrations(path: Path, cells: Mapping[str, Calibration]) -> None:

@@ -21,9 +21,9 @@ from perfatlas.measurements.transfer import (
     DIGITS,
     Pair,
     Silicon,
+    catalog_silicon,
     donor_of,
     expected_quantiles,
-    silicon_of,
 )
 from perfatlas.quantities import UsageError
 from perfatlas.sampling import five_quantiles, seeded_subset
@@ -99,14 +99,14 @@ class Kin:
         match = load_calibrations(device).get(cell.id)
         return match if match and set(match.parameters) == set(cell.ranges) else None
 
-    def silicon(self, device: str) -> Silicon:
-        """Return what decides whose parameters a device borrows.
+    def silicon(self, *devices: str) -> tuple[Silicon, ...]:
+        """Return what decides whose parameters devices borrow and lend.
 
         Args:
-            device: Catalog name.
+            devices: Catalog names.
         """
-        links = self.cells[device].operator not in KERNELS
-        return silicon_of(hardware.resolve_system(device).device, links=links)
+        operator = next(iter(self.cells.values())).operator
+        return catalog_silicon(devices, links=operator not in KERNELS)
 
     def pairs(self, devices: Sequence[str]) -> Pairs:
         """Return calibrated devices priced with each other's parameters, from a sample of rows.
@@ -137,8 +137,8 @@ class Kin:
             device: Catalog name.
             others: Calibrated devices that may lend.
         """
-        known = [self.silicon(other) for other in others]
-        name = donor_of(self.silicon(device), known, self.pairs(others))
+        target, *known = self.silicon(device, *others)
+        name = donor_of(target, known, self.pairs(others))
         return self.calibration(name) if name else None
 
     def others(self, device: str, *, family: bool) -> tuple[str, ...]:
@@ -278,8 +278,8 @@ def _unseen_device(kin: Kin, device: str, *, family: bool) -> Scored | str:
     if donor is None:
         return "no other device to borrow from"
     cell, rows = kin.cells[device], kin.rows(device)
-    known = [kin.silicon(other) for other in others]
-    told = expected_quantiles(kin.silicon(device), known, kin.pairs(others))
+    target, *known = kin.silicon(device, *others)
+    told = expected_quantiles(target, known, kin.pairs(others))
     return Scored(
         rows=rows,
         predicted_s=cell.predict(rows.shape_UD, donor.parameters),

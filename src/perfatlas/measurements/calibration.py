@@ -9,9 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.hardware import resolve_system
 from perfatlas.measurements.transfer import (
     Silicon,
+    catalog_silicon,
     donor_of,
     expected_quantiles,
     load_transfers,
@@ -326,24 +326,22 @@ def _from_donor(
     if lender is None:
         return None
     names, pairs = load_transfers(operator)[lender, format_name]
-    links = operator not in KERNELS
-    known = [silicon_of(resolve_system(name).device, links=links) for name in names]
+    known = catalog_silicon(names, links=operator not in KERNELS)
     if not calibrated:
-        known = [one for one in known if one.vendor == silicon.vendor]
+        known = tuple(one for one in known if one.vendor == silicon.vendor)
     donor = donor_of(silicon, known, pairs)
     lent = load_calibrations(donor).get(f"{donor}/{operator}/{lender}/{format_name}")
     if lent is None:
         return None
     expected = expected_quantiles(silicon, known, pairs)
-    own = lent.residual_quantiles
     note = (
         f"{silicon.name} has no measured {operator} {format_name} kernels:"
-        f" parameters of {donor}, whose kernels are the nearest of {', '.join(names)}"
+        f" parameters of {donor}, the best predictor of the nearest among {', '.join(names)}"
     )
     return CalibrationMatch(
         calibration=lent,
         own=False,
-        quantiles=_pool([own, expected]) if expected else _transfer(lent),
+        quantiles=expected or _transfer(lent),
         notes=(note,),
     )
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfatlas.hardware import resolve_system
 from perfatlas.measurements.user_folder import FIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from perfatlas.hardware import Device
 
@@ -89,6 +90,16 @@ def silicon_of(device: Device, *, links: bool) -> Silicon:
     if links:
         kind = device.scale_up.kind
     return Silicon(device.name, device.vendor, device.architecture, kind)
+
+
+def catalog_silicon(names: Iterable[str], *, links: bool) -> tuple[Silicon, ...]:
+    """Return what decides whose parameters catalog devices borrow and lend.
+
+    Args:
+        names: Catalog names.
+        links: As in `silicon_of`.
+    """
+    return tuple(silicon_of(resolve_system(name).device, links=links) for name in names)
 
 
 def donor_of(target: Silicon, known: Sequence[Silicon], pairs: Pairs) -> str:
