@@ -336,7 +336,8 @@ def _from_donor(
     expected = expected_quantiles(silicon, known, pairs)
     note = (
         f"{silicon.name} has no measured {operator} {format_name} kernels:"
-        f" parameters of {donor}, the best predictor of the nearest of {len(known)} measured devices"
+        f" parameters of {donor}, the best predictor of the nearest of {len(known)} measured"
+        " devices"
     )
     return CalibrationMatch(
         calibration=lent,
