@@ -53,7 +53,7 @@ def synthetic(grid: tuple[dict[str, float], ...] = ({},)) -> Cell:
         )
 
     cell = Cell(
-        device="fantasy",
+        device="cpu",
         operator="streaming",
         family="vllm",
         format="bf16",
@@ -82,8 +82,8 @@ def test_the_right_alternative_is_chosen() -> None:
 
 def test_a_calibration_survives_its_file(tmp_path: Path) -> None:
     found = calibrate_cell(synthetic())
-    write_calibrations(tmp_path / "fantasy.toml", {found.id: found})
-    assert read_calibrations(tmp_path / "fantasy.toml") == {found.id: found}
+    write_calibrations(tmp_path / "cpu.toml", {found.id: found})
+    assert read_calibrations(tmp_path / "cpu.toml") == {found.id: found}
 
 
 def test_ranges_start_inside_their_bounds() -> None:

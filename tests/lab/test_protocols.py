@@ -8,13 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfatlas.kernels.silicon import NUM_SILICON
-from perfatlas.kernels.streaming import STREAMING_PARAMETERS
-from perfatlas.lab.cells import Cell, Range, Rows
+from perfatlas.kernels.streaming import STREAMING_PARAMETERS, streaming_time_s
+from perfatlas.lab.cells import Cell, Range, Rows, silicon_columns
 from perfatlas.lab.protocols import (
     Kin,
     few_rows,
     fit_simple,
-    middle_parameters,
     refit,
     score_rows,
     simple_s,
@@ -22,6 +21,7 @@ from perfatlas.lab.protocols import (
 from perfatlas.lab.protocols_medians import best_covered, goal_of
 from perfatlas.lab.protocols_score import winkler_score
 from perfatlas.lab.protocols_split import held_out, row_groups, taken
+from perfatlas.measurements import load_calibrations
 from perfatlas.operators import FloatArray
 from perfatlas.quantities import UsageError
 
@@ -89,14 +89,36 @@ def test_neighbouring_m_are_one_group_and_other_widths_another() -> None:
     assert len(set(group.tolist())) == 3
 
 
-def test_borrowed_parameters_are_medians_and_choices_the_commonest() -> None:
-    cell = replace(cell_of("h200_sxm", rows_of(1e-6, 1e11)), grid=({"rate": 1e11}, {"rate": 2e11}))
-    known = [
-        {"overhead_s": 1e-6, "rate": 1e11},
-        {"overhead_s": 2e-6, "rate": 1e11},
-        {"overhead_s": 9e-6, "rate": 2e11},
-    ]
-    assert middle_parameters(cell, known) == {"overhead_s": 2e-6, "rate": 1e11}
+@pytest.mark.parametrize("family", [False, True])
+def test_a_donor_never_depends_on_the_rows_of_the_device_it_lends_to(*, family: bool) -> None:
+    names = ("h100_sxm", "h200_sxm", "b200_sxm", "l40s")
+    parameters = load_calibrations("h200_sxm")["h200_sxm/streaming/vllm/bf16"].parameters
+
+    def kin(slowdown: float) -> Kin:
+        cells = {}
+        for place, name in enumerate(names):
+            rows = rows_of(1e-6 * (1 + place), 1e12)
+            factor = slowdown if name == "b200_sxm" else 1.0
+            rows = rows._replace(measured_s=rows.measured_s * factor)
+            cells[name] = replace(
+                cell_of(name, rows),
+                physics=streaming_time_s,
+                silicon=silicon_columns(name, "bf16"),
+                ranges=dict.fromkeys(parameters, Range(start=1.0, low=0.1, high=9.0)),
+            )
+        return Kin(cells=cells)
+
+    before, after = (
+        score_rows(kin(slowdown), "b200_sxm", "unseen-family" if family else "unseen-device")
+        for slowdown in (1.0, 50.0)
+    )
+    assert not isinstance(before, str)
+    assert not isinstance(after, str)
+    # Hopper is of its kind, Ada is not.
+    assert before.sources == after.sources
+    assert set(before.sources) < {"h100_sxm", "h200_sxm"}
+    assert np.array_equal(before.predicted_s, after.predicted_s)
+    assert before.interval == after.interval
 
 
 def test_a_refit_finds_the_device_and_leaves_choices_alone() -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
-from statistics import median, mode
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfatlas.files import format_toml, write_atomic
 from perfatlas.hardware import resolve_system
-from perfatlas.lab.cells import MEASURED_DEVICES
 from perfatlas.lab.fitting import error_statistics, fit_parameters
 from perfatlas.lab.registry import device_cells
 from perfatlas.measurements import (
@@ -21,8 +19,10 @@ from perfatlas.measurements import (
     load_calibrations,
     read_calibrations,
 )
+from perfatlas.measurements.calibration import KERNELS
+from perfatlas.measurements.transfer import catalog_silicon, expected_quantiles, load_transfers
 from perfatlas.quantities import UnsupportedError, did_you_mean
-from perfatlas.sampling import five_quantiles, seeded_subset
+from perfatlas.sampling import seeded_subset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -111,7 +111,7 @@ def calibrate_cell(cell: Cell) -> Calibration:
         p90_error=_digits(statistics.p90_error, 4),
         bias=_digits(statistics.bias, 4),
         residual_quantiles=_rounded(statistics.residual_quantiles, 4),
-        transfer_quantiles=transfer_quantiles(cell, rows),
+        transfer_quantiles=transfer_quantiles(cell),
         baselines=_rounded(baselines(rows), 4),
         excluded=dict(rows.excluded),
         protocol=cell.protocol,
@@ -213,47 +213,21 @@ def baselines(rows: Rows) -> dict[str, float]:
     }
 
 
-def transfer_quantiles(cell: Cell, rows: Rows) -> dict[str, float]:
-    """Return quantiles of ln(measured/predicted) with the median parameters of other devices.
+def transfer_quantiles(cell: Cell) -> dict[str, float]:
+    """Return quantiles of ln(measured/predicted) expected of a cell had nobody measured its device.
 
-    Empty where no other device has a calibration of the operator, family and format.
-    """
-    others = [found.parameters for found in sibling_calibrations(cell)]
-    if not others:
-        return {}
-    chosen = {name for fixed in cell.grid for name in fixed}
-    columns = {name: [one[name] for one in others] for name in cell.ranges}
-    middle = {
-        name: mode(values) if name in chosen else median(values) for name, values in columns.items()
-    }
-    predicted_s = cell.predict(rows.shape_UD, middle)
-    return _rounded(five_quantiles(np.log(rows.measured_s / predicted_s)), 4)
-
-
-def sibling_calibrations(cell: Cell) -> list[Calibration]:
-    """Return the calibrations of the same operator, family and format on other devices."""
-    found: list[Calibration] = []
-    for device in MEASURED_DEVICES:
-        sibling = load_calibrations(device).get(cell.id.replace(cell.device, device, 1))
-        if device != cell.device and sibling and set(sibling.parameters) == set(cell.ranges):
-            found.append(sibling)
-    return found
-
-
-def refresh_transfer(device: str, operators: Sequence[str] = ()) -> None:
-    """Rewrite the transfer quantiles of a device's file from the files of the other devices.
+    Read from the stored transfers between the other devices (`perfatlas.lab.transfer`); empty
+    where too few of them have the operator, family and format.
 
     Args:
-        device: Catalog name of a calibrated device.
-        operators: Operators to refresh; all by default.
+        cell: Any cell; neither its rows nor its parameters are read.
     """
-    path = calibration_folder() / f"{device}.toml"
-    cells = [cell for cell in device_cells(device, operators) if cell.id in read_calibrations(path)]
-    found = {cell.id: transfer_quantiles(cell, cell.load()) for cell in cells}
-    known = read_calibrations(path)
-    for name, quantiles in found.items():
-        known[name] = replace(known[name], transfer_quantiles=quantiles)
-    write_calibrations(path, known)
+    links = cell.operator not in KERNELS
+    stored = load_transfers(cell.operator).get((cell.family, cell.format))
+    if stored is None:
+        return {}
+    (target,) = catalog_silicon((cell.device,), links=links)
+    return expected_quantiles(target, catalog_silicon(stored.devices, links=links), stored.pairs)
 
 
 def write_calibrations(path: Path, cells: Mapping[str, Calibration]) -> None:

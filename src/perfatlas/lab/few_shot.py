@@ -6,7 +6,6 @@ Shape legend: N rows, G groups of rows, P parameters that are fitted.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from statistics import median_low
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -16,7 +15,13 @@ from perfatlas.lab.few_shot_rows import CHOSEN, LEAST_GROUPS, row_cells
 from perfatlas.lab.few_shot_search import folds, small_sample_quantiles
 from perfatlas.lab.fitting import PENALTY, error_statistics, simplex_search
 from perfatlas.measurements import load_calibrations
-from perfatlas.measurements.calibration import LENDERS, find_shipped_calibration
+from perfatlas.measurements.calibration import KERNELS, LENDERS, find_shipped_calibration
+from perfatlas.measurements.transfer import (
+    catalog_silicon,
+    donor_of,
+    load_transfers,
+    silicon_of,
+)
 from perfatlas.sampling import seeded_subset
 
 if TYPE_CHECKING:
@@ -199,16 +204,19 @@ def _prior(
         match = find_shipped_calibration(device, cell.operator, cell.family, cell.format)
         if match and cell.has_parameters(match.calibration.parameters):
             return Prior(match.calibration.id, match.calibration.parameters)
-    return _middle(cell, known)
+    return _donor(cell, device, known)
 
 
-def _middle(cell: RowCell, known: Sequence[Calibration]) -> Prior | None:
+def _donor(cell: RowCell, device: Device, known: Sequence[Calibration]) -> Prior | None:
+    """Return the parameters that pricing would borrow of the known devices."""
     if not known:
         return None
-    middle = {
-        name: median_low(one.parameters[name] for one in known) for name in known[0].parameters
-    }
-    return Prior(f"median/{cell.operator}/{known[0].family}/{cell.format}", middle)
+    links = cell.operator not in KERNELS
+    stored = load_transfers(cell.operator)[known[0].family, cell.format]
+    lenders = catalog_silicon((one.device for one in known), links=links)
+    name = donor_of(silicon_of(device, links=links), lenders, stored.pairs)
+    found = (Prior(one.id, one.parameters) for one in known if one.device == name)
+    return next(found, None)
 
 
 class _Problem(NamedTuple):
@@ -222,8 +230,7 @@ class _Problem(NamedTuple):
 def _refit(
     cell: RowCell, prior: Prior, known: Sequence[Calibration], left_out: Mapping[str, int]
 ) -> CellChange:
-    middle = _middle(cell, known)
-    others = [*([middle] if middle else []), *(Prior(one.id, one.parameters) for one in known)]
+    others = [Prior(one.id, one.parameters) for one in known if one.id != prior.name]
     problem = _Problem(prior, tuple(others), _spreads(cell, known))
     fold_N = folds(cell.group_N)
     held_out = _held_out_s(cell, problem, fold_N)

@@ -6,7 +6,7 @@ Shape legend: U scored rows.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from statistics import median, mode
+from itertools import permutations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -16,14 +16,24 @@ from perfatlas.lab.calibrate import FIT_ROWS, SEED, fit_cell
 from perfatlas.lab.fitting import fit_parameters
 from perfatlas.lab.protocols_split import held_out, row_groups, taken
 from perfatlas.measurements import find_shipped_calibration, load_calibrations
+from perfatlas.measurements.calibration import KERNELS
+from perfatlas.measurements.transfer import (
+    DIGITS,
+    Pair,
+    Silicon,
+    catalog_silicon,
+    donor_of,
+    expected_quantiles,
+)
 from perfatlas.quantities import UsageError
 from perfatlas.sampling import five_quantiles, seeded_subset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.lab.cells import Cell, Rows
     from perfatlas.measurements import Calibration
+    from perfatlas.measurements.transfer import Pairs
     from perfatlas.operators import FloatArray
 
 PROTOCOLS: Final = ("own", "unseen-shapes", "unseen-device", "unseen-family", "few-shot")
@@ -62,10 +72,12 @@ class Kin:
     Args:
         cells: Device -> cell.
         loaded: Device -> its rows, filled as they are asked for.
+        paired: (whose rows, whose parameters) -> how far off, filled as they are asked for.
     """
 
     cells: Mapping[str, Cell]
     loaded: dict[str, Rows] = field(default_factory=dict)
+    paired: Pairs = field(default_factory=dict)
 
     def rows(self, device: str) -> Rows:
         """Return the measured rows of a device, read once.
@@ -86,6 +98,48 @@ class Kin:
         cell = self.cells[device]
         match = load_calibrations(device).get(cell.id)
         return match if match and set(match.parameters) == set(cell.ranges) else None
+
+    def silicon(self, *devices: str) -> tuple[Silicon, ...]:
+        """Return what decides whose parameters devices borrow and lend.
+
+        Args:
+            devices: Catalog names.
+        """
+        operator = next(iter(self.cells.values())).operator
+        return catalog_silicon(devices, links=operator not in KERNELS)
+
+    def pairs(self, devices: Sequence[str]) -> Pairs:
+        """Return calibrated devices priced with each other's parameters, from a sample of rows.
+
+        Args:
+            devices: Catalog names.
+        """
+        lent = {name: one for name in devices if (one := self.calibration(name)) is not None}
+        found: Pairs = {}
+        for turn, donor in permutations(lent, 2):
+            if (turn, donor) not in self.paired:
+                self.paired[turn, donor] = self._pair(turn, lent[donor].parameters)
+            found[turn, donor] = self.paired[turn, donor]
+        return found
+
+    def _pair(self, turn: str, parameters: Mapping[str, float]) -> Pair:
+        rows = self.rows(turn)
+        sample = taken(rows, seeded_subset(rows.measured_s.size, SAMPLE_ROWS, SEED))
+        predicted_s = self.cells[turn].predict(sample.shape_UD, parameters)
+        residual = np.log(sample.measured_s / predicted_s)
+        quantiles = (round(value, DIGITS) for value in five_quantiles(residual).values())
+        return Pair(round(float(np.mean(np.abs(residual))), DIGITS), tuple(quantiles))
+
+    def donor(self, device: str, others: Sequence[str]) -> Calibration | None:
+        """Return the calibration a device borrows, None where nobody lends.
+
+        Args:
+            device: Catalog name.
+            others: Calibrated devices that may lend.
+        """
+        target, *known = self.silicon(device, *others)
+        name = donor_of(target, known, self.pairs(others))
+        return self.calibration(name) if name else None
 
     def others(self, device: str, *, family: bool) -> tuple[str, ...]:
         """Return the calibrated devices that are not this one, or not of its architecture.
@@ -135,8 +189,8 @@ def score_rows(kin: Kin, device: str, protocol: str, count: int = FEW_ROWS) -> S
 
     - own: the shipped calibration, on all rows.
     - unseen-shapes: fitted on four fifths of the shapes of this device, scored on the others.
-    - unseen-device: median parameters of the other devices.
-    - unseen-family: median parameters of the devices of other architectures.
+    - unseen-device: parameters of a donor among the other devices, chosen without the rows.
+    - unseen-family: the same among the devices of other architectures.
     - few-shot: started there (unseen-device) and refitted on `count` rows, scored on the others.
 
     Args:
@@ -184,8 +238,8 @@ def _unseen_shapes(kin: Kin, device: str) -> Scored | str:
 
 
 def _few_shot(kin: Kin, device: str, count: int) -> Scored | str:
-    others = kin.others(device, family=False)
-    if not others:
+    donor = kin.donor(device, kin.others(device, family=False))
+    if donor is None:
         return "no other device to start from"
     cell, rows = kin.cells[device], kin.rows(device)
     index = seeded_subset(rows.measured_s.size, count, FEW_SEED)
@@ -194,8 +248,8 @@ def _few_shot(kin: Kin, device: str, count: int) -> Scored | str:
     if 2 * count > rows.measured_s.size:
         return f"fewer than {2 * count} rows"
     seen = taken(rows, index)
-    start = middle_parameters(cell, _parameters(kin, others))
-    return _fitted(cell, seen, taken(rows, rest), refit(cell, seen, start), others)
+    fitted = refit(cell, seen, donor.parameters)
+    return _fitted(cell, seen, taken(rows, rest), fitted, (donor.device,))
 
 
 def _fitted(
@@ -220,66 +274,20 @@ def _fitted(
 
 def _unseen_device(kin: Kin, device: str, *, family: bool) -> Scored | str:
     others = kin.others(device, family=family)
-    if not others:
+    donor = kin.donor(device, others)
+    if donor is None:
         return "no other device to borrow from"
     cell, rows = kin.cells[device], kin.rows(device)
-    parameters = middle_parameters(cell, _parameters(kin, others))
-    simple = np.median([fit_simple(kin.rows(other)) for other in others], axis=0)
+    target, *known = kin.silicon(device, *others)
+    told = expected_quantiles(target, known, kin.pairs(others))
     return Scored(
         rows=rows,
-        predicted_s=cell.predict(rows.shape_UD, parameters),
-        simple_s=simple_s(rows, simple),
-        interval=_transfer_interval(kin, others, family=family),
+        predicted_s=cell.predict(rows.shape_UD, donor.parameters),
+        simple_s=simple_s(rows, fit_simple(kin.rows(donor.device))),
+        interval=(told["q05"], told["q95"]) if told else None,
         known_rows=0,
-        sources=others,
+        sources=(donor.device,),
     )
-
-
-def _transfer_interval(
-    kin: Kin, others: Sequence[str], *, family: bool
-) -> tuple[float, float] | None:
-    """Return how far the others are off when each is left out in turn; the target takes no part.
-
-    Per device the wider of its own residuals and of those with the parameters of the rest; then
-    the mean over devices, as pricing does. None where fewer than two devices can take turns.
-    """
-    found: list[tuple[float, float]] = []
-    for turn in others:
-        rest = [o for o in kin.others(turn, family=family) if o in others]
-        own = kin.calibration(turn)
-        if not rest or own is None:
-            continue
-        cell, rows = kin.cells[turn], kin.rows(turn)
-        sample = taken(rows, seeded_subset(rows.measured_s.size, SAMPLE_ROWS, SEED))
-        parameters = middle_parameters(cell, _parameters(kin, rest))
-        residual = np.log(sample.measured_s / cell.predict(sample.shape_UD, parameters))
-        moved = five_quantiles(residual)
-        stored = own.residual_quantiles
-        found.append((min(moved["q05"], stored["q05"]), max(moved["q95"], stored["q95"])))
-    if len(found) < 2:
-        return None
-    low, high = np.mean(found, axis=0)
-    return float(low), float(high)
-
-
-def _parameters(kin: Kin, devices: Iterable[str]) -> list[Mapping[str, float]]:
-    calibrations = (kin.calibration(device) for device in devices)
-    return [one.parameters for one in calibrations if one is not None]
-
-
-def middle_parameters(cell: Cell, known: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the median of fitted parameters and the commonest of chosen ones.
-
-    Args:
-        cell: The cell that borrows: its grid tells which parameters are chosen.
-        known: Parameters of other devices, at least one set.
-    """
-    chosen = {name for fixed in cell.grid for name in fixed}
-    columns = {name: [one[name] for one in known] for name in cell.ranges}
-    return {
-        name: mode(values) if name in chosen else float(median(values))
-        for name, values in columns.items()
-    }
 
 
 def refit(

@@ -51,3 +51,22 @@ def device_cells(device: str, operators: Sequence[str] = ()) -> tuple[Cell, ...]
         for cell in maker(device)
     ]
     return tuple(cell for cell in cells if not operators or cell.operator in operators)
+
+
+def cells_by_key(
+    devices: Sequence[str], operators: Sequence[str] = ()
+) -> dict[tuple[str, str, str], dict[str, Cell]]:
+    """Return (operator, family, format) -> device -> cell.
+
+    Args:
+        devices: Catalog names.
+        operators: Operators wanted; all by default.
+
+    Raises:
+        MissingDependencyError: The measured tables are not installed.
+    """
+    found: dict[tuple[str, str, str], dict[str, Cell]] = {}
+    for device in devices:
+        for cell in device_cells(device, operators):
+            found.setdefault((cell.operator, cell.family, cell.format), {})[device] = cell
+    return found

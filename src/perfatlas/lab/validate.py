@@ -14,7 +14,7 @@ from perfatlas.lab.protocols import PROTOCOLS, Kin, few_rows
 from perfatlas.lab.protocols_budgets import drifted, read_budgets
 from perfatlas.lab.protocols_medians import median_row, target_failure
 from perfatlas.lab.protocols_score import CellScore, score_cell
-from perfatlas.lab.registry import device_cells
+from perfatlas.lab.registry import cells_by_key
 from perfatlas.measurements import calibration_folder
 from perfatlas.measurements.calibration import KERNELS
 from perfatlas.quantities import UnsupportedError, UsageError, did_you_mean
@@ -143,7 +143,7 @@ def _validate(
     found: dict[Key, dict[str, CellScore]] = defaultdict(dict)
     skipped: list[dict[str, str]] = []
     needed = systems if protocol in ALONE else MEASURED_DEVICES
-    for key, cells in _kin(needed, operators).items():
+    for key, cells in cells_by_key(needed, operators).items():
         kin = Kin(cells=cells)
         for device in systems:
             if device not in cells:
@@ -165,15 +165,6 @@ def _validate(
         "skipped": skipped,
         "failures": _failures(medians, scored) if protocol == "own" else [],
     }
-
-
-def _kin(systems: Sequence[str], operators: Sequence[str]) -> dict[Key, dict[str, Any]]:
-    """Return the cells of every operator, family and format: device -> cell."""
-    found: dict[Key, dict[str, Any]] = defaultdict(dict)
-    for device in systems:
-        for cell in device_cells(device, operators):
-            found[cell.operator, cell.family, cell.format][device] = cell
-    return dict(found)
 
 
 def _failures(medians: Sequence[dict[str, Any]], scored: Sequence[CellScore]) -> list[str]:

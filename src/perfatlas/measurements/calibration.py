@@ -6,10 +6,17 @@ import tomllib
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from statistics import mean, median_low
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.measurements.transfer import (
+    Silicon,
+    catalog_silicon,
+    donor_of,
+    expected_quantiles,
+    load_transfers,
+    silicon_of,
+)
 from perfatlas.measurements.user_folder import NO_FILE, UserFile, read_user_file, user_file_stamp
 from perfatlas.quantities import InvalidSpecError
 
@@ -67,8 +74,8 @@ class Calibration:
         rows: Rows scored.
         mape, median_error, p90_error, bias: On all rows (bias = mean ln(predicted/measured)).
         residual_quantiles: {"q05","q25","q50","q75","q95"} of ln(measured/predicted).
-        transfer_quantiles: The same where this cell prices another device: its rows against the
-            median parameters of the other devices; empty where no other device was measured.
+        transfer_quantiles: The same where this cell prices another device: what would be expected
+            of its own device, had nobody measured it; empty where too few others were.
         baselines: roofline_mape and two_parameter_mape on the same rows.
         excluded: Reason -> rows left out of fit and score.
         protocol: How the rows were measured.
@@ -183,9 +190,10 @@ def find_calibration(
     """Return the best calibration for an operator on a device, None where nobody measured one.
 
     In this order: the device's own cell; the same device with another engine's kernels; the
-    device it is the relative of; the median parameters of all devices, if this one runs the same
-    kernels at all. Each step away is noted and has wider quantiles. A cell the user measured
-    takes the place of the shipped one and is noted with the hash of its rows.
+    device it is the relative of; the parameters of a donor (`transfer.donor_of`), if this one is
+    calibrated for anything or of a donor's vendor and so runs the same kernels. Each step away is
+    noted and has wider quantiles. A cell the user measured takes the place of the shipped one and
+    is noted with the hash of its rows.
 
     Args:
         device: Where the operator runs.
@@ -193,9 +201,7 @@ def find_calibration(
         family: Engine whose kernels run; "" takes the most accurate cell.
         format_name: Format, with "+<kv_format>_kv" where the cache differs.
     """
-    stamp = user_file_stamp(device.name)
-    cell = (operator, family, format_name)
-    return _find(device.name, device.calibration_relative, _changed(device, operator), cell, stamp)
+    return _find_for(device, (operator, family, format_name), user_file_stamp(device.name))
 
 
 def kernel_families(device_names: Iterable[str]) -> tuple[str, ...]:
@@ -219,9 +225,14 @@ def find_shipped_calibration(
         family: Engine whose kernels run.
         format_name: Format of the cell.
     """
-    cell = (operator, family, format_name)
-    changed = _changed(device, operator)
-    return _find(device.name, device.calibration_relative, changed, cell, NO_FILE)
+    return _find_for(device, (operator, family, format_name), NO_FILE)
+
+
+def _find_for(
+    device: Device, cell: tuple[str, str, str], stamp: tuple[str, int, int]
+) -> CalibrationMatch | None:
+    silicon = silicon_of(device, links=cell[0] not in KERNELS)
+    return _find(silicon, device.calibration_relative, _changed(device, cell[0]), cell, stamp)
 
 
 def _changed(device: Device, operator: str) -> tuple[str, ...]:
@@ -232,13 +243,14 @@ def _changed(device: Device, operator: str) -> tuple[str, ...]:
 
 @cache
 def _find(
-    device_name: str,
+    silicon: Silicon,
     relative: str,
     changed: tuple[str, ...],
     cell: tuple[str, str, str],
     stamp: tuple[str, int, int],
 ) -> CalibrationMatch | None:
     operator, family, format_name = cell
+    device_name = silicon.name
     mine = _user_cells(device_name, stamp)
     cells = _cells(device_name, operator, format_name, mine)
     if cells:
@@ -252,9 +264,8 @@ def _find(
         return lend(
             lent, f"{device_name} has no measured {operator} kernels: those of {relative} are used"
         )
-    if not (load_calibrations(relative or device_name) or mine):
-        return None
-    return _from_all(device_name, operator, family, format_name)
+    calibrated = bool(load_calibrations(relative or device_name) or mine)
+    return _from_donor(silicon, cell, calibrated=calibrated)
 
 
 def _cells(
@@ -317,31 +328,34 @@ def lend(match: CalibrationMatch, note: str) -> CalibrationMatch:
     )
 
 
-def _from_all(
-    device_name: str, operator: str, family: str, format_name: str
+def _from_donor(
+    silicon: Silicon, cell: tuple[str, str, str], *, calibrated: bool
 ) -> CalibrationMatch | None:
-    """Return the median parameters of every device that has the cell, None without any."""
-    paths = sorted(calibration_folder().glob("*.toml"))
-    known = [cell for path in paths for cell in _cells(path.stem, operator, format_name)]
-    families = [family, *LENDERS, *(cell.family for cell in known)]
-    lender = next((name for name in families if any(c.family == name for c in known)), None)
-    cells = [cell for cell in known if cell.family == lender]
-    if not cells:
+    """Return the parameters of a donor, None where nobody measured the cell for these kernels."""
+    operator, family, format_name = cell
+    measured = [key for key in load_transfers(operator) if key[1] == format_name]
+    families = [family, *LENDERS, *(name for name, _ in measured)]
+    lender = next((name for name in families if (name, format_name) in measured), None)
+    if lender is None:
         return None
-    # The lower median is a value somebody measured: whole-numbered choices stay whole.
-    middle = {
-        name: median_low(cell.parameters[name] for cell in cells) for name in cells[0].parameters
-    }
-    best = min(cells, key=lambda cell: cell.mape)
-    borrowed = replace(best, id=f"median/{operator}/{lender}/{format_name}", parameters=middle)
-    names = ", ".join(cell.device for cell in cells)
-    note = f"{device_name} has no measured {operator} {format_name} kernels: median of {names}"
+    names, pairs = load_transfers(operator)[lender, format_name]
+    known = catalog_silicon(names, links=operator not in KERNELS)
+    if not calibrated:
+        known = tuple(one for one in known if one.vendor == silicon.vendor)
+    donor = donor_of(silicon, known, pairs)
+    lent = load_calibrations(donor).get(f"{donor}/{operator}/{lender}/{format_name}")
+    if lent is None:
+        return None
+    expected = expected_quantiles(silicon, known, pairs)
+    note = (
+        f"{silicon.name} has no measured {operator} {format_name} kernels:"
+        f" parameters of {donor}, the best predictor of the nearest of {len(known)} measured"
+        " devices"
+    )
     return CalibrationMatch(
-        calibration=borrowed,
+        calibration=lent,
         own=False,
-        quantiles={
-            name: mean(_transfer(cell)[name] for cell in cells) for name in best.residual_quantiles
-        },
+        quantiles=expected or _transfer(lent),
         notes=(note,),
     )
 
