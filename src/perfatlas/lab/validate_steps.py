@@ -46,9 +46,10 @@ def validate_steps() -> dict[str, Any]:
     measured; bias is the mean of ln(predicted / measured).
 
     Returns:
-        `totals` of all models and of the dense ones beside their goals; `cells` (model, precision,
-        system, engine); `settings`: the same rows asked otherwise; errors by size; `host_time`: the
-        same predictions with host constants fitted on half of the models and scored on the others;
+        `totals` of all models and of the dense ones; `goals` beside what is reached; `cells`
+        (model, precision, system, engine); `settings`: the same rows asked otherwise; errors by
+        size; `host_time`: the same predictions with host constants fitted on half of the models
+        and scored on the others;
         runs said to be faster than the speed of light (`below_bound`: their load cannot be what the
         row states; they stay in the totals); the worst rows; `left_out`: every row that is not
         scored with its reason; every prediction; and `failures`: the budgets that are exceeded.
@@ -66,7 +67,7 @@ def validate_steps() -> dict[str, Any]:
     check_sample(path, rules.sha256)
     kept, left = select_runs(read_runs(path), rules)
     rows = predict_runs(kept, rules)
-    totals = _totals(rows, rules)
+    totals = _totals(rows)
     fitted, halves = cross_fitted(rows)
     return {
         "runs": rules.title,
@@ -75,6 +76,7 @@ def validate_steps() -> dict[str, Any]:
         "left_out_rows": len(left),
         "ttft_note": TTFT_NOTE,
         "totals": totals,
+        "goals": _goals(totals, rules),
         "reasons": _reasons(left, rules),
         **_views(rows),
         "settings": [_setting_row(kept, rules, place) for place in range(len(rules.settings))],
@@ -104,16 +106,29 @@ def left_out_runs() -> list[dict[str, str]]:
     return [{"id": run.id, "reason": run.reason} for run in left]
 
 
-def _totals(rows: Sequence[Row], rules: ServingRules) -> list[Row]:
+def _totals(rows: Sequence[Row]) -> list[Row]:
     parts = {"all": list(rows), "dense": [row for row in rows if row["dense"]]}
     parts["with experts"] = [row for row in rows if not row["dense"]]
     found = []
     for name, members in parts.items():
-        goals = {f"{figure}_goal": value for figure, value in rules.goal.get(name, {}).items()}
-        unseen = inside_unseen_models(members)
-        row = {"models": name, **summarize_runs(members), **goals}
-        found.append(row | {"tpot_inside_90_unseen_model": unseen})
+        unseen = {"tpot_inside_90_unseen_model": inside_unseen_models(members)}
+        found.append({"models": name, **summarize_runs(members), **unseen})
     return found
+
+
+def _goals(totals: Sequence[Row], rules: ServingRules) -> list[Row]:
+    """Return what is aimed at beside what is reached."""
+    return [
+        {
+            "models": row["models"],
+            "figure": figure,
+            "reached_error": row[figure],
+            "goal_error": goal,
+            "goal_met": "-" if row[figure] is None else "yes" if row[figure] <= goal else "no",
+        }
+        for row in totals
+        for figure, goal in rules.goal.get(row["models"], {}).items()
+    ]
 
 
 def _reasons(left: Sequence[LeftOutRun], rules: ServingRules) -> list[Row]:
