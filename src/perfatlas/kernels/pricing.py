@@ -13,6 +13,7 @@ import numpy as np
 
 from perfatlas.kernels.bound import bound_time
 from perfatlas.kernels.measured import correct_rows, with_table
+from perfatlas.kernels.shape_range import octaves_outside, widening_per_octave
 from perfatlas.kernels.shapes import (
     PhysicsModel,
     StandIn,
@@ -21,10 +22,9 @@ from perfatlas.kernels.shapes import (
     shape_columns,
     stand_in,
 )
-from perfatlas.kernels.silicon import CLOCK, NUM_SILICON, PEAK, silicon_row
+from perfatlas.kernels.silicon import CLOCK, PEAK, SiliconRows
 from perfatlas.kernels.unique import unique_rows
 from perfatlas.measurements import CalibrationMatch, find_calibration, kernel_families, lend
-from perfatlas.numerics import get_format
 from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
 from perfatlas.quantities import InvalidSpecError
 
@@ -53,6 +53,7 @@ class PricedOperators:
         match_CO: Position in `matches` of the calibration used, -1 in tier bound (C, O).
         matches: Calibrations used, each once.
         measured_CO: Where measured rows corrected the physics (C, O).
+        outside_CO: Octaves outside the shapes the calibration has seen (C, O).
         rows_O: Rows priced by physics (O,).
         distinct_O: Distinct shapes among them, each counted where it is met first (O,).
     """
@@ -65,6 +66,7 @@ class PricedOperators:
     match_CO: IntArray
     matches: tuple[CalibrationMatch, ...]
     measured_CO: NDArray[np.bool_]
+    outside_CO: FloatArray
     rows_O: IntArray
     distinct_O: IntArray
 
@@ -130,18 +132,13 @@ def _price_family(
     code_CO = np.stack([b.code_C for b in bounds], axis=1)
     match_CO = np.full(bound_CO.shape, -1, np.int64)
     time_CO, low_CO, high_CO = bound_CO.copy(), bound_CO.copy(), bound_CO.copy()
-    measured_CO = np.zeros(bound_CO.shape, np.bool_)
+    measured_CO, outside_CO = np.zeros(bound_CO.shape, np.bool_), np.zeros(bound_CO.shape)
     catalog = _Matches(devices, family, version)
     distinct_O = np.zeros(len(operators), np.int64)
     if tier != "bound":
         for name, (columns_O, formats_O) in _by_model(operators).items():
             chosen = [operators[position] for position in columns_O]
-            match_KC = np.stack(
-                [
-                    catalog.column(name, formats, stand_in(operator))
-                    for operator, formats in zip(chosen, formats_O, strict=True)
-                ]
-            )
+            match_KC = catalog.rows(name, chosen, formats_O)
             table = _gather(chosen, columns_O, match_KC, catalog, name)
             if table is None:
                 continue
@@ -152,6 +149,7 @@ def _price_family(
             time_CO[at], match_CO[at] = time_R, table.match_R
             code_CO[at] = _label(priced.code_U[inverse_R], code_CO[at])
             measured_CO[at] = priced.measured_U[inverse_R]
+            outside_CO[at] = priced.outside_U[inverse_R]
             low_CO[at] = np.maximum(time_R * priced.low_U[inverse_R], bound_CO[at])
             high_CO[at] = time_R * priced.high_U[inverse_R]
             distinct_O += np.bincount(table.operator_R[first_U], minlength=distinct_O.size)
@@ -164,6 +162,7 @@ def _price_family(
         match_CO=match_CO,
         matches=tuple(catalog.matches),
         measured_CO=measured_CO,
+        outside_CO=outside_CO,
         rows_O=(match_CO >= 0).sum(axis=0),
         distinct_O=distinct_O,
     )
@@ -197,19 +196,21 @@ def _fastest(priced: Sequence[PricedOperators]) -> PricedOperators:
         match_CO=take(matches_F),
         matches=tuple(match for p in priced for match in p.matches),
         measured_CO=take([p.measured_CO for p in priced]),
+        outside_CO=take([p.outside_CO for p in priced]),
         rows_O=priced[0].rows_O,
         distinct_O=priced[0].distinct_O,
     )
 
 
 class _Prices(NamedTuple):
-    """Times of distinct shapes, factors to the ends of their intervals, and where rows helped."""
+    """Times of distinct shapes, factors to the ends of their intervals, what rows say of them."""
 
     time_s_U: FloatArray
     code_U: NDArray[np.int8]
     low_U: FloatArray
     high_U: FloatArray
     measured_U: NDArray[np.bool_]
+    outside_U: FloatArray
 
 
 def _price(table: _Table, first_U: IntArray, catalog: _Matches) -> _Prices:
@@ -217,8 +218,13 @@ def _price(table: _Table, first_U: IntArray, catalog: _Matches) -> _Prices:
     shape_UD, time_s_U, code_U = table.price(first_U)
     match_U = table.match_R[first_U]
     low_U, high_U = catalog.spread()[match_U].T
+    name, limits_M = table.operator_name, [match.limits for match in catalog.matches]
+    outside_U = octaves_outside(name, shape_UD, match_U, limits_M)
+    wider_U = np.exp(widening_per_octave().get(name, 0.0) * outside_U)
+    low_U, high_U = low_U / wider_U, high_U * wider_U
     if catalog.version is None:
-        return _Prices(time_s_U, code_U, low_U, high_U, np.zeros(first_U.shape, np.bool_))
+        nowhere_U = np.zeros(first_U.shape, np.bool_)
+        return _Prices(time_s_U, code_U, low_U, high_U, nowhere_U, outside_U)
     near = correct_rows(table.operator_name, catalog.matches, shape_UD, match_U)
     return _Prices(
         time_s_U=time_s_U * near.factor_U,
@@ -226,6 +232,7 @@ def _price(table: _Table, first_U: IntArray, catalog: _Matches) -> _Prices:
         low_U=np.where(near.measured_U, np.exp(near.low_U), low_U),
         high_U=np.where(near.measured_U, np.exp(near.high_U), high_U),
         measured_U=near.measured_U,
+        outside_U=outside_U,
     )
 
 
@@ -246,6 +253,17 @@ class _Matches:
             found = [self._find(device, *key) for device in self.devices.devices]
             self._known[key] = np.array(found, np.int64)[self.devices.index_C]
         return self._known[key]
+
+    def rows(
+        self, name: str, operators: Sequence[Operator], formats_K: Sequence[tuple[str, ...]]
+    ) -> IntArray:
+        """Return the positions of the matches of operators of one physics model (K, C)."""
+        return np.stack(
+            [
+                self.column(name, formats, stand_in(operator))
+                for operator, formats in zip(operators, formats_K, strict=True)
+            ]
+        )
 
     def _find(
         self, device: Device, operator: str, formats: tuple[str, ...], lent: StandIn | None
@@ -294,28 +312,6 @@ class _Table:
         return shape_UD, *model.physics(shape_UD, silicon_US, parameters_UP)
 
 
-class _Silicon:
-    """Silicon rows of every device, one block of rows per tensor peak that is asked for."""
-
-    def __init__(self, devices: DeviceColumns) -> None:
-        self.devices = devices.devices
-        self.rows: list[FloatArray] = []
-        self._first: dict[str, int] = {}
-
-    def first(self, format_name: str) -> int:
-        """Return the row of the first device for products in a format."""
-        peak = get_format(format_name).tensor_peak
-        if peak not in self._first:
-            self._first[peak] = len(self.rows)
-            self.rows += [
-                silicon_row(device, format_name)
-                if peak in device.peak_flop_per_s
-                else np.zeros(NUM_SILICON)
-                for device in self.devices
-            ]
-        return self._first[peak]
-
-
 def _label(code_R: NDArray[np.int8], bound_R: NDArray[np.int8]) -> NDArray[np.int8]:
     """Return what bounds each row: issue time is compute only where arithmetic could be the limit.
 
@@ -356,7 +352,7 @@ def _gather(
     if not which_R.size:
         return None
     key_KCD = np.empty((*match_KC.shape, width + 3))
-    silicon = _Silicon(devices)
+    silicon = SiliconRows(devices.devices)
     for place, operator in enumerate(wanted):
         columns = shape_columns(operator)
         for column, shape_name in enumerate(model.shape_names):

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.kernels.devices import device_peak
+from perfatlas.numerics import get_format
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from perfatlas.hardware import Device
     from perfatlas.operators import FloatArray
 
@@ -46,3 +49,26 @@ def silicon_row(device: Device, format_name: str) -> FloatArray:
     row_S[EXPONENTIALS] = device.exponentials_per_sm_clock
     row_S[SHARED_MEMORY] = device.shared_memory_bytes
     return row_S
+
+
+class SiliconRows:
+    """Silicon rows of every device, one block of rows per tensor peak that is asked for."""
+
+    def __init__(self, devices: Sequence[Device]) -> None:
+        """Start with no rows."""
+        self.devices = devices
+        self.rows: list[FloatArray] = []
+        self._first: dict[str, int] = {}
+
+    def first(self, format_name: str) -> int:
+        """Return the row of the first device for products in a format."""
+        peak = get_format(format_name).tensor_peak
+        if peak not in self._first:
+            self._first[peak] = len(self.rows)
+            self.rows += [
+                silicon_row(device, format_name)
+                if peak in device.peak_flop_per_s
+                else np.zeros(NUM_SILICON)
+                for device in self.devices
+            ]
+        return self._first[peak]

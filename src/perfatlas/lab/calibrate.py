@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from perfatlas.files import format_toml, write_atomic
 from perfatlas.hardware import resolve_system
+from perfatlas.kernels.shape_range import shape_limits
 from perfatlas.lab.fitting import error_statistics, fit_parameters
 from perfatlas.lab.registry import device_cells
 from perfatlas.measurements import (
@@ -98,6 +99,7 @@ def calibrate_cell(cell: Cell) -> Calibration:
     rows = cell.load()
     parameters = _rounded(fit_cell(cell, rows))
     statistics = error_statistics(cell.predict(rows.shape_UD, parameters), rows.measured_s)
+    least, most = shape_limits(cell.operator, rows.shape_UD)
     return Calibration(
         id=cell.id,
         device=cell.device,
@@ -114,6 +116,8 @@ def calibrate_cell(cell: Cell) -> Calibration:
         transfer_quantiles=transfer_quantiles(cell),
         baselines=_rounded(baselines(rows), 4),
         excluded=dict(rows.excluded),
+        least_shape=_rounded(least),
+        most_shape=_rounded(most),
         protocol=cell.protocol,
         data_hash=rows.data_hash,
         data_version=rows.version,
@@ -228,6 +232,23 @@ def transfer_quantiles(cell: Cell) -> dict[str, float]:
         return {}
     (target,) = catalog_silicon((cell.device,), links=links)
     return expected_quantiles(target, catalog_silicon(stored.devices, links=links), stored.pairs)
+
+
+def refresh_limits(device: str) -> None:
+    """Rewrite the shapes each calibration of a device has seen, from its rows.
+
+    Args:
+        device: Catalog name of a calibrated device.
+    """
+    path = calibration_folder() / f"{device}.toml"
+    known = read_calibrations(path)
+    for cell in device_cells(device):
+        if cell.id in known:
+            least, most = shape_limits(cell.operator, cell.load().shape_UD)
+            known[cell.id] = replace(
+                known[cell.id], least_shape=_rounded(least), most_shape=_rounded(most)
+            )
+    write_calibrations(path, known)
 
 
 def write_calibrations(path: Path, cells: Mapping[str, Calibration]) -> None:

@@ -78,6 +78,8 @@ class Calibration:
             of its own device, had nobody measured it; empty where too few others were.
         baselines: roofline_mape and two_parameter_mape on the same rows.
         excluded: Reason -> rows left out of fit and score.
+        least_shape, most_shape: Dimension -> least and largest value among the rows; empty where
+            nothing is known of them.
         protocol: How the rows were measured.
         data_hash: Hash of the rows.
         data_version: Engine version of the table.
@@ -100,6 +102,8 @@ class Calibration:
     transfer_quantiles: Mapping[str, float] = field(default_factory=dict)
     baselines: Mapping[str, float] = field(default_factory=dict)
     excluded: Mapping[str, int] = field(default_factory=dict)
+    least_shape: Mapping[str, float] = field(default_factory=dict)
+    most_shape: Mapping[str, float] = field(default_factory=dict)
     protocol: str
     data_hash: str
     data_version: str
@@ -124,6 +128,11 @@ class CalibrationMatch:
     quantiles: Mapping[str, float]
     notes: tuple[str, ...] = ()
     table: tuple[str, str] = ("", "")
+
+    @property
+    def limits(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        """Least and largest value of every dimension the calibration has seen."""
+        return self.calibration.least_shape, self.calibration.most_shape
 
 
 def calibration_folder() -> Path:

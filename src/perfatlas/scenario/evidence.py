@@ -35,6 +35,8 @@ STANDING: Final = (
     "decode is priced at the mean context isl + osl/2; caches are cold and the kernels of a step"
     " run back to back"
 )
+FAR_OCTAVES: Final = 0.5  # outside the measured shapes, from which an operator is named
+FAR_SHARE: Final = 0.01  # of the step
 WIDEST: Final = 4.0  # high over low; beyond it an interval decides nothing
 INTERVAL: Final = (
     "the 90 % interval composes kernel errors, shared within a calibration and independent between"
@@ -65,6 +67,7 @@ def question_evidence(question: Question, evaluation: Evaluation) -> Evidence:
             *system.notes,
             *_standing_assumptions(question, tier_of(costs, 0)),
             *_uncorrected(question, costs),
+            *_outside(costs),
         ),
         sources=_sources(question),
     )
@@ -117,6 +120,23 @@ def _interval(question: Question) -> str:
         f" {math.expm1(error.q95):+.0%}, as {error.runs:,} serving runs of {error.models} models on"
         f" {error.engine} were beside their predictions (`{error.command}`)"
     )
+
+
+def _outside(costs: Sequence[StepCost]) -> list[str]:
+    """Return which operators lie outside the shapes their calibration has seen."""
+    said = []
+    for cost in costs:
+        busy_O = cost.count_CO[0] * cost.time_s_CO[0]
+        share_O = busy_O / cost.total_s()[0]
+        far = np.flatnonzero((cost.outside_CO[0] >= FAR_OCTAVES) & (share_O >= FAR_SHARE))
+        names = dict.fromkeys(cost.operators[o].name for o in far.tolist())
+        if names:
+            octaves = float(cost.outside_CO[0][far].max())
+            said.append(
+                f"{cost.operators[0].phase}: {', '.join(names)} up to {octaves:.1f} octaves"
+                " outside the shapes that were measured: the interval is widened"
+            )
+    return said
 
 
 def _uncorrected(question: Question, costs: Sequence[StepCost]) -> list[str]:

@@ -183,6 +183,11 @@ def _answer(
         said.append(MEASURED_STANDING)
         if results["tier"] == "physics" and match is not None and match.table[0]:
             said.append("no measured rows near this shape: physics")
+    outside = float(priced.outside_CO[0, 0])
+    if outside > 0.0:
+        said.append(
+            f"{outside:.1f} octaves outside the shapes that were measured: the interval is widened"
+        )
     return Answer(
         command=reader.command,
         scenario=reader.given,

@@ -44,6 +44,7 @@ class StepCost:
         match_CO: Position in `matches`, -1 for tier bound (C, O).
         matches: Calibrations used.
         measured_CO: Where measured rows corrected the physics (C, O).
+        outside_CO: Octaves outside the shapes a calibration has seen (C, O).
         host_s_C: Host time exposed by the step (C,) [s].
         rows: Operator shapes priced by physics.
         distinct: Distinct ones among them.
@@ -60,6 +61,7 @@ class StepCost:
     match_CO: IntArray
     matches: tuple[CalibrationMatch, ...]
     measured_CO: NDArray[np.bool_]
+    outside_CO: FloatArray
     host_s_C: FloatArray
     rows: int
     distinct: int
@@ -190,6 +192,7 @@ def _step_cost(
         match_CO=parts.join(priced.match_CO, offset_CO),
         matches=(*priced.matches, *moved.matches),
         measured_CO=parts.join(priced.measured_CO, np.zeros(moved.match_CO.shape, np.bool_)),
+        outside_CO=parts.join(priced.outside_CO, np.zeros(moved.match_CO.shape)),
         host_s_C=np.maximum(host_s_C - gpu_s_C, 0.0) if profile.host.overlapped else host_s_C,
         rows=int(priced.rows_O[parts.mine].sum()),
         distinct=int(priced.distinct_O[parts.mine].sum()),
