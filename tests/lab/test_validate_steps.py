@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from perfatlas.lab.host_time import cross_fitted, fit_constants, halves
 from perfatlas.lab.serving_asks import parse_serving_rules, serving_rules
+from perfatlas.lab.serving_predictions import predict_runs, summarize_runs
 from perfatlas.lab.serving_rows import ServingRun, check_sample, read_runs, sample_path
 from perfatlas.lab.serving_selection import is_dense, select_runs
-from perfatlas.lab.validate_steps import gate, predict_runs, summarize_runs, validate_steps
+from perfatlas.lab.validate_steps import gate, validate_steps
 from perfatlas.measurements import has_silicon
 from perfatlas.quantities import InvalidSpecError, MissingDependencyError, UnsupportedError
 
@@ -274,7 +275,7 @@ def host_rows(per_layer_s: float) -> list[dict[str, Any]]:
         {
             "id": f"{model}{place}",
             "backend": "vllm",
-            "model": model,
+            "network": model,
             "layers": layers,
             "on_rank": 1 + place,
             "asked_osl": 128,
@@ -292,7 +293,7 @@ def test_host_time_is_fitted_on_models_it_is_not_applied_to() -> None:
     rows = host_rows(5e-6)
     found, fits = cross_fitted(rows)
     assert len(found) == 50
-    assert [fit.models for fit in fits] == [("a",), ("b",)]
+    assert [fit.networks for fit in fits] == [("a",), ("b",)]
     # both halves hold the same constants here: what one shows puts the other right
     assert all(found[row["id"]] == pytest.approx(row["tpot_measured_s"], rel=0.01) for row in rows)
     assert halves(["a", "b", "c"]) == (("a", "c"), ("b",))

@@ -177,5 +177,7 @@ def _scheduler(raw: dict[str, Any]) -> SchedulerDefaults:
         large_memory_bytes=parse_quantity(raw["large_memory"], "bytes"),
         large_excludes=tuple(raw["large_excludes"]),
         graph_sizes=tuple(sizes),
+        mixes=raw["mixes"]["value"],
+        mixes_source=raw["mixes"]["ref"],
         source=raw["ref"],
     )

@@ -142,6 +142,8 @@ class SchedulerDefaults:
         large_memory_bytes: Memory from which on a device is large [bytes].
         large_excludes: Names of devices that are never large.
         graph_sizes: Batch sizes whose decode step is captured, rising.
+        mixes: A prompt shares its step with the sequences that decode; else they wait for it.
+        mixes_source: Where this is documented.
         source: Where the limits are documented.
     """
 
@@ -153,6 +155,8 @@ class SchedulerDefaults:
     large_memory_bytes: float
     large_excludes: tuple[str, ...]
     graph_sizes: tuple[int, ...]
+    mixes: bool
+    mixes_source: str
     source: str
 
 

@@ -19,8 +19,9 @@ class StepError:
         engine: Name of the engine, all its versions together.
         q05: 5 % quantile of ln(measured / predicted).
         q95: 95 % quantile.
-        runs: Measured runs.
-        models: Different models among them.
+        runs: Measured runs the quantiles are of.
+        left_out: Runs faster than the bound for the load they state, which are not among them.
+        networks: Different networks among them.
         data_hash: Hash of the file they come from.
         command: What shows every run.
     """
@@ -29,7 +30,8 @@ class StepError:
     q05: float
     q95: float
     runs: int
-    models: int
+    left_out: int
+    networks: int
     data_hash: str
     command: str
 

@@ -56,6 +56,9 @@ ACTIVATION_BYTES: Final = 2.0
 SPARSE_RANGE: Final = (0.01, 2.0)
 DENSE_LEAST: Final = 1.0
 DENSE_SHARE: Final = 0.8
+# Expected largest of n normal draws, within 0.1 deviations: EXTREME ln(n)^EXTREME_POWER.
+EXTREME: Final = 0.87
+EXTREME_POWER: Final = 0.7
 MANY_ROWS: Final = 50.0  # rows per expert from which the normal law stands for the binomial one
 LEFT_OUT: Final = 1e-9  # probability of the loads that are not counted
 
@@ -120,8 +123,8 @@ def _fill_loads(shape: FloatArray, loads_B: FloatArray) -> int:
     routed = tokens * shape[4]
     if skew == UNIFORM:
         bins = int(min(experts, BINS))
-        _fill_binomial(tokens, shape[4] / experts, loads_B[:bins])
-        _concentrate(loads_B[:bins], ep, experts, tokens)
+        chance = min(shape[4] / experts, 1.0)
+        _fill_binomial(tokens, chance * _busiest(tokens, shape[4], experts, ep), loads_B[:bins])
         return bins
     if skew <= 0.0:
         # Balanced: rows spread over as many experts as there are, at least one on this rank.
@@ -143,6 +146,23 @@ def _fill_loads(shape: FloatArray, loads_B: FloatArray) -> int:
     _match_total(loads_B[:bins], routed / experts * bins, tokens)
     _concentrate(loads_B[:bins], ep, experts, tokens)
     return bins
+
+
+@compiled_part
+def _busiest(tokens: float, top_k: float, experts: float, ep: float) -> float:
+    """Return the rows of the busiest of `ep` ranks over the mean, tokens drawing evenly.
+
+    A token brings a rank a hypergeometric number of rows: top_k experts drawn, experts/ep of its
+    own among them.
+    """
+    if ep <= 1.0 or experts <= 1.0:
+        return 1.0
+    mean = tokens * top_k / ep
+    spread = (1.0 - 1.0 / ep) * max(experts - top_k, 0.0) / (experts - 1.0)
+    deviation = math.sqrt(mean * spread)
+    most = min(ep, experts / top_k)  # every token sends all it can
+    extreme = float(EXTREME * math.log(ep) ** EXTREME_POWER)
+    return min(1.0 + extreme * deviation / mean, most)
 
 
 @compiled_part
@@ -218,7 +238,7 @@ def _concentrate(loads_B: FloatArray, ep: float, experts: float, tokens: float) 
         load = float(loads_B[index])
         variance += load * max(load, 1.0) / loads_B.size
     deviation = math.sqrt(max(variance - mean * mean, 0.0) / (experts / ep)) / mean
-    extreme = 0.87 * math.log(ep) ** 0.7  # expected largest of ep normal draws, within 0.1
+    extreme = EXTREME * math.log(ep) ** EXTREME_POWER
     factor = min(1.0 + extreme * deviation, ep)
     for index in range(loads_B.size):
         loads_B[index] = min(loads_B[index] * factor, tokens)

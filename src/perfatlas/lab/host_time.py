@@ -2,7 +2,7 @@
 
 The scored predictions know none of this. Two constants per engine, time per layer of a step and
 doubling of the ranks that wait for each other, and time per layer of a prompt, are fitted to the
-runs of half of the models and applied to the other half, and the other way round.
+runs of half of the networks and applied to the other half, and the other way round.
 
 Shape legend: N runs, P constants.
 """
@@ -27,29 +27,29 @@ FEWEST: Final = 20  # runs of a half below which nothing is fitted
 EVALUATIONS: Final = 400
 
 
-def halves(models: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return every other model by name, and the rest.
+def halves(networks: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return every other network by name, and the rest.
 
     Example:
         >>> from perfatlas.lab.host_time import halves
         >>> halves(["b", "a", "c", "a"])
         (('a', 'c'), ('b',))
     """
-    known = sorted(set(models))
+    known = sorted(set(networks))
     return tuple(known[::2]), tuple(known[1::2])
 
 
 class HalfFit(NamedTuple):
-    """Constants of one engine and the models they were fitted on [s]."""
+    """Constants of one engine and the networks they were fitted on [s]."""
 
     engine: str
-    models: tuple[str, ...]
+    networks: tuple[str, ...]
     per_layer_and_doubling_s: float
     per_layer_of_a_prompt_s: float
 
 
 def cross_fitted(rows: Sequence[Row]) -> tuple[dict[str, float], list[HalfFit]]:
-    """Return the TPOT of every run with the constants of the half its model is not in, and those.
+    """Return the TPOT of every run with the constants of the half its network is not in, and those.
 
     Args:
         rows: From `predict_runs`; runs of an engine with too few in the other half are left out.
@@ -61,10 +61,10 @@ def cross_fitted(rows: Sequence[Row]) -> tuple[dict[str, float], list[HalfFit]]:
     fits: list[HalfFit] = []
     for engine in sorted({row["backend"] for row in rows}):
         own = [row for row in rows if row["backend"] == engine and row["tpot_s"] is not None]
-        first, second = halves([row["model"] for row in own])
+        first, second = halves([row["network"] for row in own])
         for seen, scored in ((first, second), (second, first)):
-            known = [row for row in own if row["model"] in seen]
-            asked = [row for row in own if row["model"] in scored]
+            known = [row for row in own if row["network"] in seen]
+            asked = [row for row in own if row["network"] in scored]
             if len(known) < FEWEST or not asked:
                 continue
             constants_P = fit_constants(known)
@@ -108,6 +108,6 @@ def fit_note(fitted: Mapping[str, float]) -> str:
     """Return what the line with fitted host time is."""
     return (
         f"{len(fitted)} runs again, with two constants per engine (time per layer and doubling of"
-        " ranks, and time per layer of a prompt) fitted on every other model by name and applied"
+        " ranks, and time per layer of a prompt) fitted on every other network by name and applied"
         " to the others, and the other way round"
     )

@@ -93,6 +93,7 @@ class ServingRules:
         left_out: Runs that are left out by name of the reason.
         asks: How to ask; the first that fits is used.
         length_ratio: Mean over nominal length by kind of run.
+        networks: Model -> the name its network goes by where it has several.
         settings: Other ways to ask.
         goal, budget: Figure -> largest value, for "dense" and "all" models.
     """
@@ -103,9 +104,14 @@ class ServingRules:
     left_out: tuple[LeftOut, ...]
     asks: tuple[Ask, ...]
     length_ratio: Mapping[str, float]
+    networks: Mapping[str, str]
     settings: tuple[Setting, ...]
     goal: Mapping[str, Mapping[str, float]]
     budget: Mapping[str, Mapping[str, float]]
+
+    def network(self, run: ServingRun) -> str:
+        """Return the name of the network of a run."""
+        return self.networks.get(run.model, run.model)
 
     def ask(self, run: ServingRun) -> Ask:
         """Return how to ask for a run.
@@ -166,6 +172,7 @@ def _rules(data: dict[str, Any]) -> ServingRules:
         left_out=left_out,
         asks=tuple(_ask(entry) for entry in data["asks"]),
         length_ratio=dict(data["length_ratio"]),
+        networks=dict(data.get("networks", {})),
         settings=tuple(_setting(entry) for entry in data.get("settings", [])),
         goal=dict(data.get("goal", {})),
         budget=dict(data.get("budget", {})),

@@ -14,15 +14,21 @@ if TYPE_CHECKING:
 KINDS: Final = ("dump", "copy", "other")  # the one that says most about a measurement first
 DENSE: Final = ("meta-llama/Llama", "nvidia/Llama", "Qwen/Qwen3-32B", "nvidia/Qwen3-32B")
 TPOT_DIGITS: Final = 5  # of seconds: as the roundest copies state them
+TTFT_DIGITS: Final = 4
 LARGEST_NVLINK_GROUP: Final = 8  # ranks of one tensor-parallel group of the benchmark's recipes
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOutRun:
-    """A run that is not scored: its row, and the name of the reason."""
+    """A run that is not scored, and the name of the reason."""
 
-    id: str
+    run: ServingRun
     reason: str
+
+    @property
+    def id(self) -> str:
+        """Name of its row."""
+        return self.run.id
 
 
 def is_dense(run: ServingRun) -> bool:
@@ -39,29 +45,30 @@ def select_runs(
         runs: Runs of the file, in its order.
         rules: The committed rules.
     """
-    first = _representatives(runs)
+    first = _representatives(runs, rules)
     kept: list[ServingRun] = []
     left: list[LeftOutRun] = []
     for run in runs:
         told = _as_it_ran(run, rules.ask(run))
         reason = "copy" if run.id not in first else _reason(told, rules)
         if reason:
-            left.append(LeftOutRun(id=run.id, reason=reason))
+            left.append(LeftOutRun(run=told, reason=reason))
         else:
             kept.append(told)
     return tuple(kept), tuple(left)
 
 
-def _representatives(runs: Sequence[ServingRun]) -> set[str]:
+def _representatives(runs: Sequence[ServingRun], rules: ServingRules) -> set[str]:
     """Return one row per measurement: the one of the most telling kind, then the first.
 
-    Some copies are rounded: times per token that agree to a hundredth of a millisecond at the same
-    load are one measurement.
+    Some copies are rounded: runs of one network, format and load whose times agree to the digits of
+    the roundest copies are one measurement.
     """
     best: dict[tuple[object, ...], ServingRun] = {}
     for run in runs:
-        tpot = round(run.tpot_s, TPOT_DIGITS)
-        key = (run.system, run.backend, run.isl, run.osl, run.concurrency, tpot)
+        what = (run.system, run.backend, rules.network(run), run.precision)
+        load = (run.isl, run.osl, run.concurrency)
+        key = (*what, *load, round(run.tpot_s, TPOT_DIGITS), round(run.ttft_s, TTFT_DIGITS))
         known = best.get(key)
         if known is None or KINDS.index(run.kind) < KINDS.index(known.kind):
             best[key] = run

@@ -41,13 +41,21 @@ def residuals(rows: Sequence[Row]) -> FloatArray:
     return found
 
 
-def error_tails(rows: Sequence[Row]) -> tuple[float, float]:
-    """Return the 5 % and 95 % quantiles of the residuals, without runs faster than the bound.
-
-    The load of such a run cannot be what its row states.
+def possible(rows: Sequence[Row]) -> list[Row]:
+    """Return the answered runs that are not faster than the bound for the load they state.
 
     Args:
-        rows: From `predict_runs`, all answered, at least one possible.
+        rows: From `predict_runs`.
+    """
+    answered = [row for row in rows if row["tpot_s"] is not None]
+    return [row for row in answered if row["tpot_measured_s"] >= row["tpot_bound_s"]]
+
+
+def error_tails(rows: Sequence[Row]) -> tuple[float, float]:
+    """Return the 5 % and 95 % quantiles of the residuals of possible runs.
+
+    Args:
+        rows: From `predict_runs`, at least one possible.
 
     Example:
         >>> from perfatlas.lab.step_errors import error_tails
@@ -55,32 +63,51 @@ def error_tails(rows: Sequence[Row]) -> tuple[float, float]:
         >>> error_tails([one, one | {"tpot_measured_s": 0.1}])
         (0.0, 0.0)
     """
-    possible = [row for row in rows if row["tpot_measured_s"] >= row["tpot_bound_s"]]
-    low, high = np.quantile(residuals(possible), TAILS)
+    low, high = np.quantile(residuals(possible(rows)), TAILS)
     return round(float(low), DIGITS), round(float(high), DIGITS)
 
 
-def inside_unseen_models(rows: Sequence[Row]) -> float | None:
-    """Return the share of runs inside intervals that know nothing of their model; None without any.
+def unseen_networks(rows: Sequence[Row]) -> list[Row]:
+    """Return, per engine and network, how many runs lie inside an interval that knows neither.
 
-    For every model the tails come from the engine's other models. Where the printed interval is
+    For every network the tails come from the engine's other networks. Where the printed interval is
     wider than the shipped tails, kernel errors set it and it stays.
 
     Args:
         rows: From `predict_runs`.
     """
-    inside: list[bool] = []
+    found: list[Row] = []
     for engine in sorted({row["backend"] for row in rows}):
         own = [r for r in rows if r["backend"] == engine and r["tpot_s_high"] is not None]
         own = [row for row in own if np.isfinite(row["tpot_s_high"])]
-        for model in sorted({row["model"] for row in own}):
-            others = [row for row in own if row["model"] != model]
+        for network in sorted({row["network"] for row in own}):
+            others = [row for row in own if row["network"] != network]
             if not others:
                 continue
-            low, high = error_tails(others)
-            asked = [row for row in own if row["model"] == model]
-            inside += [_holds(row, low, high) for row in asked]
-    return float(np.mean(inside)) if inside else None
+            tails = error_tails(others)
+            asked = [row for row in own if row["network"] == network]
+            inside = [_holds(row, *tails) for row in asked]
+            found.append(
+                {
+                    "engine": engine,
+                    "network": network,
+                    "dense": asked[0]["dense"],
+                    "rows": len(asked),
+                    "held": sum(inside),
+                    "tpot_inside_90_unseen": float(np.mean(inside)),
+                }
+            )
+    return found
+
+
+def share_held(networks: Sequence[Row]) -> float | None:
+    """Return the share of runs held over several networks, None without any.
+
+    Args:
+        networks: From `unseen_networks`.
+    """
+    runs = sum(row["rows"] for row in networks)
+    return sum(row["held"] for row in networks) / runs if runs else None
 
 
 def _holds(row: Row, low: float, high: float) -> bool:
@@ -95,6 +122,30 @@ def _holds(row: Row, low: float, high: float) -> bool:
     return low <= value <= high
 
 
+def step_error_rows(rows: Sequence[Row], sha256: str) -> dict[str, Mapping[str, Any]]:
+    """Return what the shipped file holds, by engine.
+
+    Args:
+        rows: `predictions` of `validate_steps`.
+        sha256: Digest of the file the runs are of.
+    """
+    found: dict[str, Mapping[str, Any]] = {}
+    for engine in sorted({row["backend"] for row in rows}):
+        own = [row for row in rows if row["backend"] == engine and row["tpot_s"] is not None]
+        used = possible(own)
+        q05, q95 = error_tails(own)
+        found[engine] = {
+            "q05": q05,
+            "q95": q95,
+            "runs": len(used),
+            "left_out": len(own) - len(used),
+            "networks": len({row["network"] for row in used}),
+            "data_hash": f"sha256:{sha256[:16]}",
+            "command": "perfatlas validate steps",
+        }
+    return found
+
+
 def write_step_errors(rows: Sequence[Row], sha256: str, path: Path | None = None) -> Path:
     """Write the tails of every engine to the data of the package, and return where.
 
@@ -103,18 +154,7 @@ def write_step_errors(rows: Sequence[Row], sha256: str, path: Path | None = None
         sha256: Digest of the file the runs are of.
         path: Another file.
     """
-    found: dict[str, Mapping[str, Any]] = {}
-    for engine in sorted({row["backend"] for row in rows}):
-        own = [row for row in rows if row["backend"] == engine and row["tpot_s"] is not None]
-        q05, q95 = error_tails(own)
-        found[engine] = {
-            "q05": q05,
-            "q95": q95,
-            "runs": len(own),
-            "models": len({row["model"] for row in own}),
-            "data_hash": f"sha256:{sha256[:16]}",
-            "command": "perfatlas validate steps",
-        }
+    found = step_error_rows(rows, sha256)
     target = path or Path(str(resources.files("perfatlas").joinpath(STEP_ERRORS)))
     write_atomic(target, HEADER + format_toml({"engine": found}))
     step_errors.cache_clear()

@@ -13,7 +13,7 @@ import numpy as np
 
 from perfatlas.lab.benchmark_results import read_results
 from perfatlas.lab.fitting import error_statistics
-from perfatlas.lab.validate_steps import ask_rows, share_inside
+from perfatlas.lab.serving_predictions import ask_rows, share_inside
 from perfatlas.models import model_names, resolve_model
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, did_you_mean, shown
 from perfatlas.scenario import FIELD_NAMES, estimate

@@ -126,11 +126,7 @@ def evaluate(question: Question) -> Evaluation:
     micro_batches = np.minimum(question.plan.pp, on_rank)
     batch = np.ceil(on_rank / micro_batches)
     load = question.load
-    asked = np.where(aggregated, 1.0, on_rank)
-    # the other sequences decode in the same step, with the padding of their own step
-    padded = padded_batch(batch, question.profile.scheduler.graph_sizes)
-    decodes = np.where(aggregated & (on_rank > 1), padded - 1.0, 0.0)
-    chunks = _mixed_chunks(question, asked, decodes)
+    chunks, prompts = _chunks(question, on_rank, batch)
     # attention-DP ranks without a prompt of their own bring no tokens to the experts
     busy_ranks = np.minimum(served / on_rank, question.plan.attention_dp)
     steps = [
@@ -148,6 +144,7 @@ def evaluate(question: Question) -> Evaluation:
         on_rank=on_rank,
         micro_batches=micro_batches,
         chunks=chunks,
+        prompts=prompts,
         aggregated=aggregated,
         decode_alone=_alone(decode, prefill),
     )
@@ -181,26 +178,46 @@ def _predicted(
     return latencies, low, _where_known(high, parts, costs)
 
 
-def _mixed_chunks(question: Question, prompts: FloatArray, decodes: FloatArray) -> PrefillChunks:
-    """Return the chunks of prompts in steps that decode other sequences as well.
+def _chunks(
+    question: Question, on_rank: FloatArray, batch: FloatArray
+) -> tuple[PrefillChunks, FloatArray]:
+    """Return the chunks of the prompts that are prefilled together, and their number (C,).
 
-    Engines decode everyone in flight and fill what is left of a step with a prompt.
+    A static batch prefills all its prompts. In flight, as many prompts arrive in a step as
+    sequences end, (B - 1)/osl, one at least where any does. Engines that mix decode everyone in
+    flight, with the padding of their own step, and fill what is left of it with prompts.
     """
-    load = question.load
+    load, mixes = question.load, question.profile.scheduler.mixes
+    new = load.isl - load.prefix
+    padded = padded_batch(batch, question.profile.scheduler.graph_sizes)
+    others = question.aggregated & (on_rank > 1)
+    decodes = np.where(others & mixes, padded - 1.0, 0.0)
     room = np.maximum(question.limits.max_num_batched_tokens - decodes, 1.0)
-    chunks = prefill_chunks(prompts, load.isl - load.prefix, load.prefix, room)
-    return replace(
+    arriving = np.clip((on_rank - 1.0) / load.osl, 1.0, np.maximum(room / new, 1.0))
+    prompts = np.where(question.aggregated, arriving, on_rank)
+    chunks = prefill_chunks(prompts, new, load.prefix, room)
+    mixed = replace(
         chunks,
         tokens=replace(chunks.tokens, decodes=decodes),
         last_tokens=replace(chunks.last_tokens, decodes=decodes),
     )
+    return mixed, prompts
 
 
 def _served(question: Question, memory: MemoryColumns) -> FloatArray:
-    """Return requests of a replica that run at a time: asked, or what memory and engine admit."""
-    on_rank = np.minimum(memory.max_sequences, question.limits.max_num_seqs)
+    """Return requests of a replica that run at a time: asked, or what memory and engine admit.
+
+    Where prompts share steps with decodes, B sequences in flight bring B isl/osl prompt tokens a
+    step, which have to fit what the decodes leave of it: B <= budget osl/(isl + osl). More wait.
+    """
+    load, limits = question.load, question.limits
+    on_rank = np.minimum(memory.max_sequences, limits.max_num_seqs)
+    if question.profile.scheduler.mixes:
+        new = load.isl - load.prefix
+        fed = limits.max_num_batched_tokens * load.osl / (new + load.osl)
+        on_rank = np.minimum(on_rank, 1.0 + np.floor(fed))
     admitted = on_rank * question.plan.attention_dp
-    return np.maximum(np.minimum(question.load.sequences, admitted), 1.0)
+    return np.maximum(np.minimum(load.sequences, admitted), 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,6 +227,7 @@ class _Parts:
     on_rank: FloatArray
     micro_batches: FloatArray
     chunks: PrefillChunks
+    prompts: FloatArray
     aggregated: NDArray[np.bool_]
     decode_alone: FloatArray
 
@@ -234,12 +252,16 @@ def _compose(parts: _Parts, times: _Times) -> Latencies:
     static = static_latencies(batch_s, decode_s, question.load.sequences, question.load.osl)
     if not np.any(parts.aggregated):
         return static
-    alone_s = parts.decode_alone * step_s * (parts.on_rank > 1)
+    shared = (parts.on_rank > 1) & question.profile.scheduler.mixes
+    alone_s = np.where(shared, parts.decode_alone * step_s, 0.0)
     number = chunks.count + chunks.last_count
     own_s = pipelined_s(prefill_s + number * alone_s, times.chunk_s + alone_s, stages, share)
-    added_s = np.maximum(prefill_s + number * (alone_s - step_s * (parts.on_rank > 1)), 0.0)
-    added_s = added_s * np.where(stages > 1, share, 1.0)
-    per_rank = aggregated_latencies(own_s, added_s, decode_s, parts.on_rank, question.load.osl)
+    added_s = prefill_s + number * (alone_s - np.where(shared, step_s, 0.0))
+    cost_s = np.maximum(added_s, 0.0) / parts.prompts * np.where(stages > 1, share, 1.0)
+    # at most every step is mixed
+    mixed_steps = number * (parts.on_rank - 1.0) / (parts.prompts * question.load.osl)
+    cost_s = cost_s / np.where(shared, np.maximum(mixed_steps, 1.0), 1.0)
+    per_rank = aggregated_latencies(own_s, cost_s, decode_s, parts.on_rank, question.load.osl)
     ranks = parts.served / parts.on_rank
     served = per_rank._replace(output_tokens_per_s=per_rank.output_tokens_per_s * ranks)
     chosen = (np.where(parts.aggregated, a, s) for a, s in zip(served, static, strict=True))
@@ -251,15 +273,17 @@ def _at_least_as_wide(
 ) -> tuple[Latencies, Latencies]:
     """Return the ends, moved out to where measured runs on the engine were beside predictions.
 
-    Kernels say how wrong steps may be made of their own errors; what an engine does between them is
-    seen in whole runs only. Times to the first token have no such runs.
+    Kernels say how wrong steps may be made of their own errors; what an engine does between them
+    is seen in whole runs only, which are all of aggregated serving. Times to the first token have
+    none.
     """
     error = question_step_error(question)
     if error is None:
         return low, high
     ends = []
     for end, tail, outer in ((low, error.q05, np.minimum), (high, error.q95, np.maximum)):
-        tpot_s = outer(end.tpot_s, predicted.tpot_s * np.exp(tail))
+        moved_s = outer(end.tpot_s, predicted.tpot_s * np.exp(tail))
+        tpot_s = np.where(question.aggregated, moved_s, end.tpot_s)
         latency_s = end.ttft_s + tpot_s * (question.load.osl - 1.0)
         slower = latency_s / end.request_latency_s
         rate = end.output_tokens_per_s / slower
@@ -268,8 +292,11 @@ def _at_least_as_wide(
 
 
 def question_step_error(question: Question) -> StepError | None:
-    """Return what measured runs on the engine showed; None for a bound or an engine without any."""
-    if question.scenarios[0].tier == "bound":
+    """Return what measured runs on the engine showed; None where they say nothing.
+
+    That is for a bound, for static batches, and for an engine without any.
+    """
+    if question.scenarios[0].tier == "bound" or not np.any(question.aggregated):
         return None
     return step_errors().get(question.profile.name)
 

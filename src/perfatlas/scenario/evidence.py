@@ -38,10 +38,7 @@ STANDING: Final = (
 FAR_OCTAVES: Final = 0.5  # outside the measured shapes, from which an operator is named
 FAR_SHARE: Final = 0.01  # of the step
 WIDEST: Final = 4.0  # high over low; beyond it an interval decides nothing
-INTERVAL: Final = (
-    "the 90 % interval composes kernel errors, shared within a calibration and independent between"
-    " calibrations"
-)
+INTERVAL: Final = "the 90 % interval composes kernel errors, all taken as shared (correlation 1)"
 
 
 def question_evidence(question: Question, evaluation: Evaluation) -> Evidence:
@@ -117,8 +114,8 @@ def _interval(question: Question) -> str:
         return f"{INTERVAL}; the engine and the load are not in it"
     return (
         f"{INTERVAL}; that of TPOT is at least {math.expm1(error.q05):+.0%} to"
-        f" {math.expm1(error.q95):+.0%}, as {error.runs:,} serving runs of {error.models} models on"
-        f" {error.engine} were beside their predictions (`{error.command}`)"
+        f" {math.expm1(error.q95):+.0%}, as {error.runs:,} serving runs of {error.networks}"
+        f" networks on {error.engine} were beside their predictions (`{error.command}`)"
     )
 
 
@@ -187,7 +184,9 @@ def question_warnings(
         warnings.append(
             f"{asked:g} requests in flight were asked, {served:g} run at a time (KV capacity"
             f" {evaluation.memory.kv_capacity_tokens[0]:,.0f} tokens, max_num_seqs"
-            f" {question.limits.max_num_seqs[0]:g}); the rest queue and TTFT leaves that out"
+            f" {question.limits.max_num_seqs[0]:g}, max_num_batched_tokens"
+            f" {question.limits.max_num_batched_tokens[0]:g} for prompts and decodes); the rest"
+            " queue and TTFT leaves that out"
         )
     warnings += _wide_warnings(evaluation, phases)
     longest = question.model.architecture.max_position_embeddings

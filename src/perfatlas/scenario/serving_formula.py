@@ -56,13 +56,14 @@ def aggregated_latencies(
     """Return the latencies of continuous batching at a fixed number of requests in flight.
 
     In the time one request generates its osl tokens, each of the other B - 1 requests in flight is
-    replaced once, so every output token carries 1/osl of what their prefills add. A prompt runs in
-    a step that decodes the others as well, t_mixed, and the weights are read once for both:
-    TPOT = t_decode(B, isl + osl/2) + ((B - 1)/osl) sum over chunks (t_mixed - t_decode). TTFT is
-    the request's own mixed steps, after half of the step in flight.
+    replaced once, so every output token carries 1/osl of what their prefills add. Where a prompt
+    shares its step with the decodes of the others, that is t_mixed - t_decode for each chunk: the
+    weights are read once for both. Where it does not, it is t_prefill.
+    TPOT = t_decode(B, isl + osl/2) + ((B - 1)/osl) added. TTFT is the request's own prefill, after
+    half of the step in flight.
 
     Args:
-        own_prefill_s: Mixed steps of one prompt (C,) [s].
+        own_prefill_s: Steps that prefill one prompt (C,) [s].
         prefill_cost_s: What the prefill of one request adds to the steps of the others (C,) [s].
         decode_s: Decode step at the mean context (C,) [s].
         sequences: Requests in flight on one attention-DP rank (C,).
@@ -72,6 +73,14 @@ def aggregated_latencies(
         collide: TTFT is a floor under load. Lengths are all equal.
 
     Source: derived; chunked prefill beside decodes as in Sarathi-Serve (arXiv 2403.02310).
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.scenario.serving_formula import aggregated_latencies
+        >>> one = np.ones(1)
+        >>> found = aggregated_latencies(0.2 * one, 0.1 * one, 0.01 * one, 4 * one, 100 * one)
+        >>> round(float(found.tpot_s[0]), 6)
+        0.013
     """
     tpot = decode_s + np.maximum(sequences - 1.0, 0.0) / osl * prefill_cost_s
     ttft = own_prefill_s + 0.5 * decode_s

@@ -76,31 +76,16 @@ class StepCost:
         return self._over_operators(self.time_s_CO) + self.host_s_C
 
     def low_s(self) -> FloatArray:
-        """Return the low end of the 90 % interval (C,) [s], errors composed as `_moved_s` says."""
-        low_C: FloatArray = self.total_s() + self._moved_s(self.low_s_CO - self.time_s_CO)
-        return np.maximum(low_C, self.least_s())
+        """Return the low end of the 90 % interval (C,) [s]; all errors are taken as shared."""
+        return self._over_operators(self.low_s_CO) + self.host_s_C
 
     def least_s(self) -> FloatArray:
         """Return the step with every operator at its bound (C,) [s]."""
         return self._over_operators(self.bound_s_CO) + self.host_s_C
 
     def high_s(self) -> FloatArray:
-        """Return the high end of the 90 % interval (C,) [s], errors composed as `_moved_s` says."""
-        return self.total_s() + self._moved_s(self.high_s_CO - self.time_s_CO)
-
-    def _moved_s(self, each_s_CO: FloatArray) -> FloatArray:
-        """Return by how much the step moves when every operator moves to an end (C,) [s].
-
-        Errors of operators priced by one calibration, equal layers among them, have correlation 1;
-        those of different calibrations have correlation 0.
-        """
-        moved_CO = self.count_CO * each_s_CO
-        squares_C = np.zeros(moved_CO.shape[0])
-        for match in np.unique(self.match_CO):
-            sum_C = np.where(self.match_CO == match, moved_CO, 0.0).sum(axis=1)
-            squares_C += np.sign(sum_C) * sum_C**2
-        ends_C: FloatArray = np.sign(squares_C) * np.sqrt(np.abs(squares_C))
-        return ends_C
+        """Return the high end of the 90 % interval (C,) [s]; all errors are taken as shared."""
+        return self._over_operators(self.high_s_CO) + self.host_s_C
 
     def bound_share(self) -> FloatArray:
         """Return the share of the step priced at the bound for want of kernels (C,)."""
