@@ -139,3 +139,27 @@ def test_odd_loads_do_not_hang() -> None:
     assert time_s(shape(tokens=64.0, top_k=100.0, skew=1.2)) > 0.0
     huge = shape(tokens=1e12, hidden=1e12, intermediate=1e12, experts=1e12, top_k=8.0, skew=1.2)
     assert np.isfinite(time_s(huge))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "experts", "top_k", "ep"),
+    [(4, 256, 8, 8), (16, 256, 8, 8), (64, 256, 8, 8), (8, 128, 4, 4), (256, 256, 8, 16)],
+)
+def test_the_busiest_rank_of_evenly_drawn_experts(
+    tokens: int, experts: int, top_k: int, ep: int
+) -> None:
+    rng = np.random.default_rng(7)
+    rows, active = [], []
+    for _ in range(200):
+        drawn = [rng.permutation(experts)[:top_k] for _ in range(tokens)]
+        counts = np.bincount(np.concatenate(drawn), minlength=experts).reshape(ep, -1)
+        busiest = counts[counts.sum(axis=1).argmax()]
+        rows.append(busiest.sum())
+        active.append((busiest > 0).sum())
+    loads_B = np.zeros(BINS)
+    sizes = {"tokens": tokens, "experts": experts, "top_k": top_k, "ep": ep, "skew": UNIFORM}
+    bins = _fill_loads(shape(**{name: float(size) for name, size in sizes.items()}), loads_B)
+    local = experts / ep / bins
+    assert float(loads_B[:bins].sum()) * local == pytest.approx(np.mean(rows), rel=0.06)
+    shown = float(np.minimum(loads_B[:bins], 1.0).sum()) * local
+    assert shown == pytest.approx(np.mean(active), rel=0.06)

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfatlas.engines import step_errors
 from perfatlas.lab.host_time import cross_fitted, fit_constants, halves
 from perfatlas.lab.serving_asks import parse_serving_rules, serving_rules
 from perfatlas.lab.serving_predictions import predict_runs, summarize_runs
 from perfatlas.lab.serving_rows import ServingRun, check_sample, read_runs, sample_path
 from perfatlas.lab.serving_selection import is_dense, select_runs
+from perfatlas.lab.step_errors import step_error_rows
 from perfatlas.lab.validate_steps import gate, validate_steps
 from perfatlas.measurements import has_silicon
 from perfatlas.quantities import InvalidSpecError, MissingDependencyError, UnsupportedError
@@ -327,3 +329,13 @@ def test_real_serving_is_predicted_within_the_budget() -> None:
     assert len(results["predictions"]) == results["scored"]
     assert sum(cell["rows"] for cell in results["cells"]) == results["scored"]
     assert len(results["left_out"]) == results["left_out_rows"]
+
+
+@needs_silicon
+def test_the_shipped_tails_are_those_of_the_predictions() -> None:
+    results = validate_steps()
+    shipped = {
+        name: {key: value for key, value in vars(error).items() if key != "engine"}
+        for name, error in step_errors().items()
+    }
+    assert step_error_rows(results["predictions"], results["sha256"]) == shipped
