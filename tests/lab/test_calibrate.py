@@ -12,6 +12,8 @@ from perfatlas.lab import Cell, Range, Rows, calibrate, calibrate_cell, device_c
 from perfatlas.lab.calibrate import write_calibrations
 from perfatlas.lab.cells import exclusions, is_excluded
 from perfatlas.lab.cells_streaming import RANGES
+from perfatlas.lab.held_out import expected_residuals
+from perfatlas.lab.protocols_split import row_groups
 from perfatlas.measurements import has_silicon, read_calibrations
 from perfatlas.quantities import UnsupportedError
 
@@ -65,6 +67,28 @@ def synthetic(grid: tuple[dict[str, float], ...] = ({},)) -> Cell:
         grid=grid,
     )
     return cell
+
+
+def test_small_cells_expect_what_groups_they_did_not_see_show() -> None:
+    cell = synthetic()
+    rows = cell.load()
+    group = row_groups("streaming", rows)
+    # every group is a third off in its own way: a fit cannot know a group it has not seen
+    off = np.random.default_rng(3).choice([0.75, 1.33], int(group.max()) + 1)[group]
+    noisy = rows._replace(measured_s=rows.measured_s * off)
+
+    def fit(_: Cell, seen: Rows) -> dict[str, float]:
+        return {**TRUTH, "overhead_launch_s": float(np.min(seen.measured_s)) / 10.0}
+
+    known = expected_residuals(cell, noisy, TRUTH, fit)
+    assert known.shape == noisy.measured_s.shape
+    assert not np.allclose(known, np.log(off))  # other parameters than those of all rows
+    many = noisy._replace(
+        shape_UD=np.tile(noisy.shape_UD, (6, 1)),
+        measured_s=np.tile(noisy.measured_s, 6),
+        roofline_s=np.tile(noisy.roofline_s, 6),
+    )
+    assert np.allclose(expected_residuals(cell, many, TRUTH, fit), np.log(np.tile(off, 6)))
 
 
 def test_a_fit_explains_the_rows_it_was_made_of() -> None:

@@ -13,6 +13,7 @@ from perfatlas.files import format_toml, write_atomic
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.shape_range import shape_limits
 from perfatlas.lab.fitting import error_statistics, fit_parameters
+from perfatlas.lab.held_out import expected_residuals
 from perfatlas.lab.registry import device_cells
 from perfatlas.measurements import (
     Calibration,
@@ -23,7 +24,7 @@ from perfatlas.measurements import (
 from perfatlas.measurements.calibration import KERNELS
 from perfatlas.measurements.transfer import catalog_silicon, expected_quantiles, load_transfers
 from perfatlas.quantities import UnsupportedError, did_you_mean
-from perfatlas.sampling import seeded_subset
+from perfatlas.sampling import five_quantiles, seeded_subset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 FIT_ROWS: Final = 1500
 SEED: Final = 20251
 EVALUATIONS: Final = 1000
+HELD_OUT_EVALUATIONS: Final = 400
 DIGITS: Final = 6
 FINALISTS: Final = 2
 DRAWS: Final = 40
@@ -112,7 +114,7 @@ def calibrate_cell(cell: Cell) -> Calibration:
         median_error=_digits(statistics.median_error, 4),
         p90_error=_digits(statistics.p90_error, 4),
         bias=_digits(statistics.bias, 4),
-        residual_quantiles=_rounded(statistics.residual_quantiles, 4),
+        residual_quantiles=residual_quantiles(cell, rows, parameters),
         transfer_quantiles=transfer_quantiles(cell),
         baselines=_rounded(baselines(rows), 4),
         excluded=dict(rows.excluded),
@@ -124,6 +126,18 @@ def calibrate_cell(cell: Cell) -> Calibration:
         fitted=dt.datetime.now(tz=dt.UTC).date().isoformat(),
         command=f"perfatlas calibrate {cell.device} --operator {cell.operator}",
     )
+
+
+def residual_quantiles(cell: Cell, rows: Rows, parameters: Mapping[str, float]) -> dict[str, float]:
+    """Return quantiles of ln(measured/predicted) to expect of shapes nobody measured.
+
+    Args:
+        cell: What is calibrated.
+        rows: Its rows.
+        parameters: Fitted to them.
+    """
+    fit = partial(fit_cell, evaluations=HELD_OUT_EVALUATIONS)
+    return _rounded(five_quantiles(expected_residuals(cell, rows, parameters, fit)), 4)
 
 
 def fit_cell(cell: Cell, rows: Rows, *, evaluations: int = EVALUATIONS) -> dict[str, float]:
@@ -232,6 +246,22 @@ def transfer_quantiles(cell: Cell) -> dict[str, float]:
         return {}
     (target,) = catalog_silicon((cell.device,), links=links)
     return expected_quantiles(target, catalog_silicon(stored.devices, links=links), stored.pairs)
+
+
+def refresh_residuals(device: str, operators: Sequence[str] = ()) -> None:
+    """Rewrite the residual quantiles of a device's calibrations, their fits unchanged.
+
+    Args:
+        device: Catalog name of a calibrated device.
+        operators: Operators to refresh; all by default.
+    """
+    path = calibration_folder() / f"{device}.toml"
+    for cell in device_cells(device, operators):
+        known = read_calibrations(path)
+        if cell.id in known and set(known[cell.id].parameters) == set(cell.ranges):
+            found = residual_quantiles(cell, cell.load(), known[cell.id].parameters)
+            known[cell.id] = replace(known[cell.id], residual_quantiles=found)
+            write_calibrations(path, known)
 
 
 def refresh_limits(device: str) -> None:

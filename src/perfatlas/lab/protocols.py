@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas import hardware
-from perfatlas.lab.calibrate import FIT_ROWS, SEED, fit_cell
+from perfatlas.lab.calibrate import FIT_ROWS, SEED, fit_cell, residual_quantiles
 from perfatlas.lab.fitting import fit_parameters
+from perfatlas.lab.held_out import SMALL_CELL
 from perfatlas.lab.protocols_split import held_out, row_groups, taken
 from perfatlas.measurements import find_shipped_calibration, load_calibrations
 from perfatlas.measurements.calibration import KERNELS
@@ -234,7 +235,10 @@ def _unseen_shapes(kin: Kin, device: str) -> Scored | str:
         return "too few shapes to hold any out"
     seen = taken(rows, ~held)
     seen = taken(seen, seeded_subset(seen.measured_s.size, FIT_ROWS, SEED))
-    return _fitted(cell, seen, taken(rows, held), fit_cell(cell, seen))
+    parameters = fit_cell(cell, seen)
+    few = rows.measured_s.size <= SMALL_CELL
+    told = residual_quantiles(cell, seen, parameters) if few else None
+    return _fitted(cell, seen, taken(rows, held), parameters, told=told)
 
 
 def _few_shot(kin: Kin, device: str, count: int) -> Scored | str:
@@ -258,10 +262,16 @@ def _fitted(
     scored: Rows,
     parameters: Mapping[str, float],
     others: tuple[str, ...] = (),
+    *,
+    told: Mapping[str, float] | None = None,
 ) -> Scored:
-    """Return predictions with parameters fitted to `seen`; its residuals make the interval."""
-    residual = np.log(seen.measured_s / cell.predict(seen.shape_UD, parameters))
-    told = five_quantiles(residual)
+    """Return predictions with parameters fitted to `seen`.
+
+    The interval is what was told, else the residuals of the fit.
+    """
+    if told is None:
+        known = np.log(seen.measured_s / cell.predict(seen.shape_UD, parameters))
+        told = five_quantiles(known)
     return Scored(
         rows=scored,
         predicted_s=cell.predict(scored.shape_UD, parameters),
