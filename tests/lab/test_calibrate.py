@@ -9,13 +9,13 @@ import pytest
 
 from perfatlas.kernels.streaming import STREAMING_SHAPE, streaming_time_s
 from perfatlas.lab import Cell, Range, Rows, calibrate, calibrate_cell, device_cells
-from perfatlas.lab.calibrate import write_calibrations
+from perfatlas.lab.calibrate import calibration_target, write_calibrations
 from perfatlas.lab.cells import exclusions, is_excluded
 from perfatlas.lab.cells_streaming import RANGES
 from perfatlas.lab.held_out import expected_residuals
 from perfatlas.lab.protocols_split import row_groups
-from perfatlas.measurements import has_silicon, read_calibrations
-from perfatlas.quantities import UnsupportedError
+from perfatlas.measurements import has_silicon, read_calibrations, user_calibration_folder
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,3 +131,17 @@ def test_asking_for_nothing_measured_is_refused() -> None:
 @needs_silicon
 def test_a_device_without_tables_has_no_cells() -> None:
     assert device_cells("cpu") == ()
+
+
+def test_a_fit_is_the_users_own_unless_a_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    own = user_calibration_folder() / "h200_sxm.toml"
+    assert calibration_target("h200_sxm", None) == own
+    assert calibration_target("h200_sxm", tmp_path) == tmp_path / "h200_sxm.toml"
+    with pytest.raises(InvalidSpecError, match="create it first"):
+        calibration_target("h200_sxm", tmp_path / "nowhere")
+    own.write_text('changed = ["device.sm_count"]\n')
+    with pytest.raises(InvalidSpecError, match="another spec"):
+        calibration_target("h200_sxm", None)

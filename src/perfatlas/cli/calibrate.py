@@ -63,7 +63,8 @@ def calibrate(
         system: Device with measured tables, such as h200_sxm.
         operator: Operator to fit, repeatable; by default all that have rows.
         kernel_family: Engine whose kernels to fit, repeatable; by default all.
-        folder: Where SYSTEM.toml is written; by default the calibrations perfatlas uses.
+        folder: Where SYSTEM.toml is written; by default your own calibrations, which perfatlas
+            reads before those it came with.
         own: Your own measurements.
         json: Print one JSON object.
     """
@@ -101,6 +102,7 @@ def _calibrate_tables(
     json: bool,
 ) -> int:
     from perfatlas import lab
+    from perfatlas.measurements import user_calibration_folder
 
     fitted = lab.calibrate(
         system,
@@ -121,6 +123,10 @@ def _calibrate_tables(
     from perfatlas.report import open_terminal, print_rows
 
     print_rows(open_terminal(sys.stdout), rows)
+    where = folder or user_calibration_folder()
+    sys.stdout.write(f"\nwrote {where / f'{system}.toml'}\n")
+    if folder is None:
+        sys.stdout.write("it is read before what perfatlas came with; remove it to go back\n")
     return 0
 
 

@@ -20,10 +20,12 @@ from perfatlas.measurements import (
     calibration_folder,
     load_calibrations,
     read_calibrations,
+    user_calibration_folder,
 )
 from perfatlas.measurements.calibration import KERNELS
 from perfatlas.measurements.transfer import catalog_silicon, expected_quantiles, load_transfers
-from perfatlas.quantities import UnsupportedError, did_you_mean
+from perfatlas.measurements.user_folder import read_user_file
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean
 from perfatlas.sampling import five_quantiles, seeded_subset
 
 if TYPE_CHECKING:
@@ -64,15 +66,18 @@ def calibrate(
         device: Catalog name of a device with measured tables.
         operators: Operators to fit; all by default.
         families: Engines to fit; all by default.
-        folder: Where `<device>.toml` is written; the shipped calibrations by default.
+        folder: Where `<device>.toml` is written; by default the folder of the user's own
+            calibrations, which are read before the shipped ones.
         progress: Called after each fit.
 
     Raises:
         MissingDependencyError: The measured tables are not installed.
-        InvalidSpecError: The device is not in the catalog.
+        InvalidSpecError: The device is not in the catalog, the folder is none, or the user's file
+            of the device holds calibrations of other silicon.
         UnsupportedError: The device has no measured tables for what is asked.
     """
     resolve_system(device)
+    path = calibration_target(device, folder)
     cells = [
         cell for cell in device_cells(device, operators) if not families or cell.family in families
     ]
@@ -84,7 +89,6 @@ def calibrate(
             f" {device!r}; operators with rows: {', '.join(known) or 'none'}"
             f"{did_you_mean(asked, known)}"
         )
-    path = (folder or calibration_folder()) / f"{device}.toml"
     fitted: list[Calibration] = []
     for cell in cells:
         fitted.append(calibrate_cell(cell))
@@ -94,6 +98,31 @@ def calibrate(
         if progress is not None:
             progress(fitted[-1])
     return tuple(fitted)
+
+
+def calibration_target(device: str, folder: Path | None) -> Path:
+    """Return the file to write, before anything is fitted in vain.
+
+    Args:
+        device: Catalog name.
+        folder: As asked, None for the user's own.
+
+    Raises:
+        InvalidSpecError: As in `calibrate`.
+    """
+    if folder is not None:
+        if not folder.is_dir():
+            raise InvalidSpecError(f"--folder '{folder}' is not a folder; create it first")
+        return folder / f"{device}.toml"
+    own = user_calibration_folder()
+    own.mkdir(parents=True, exist_ok=True)
+    path = own / f"{device}.toml"
+    if path.is_file() and read_user_file(path).changed:
+        raise InvalidSpecError(
+            f"'{path}' holds your calibrations of a device with another spec than the catalog's"
+            f" {device}; move it, or give --folder"
+        )
+    return path
 
 
 def calibrate_cell(cell: Cell) -> Calibration:
