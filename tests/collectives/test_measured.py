@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfatlas.collectives import CollectiveShapes, price_collectives
+from perfatlas.collectives import CollectiveShapes, Implementation, price_collectives
 from perfatlas.hardware import resolve_system
 from perfatlas.lab.cells_collectives import collective_cells
 from perfatlas.lab.fitting import error_statistics
@@ -53,8 +53,9 @@ def public_error(cell: Cell) -> float:
         systems=[resolve_system(cell.device)],
         system_index_U=np.zeros(size, np.int64),
         tier="physics",
-        family=cell.family if cell.family != "nccl" else "",
-        custom=custom,
+        implementation=Implementation(
+            family=cell.family if cell.family != "nccl" else "", custom=custom
+        ),
     )
     assert {match.calibration.id for match in priced.matches} >= {cell.id}
     return error_statistics(priced.time_s_U, rows.measured_s).mape

@@ -14,6 +14,7 @@ import numpy as np
 from perfatlas.collectives.algorithms import custom_algorithm, library_algorithm
 from perfatlas.collectives.codes import EXCHANGES, EXPERT_EXCHANGES
 from perfatlas.collectives.fabric import FABRIC_PARAMETERS, PASSES, fabric_time_s
+from perfatlas.collectives.measured import correct_rows, with_table
 from perfatlas.collectives.parameters import (
     CUSTOM_OPERATOR,
     FABRIC_FAMILY,
@@ -79,6 +80,8 @@ class Question:
         family: Engine whose all-reduce runs.
         custom: Whether the engine has its own all-reduce.
         format_name: Number format of the elements.
+        version: Version of the engine's tables that correct the physics inside a domain, "" for
+            that of the calibrations; None leaves all in physics.
     """
 
     op: str
@@ -90,6 +93,7 @@ class Question:
     family: str
     custom: bool
     format_name: str
+    version: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +105,7 @@ class LevelTimes:
         latency_s_LU: The part of it an empty message takes (L, U) [s].
         tails_U2: q05 and q95 of ln(measured/predicted) to expect (U, 2).
         algorithm_U: What runs (U,).
+        measured_U: Where measured rows corrected the physics (U,).
         match_U: Position in `matches`, -1 where the device was never measured (U,).
         matches: Calibrations.
         notes: What was substituted or extrapolated.
@@ -110,13 +115,14 @@ class LevelTimes:
     latency_s_LU: FloatArray
     tails_U2: FloatArray
     algorithm_U: NDArray[np.str_]
+    measured_U: NDArray[np.bool_]
     match_U: IntArray
     matches: tuple[CalibrationMatch, ...]
     notes: tuple[str, ...]
 
 
 def level_times(question: Question) -> LevelTimes:
-    """Return the time of each level of a collective, in tier physics.
+    """Return the time of each level of a collective.
 
     Args:
         question: Sizes, placement and systems.
@@ -167,14 +173,47 @@ def _library_levels(question: Question, cells: Cells) -> LevelTimes:
     notes += [SEND_NOTE] if question.op == "send_recv" and np.any(used_U) else []
     notes += [RANKS_NOTE] if np.any(used_U & (ranks_LU[0] > parameters_UP[:, MEASURED])) else []
     notes += [NODE_NOTE] if np.any(used_U & (ranks_LU[1] > 1.0)) else []
-    return LevelTimes(
+    times = LevelTimes(
         time_s_LU=np.stack((timed[0][0] + launch_U, timed[1][0], nothing_U)),
         latency_s_LU=np.stack((timed[0][1] + launch_U, timed[1][1], nothing_U)),
         tails_U2=np.where(beyond_U[:, None], widened(tails_U2, wide_U2), tails_U2),
         algorithm_U=library_algorithm(question.op, shapes[0], parameters_UP),
+        measured_U=np.zeros(match_U.size, np.bool_),
         match_U=match_U,
         matches=cells.matches,
         notes=tuple(notes),
+    )
+    return _corrected(question, times, shapes[0], parameters_UP[:, MEASURED])
+
+
+def _corrected(
+    question: Question, times: LevelTimes, shape_UD: FloatArray, most_U: FloatArray
+) -> LevelTimes:
+    """Return the levels corrected by measured rows: whole groups in a domain, on ranks measured.
+
+    Args:
+        question: What is asked.
+        times: Its levels in physics.
+        shape_UD: Columns of `COLLECTIVE_SHAPE` on the innermost level (U, D).
+        most_U: Most ranks measured (U,).
+    """
+    if question.version is None:
+        return times
+    matches = tuple(with_table(match, question.version) for match in times.matches)
+    ranks_LU = question.group.ranks_LU
+    inside_U = (ranks_LU[1:] == 1.0).all(axis=0) & (ranks_LU[0] > 1.0) & (ranks_LU[0] <= most_U)
+    correction = correct_rows(matches, shape_UD, np.where(inside_U, times.match_U, -1))
+    scale_LU = np.stack((correction.factor_U, *np.ones((2, inside_U.size))))
+    tails_U2 = np.column_stack((correction.low_U, correction.high_U))
+    notes = dict.fromkeys(note for match in matches for note in match.notes)
+    return replace(
+        times,
+        time_s_LU=times.time_s_LU * scale_LU,
+        latency_s_LU=times.latency_s_LU * scale_LU,
+        tails_U2=np.where(correction.measured_U[:, None], tails_U2, times.tails_U2),
+        measured_U=correction.measured_U,
+        matches=matches,
+        notes=tuple(dict.fromkeys((*times.notes, *notes))),
     )
 
 
@@ -213,18 +252,29 @@ def _with_custom(question: Question, inner: LevelTimes) -> LevelTimes:
     ranks_LU, match_U = question.group.ranks_LU, cells.match_S[question.index_U]
     runs_U = (match_U >= 0) & (ranks_LU[1:] == 1.0).all(axis=0) & (ranks_LU[0] > 1.0)
     runs_U &= ranks_LU[0] <= parameters_UP[:, CUSTOM_MEASURED]
-    times_LU, latencies_LU = inner.time_s_LU.copy(), inner.latency_s_LU.copy()
-    times_LU[0] = np.where(runs_U, time_U, times_LU[0])
-    latencies_LU[0] = np.where(runs_U, latency_U, latencies_LU[0])
+    # Priced as levels of their own, so that measured rows correct them as they do the library's.
+    alone = replace(
+        inner,
+        time_s_LU=np.stack((time_U, *np.zeros((2, time_U.size)))),
+        latency_s_LU=np.stack((latency_U, *np.zeros((2, time_U.size)))),
+        tails_U2=cells.tails_S2[question.index_U],
+        algorithm_U=custom_algorithm(shape_UD, parameters_UP),
+        measured_U=np.zeros(time_U.size, np.bool_),
+        match_U=match_U,
+        matches=cells.matches,
+        notes=cells.notes,
+    )
+    own = _corrected(question, alone, shape_UD, parameters_UP[:, CUSTOM_MEASURED])
     return replace(
         inner,
-        time_s_LU=times_LU,
-        latency_s_LU=latencies_LU,
-        tails_U2=np.where(runs_U[:, None], cells.tails_S2[question.index_U], inner.tails_U2),
-        algorithm_U=np.where(runs_U, custom_algorithm(shape_UD, parameters_UP), inner.algorithm_U),
+        time_s_LU=np.where(runs_U, own.time_s_LU, inner.time_s_LU),
+        latency_s_LU=np.where(runs_U, own.latency_s_LU, inner.latency_s_LU),
+        tails_U2=np.where(runs_U[:, None], own.tails_U2, inner.tails_U2),
+        algorithm_U=np.where(runs_U, own.algorithm_U, inner.algorithm_U),
+        measured_U=np.where(runs_U, own.measured_U, inner.measured_U),
         match_U=np.where(runs_U, match_U + len(inner.matches), inner.match_U),
-        matches=(*inner.matches, *cells.matches),
-        notes=(*inner.notes, *cells.notes) if np.any(runs_U) else inner.notes,
+        matches=(*inner.matches, *own.matches),
+        notes=(*inner.notes, *own.notes) if np.any(runs_U) else inner.notes,
     )
 
 

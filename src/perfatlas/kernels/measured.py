@@ -10,7 +10,6 @@ M matches.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -22,16 +21,15 @@ from perfatlas.hardware import resolve_system
 from perfatlas.kernels.residuals import carry, correct, no_residuals
 from perfatlas.kernels.shapes import physics_model
 from perfatlas.kernels.silicon import silicon_row
-from perfatlas.measurements import choose_version, load_calibrations, table_paths, table_rows
-from perfatlas.measurements.residuals import Correction, kept_residuals
-from perfatlas.measurements.silicon import data_hash
+from perfatlas.measurements import table_rows
+from perfatlas.measurements.residuals import Correction, kept_residuals, with_rows_of
 from perfatlas.measurements.tables import TABLES, doubtful_rows
 from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from perfatlas.measurements import Calibration, CalibrationMatch
+    from perfatlas.measurements import CalibrationMatch
     from perfatlas.measurements.residuals import Residuals
     from perfatlas.operators import FloatArray, IntArray
 
@@ -52,30 +50,8 @@ def with_table(match: CalibrationMatch, version: str) -> CalibrationMatch:
     cell = match.calibration
     if cell.operator not in TABLES:
         return match
-    why = ""
-    if not match.own:
-        why = "the calibration is not of these kernels on this device as it is"
-    elif load_calibrations(cell.device).get(cell.id) != cell:
-        why = "the calibration is your own"
-    else:
-        paths = table_paths(cell.device, *_table(cell))
-        chosen = version or _fitted_version(cell, paths)
-        if chosen in paths:
-            return replace(match, table=(chosen, data_hash(paths[chosen])))
-        why = f"no table of {cell.family} {chosen}; there are {', '.join(paths) or 'none'}"
-    return replace(match, notes=(*match.notes, f"{cell.id} answers in physics: {why}"))
-
-
-def _table(cell: Calibration) -> tuple[str, str, str]:
-    """Return folder, engine and table of a cell."""
     folder, name = TABLES[cell.operator]
-    return folder, cell.family, name
-
-
-def _fitted_version(cell: Calibration, paths: Mapping[str, Path]) -> str:
-    if cell.data_version in paths:
-        return cell.data_version
-    return choose_version(cell.device, *_table(cell)) or ""
+    return with_rows_of(match, (folder, cell.family, name), version)
 
 
 def residuals_of(match: CalibrationMatch) -> Residuals:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.files import content_hash
 from perfatlas.hardware import resolve_system
 from perfatlas.lab.cells import MEASURED_DEVICES
-from perfatlas.lab.cells_collectives import LIBRARY_OPS
 from perfatlas.lab.protocols import PROTOCOLS, Kin, few_rows
 from perfatlas.lab.protocols_budgets import drifted, read_budgets
 from perfatlas.lab.protocols_medians import median_row, target_failure
@@ -17,6 +16,7 @@ from perfatlas.lab.protocols_score import CellScore, score_cell
 from perfatlas.lab.registry import cells_by_key
 from perfatlas.measurements import calibration_folder
 from perfatlas.measurements.calibration import KERNELS
+from perfatlas.measurements.comm_tables import LIBRARY_OPS
 from perfatlas.quantities import UnsupportedError, UsageError, did_you_mean
 
 if TYPE_CHECKING:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import zipfile
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from perfatlas.files import atomic_file, content_hash, user_folder
+from perfatlas.measurements.calibration import load_calibrations
+from perfatlas.measurements.silicon import choose_version, data_hash, table_paths
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.sampling import seeded_subset
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfatlas.measurements.calibration import CalibrationMatch
     from perfatlas.operators import FloatArray, IntArray
 
 NEIGHBOURS: Final = 8
@@ -202,6 +205,34 @@ def number_groups(key_RG: FloatArray) -> IntArray:
     """
     _, group_R = np.unique(key_RG, axis=0, return_inverse=True)
     return np.asarray(group_R, np.int64).reshape(-1)
+
+
+def with_rows_of(
+    match: CalibrationMatch, place: tuple[str, str, str], version: str
+) -> CalibrationMatch:
+    """Return a match that names the table whose rows correct it, or notes why none does.
+
+    Args:
+        match: The calibration of an operator on a device.
+        place: Folder, framework and name of its table.
+        version: Version that was measured; "" for the one the calibration was fitted on.
+
+    Raises:
+        MissingDependencyError: The measured tables are not installed.
+    """
+    cell = match.calibration
+    if not match.own:
+        why = "the calibration is not of these kernels on this device as it is"
+    elif load_calibrations(cell.device).get(cell.id) != cell:
+        why = "the calibration is your own"
+    else:
+        paths = table_paths(cell.device, *place)
+        fitted = cell.data_version if cell.data_version in paths else ""
+        chosen = version or fitted or choose_version(cell.device, *place) or ""
+        if chosen in paths:
+            return replace(match, table=(chosen, data_hash(paths[chosen])))
+        why = f"no table of {cell.family} {chosen}; there are {', '.join(paths) or 'none'}"
+    return replace(match, notes=(*match.notes, f"{cell.id} answers in physics: {why}"))
 
 
 def kept_residuals(stated: str, fit: Callable[[], Residuals]) -> Residuals:
