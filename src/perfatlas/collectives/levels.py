@@ -21,6 +21,7 @@ from perfatlas.collectives.parameters import (
     FABRIC_OPERATOR,
     LIBRARY_FAMILY,
     Cells,
+    all_reduce_cells,
     cell_format,
     cell_operator,
     exchange_cells,
@@ -36,7 +37,8 @@ from perfatlas.collectives.physics import (
     custom_time_s,
     library_time_s,
 )
-from perfatlas.collectives.wire import ring_wire_bytes
+from perfatlas.collectives.wire import between_nodes_wire_bytes, ring_wire_bytes
+from perfatlas.hardware import resolve_system
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,7 +51,9 @@ if TYPE_CHECKING:
 
 Physics = Callable[["FloatArray", "FloatArray", "FloatArray"], tuple["FloatArray", "BoundArray"]]
 MEASURED: Final = LIBRARY_PARAMETERS.index("ranks_measured")
+IN_NETWORK: Final = LIBRARY_PARAMETERS.index("efficiency_in_network")
 CUSTOM_MEASURED: Final = CUSTOM_PARAMETERS.index("ranks_measured")
+CUSTOM_HAND_OVER: Final = CUSTOM_PARAMETERS.index("switch_bytes")
 RANKS_NOTE: Final = (
     "collectives beyond the measured ranks are extrapolated: interval of fits on 2 and 4 ranks"
     " against 8; small messages switch to a tree (assumption) where it is shorter"
@@ -61,7 +65,16 @@ NODE_NOTE: Final = (
 FABRIC_NOTE: Final = (
     "collectives between nodes are derived: DeepEP exchanges over 1 to 8 nodes give the NIC"
     " efficiency and the cost of a hop; levels pipeline their chunks (latencies add, the slowest"
-    " level sets the rest)"
+    " level sets the rest); interval of one doubling of the ranks for each of the nodes"
+)
+NODES_MEASURED: Final = 8.0  # of the fabric's calibration
+NODES_NOTE: Final = (
+    "nothing was measured between more than 8 nodes: extrapolated, congestion and the latency of"
+    " rings over many ranks left out, so rather too fast"
+)
+SWITCH_NOTE: Final = (
+    "no all_reduce inside the switch was seen on the ranks measured: on more ranks large ones stay"
+    " rings, rather too slow"
 )
 SEND_NOTE: Final = "send_recv was not measured: priced as one pair of an all_to_all"
 
@@ -137,6 +150,9 @@ def _inner_cells(question: Question) -> Cells:
     """Return the calibrations of the domain level."""
     if question.op in EXPERT_EXCHANGES:
         return exchange_cells(question.systems, question.op, question.family, LIBRARY_PARAMETERS)
+    if question.op == "all_reduce":
+        format_name = cell_format(question.op, question.format_name)
+        return all_reduce_cells(question.systems, format_name, LIBRARY_PARAMETERS)
     return gather_cells(
         question.systems,
         cell_operator(question.op),
@@ -149,9 +165,7 @@ def _inner_cells(question: Question) -> Cells:
 def _library_levels(question: Question, cells: Cells) -> LevelTimes:
     """Return domain and node levels with the library's collectives; the fabric is still empty."""
     parameters_UP = cells.parameters_SP[question.index_U]
-    reduces_U = question.links.in_network_U * float(
-        cell_format(question.op, question.format_name) == "bf16"
-    )
+    reduces_U = _adds_inside(question)
     shapes = [
         _level_shape(question, 0, reduces_U),
         _level_shape(question, 1, np.zeros_like(reduces_U)),
@@ -169,9 +183,13 @@ def _library_levels(question: Question, cells: Cells) -> LevelTimes:
     wide_U2 = doublings_U[:, None] * np.array(rank_extrapolation(cell_operator(question.op)))
     match_U = cells.match_S[question.index_U]
     used_U = match_U >= 0
+    unseen_U = (reduces_U > 0.0) & (parameters_UP[:, IN_NETWORK] == 0.0)
+    grown_U = used_U & (ranks_LU[0] > parameters_UP[:, MEASURED])
     notes = list(cells.notes)
     notes += [SEND_NOTE] if question.op == "send_recv" and np.any(used_U) else []
-    notes += [RANKS_NOTE] if np.any(used_U & (ranks_LU[0] > parameters_UP[:, MEASURED])) else []
+    notes += [RANKS_NOTE] if np.any(grown_U) else []
+    all_reduce = question.op == "all_reduce"
+    notes += [SWITCH_NOTE] if all_reduce and np.any(unseen_U & grown_U) else []
     notes += [NODE_NOTE] if np.any(used_U & (ranks_LU[1] > 1.0)) else []
     times = LevelTimes(
         time_s_LU=np.stack((timed[0][0] + launch_U, timed[1][0], nothing_U)),
@@ -252,6 +270,9 @@ def _with_custom(question: Question, inner: LevelTimes) -> LevelTimes:
     ranks_LU, match_U = question.group.ranks_LU, cells.match_S[question.index_U]
     runs_U = (match_U >= 0) & (ranks_LU[1:] == 1.0).all(axis=0) & (ranks_LU[0] > 1.0)
     runs_U &= ranks_LU[0] <= parameters_UP[:, CUSTOM_MEASURED]
+    # The sizes an engine hands over were measured with the switch adding where it can.
+    handed_U = shape_UD[:, 0] > parameters_UP[:, CUSTOM_HAND_OVER]
+    runs_U &= ~handed_U | (_adds_inside(question) == _adds_measured(cells)[question.index_U])
     # Priced as levels of their own, so that measured rows correct them as they do the library's.
     alone = replace(
         inner,
@@ -278,6 +299,22 @@ def _with_custom(question: Question, inner: LevelTimes) -> LevelTimes:
     )
 
 
+def _adds_inside(question: Question) -> FloatArray:
+    """Return 1 where the switch of the domain adds these numbers, else 0 (U,)."""
+    adds = cell_format(question.op, question.format_name) == "bf16"
+    helped_U: FloatArray = question.links.in_network_U * float(adds)
+    return helped_U
+
+
+def _adds_measured(cells: Cells) -> FloatArray:
+    """Return 1 where the switch of the device that was measured adds, else 0 (S,)."""
+    adds = [
+        float(resolve_system(match.calibration.device).device.scale_up.in_network_reduction)
+        for match in cells.matches
+    ]
+    return np.array([*adds, 0.0])[cells.match_S]
+
+
 def _with_fabric(question: Question, inner: LevelTimes) -> LevelTimes:
     """Return the levels with the one between nodes, where the group crosses nodes."""
     nodes_U = question.group.ranks_LU[2]
@@ -288,7 +325,7 @@ def _with_fabric(question: Question, inner: LevelTimes) -> LevelTimes:
     parameters_UP = cells.parameters_SP[question.index_U].copy()
     hop = FABRIC_PARAMETERS.index("overhead_doubling_s")
     parameters_UP[:, hop] = np.maximum(parameters_UP[:, hop], question.links.latency_s_LU[2])
-    wire_U = ring_wire_bytes(question.op, question.size_LU[2], nodes_U)
+    wire_U = _fabric_bytes(question)
     bandwidth_U = question.links.bandwidth_LU[2] / question.links.oversubscription_U
     zero_U, passes_U = np.zeros_like(wire_U), np.full_like(wire_U, PASSES.get(question.op, 1.0))
     talking_U = np.minimum(nodes_U, 2.0) if question.op == "send_recv" else nodes_U
@@ -297,9 +334,13 @@ def _with_fabric(question: Question, inner: LevelTimes) -> LevelTimes:
     time_U, _ = fabric_time_s(np.column_stack(columns), nothing_US, parameters_UP)
     columns = (talking_U, zero_U, bandwidth_U, zero_U, passes_U)
     latency_U, _ = fabric_time_s(np.column_stack(columns), nothing_US, parameters_UP)
-    tails_U2 = widened(inner.tails_U2, cells.tails_S2[question.index_U])
-    if question.op not in EXCHANGES:  # measured between nodes: exchanges only
-        tails_U2 = widened(tails_U2, np.array([rank_extrapolation(cell_operator(question.op))]))
+    # Exchanges were measured between up to 8 nodes, nothing else was: the error of one doubling of
+    # the ranks is taken to add up over the doublings of the nodes beyond.
+    seen = NODES_MEASURED if _exchanges(question.op) else 1.0
+    doublings_U = np.log2(np.maximum(nodes_U / seen, 1.0))
+    wide_U2 = doublings_U[:, None] * np.array(rank_extrapolation(cell_operator(question.op)))
+    tails_U2 = widened(inner.tails_U2, cells.tails_S2[question.index_U]) + wide_U2
+    beyond = np.any(crosses_U & (nodes_U > NODES_MEASURED))
     named_U = np.char.add("hierarchical_", inner.algorithm_U.astype(np.str_))
     alone_U = crosses_U & (question.group.inside_LU[1] == 1.0)
     named_U = np.where(alone_U, "fabric", named_U)
@@ -309,5 +350,23 @@ def _with_fabric(question: Question, inner: LevelTimes) -> LevelTimes:
         latency_s_LU=np.stack((*inner.latency_s_LU[:2], latency_U)),
         tails_U2=np.where(crosses_U[:, None], tails_U2, inner.tails_U2),
         algorithm_U=np.where(crosses_U, named_U, inner.algorithm_U),
-        notes=(*inner.notes, *cells.notes, FABRIC_NOTE),
+        notes=(*inner.notes, *cells.notes, FABRIC_NOTE, *([NODES_NOTE] if beyond else [])),
     )
+
+
+def _exchanges(op: str) -> bool:
+    """Return whether ranks send to each other directly."""
+    return op in EXCHANGES or op == "send_recv"
+
+
+def _fabric_bytes(question: Question) -> FloatArray:
+    """Return the bytes one rank's share of the NICs carries (U,): its part of what a node sends."""
+    group, size_LU = question.group, question.size_LU
+    if _exchanges(question.op):
+        return ring_wire_bytes(question.op, size_LU[2], group.ranks_LU[2])
+    adds_U = _adds_inside(question) * (group.ranks_LU[0] > 1.0)
+    node_U = between_nodes_wire_bytes(
+        question.op, size_LU[0], group.ranks_U, group.ranks_LU[2], adds_U
+    )
+    shared_U: FloatArray = node_U / group.inside_LU[1]
+    return shared_U

@@ -55,8 +55,9 @@ FABRIC_RANGES: Final = {
 FABRIC_DEVICE: Final = "h100_sxm"
 FABRIC_TABLE: Final = "wideep_deepep_ll_perf"
 FABRIC_PROTOCOL: Final = (
-    "DeepEP low-latency kernels, 1 to 8 nodes of 8 GPUs; the time of one node and one token is"
-    " taken as what stays inside a node; one 400 Gb/s NIC per GPU is assumed"
+    "DeepEP low-latency kernels, 1 to 8 nodes of 8 GPUs; the time of one node and one token, mean"
+    " of dispatch and combine, is taken as what stays inside a node; one 400 Gb/s NIC per GPU is"
+    " assumed"
 )
 # Dispatch sends FP8 with its scales, combine returns 16-bit rows.
 PHASE_BYTES: Final = {"dispatch": FP8_ROW_BYTES, "combine": 2.0}
@@ -148,12 +149,17 @@ def _load_fabric(device: str) -> Rows:
     node = hardware.resolve_system(device).node
     nodes = table.columns["node_num"].astype(np.float64)
     share = np.full(nodes.size, node.nics * node.nic_bandwidth / node.devices)
+    measured = {
+        phase: table.columns[f"{phase}_avg_t_us"].astype(np.float64) * MICROSECOND
+        for phase in PHASE_BYTES
+    }
+    # What stays inside a node differs by phase there, and not once the kernel crosses nodes.
+    alone_s = float(np.mean([np.min(time_s[nodes == 1]) for time_s in measured.values()]))
+    rows = table.columns["num_token"] * table.columns["num_topk"] * table.columns["hidden_size"]
     blocks, times = [], []
-    for phase, element_bytes in PHASE_BYTES.items():
-        time_s = table.columns[f"{phase}_avg_t_us"].astype(np.float64) * MICROSECOND
-        rows = table.columns["num_token"] * table.columns["num_topk"]
-        wire = rows * table.columns["hidden_size"] * element_bytes * (1.0 - 1.0 / nodes)
-        inside = np.full(nodes.size, np.min(time_s[nodes == 1]))
+    for phase, time_s in measured.items():
+        wire = rows * PHASE_BYTES[phase] * (1.0 - 1.0 / nodes)
+        inside = np.full(nodes.size, alone_s)
         columns = dict(
             zip(FABRIC_SHAPE, (nodes, wire, share, inside, np.ones(nodes.size)), strict=True)
         )
