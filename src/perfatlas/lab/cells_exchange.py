@@ -18,10 +18,15 @@ from perfatlas.measurements import has_table, read_table, table_paths
 from perfatlas.measurements.comm_tables import (
     DEEPEP_TABLE,
     EXCHANGE_FAMILY,
+    FOLDER,
     FP8_ROW_BYTES,
+    LOW_LATENCY_TABLE,
     MICROSECOND,
+    NORMAL_TABLE,
     NVLINK_TABLE,
+    TWO_MODE_FAMILY,
     comm_rows,
+    comm_table,
 )
 
 LIBRARY_RANGES: Final = {
@@ -53,7 +58,6 @@ FABRIC_RANGES: Final = {
 }
 # The package ships the same multi-node rows for h200_sxm: they count once.
 FABRIC_DEVICE: Final = "h100_sxm"
-FABRIC_TABLE: Final = "wideep_deepep_ll_perf"
 FABRIC_PROTOCOL: Final = (
     "DeepEP low-latency kernels, 1 to 8 nodes of 8 GPUs; the time of one node and one token, mean"
     " of dispatch and combine, is taken as what stays inside a node; one 400 Gb/s NIC per GPU is"
@@ -72,6 +76,16 @@ NVLINK_PROTOCOL: Final = (
     "TensorRT-LLM NVLinkTwoSided kernels on NVL72, dispatch with its prepare step; bytes: one copy"
     " of a token per rank that holds one of its experts"
 )
+TWO_MODE_PROTOCOL: Final = (
+    "DeepEP as SGLang ships it, inside a node, the faster per shape of its low-latency kernels (up"
+    " to 1,024 tokens) and its normal kernels on 20 SMs (test_intranode); FP8 dispatch, 16-bit"
+    " combine; bytes: one copy of a token per rank that holds one of its experts"
+)
+PROTOCOLS: Final = {
+    DEEPEP_TABLE: DEEPEP_PROTOCOL,
+    NVLINK_TABLE: NVLINK_PROTOCOL,
+    LOW_LATENCY_TABLE: TWO_MODE_PROTOCOL,
+}
 SWITCH_EXPONENTS: Final = (13.5, 15.5, 17.5, 19.5, 21.5, 23.5)
 
 
@@ -82,17 +96,21 @@ def exchange_cells(device: str) -> tuple[Cell, ...]:
         device: Catalog name; devices without tables have no cells.
     """
     cells: list[Cell] = []
-    if has_table(device, "comm", EXCHANGE_FAMILY, NVLINK_TABLE):
-        cells += [_exchange_cell(device, phase, nvlink=True) for phase in PHASE_BYTES]
-    elif device not in NVL72_DEVICES and has_table(device, "comm", EXCHANGE_FAMILY, DEEPEP_TABLE):
-        cells += [_exchange_cell(device, phase, nvlink=False) for phase in PHASE_BYTES]
-    if device == FABRIC_DEVICE and has_table(device, "comm", "sglang", FABRIC_TABLE):
+    if has_table(device, FOLDER, EXCHANGE_FAMILY, NVLINK_TABLE) or (
+        device not in NVL72_DEVICES and has_table(device, FOLDER, EXCHANGE_FAMILY, DEEPEP_TABLE)
+    ):
+        cells += [_exchange_cell(device, phase, EXCHANGE_FAMILY) for phase in PHASE_BYTES]
+    if has_table(device, FOLDER, TWO_MODE_FAMILY, LOW_LATENCY_TABLE) and has_table(
+        device, FOLDER, TWO_MODE_FAMILY, NORMAL_TABLE
+    ):
+        cells += [_exchange_cell(device, phase, TWO_MODE_FAMILY) for phase in PHASE_BYTES]
+    if device == FABRIC_DEVICE and has_table(device, FOLDER, TWO_MODE_FAMILY, LOW_LATENCY_TABLE):
         cells.append(_fabric_cell(device))
     return tuple(cells)
 
 
-def _exchange_cell(device: str, phase: str, *, nvlink: bool) -> Cell:
-    load = partial(_load, device, phase)
+def _exchange_cell(device: str, phase: str, family: str) -> Cell:
+    load = partial(_load, device, phase, family)
     ranks = load().shape_UD[:, 1]
     known = {"ranks_measured": float(np.max(ranks)), "efficiency_in_network": 0.0}
     if np.min(ranks) == np.max(ranks):  # one size of group cannot tell what a rank costs
@@ -102,19 +120,19 @@ def _exchange_cell(device: str, phase: str, *, nvlink: bool) -> Cell:
     return Cell(
         device=device,
         operator=phase,
-        family=EXCHANGE_FAMILY,
+        family=family,
         format="any",
         load=load,
         physics=library_time_s,
         silicon=np.zeros(NUM_SILICON),
         ranges=EXCHANGE_RANGES,
         grid=tuple(ties),
-        protocol=NVLINK_PROTOCOL if nvlink else DEEPEP_PROTOCOL,
+        protocol=PROTOCOLS[comm_table(device, phase, family)[2]],
     )
 
 
-def _load(device: str, phase: str) -> Rows:
-    rows = comm_rows(device, phase, EXCHANGE_FAMILY, "any")
+def _load(device: str, phase: str, family: str) -> Rows:
+    rows = comm_rows(device, phase, family, "any")
     link_U = np.full(rows.ranks_U.size, hardware.resolve_system(device).device.scale_up.bandwidth)
     none_U = np.zeros_like(link_U)
     shape_UD = collective_shape("all_to_all", rows.bytes_U, rows.ranks_U, link_U, none_U)
@@ -143,8 +161,10 @@ def _fabric_cell(device: str) -> Cell:
 
 
 def _load_fabric(device: str) -> Rows:
-    versions = table_paths(device, "comm", "sglang", FABRIC_TABLE)
-    tables = [read_table(device, "comm", "sglang", FABRIC_TABLE, version) for version in versions]
+    versions = table_paths(device, FOLDER, "sglang", LOW_LATENCY_TABLE)
+    tables = [
+        read_table(device, FOLDER, "sglang", LOW_LATENCY_TABLE, version) for version in versions
+    ]
     table = max(tables, key=lambda one: int(np.max(one.columns["node_num"])))
     node = hardware.resolve_system(device).node
     nodes = table.columns["node_num"].astype(np.float64)

@@ -41,6 +41,11 @@ FORMAT_WORDS: Final = {"bf16": ("half", "bfloat16"), "int8": ("int8",), "any": (
 EXCHANGE_FAMILY: Final = "trtllm"
 DEEPEP_TABLE: Final = "moe_a2a_perf"
 NVLINK_TABLE: Final = "trtllm_alltoall_perf"
+# DeepEP as SGLang ships it: two kernels, of which the faster per shape counts.
+TWO_MODE_FAMILY: Final = "sglang"
+LOW_LATENCY_TABLE: Final = "wideep_deepep_ll_perf"
+NORMAL_TABLE: Final = "wideep_deepep_normal_perf"
+NORMAL_SMS: Final = 20  # DeepEP's default, Buffer.num_sms
 # Elements as they travel with their scales; rows of other types are left out. Dispatch sends FP8
 # with a 4-byte scale per 128 elements.
 FP8_ROW_BYTES: Final = 1.0 + 4.0 / 128.0
@@ -81,6 +86,8 @@ def comm_table(device: str, operator: str, family: str) -> tuple[str, str, str]:
     """
     if operator in LIBRARY_OPS:
         return FOLDER, LIBRARY, LIBRARY_TABLE
+    if operator in EXCHANGED_BYTES and family == TWO_MODE_FAMILY:
+        return FOLDER, family, LOW_LATENCY_TABLE
     if operator in EXCHANGED_BYTES:
         nvlink = has_table(device, FOLDER, EXCHANGE_FAMILY, NVLINK_TABLE)
         return FOLDER, EXCHANGE_FAMILY, NVLINK_TABLE if nvlink else DEEPEP_TABLE
@@ -116,6 +123,9 @@ def comm_rows(
         keep = _own_kernels(table, device, family)
         left = {"eager launch, or beyond one node where the library takes over": int(np.sum(~keep))}
         return _counted(table, "allreduce_dtype", keep, left)
+    if place[2] == LOW_LATENCY_TABLE:
+        normal = read_table(device, FOLDER, family, NORMAL_TABLE, table.version)
+        return _two_modes(table, normal, operator, resolve_system(device).node.devices)
     return _nvlink(table, operator) if place[2] == NVLINK_TABLE else _deepep(table, operator)
 
 
@@ -154,6 +164,33 @@ def _deepep(table: SiliconTable, phase: str) -> CommRows:
         best[key] = min(best.get(key, np.inf), float(columns["latency"][row]) * MICROSECOND)
     shapes = np.array([[widths[str(key[0])], *key[1:]] for key in best], dtype=np.float64)
     return _exchanged(table, shapes, np.array(list(best.values())), int(np.sum(keep)))
+
+
+def _two_modes(quick: SiliconTable, normal: SiliconTable, phase: str, devices: int) -> CommRows:
+    """Return DeepEP inside a node: the faster of low-latency and normal kernels per shape.
+
+    Shapes that only the normal kernel was measured on count where it has more tokens than the
+    other was tried with; the hash is that of the low-latency table.
+    """
+    names = ("hidden_size", "num_topk", "num_experts", "num_token")
+    found_s: dict[tuple[float, ...], list[float]] = {}
+    keep = quick.columns["node_num"] == 1
+    most = float(np.max(quick.columns["num_token"][keep]))
+    for row in np.flatnonzero(keep):
+        key = tuple(float(quick.columns[name][row]) for name in names)
+        time_us = float(quick.columns[f"{phase}_avg_t_us"][row])
+        found_s.setdefault(key, []).append(time_us * MICROSECOND)
+    table = normal.columns
+    keep = (table["node_num"] == 1) & (table[f"{phase}_sms"] == NORMAL_SMS)
+    for row in np.flatnonzero(keep):
+        key = tuple(float(table[name][row]) for name in names)
+        time_us = float(table[f"{phase}_transmit_us"][row] + table[f"{phase}_notify_us"][row])
+        if key in found_s or key[-1] > most:
+            found_s.setdefault(key, []).append(time_us * MICROSECOND)
+    width = FP8_ROW_BYTES if phase == "dispatch" else EXCHANGED_BYTES[phase]["bfloat16"]
+    shapes = np.array([[width, *key, float(devices)] for key in found_s])
+    best_s = np.array([min(times) for times in found_s.values()])
+    return _exchanged(quick, shapes, best_s, sum(len(times) for times in found_s.values()))
 
 
 def _nvlink(table: SiliconTable, phase: str) -> CommRows:
