@@ -326,7 +326,7 @@ def _with_fabric(question: Question, inner: LevelTimes) -> LevelTimes:
     hop = FABRIC_PARAMETERS.index("overhead_doubling_s")
     parameters_UP[:, hop] = np.maximum(parameters_UP[:, hop], question.links.latency_s_LU[2])
     wire_U = _fabric_bytes(question)
-    bandwidth_U = question.links.bandwidth_LU[2] / question.links.oversubscription_U
+    bandwidth_U = question.links.bandwidth_LU[2] / _slowdown(question)
     zero_U, passes_U = np.zeros_like(wire_U), np.full_like(wire_U, PASSES.get(question.op, 1.0))
     talking_U = np.minimum(nodes_U, 2.0) if question.op == "send_recv" else nodes_U
     nothing_US = np.zeros((wire_U.size, 0))
@@ -364,9 +364,25 @@ def _fabric_bytes(question: Question) -> FloatArray:
     group, size_LU = question.group, question.size_LU
     if _exchanges(question.op):
         return ring_wire_bytes(question.op, size_LU[2], group.ranks_LU[2])
+    nodes_U = group.ranks_LU[2]
     adds_U = _adds_inside(question) * (group.ranks_LU[0] > 1.0)
-    node_U = between_nodes_wire_bytes(
-        question.op, size_LU[0], group.ranks_U, group.ranks_LU[2], adds_U
-    )
+    node_U = between_nodes_wire_bytes(question.op, size_LU[0], group.ranks_U, nodes_U, adds_U)
+    if question.op == "all_reduce":  # a switch that adds takes S from every node and returns S
+        once_U = np.where(nodes_U > 1.0, size_LU[0], 0.0)
+        node_U = np.where(question.links.fabric_adds_U > 0.0, np.minimum(node_U, once_U), node_U)
     shared_U: FloatArray = node_U / group.inside_LU[1]
     return shared_U
+
+
+def _slowdown(question: Question) -> FloatArray:
+    """Return by how much oversubscribed uplinks slow a node's traffic down, 1 below a leaf (U,).
+
+    Exchanges send the share for nodes of other leaves through uplinks that all nodes of a leaf
+    fill at once. A ring or tree whose ranks follow the leaves crosses an uplink once per leaf.
+    """
+    links, nodes_U = question.links, question.group.ranks_LU[2]
+    leaf_U = np.minimum(links.leaf_nodes_U, nodes_U)
+    beyond_U = (nodes_U - leaf_U) / np.maximum(nodes_U - 1.0, 1.0)
+    crossing_U = beyond_U if _exchanges(question.op) else 1.0 / leaf_U
+    slower_U = np.maximum(links.oversubscription_U * crossing_U, 1.0)
+    return np.where(nodes_U > leaf_U, slower_U, 1.0)

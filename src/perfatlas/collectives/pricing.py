@@ -226,6 +226,9 @@ def _bound_time_s(shapes: CollectiveShapes, group: Group, links: Links) -> Float
             size_LU, group.ranks_LU, helped_LU, links.bandwidth_LU, strict=True
         )
     ]
+    if shapes.op == "all_reduce":  # switches between nodes that add take S from each and return S
+        once_U = size_LU[2] / links.bandwidth_LU[2]
+        times[2] = np.where(links.fabric_adds_U > 0.0, np.minimum(times[2], once_U), times[2])
     bound_U: FloatArray = np.max(np.stack(times), axis=0)
     return bound_U
 
