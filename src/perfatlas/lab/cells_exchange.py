@@ -66,7 +66,8 @@ FABRIC_PROTOCOL: Final = (
 # Dispatch sends FP8 with its scales, combine returns 16-bit rows.
 PHASE_BYTES: Final = {"dispatch": FP8_ROW_BYTES, "combine": 2.0}
 
-# TensorRT-LLM runs its NVLink kernels on NVL72, not the DeepEP kernels the table holds for it.
+# TensorRT-LLM runs its NVLink kernels on NVL72, not the DeepEP kernels the tables hold for four of
+# its GPUs.
 NVL72_DEVICES: Final = ("gb200", "gb300")
 DEEPEP_PROTOCOL: Final = (
     "TensorRT-LLM with DeepEP, the faster of its low-latency and high-throughput kernels per size;"
@@ -100,9 +101,9 @@ def exchange_cells(device: str) -> tuple[Cell, ...]:
         device not in NVL72_DEVICES and has_table(device, FOLDER, EXCHANGE_FAMILY, DEEPEP_TABLE)
     ):
         cells += [_exchange_cell(device, phase, EXCHANGE_FAMILY) for phase in PHASE_BYTES]
-    if has_table(device, FOLDER, TWO_MODE_FAMILY, LOW_LATENCY_TABLE) and has_table(
-        device, FOLDER, TWO_MODE_FAMILY, NORMAL_TABLE
-    ):
+    two_modes = (LOW_LATENCY_TABLE, NORMAL_TABLE)
+    both = all(has_table(device, FOLDER, TWO_MODE_FAMILY, name) for name in two_modes)
+    if both and device not in NVL72_DEVICES:
         cells += [_exchange_cell(device, phase, TWO_MODE_FAMILY) for phase in PHASE_BYTES]
     if device == FABRIC_DEVICE and has_table(device, FOLDER, TWO_MODE_FAMILY, LOW_LATENCY_TABLE):
         cells.append(_fabric_cell(device))
