@@ -212,9 +212,18 @@ class _Links:
     notes: tuple[str, ...]
 
 
+def _implementation(context: StepContext) -> Implementation:
+    """Return whose collectives the engine runs."""
+    return Implementation(
+        family=context.profile.kernel_family,
+        custom=context.profile.all_reduce.custom,
+        silicon_version=context.silicon_version,
+    )
+
+
 def _price_links(links: Sequence[Collective], context: StepContext) -> _Links:
     """Return the prices of collectives; those of one kind are priced together where they run."""
-    placement, profile = context.placement, context.profile
+    placement = context.placement
     shape = (placement.index_C.shape[0], len(links))
     times = (np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(shape))
     code_CO, match_CO = np.zeros(shape, np.int8), np.full(shape, -1, np.int64)
@@ -240,11 +249,7 @@ def _price_links(links: Sequence[Collective], context: StepContext) -> _Links:
             systems=placement.systems,
             system_index_U=placement.index_C[candidate_R],
             tier=context.tier,
-            implementation=Implementation(
-                family=profile.kernel_family,
-                custom=profile.all_reduce.custom,
-                silicon_version=context.silicon_version,
-            ),
+            implementation=_implementation(context),
         )
         into = (candidate_R, np.array(places)[which_R])
         found = (cost.time_s_U, cost.low_s_U, cost.high_s_U, cost.bound_s_U)
