@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfatlas.collectives import CollectiveShapes, price_collectives
+from perfatlas.collectives import CollectiveShapes, Implementation, price_collectives
 from perfatlas.hardware import resolve_system
 from perfatlas.lab.cells_collectives import collective_cells
 from perfatlas.lab.fitting import error_statistics
 from perfatlas.measurements import has_silicon, read_table
+from perfatlas.measurements.comm_tables import comm_rows
 
 if TYPE_CHECKING:
     from perfatlas.lab.cells import Cell
@@ -53,8 +54,9 @@ def public_error(cell: Cell) -> float:
         systems=[resolve_system(cell.device)],
         system_index_U=np.zeros(size, np.int64),
         tier="physics",
-        family=cell.family if cell.family != "nccl" else "",
-        custom=custom,
+        implementation=Implementation(
+            family=cell.family if cell.family != "nccl" else "", custom=custom
+        ),
     )
     assert {match.calibration.id for match in priced.matches} >= {cell.id}
     return error_statistics(priced.time_s_U, rows.measured_s).mape
@@ -88,6 +90,17 @@ def test_expert_exchange_on_two_to_sixty_four_ranks(op: str) -> None:
     cell = cells("gb200")[f"gb200/{op}/trtllm/any"]
     assert set(cell.load().shape_UD[:, 1]) == {2.0, 4.0, 8.0, 16.0, 32.0, 64.0}
     assert public_error(cell) <= 0.11
+
+
+def test_deepep_takes_the_faster_of_two_kernels() -> None:
+    # SGLang 0.5.12, 8 x H100, hidden 7168, 8 of 256 experts: low latency 13.194 us for one token
+    # (normal 25.9 us), normal 492.163 us for 4,096 tokens. 8 x 7/8 choices: 5.3 ranks reached.
+    rows = comm_rows("h100_sxm", "dispatch", "sglang", "any")
+    for tokens, time_s in ((1.0, 13.194e-6), (4096.0, 492.163e-6)):
+        found = np.isclose(rows.measured_s, time_s, rtol=1e-4)
+        assert found.any()
+        ranks_reached = rows.bytes_U[found] / (tokens * 7168.0 * (1.0 + 4.0 / 128.0))
+        assert np.isclose(ranks_reached, 5.3, atol=0.1).any()
 
 
 def test_the_table_counts_elements() -> None:

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.collectives import OPS, CollectiveShapes, PricedCollectives, price_collectives
+from perfatlas.collectives import (
+    OPS,
+    CollectiveShapes,
+    Implementation,
+    PricedCollectives,
+    price_collectives,
+)
 from perfatlas.hardware import System, resolve_system
 from perfatlas.quantities import UsageError
 
@@ -39,8 +45,7 @@ def price(
         systems=[named],
         system_index_U=np.zeros(1, np.int64),
         tier=tier,
-        family=family,
-        custom=bool(family),
+        implementation=Implementation(family=family, custom=bool(family)),
     )
 
 

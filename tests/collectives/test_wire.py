@@ -14,6 +14,7 @@ from perfatlas.collectives import (
     one_shot_wire_bytes,
     ring_wire_bytes,
 )
+from perfatlas.collectives.wire import between_nodes_wire_bytes
 from perfatlas.quantities import UsageError
 
 sizes = st.floats(min_value=1.0, max_value=2.0**34)
@@ -81,3 +82,18 @@ def test_a_group_of_one_moves_nothing() -> None:
 def test_unknown_op_is_refused_with_the_nearest() -> None:
     with pytest.raises(UsageError, match="did you mean 'all_reduce'"):
         check_op("allreduce")
+
+
+def test_between_nodes_a_ring_sends_what_a_rank_sends_and_a_tree_up_and_down() -> None:
+    # 8 ranks on 2 nodes, 8 MB: ring 2 x 8 x 7/8 = 14 MB, gather 7 MB; tree S on 2 nodes, 2 S on 4
+    size, ranks, nodes = np.full(2, 8e6), np.array([8.0, 16.0]), np.array([2.0, 4.0])
+    on, off = np.ones(2), np.zeros(2)
+    ring = between_nodes_wire_bytes("all_reduce", size, ranks, nodes, off)
+    np.testing.assert_allclose(ring, [14e6, 15e6])
+    np.testing.assert_allclose(
+        between_nodes_wire_bytes("all_gather", size, ranks, nodes, on), [7e6, 7.5e6]
+    )
+    tree = between_nodes_wire_bytes("all_reduce", size, ranks, nodes, on)
+    np.testing.assert_allclose(tree, [8e6, 16e6])
+    alone = between_nodes_wire_bytes("all_reduce", size, ranks, np.ones(2), on)
+    np.testing.assert_allclose(alone, 0.0)

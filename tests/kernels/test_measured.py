@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels import DeviceColumns, PricedOperators, price_operators
 from perfatlas.kernels import measured as tier
-from perfatlas.kernels.residuals import carry, coordinates, correct, interpolate
+from perfatlas.kernels.residuals import carry, coordinates, correct
 from perfatlas.measurements import has_silicon, load_calibrations, table_rows
+from perfatlas.measurements.residuals import interpolate
 from perfatlas.numerics import get_format
 from perfatlas.operators import FloatArray, Gemm
 from perfatlas.quantities import MissingDependencyError
@@ -120,7 +121,7 @@ def test_comparing_all_rows_and_searching_a_tree_agree(monkeypatch: pytest.Monke
     known = carry("gemm", GRID_UD, np.random.default_rng(3).normal(0.0, 0.2, len(GRID_UD)))
     query = coordinates("gemm", GRID_UD * np.array([1.3, 1.1, 0.9, *np.ones(6)]))
     compared, _ = known.nearest(query)
-    monkeypatch.setattr("perfatlas.kernels.residuals.FEW_PAIRS", 0)
+    monkeypatch.setattr("perfatlas.measurements.residuals.FEW_PAIRS", 0)
     searched, _ = known.nearest(query)
     assert searched == pytest.approx(compared)
 

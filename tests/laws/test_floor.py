@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.collectives import OPS, CollectiveShapes, price_collectives
+from perfatlas.collectives import OPS, CollectiveShapes, Implementation, price_collectives
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels import PricedOperators, price_operators
 from tests.laws.support import (
@@ -176,8 +176,7 @@ def test_collectives(
         systems=[resolve_system(system)],
         system_index_U=np.zeros(len(sizes), np.int64),
         tier="auto",
-        family=engine[0],
-        custom=bool(engine[1]),
+        implementation=Implementation(family=engine[0], custom=bool(engine[1])),
     )
     assert np.isfinite(priced.high_s_U).all()
     assert (priced.bound_s_U <= priced.low_s_U).all()

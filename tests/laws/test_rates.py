@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.collectives import OPS, CollectiveShapes, price_collectives
+from perfatlas.collectives import OPS, CollectiveShapes, Implementation, price_collectives
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels import bound_time, price_operators
 from perfatlas.scenario import estimate
@@ -90,7 +90,13 @@ def test_collectives(op: str, size: int, ranks: int, name: str) -> None:
     shapes = CollectiveShapes(op=op, bytes=column(size), ranks=column(ranks), stride=np.ones(1))
     index = np.zeros(1, np.int64)
     slow, fast = (
-        price_collectives(shapes, systems=[s], system_index_U=index, tier="auto", family="vllm")
+        price_collectives(
+            shapes,
+            systems=[s],
+            system_index_U=index,
+            tier="auto",
+            implementation=Implementation(family="vllm"),
+        )
         for s in (system, scaled(system, 2.0))
     )
     assert fast.bound_s_U == pytest.approx(slow.bound_s_U / 2, rel=1e-12)

@@ -154,7 +154,8 @@ OPERATORS: list[tuple[Any, dict[str, Any], int, tuple[str, ...]]] = [
     (collective, {**LINK, "gpus": 16, "nodes": 3}, 3, ("nodes = 3", "gpus = 16")),
     (collective, {**LINK, "gpus": 32, "nodes": 2}, 3, ("16 per node", "nodes = 4")),
     (collective, {**LINK, "system": "mi300x", "tier": "physics"}, 5, ("mi300x",)),
-    (collective, {**LINK, "tier": "measured"}, 5, ("'measured'", "physics or bound")),
+    (collective, {**LINK, "system": "mi300x", "tier": "measured"}, 5, ("mi300x has none",)),
+    (collective, {**LINK, "silicon_version": "0.24.0"}, 3, ("tier measured", "is auto")),
 ]
 
 

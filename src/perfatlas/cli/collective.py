@@ -38,6 +38,7 @@ class CollectiveFlags:
         nodes: Nodes they are spread over; by default as few as hold them.
         kernel_family: Engine whose small-message kernels run; by default the library's.
         tier: Which pricing.
+        silicon_version: Of the tables of tier measured: the version of the engine measured.
     """
 
     system: str | None = None
@@ -48,6 +49,7 @@ class CollectiveFlags:
     nodes: Count = None
     kernel_family: str | None = None
     tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
+    silicon_version: str | None = None
 
 
 def collective(*, flags: CollectiveFlags | None = None, output: OutputFlags | None = None) -> int:

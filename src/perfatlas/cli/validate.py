@@ -84,6 +84,19 @@ STEP_HEADINGS: Final = {
     "per_layer_of_a_prompt_s": "layer, prompt",
     "tpot_error": "error",
 }
+PUBLISHED_HEADINGS: Final = {
+    "id": "published run",
+    "op": "",
+    "rows": "rows",
+    "gpus": "GPUs",
+    "published_s": "published",
+    "time_s": "predicted",
+    "error": "error",
+    "mape": "MAPE",
+    "median_error": "median",
+    "bias": "bias",
+    "inside_90": "in 90 %",
+}
 FOR_MACHINES: Final = ("predictions", "left_out")
 # too wide or of little use beside the rest
 NOT_SHOWN: Final = {
@@ -231,6 +244,10 @@ def _print_cells(results: Mapping[str, Any], level: str) -> None:
         shown = {key: text for key, text in headings.items() if rows and key in rows[0]}
         print_rows(console, rows, columns=shown, title=f"{level}: {title}")
     print_rows(console, results["skipped"], title="not scored")
+    for name in ("published", "published_totals"):
+        if name in results:
+            shown = {k: text for k, text in PUBLISHED_HEADINGS.items() if k in results[name][0]}
+            print_rows(console, results[name], columns=shown, title=name.replace("_", " "))
 
 
 def _print(results: Mapping[str, Any], headings: Mapping[str, str]) -> None:

@@ -13,7 +13,12 @@ from perfatlas.collectives.physics import (
     library_time_s,
 )
 from perfatlas.collectives.placement import link_columns, place_group
-from perfatlas.collectives.pricing import CollectiveShapes, PricedCollectives, price_collectives
+from perfatlas.collectives.pricing import (
+    CollectiveShapes,
+    Implementation,
+    PricedCollectives,
+    price_collectives,
+)
 from perfatlas.collectives.wire import (
     bus_bandwidth,
     in_network_wire_bytes,
@@ -29,6 +34,7 @@ __all__ = [
     "LIBRARY_PARAMETERS",
     "OPS",
     "CollectiveShapes",
+    "Implementation",
     "PricedCollectives",
     "bus_bandwidth",
     "check_op",

@@ -14,12 +14,14 @@ import numpy as np
 from perfatlas.collectives.algorithms import custom_algorithm, library_algorithm
 from perfatlas.collectives.codes import EXCHANGES, EXPERT_EXCHANGES
 from perfatlas.collectives.fabric import FABRIC_PARAMETERS, PASSES, fabric_time_s
+from perfatlas.collectives.measured import correct_rows, with_table
 from perfatlas.collectives.parameters import (
     CUSTOM_OPERATOR,
     FABRIC_FAMILY,
     FABRIC_OPERATOR,
     LIBRARY_FAMILY,
     Cells,
+    all_reduce_cells,
     cell_format,
     cell_operator,
     exchange_cells,
@@ -35,7 +37,8 @@ from perfatlas.collectives.physics import (
     custom_time_s,
     library_time_s,
 )
-from perfatlas.collectives.wire import ring_wire_bytes
+from perfatlas.collectives.wire import between_nodes_wire_bytes, ring_wire_bytes
+from perfatlas.hardware import resolve_system
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +51,9 @@ if TYPE_CHECKING:
 
 Physics = Callable[["FloatArray", "FloatArray", "FloatArray"], tuple["FloatArray", "BoundArray"]]
 MEASURED: Final = LIBRARY_PARAMETERS.index("ranks_measured")
+IN_NETWORK: Final = LIBRARY_PARAMETERS.index("efficiency_in_network")
 CUSTOM_MEASURED: Final = CUSTOM_PARAMETERS.index("ranks_measured")
+CUSTOM_HAND_OVER: Final = CUSTOM_PARAMETERS.index("switch_bytes")
 RANKS_NOTE: Final = (
     "collectives beyond the measured ranks are extrapolated: interval of fits on 2 and 4 ranks"
     " against 8; small messages switch to a tree (assumption) where it is shorter"
@@ -60,7 +65,16 @@ NODE_NOTE: Final = (
 FABRIC_NOTE: Final = (
     "collectives between nodes are derived: DeepEP exchanges over 1 to 8 nodes give the NIC"
     " efficiency and the cost of a hop; levels pipeline their chunks (latencies add, the slowest"
-    " level sets the rest)"
+    " level sets the rest); interval of one doubling of the ranks for each of the nodes"
+)
+NODES_MEASURED: Final = 8.0  # of the fabric's calibration
+NODES_NOTE: Final = (
+    "nothing was measured between more than 8 nodes: extrapolated, congestion and the latency of"
+    " rings over many ranks left out, so rather too fast"
+)
+SWITCH_NOTE: Final = (
+    "no all_reduce inside the switch was seen on the ranks measured: on more ranks large ones stay"
+    " rings, rather too slow"
 )
 SEND_NOTE: Final = "send_recv was not measured: priced as one pair of an all_to_all"
 
@@ -79,6 +93,8 @@ class Question:
         family: Engine whose all-reduce runs.
         custom: Whether the engine has its own all-reduce.
         format_name: Number format of the elements.
+        version: Version of the engine's tables that correct the physics inside a domain, "" for
+            that of the calibrations; None leaves all in physics.
     """
 
     op: str
@@ -90,6 +106,7 @@ class Question:
     family: str
     custom: bool
     format_name: str
+    version: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +118,7 @@ class LevelTimes:
         latency_s_LU: The part of it an empty message takes (L, U) [s].
         tails_U2: q05 and q95 of ln(measured/predicted) to expect (U, 2).
         algorithm_U: What runs (U,).
+        measured_U: Where measured rows corrected the physics (U,).
         match_U: Position in `matches`, -1 where the device was never measured (U,).
         matches: Calibrations.
         notes: What was substituted or extrapolated.
@@ -110,13 +128,14 @@ class LevelTimes:
     latency_s_LU: FloatArray
     tails_U2: FloatArray
     algorithm_U: NDArray[np.str_]
+    measured_U: NDArray[np.bool_]
     match_U: IntArray
     matches: tuple[CalibrationMatch, ...]
     notes: tuple[str, ...]
 
 
 def level_times(question: Question) -> LevelTimes:
-    """Return the time of each level of a collective, in tier physics.
+    """Return the time of each level of a collective.
 
     Args:
         question: Sizes, placement and systems.
@@ -131,6 +150,9 @@ def _inner_cells(question: Question) -> Cells:
     """Return the calibrations of the domain level."""
     if question.op in EXPERT_EXCHANGES:
         return exchange_cells(question.systems, question.op, question.family, LIBRARY_PARAMETERS)
+    if question.op == "all_reduce":
+        format_name = cell_format(question.op, question.format_name)
+        return all_reduce_cells(question.systems, format_name, LIBRARY_PARAMETERS)
     return gather_cells(
         question.systems,
         cell_operator(question.op),
@@ -143,9 +165,7 @@ def _inner_cells(question: Question) -> Cells:
 def _library_levels(question: Question, cells: Cells) -> LevelTimes:
     """Return domain and node levels with the library's collectives; the fabric is still empty."""
     parameters_UP = cells.parameters_SP[question.index_U]
-    reduces_U = question.links.in_network_U * float(
-        cell_format(question.op, question.format_name) == "bf16"
-    )
+    reduces_U = _adds_inside(question)
     shapes = [
         _level_shape(question, 0, reduces_U),
         _level_shape(question, 1, np.zeros_like(reduces_U)),
@@ -163,18 +183,55 @@ def _library_levels(question: Question, cells: Cells) -> LevelTimes:
     wide_U2 = doublings_U[:, None] * np.array(rank_extrapolation(cell_operator(question.op)))
     match_U = cells.match_S[question.index_U]
     used_U = match_U >= 0
+    unseen_U = (reduces_U > 0.0) & (parameters_UP[:, IN_NETWORK] == 0.0)
+    grown_U = used_U & (ranks_LU[0] > parameters_UP[:, MEASURED])
     notes = list(cells.notes)
     notes += [SEND_NOTE] if question.op == "send_recv" and np.any(used_U) else []
-    notes += [RANKS_NOTE] if np.any(used_U & (ranks_LU[0] > parameters_UP[:, MEASURED])) else []
+    notes += [RANKS_NOTE] if np.any(grown_U) else []
+    all_reduce = question.op == "all_reduce"
+    notes += [SWITCH_NOTE] if all_reduce and np.any(unseen_U & grown_U) else []
     notes += [NODE_NOTE] if np.any(used_U & (ranks_LU[1] > 1.0)) else []
-    return LevelTimes(
+    times = LevelTimes(
         time_s_LU=np.stack((timed[0][0] + launch_U, timed[1][0], nothing_U)),
         latency_s_LU=np.stack((timed[0][1] + launch_U, timed[1][1], nothing_U)),
         tails_U2=np.where(beyond_U[:, None], widened(tails_U2, wide_U2), tails_U2),
         algorithm_U=library_algorithm(question.op, shapes[0], parameters_UP),
+        measured_U=np.zeros(match_U.size, np.bool_),
         match_U=match_U,
         matches=cells.matches,
         notes=tuple(notes),
+    )
+    return _corrected(question, times, shapes[0], parameters_UP[:, MEASURED])
+
+
+def _corrected(
+    question: Question, times: LevelTimes, shape_UD: FloatArray, most_U: FloatArray
+) -> LevelTimes:
+    """Return the levels corrected by measured rows: whole groups in a domain, on ranks measured.
+
+    Args:
+        question: What is asked.
+        times: Its levels in physics.
+        shape_UD: Columns of `COLLECTIVE_SHAPE` on the innermost level (U, D).
+        most_U: Most ranks measured (U,).
+    """
+    if question.version is None:
+        return times
+    matches = tuple(with_table(match, question.version) for match in times.matches)
+    ranks_LU = question.group.ranks_LU
+    inside_U = (ranks_LU[1:] == 1.0).all(axis=0) & (ranks_LU[0] > 1.0) & (ranks_LU[0] <= most_U)
+    correction = correct_rows(matches, shape_UD, np.where(inside_U, times.match_U, -1))
+    scale_LU = np.stack((correction.factor_U, *np.ones((2, inside_U.size))))
+    tails_U2 = np.column_stack((correction.low_U, correction.high_U))
+    notes = dict.fromkeys(note for match in matches for note in match.notes)
+    return replace(
+        times,
+        time_s_LU=times.time_s_LU * scale_LU,
+        latency_s_LU=times.latency_s_LU * scale_LU,
+        tails_U2=np.where(correction.measured_U[:, None], tails_U2, times.tails_U2),
+        measured_U=correction.measured_U,
+        matches=matches,
+        notes=tuple(dict.fromkeys((*times.notes, *notes))),
     )
 
 
@@ -213,19 +270,49 @@ def _with_custom(question: Question, inner: LevelTimes) -> LevelTimes:
     ranks_LU, match_U = question.group.ranks_LU, cells.match_S[question.index_U]
     runs_U = (match_U >= 0) & (ranks_LU[1:] == 1.0).all(axis=0) & (ranks_LU[0] > 1.0)
     runs_U &= ranks_LU[0] <= parameters_UP[:, CUSTOM_MEASURED]
-    times_LU, latencies_LU = inner.time_s_LU.copy(), inner.latency_s_LU.copy()
-    times_LU[0] = np.where(runs_U, time_U, times_LU[0])
-    latencies_LU[0] = np.where(runs_U, latency_U, latencies_LU[0])
+    # The sizes an engine hands over were measured with the switch adding where it can.
+    handed_U = shape_UD[:, 0] > parameters_UP[:, CUSTOM_HAND_OVER]
+    runs_U &= ~handed_U | (_adds_inside(question) == _adds_measured(cells)[question.index_U])
+    # Priced as levels of their own, so that measured rows correct them as they do the library's.
+    alone = replace(
+        inner,
+        time_s_LU=np.stack((time_U, *np.zeros((2, time_U.size)))),
+        latency_s_LU=np.stack((latency_U, *np.zeros((2, time_U.size)))),
+        tails_U2=cells.tails_S2[question.index_U],
+        algorithm_U=custom_algorithm(shape_UD, parameters_UP),
+        measured_U=np.zeros(time_U.size, np.bool_),
+        match_U=match_U,
+        matches=cells.matches,
+        notes=cells.notes,
+    )
+    own = _corrected(question, alone, shape_UD, parameters_UP[:, CUSTOM_MEASURED])
     return replace(
         inner,
-        time_s_LU=times_LU,
-        latency_s_LU=latencies_LU,
-        tails_U2=np.where(runs_U[:, None], cells.tails_S2[question.index_U], inner.tails_U2),
-        algorithm_U=np.where(runs_U, custom_algorithm(shape_UD, parameters_UP), inner.algorithm_U),
+        time_s_LU=np.where(runs_U, own.time_s_LU, inner.time_s_LU),
+        latency_s_LU=np.where(runs_U, own.latency_s_LU, inner.latency_s_LU),
+        tails_U2=np.where(runs_U[:, None], own.tails_U2, inner.tails_U2),
+        algorithm_U=np.where(runs_U, own.algorithm_U, inner.algorithm_U),
+        measured_U=np.where(runs_U, own.measured_U, inner.measured_U),
         match_U=np.where(runs_U, match_U + len(inner.matches), inner.match_U),
-        matches=(*inner.matches, *cells.matches),
-        notes=(*inner.notes, *cells.notes) if np.any(runs_U) else inner.notes,
+        matches=(*inner.matches, *own.matches),
+        notes=(*inner.notes, *own.notes) if np.any(runs_U) else inner.notes,
     )
+
+
+def _adds_inside(question: Question) -> FloatArray:
+    """Return 1 where the switch of the domain adds these numbers, else 0 (U,)."""
+    adds = cell_format(question.op, question.format_name) == "bf16"
+    helped_U: FloatArray = question.links.in_network_U * float(adds)
+    return helped_U
+
+
+def _adds_measured(cells: Cells) -> FloatArray:
+    """Return 1 where the switch of the device that was measured adds, else 0 (S,)."""
+    adds = [
+        float(resolve_system(match.calibration.device).device.scale_up.in_network_reduction)
+        for match in cells.matches
+    ]
+    return np.array([*adds, 0.0])[cells.match_S]
 
 
 def _with_fabric(question: Question, inner: LevelTimes) -> LevelTimes:
@@ -238,8 +325,8 @@ def _with_fabric(question: Question, inner: LevelTimes) -> LevelTimes:
     parameters_UP = cells.parameters_SP[question.index_U].copy()
     hop = FABRIC_PARAMETERS.index("overhead_doubling_s")
     parameters_UP[:, hop] = np.maximum(parameters_UP[:, hop], question.links.latency_s_LU[2])
-    wire_U = ring_wire_bytes(question.op, question.size_LU[2], nodes_U)
-    bandwidth_U = question.links.bandwidth_LU[2] / question.links.oversubscription_U
+    wire_U = _fabric_bytes(question)
+    bandwidth_U = question.links.bandwidth_LU[2] / _slowdown(question)
     zero_U, passes_U = np.zeros_like(wire_U), np.full_like(wire_U, PASSES.get(question.op, 1.0))
     talking_U = np.minimum(nodes_U, 2.0) if question.op == "send_recv" else nodes_U
     nothing_US = np.zeros((wire_U.size, 0))
@@ -247,9 +334,13 @@ def _with_fabric(question: Question, inner: LevelTimes) -> LevelTimes:
     time_U, _ = fabric_time_s(np.column_stack(columns), nothing_US, parameters_UP)
     columns = (talking_U, zero_U, bandwidth_U, zero_U, passes_U)
     latency_U, _ = fabric_time_s(np.column_stack(columns), nothing_US, parameters_UP)
-    tails_U2 = widened(inner.tails_U2, cells.tails_S2[question.index_U])
-    if question.op not in EXCHANGES:  # measured between nodes: exchanges only
-        tails_U2 = widened(tails_U2, np.array([rank_extrapolation(cell_operator(question.op))]))
+    # Exchanges were measured between up to 8 nodes, nothing else was: the error of one doubling of
+    # the ranks is taken to add up over the doublings of the nodes beyond.
+    seen = NODES_MEASURED if _exchanges(question.op) else 1.0
+    doublings_U = np.log2(np.maximum(nodes_U / seen, 1.0))
+    wide_U2 = doublings_U[:, None] * np.array(rank_extrapolation(cell_operator(question.op)))
+    tails_U2 = widened(inner.tails_U2, cells.tails_S2[question.index_U]) + wide_U2
+    beyond = np.any(crosses_U & (nodes_U > NODES_MEASURED))
     named_U = np.char.add("hierarchical_", inner.algorithm_U.astype(np.str_))
     alone_U = crosses_U & (question.group.inside_LU[1] == 1.0)
     named_U = np.where(alone_U, "fabric", named_U)
@@ -259,5 +350,39 @@ def _with_fabric(question: Question, inner: LevelTimes) -> LevelTimes:
         latency_s_LU=np.stack((*inner.latency_s_LU[:2], latency_U)),
         tails_U2=np.where(crosses_U[:, None], tails_U2, inner.tails_U2),
         algorithm_U=np.where(crosses_U, named_U, inner.algorithm_U),
-        notes=(*inner.notes, *cells.notes, FABRIC_NOTE),
+        notes=(*inner.notes, *cells.notes, FABRIC_NOTE, *([NODES_NOTE] if beyond else [])),
     )
+
+
+def _exchanges(op: str) -> bool:
+    """Return whether ranks send to each other directly."""
+    return op in EXCHANGES or op == "send_recv"
+
+
+def _fabric_bytes(question: Question) -> FloatArray:
+    """Return the bytes one rank's share of the NICs carries (U,): its part of what a node sends."""
+    group, size_LU = question.group, question.size_LU
+    if _exchanges(question.op):
+        return ring_wire_bytes(question.op, size_LU[2], group.ranks_LU[2])
+    nodes_U = group.ranks_LU[2]
+    adds_U = _adds_inside(question) * (group.ranks_LU[0] > 1.0)
+    node_U = between_nodes_wire_bytes(question.op, size_LU[0], group.ranks_U, nodes_U, adds_U)
+    if question.op == "all_reduce":  # a switch that adds takes S from every node and returns S
+        once_U = np.where(nodes_U > 1.0, size_LU[0], 0.0)
+        node_U = np.where(question.links.fabric_adds_U > 0.0, np.minimum(node_U, once_U), node_U)
+    shared_U: FloatArray = node_U / group.inside_LU[1]
+    return shared_U
+
+
+def _slowdown(question: Question) -> FloatArray:
+    """Return by how much oversubscribed uplinks slow a node's traffic down, 1 below a leaf (U,).
+
+    Exchanges send the share for nodes of other leaves through uplinks that all nodes of a leaf
+    fill at once. A ring or tree whose ranks follow the leaves crosses an uplink once per leaf.
+    """
+    links, nodes_U = question.links, question.group.ranks_LU[2]
+    leaf_U = np.minimum(links.leaf_nodes_U, nodes_U)
+    beyond_U = (nodes_U - leaf_U) / np.maximum(nodes_U - 1.0, 1.0)
+    crossing_U = beyond_U if _exchanges(question.op) else 1.0 / leaf_U
+    slower_U = np.maximum(links.oversubscription_U * crossing_U, 1.0)
+    return np.where(nodes_U > leaf_U, slower_U, 1.0)

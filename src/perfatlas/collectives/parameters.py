@@ -35,6 +35,7 @@ LINK_STAND_INS: Final = {"pcie": "rtx_pro_6000_server"}
 DOMAIN_STAND_INS: Final = {72: "gb200"}
 # Integers are added by another path than 16-bit floats, and no switch reduces them.
 INTEGER_FORMATS: Final = ("int8",)
+RING_FORMAT: Final = "int8"
 TAILS: Final = ("q05", "q95")
 
 
@@ -95,6 +96,30 @@ def gather_cells(
     """
     found = [_find(system.device, operator, family, format_name) for system in systems]
     return _noted(_columns(found, names), systems, operator, [])
+
+
+def all_reduce_cells(systems: Sequence[System], format_name: str, names: Sequence[str]) -> Cells:
+    """Return the calibrations of the library's all-reduce.
+
+    Parameters fitted where the switch adds say nothing of a ring: a system whose switch does not
+    takes those of integers, which no switch adds, and the answer says so.
+
+    Args:
+        systems: Distinct systems.
+        format_name: Format key.
+        names: Parameters, in the column order of the physics function.
+    """
+    found: list[CalibrationMatch | None] = []
+    rings: list[str] = []
+    for system in systems:
+        match = _find(system.device, "all_reduce", LIBRARY_FAMILY, format_name)
+        in_switch = match is not None and match.calibration.parameters["efficiency_in_network"] > 0
+        if in_switch and not system.device.scale_up.in_network_reduction:
+            match = _find(system.device, "all_reduce", LIBRARY_FAMILY, RING_FORMAT)
+            rings.append(system.name)
+        found.append(match)
+    note = f"rings on {', '.join(rings)} are those of integers: no switch adds them"
+    return _noted(_columns(found, names), systems, "all_reduce", [note] if rings else [])
 
 
 def _noted(cells: Cells, systems: Sequence[System], operator: str, notes: Sequence[str]) -> Cells:

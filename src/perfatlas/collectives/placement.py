@@ -29,6 +29,8 @@ class Links(NamedTuple):
         latency_s_LU: One hop at the level (L, U) [s].
         in_network_U: 1 where the switch of the domain reduces (U,).
         oversubscription_U: Downlink over uplink of the fabric's leaf (U,).
+        leaf_nodes_U: Nodes below one leaf (U,).
+        fabric_adds_U: 1 where the switches between nodes reduce (U,).
         direct_U: Links of a device that end at other devices, 0 where they end at a switch (U,).
     """
 
@@ -37,6 +39,8 @@ class Links(NamedTuple):
     latency_s_LU: FloatArray
     in_network_U: FloatArray
     oversubscription_U: FloatArray
+    leaf_nodes_U: FloatArray
+    fabric_adds_U: FloatArray
     direct_U: FloatArray
 
 
@@ -72,14 +76,22 @@ def link_columns(systems: Sequence[System], system_index_U: IntArray) -> Links:
         np.array([row[part] for row in rows], dtype=np.float64).T for part in range(3)
     )
     flags_S = np.array([row[3] for row in rows], dtype=np.float64)
-    over_S = np.array([row[4] for row in rows], dtype=np.float64)
+    fabric_FS = np.array(
+        [
+            (one.oversubscription, one.leaf_nodes, one.in_network_reduction)
+            for one in (system.fabric for system in systems)
+        ],
+        dtype=np.float64,
+    ).T
     direct_S = np.array([_direct_links(system) for system in systems], dtype=np.float64)
     return Links(
         size_LU=size_LS[:, system_index_U],
         bandwidth_LU=bandwidth_LS[:, system_index_U],
         latency_s_LU=latency_LS[:, system_index_U],
         in_network_U=flags_S[system_index_U],
-        oversubscription_U=over_S[system_index_U],
+        oversubscription_U=fabric_FS[0, system_index_U],
+        leaf_nodes_U=fabric_FS[1, system_index_U],
+        fabric_adds_U=fabric_FS[2, system_index_U],
         direct_U=direct_S[system_index_U],
     )
 
@@ -87,7 +99,7 @@ def link_columns(systems: Sequence[System], system_index_U: IntArray) -> Links:
 def _system_row(
     system: System,
 ) -> tuple[
-    tuple[float, float, float], tuple[float, float, float], tuple[float, float, float], float, float
+    tuple[float, float, float], tuple[float, float, float], tuple[float, float, float], float
 ]:
     device, node = system.device, system.node
     domain = float(device.scale_up.domain_size)
@@ -97,7 +109,6 @@ def _system_row(
         (device.scale_up.bandwidth, device.host_link_bandwidth, share),
         (device.scale_up.latency_s, device.scale_up.latency_s, system.fabric.latency_s),
         float(device.scale_up.in_network_reduction),
-        float(system.fabric.oversubscription),
     )
 
 

@@ -6,7 +6,7 @@ Shape legend: U unique shapes, S distinct systems, L levels, P parameters, D sha
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -56,6 +56,26 @@ class CollectiveShapes:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Implementation:
+    """Whose collectives run, and whose measured rows correct them in tier measured.
+
+    Args:
+        family: Engine whose all-reduce runs, "" for the fastest of all, the library included.
+        custom: The engine runs its own all-reduce inside a domain; the calibration knows where it
+            hands over to the library.
+        silicon_version: Version of the engine whose tables tier measured reads; "" for those the
+            calibrations were fitted on.
+    """
+
+    family: str = ""
+    custom: bool = False
+    silicon_version: str = ""
+
+
+LIBRARY_ALONE: Final = Implementation()
+
+
+@dataclass(frozen=True, kw_only=True)
 class PricedCollectives:
     """What collectives cost, one execution each.
 
@@ -67,6 +87,7 @@ class PricedCollectives:
         code_U: BOUND_NETWORK or BOUND_LATENCY (U,).
         algorithm_U: Name of the algorithm that was fastest (U,).
         match_U: Position in `matches`, -1 in tier bound (U,).
+        measured_U: Where measured rows corrected the physics (U,).
         matches: Calibrations used.
         notes: What was substituted or extrapolated.
     """
@@ -78,6 +99,7 @@ class PricedCollectives:
     code_U: NDArray[np.int8]
     algorithm_U: NDArray[np.str_]
     match_U: IntArray
+    measured_U: NDArray[np.bool_]
     matches: tuple[CalibrationMatch, ...]
     notes: tuple[str, ...]
 
@@ -88,8 +110,7 @@ def price_collectives(
     systems: Sequence[System],
     system_index_U: IntArray,
     tier: Tier,
-    family: str = "",
-    custom: bool = False,
+    implementation: Implementation = LIBRARY_ALONE,
 ) -> PricedCollectives:
     """Return the price of a collective on the system of every shape.
 
@@ -98,17 +119,16 @@ def price_collectives(
         systems: Distinct systems.
         system_index_U: Position in `systems` of each shape (U,).
         tier: "bound", or "physics" and "auto": physics where the device (or its nearest relative)
-            was measured, else bound; `match_U` tells which. "measured" asks for the operators
-            measured kernels; collectives answer in physics.
-        family: Engine whose all-reduce runs, "" for the fastest of all, the library included.
-        custom: The engine runs its own all-reduce inside a domain; the calibration knows where it
-            hands over to the library.
+            was measured, else bound; `match_U` tells which. "measured": inside a domain, physics
+            times what it misses at the nearest measured sizes, where there are any (`measured_U`).
+        implementation: Whose collectives run.
 
     Returns:
         Times, bounds, intervals and evidence.
 
     Raises:
         UsageError: There is no such operation.
+        MissingDependencyError: Tier measured without the measured tables.
 
     Limits:
         An idle network but for the other groups of the same plan; groups start together.
@@ -142,11 +162,12 @@ def price_collectives(
         links=links,
         systems=systems,
         index_U=system_index_U,
-        family=family,
-        custom=custom,
+        family=implementation.family,
+        custom=implementation.custom,
         format_name=shapes.format_name,
+        version=implementation.silicon_version if tier == "measured" else None,
     )
-    if family or not custom or shapes.op != "all_reduce":
+    if question.family or not question.custom or shapes.op != "all_reduce":
         return _compose(shapes, bound_U, level_times(question))
     families = kernel_families(system.device.name for system in systems)
     engines = [replace(question, family=name) for name in families]
@@ -181,6 +202,7 @@ def _fastest(priced: Sequence[PricedCollectives]) -> PricedCollectives:
                 for p, first in zip(priced, first_F, strict=True)
             ]
         ),
+        measured_U=take([p.measured_U for p in priced]),
         matches=tuple(match for p in priced for match in p.matches),
         notes=tuple(
             dict.fromkeys(
@@ -204,6 +226,9 @@ def _bound_time_s(shapes: CollectiveShapes, group: Group, links: Links) -> Float
             size_LU, group.ranks_LU, helped_LU, links.bandwidth_LU, strict=True
         )
     ]
+    if shapes.op == "all_reduce":  # switches between nodes that add take S from each and return S
+        once_U = size_LU[2] / links.bandwidth_LU[2]
+        times[2] = np.where(links.fabric_adds_U > 0.0, np.minimum(times[2], once_U), times[2])
     bound_U: FloatArray = np.max(np.stack(times), axis=0)
     return bound_U
 
@@ -217,6 +242,7 @@ def _in_bound(bound_U: FloatArray, notes: tuple[str, ...]) -> PricedCollectives:
         code_U=np.full(bound_U.shape, BOUND_NETWORK, np.int8),
         algorithm_U=np.full(bound_U.shape, "least_bytes"),
         match_U=np.full(bound_U.shape, -1, np.int64),
+        measured_U=np.zeros(bound_U.shape, np.bool_),
         matches=(),
         notes=notes,
     )
@@ -228,18 +254,19 @@ def _compose(
     """Return levels that pipeline their chunks as one time: latencies add, the slowest moves."""
     latency_U = levels.latency_s_LU.sum(axis=0)
     moving_U = np.max(levels.time_s_LU - levels.latency_s_LU, axis=0)
-    measured_U = (levels.match_U >= 0) & (shapes.ranks > 1.0)
-    time_U = np.where(measured_U, np.maximum(latency_U + moving_U, bound_U), bound_U)
-    spread_U2 = np.where(measured_U[:, None], np.exp(levels.tails_U2), 1.0)
-    waits_U = measured_U & (2.0 * latency_U > time_U)
+    known_U = (levels.match_U >= 0) & (shapes.ranks > 1.0)
+    time_U = np.where(known_U, np.maximum(latency_U + moving_U, bound_U), bound_U)
+    spread_U2 = np.where(known_U[:, None], np.exp(levels.tails_U2), 1.0)
+    waits_U = known_U & (2.0 * latency_U > time_U)
     return PricedCollectives(
         time_s_U=time_U,
         low_s_U=np.minimum(np.maximum(time_U * spread_U2[:, 0], bound_U), time_U),
         high_s_U=np.maximum(time_U * spread_U2[:, 1], time_U),
         bound_s_U=bound_U,
         code_U=np.where(waits_U, BOUND_LATENCY, BOUND_NETWORK).astype(np.int8),
-        algorithm_U=np.where(measured_U, levels.algorithm_U, "least_bytes"),
+        algorithm_U=np.where(known_U, levels.algorithm_U, "least_bytes"),
         match_U=levels.match_U,
+        measured_U=levels.measured_U & known_U,
         matches=levels.matches,
         notes=levels.notes,
     )

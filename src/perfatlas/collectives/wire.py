@@ -57,6 +57,49 @@ def ring_wire_bytes(op: str, bytes_U: FloatArray, ranks_U: FloatArray) -> FloatA
     return wire_U
 
 
+def between_nodes_wire_bytes(
+    op: str,
+    bytes_U: FloatArray,
+    ranks_U: FloatArray,
+    nodes_U: FloatArray,
+    adds_inside_U: FloatArray,
+) -> FloatArray:
+    """Return the bytes a node sends to the others in a reduction or gather (U,) [bytes].
+
+    A library runs one ring over all ranks: each byte of the buffer passes a node's NICs as often as
+    it passes a rank's link. Where the switch inside the node adds, trees of nodes take the sums:
+    every node sends S up and S down, on two nodes one of the two.
+
+    Args:
+        op: all_reduce, all_gather or reduce_scatter.
+        bytes_U: Size as nccl-tests counts it (U,) [bytes].
+        ranks_U: Ranks of the whole group (U,).
+        nodes_U: Nodes it is spread over (U,).
+        adds_inside_U: 1 where the switch inside a node reduces, else 0 (U,).
+
+    Source:
+        NCCL's ring and double binary trees (NVLSTree); its engineers in NVIDIA/nccl-tests issues
+        160 and 196: a ring's bus bandwidth is what the NICs carry, two nodes run a tree.
+
+    Limits:
+        Neither is the least possible: a hierarchy of rails would send 2 S (nodes-1)/nodes.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.collectives.wire import between_nodes_wire_bytes
+        >>> group = (np.array([8e6]), np.array([16.0]), np.array([2.0]))
+        >>> float(between_nodes_wire_bytes("all_reduce", *group, np.array([1.0]))[0])
+        8000000.0
+        >>> float(between_nodes_wire_bytes("all_reduce", *group, np.array([0.0]))[0])
+        15000000.0
+    """
+    ring_U = np.where(nodes_U > 1.0, ring_wire_bytes(op, bytes_U, ranks_U), 0.0)
+    if op != "all_reduce":
+        return ring_U
+    tree_U = bytes_U * np.minimum(2.0, np.maximum(nodes_U - 1.0, 0.0))
+    return np.where(adds_inside_U > 0.0, tree_U, ring_U)
+
+
 def in_network_wire_bytes(bytes_U: FloatArray, ranks_U: FloatArray) -> FloatArray:
     """Return the bytes per direction of an all-reduce summed in the switch (U,) [bytes].
 

@@ -60,6 +60,8 @@ def _values(system: System) -> dict[str, Value]:
         "fabric.topology": system.fabric.topology,
         "fabric.latency": system.fabric.latency_s,
         "fabric.oversubscription": system.fabric.oversubscription,
+        "fabric.leaf_nodes": system.fabric.leaf_nodes,
+        "fabric.in_network_reduction": system.fabric.in_network_reduction,
     }
 
 

@@ -111,6 +111,8 @@ class Fabric:
         topology: rail_optimized_fat_tree, fat_tree, torus or none.
         latency_s: End to end between two NICs [s].
         oversubscription: Downlink to uplink ratio of the leaf, 1 is full bisection.
+        leaf_nodes: Nodes that reach each other below the uplinks of a leaf, or of their rails'.
+        in_network_reduction: Whether the switches between nodes add (SHARP).
     """
 
     name: str
@@ -118,6 +120,8 @@ class Fabric:
     topology: str
     latency_s: float
     oversubscription: float
+    leaf_nodes: int
+    in_network_reduction: bool
 
 
 @dataclass(frozen=True, kw_only=True)

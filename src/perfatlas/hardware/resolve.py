@@ -140,6 +140,8 @@ def _system(spec: Spec, name: str) -> System:
         topology=str(entries["fabric.topology"].value),
         latency_s=number(entries, "fabric.latency"),
         oversubscription=number(entries, "fabric.oversubscription"),
+        leaf_nodes=int(number(entries, "fabric.leaf_nodes")),
+        in_network_reduction=bool(entries["fabric.in_network_reduction"].value),
     )
     return System(
         name=name,

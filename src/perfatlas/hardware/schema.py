@@ -95,6 +95,8 @@ FIELDS: Final[dict[str, Field]] = {
     "fabric.topology": _text(*TOPOLOGIES),
     "fabric.latency": _LATENCY,
     "fabric.oversubscription": Field("count", "", 0.01, 1e3),
+    "fabric.leaf_nodes": _COUNT,
+    "fabric.in_network_reduction": Field("flag"),
 }
 SECTIONS: Final = frozenset(
     path.rsplit(".", depth)[0] for path in FIELDS for depth in range(1, path.count(".") + 1)

@@ -10,36 +10,30 @@ M matches.
 
 from __future__ import annotations
 
-import zipfile
-from contextlib import suppress
-from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.files import atomic_file, content_hash, user_folder
+from perfatlas.files import content_hash
 from perfatlas.hardware import resolve_system
-from perfatlas.kernels.residuals import Correction, Residuals, carry, correct, no_residuals
+from perfatlas.kernels.residuals import carry, correct, no_residuals
 from perfatlas.kernels.shapes import physics_model
 from perfatlas.kernels.silicon import silicon_row
-from perfatlas.measurements import choose_version, load_calibrations, table_paths, table_rows
-from perfatlas.measurements.silicon import data_hash
+from perfatlas.measurements import table_rows
+from perfatlas.measurements.residuals import Correction, kept_residuals, with_rows_of
 from perfatlas.measurements.tables import TABLES, doubtful_rows
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from perfatlas.measurements import Calibration, CalibrationMatch
+    from perfatlas.measurements import CalibrationMatch
+    from perfatlas.measurements.residuals import Residuals
     from perfatlas.operators import FloatArray, IntArray
 
 LEAST_ROWS: Final = 100  # fewer do not tell how far a residual carries
-SAVED: Final = (
-    *("coordinate_RF", "residual_R", "distance_B", "trust_B"),
-    *("low_B", "high_B", "reach"),
-)
 
 
 def with_table(match: CalibrationMatch, version: str) -> CalibrationMatch:
@@ -56,30 +50,8 @@ def with_table(match: CalibrationMatch, version: str) -> CalibrationMatch:
     cell = match.calibration
     if cell.operator not in TABLES:
         return match
-    why = ""
-    if not match.own:
-        why = "the calibration is not of these kernels on this device as it is"
-    elif load_calibrations(cell.device).get(cell.id) != cell:
-        why = "the calibration is your own"
-    else:
-        paths = table_paths(cell.device, *_table(cell))
-        chosen = version or _fitted_version(cell, paths)
-        if chosen in paths:
-            return replace(match, table=(chosen, data_hash(paths[chosen])))
-        why = f"no table of {cell.family} {chosen}; there are {', '.join(paths) or 'none'}"
-    return replace(match, notes=(*match.notes, f"{cell.id} answers in physics: {why}"))
-
-
-def _table(cell: Calibration) -> tuple[str, str, str]:
-    """Return folder, engine and table of a cell."""
     folder, name = TABLES[cell.operator]
-    return folder, cell.family, name
-
-
-def _fitted_version(cell: Calibration, paths: Mapping[str, Path]) -> str:
-    if cell.data_version in paths:
-        return cell.data_version
-    return choose_version(cell.device, *_table(cell)) or ""
+    return with_rows_of(match, (folder, cell.family, name), version)
 
 
 def residuals_of(match: CalibrationMatch) -> Residuals:
@@ -101,28 +73,9 @@ def _residuals(
 ) -> Residuals:
     silicon_S = _silicon(cell[0], cell[3])
     stated = (cell, table, parameters, silicon_S.tolist(), _sources(cell[1]))
-    folder = user_folder("cache") / "residuals"
-    path = folder / f"{content_hash(repr(stated)).removeprefix('sha256:')[:32]}.npz"
-    found = _read(path)
-    if found is None:
-        found = fit_residuals(cell, table[0], silicon_S, parameters)
-        # A folder that cannot be written costs the next run a second, nothing else.
-        with suppress(OSError, InvalidSpecError):
-            folder.mkdir(parents=True, exist_ok=True)
-            with atomic_file(path) as scratch, scratch.open("wb") as stream:
-                np.savez(stream, **{name: getattr(found, name) for name in SAVED})
-    return found
-
-
-def _read(path: Path) -> Residuals | None:
-    """Return cached residuals, None where there are none or the file is damaged."""
-    if not path.is_file():
-        return None
-    try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
-            return Residuals(**{name: arrays[name] for name in SAVED})
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        return None
+    return kept_residuals(
+        repr(stated), lambda: fit_residuals(cell, table[0], silicon_S, parameters)
+    )
 
 
 @cache
@@ -132,7 +85,7 @@ def _sources(operator: str) -> str:
     here = Path(__file__).parent
     files = (
         *(here / f"{name}.py" for name in (module, "measured", "residuals")),
-        here.parent / "measurements" / "tables.py",
+        *(here.parent / "measurements" / f"{name}.py" for name in ("residuals", "tables")),
     )
     return content_hash("".join(content_hash(path.read_bytes()) for path in files))
 

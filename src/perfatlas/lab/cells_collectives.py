@@ -20,26 +20,19 @@ from perfatlas.collectives import (
 from perfatlas.kernels.silicon import NUM_SILICON
 from perfatlas.lab.cells import FAMILIES, Cell, Range, Rows, is_excluded
 from perfatlas.lab.cells_exchange import LIBRARY_RANGES, exchange_cells
-from perfatlas.measurements import SiliconTable, has_table, read_table, table_paths
+from perfatlas.measurements import has_table
+from perfatlas.measurements.comm_tables import (
+    CUSTOM,
+    CUSTOM_TABLE,
+    FOLDER,
+    LIBRARY,
+    LIBRARY_TABLE,
+    comm_rows,
+)
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from perfatlas.operators import FloatArray
 
-LIBRARY: Final = "nccl"
-LIBRARY_TABLE: Final = "nccl_perf"
-CUSTOM_TABLE: Final = "custom_allreduce_perf"
-# Our name of the operation -> the table's.
-LIBRARY_OPS: Final = {
-    "all_reduce": "all_reduce",
-    "all_gather": "all_gather",
-    "reduce_scatter": "reduce_scatter",
-    "all_to_all": "alltoall",
-}
-# The tables count elements; a reduction works on numbers, the other operations move bytes.
-ELEMENT_BYTES: Final = {"half": 2.0, "bfloat16": 2.0, "int8": 1.0}
-FORMAT_WORDS: Final = {"bf16": ("half", "bfloat16"), "int8": ("int8",), "any": ("half", "int8")}
 OP_FORMATS: Final = {
     "all_reduce": ("bf16", "int8"),
     "reduce_scatter": ("bf16", "int8"),
@@ -75,11 +68,11 @@ def collective_cells(device: str) -> tuple[Cell, ...]:
         device: Catalog name; devices without tables have no cells.
     """
     cells: list[Cell] = []
-    if has_table(device, "comm", LIBRARY, LIBRARY_TABLE):
+    if has_table(device, FOLDER, LIBRARY, LIBRARY_TABLE):
         for op, formats in OP_FORMATS.items():
             cells += [library_cell(device, op, format_name) for format_name in formats]
     for family in FAMILIES:
-        if has_table(device, "comm", family, CUSTOM_TABLE):
+        if has_table(device, FOLDER, family, CUSTOM_TABLE):
             cells.append(_custom_cell(device, family))
     cells += exchange_cells(device)
     return tuple(
@@ -95,7 +88,7 @@ def library_cell(device: str, op: str, format_name: str) -> Cell:
         op: Measured operation.
         format_name: bf16 or int8 for reductions, any for the others.
     """
-    load = partial(_load_library, device, op, format_name)
+    load = partial(_load, device, op, LIBRARY, format_name)
     rows = load()
     most = float(np.max(rows.shape_UD[:, 1]))
     # The grid keeps ten fitted parameters: either the overlap or the switch's efficiency.
@@ -128,15 +121,14 @@ def _beats_a_ring(rows: Rows) -> bool:
 
 
 def _custom_cell(device: str, family: str) -> Cell:
-    most = float(
-        np.max(_newest(device, family, CUSTOM_TABLE).columns["num_gpus"][_kept(device, family)])
-    )
+    load = partial(_load, device, CUSTOM, family, "bf16")
+    most = float(np.max(load().shape_UD[:, 1]))
     return Cell(
         device=device,
-        operator="custom_all_reduce",
+        operator=CUSTOM,
         family=family,
         format="bf16",
-        load=partial(_load_custom, device, family),
+        load=load,
         physics=custom_time_s,
         silicon=np.zeros(NUM_SILICON),
         ranges=CUSTOM_RANGES,
@@ -148,61 +140,21 @@ def _custom_cell(device: str, family: str) -> Cell:
     )
 
 
-def _newest(device: str, family: str, name: str) -> SiliconTable:
-    """Return the newest version of a table."""
-    return read_table(
-        device, "comm", family, name, list(table_paths(device, "comm", family, name))[-1]
-    )
-
-
-def _load_library(device: str, op: str, format_name: str) -> Rows:
-    table = _newest(device, LIBRARY, LIBRARY_TABLE)
-    words = FORMAT_WORDS[format_name]
-    keep = (table.columns["op_name"] == LIBRARY_OPS[op]) & np.isin(
-        table.columns["nccl_dtype"].astype(str), words
-    )
-    return _rows(device, op, table, keep, format_name, {})
-
-
-def _kept(device: str, family: str) -> NDArray[np.bool_]:
-    """Return which rows of a custom table are the engine's own kernel in a CUDA graph (U,)."""
-    table = _newest(device, family, CUSTOM_TABLE)
-    source = table.columns["kernel_source"].astype(str)
-    keep: NDArray[np.bool_] = np.char.find(source, "eager") < 0
-    if family != "trtllm":  # beyond one node of GPUs these engines hand over to the library
-        keep &= table.columns["num_gpus"] <= hardware.resolve_system(device).node.devices
-    return keep
-
-
-def _load_custom(device: str, family: str) -> Rows:
-    table = _newest(device, family, CUSTOM_TABLE)
-    keep = _kept(device, family)
-    excluded = {"eager launch, or beyond one node where the library takes over": int(np.sum(~keep))}
-    return _rows(device, "all_reduce", table, keep, "bf16", excluded)
-
-
-def _rows(
-    device: str,
-    op: str,
-    table: SiliconTable,
-    keep: NDArray[np.bool_],
-    format_name: str,
-    excluded: dict[str, int],
-) -> Rows:
+def _load(device: str, operator: str, family: str, format_name: str) -> Rows:
+    rows = comm_rows(device, operator, family, format_name)
     scale_up = hardware.resolve_system(device).device.scale_up
-    word = "nccl_dtype" if "nccl_dtype" in table.columns else "allreduce_dtype"
-    width = np.array([ELEMENT_BYTES[str(name)] for name in table.columns[word][keep]])
-    size = table.columns["message_size"][keep].astype(np.float64) * width
-    ranks = table.columns["num_gpus"][keep].astype(np.float64)
-    reduces = np.full(size.size, float(scale_up.in_network_reduction and format_name == "bf16"))
-    shape_UD = collective_shape(op, size, ranks, np.full(size.size, scale_up.bandwidth), reduces)
+    op = "all_reduce" if operator == CUSTOM else operator
+    link_U = np.full(rows.bytes_U.size, scale_up.bandwidth)
+    reduces = float(scale_up.in_network_reduction and format_name == "bf16")
+    reduces_U = np.full(link_U.size, reduces)
+    shape_UD = collective_shape(op, rows.bytes_U, rows.ranks_U, link_U, reduces_U)
     return Rows(
         shape_UD=shape_UD,
-        measured_s=table.measured_s()[keep],
+        measured_s=rows.measured_s,
         roofline_s=_roofline_s(shape_UD),
-        version=table.version,
-        data_hash=table.data_hash,
-        excluded=excluded,
+        version=rows.version,
+        data_hash=rows.data_hash,
+        excluded=rows.excluded,
     )
 
 

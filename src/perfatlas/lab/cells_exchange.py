@@ -6,7 +6,7 @@ Shape legend: U measured rows, D shape dimensions.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -14,14 +14,20 @@ from perfatlas import hardware
 from perfatlas.collectives import FABRIC_SHAPE, collective_shape, fabric_time_s, library_time_s
 from perfatlas.kernels.silicon import NUM_SILICON
 from perfatlas.lab.cells import Cell, Range, Rows
-from perfatlas.measurements import SiliconTable, has_table, read_table, table_paths
-from perfatlas.operators import GroupedGemm
-from perfatlas.parallelism.exchange import expert_groups_reached
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from perfatlas.operators import FloatArray
+from perfatlas.measurements import has_table, read_table, table_paths
+from perfatlas.measurements.comm_tables import (
+    DEEPEP_TABLE,
+    EXCHANGE_FAMILY,
+    FOLDER,
+    FP8_ROW_BYTES,
+    LOW_LATENCY_TABLE,
+    MICROSECOND,
+    NORMAL_TABLE,
+    NVLINK_TABLE,
+    TWO_MODE_FAMILY,
+    comm_rows,
+    comm_table,
+)
 
 LIBRARY_RANGES: Final = {
     "overhead_s": Range(start=6e-6, low=1e-7, high=1e-4),
@@ -52,23 +58,17 @@ FABRIC_RANGES: Final = {
 }
 # The package ships the same multi-node rows for h200_sxm: they count once.
 FABRIC_DEVICE: Final = "h100_sxm"
-FABRIC_TABLE: Final = "wideep_deepep_ll_perf"
 FABRIC_PROTOCOL: Final = (
-    "DeepEP low-latency kernels, 1 to 8 nodes of 8 GPUs; the time of one node and one token is"
-    " taken as what stays inside a node; one 400 Gb/s NIC per GPU is assumed"
+    "DeepEP low-latency kernels, 1 to 8 nodes of 8 GPUs; the time of one node and one token, mean"
+    " of dispatch and combine, is taken as what stays inside a node; one 400 Gb/s NIC per GPU is"
+    " assumed"
 )
-# Dispatch sends FP8 with a 4-byte scale per 128 elements, combine returns 16-bit rows.
-PHASE_BYTES: Final = {"dispatch": 1.0 + 4.0 / 128.0, "combine": 2.0}
+# Dispatch sends FP8 with its scales, combine returns 16-bit rows.
+PHASE_BYTES: Final = {"dispatch": FP8_ROW_BYTES, "combine": 2.0}
 
-EXCHANGE_FAMILY: Final = "trtllm"
-DEEPEP_TABLE: Final = "moe_a2a_perf"
-NVLINK_TABLE: Final = "trtllm_alltoall_perf"
-# TensorRT-LLM runs its NVLink kernels on NVL72, not the DeepEP kernels the table holds for it.
+# TensorRT-LLM runs its NVLink kernels on NVL72, not the DeepEP kernels the tables hold for four of
+# its GPUs.
 NVL72_DEVICES: Final = ("gb200", "gb300")
-# Elements as they travel with their scales; rows of other types are left out.
-DISPATCH_BYTES: Final = {"bfloat16": 2.0, "fp8": 1.0 + 4.0 / 128.0, "nvfp4": 0.5625}
-COMBINE_BYTES: Final = {"bfloat16": 2.0, "fp8": 2.0, "nvfp4": 2.0}
-MICROSECOND: Final = 1e-6
 DEEPEP_PROTOCOL: Final = (
     "TensorRT-LLM with DeepEP, the faster of its low-latency and high-throughput kernels per size;"
     " bytes: one copy of a token per rank that holds one of its experts; latency column read as us"
@@ -77,6 +77,16 @@ NVLINK_PROTOCOL: Final = (
     "TensorRT-LLM NVLinkTwoSided kernels on NVL72, dispatch with its prepare step; bytes: one copy"
     " of a token per rank that holds one of its experts"
 )
+TWO_MODE_PROTOCOL: Final = (
+    "DeepEP as SGLang ships it, inside a node, the faster per shape of its low-latency kernels (up"
+    " to 1,024 tokens) and its normal kernels on 20 SMs (test_intranode); FP8 dispatch, 16-bit"
+    " combine; bytes: one copy of a token per rank that holds one of its experts"
+)
+PROTOCOLS: Final = {
+    DEEPEP_TABLE: DEEPEP_PROTOCOL,
+    NVLINK_TABLE: NVLINK_PROTOCOL,
+    LOW_LATENCY_TABLE: TWO_MODE_PROTOCOL,
+}
 SWITCH_EXPONENTS: Final = (13.5, 15.5, 17.5, 19.5, 21.5, 23.5)
 
 
@@ -87,17 +97,21 @@ def exchange_cells(device: str) -> tuple[Cell, ...]:
         device: Catalog name; devices without tables have no cells.
     """
     cells: list[Cell] = []
-    if has_table(device, "comm", EXCHANGE_FAMILY, NVLINK_TABLE):
-        cells += [_exchange_cell(device, phase, nvlink=True) for phase in PHASE_BYTES]
-    elif device not in NVL72_DEVICES and has_table(device, "comm", EXCHANGE_FAMILY, DEEPEP_TABLE):
-        cells += [_exchange_cell(device, phase, nvlink=False) for phase in PHASE_BYTES]
-    if device == FABRIC_DEVICE and has_table(device, "comm", "sglang", FABRIC_TABLE):
+    if has_table(device, FOLDER, EXCHANGE_FAMILY, NVLINK_TABLE) or (
+        device not in NVL72_DEVICES and has_table(device, FOLDER, EXCHANGE_FAMILY, DEEPEP_TABLE)
+    ):
+        cells += [_exchange_cell(device, phase, EXCHANGE_FAMILY) for phase in PHASE_BYTES]
+    two_modes = (LOW_LATENCY_TABLE, NORMAL_TABLE)
+    both = all(has_table(device, FOLDER, TWO_MODE_FAMILY, name) for name in two_modes)
+    if both and device not in NVL72_DEVICES:
+        cells += [_exchange_cell(device, phase, TWO_MODE_FAMILY) for phase in PHASE_BYTES]
+    if device == FABRIC_DEVICE and has_table(device, FOLDER, TWO_MODE_FAMILY, LOW_LATENCY_TABLE):
         cells.append(_fabric_cell(device))
     return tuple(cells)
 
 
-def _exchange_cell(device: str, phase: str, *, nvlink: bool) -> Cell:
-    load = partial(_load_nvlink if nvlink else _load_deepep, device, phase)
+def _exchange_cell(device: str, phase: str, family: str) -> Cell:
+    load = partial(_load, device, phase, family)
     ranks = load().shape_UD[:, 1]
     known = {"ranks_measured": float(np.max(ranks)), "efficiency_in_network": 0.0}
     if np.min(ranks) == np.max(ranks):  # one size of group cannot tell what a rank costs
@@ -107,98 +121,29 @@ def _exchange_cell(device: str, phase: str, *, nvlink: bool) -> Cell:
     return Cell(
         device=device,
         operator=phase,
-        family=EXCHANGE_FAMILY,
+        family=family,
         format="any",
         load=load,
         physics=library_time_s,
         silicon=np.zeros(NUM_SILICON),
         ranges=EXCHANGE_RANGES,
         grid=tuple(ties),
-        protocol=NVLINK_PROTOCOL if nvlink else DEEPEP_PROTOCOL,
+        protocol=PROTOCOLS[comm_table(device, phase, family)[2]],
     )
 
 
-def _load_deepep(device: str, phase: str) -> Rows:
-    """Return the faster backend of every shape; the table's latency is in microseconds."""
-    version = list(table_paths(device, "comm", EXCHANGE_FAMILY, DEEPEP_TABLE))[-1]
-    table = read_table(device, "comm", EXCHANGE_FAMILY, DEEPEP_TABLE, version)
-    columns = table.columns
-    widths = DISPATCH_BYTES if phase == "dispatch" else COMBINE_BYTES
-    keep = (columns["phase"] == phase) & np.isin(columns["comm_dtype"].astype(str), list(widths))
-    names = ("comm_dtype", "hidden_size", "topk", "num_experts", "num_tokens", "ep_size")
-    best: dict[tuple[Hashable, ...], float] = {}
-    for row in np.flatnonzero(keep):
-        key = tuple(columns[name][row] for name in names)
-        best[key] = min(best.get(key, np.inf), float(columns["latency"][row]) * MICROSECOND)
-    shapes = np.array([[widths[str(key[0])], *key[1:]] for key in best], dtype=np.float64)
-    return _exchange_rows(device, shapes, np.array(list(best.values())), table, int(np.sum(keep)))
-
-
-def _load_nvlink(device: str, phase: str) -> Rows:
-    version = list(table_paths(device, "comm", EXCHANGE_FAMILY, NVLINK_TABLE))[-1]
-    table = read_table(device, "comm", EXCHANGE_FAMILY, NVLINK_TABLE, version)
-    columns = table.columns
-    two_sided = columns["kernel_source"] == "NVLinkTwoSided"
-    names = ("moe_dtype", "hidden_size", "topk", "num_experts", "num_tokens", "moe_ep_size")
-    prepare = two_sided & (columns["op_name"] == "alltoall_prepare")
-    before_s = {
-        tuple(columns[name][row] for name in names): table.measured_s()[row]
-        for row in np.flatnonzero(prepare)
-    }
-    keep = two_sided & (columns["op_name"] == f"alltoall_{phase}")
-    widths = DISPATCH_BYTES if phase == "dispatch" else COMBINE_BYTES
-    shapes, times = [], []
-    for row in np.flatnonzero(keep):
-        key = tuple(columns[name][row] for name in names)
-        first_s = before_s[key] if phase == "dispatch" else 0.0
-        shapes.append([widths[str(key[0])], *(float(value) for value in key[1:])])
-        times.append(table.measured_s()[row] + first_s)
-    return _exchange_rows(device, np.array(shapes), np.array(times), table, int(np.sum(keep)))
-
-
-def _exchange_rows(
-    device: str,
-    shapes: FloatArray,
-    measured_s: FloatArray,
-    table: SiliconTable,
-    found: int,
-) -> Rows:
-    """Return rows from (element bytes, hidden, top_k, experts, tokens, ep) per measurement."""
-    width, hidden, top_k, experts, tokens, ranks = shapes.T
-    reached = expert_groups_reached(_experts(hidden, top_k, experts, ranks))
-    link = np.full(ranks.size, hardware.resolve_system(device).device.scale_up.bandwidth)
-    size = tokens * reached * hidden * width
-    shape_UD = collective_shape("all_to_all", size, ranks, link, np.zeros_like(size))
+def _load(device: str, phase: str, family: str) -> Rows:
+    rows = comm_rows(device, phase, family, "any")
+    link_U = np.full(rows.ranks_U.size, hardware.resolve_system(device).device.scale_up.bandwidth)
+    none_U = np.zeros_like(link_U)
+    shape_UD = collective_shape("all_to_all", rows.bytes_U, rows.ranks_U, link_U, none_U)
     return Rows(
         shape_UD=shape_UD,
-        measured_s=measured_s,
-        roofline_s=shape_UD[:, 3] / link,
-        version=table.version,
-        data_hash=table.data_hash,
-        excluded={"slower backend": found - measured_s.size},
-    )
-
-
-def _experts(
-    hidden: FloatArray, top_k: FloatArray, experts: FloatArray, ranks: FloatArray
-) -> GroupedGemm:
-    """Return the expert networks whose exchange was measured."""
-    ones = np.ones_like(hidden)
-    return GroupedGemm(
-        name="experts",
-        phase="decode",
-        count=ones,
-        tokens=ones,
-        hidden=hidden,
-        intermediate=ones,
-        experts=experts,
-        top_k=top_k,
-        ep=ranks,
-        moe_tp=ones,
-        matrices=3,
-        format="bf16",
-        weight_bytes_per_element=2.0,
-        input_bytes_per_element=2.0,
+        measured_s=rows.measured_s,
+        roofline_s=shape_UD[:, 3] / link_U,
+        version=rows.version,
+        data_hash=rows.data_hash,
+        excluded=rows.excluded,
     )
 
 
@@ -217,18 +162,25 @@ def _fabric_cell(device: str) -> Cell:
 
 
 def _load_fabric(device: str) -> Rows:
-    versions = table_paths(device, "comm", "sglang", FABRIC_TABLE)
-    tables = [read_table(device, "comm", "sglang", FABRIC_TABLE, version) for version in versions]
+    versions = table_paths(device, FOLDER, "sglang", LOW_LATENCY_TABLE)
+    tables = [
+        read_table(device, FOLDER, "sglang", LOW_LATENCY_TABLE, version) for version in versions
+    ]
     table = max(tables, key=lambda one: int(np.max(one.columns["node_num"])))
     node = hardware.resolve_system(device).node
     nodes = table.columns["node_num"].astype(np.float64)
     share = np.full(nodes.size, node.nics * node.nic_bandwidth / node.devices)
+    measured = {
+        phase: table.columns[f"{phase}_avg_t_us"].astype(np.float64) * MICROSECOND
+        for phase in PHASE_BYTES
+    }
+    # What stays inside a node differs by phase there, and not once the kernel crosses nodes.
+    alone_s = float(np.mean([np.min(time_s[nodes == 1]) for time_s in measured.values()]))
+    rows = table.columns["num_token"] * table.columns["num_topk"] * table.columns["hidden_size"]
     blocks, times = [], []
-    for phase, element_bytes in PHASE_BYTES.items():
-        time_s = table.columns[f"{phase}_avg_t_us"].astype(np.float64) * MICROSECOND
-        rows = table.columns["num_token"] * table.columns["num_topk"]
-        wire = rows * table.columns["hidden_size"] * element_bytes * (1.0 - 1.0 / nodes)
-        inside = np.full(nodes.size, np.min(time_s[nodes == 1]))
+    for phase, time_s in measured.items():
+        wire = rows * PHASE_BYTES[phase] * (1.0 - 1.0 / nodes)
+        inside = np.full(nodes.size, alone_s)
         columns = dict(
             zip(FABRIC_SHAPE, (nodes, wire, share, inside, np.ones(nodes.size)), strict=True)
         )

@@ -11,7 +11,7 @@ from perfatlas import hardware
 from perfatlas.files import format_toml, write_atomic
 from perfatlas.lab.calibrate import fit_cell
 from perfatlas.lab.cells import MEASURED_DEVICES
-from perfatlas.lab.cells_collectives import LIBRARY_OPS, OP_FORMATS, library_cell
+from perfatlas.lab.cells_collectives import OP_FORMATS, library_cell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,5 +69,5 @@ def write_rank_extrapolation(path: Path) -> None:
     Args:
         path: The file; `data/collectives/rank_extrapolation.toml` of the package is shipped.
     """
-    rows = [rank_extrapolation(op) for op in LIBRARY_OPS]
+    rows = [rank_extrapolation(op) for op in OP_FORMATS]
     write_atomic(path, EXTRAPOLATION_HEADER + format_toml({"extrapolation": rows}))

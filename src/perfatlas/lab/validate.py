@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.files import content_hash
 from perfatlas.hardware import resolve_system
 from perfatlas.lab.cells import MEASURED_DEVICES
-from perfatlas.lab.cells_collectives import LIBRARY_OPS
 from perfatlas.lab.protocols import PROTOCOLS, Kin, few_rows
 from perfatlas.lab.protocols_budgets import drifted, read_budgets
 from perfatlas.lab.protocols_medians import median_row, target_failure
 from perfatlas.lab.protocols_score import CellScore, score_cell
 from perfatlas.lab.registry import cells_by_key
+from perfatlas.lab.validate_published import validate_published
 from perfatlas.measurements import calibration_folder
 from perfatlas.measurements.calibration import KERNELS
+from perfatlas.measurements.comm_tables import LIBRARY_OPS
 from perfatlas.quantities import UnsupportedError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -81,6 +82,9 @@ def validate_collectives(
 ) -> dict[str, Any]:
     """Return the errors of collective predictions; as `validate_kernels`.
 
+    With nothing left out, the shipped calibrations (own) are also compared with published runs:
+    "published" and "published_totals" of `perfatlas.lab.validate_published`.
+
     Args:
         systems: Devices to score; all with measured tables by default.
         operators: Collectives to score; all by default.
@@ -94,7 +98,9 @@ def validate_collectives(
         UsageError: Unknown protocol, or too few rows to fit.
     """
     asked = _checked(systems, operators, COLLECTIVES, protocol)
-    return _validate(*asked, protocol, few_rows(protocol, rows), progress)
+    results = _validate(*asked, protocol, few_rows(protocol, rows), progress)
+    whole = protocol == "own" and not systems and not operators
+    return {**results, **(validate_published() if whole else {})}
 
 
 def calibration_hash() -> str:

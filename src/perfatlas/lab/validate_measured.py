@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas import hardware
+from perfatlas.collectives import measured as links
 from perfatlas.kernels.residuals import AXES, GROUPS, carry, correct
 from perfatlas.kernels.shapes import physics_model
 from perfatlas.lab.fitting import error_statistics
 from perfatlas.lab.protocols_split import held_out
 from perfatlas.lab.registry import device_cells
 from perfatlas.measurements import find_shipped_calibration, table_rows
+from perfatlas.measurements import residuals as near
+from perfatlas.measurements.comm_tables import CUSTOM, EXCHANGED_BYTES, LIBRARY_OPS
 from perfatlas.measurements.tables import MOE_MODEL, doubtful_rows
 
 if TYPE_CHECKING:
@@ -31,6 +34,7 @@ UNSEEN: Final[Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]] = {
     name: (("shape", columns), *((("model", MOE_MODEL),) if name == "moe" else ()))
     for name, columns in GROUPS.items()
 }
+COLLECTIVES: Final = (*LIBRARY_OPS, CUSTOM, *EXCHANGED_BYTES)  # inside a domain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,13 +63,13 @@ class UnseenScore:
 
 
 def validate_measured(
-    systems: Sequence[str], operators: Sequence[str] = tuple(AXES)
+    systems: Sequence[str], operators: Sequence[str] = (*AXES, *COLLECTIVES)
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the errors of tier measured on a fifth of the groups, held out of its residuals.
 
     Groups are (n, k) of matrix products, heads and window of attention, heads of MLA and of
-    recurrent scans, channels of convolutions, and model and layout (or the model) of MoE: a
-    neighbouring batch of a held-out row is held out with it.
+    recurrent scans, channels of convolutions, model and layout (or the model) of MoE, and octaves
+    of the size of collectives: a neighbouring batch of a held-out row is held out with it.
 
     Args:
         systems: Devices with measured tables.
@@ -81,8 +85,7 @@ def validate_measured(
         score
         for system in systems
         for cell in device_cells(system, operators)
-        if cell.operator in AXES
-        for score in score_unseen(cell)
+        for score in _scores(cell)
     ]
     groups: dict[tuple[str, str], list[UnseenScore]] = {}
     for score in scores:
@@ -91,6 +94,57 @@ def validate_measured(
         "cells": [asdict(score) for score in scores],
         "medians": [_median_row(*key, found) for key, found in sorted(groups.items())],
     }
+
+
+def _scores(cell: Cell) -> Iterator[UnseenScore]:
+    """Yield the scores of a cell, none for an operator that tier measured leaves in physics."""
+    if cell.operator in AXES:
+        yield from score_unseen(cell)
+    elif cell.operator in COLLECTIVES:
+        yield from score_unseen_sizes(cell)
+
+
+def score_unseen_sizes(cell: Cell) -> Iterator[UnseenScore]:
+    """Yield the score of a collective on octaves of the size held out; none where too few.
+
+    Args:
+        cell: What to score.
+    """
+    device = hardware.resolve_system(cell.device).device
+    match = find_shipped_calibration(device, cell.operator, cell.family, cell.format)
+    rows = cell.load()
+    held = held_out(links.size_groups(rows.shape_UD))
+    if match is None or not match.own or held is None:
+        return
+    physics_s = cell.predict(rows.shape_UD, match.calibration.parameters)
+    residual_R = np.log(rows.measured_s / physics_s)
+    space_RF, seen_UD = links.coordinates(rows.shape_UD), rows.shape_UD[~held]
+    known = near.carry(space_RF[~held], residual_R[~held], links.size_groups(seen_UD))
+    correction = near.correct(known, space_RF[held])
+    yield _score(cell, "size", physics_s[held], rows.measured_s[held], correction)
+
+
+def _score(
+    cell: Cell,
+    unseen: str,
+    physics_s: FloatArray,
+    measured_s: FloatArray,
+    correction: near.Correction,
+) -> UnseenScore:
+    """Return the errors on held-out rows, before and after their correction."""
+    left: FloatArray = np.log(measured_s / physics_s) - np.log(correction.factor_U)
+    inside = (left >= correction.low_U) & (left <= correction.high_U)
+    statistics = error_statistics(physics_s * correction.factor_U, measured_s)
+    return UnseenScore(
+        cell=cell.id,
+        unseen=unseen,
+        rows=statistics.rows,
+        physics_mape=round(error_statistics(physics_s, measured_s).mape, 4),
+        measured_mape=round(statistics.mape, 4),
+        inside_90=round(float(inside.mean()), 4),
+        half_width=round(float(np.median(correction.high_U - correction.low_U)) / 2.0, 4),
+        near=round(float(correction.measured_U.mean()), 4),
+    )
 
 
 def score_unseen(cell: Cell) -> Iterator[UnseenScore]:
@@ -119,19 +173,7 @@ def score_unseen(cell: Cell) -> Iterator[UnseenScore]:
         residual = np.log(measured_s / physics_s)
         known = carry(cell.operator, shape_UD[~held], residual[~held])
         correction = correct(known, cell.operator, shape_UD[held])
-        left: FloatArray = residual[held] - np.log(correction.factor_U)
-        inside = (left >= correction.low_U) & (left <= correction.high_U)
-        statistics = error_statistics(physics_s[held] * correction.factor_U, measured_s[held])
-        yield UnseenScore(
-            cell=cell.id,
-            unseen=unseen,
-            rows=statistics.rows,
-            physics_mape=round(error_statistics(physics_s[held], measured_s[held]).mape, 4),
-            measured_mape=round(statistics.mape, 4),
-            inside_90=round(float(inside.mean()), 4),
-            half_width=round(float(np.median(correction.high_U - correction.low_U)) / 2.0, 4),
-            near=round(float(correction.measured_U.mean()), 4),
-        )
+        yield _score(cell, unseen, physics_s[held], measured_s[held], correction)
 
 
 def _median_row(key: str, unseen: str, found: Sequence[UnseenScore]) -> dict[str, Any]:

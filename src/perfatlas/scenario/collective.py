@@ -10,22 +10,34 @@ import numpy as np
 from perfatlas.collectives import (
     OPS,
     CollectiveShapes,
+    Implementation,
     PricedCollectives,
     bus_bandwidth,
     price_collectives,
 )
 from perfatlas.operators import BOUND_NAMES
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.answer import Answer
 from perfatlas.scenario.breakdown import single_evidence, single_row
 from perfatlas.scenario.reader import OperatorReader
-from perfatlas.scenario.tiers import require_kernels
+from perfatlas.scenario.tiers import MEASURED_STANDING, require_tier, tier_name
 
 if TYPE_CHECKING:
     from perfatlas.hardware import System
 
 LARGEST_BUFFER: Final = 10**15  # bytes; a larger one is a typing error
-FIELDS: Final = ("system", "op", "bytes", "format", "gpus", "nodes", "kernel_family", "tier")
+NOT_NEAR: Final = "no measured rows of this size and ranks inside one domain are near: physics"
+FIELDS: Final = (
+    "system",
+    "op",
+    "bytes",
+    "format",
+    "gpus",
+    "nodes",
+    "kernel_family",
+    "tier",
+    "silicon_version",
+)
 
 
 def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name by name
@@ -35,7 +47,7 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
         **fields: system, op, bytes (as nccl-tests counts them), gpus, nodes (default: as few
             scale-up domains as hold the gpus), kernel_family (engine whose small-message kernels
             run; default the library), format (of the elements; integers are not reduced in the
-            switch), tier.
+            switch), tier, silicon_version (of the tables of tier measured).
 
     Raises:
         InvalidSpecError: A field is missing, unknown or contradicts another.
@@ -53,13 +65,8 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
     size, gpus = reader.size("bytes", largest=LARGEST_BUFFER), reader.size("gpus")
     system = _spread(reader.system(), int(gpus[0]), reader)
     tier = reader.tier()
-    if tier == "measured":
-        raise UnsupportedError(
-            "tier 'measured' does not correct collectives; use auto, physics or bound"
-        )
-    if tier == "physics":
-        require_kernels(system)
-    engine = reader.kernel_engine()
+    engine, version = reader.kernel_engine(), reader.text("silicon_version")
+    require_tier(system, tier, engine.kernel_family, version or None)
     priced = price_collectives(
         CollectiveShapes(
             op=op,
@@ -71,8 +78,9 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
         systems=(system,),
         system_index_U=np.zeros(1, np.int64),
         tier=tier,
-        family=engine.kernel_family,
-        custom=engine.all_reduce.custom,
+        implementation=Implementation(
+            family=engine.kernel_family, custom=engine.all_reduce.custom, silicon_version=version
+        ),
     )
     time_s = float(priced.time_s_U[0])
     results = {
@@ -84,7 +92,9 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
         "algorithm": str(priced.algorithm_U[0]),
         "bound": BOUND_NAMES[priced.code_U[0]],
         "bound_time_s": float(priced.bound_s_U[0]),
-        "tier": "bound" if priced.match_U[0] < 0 else "physics",
+        "tier": tier_name(
+            calibrated=bool(priced.match_U[0] >= 0), measured=bool(priced.measured_U[0])
+        ),
     }
     return _answer(reader, op, system, priced, results)
 
@@ -122,10 +132,15 @@ def _answer(
     results: dict[str, Any],
 ) -> Answer:
     match = priced.matches[priced.match_U[0]] if priced.match_U[0] >= 0 else None
+    said = list(priced.notes)
+    if reader.tier() == "measured":
+        said.append(MEASURED_STANDING)
+        if results["tier"] == "physics" and match is not None and match.table[0]:
+            said.append(NOT_NEAR)
     return Answer(
         command="collective",
         scenario=reader.given,
         results=results,
         breakdown=[single_row(op, "", results, match, "communication")],
-        evidence=single_evidence(system, match, priced.notes, results["tier"]),
+        evidence=single_evidence(system, match, said, results["tier"]),
     )

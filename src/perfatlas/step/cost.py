@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from perfatlas.collectives import CollectiveShapes, price_collectives
+from perfatlas.collectives import CollectiveShapes, Implementation, price_collectives
 from perfatlas.kernels import price_operators
 from perfatlas.operators import Collective
 from perfatlas.step.fusion import exposed_share
@@ -176,7 +176,7 @@ def _step_cost(
         code_CO=parts.join(priced.code_CO, moved.code_CO),
         match_CO=parts.join(priced.match_CO, offset_CO),
         matches=(*priced.matches, *moved.matches),
-        measured_CO=parts.join(priced.measured_CO, np.zeros(moved.match_CO.shape, np.bool_)),
+        measured_CO=parts.join(priced.measured_CO, moved.measured_CO),
         outside_CO=parts.join(priced.outside_CO, np.zeros(moved.match_CO.shape)),
         host_s_C=np.maximum(host_s_C - gpu_s_C, 0.0) if profile.host.overlapped else host_s_C,
         rows=int(priced.rows_O[parts.mine].sum()),
@@ -195,16 +195,27 @@ class _Links:
     bound_s_CO: FloatArray
     code_CO: NDArray[np.int8]
     match_CO: IntArray
+    measured_CO: NDArray[np.bool_]
     matches: tuple[CalibrationMatch, ...]
     notes: tuple[str, ...]
 
 
+def _implementation(context: StepContext) -> Implementation:
+    """Return whose collectives the engine runs."""
+    return Implementation(
+        family=context.profile.kernel_family,
+        custom=context.profile.all_reduce.custom,
+        silicon_version=context.silicon_version,
+    )
+
+
 def _price_links(links: Sequence[Collective], context: StepContext) -> _Links:
     """Return the prices of collectives; those of one kind are priced together where they run."""
-    placement, profile = context.placement, context.profile
+    placement = context.placement
     shape = (placement.index_C.shape[0], len(links))
     times = (np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(shape))
     code_CO, match_CO = np.zeros(shape, np.int8), np.full(shape, -1, np.int64)
+    measured_CO = np.zeros(shape, np.bool_)
     known: list[CalibrationMatch] = []
     notes: dict[str, None] = {}
     by_op: dict[str, list[int]] = {}
@@ -225,15 +236,14 @@ def _price_links(links: Sequence[Collective], context: StepContext) -> _Links:
             ),
             systems=placement.systems,
             system_index_U=placement.index_C[candidate_R],
-            tier="physics" if context.tier == "measured" else context.tier,
-            family=profile.kernel_family,
-            custom=profile.all_reduce.custom,
+            tier=context.tier,
+            implementation=_implementation(context),
         )
         into = (candidate_R, np.array(places)[which_R])
         found = (cost.time_s_U, cost.low_s_U, cost.high_s_U, cost.bound_s_U)
         for part_CO, part_R in zip(times, found, strict=True):
             part_CO[into] = part_R
-        code_CO[into] = cost.code_U
+        code_CO[into], measured_CO[into] = cost.code_U, cost.measured_U
         match_CO[into] = np.where(cost.match_U >= 0, cost.match_U + len(known), -1)
         known += cost.matches
         notes |= dict.fromkeys(cost.notes)
@@ -245,6 +255,7 @@ def _price_links(links: Sequence[Collective], context: StepContext) -> _Links:
         bound_s_CO=bound_CO,
         code_CO=code_CO,
         match_CO=match_CO,
+        measured_CO=measured_CO,
         matches=tuple(known),
         notes=tuple(notes),
     )

@@ -1,0 +1,101 @@
+"""Rails, leaves, switches that add, and what is said about extrapolations between nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfatlas.collectives import CollectiveShapes, Implementation, price_collectives
+from perfatlas.hardware import resolve_system
+
+SIZE = 2.0**32
+
+
+def priced(
+    system: str, op: str, ranks: float, size: float = SIZE, format_name: str = "bf16"
+) -> tuple[float, float, float, str]:
+    """Return time, low, high [s] and all notes."""
+    found = price_collectives(
+        CollectiveShapes(
+            op=op,
+            bytes=np.array([size]),
+            ranks=np.array([ranks]),
+            stride=np.ones(1),
+            format_name=format_name,
+        ),
+        systems=[resolve_system(system)],
+        system_index_U=np.zeros(1, np.int64),
+        tier="physics",
+        implementation=Implementation(),
+    )
+    ends = (found.time_s_U, found.low_s_U, found.high_s_U)
+    return *(float(one[0]) for one in ends), " ".join(found.notes)  # type: ignore[return-value]
+
+
+def test_large_all_reduce_of_eight_nodes_by_hand() -> None:
+    # trees send 2 S over 8 NICs of 50 GB/s at the fitted share: 2 x 4.295 GB / (400 GB/s x 0.94)
+    time_s, *_ = priced("h100_sxm", "all_reduce", 64.0)
+    assert time_s == pytest.approx(2.0 * SIZE / (400e9 * 0.94), rel=0.02)
+
+
+def test_switches_between_nodes_halve_what_a_node_sends() -> None:
+    plain, *_ = priced("h200_sxm{node.nic_bandwidth=10GB/s}", "all_reduce", 64.0)
+    adding, *_ = priced(
+        "h200_sxm{node.nic_bandwidth=10GB/s, fabric.in_network_reduction=true}",
+        "all_reduce",
+        64.0,
+    )
+    assert adding == pytest.approx(plain / 2.0, rel=0.01)
+    gather, *_ = priced("h200_sxm{fabric.in_network_reduction=true}", "all_gather", 64.0)
+    assert gather == priced("h200_sxm", "all_gather", 64.0)[0]
+
+
+def test_a_leaf_hides_oversubscription_and_rings_cross_it_once() -> None:
+    narrow = "h100_sxm{fabric.oversubscription=4}"  # 32 nodes below a leaf
+    for op in ("all_reduce", "all_to_all"):
+        assert priced(narrow, op, 256.0)[0] == priced("h100_sxm", op, 256.0)[0]
+    assert priced(narrow, "all_reduce", 512.0)[0] == priced("h100_sxm", "all_reduce", 512.0)[0]
+    # 64 nodes, 32 of 63 peers beyond the leaf: 4 x 32/63 = 2.03 times the transfer
+    ratio = priced(narrow, "all_to_all", 512.0)[0] / priced("h100_sxm", "all_to_all", 512.0)[0]
+    assert ratio == pytest.approx(4.0 * 32.0 / 63.0, rel=0.01)
+    all_up = priced("h100_sxm{fabric.oversubscription=4, fabric.leaf_nodes=1}", "all_to_all", 512.0)
+    assert all_up[0] > 3.9 * priced("h100_sxm", "all_to_all", 512.0)[0]
+
+
+def test_rings_without_the_switch_are_those_of_integers() -> None:
+    ring = "h200_sxm{device.scale_up.in_network_reduction=false}"
+    time_s, _, _, notes = priced(ring, "all_reduce", 8.0)
+    assert "rings on" in notes
+    assert time_s == priced("h200_sxm", "all_reduce", 8.0, format_name="int8")[0]
+    assert time_s > 1.2 * priced("h200_sxm", "all_reduce", 8.0)[0]
+
+
+@pytest.mark.parametrize("op", ["all_reduce", "all_to_all"])
+def test_more_nodes_than_measured_are_marked_and_less_sure(op: str) -> None:
+    few = priced("h100_sxm", op, 64.0)
+    many = priced("h100_sxm", op, 4096.0)
+    assert "more than 8 nodes" not in few[3]
+    assert "more than 8 nodes" in many[3]
+    assert many[2] / many[0] > few[2] / few[0]
+
+
+def test_nvl72_says_that_its_switch_was_not_seen_adding() -> None:
+    assert "stay rings" in priced("gb200", "all_reduce", 72.0)[3]
+    assert "stay rings" not in priced("gb200", "all_gather", 72.0)[3]
+    assert "stay rings" not in priced("h200_sxm", "all_reduce", 8.0)[3]
+
+
+@given(
+    op=st.sampled_from(["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]),
+    nodes=st.sampled_from([2, 4, 8, 32, 256]),
+    size=st.integers(1, 2**34),
+)
+@settings(max_examples=25)
+def test_latency_grows_with_nodes(op: str, nodes: int, size: int) -> None:
+    fewer = priced("h100_sxm", op, 8.0 * nodes, 8.0)
+    more = priced("h100_sxm", op, 16.0 * nodes, 8.0)
+    assert more[0] > fewer[0]
+    time_s, low_s, high_s, _ = priced("h100_sxm", op, 8.0 * nodes, float(size))
+    assert low_s <= time_s <= high_s

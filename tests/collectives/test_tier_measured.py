@@ -1,0 +1,135 @@
+"""Tier measured of collectives: exact hits, intervals by distance, and what stays in physics."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from perfatlas.collectives import (
+    CollectiveShapes,
+    Implementation,
+    PricedCollectives,
+    price_collectives,
+)
+from perfatlas.collectives.pricing import Tier
+from perfatlas.hardware import resolve_system
+from perfatlas.measurements import has_silicon
+from perfatlas.measurements.comm_tables import comm_rows
+from perfatlas.quantities import UnsupportedError
+from perfatlas.scenario import collective, estimate
+
+pytestmark = pytest.mark.skipif(
+    not has_silicon(), reason="the measured tables (extra [silicon]) are not installed"
+)
+CASES = (
+    ("h200_sxm", "reduce_scatter", "nccl", "bf16"),
+    ("b200_sxm", "all_reduce", "nccl", "bf16"),
+    ("gb200", "custom_all_reduce", "vllm", "bf16"),
+    ("gb200", "reduce_scatter", "nccl", "bf16"),
+)
+
+
+def price(
+    device: str, op: str, sizes: list[float], ranks: list[float], *, family: str, tier: Tier
+) -> PricedCollectives:
+    return price_collectives(
+        CollectiveShapes(
+            op=op, bytes=np.array(sizes), ranks=np.array(ranks), stride=np.ones(len(sizes))
+        ),
+        systems=[resolve_system(device)],
+        system_index_U=np.zeros(len(sizes), np.int64),
+        tier=tier,
+        implementation=Implementation(family=family, custom=bool(family)),
+    )
+
+
+@pytest.mark.parametrize(("device", "operator", "family", "format_name"), CASES)
+def test_a_measured_size_is_the_measured_time(
+    device: str, operator: str, family: str, format_name: str
+) -> None:
+    rows = comm_rows(device, operator, family, format_name)
+    keys, first, count = np.unique(
+        np.column_stack((rows.bytes_U, rows.ranks_U)), axis=0, return_index=True, return_counts=True
+    )
+    once = first[count == 1]
+    priced = price(
+        device,
+        "all_reduce" if operator == "custom_all_reduce" else operator,
+        rows.bytes_U[once].tolist(),
+        rows.ranks_U[once].tolist(),
+        family="" if family == "nccl" else family,
+        tier="measured",
+    )
+    assert keys.shape[0] >= once.size > 15
+    assert priced.measured_U.all()
+    np.testing.assert_allclose(priced.time_s_U, rows.measured_s[once], rtol=1e-5)
+    assert np.all((priced.low_s_U <= priced.time_s_U) & (priced.time_s_U <= priced.high_s_U))
+
+
+def test_the_interval_widens_between_sizes_and_physics_answers_far_away() -> None:
+    size = [2.0**20, 2.0**20.5, 2.0**60]
+    at, between, far = (
+        price("h200_sxm", "all_gather", [one], [8.0], family="", tier="measured") for one in size
+    )
+    widths = [float((p.high_s_U - p.low_s_U)[0] / p.time_s_U[0]) for p in (at, between)]
+    assert widths[0] <= widths[1]
+    assert at.measured_U.all()
+    assert between.measured_U.all()
+    assert not far.measured_U.any()
+    physics = price("h200_sxm", "all_gather", [size[2]], [8.0], family="", tier="physics")
+    assert far.time_s_U == physics.time_s_U
+
+
+@pytest.mark.parametrize(("device", "ranks"), [("h200_sxm", 16.0), ("gb200", 8.0)])
+def test_more_ranks_than_measured_stay_in_physics(device: str, ranks: float) -> None:
+    # 16 H200 cross nodes; 8 GB200 share a domain, of which 4 were measured.
+    asked = (device, "all_reduce", [2.0**24], [ranks])
+    measured = price(*asked, family="", tier="measured")
+    physics = price(*asked, family="", tier="physics")
+    assert not measured.measured_U.any()
+    assert measured.time_s_U == physics.time_s_U
+    assert measured.high_s_U == physics.high_s_U
+
+
+def test_the_answer_names_the_table() -> None:
+    answer = collective(
+        system="h200_sxm", op="all_gather", bytes=2**20, gpus=8, tier="measured"
+    ).to_dict()
+    assert answer["results"]["tier"] == "measured"
+    table = answer["evidence"]["data_versions"]["h200_sxm/all_gather/nccl/any rows"]
+    assert table.startswith("2.29.2 sha256:")
+
+
+def test_changed_links_stay_in_physics() -> None:
+    system = "h200_sxm{device.scale_up.bandwidth=300GB/s}"
+    answer = collective(system=system, op="all_gather", bytes=2**20, gpus=8, tier="measured")
+    assert answer.results["tier"] == "physics"
+    assert "answers in physics" in " ".join(answer.evidence.assumptions)
+
+
+def test_an_unknown_version_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="silicon_version"):
+        collective(
+            system="h200_sxm",
+            op="all_reduce",
+            bytes=2**20,
+            gpus=8,
+            tier="measured",
+            silicon_version="9.9.9",
+        )
+
+
+def test_a_step_takes_its_collectives_from_the_tables() -> None:
+    answer = estimate(
+        model="llama-3.1-70b",
+        system="h200_sxm",
+        gpus=8,
+        tp=8,
+        batch=16,
+        isl=1024,
+        osl=128,
+        tier="measured",
+    ).to_dict()
+    reductions = [row for row in answer["breakdown"] if "all_reduce" in str(row["calibration"])]
+    assert reductions
+    assert {row["tier"] for row in reductions} == {"measured"}
