@@ -171,7 +171,8 @@ def _price_family(
 def _fastest(priced: Sequence[PricedOperators]) -> PricedOperators:
     """Return the fastest kernel of every operator of every candidate.
 
-    Of equally fast kernels one measured on the device itself is taken, then the first.
+    Of equally fast kernels one measured on the device itself is taken, then the first. The fastest
+    takes no longer than any of them: its slow end is the least of theirs.
     """
     time_FCO = np.stack([p.time_s_CO for p in priced])
     own_FCO = np.stack([np.array([*(m.own for m in p.matches), False])[p.match_CO] for p in priced])
@@ -190,7 +191,7 @@ def _fastest(priced: Sequence[PricedOperators]) -> PricedOperators:
     return PricedOperators(
         time_s_CO=take([p.time_s_CO for p in priced]),
         low_s_CO=take([p.low_s_CO for p in priced]),
-        high_s_CO=take([p.high_s_CO for p in priced]),
+        high_s_CO=np.min([p.high_s_CO for p in priced], axis=0),
         bound_s_CO=priced[0].bound_s_CO,
         code_CO=take([p.code_CO for p in priced]),
         match_CO=take(matches_F),

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.measurements.engine_transfer import engine_transfers, envelope
 from perfatlas.measurements.transfer import (
     Silicon,
     catalog_silicon,
@@ -17,7 +18,12 @@ from perfatlas.measurements.transfer import (
     load_transfers,
     silicon_of,
 )
-from perfatlas.measurements.user_folder import NO_FILE, UserFile, read_user_file, user_file_stamp
+from perfatlas.measurements.user_folder import (
+    NO_FILE,
+    UserFile,
+    read_user_file,
+    user_file_stamp,
+)
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -306,8 +312,14 @@ def _same_device(cells: Sequence[Calibration], family: str) -> CalibrationMatch:
             )
     cell = min(cells, key=_lending_order)
     note = f"no measured {cell.operator} {cell.format} kernels of {family}: {cell.id} is used"
-    quantiles = _pool([other.residual_quantiles for other in cells])
-    return CalibrationMatch(calibration=cell, own=False, quantiles=quantiles, notes=(note,))
+    apart = engine_transfers()
+    quantiles = [
+        *(other.residual_quantiles for other in cells),
+        apart.get(cell.operator, apart[""]),
+    ]
+    return CalibrationMatch(
+        calibration=cell, own=False, quantiles=envelope(quantiles), notes=(note,)
+    )
 
 
 def _lending_order(cell: Calibration) -> int:
@@ -376,18 +388,4 @@ def _transfer(cell: Calibration) -> dict[str, float]:
         # Nobody else measured this format: the other formats of the operator tell how it moves.
         same = load_calibrations(cell.device).values()
         known = [c.transfer_quantiles for c in same if c.operator == cell.operator]
-    return _pool([cell.residual_quantiles, *(one for one in known if one)])
-
-
-def _pool(quantiles: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the envelope of several quantile sets: the widest tails, the middle median."""
-    names = quantiles[0].keys()
-    pooled: dict[str, float] = {}
-    for name in names:
-        values = sorted(one[name] for one in quantiles)
-        pooled[name] = values[len(values) // 2]
-        if name in ("q05", "q25"):
-            pooled[name] = values[0]
-        elif name in ("q75", "q95"):
-            pooled[name] = values[-1]
-    return pooled
+    return envelope([cell.residual_quantiles, *(one for one in known if one)])
