@@ -54,7 +54,7 @@ PREFILL = {
     "l2_fraction": 0.05,
     "tile_queries": 128.0,
     "key_block": 128.0,
-    "balance_power": 1e6,
+    "longest_last": 0.0,
     "fixed_tile": 0.0,
 }
 DECODE = {

@@ -55,7 +55,7 @@ PREFILL_ATTENTION_PARAMETERS: Final = (
     "fixed_tile",  # 1: short calls fill whole tiles too (chosen)
     "append_threads",  # most threads of a token's block in the append kernel, 0: no such (rule)
     "splits_keys",  # 1: idle SMs share the keys of long tiles (rule)
-    "balance_power",  # 1: the longest tile starts last, large: the longest start first (chosen)
+    "longest_last",  # 1: a longest tile starts when an even share is done, 0: at first (rule)
 )
 DECODE_ATTENTION_PARAMETERS: Final = (
     "efficiency_compute",
@@ -204,11 +204,9 @@ def packs(q_len: float, window: float, packed_max: float) -> bool:
 
 
 @compiled_part
-def spread(even_s: float, longest_s: float, power: float) -> float:
+def last_end(even_s: float, longest_s: float, longest_last: float) -> float:
     """Return when the last SM ends [s], from an even share of the work and the longest tile."""
-    most = max(even_s, longest_s)
-    time_s: float = most * (1.0 + (min(even_s, longest_s) / most) ** power) ** (1.0 / power)
-    return time_s
+    return even_s + longest_s if longest_last > 0 else max(even_s, longest_s)
 
 
 @compiled_part
@@ -251,7 +249,7 @@ def _prefill(
         window = shape_UD[u, 7]
         compute, _, launch_s, tile_cycles, exponentials, power = parameters_UP[u, :6]
         wide, _, masked, tile_limit, block, _, packed_max = parameters_UP[u, 8:15]
-        padded, fixed_tile, _, splits_keys, balance = parameters_UP[u, 15:20]
+        padded, fixed_tile, _, splits_keys, longest_last = parameters_UP[u, 15:20]
         sms, clock = silicon_US[u, SM_COUNT], silicon_US[u, CLOCK]
 
         packed = packs(q_len, window, packed_max)
@@ -277,7 +275,7 @@ def _prefill(
         pairs_s, tiles_s = share * blocks * block_s, share * tiles * fixed_s
         if splits_keys > 0:
             longest /= min(max(math.floor(1.0 / (share * tiles)), 1.0), max(longest / 4.0, 1.0))
-        sm_s = spread(pairs_s + tiles_s, longest * block_s + fixed_s, balance)
+        sm_s = last_end(pairs_s + tiles_s, longest * block_s + fixed_s, longest_last)
 
         memory_s, append_s = _prefill_traffic_s(shape_UD[u], silicon_US[u], parameters_UP[u])
         together_s = (sm_s**power + memory_s**power) ** (1.0 / power)

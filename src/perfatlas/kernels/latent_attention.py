@@ -15,8 +15,8 @@ from perfatlas.kernels.attention import (
     OUTPUT_BYTES,
     hot_share,
     largest_part,
+    last_end,
     split_count,
-    spread,
     tile_size,
     visible_blocks,
 )
@@ -55,7 +55,7 @@ MLA_PREFILL_PARAMETERS: Final = (
     "l2_fraction",  # of the cache that keeps tensors between runs of a hot loop
     "tile_queries",  # most queries of a tile (chosen)
     "key_block",  # keys a tile visits at a time (chosen)
-    "balance_power",  # 1: the longest tile starts last, large: the longest start first (chosen)
+    "longest_last",  # 1: a longest tile starts when an even share is done, 0: at first (chosen)
     "fixed_tile",  # 1: short calls fill whole tiles too (chosen)
 )
 MLA_DECODE_PARAMETERS: Final = (
@@ -141,7 +141,7 @@ def _prefill(
         rope, nope, value_dim, selected = shape_UD[u, 5:9]
         input_bytes, hot = shape_UD[u, 10], shape_UD[u, 11]
         compute, bandwidth, launch_s, tile_cycles, exponentials = parameters_UP[u, :5]
-        power, l2_fraction, tile_limit, block, balance, fixed_tile = parameters_UP[u, 5:11]
+        power, l2_fraction, tile_limit, block, last, fixed_tile = parameters_UP[u, 5:11]
         sms, clock = silicon_US[u, SM_COUNT], silicon_US[u, CLOCK]
 
         tile = tile_limit if fixed_tile > 0 else tile_size(q_len, tile_limit)
@@ -158,7 +158,7 @@ def _prefill(
         fixed_s = tile_cycles / clock
         share = batch * heads / sms
         pairs_s, tiles_s = share * blocks * block_s, share * tiles * fixed_s
-        sm_s = spread(pairs_s + tiles_s, longest * block_s + fixed_s, balance)
+        sm_s = last_end(pairs_s + tiles_s, longest * block_s + fixed_s, last)
 
         # Queries, keys and values in, the output out: width counts each of the pairs once.
         fresh = batch * heads * q_len * (width * input_bytes + value_dim * OUTPUT_BYTES)

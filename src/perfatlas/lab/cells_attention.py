@@ -35,7 +35,6 @@ PROTOCOL: Final = (
 )
 
 NO_LIMIT: Final = 1e9  # larger than any group or call
-LONGEST_FIRST: Final = 1e6  # an even share of tiles or the longest one, whichever is more
 
 PREFILL_RANGES: Final = {
     "efficiency_compute": Range(start=0.6, low=0.1, high=1.0),
@@ -57,7 +56,7 @@ PREFILL_RANGES: Final = {
     "fixed_tile": Range(start=0.0, low=0.0, high=1.0),
     "append_threads": Range(start=0.0, low=0.0, high=512.0),
     "splits_keys": Range(start=0.0, low=0.0, high=1.0),
-    "balance_power": Range(start=1.0, low=1.0, high=LONGEST_FIRST),
+    "longest_last": Range(start=1.0, low=0.0, high=1.0),
 }
 QUERY_TILES: Final = ((64.0, 64.0), (64.0, 128.0), (128.0, 64.0), (128.0, 128.0), (256.0, 128.0))
 # Most queries of a call whose heads a kernel packs: FlashAttention-3 and FlashInfer always do,
@@ -79,7 +78,7 @@ SPLIT_PREFILL: Final = (
     "vllm_flashinfer_fiprefill",
 )
 # The longest tiles start first, so that SMs end together; elsewhere a long tile may start last.
-LONGEST_FIRST_KERNELS: Final = ("vllm_flash_attn_fa3", "fa3")
+LONGEST_FIRST: Final = ("vllm_flash_attn_fa3", "fa3")
 APPEND_THREADS: Final = 512.0  # vLLM appends with a block per token of min(512, KV heads x width)
 
 DECODE_RANGES: Final = {
@@ -180,7 +179,7 @@ def prefill_grid(kernel: str) -> tuple[Mapping[str, float], ...]:
         "packed_query_max": PACKED_QUERIES.get(kernel, 0.0),
         "splits_keys": float(kernel in SPLIT_PREFILL),
         "append_threads": APPEND_THREADS if appends else 0.0,
-        "balance_power": LONGEST_FIRST if kernel in LONGEST_FIRST_KERNELS else 1.0,
+        "longest_last": float(kernel not in LONGEST_FIRST),
     }
     # At most ten parameters are fitted: vLLM's append shows, elsewhere the mask of a window does.
     rules |= {"window_cost": 0.0} if appends else {"append_block_cycles": 2000.0}

@@ -19,7 +19,7 @@ from perfatlas.kernels.latent_attention import (
 )
 from perfatlas.kernels.silicon import BANDWIDTH, PEAK
 from perfatlas.lab.cells import FAMILIES, Cell, Range, Rows, is_excluded
-from perfatlas.lab.cells_attention import LONGEST_FIRST, PROTOCOL, QUERY_TILES, product_silicon
+from perfatlas.lab.cells_attention import PROTOCOL, QUERY_TILES, product_silicon
 from perfatlas.measurements import default_kernels, table_rows
 from perfatlas.operators import LatentAttention
 
@@ -40,12 +40,12 @@ PREFILL_RANGES: Final = {
     "l2_fraction": Range(start=0.1, low=0.005, high=3.0),
     "tile_queries": Range(start=128.0, low=64.0, high=256.0),
     "key_block": Range(start=128.0, low=64.0, high=128.0),
-    "balance_power": Range(start=1.0, low=1.0, high=LONGEST_FIRST),
+    "longest_last": Range(start=1.0, low=0.0, high=1.0),
     "fixed_tile": Range(start=0.0, low=0.0, high=1.0),
 }
 PREFILL_GRID: Final = tuple(
-    {"tile_queries": tile, "key_block": block, "balance_power": balance, "fixed_tile": fixed}
-    for (tile, block), balance, fixed in product(QUERY_TILES, (1.0, LONGEST_FIRST), (0.0, 1.0))
+    {"tile_queries": tile, "key_block": block, "longest_last": last, "fixed_tile": fixed}
+    for (tile, block), last, fixed in product(QUERY_TILES, (1.0, 0.0), (0.0, 1.0))
 )
 
 NO_SPLIT: Final = 1e9  # keys: kernels of GPUs without generated ones do not split
