@@ -72,6 +72,7 @@ DECODE = {
     "reread_share": 0.0,
     "narrow_tile": 0.0,
     "shared_keys": 0.0,
+    "fp8_products": 0.0,
 }
 
 
@@ -232,3 +233,11 @@ def test_wide_tiles_of_a_sequence_share_its_keys() -> None:
     assert alone / shared == pytest.approx(2.0, rel=1e-2)
     narrow = TWO_TILES | fed
     assert price("decode", shape | {"num_heads": 128.0}, narrow)[0] == pytest.approx(shared)
+
+
+def test_products_of_an_8_bit_cache_run_at_twice_the_peak() -> None:
+    bound = {"feed_bytes_per_cycle": 1e6, "efficiency_compute": 0.1, "overlap_power": 8.0}
+    shape = {"batch": 66.0, "kv_len": 65536.0, "kv_bytes_per_element": 1.0}
+    half, _ = price("decode", shape, bound)
+    full, _ = price("decode", shape, bound | {"fp8_products": 1.0})
+    assert half / full == pytest.approx(2.0, rel=2e-2)

@@ -73,6 +73,7 @@ MLA_DECODE_PARAMETERS: Final = (
     "reread_share",  # of the cache read again by each further narrow tile of a sequence
     "narrow_tile",  # rows of the tile of fewer than 64 heads, 0: `tile_heads` (chosen)
     "shared_keys",  # 1: the wide tiles of a sequence read the cache together (chosen)
+    "fp8_products",  # 1: an 8-bit cache is multiplied at twice the 16-bit peak (chosen)
 )
 
 
@@ -187,7 +188,8 @@ def _decode(
         selected, kv_bytes, input_bytes, hot = shape_UD[u, 8:12]
         compute, bandwidth, launch_s, unit_cycles, split_s = parameters_UP[u, :5]
         feed, power, l2_fraction, per_sm, split_keys, rows = parameters_UP[u, 5:11]
-        reread, narrow, shared = parameters_UP[u, 11:14]
+        reread, narrow, shared, fp8_products = parameters_UP[u, 11:15]
+        compute *= 1.0 + fp8_products
         sms, clock = silicon_US[u, SM_COUNT], silicon_US[u, CLOCK]
 
         keys = min(kv_len, selected) if selected > 0 else kv_len

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas import hardware
 from perfatlas.kernels.latent_attention import (
     MLA_DECODE_SHAPE,
     MLA_PREFILL_SHAPE,
@@ -21,6 +22,7 @@ from perfatlas.kernels.silicon import BANDWIDTH, PEAK
 from perfatlas.lab.cells import FAMILIES, Cell, Range, Rows, is_excluded
 from perfatlas.lab.cells_attention import PROTOCOL, QUERY_TILES, product_silicon
 from perfatlas.measurements import default_kernels, table_rows
+from perfatlas.numerics import get_format
 from perfatlas.operators import LatentAttention
 
 if TYPE_CHECKING:
@@ -65,10 +67,7 @@ DECODE_RANGES: Final = {
     "reread_share": Range(start=0.4, low=0.01, high=1.0),
     "narrow_tile": Range(start=0.0, low=0.0, high=16.0),
     "shared_keys": Range(start=0.0, low=0.0, high=1.0),
-}
-# Of the bf16 peak: with an fp8 cache generated kernels multiply in fp8 at twice that.
-FP8_CACHE_RANGES: Final = DECODE_RANGES | {
-    "efficiency_compute": Range(start=0.5, low=0.02, high=2.0)
+    "fp8_products": Range(start=0.0, low=0.0, high=1.0),
 }
 ONE_TILE: Final = {"reread_share": 0.0, "narrow_tile": 0.0, "shared_keys": 0.0}
 # Generated kernels give fewer than 64 heads tiles of 16 that read the cache each by itself, more
@@ -99,9 +98,19 @@ def latent_attention_cells(device: str) -> tuple[Cell, ...]:
     return tuple(cells)
 
 
+def _decode_grid(device: str, format_name: str) -> tuple[Mapping[str, float], ...]:
+    """Return the alternatives of a decode kernel's chosen parameters.
+
+    Products of an 8-bit cache may run in fp8 where the device multiplies in it.
+    """
+    peaks = hardware.resolve_system(device).device.peak_flop_per_s
+    fp8 = format_name.endswith("+fp8_kv") and get_format("fp8_static").tensor_peak in peaks
+    products = (0.0, 1.0) if fp8 else (0.0,)
+    return tuple({**fixed, "fp8_products": one} for one in products for fixed in DECODE_GRID)
+
+
 def _cell(device: str, operator: str, family: str, format_name: str, kernel: str) -> Cell:
     prefill = operator == "mla_prefill"
-    decode_ranges = FP8_CACHE_RANGES if format_name.endswith("+fp8_kv") else DECODE_RANGES
     return Cell(
         device=device,
         operator=operator,
@@ -110,8 +119,8 @@ def _cell(device: str, operator: str, family: str, format_name: str, kernel: str
         load=partial(_load, device, operator, family, format_name),
         physics=mla_prefill_time_s if prefill else mla_decode_time_s,
         silicon=product_silicon(device, format_name),
-        ranges=PREFILL_RANGES if prefill else decode_ranges,
-        grid=PREFILL_GRID if prefill else DECODE_GRID,
+        ranges=PREFILL_RANGES if prefill else DECODE_RANGES,
+        grid=PREFILL_GRID if prefill else _decode_grid(device, format_name),
         protocol=PROTOCOL.format(kernel=kernel, inside=""),
     )
 
