@@ -54,6 +54,8 @@ PREFILL = {
     "l2_fraction": 0.05,
     "tile_queries": 128.0,
     "key_block": 128.0,
+    "longest_last": 0.0,
+    "fixed_tile": 0.0,
 }
 DECODE = {
     "efficiency_compute": 0.5,
@@ -67,6 +69,10 @@ DECODE = {
     "units_per_sm": 1.0,
     "split_tokens": 256.0,
     "tile_heads": 64.0,
+    "reread_share": 0.0,
+    "narrow_tile": 0.0,
+    "shared_keys": 0.0,
+    "fp8_products": 0.0,
 }
 
 
@@ -199,3 +205,39 @@ def test_cold_time_is_never_below_the_bound(
     )
     best = {"efficiency_compute": 1.0, "efficiency_bandwidth": 1.0, "overlap_power": 8.0}
     assert price(phase, shape, best)[0] >= bound_s
+
+
+TWO_TILES = {
+    "narrow_tile": 16.0,
+    "shared_keys": 1.0,
+    "reread_share": 0.5,
+    "feed_bytes_per_cycle": 1e6,
+}
+
+
+def test_further_narrow_tiles_read_the_cache_again() -> None:
+    # 32 heads are two tiles of 16: the second reads half of the cache again. 16 are one.
+    fast = TWO_TILES | {"efficiency_compute": 1e3, "overhead_unit_cycles": 0.0}
+    shape = {"batch": 256.0, "kv_len": 65536.0}
+    one, _ = price("decode", shape | {"num_heads": 16.0}, fast)
+    two, _ = price("decode", shape | {"num_heads": 32.0}, fast)
+    assert two / one == pytest.approx(1.5, rel=1e-2)
+
+
+def test_wide_tiles_of_a_sequence_share_its_keys() -> None:
+    # 128 heads are two tiles of 64 on 2 x 66 SMs: each feeds half of the cache rows.
+    fed = {"feed_bytes_per_cycle": 1.0, "efficiency_compute": 1e3, "overlap_power": 8.0}
+    shape = {"batch": 66.0, "kv_len": 65536.0}
+    alone, _ = price("decode", shape, fed)
+    shared, _ = price("decode", shape, fed | {"shared_keys": 1.0})
+    assert alone / shared == pytest.approx(2.0, rel=1e-2)
+    narrow = TWO_TILES | fed
+    assert price("decode", shape | {"num_heads": 128.0}, narrow)[0] == pytest.approx(shared)
+
+
+def test_products_of_an_8_bit_cache_run_at_twice_the_peak() -> None:
+    bound = {"feed_bytes_per_cycle": 1e6, "efficiency_compute": 0.1, "overlap_power": 8.0}
+    shape = {"batch": 66.0, "kv_len": 65536.0, "kv_bytes_per_element": 1.0}
+    half, _ = price("decode", shape, bound)
+    full, _ = price("decode", shape, bound | {"fp8_products": 1.0})
+    assert half / full == pytest.approx(2.0, rel=2e-2)

@@ -45,10 +45,17 @@ PREFILL_ATTENTION_PARAMETERS: Final = (
     "append_passes",  # of the cache append and of the staging copies around it
     "l2_fraction",  # of the cache that keeps tensors between runs of a hot loop
     "wide_head_cost",  # slowdown of a pair per 128 of head width beyond the first
+    "append_block_cycles",  # of one token's block in the append kernel
+    "window_cost",  # slowdown of a pair where a window hides keys
     "tile_queries",  # most query rows of a tile (chosen)
     "key_block",  # keys a tile visits at a time (chosen)
     "append_queries",  # 1: queries are copied along with the append (chosen)
     "packed_query_max",  # calls up to this many queries pack the heads of a group (rule)
+    "padded_width",  # 1: products run on the next power of two of the head width (chosen)
+    "fixed_tile",  # 1: short calls fill whole tiles too (chosen)
+    "append_threads",  # most threads of a token's block in the append kernel, 0: no such (rule)
+    "splits_keys",  # 1: idle SMs share the keys of long tiles (rule)
+    "longest_last",  # 1: a longest tile starts when an even share is done, 0: at first (rule)
 )
 DECODE_ATTENTION_PARAMETERS: Final = (
     "efficiency_compute",
@@ -70,15 +77,20 @@ DECODE_ATTENTION_PARAMETERS: Final = (
     "unpacked_split",  # 1: unpacked blocks split the keys too (rule)
     "packed_split",  # 1: packed blocks split the keys (rule)
     "unpacked_shared",  # 1: an unpacked block still serves a whole group (rule)
+    "grown_splits",  # 1: shares grow with the root of the keys and ignore a window (rule)
+    "least_blocks_per_sm",  # packed calls with fewer blocks of 128 keys run unpacked (rule)
+    "regroup_copies",  # merges' worth of copies where groups do not lie together (rule)
 )
 
 SMALLEST_TILE: Final = 16.0  # query rows
 WIDE_HEAD: Final = 128.0
+THREADS: Final = 2048.0  # resident on an SM
 COLDEST_MISS: Final = 0.15  # of the traffic of a hot loop that misses the cache however small
 OUTPUT_BYTES: Final = 2.0  # the output of attention is 16 bits wide
 QUERY_ROWS: Final = 8.0  # rows of the smallest tensor-core tile: packed heads are padded to it
 KEY_BLOCK: Final = 64.0  # keys a packed block reads at a time
 UNPACKED_KEY_BLOCK: Final = 32.0
+GROWN_KEYS: Final = 128.0
 
 
 def prefill_attention_time_s(
@@ -192,6 +204,12 @@ def packs(q_len: float, window: float, packed_max: float) -> bool:
 
 
 @compiled_part
+def last_end(even_s: float, longest_s: float, longest_last: float) -> float:
+    """Return when the last SM ends [s], from an even share of the work and the longest tile."""
+    return even_s + longest_s if longest_last > 0 else max(even_s, longest_s)
+
+
+@compiled_part
 def _prefill_traffic_s(
     shape_D: FloatArray, silicon_S: FloatArray, parameters_P: FloatArray
 ) -> tuple[float, float]:
@@ -205,13 +223,17 @@ def _prefill_traffic_s(
         fresh * ((input_bytes + OUTPUT_BYTES) * heads + 2.0 * input_bytes * kv_heads)
         + 2.0 * cached * kv_heads * kv_bytes
     )
-    append_bytes = fresh * (parameters_P[11] * 2.0 * heads + 2.0 * kv_heads * (2.0 + kv_bytes))
+    append_bytes = fresh * (parameters_P[13] * 2.0 * heads + 2.0 * kv_heads * (2.0 + kv_bytes))
     miss = 1.0
     if hot > 0:
         kept = hot_share(io_bytes + append_bytes, parameters_P[7] * silicon_S[L2])
         miss = max(COLDEST_MISS, 1.0 - kept)
     rate = parameters_P[1] * silicon_S[BANDWIDTH]
-    return miss * io_bytes / rate, parameters_P[6] * miss * append_bytes / rate
+    block_threads = min(kv_heads * width, parameters_P[17])
+    block_s = parameters_P[9] / (silicon_S[CLOCK] * silicon_S[SM_COUNT])
+    blocks_s = batch * q_len * block_threads / THREADS * block_s
+    append_s = parameters_P[6] * miss * append_bytes / rate + blocks_s
+    return miss * io_bytes / rate, append_s
 
 
 @compiled
@@ -226,26 +248,34 @@ def _prefill(
         batch, q_len, kv_len, heads, kv_heads, key_dim, value_dim = shape_UD[u, :7]
         window = shape_UD[u, 7]
         compute, _, launch_s, tile_cycles, exponentials, power = parameters_UP[u, :6]
-        wide, tile_limit, block, _, packed_max = parameters_UP[u, 8:13]
+        wide, _, masked, tile_limit, block, _, packed_max = parameters_UP[u, 8:15]
+        padded, fixed_tile, _, splits_keys, longest_last = parameters_UP[u, 15:20]
         sms, clock = silicon_US[u, SM_COUNT], silicon_US[u, CLOCK]
 
         packed = packs(q_len, window, packed_max)
         group = heads / kv_heads if packed else 1.0
-        tile = tile_size(q_len * group, tile_limit)
+        tile = tile_limit if fixed_tile > 0 else tile_size(q_len * group, tile_limit)
         tiles = math.ceil(q_len * group / tile)
         prefix = math.ceil((kv_len - q_len) / block)
         limit = math.ceil((window + tile / group - 1.0) / block) + 1.0 if window > 0 else np.inf
         blocks = visible_blocks(tiles, q_len, tile / group, block, (prefix, limit))
         longest = min(prefix + math.ceil(q_len / block), limit)
         width = (key_dim + value_dim) / 2.0
+        if padded > 0:
+            width = tile_size(width, np.inf)
+        slower = 1.0 + wide * max(width / WIDE_HEAD - 1.0, 0.0)
+        if 0 < window < kv_len:
+            slower *= 1.0 + masked
         block_s = (
             4.0 * width * sms / (compute * silicon_US[u, PEAK])
             + exponentials / (silicon_US[u, EXPONENTIALS] * clock)
-        ) * (tile * block * (1.0 + wide * max(width / WIDE_HEAD - 1.0, 0.0)))
+        ) * (tile * block * slower)
         fixed_s = tile_cycles / clock
         share = batch * heads / group / sms
         pairs_s, tiles_s = share * blocks * block_s, share * tiles * fixed_s
-        sm_s = max(pairs_s + tiles_s, longest * block_s + fixed_s)
+        if splits_keys > 0:
+            longest /= min(max(math.floor(1.0 / (share * tiles)), 1.0), max(longest / 4.0, 1.0))
+        sm_s = last_end(pairs_s + tiles_s, longest * block_s + fixed_s, longest_last)
 
         memory_s, append_s = _prefill_traffic_s(shape_UD[u], silicon_US[u], parameters_UP[u])
         together_s = (sm_s**power + memory_s**power) ** (1.0 / power)
@@ -259,6 +289,18 @@ def _prefill(
 def _unpacked(group: float, window: float, rule_P: FloatArray) -> bool:
     """Return whether a kernel's rule sends a call down its unpacked path."""
     return group <= rule_P[0] or group > rule_P[1] or (window > 0 and rule_P[2] > 0)
+
+
+@compiled_part
+def grown_split_count(units: float, slots: float, kv_len: float) -> float:
+    """Return shares of the keys of a kernel that grows them with the root of the length.
+
+    One per `GROWN_KEYS` keys, at most the root of eight times as many, scaled down to the slots.
+    Read from TensorRT-LLM's computeMultiBlockCount; tested against the steps of its tables.
+    """
+    blocks = math.floor(kv_len / GROWN_KEYS)
+    splits = max(min(blocks, math.floor(math.sqrt(8.0 * blocks) + 0.5)), 1.0)
+    return max(math.floor(splits * min(slots / (units * splits), 1.0)), 1.0)
 
 
 @compiled_part
@@ -306,9 +348,14 @@ def _decode(
             4.0 * width * (1.0 if rows == 1 else QUERY_ROWS * math.ceil(rows / QUERY_ROWS))
         )
         splits = 1.0
-        if parameters_UP[u, 17] > 0:
+        if parameters_UP[u, 19] > 0:
+            splits = grown_split_count(units, per_sm * sms, kv_len)
+        elif parameters_UP[u, 17] > 0:
             splits = split_count(units, per_sm * sms, keys, split_keys)
-        if _unpacked(rows, window, parameters_UP[u, 13:16]):
+        copies = parameters_UP[u, 21] if batch > 1 and kv_heads > 1 else 0.0
+        few = units * max(math.floor(kv_len / GROWN_KEYS), 1.0) < parameters_UP[u, 20] * sms
+        if few or _unpacked(rows, window, parameters_UP[u, 13:16]):
+            copies = 0.0
             unit_cycles, feed = parameters_UP[u, 8], parameters_UP[u, 9]
             key_block, per_key_flop = UNPACKED_KEY_BLOCK, 0.0
             if parameters_UP[u, 18] == 0:
@@ -326,6 +373,6 @@ def _decode(
 
         memory_s = _decode_traffic_s(shape_UD[u], silicon_US[u], parameters_UP[u], keys)
         together_s = (sm_s**power + memory_s**power) ** (1.0 / power)
-        fixed_s = launch_s + (split_s if splits > 1 else 0.0)
+        fixed_s = launch_s + split_s * ((1.0 if splits > 1 else 0.0) + copies)
         time_s_U[u] = fixed_s + together_s
         code_U[u] = largest_part(arithmetic_s, max(fed_s, memory_s), fixed_s + waves_s)

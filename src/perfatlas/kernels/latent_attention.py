@@ -15,6 +15,7 @@ from perfatlas.kernels.attention import (
     OUTPUT_BYTES,
     hot_share,
     largest_part,
+    last_end,
     split_count,
     tile_size,
     visible_blocks,
@@ -54,6 +55,8 @@ MLA_PREFILL_PARAMETERS: Final = (
     "l2_fraction",  # of the cache that keeps tensors between runs of a hot loop
     "tile_queries",  # most queries of a tile (chosen)
     "key_block",  # keys a tile visits at a time (chosen)
+    "longest_last",  # 1: a longest tile starts when an even share is done, 0: at first (chosen)
+    "fixed_tile",  # 1: short calls fill whole tiles too (chosen)
 )
 MLA_DECODE_PARAMETERS: Final = (
     "efficiency_compute",
@@ -67,7 +70,14 @@ MLA_DECODE_PARAMETERS: Final = (
     "units_per_sm",  # blocks the split rule aims at (chosen)
     "split_tokens",  # fewest keys of a split (chosen)
     "tile_heads",  # rows of the product's tile: query heads are padded to it (chosen)
+    "reread_share",  # of the cache read again by each further narrow tile of a sequence
+    "narrow_tile",  # rows of the tile of fewer than 64 heads, 0: `tile_heads` (chosen)
+    "shared_keys",  # 1: the wide tiles of a sequence read the cache together (chosen)
+    "fp8_products",  # 1: an 8-bit cache is multiplied at twice the 16-bit peak (chosen)
 )
+
+
+WIDE_ROWS: Final = 64.0  # query rows from which generated kernels use their wide tile
 
 
 def mla_prefill_time_s(
@@ -132,10 +142,10 @@ def _prefill(
         rope, nope, value_dim, selected = shape_UD[u, 5:9]
         input_bytes, hot = shape_UD[u, 10], shape_UD[u, 11]
         compute, bandwidth, launch_s, tile_cycles, exponentials = parameters_UP[u, :5]
-        power, l2_fraction, tile_limit, block = parameters_UP[u, 5:9]
+        power, l2_fraction, tile_limit, block, last, fixed_tile = parameters_UP[u, 5:11]
         sms, clock = silicon_US[u, SM_COUNT], silicon_US[u, CLOCK]
 
-        tile = tile_size(q_len, tile_limit)
+        tile = tile_limit if fixed_tile > 0 else tile_size(q_len, tile_limit)
         tiles = math.ceil(q_len / tile)
         prefix = math.ceil((kv_len - q_len) / block)
         limit = math.ceil((selected + tile - 1.0) / block) + 1.0 if selected > 0 else np.inf
@@ -149,7 +159,7 @@ def _prefill(
         fixed_s = tile_cycles / clock
         share = batch * heads / sms
         pairs_s, tiles_s = share * blocks * block_s, share * tiles * fixed_s
-        sm_s = max(pairs_s + tiles_s, longest * block_s + fixed_s)
+        sm_s = last_end(pairs_s + tiles_s, longest * block_s + fixed_s, last)
 
         # Queries, keys and values in, the output out: width counts each of the pairs once.
         fresh = batch * heads * q_len * (width * input_bytes + value_dim * OUTPUT_BYTES)
@@ -177,17 +187,25 @@ def _decode(
         batch, q_len, kv_len, heads, rank, rope = shape_UD[u, :6]
         selected, kv_bytes, input_bytes, hot = shape_UD[u, 8:12]
         compute, bandwidth, launch_s, unit_cycles, split_s = parameters_UP[u, :5]
-        feed, power, l2_fraction, per_sm, split_keys, tile_heads = parameters_UP[u, 5:11]
+        feed, power, l2_fraction, per_sm, split_keys, rows = parameters_UP[u, 5:11]
+        reread, narrow, shared, fp8_products = parameters_UP[u, 11:15]
+        compute *= 1.0 + fp8_products
         sms, clock = silicon_US[u, SM_COUNT], silicon_US[u, CLOCK]
 
         keys = min(kv_len, selected) if selected > 0 else kv_len
-        units = batch * math.ceil(heads * q_len / tile_heads)
+        is_narrow = narrow > 0 and heads * q_len < WIDE_ROWS
+        if is_narrow:
+            rows = narrow
+        tiles = math.ceil(heads * q_len / rows)
+        units = batch * tiles
         splits = split_count(units, per_sm * sms, keys, split_keys)
         waves = math.ceil(units * splits / sms)
         unit_keys = KEY_BLOCK * math.ceil(keys / splits / KEY_BLOCK)
-        per_key_flop = 2.0 * tile_heads * (2.0 * rank + rope)
+        per_key_flop = 2.0 * rows * (2.0 * rank + rope)
         arithmetic_s = waves * unit_keys * per_key_flop * sms / (compute * silicon_US[u, PEAK])
         fed_s = waves * unit_keys * (rank + rope) * kv_bytes / (feed * clock)
+        if shared > 0 and not is_narrow:
+            fed_s /= tiles
         waves_s = waves * unit_cycles / clock
         sm_s = max(fed_s, arithmetic_s) + waves_s
 
@@ -196,6 +214,8 @@ def _decode(
         if hot > 0:
             cold = 1.0 - hot_share(cache_bytes, l2_fraction * silicon_US[u, L2])
         io_bytes = batch * heads * q_len * ((rank + rope) * input_bytes + rank * OUTPUT_BYTES)
+        if is_narrow:
+            cache_bytes *= 1.0 + reread * (tiles - 1.0)
         memory_s = (cold * cache_bytes + io_bytes) / (bandwidth * silicon_US[u, BANDWIDTH])
 
         together_s = (sm_s**power + memory_s**power) ** (1.0 / power)

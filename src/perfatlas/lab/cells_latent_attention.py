@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas import hardware
 from perfatlas.kernels.latent_attention import (
     MLA_DECODE_SHAPE,
     MLA_PREFILL_SHAPE,
@@ -21,6 +22,7 @@ from perfatlas.kernels.silicon import BANDWIDTH, PEAK
 from perfatlas.lab.cells import FAMILIES, Cell, Range, Rows, is_excluded
 from perfatlas.lab.cells_attention import PROTOCOL, QUERY_TILES, product_silicon
 from perfatlas.measurements import default_kernels, table_rows
+from perfatlas.numerics import get_format
 from perfatlas.operators import LatentAttention
 
 if TYPE_CHECKING:
@@ -40,9 +42,12 @@ PREFILL_RANGES: Final = {
     "l2_fraction": Range(start=0.1, low=0.005, high=3.0),
     "tile_queries": Range(start=128.0, low=64.0, high=256.0),
     "key_block": Range(start=128.0, low=64.0, high=128.0),
+    "longest_last": Range(start=1.0, low=0.0, high=1.0),
+    "fixed_tile": Range(start=0.0, low=0.0, high=1.0),
 }
 PREFILL_GRID: Final = tuple(
-    {"tile_queries": tile, "key_block": block} for tile, block in QUERY_TILES
+    {"tile_queries": tile, "key_block": block, "longest_last": last, "fixed_tile": fixed}
+    for (tile, block), last, fixed in product(QUERY_TILES, (1.0, 0.0), (0.0, 1.0))
 )
 
 NO_SPLIT: Final = 1e9  # keys: kernels of GPUs without generated ones do not split
@@ -59,10 +64,22 @@ DECODE_RANGES: Final = {
     "units_per_sm": Range(start=1.0, low=1.0, high=4.0),
     "split_tokens": Range(start=256.0, low=64.0, high=NO_SPLIT),
     "tile_heads": Range(start=64.0, low=8.0, high=128.0),
+    "reread_share": Range(start=0.4, low=0.01, high=1.0),
+    "narrow_tile": Range(start=0.0, low=0.0, high=16.0),
+    "shared_keys": Range(start=0.0, low=0.0, high=1.0),
+    "fp8_products": Range(start=0.0, low=0.0, high=1.0),
 }
+ONE_TILE: Final = {"reread_share": 0.0, "narrow_tile": 0.0, "shared_keys": 0.0}
+# Generated kernels give fewer than 64 heads tiles of 16 that read the cache each by itself, more
+# of them tiles of 64 of which two read it together.
+TWO_TILES: Final = {"tile_heads": 64.0, "narrow_tile": 16.0, "shared_keys": 1.0}
 DECODE_GRID: Final = tuple(
-    {"units_per_sm": units, "split_tokens": tokens, "tile_heads": heads}
-    for units, tokens, heads in product((1.0, 2.0), (128.0, 256.0, NO_SPLIT), (16.0, 64.0, 128.0))
+    {"units_per_sm": units, "split_tokens": tokens, **tile}
+    for units, tokens, tile in product(
+        (1.0, 2.0),
+        (128.0, 256.0, NO_SPLIT),
+        (*({"tile_heads": heads, **ONE_TILE} for heads in (16.0, 64.0, 128.0)), TWO_TILES),
+    )
 )
 
 
@@ -81,6 +98,17 @@ def latent_attention_cells(device: str) -> tuple[Cell, ...]:
     return tuple(cells)
 
 
+def _decode_grid(device: str, format_name: str) -> tuple[Mapping[str, float], ...]:
+    """Return the alternatives of a decode kernel's chosen parameters.
+
+    Products of an 8-bit cache may run in fp8 where the device multiplies in it.
+    """
+    peaks = hardware.resolve_system(device).device.peak_flop_per_s
+    fp8 = format_name.endswith("+fp8_kv") and get_format("fp8_static").tensor_peak in peaks
+    products = (0.0, 1.0) if fp8 else (0.0,)
+    return tuple({**fixed, "fp8_products": one} for one in products for fixed in DECODE_GRID)
+
+
 def _cell(device: str, operator: str, family: str, format_name: str, kernel: str) -> Cell:
     prefill = operator == "mla_prefill"
     return Cell(
@@ -92,7 +120,7 @@ def _cell(device: str, operator: str, family: str, format_name: str, kernel: str
         physics=mla_prefill_time_s if prefill else mla_decode_time_s,
         silicon=product_silicon(device, format_name),
         ranges=PREFILL_RANGES if prefill else DECODE_RANGES,
-        grid=PREFILL_GRID if prefill else DECODE_GRID,
+        grid=PREFILL_GRID if prefill else _decode_grid(device, format_name),
         protocol=PROTOCOL.format(kernel=kernel, inside=""),
     )
 

@@ -312,14 +312,9 @@ def _same_device(cells: Sequence[Calibration], family: str) -> CalibrationMatch:
             )
     cell = min(cells, key=_lending_order)
     note = f"no measured {cell.operator} {cell.format} kernels of {family}: {cell.id} is used"
-    apart = engine_transfers()
-    quantiles = [
-        *(other.residual_quantiles for other in cells),
-        apart.get(cell.operator, apart[""]),
-    ]
-    return CalibrationMatch(
-        calibration=cell, own=False, quantiles=envelope(quantiles), notes=(note,)
-    )
+    apart = engine_transfers(cell.operator)
+    quantiles = envelope([*(other.residual_quantiles for other in cells), apart])
+    return CalibrationMatch(calibration=cell, own=False, quantiles=quantiles, notes=(note,))
 
 
 def _lending_order(cell: Calibration) -> int:
