@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from perfatlas.kernels.moe import (
     BINS,
+    FIXED_TILES,
     MOE_PARAMETERS,
     MOE_SHAPE,
     TRITON_DEFAULTS,
@@ -86,6 +87,13 @@ def test_triton_defaults_by_hand() -> None:
     # routing: 2 * 2 * 4096 * (4096 + 1024) / 3.2e12 = 26.214 us; fixed 20 + 6.4
     many = time_s(shape(tokens=1024.0), tile_policy=TRITON_DEFAULTS)
     assert many * 1e6 == pytest.approx(271.715 + 532.152 + 26.214 + 26.4, abs=2e-3)
+
+
+def test_fixed_tiles_by_hand() -> None:
+    # one row on each of 32 experts, in tiles of 128 rows: waves as with tiles of 16
+    # blocks: 2*128*128 / (0.5 * 10e12) * (6*4096 + 11*1024) + 17e-6       = 251.881 us
+    found = time_s(shape(), tile_policy=FIXED_TILES)
+    assert found * 1e6 == pytest.approx(251.881 + 251.884 + 0.205 + 23.2, abs=2e-3)
 
 
 def test_weights_of_a_hot_loop_that_fit_the_cache_are_not_read_again() -> None:

@@ -45,7 +45,7 @@ MOE_PARAMETERS: Final = (
     "overhead_expert_s",  # per active expert
     "foreign_rows",  # traffic of a row of another rank over that of a dispatch pass of an own one
     "l2_fraction",  # of the cache that keeps weights between runs of a hot loop
-    "tile_policy",  # TRITON_DEFAULTS, or the largest row tile of the kernel family; chosen
+    "tile_policy",  # TRITON_DEFAULTS, FIXED_TILES, or the kernel family's largest row tile; chosen
 )
 
 BINS: Final = 48
@@ -58,6 +58,9 @@ MIN_TILE_ROWS: Final = 16.0
 TRITON_DEFAULTS: Final = 1.0
 TRITON_FEW: Final = (16.0, 32.0)
 TRITON_MANY: Final = (64.0, 64.0)
+# Block-scaled CUTLASS kernels have one row tile, however few rows an expert has.
+FIXED_TILES: Final = 2.0
+FIXED_ROWS: Final = 128.0
 ACTIVATION_BYTES: Final = 2.0
 # Range of expert popularity before normalization: least weight, and share of the tokens the most
 # popular expert may have (few tokens: a fixed range).
@@ -265,6 +268,8 @@ def _tile(shape: FloatArray, policy: float, load: float) -> tuple[float, float]:
     """Return rows and columns of an output tile; `load`: mean rows of an active expert."""
     if policy == TRITON_DEFAULTS:
         return TRITON_FEW if shape[0] <= shape[3] / shape[5] else TRITON_MANY
+    if policy == FIXED_TILES:
+        return FIXED_ROWS, TILE_COLUMNS
     rows = MIN_TILE_ROWS
     while rows < min(load, policy):
         rows *= 2.0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.kernels.moe import MOE_SHAPE, TRITON_DEFAULTS, moe_time_s
+from perfatlas.kernels.moe import FIXED_TILES, MOE_SHAPE, TRITON_DEFAULTS, moe_time_s
 from perfatlas.kernels.silicon import BANDWIDTH, PEAK
 from perfatlas.lab.cells import FAMILIES, Cell, Range, Rows, is_excluded, silicon_columns
 from perfatlas.measurements import has_table, read_table, table_rows
@@ -33,7 +33,8 @@ RANGES: Final = {
     "l2_fraction": Range(start=0.6, low=0.1, high=2.0),
     "tile_policy": Range(start=128.0, low=TRITON_DEFAULTS, high=256.0),
 }
-GRID: Final = tuple({"tile_policy": policy} for policy in (64.0, 128.0, TRITON_DEFAULTS))
+POLICIES: Final = (64.0, 128.0, TRITON_DEFAULTS, FIXED_TILES)
+GRID: Final = tuple({"tile_policy": policy} for policy in POLICIES)
 PROTOCOL: Final = (
     "CUDA graph; the same weights every run; one rank's share of the experts; routing, both"
     " products and the combination inside, the exchange between ranks outside; the busiest rank of"
