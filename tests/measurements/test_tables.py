@@ -3,39 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.measurements import TableRows, has_silicon, table_rows, table_versions
-from perfatlas.measurements.tables import doubtful_rows
+from perfatlas.measurements import has_silicon, table_rows, table_versions
 from perfatlas.quantities import UnsupportedError
 
 needs_silicon = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
 )
-
-
-def moe_rows(balanced_s: float, skewed_s: float) -> TableRows:
-    columns = {
-        "hidden": np.full(4, 7168.0),
-        "intermediate": np.full(4, 2048.0),
-        "experts": np.full(4, 256.0),
-        "top_k": np.full(4, 8.0),
-        "tokens": np.array([4096.0, 4096.0, 64.0, 4096.0]),
-        "ep": np.array([8.0, 8.0, 8.0, 1.0]),
-        "moe_tp": np.ones(4),
-        "skew": np.array([0.0, 1.2, 0.0, 0.0]),
-    }
-    times = np.array([balanced_s, skewed_s, 1e-4, 1e-2])
-    return TableRows(columns, times, "1.0", "sha256:0", {})
-
-
-def test_a_balanced_load_slower_than_a_skewed_one_is_doubted_with_all_batches_of_its_model() -> (
-    None
-):
-    # 3 ms balanced against 2 ms on the busiest rank of a skewed load; one rank has nothing to skew
-    assert doubtful_rows(moe_rows(3e-3, 2e-3)).tolist() == [True, False, True, False]
-
-
-def test_a_balanced_load_faster_than_a_skewed_one_is_believed() -> None:
-    assert not doubtful_rows(moe_rows(1.9e-3, 2e-3)).any()
 
 
 @needs_silicon
@@ -81,10 +54,28 @@ def test_a_format_or_version_without_rows_is_refused() -> None:
 
 
 @needs_silicon
-def test_balanced_rows_of_one_model_are_doubted_on_several_ranks() -> None:
+def test_rows_that_are_not_one_ranks_share_are_left_out_and_counted() -> None:
     rows = table_rows("b200_sxm", "moe", "sglang", "fp8_block")
-    doubted = doubtful_rows(rows)
-    assert int(doubted.sum()) == 891
-    assert set(rows.columns["experts"][doubted].tolist()) == {256.0}
-    assert np.all(rows.columns["ep"][doubted] > 1.0)
-    assert not doubtful_rows(table_rows("b200_sxm", "moe", "trtllm", "fp8_block")).any()
+    reason = "balanced load of a model whose router is not balanced"
+    assert rows.excluded[reason] == 1053
+    deepseek = (rows.columns["experts"] == 256.0) & (rows.columns["hidden"] == 7168.0)
+    assert np.all(rows.columns["skew"][deepseek] > 0.0)
+    believed = table_rows("b200_sxm", "moe", "trtllm", "fp8_block").excluded
+    assert believed[reason] == 0
+    assert believed["choices of other ranks computed as well"] == 0
+
+
+@needs_silicon
+def test_a_table_of_a_collector_that_shared_nothing_out_keeps_single_ranks() -> None:
+    rows = table_rows("a100_sxm", "moe", "sglang", "bf16")
+    assert set(rows.columns["ep"].tolist()) == {1.0}
+    assert rows.excluded["choices of other ranks computed as well"] == 30456
+
+
+@needs_silicon
+def test_models_without_a_gate_have_two_matrices() -> None:
+    rows = table_rows("b200_sxm", "moe", "sglang", "bf16")
+    without = rows.columns["matrices"] == 2.0
+    assert set(rows.columns["hidden"][without].tolist()) == {2048.0, 2688.0, 8192.0}
+    assert set(rows.columns["top_k"][without].tolist()) == {6.0, 22.0}
+    assert set(rows.columns["matrices"][~without].tolist()) == {3.0}

@@ -23,7 +23,7 @@ from perfatlas.kernels.shapes import physics_model
 from perfatlas.kernels.silicon import silicon_row
 from perfatlas.measurements import table_rows
 from perfatlas.measurements.residuals import Correction, kept_residuals, with_rows_of
-from perfatlas.measurements.tables import TABLES, doubtful_rows
+from perfatlas.measurements.tables import TABLES
 from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
@@ -85,7 +85,10 @@ def _sources(operator: str) -> str:
     here = Path(__file__).parent
     files = (
         *(here / f"{name}.py" for name in (module, "measured", "residuals")),
-        *(here.parent / "measurements" / f"{name}.py" for name in ("residuals", "tables")),
+        *(
+            here.parent / "measurements" / f"{name}.py"
+            for name in ("residuals", "tables", "moe_rows")
+        ),
     )
     return content_hash("".join(content_hash(path.read_bytes()) for path in files))
 
@@ -115,14 +118,11 @@ def fit_residuals(
     except UnsupportedError:
         # A version may have measured other formats only: its rows correct nothing here.
         return no_residuals(cell[1])
-    kept = np.ones(rows.measured_s.shape, np.bool_)
-    if cell[1] == "moe":
-        kept = ~doubtful_rows(rows)
-    if np.count_nonzero(kept) < LEAST_ROWS:
+    if rows.measured_s.size < LEAST_ROWS:
         return no_residuals(cell[1])
-    shape_RD = rows.shape_table(physics_model(cell[1]).shape_names)[kept]
+    shape_RD = rows.shape_table(physics_model(cell[1]).shape_names)
     physics_s = physics_of(cell[1], shape_RD, silicon_S, np.array(parameters))
-    return carry(cell[1], shape_RD, np.log(rows.measured_s[kept] / physics_s))
+    return carry(cell[1], shape_RD, np.log(rows.measured_s / physics_s))
 
 
 def physics_of(

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.kernels.attention import hot_share
 from perfatlas.kernels.compiled import compiled, compiled_part
-from perfatlas.kernels.silicon import BANDWIDTH, CLOCK, PEAK, SM_COUNT
+from perfatlas.kernels.silicon import BANDWIDTH, CLOCK, L2, PEAK, SM_COUNT
 from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, UNIFORM
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ MOE_SHAPE: Final = (
     "input_bytes_per_element",
     "matrices",
     "skew",  # exponent of the power law of expert popularity; 0: balanced; UNIFORM
+    "hot",  # 1: a benchmark loop that reads the same weights again, 0: they come from memory
 )
 
 MOE_PARAMETERS: Final = (
@@ -38,18 +40,27 @@ MOE_PARAMETERS: Final = (
     "efficiency_bandwidth",  # of the memory bandwidth
     "overhead_launch_s",
     "overhead_tile_cycles",
-    "feed_bytes_per_flop",  # operand feed of one SM over the peak of one SM
     "overlap_power",  # 1: compute and memory add; large: the longer hides the shorter
     "dispatch_passes",  # times the routed activations cross memory around the products
     "overhead_expert_s",  # per active expert
-    "foreign_rows",  # share of the rows of other ranks that the dispatch passes touch as well
-    "max_tile_rows",  # largest row tile of the kernel family
+    "foreign_rows",  # traffic of a row of another rank over that of a dispatch pass of an own one
+    "l2_fraction",  # of the cache that keeps weights between runs of a hot loop
+    "tile_policy",  # TRITON_DEFAULTS, FIXED_TILES, or the kernel family's largest row tile; chosen
 )
 
 BINS: Final = 48
 MAX_ROUNDS: Final = 200
 TILE_COLUMNS: Final = 128.0
 MIN_TILE_ROWS: Final = 16.0
+# Fused Triton kernels without a tuned file take the tile from all tokens, not from an expert's:
+# (rows, columns) up to as many tokens as experts of the rank, and above (the default for 16-bit
+# weights in SGLang and vLLM, fused_moe_triton_config.py and fused_moe.py: get_default_config).
+TRITON_DEFAULTS: Final = 1.0
+TRITON_FEW: Final = (16.0, 32.0)
+TRITON_MANY: Final = (64.0, 64.0)
+# Block-scaled CUTLASS kernels have one row tile, however few rows an expert has.
+FIXED_TILES: Final = 2.0
+FIXED_ROWS: Final = 128.0
 ACTIVATION_BYTES: Final = 2.0
 # Range of expert popularity before normalization: least weight, and share of the tokens the most
 # popular expert may have (few tokens: a fixed range).
@@ -86,7 +97,8 @@ def moe_time_s(
 
     Limits:
         Popularity is taken at its quantiles, so the luck of one draw is not predicted; one fused
-        kernel family per parameter set; the exchange between ranks is a collective of its own.
+        kernel family per parameter set, and no file of tiles tuned per shape; the exchange
+        between ranks is a collective of its own. Of a benchmark loop only the weights are hot.
     """
     count = shape_UD.shape[0]
     time_s = np.empty(count)
@@ -103,9 +115,9 @@ def moe_time_s(
         blocks_s, tile_s = _blocks_s(shape, silicon, parameters, loads_B[:bins], rows / active)
         memory_s, dispatch_s = _memory_s(shape, silicon, parameters, active, rows)
         longer, shorter = max(blocks_s, memory_s), min(blocks_s, memory_s)
-        power = parameters[5]
+        power = parameters[4]
         body_s = longer * (1.0 + (shorter / longer) ** power) ** (1.0 / power)
-        fixed_s = parameters[2] + parameters[7] * active
+        fixed_s = parameters[2] + parameters[6] * active
         time_s[unit] = fixed_s + body_s + dispatch_s
         if fixed_s + tile_s > 0.5 * time_s[unit]:
             bound[unit] = BOUND_LATENCY
@@ -254,25 +266,34 @@ def _blocks_s(
 ) -> tuple[float, float]:
     """Return the time of the thread blocks of both products and its fixed part [s]."""
     hidden, width = shape[1], shape[2] / shape[6]
-    rows = MIN_TILE_ROWS
-    while rows < min(load, parameters[9]):
-        rows *= 2.0
+    rows, columns = _tile(shape, parameters[9], load)
     row_tiles = 0.0
     local = shape[3] / shape[5] / loads_B.size
     for rows_of_expert in loads_B:
         row_tiles += local * np.ceil(rows_of_expert / rows) * min(rows_of_expert, 1.0)
     gates = shape[9] - 1.0
-    first = row_tiles * np.ceil(gates * width / TILE_COLUMNS)
-    second = row_tiles * np.ceil(hidden / TILE_COLUMNS)
+    first = row_tiles * np.ceil(gates * width / columns)
+    second = row_tiles * np.ceil(hidden / columns)
     sm_s = silicon[SM_COUNT] / silicon[PEAK]  # one FLOP on one SM
-    compute_s = 2.0 * TILE_COLUMNS * rows * sm_s / parameters[0]
-    feed_s = (rows * shape[8] + TILE_COLUMNS * shape[7]) * sm_s / parameters[4]
-    depth_s = max(compute_s, feed_s)
+    depth_s = 2.0 * columns * rows * sm_s / parameters[0]
     tile_s = parameters[3] / silicon[CLOCK]
     waves_first = np.ceil(first / silicon[SM_COUNT])
     waves_second = np.ceil(second / silicon[SM_COUNT])
     fixed_s = (waves_first + waves_second) * tile_s
     return depth_s * (waves_first * hidden + waves_second * width) + fixed_s, fixed_s
+
+
+@compiled_part
+def _tile(shape: FloatArray, policy: float, load: float) -> tuple[float, float]:
+    """Return rows and columns of an output tile; `load`: mean rows of an active expert."""
+    if policy == TRITON_DEFAULTS:
+        return TRITON_FEW if shape[0] <= shape[3] / shape[5] else TRITON_MANY
+    if policy == FIXED_TILES:
+        return FIXED_ROWS, TILE_COLUMNS
+    rows = MIN_TILE_ROWS
+    while rows < min(load, policy):
+        rows *= 2.0
+    return rows, TILE_COLUMNS
 
 
 @compiled_part
@@ -283,7 +304,10 @@ def _memory_s(
     hidden, width = shape[1], shape[2] / shape[6]
     rate = parameters[1] * silicon[BANDWIDTH]
     weights = shape[9] * active * hidden * width * shape[7]
+    if shape[11] > 0.0:
+        weights *= 1.0 - hot_share(weights, parameters[8] * silicon[L2])
     activations = rows * (2.0 * hidden + shape[9] * width) * shape[8]
-    foreign = max(shape[0] * shape[4] - rows, 0.0)
-    routed = ACTIVATION_BYTES * hidden * (rows + shape[0] + parameters[8] * foreign)
-    return (weights + activations) / rate, parameters[6] * routed / rate
+    # Choices of other ranks: their rows are written as zeros, gated and summed in some kernels.
+    foreign = max(shape[0] * shape[4] - rows, 0.0) * (hidden + shape[9] * width)
+    routed = ACTIVATION_BYTES * (hidden * (rows + shape[0]) + parameters[7] * foreign)
+    return (weights + activations) / rate, parameters[5] * routed / rate

@@ -216,7 +216,7 @@ def _linear_columns(operator: Gemm | GroupedGemm | Streaming) -> Columns:
     if isinstance(operator, GroupedGemm):
         columns = _take(operator, GROUPED_SIZES) | _bytes(operator)
         columns["matrices"] = float(operator.matrices)
-        return columns | {"skew": load_skew(operator.distribution)}
+        return columns | {"skew": load_skew(operator.distribution), "hot": 0.0}
     return {
         "bytes": operator.read_bytes + operator.write_bytes + operator.cold_read_bytes,
         "cold_bytes": operator.cold_read_bytes,

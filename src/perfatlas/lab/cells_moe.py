@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.kernels.moe import MOE_SHAPE, moe_time_s
+from perfatlas.kernels.moe import FIXED_TILES, MOE_SHAPE, TRITON_DEFAULTS, moe_time_s
 from perfatlas.kernels.silicon import BANDWIDTH, PEAK
 from perfatlas.lab.cells import FAMILIES, Cell, Range, Rows, is_excluded, silicon_columns
 from perfatlas.measurements import has_table, read_table, table_rows
@@ -26,17 +26,19 @@ RANGES: Final = {
     "efficiency_bandwidth": Range(start=0.8, low=0.2, high=1.0),
     "overhead_launch_s": Range(start=25e-6, low=1e-6, high=200e-6),
     "overhead_tile_cycles": Range(start=2000.0, low=50.0, high=40000.0),
-    "feed_bytes_per_flop": Range(start=0.02, low=0.001, high=0.3),
     "overlap_power": Range(start=2.0, low=1.0, high=8.0),
     "dispatch_passes": Range(start=1.0, low=0.01, high=20.0),
     "overhead_expert_s": Range(start=0.1e-6, low=0.001e-6, high=2e-6),
-    "foreign_rows": Range(start=0.1, low=0.001, high=1.0),
-    "max_tile_rows": Range(start=128.0, low=64.0, high=256.0),
+    "foreign_rows": Range(start=0.1, low=0.001, high=4.0),
+    "l2_fraction": Range(start=0.6, low=0.1, high=2.0),
+    "tile_policy": Range(start=128.0, low=TRITON_DEFAULTS, high=256.0),
 }
+POLICIES: Final = (64.0, 128.0, TRITON_DEFAULTS, FIXED_TILES)
+GRID: Final = tuple({"tile_policy": policy} for policy in POLICIES)
 PROTOCOL: Final = (
-    "CUDA graph; one rank's share of the experts; routing, both products and the combination"
-    " inside, the exchange between ranks outside; the busiest rank of a drawn load; clocks not"
-    " locked"
+    "CUDA graph; the same weights every run; one rank's share of the experts; routing, both"
+    " products and the combination inside, the exchange between ranks outside; the busiest rank of"
+    " a drawn load; clocks not locked"
 )
 
 
@@ -68,7 +70,7 @@ def _cell(device: str, family: str, format_name: str) -> Cell:
         physics=moe_time_s,
         silicon=silicon_columns(device, format_name),
         ranges=RANGES,
-        grid=({"max_tile_rows": 64.0}, {"max_tile_rows": 128.0}),
+        grid=GRID,
         protocol=PROTOCOL,
     )
 
@@ -93,8 +95,9 @@ def _roofline_s(device: str, format_name: str, shape_UD: FloatArray) -> FloatArr
     rows = tokens * top_k / ep
     width = intermediate / moe_tp
     active = np.minimum(experts / ep, np.maximum(rows, 1.0))
-    flop = 6.0 * rows * hidden * width
-    traffic = 3.0 * active * hidden * width * shape_UD[:, 7]
+    matrices = shape_UD[:, 9]
+    flop = 2.0 * matrices * rows * hidden * width
+    traffic = matrices * active * hidden * width * shape_UD[:, 7]
     traffic += rows * hidden * (shape_UD[:, 8] + 2.0)
     least: FloatArray = np.maximum(flop / silicon[PEAK], traffic / silicon[BANDWIDTH])
     return least

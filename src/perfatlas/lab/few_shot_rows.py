@@ -61,7 +61,7 @@ RANGES: Final[Mapping[str, Mapping[str, Range]]] = {
 # Rules and whole-numbered choices: a few rows do not move them, another device's may replace them.
 CHOSEN: Final[Mapping[str, frozenset[str]]] = {
     "gemm": frozenset({"tile_policy"}),
-    "moe": frozenset({"max_tile_rows"}),
+    "moe": frozenset({"tile_policy"}),
     "streaming": frozenset(),
     "prefill_attention": frozenset(prefill_grid("")[0]),
     "decode_attention": frozenset({*KernelRule._fields, "units_per_sm", "split_tokens"}),

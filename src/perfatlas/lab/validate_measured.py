@@ -21,7 +21,7 @@ from perfatlas.lab.registry import device_cells
 from perfatlas.measurements import find_shipped_calibration, table_rows
 from perfatlas.measurements import residuals as near
 from perfatlas.measurements.comm_tables import CUSTOM, EXCHANGED_BYTES, LIBRARY_OPS
-from perfatlas.measurements.tables import MOE_MODEL, doubtful_rows
+from perfatlas.measurements.moe_rows import MOE_MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -160,9 +160,6 @@ def score_unseen(cell: Cell) -> Iterator[UnseenScore]:
     names = physics_model(cell.operator).shape_names
     rows = table_rows(cell.device, cell.operator, cell.family, cell.format)
     shape_UD, measured_s = rows.shape_table(names), rows.measured_s
-    if cell.operator == "moe":
-        kept = ~doubtful_rows(rows)
-        shape_UD, measured_s = shape_UD[kept], measured_s[kept]
     physics_s = cell.predict(shape_UD, match.calibration.parameters)
     for unseen, columns in UNSEEN[cell.operator]:
         keys_UG = shape_UD[:, [names.index(name) for name in columns]]

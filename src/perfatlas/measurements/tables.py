@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.hardware import resolve_system
+from perfatlas.measurements.moe_rows import GATED, left_out, matrices_of
 from perfatlas.measurements.recurrent_tables import (
     KERNEL_NAMES,
     recurrent_columns,
@@ -81,10 +82,6 @@ MOE_WORDS: Final = {
     "ep": "moe_ep_size",
     "moe_tp": "moe_tp_size",
 }
-MOE_MODEL: Final = ("hidden", "intermediate", "experts", "top_k")
-LARGE_BATCH: Final = 1024.0  # tokens from which rows of a load outweigh the reading of weights
-POSSIBLE_RATIO: Final = 1.15  # balanced over skewed time that measurement noise explains
-LEAST_TIME_S: Final = 1e-9
 
 # (word of the products, word of the cache) in the tables -> format of the calibration.
 ATTENTION_FORMATS: Final = {
@@ -254,41 +251,28 @@ def _moe(table: SiliconTable, format_name: str) -> TableRows:
     columns |= {
         "weight_bytes_per_element": layout.weight_bytes,
         "input_bytes_per_element": layout.activation_bytes,
-        "matrices": 3.0,
+        "matrices": GATED,
         "skew": skews,
+        "hot": 1.0,
     }
     others = int(_of_moe_format(table, format_name).sum() - keep.sum())
-    return _rows(table, keep, columns, {"another kernel than the cell's": others})
+    rows = _rows(table, keep, columns, {"another kernel than the cell's": others})
+    return _believable(rows, table.system) if rows.measured_s.size else rows
 
 
-def doubtful_rows(rows: TableRows) -> NDArray[np.bool_]:
-    """Return the balanced rows of an MoE cell that cannot be what they say (U,).
-
-    A balanced load cannot take longer than the busiest rank of a skewed one. Where a model's does,
-    for typical large batches on several ranks, all its balanced rows on several ranks are doubted:
-    on vLLM and SGLang those of DeepSeek-V3 (7168, 2048, 256 experts, top 8) take up to twice as
-    long as the skewed rows of the same shape.
-
-    Args:
-        rows: Rows of an MoE cell.
-    """
-    column = rows.columns
-    balanced = (column["skew"] == 0.0) & (column["ep"] > 1.0)
-    large = column["tokens"] >= LARGE_BATCH
-    names = (*MOE_MODEL, "tokens", "ep", "moe_tp")
-    _, shape = np.unique(rows.shape_table(names), axis=0, return_inverse=True)
-    _, model = np.unique(rows.shape_table(MOE_MODEL), axis=0, return_inverse=True)
-    shape, model = shape.reshape(-1), model.reshape(-1)
-    skewed_s = np.zeros(int(shape.max()) + 1)
-    skewed = column["skew"] > 0.0
-    np.maximum.at(skewed_s, shape[skewed], rows.measured_s[skewed])
-    compared = balanced & large & (skewed_s[shape] > 0.0)
-    ratio = rows.measured_s / np.maximum(skewed_s[shape], LEAST_TIME_S)
-    doubted = np.zeros(balanced.shape, np.bool_)
-    for one in np.unique(model[compared]):
-        if np.median(ratio[compared & (model == one)]) > POSSIBLE_RATIO:
-            doubted |= balanced & (model == one)
-    return doubted
+def _believable(rows: TableRows, system: str) -> TableRows:
+    """Return the MoE rows that are one rank's share, with the matrices of their experts."""
+    kept = np.ones(rows.measured_s.shape, np.bool_)
+    excluded = dict(rows.excluded)
+    for reason, found in left_out(rows.columns, rows.measured_s).items():
+        excluded[reason] = int(np.sum(kept & found))
+        kept &= ~found
+    columns = {name: values[kept] for name, values in rows.columns.items()}
+    measured_s = rows.measured_s[kept]
+    if measured_s.size:
+        device = resolve_system(system).device
+        columns["matrices"] = matrices_of(columns, measured_s, device)
+    return rows._replace(columns=columns, measured_s=measured_s, excluded=excluded)
 
 
 @cache
