@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from perfatlas.measurements.residuals import Residuals
     from perfatlas.operators import FloatArray, IntArray
 
+MEASUREMENT_FILES: Final = ("residuals", "tables", "moe_rows")  # what correcting rests on
 LEAST_ROWS: Final = 100  # fewer do not tell how far a residual carries
 
 
