@@ -27,7 +27,6 @@ from perfatlas.measurements.silicon import (
     version_key,
 )
 from perfatlas.measurements.tables import (
-    TableRows,
     default_kernels,
     table_rows,
     table_versions,
@@ -39,7 +38,6 @@ __all__ = [
     "CalibrationMatch",
     "MeasuredRows",
     "SiliconTable",
-    "TableRows",
     "calibration_folder",
     "choose_version",
     "default_kernels",
