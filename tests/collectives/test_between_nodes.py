@@ -99,3 +99,35 @@ def test_latency_grows_with_nodes(op: str, nodes: int, size: int) -> None:
     assert more[0] > fewer[0]
     time_s, low_s, high_s, _ = priced("h100_sxm", op, 8.0 * nodes, float(size))
     assert low_s <= time_s <= high_s
+
+
+@given(
+    op=st.sampled_from(["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]),
+    device=st.sampled_from(["l40s", "rtx_pro_6000_server", "h100_pcie"]),
+    size=st.integers(2**20, 2**34),
+)
+@settings(max_examples=20)
+def test_more_nodes_do_not_relieve_a_host_link(op: str, device: str, size: int) -> None:
+    times = [priced(device, op, 8.0 * nodes, float(size))[0] for nodes in (1, 2, 4, 16, 64)]
+    assert times == sorted(times)
+
+
+def test_bytes_for_both_levels_share_the_host_link_by_hand() -> None:
+    # 2 nodes of 8: a rank sends 15/16 of its 1 GiB through its 32 GB/s link, 7/8 on one node
+    few, many = (
+        price_collectives(
+            CollectiveShapes(
+                op="all_to_all",
+                bytes=np.array([2.0**30]),
+                ranks=np.array([ranks]),
+                stride=np.ones(1),
+            ),
+            systems=[resolve_system("l40s")],
+            system_index_U=np.zeros(1, np.int64),
+            tier="physics",
+        )
+        for ranks in (8.0, 16.0)
+    )
+    assert few.bound_s_U[0] == pytest.approx(2.0**30 * 7.0 / 8.0 / 32e9)
+    assert many.bound_s_U[0] == pytest.approx(2.0**30 * 15.0 / 16.0 / 32e9)
+    assert many.time_s_U[0] == pytest.approx(few.time_s_U[0] * 15.0 / 14.0, rel=1e-3)

@@ -65,7 +65,8 @@ NODE_NOTE: Final = (
 FABRIC_NOTE: Final = (
     "collectives between nodes are derived: DeepEP exchanges over 1 to 8 nodes give the NIC"
     " efficiency and the cost of a hop; levels pipeline their chunks (latencies add, the slowest"
-    " level sets the rest); interval of one doubling of the ranks for each of the nodes"
+    " level sets the rest; over PCIe all bytes share the host link); interval of one doubling of"
+    " the ranks for each of the nodes, on its slow side"
 )
 NODES_MEASURED: Final = 8.0  # of the fabric's calibration
 NODES_NOTE: Final = (
@@ -85,6 +86,7 @@ class Question:
 
     Args:
         op: Collective operation.
+        bytes_U: Size of the whole operation (U,) [bytes].
         size_LU: Size on each level (L, U) [bytes].
         group: Placement.
         links: Links.
@@ -98,6 +100,7 @@ class Question:
     """
 
     op: str
+    bytes_U: FloatArray
     size_LU: FloatArray
     group: Group
     links: Links
@@ -361,14 +364,14 @@ def _exchanges(op: str) -> bool:
 
 def _fabric_bytes(question: Question) -> FloatArray:
     """Return the bytes one rank's share of the NICs carries (U,): its part of what a node sends."""
-    group, size_LU = question.group, question.size_LU
+    group, bytes_U = question.group, question.bytes_U
     if _exchanges(question.op):
-        return ring_wire_bytes(question.op, size_LU[2], group.ranks_LU[2])
+        return ring_wire_bytes(question.op, question.size_LU[2], group.ranks_LU[2])
     nodes_U = group.ranks_LU[2]
     adds_U = _adds_inside(question) * (group.ranks_LU[0] > 1.0)
-    node_U = between_nodes_wire_bytes(question.op, size_LU[0], group.ranks_U, nodes_U, adds_U)
+    node_U = between_nodes_wire_bytes(question.op, bytes_U, group.ranks_U, nodes_U, adds_U)
     if question.op == "all_reduce":  # a switch that adds takes S from every node and returns S
-        once_U = np.where(nodes_U > 1.0, size_LU[0], 0.0)
+        once_U = np.where(nodes_U > 1.0, bytes_U, 0.0)
         node_U = np.where(question.links.fabric_adds_U > 0.0, np.minimum(node_U, once_U), node_U)
     shared_U: FloatArray = node_U / group.inside_LU[1]
     return shared_U
