@@ -288,10 +288,11 @@ def _compose(
     known_U = (levels.match_U >= 0) & (shapes.ranks > 1.0)
     time_U = np.where(known_U, np.maximum(latency_U + moving_U, bound_U), bound_U)
     spread_U2 = np.where(known_U[:, None], np.exp(levels.tails_U2), 1.0)
+    least_U = np.maximum(bound_U, np.where(known_U, levels.least_s_U, 0.0))
     waits_U = known_U & (2.0 * latency_U > time_U)
     return PricedCollectives(
         time_s_U=time_U,
-        low_s_U=np.minimum(np.maximum(time_U * spread_U2[:, 0], bound_U), time_U),
+        low_s_U=np.minimum(np.maximum(time_U * spread_U2[:, 0], least_U), time_U),
         high_s_U=np.maximum(time_U * spread_U2[:, 1], time_U),
         bound_s_U=bound_U,
         code_U=np.where(waits_U, BOUND_LATENCY, BOUND_NETWORK).astype(np.int8),
