@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.collectives import CollectiveShapes, Implementation, price_collectives
+from perfatlas.collectives import OPS, CollectiveShapes, Implementation, price_collectives
 from perfatlas.hardware import resolve_system
 
 SIZE = 2.0**32
@@ -99,3 +102,55 @@ def test_latency_grows_with_nodes(op: str, nodes: int, size: int) -> None:
     assert more[0] > fewer[0]
     time_s, low_s, high_s, _ = priced("h100_sxm", op, 8.0 * nodes, float(size))
     assert low_s <= time_s <= high_s
+
+
+@given(
+    op=st.sampled_from(["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]),
+    device=st.sampled_from(["l40s", "rtx_pro_6000_server", "h100_pcie"]),
+    size=st.integers(2**20, 2**34),
+)
+@settings(max_examples=20)
+def test_more_nodes_do_not_relieve_a_host_link(op: str, device: str, size: int) -> None:
+    times = [priced(device, op, 8.0 * nodes, float(size))[0] for nodes in (1, 2, 4, 16, 64)]
+    assert times == sorted(times)
+
+
+def test_bytes_for_both_levels_share_the_host_link_by_hand() -> None:
+    # 2 nodes of 8: a rank sends 15/16 of its 1 GiB through its 32 GB/s link, 7/8 on one node
+    few, many = (
+        price_collectives(
+            CollectiveShapes(
+                op="all_to_all",
+                bytes=np.array([2.0**30]),
+                ranks=np.array([ranks]),
+                stride=np.ones(1),
+            ),
+            systems=[resolve_system("l40s")],
+            system_index_U=np.zeros(1, np.int64),
+            tier="physics",
+        )
+        for ranks in (8.0, 16.0)
+    )
+    assert few.bound_s_U[0] == pytest.approx(2.0**30 * 7.0 / 8.0 / 32e9)
+    assert many.bound_s_U[0] == pytest.approx(2.0**30 * 15.0 / 16.0 / 32e9)
+    assert many.time_s_U[0] == pytest.approx(few.time_s_U[0] * 15.0 / 14.0, rel=1e-3)
+
+
+@given(
+    op=st.sampled_from(OPS),
+    device=st.sampled_from(["h100_sxm", "b200_sxm", "l40s"]),
+    size=st.integers(1, 2**34),
+)
+@settings(max_examples=30)
+def test_more_nodes_never_lower_the_low_end(op: str, device: str, size: int) -> None:
+    first = 16.0 if op in {"all_to_all", "dispatch", "combine"} else 8.0
+    ranks = [first, 16.0, 32.0, 64.0, 128.0, 4096.0]
+    lows = [priced(device, op, one, float(size))[1] for one in ranks]
+    assert all(low <= more * (1.0 + 1e-9) for low, more in itertools.pairwise(lows))
+
+
+def test_extrapolated_nodes_widen_the_slow_side_by_hand() -> None:
+    # q95 of one doubling for each of 3 and of 9 doublings of the nodes, q05 once for both
+    few, many = (priced("h100_sxm", "all_gather", ranks, 2.0**16) for ranks in (64.0, 4096.0))
+    assert many[1] / many[0] == pytest.approx(few[1] / few[0])
+    assert math.log(many[2] / many[0]) - math.log(few[2] / few[0]) == pytest.approx(6.0 * 0.2062)

@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.collectives import link_columns, place_group
+from perfatlas.collectives import (
+    CollectiveShapes,
+    link_columns,
+    place_group,
+    price_collectives,
+)
 from perfatlas.collectives.placement import level_bytes, within_group
+from perfatlas.collectives.pricing import Tier
 from perfatlas.hardware import System, resolve_system
 
 
@@ -98,3 +104,24 @@ def test_without_a_switch_a_group_uses_the_links_between_its_members(
     group = place_group(np.array([ranks]), np.ones(1), links)
     inside = within_group(links, group).bandwidth_LU[0, 0]
     assert inside == pytest.approx(system.device.scale_up.bandwidth * share)
+
+
+@pytest.mark.parametrize("tier", ["bound", "physics"])
+@pytest.mark.parametrize(
+    ("system", "ranks"), [("mi300x", (2.0, 4.0, 8.0)), ("gb200", (2.0, 8.0, 72.0))]
+)
+def test_a_send_inside_a_domain_does_not_see_the_size_of_its_group(
+    system: str, ranks: tuple[float, ...], tier: Tier
+) -> None:
+    priced = price_collectives(
+        CollectiveShapes(
+            op="send_recv", bytes=np.full(3, 2.0**30), ranks=np.array(ranks), stride=np.ones(3)
+        ),
+        systems=[resolve_system(system)],
+        system_index_U=np.zeros(3, np.int64),
+        tier=tier,
+    )
+    for one_U in (priced.bound_s_U, priced.time_s_U, priced.low_s_U, priced.high_s_U):
+        np.testing.assert_array_equal(one_U, one_U[0])
+    if system == "mi300x":  # one Infinity Fabric link of 64 GB/s joins two devices
+        assert priced.bound_s_U[0] == pytest.approx(2.0**30 / 64e9, rel=1e-6)

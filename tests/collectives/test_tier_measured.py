@@ -133,3 +133,16 @@ def test_a_step_takes_its_collectives_from_the_tables() -> None:
     reductions = [row for row in answer["breakdown"] if "all_reduce" in str(row["calibration"])]
     assert reductions
     assert {row["tier"] for row in reductions} == {"measured"}
+
+
+@pytest.mark.parametrize("op", ["dispatch", "combine"])
+@pytest.mark.parametrize("device", ["h200_sxm", "gb200"])
+def test_expert_exchanges_stay_in_physics_and_say_so(device: str, op: str) -> None:
+    asked = (device, op, [2.0**18, 2.0**24], [4.0, 4.0])
+    for family in ("trtllm", ""):
+        measured = price(*asked, family=family, tier="measured")
+        physics = price(*asked, family=family, tier="physics")
+        assert not measured.measured_U.any()
+        np.testing.assert_array_equal(measured.time_s_U, physics.time_s_U)
+        np.testing.assert_array_equal(measured.high_s_U, physics.high_s_U)
+        assert any("dispatch and combine answer in physics" in note for note in measured.notes)

@@ -21,13 +21,14 @@ from perfatlas.collectives.parameters import (
     FABRIC_OPERATOR,
     LIBRARY_FAMILY,
     Cells,
+    adds_measured,
     all_reduce_cells,
     cell_format,
     cell_operator,
     exchange_cells,
     fabric_cells,
     gather_cells,
-    rank_extrapolation,
+    one_doubling,
     widened,
 )
 from perfatlas.collectives.physics import (
@@ -38,7 +39,6 @@ from perfatlas.collectives.physics import (
     library_time_s,
 )
 from perfatlas.collectives.wire import between_nodes_wire_bytes, ring_wire_bytes
-from perfatlas.hardware import resolve_system
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,7 +65,8 @@ NODE_NOTE: Final = (
 FABRIC_NOTE: Final = (
     "collectives between nodes are derived: DeepEP exchanges over 1 to 8 nodes give the NIC"
     " efficiency and the cost of a hop; levels pipeline their chunks (latencies add, the slowest"
-    " level sets the rest); interval of one doubling of the ranks for each of the nodes"
+    " level sets the rest; over PCIe all bytes share the host link); interval of one doubling of"
+    " the ranks for each of the nodes, on its slow side"
 )
 NODES_MEASURED: Final = 8.0  # of the fabric's calibration
 NODES_NOTE: Final = (
@@ -76,6 +77,10 @@ SWITCH_NOTE: Final = (
     "no all_reduce inside the switch was seen on the ranks measured: on more ranks large ones stay"
     " rings, rather too slow"
 )
+EXPERTS_NOTE: Final = (
+    "dispatch and combine answer in physics: rows of one size and number of ranks differ in tokens,"
+    " experts and kernel, so none of them is a hit"
+)
 SEND_NOTE: Final = "send_recv was not measured: priced as one pair of an all_to_all"
 
 
@@ -85,6 +90,7 @@ class Question:
 
     Args:
         op: Collective operation.
+        bytes_U: Size of the whole operation (U,) [bytes].
         size_LU: Size on each level (L, U) [bytes].
         group: Placement.
         links: Links.
@@ -98,6 +104,7 @@ class Question:
     """
 
     op: str
+    bytes_U: FloatArray
     size_LU: FloatArray
     group: Group
     links: Links
@@ -117,6 +124,7 @@ class LevelTimes:
         time_s_LU: Time on each level alone (L, U) [s].
         latency_s_LU: The part of it an empty message takes (L, U) [s].
         tails_U2: q05 and q95 of ln(measured/predicted) to expect (U, 2).
+        least_s_U: Time the 5 % quantile does not fall below (U,) [s].
         algorithm_U: What runs (U,).
         measured_U: Where measured rows corrected the physics (U,).
         match_U: Position in `matches`, -1 where the device was never measured (U,).
@@ -127,6 +135,7 @@ class LevelTimes:
     time_s_LU: FloatArray
     latency_s_LU: FloatArray
     tails_U2: FloatArray
+    least_s_U: FloatArray
     algorithm_U: NDArray[np.str_]
     measured_U: NDArray[np.bool_]
     match_U: IntArray
@@ -178,12 +187,14 @@ def _library_levels(question: Question, cells: Cells) -> LevelTimes:
     launch_U = np.where(launches_U, parameters_UP[:, 0], 0.0)
     beyond_U = (ranks_LU[0] > parameters_UP[:, MEASURED]) | (ranks_LU[1] > 1.0)
     tails_U2 = cells.tails_S2[question.index_U]
-    # One doubling of the ranks was measured; the error of further ones is taken to add up.
-    doublings_U = np.log2(np.maximum(ranks_LU[0] / parameters_UP[:, MEASURED], 2.0))
-    wide_U2 = doublings_U[:, None] * np.array(rank_extrapolation(cell_operator(question.op)))
     match_U = cells.match_S[question.index_U]
     used_U = match_U >= 0
     unseen_U = (reduces_U > 0.0) & (parameters_UP[:, IN_NETWORK] == 0.0)
+    # One doubling of the ranks was measured; the error of further ones is taken to add up where
+    # they are too fast, and both ways where a switch not seen adding makes them too slow.
+    doublings_U = np.log2(np.maximum(ranks_LU[0] / parameters_UP[:, MEASURED], 2.0))
+    fewer_U = np.where(unseen_U, doublings_U, 1.0)
+    wide_U2 = np.column_stack((fewer_U, doublings_U)) * one_doubling(question.op)
     grown_U = used_U & (ranks_LU[0] > parameters_UP[:, MEASURED])
     notes = list(cells.notes)
     notes += [SEND_NOTE] if question.op == "send_recv" and np.any(used_U) else []
@@ -195,6 +206,7 @@ def _library_levels(question: Question, cells: Cells) -> LevelTimes:
         time_s_LU=np.stack((timed[0][0] + launch_U, timed[1][0], nothing_U)),
         latency_s_LU=np.stack((timed[0][1] + launch_U, timed[1][1], nothing_U)),
         tails_U2=np.where(beyond_U[:, None], widened(tails_U2, wide_U2), tails_U2),
+        least_s_U=nothing_U,
         algorithm_U=library_algorithm(question.op, shapes[0], parameters_UP),
         measured_U=np.zeros(match_U.size, np.bool_),
         match_U=match_U,
@@ -217,6 +229,8 @@ def _corrected(
     """
     if question.version is None:
         return times
+    if question.op in EXPERT_EXCHANGES:
+        return replace(times, notes=(*times.notes, EXPERTS_NOTE))
     matches = tuple(with_table(match, question.version) for match in times.matches)
     ranks_LU = question.group.ranks_LU
     inside_U = (ranks_LU[1:] == 1.0).all(axis=0) & (ranks_LU[0] > 1.0) & (ranks_LU[0] <= most_U)
@@ -272,7 +286,7 @@ def _with_custom(question: Question, inner: LevelTimes) -> LevelTimes:
     runs_U &= ranks_LU[0] <= parameters_UP[:, CUSTOM_MEASURED]
     # The sizes an engine hands over were measured with the switch adding where it can.
     handed_U = shape_UD[:, 0] > parameters_UP[:, CUSTOM_HAND_OVER]
-    runs_U &= ~handed_U | (_adds_inside(question) == _adds_measured(cells)[question.index_U])
+    runs_U &= ~handed_U | (_adds_inside(question) == adds_measured(cells)[question.index_U])
     # Priced as levels of their own, so that measured rows correct them as they do the library's.
     alone = replace(
         inner,
@@ -306,15 +320,6 @@ def _adds_inside(question: Question) -> FloatArray:
     return helped_U
 
 
-def _adds_measured(cells: Cells) -> FloatArray:
-    """Return 1 where the switch of the device that was measured adds, else 0 (S,)."""
-    adds = [
-        float(resolve_system(match.calibration.device).device.scale_up.in_network_reduction)
-        for match in cells.matches
-    ]
-    return np.array([*adds, 0.0])[cells.match_S]
-
-
 def _with_fabric(question: Question, inner: LevelTimes) -> LevelTimes:
     """Return the levels with the one between nodes, where the group crosses nodes."""
     nodes_U = question.group.ranks_LU[2]
@@ -335,13 +340,19 @@ def _with_fabric(question: Question, inner: LevelTimes) -> LevelTimes:
     columns = (talking_U, zero_U, bandwidth_U, zero_U, passes_U)
     latency_U, _ = fabric_time_s(np.column_stack(columns), nothing_US, parameters_UP)
     # Exchanges were measured between up to 8 nodes, nothing else was: the error of one doubling of
-    # the ranks is taken to add up over the doublings of the nodes beyond.
-    seen = NODES_MEASURED if _exchanges(question.op) else 1.0
+    # the ranks is taken to add up over the doublings of the nodes beyond, on the slow side only:
+    # what is left out takes time, and more nodes are not faster.
+    seen, fewer = (NODES_MEASURED, 0.0) if _exchanges(question.op) else (1.0, 1.0)
     doublings_U = np.log2(np.maximum(nodes_U / seen, 1.0))
-    wide_U2 = doublings_U[:, None] * np.array(rank_extrapolation(cell_operator(question.op)))
+    wide_U2 = np.column_stack((np.full_like(doublings_U, fewer), doublings_U)) * one_doubling(
+        question.op
+    )
     tails_U2 = widened(inner.tails_U2, cells.tails_S2[question.index_U]) + wide_U2
     beyond = np.any(crosses_U & (nodes_U > NODES_MEASURED))
     named_U = np.char.add("hierarchical_", inner.algorithm_U.astype(np.str_))
+    # Reductions and gathers do inside a node what they do on one node alone: never faster.
+    inside_s_U = inner.time_s_LU[0] * np.exp(inner.tails_U2[:, 0])
+    hierarchical_U = crosses_U & (question.op not in EXCHANGES)
     alone_U = crosses_U & (question.group.inside_LU[1] == 1.0)
     named_U = np.where(alone_U, "fabric", named_U)
     return replace(
@@ -349,6 +360,7 @@ def _with_fabric(question: Question, inner: LevelTimes) -> LevelTimes:
         time_s_LU=np.stack((*inner.time_s_LU[:2], time_U)),
         latency_s_LU=np.stack((*inner.latency_s_LU[:2], latency_U)),
         tails_U2=np.where(crosses_U[:, None], tails_U2, inner.tails_U2),
+        least_s_U=np.where(hierarchical_U, inside_s_U, 0.0),
         algorithm_U=np.where(crosses_U, named_U, inner.algorithm_U),
         notes=(*inner.notes, *cells.notes, FABRIC_NOTE, *([NODES_NOTE] if beyond else [])),
     )
@@ -361,14 +373,14 @@ def _exchanges(op: str) -> bool:
 
 def _fabric_bytes(question: Question) -> FloatArray:
     """Return the bytes one rank's share of the NICs carries (U,): its part of what a node sends."""
-    group, size_LU = question.group, question.size_LU
+    group, bytes_U = question.group, question.bytes_U
     if _exchanges(question.op):
-        return ring_wire_bytes(question.op, size_LU[2], group.ranks_LU[2])
+        return ring_wire_bytes(question.op, question.size_LU[2], group.ranks_LU[2])
     nodes_U = group.ranks_LU[2]
     adds_U = _adds_inside(question) * (group.ranks_LU[0] > 1.0)
-    node_U = between_nodes_wire_bytes(question.op, size_LU[0], group.ranks_U, nodes_U, adds_U)
+    node_U = between_nodes_wire_bytes(question.op, bytes_U, group.ranks_U, nodes_U, adds_U)
     if question.op == "all_reduce":  # a switch that adds takes S from every node and returns S
-        once_U = np.where(nodes_U > 1.0, size_LU[0], 0.0)
+        once_U = np.where(nodes_U > 1.0, bytes_U, 0.0)
         node_U = np.where(question.links.fabric_adds_U > 0.0, np.minimum(node_U, once_U), node_U)
     shared_U: FloatArray = node_U / group.inside_LU[1]
     return shared_U

@@ -1,6 +1,8 @@
 """Tier `measured` inside a domain: physics corrected by what it missed at the sizes measured.
 
-On a measured size and number of ranks the answer is the measured time itself.
+On a measured size and number of ranks the answer is the measured time itself, for the library's
+collectives and engines' own all-reduce. Expert exchanges have several times per size and ranks and
+are left in physics.
 
 Shape legend: U unique shapes, R measured rows, D shape columns, F coordinates, M matches.
 """
@@ -160,7 +162,7 @@ def fit_residuals(
     whole_R = np.ones_like(rows.bytes_U)
     op = "all_reduce" if operator == CUSTOM else operator
     shape_RD = collective_shape(
-        op if op in LIBRARY_OPS else "all_to_all",
+        op,
         rows.bytes_U,
         rows.ranks_U,
         bandwidth * whole_R,

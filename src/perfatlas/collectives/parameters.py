@@ -268,3 +268,25 @@ def rank_extrapolation(op: str) -> tuple[float, float]:
     rows = tomllib.loads(text.read_text("utf-8"))["extrapolation"]
     found = next(row for row in rows if row["op"] == op)
     return float(found["q05"]), float(found["q95"])
+
+
+def one_doubling(op: str) -> FloatArray:
+    """Return q05 and q95 of ln(measured/predicted) at twice the ranks measured (2,).
+
+    Args:
+        op: Collective operation.
+    """
+    return np.array(rank_extrapolation(cell_operator(op)))
+
+
+def adds_measured(cells: Cells) -> FloatArray:
+    """Return 1 where the switch of the device that was measured adds, else 0 (S,).
+
+    Args:
+        cells: Calibrations of the systems.
+    """
+    adds = [
+        float(resolve_system(match.calibration.device).device.scale_up.in_network_reduction)
+        for match in cells.matches
+    ]
+    return np.array([*adds, 0.0])[cells.match_S]

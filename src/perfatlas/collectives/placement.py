@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Scale-up networks without a switch between devices.
 POINT_TO_POINT: Final = ("infinity_fabric", "ici")
+# Scale-up network that is the host link: what goes to the NICs crosses it too.
+HOST_LINK: Final = "pcie"
 
 
 class Links(NamedTuple):
@@ -32,6 +34,7 @@ class Links(NamedTuple):
         leaf_nodes_U: Nodes below one leaf (U,).
         fabric_adds_U: 1 where the switches between nodes reduce (U,).
         direct_U: Links of a device that end at other devices, 0 where they end at a switch (U,).
+        one_link_U: 1 where all levels share the device's host link (PCIe) (U,).
     """
 
     size_LU: FloatArray
@@ -42,6 +45,7 @@ class Links(NamedTuple):
     leaf_nodes_U: FloatArray
     fabric_adds_U: FloatArray
     direct_U: FloatArray
+    one_link_U: FloatArray
 
 
 class Group(NamedTuple):
@@ -84,6 +88,7 @@ def link_columns(systems: Sequence[System], system_index_U: IntArray) -> Links:
         dtype=np.float64,
     ).T
     direct_S = np.array([_direct_links(system) for system in systems], dtype=np.float64)
+    one_S = np.array([one.device.scale_up.kind == HOST_LINK for one in systems], np.float64)
     return Links(
         size_LU=size_LS[:, system_index_U],
         bandwidth_LU=bandwidth_LS[:, system_index_U],
@@ -93,6 +98,7 @@ def link_columns(systems: Sequence[System], system_index_U: IntArray) -> Links:
         leaf_nodes_U=fabric_FS[1, system_index_U],
         fabric_adds_U=fabric_FS[2, system_index_U],
         direct_U=direct_S[system_index_U],
+        one_link_U=one_S[system_index_U],
     )
 
 
@@ -156,6 +162,20 @@ def place_group(ranks_U: FloatArray, stride_U: FloatArray, links: Links) -> Grou
     ranks_LU[0] = inside_LU[0]
     ranks_LU[1:] = np.ceil(inside_LU[1:] / inside_LU[:-1])
     return Group(ranks_LU=ranks_LU, inside_LU=inside_LU, ranks_U=ranks_U)
+
+
+def talking_group(op: str, group: Group) -> Group:
+    """Return the members that talk at once: a send has two ends inside a node, however many wait.
+
+    Args:
+        op: Collective operation.
+        group: Placement of all of its ranks.
+    """
+    if op != "send_recv":
+        return group
+    ranks_LU = group.ranks_LU.copy()
+    ranks_LU[:2] = np.minimum(ranks_LU[:2], 2.0)
+    return group._replace(ranks_LU=ranks_LU)
 
 
 def level_bytes(op: str, bytes_U: FloatArray, group: Group) -> FloatArray:

@@ -18,9 +18,10 @@ from perfatlas.collectives.placement import (
     level_bytes,
     link_columns,
     place_group,
+    talking_group,
     within_group,
 )
-from perfatlas.collectives.wire import least_wire_bytes
+from perfatlas.collectives.wire import least_wire_bytes, ring_wire_bytes
 from perfatlas.measurements import kernel_families
 from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK
 
@@ -150,14 +151,15 @@ def price_collectives(
     check_op(shapes.op)
     shapes = replace(shapes, ranks=np.maximum(shapes.ranks, 1.0))
     links = link_columns(systems, system_index_U)
-    group = place_group(shapes.ranks, shapes.stride, links)
+    group = talking_group(shapes.op, place_group(shapes.ranks, shapes.stride, links))
     links = within_group(links, group)
     bound_U = _bound_time_s(shapes, group, links)
     if tier == "bound":
         return _in_bound(bound_U, ())
     question = Question(
         op=shapes.op,
-        size_LU=level_bytes(shapes.op, shapes.bytes, group),
+        bytes_U=shapes.bytes,
+        size_LU=_on_one_link(shapes, group, links),
         group=group,
         links=links,
         systems=systems,
@@ -216,7 +218,7 @@ def _fastest(priced: Sequence[PricedCollectives]) -> PricedCollectives:
 
 
 def _bound_time_s(shapes: CollectiveShapes, group: Group, links: Links) -> FloatArray:
-    """Return the least time: each level's least bytes over its full bandwidth, all at once (U,)."""
+    """Return the least time: each link's least bytes over its full bandwidth, all at once (U,)."""
     size_LU = level_bytes(shapes.op, shapes.bytes, group)
     none_U = np.zeros_like(shapes.bytes)
     helped_LU = (links.in_network_U, none_U, none_U)
@@ -226,11 +228,40 @@ def _bound_time_s(shapes: CollectiveShapes, group: Group, links: Links) -> Float
             size_LU, group.ranks_LU, helped_LU, links.bandwidth_LU, strict=True
         )
     ]
+    times.append(_host_link_bytes(shapes, links) / links.bandwidth_LU[1])
     if shapes.op == "all_reduce":  # switches between nodes that add take S from each and return S
         once_U = size_LU[2] / links.bandwidth_LU[2]
         times[2] = np.where(links.fabric_adds_U > 0.0, np.minimum(times[2], once_U), times[2])
     bound_U: FloatArray = np.max(np.stack(times), axis=0)
     return bound_U
+
+
+def _on_one_link(shapes: CollectiveShapes, group: Group, links: Links) -> FloatArray:
+    """Return the size of each level, those inside a node grown where the levels share a link.
+
+    There a rank sends the bytes for other nodes over the link that carries those for its own node:
+    the inner level is asked for as much as moves the bytes of both. Returns (L, U) [bytes].
+    """
+    size_LU = level_bytes(shapes.op, shapes.bytes, group).copy()
+    whole_U = _host_link_bytes(shapes, links)
+    for level in (0, 1):
+        wire_U = ring_wire_bytes(shapes.op, size_LU[level], group.ranks_LU[level])
+        more_U = whole_U / np.where(wire_U > 0.0, wire_U, np.inf)
+        size_LU[level] *= np.maximum(more_U, 1.0)
+    return size_LU
+
+
+def _host_link_bytes(shapes: CollectiveShapes, links: Links) -> FloatArray:
+    """Return the bytes of one rank on the link all levels share, 0 where none is shared (U,).
+
+    Wherever the ranks sit they are those of the whole group; switches between nodes that add may
+    take the buffer once.
+    """
+    whole_U = ring_wire_bytes(shapes.op, shapes.bytes, shapes.ranks)
+    if shapes.op == "all_reduce":
+        adds_U = links.fabric_adds_U > 0.0
+        whole_U = np.where(adds_U, np.minimum(whole_U, shapes.bytes), whole_U)
+    return links.one_link_U * whole_U
 
 
 def _in_bound(bound_U: FloatArray, notes: tuple[str, ...]) -> PricedCollectives:
@@ -257,10 +288,11 @@ def _compose(
     known_U = (levels.match_U >= 0) & (shapes.ranks > 1.0)
     time_U = np.where(known_U, np.maximum(latency_U + moving_U, bound_U), bound_U)
     spread_U2 = np.where(known_U[:, None], np.exp(levels.tails_U2), 1.0)
+    least_U = np.maximum(bound_U, np.where(known_U, levels.least_s_U, 0.0))
     waits_U = known_U & (2.0 * latency_U > time_U)
     return PricedCollectives(
         time_s_U=time_U,
-        low_s_U=np.minimum(np.maximum(time_U * spread_U2[:, 0], bound_U), time_U),
+        low_s_U=np.minimum(np.maximum(time_U * spread_U2[:, 0], least_U), time_U),
         high_s_U=np.maximum(time_U * spread_U2[:, 1], time_U),
         bound_s_U=bound_U,
         code_U=np.where(waits_U, BOUND_LATENCY, BOUND_NETWORK).astype(np.int8),

@@ -20,7 +20,7 @@ from perfatlas.lab.protocols_split import held_out
 from perfatlas.lab.registry import device_cells
 from perfatlas.measurements import find_shipped_calibration, table_rows
 from perfatlas.measurements import residuals as near
-from perfatlas.measurements.comm_tables import CUSTOM, EXCHANGED_BYTES, LIBRARY_OPS
+from perfatlas.measurements.comm_tables import CUSTOM, LIBRARY_OPS
 from perfatlas.measurements.moe_rows import MOE_MODEL
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ UNSEEN: Final[Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]] = {
     name: (("shape", columns), *((("model", MOE_MODEL),) if name == "moe" else ()))
     for name, columns in GROUPS.items()
 }
-COLLECTIVES: Final = (*LIBRARY_OPS, CUSTOM, *EXCHANGED_BYTES)  # inside a domain
+COLLECTIVES: Final = (*LIBRARY_OPS, CUSTOM)  # inside a domain
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,6 +34,8 @@ BINS: Final = 8
 FOLDS: Final = 4
 SAMPLE: Final = 1500
 SEED: Final = 20252
+DOUBT: Final = 4.0  # intervals by which its neighbours miss a row that is not to be trusted
+LEAST_INTERVAL: Final = 0.01  # e-folds: rounding and clocks alone
 FADE: Final = 2.0  # times the largest distance tried, where nothing of the correction is left
 TRUSTS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 SAVED: Final = (
@@ -117,13 +119,34 @@ def interpolate(distance_UK: FloatArray, residual_UK: FloatArray) -> FloatArray:
 def correct(residuals: Residuals, query_UF: FloatArray) -> Correction:
     """Return the correction of the physics times of shapes.
 
+    Where the nearest row is doubted, the other neighbours answer and the interval holds that row.
+
     Args:
         residuals: Of the cell whose parameters the physics used.
         query_UF: Shapes in the space of its rows (U, F).
     """
     distance_UK, index_UK = residuals.nearest(query_UF)
+    plain = _corrected(residuals, distance_UK, residuals.residual_R[index_UK])
+    doubted_U = _doubted(residuals, index_UK[:, 0])
+    if not doubted_U.any():
+        return plain
+    own_U = residuals.residual_R[index_UK[:, 0]]
+    others = _corrected(residuals, distance_UK[:, 1:], residuals.residual_R[index_UK[:, 1:]])
+    left_U = own_U - np.log(others.factor_U)
+    wide = others._replace(
+        low_U=np.minimum(others.low_U, left_U), high_U=np.maximum(others.high_U, left_U)
+    )
+    doubted_U &= plain.measured_U
+    pairs = zip(wide, plain, strict=True)
+    return Correction(*(np.where(doubted_U, one_U, other_U) for one_U, other_U in pairs))
+
+
+def _corrected(
+    residuals: Residuals, distance_UK: FloatArray, residual_UK: FloatArray
+) -> Correction:
+    """Return the correction that neighbours make, nearest first."""
     near_U = distance_UK[:, 0]
-    expected_U = interpolate(distance_UK, residuals.residual_R[index_UK])
+    expected_U = interpolate(distance_UK, residual_UK)
     trust_U = np.interp(near_U, residuals.distance_B, residuals.trust_B)
     measured_U = near_U <= residuals.reach[0]
     return Correction(
@@ -132,6 +155,26 @@ def correct(residuals: Residuals, query_UF: FloatArray) -> Correction:
         high_U=np.interp(near_U, residuals.distance_B, residuals.high_B),
         measured_U=measured_U,
     )
+
+
+def _doubted(residuals: Residuals, row_U: IntArray) -> NDArray[np.bool_]:
+    """Return where a row is far from what its neighbours say without it (U,).
+
+    Rows that share their shape with another are not judged: they speak for each other.
+    """
+    row_V, back_U = np.unique(row_U, return_inverse=True)
+    distance_VK, index_VK = residuals.nearest(residuals.coordinate_RF[row_V])
+    if distance_VK.shape[1] < NEIGHBOURS:
+        return np.zeros(row_U.size, np.bool_)
+    others = _corrected(residuals, distance_VK[:, 1:], residuals.residual_R[index_VK[:, 1:]])
+    # The interval on a row is the narrowest of all: its neighbours answer from the next bin on.
+    away_V = np.maximum(distance_VK[:, 1], residuals.distance_B[1])
+    low_V = np.interp(away_V, residuals.distance_B, residuals.low_B)
+    high_V = np.interp(away_V, residuals.distance_B, residuals.high_B)
+    missed_V = np.abs(residuals.residual_R[row_V] - np.log(others.factor_U))
+    alone_V = distance_VK[:, 1] > LEAST_DISTANCE
+    doubted_V = alone_V & (missed_V > DOUBT * np.maximum(high_V - low_V, LEAST_INTERVAL))
+    return np.asarray(doubted_V[back_U.reshape(-1)], np.bool_)
 
 
 def carry(space_RF: FloatArray, residual_R: FloatArray, group_R: IntArray) -> Residuals:
