@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from perfatlas.engines import step_errors
 from perfatlas.lab.host_time import cross_fitted, fit_constants, halves
 from perfatlas.lab.serving_asks import parse_serving_rules, serving_rules
-from perfatlas.lab.serving_predictions import predict_runs, summarize_runs
+from perfatlas.lab.serving_predictions import METRICS, below_bound, predict_runs, summarize_runs
 from perfatlas.lab.serving_rows import ServingRun, check_sample, read_runs, sample_path
 from perfatlas.lab.serving_selection import is_dense, select_runs
 from perfatlas.lab.step_errors import step_error_rows
@@ -97,7 +97,7 @@ def run(name: str = "a", **changes: Any) -> ServingRun:  # noqa: ANN401
 
 def scored(predicted_s: float | None, measured_s: float) -> dict[str, Any]:
     row: dict[str, Any] = {}
-    for name in ("tpot", "ttft"):
+    for name in METRICS:
         row |= {
             f"{name}_measured_s": measured_s,
             f"{name}_s": predicted_s,
@@ -116,6 +116,14 @@ def test_statistics_of_three_runs_by_hand() -> None:
     assert found["tpot_median_error"] == pytest.approx(0.15)
     assert found["tpot_bias"] == pytest.approx((math.log(1.1) + math.log(0.8)) / 2)
     assert found["tpot_inside_90"] == 0.0
+
+
+def test_a_request_not_its_tpot_is_held_against_the_speed_of_light() -> None:
+    # 10 prompts of 1 s and 100 tokens of 10 ms. Taken before all decoding, prompts delay a request
+    # by 4.5 s after its first token on average, not by 9 s: TPOT 55 ms under a bound of 100 ms.
+    row = {"request_latency_bound_s": 11.0, "tpot_bound_s": 0.1, "tpot_measured_s": 0.055}
+    assert not below_bound(row | {"request_latency_measured_s": 5.5 + 99 * 0.055 + 1.0})
+    assert below_bound(row | {"request_latency_measured_s": 10.0})
 
 
 def test_no_answered_run_has_no_figures() -> None:

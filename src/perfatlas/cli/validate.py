@@ -73,6 +73,7 @@ STEP_HEADINGS: Final = {
     "tpot_inside_90": "in 90 %",
     "tpot_inside_90_unseen": "unseen",
     "ttft_median_error": "TTFT",
+    "request_latency_mape": "latency",
     "tpot_measured_s": "measured",
     "tpot_s": "predicted",
     "tpot_bound_s": "at bound",
@@ -83,6 +84,10 @@ STEP_HEADINGS: Final = {
     "per_layer_and_doubling_s": "layer, doubling",
     "per_layer_of_a_prompt_s": "layer, prompt",
     "tpot_error": "error",
+    "request_latency_measured_s": "measured",
+    "request_latency_s": "predicted",
+    "request_latency_bound_s": "at bound",
+    "request_latency_error": "error",
 }
 PUBLISHED_HEADINGS: Final = {
     "id": "published run",
@@ -100,9 +105,10 @@ PUBLISHED_HEADINGS: Final = {
 FOR_MACHINES: Final = ("predictions", "left_out")
 # too wide or of little use beside the rest
 NOT_SHOWN: Final = {
-    "settings": ("note",),
+    "settings": ("note", "ttft_median_error"),
+    "cells": ("ttft_median_error",),
     "totals": ("ttft_median_error",),
-    "host_time": ("ttft_median_error",),
+    "host_time": ("ttft_median_error", "request_latency_mape"),
 }
 
 

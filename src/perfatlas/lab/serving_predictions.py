@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
 Row = dict[str, Any]
+METRICS: Final = ("tpot", "ttft", "request_latency")
 FIGURES: Final = ("mape", "median_error", "p90_error", "bias", "inside_90")
 
 
@@ -42,7 +43,8 @@ def predict_runs(
     rows = []
     for run, question, answer, bound in zip(runs, questions, answers, bounds, strict=True):
         row = _row(run, question, answer, rules)
-        row["tpot_bound_s"] = None if bound["error_code"] else bound["tpot_s"]
+        for name in ("tpot", "request_latency"):
+            row[f"{name}_bound_s"] = None if bound["error_code"] else bound[f"{name}_s"]
         rows.append(row)
     return rows
 
@@ -105,7 +107,9 @@ def _row(run: ServingRun, question: Row, answer: Row, rules: ServingRules) -> Ro
         "layers": resolve_model(question["model"]).architecture.num_layers,
         "asked_osl": question["osl"],
     }
-    for name, measured_s in (("tpot", run.tpot_s), ("ttft", run.ttft_s)):
+    latency_s = run.ttft_s + run.tpot_s * (question["osl"] - 1)
+    measured = {"tpot": run.tpot_s, "ttft": run.ttft_s, "request_latency": latency_s}
+    for name, measured_s in measured.items():
         refused = bool(answer["error_code"])
         predicted_s = None if refused else answer[f"{name}_s"]
         row |= {
@@ -127,6 +131,18 @@ def answered(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row["tpot_s"] is not None]
 
 
+def below_bound(row: Row) -> bool:
+    """Return whether a whole request is said to be faster than the speed of light for its load.
+
+    The request, not its TPOT: where an engine takes waiting prompts first and all requests start
+    together, half of the prompts that the formula puts between output tokens come before the first.
+
+    Args:
+        row: From `predict_runs`, answered.
+    """
+    return bool(row["request_latency_measured_s"] < row["request_latency_bound_s"])
+
+
 def _column(rows: Sequence[Row], name: str) -> FloatArray:
     return np.array([row[name] for row in rows], dtype=np.float64)
 
@@ -139,7 +155,7 @@ def summarize_runs(rows: Sequence[Row]) -> Row:
     """
     known = answered(rows)
     found: Row = {"rows": len(rows), "refused": len(rows) - len(known)}
-    for name in ("tpot", "ttft"):
+    for name in METRICS:
         if not known:
             found |= {f"{name}_{figure}": None for figure in FIGURES}
             continue

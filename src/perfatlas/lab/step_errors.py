@@ -13,6 +13,7 @@ import numpy as np
 
 from perfatlas.engines import STEP_ERRORS, step_errors
 from perfatlas.files import format_toml, write_atomic
+from perfatlas.lab.serving_predictions import answered, below_bound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,8 +48,7 @@ def possible(rows: Sequence[Row]) -> list[Row]:
     Args:
         rows: From `predict_runs`.
     """
-    answered = [row for row in rows if row["tpot_s"] is not None]
-    return [row for row in answered if row["tpot_measured_s"] >= row["tpot_bound_s"]]
+    return [row for row in answered(rows) if not below_bound(row)]
 
 
 def error_tails(rows: Sequence[Row]) -> tuple[float, float]:
@@ -59,8 +59,9 @@ def error_tails(rows: Sequence[Row]) -> tuple[float, float]:
 
     Example:
         >>> from perfatlas.lab.step_errors import error_tails
-        >>> one = {"tpot_s": 1.0, "tpot_bound_s": 0.5, "tpot_measured_s": 1.0}
-        >>> error_tails([one, one | {"tpot_measured_s": 0.1}])
+        >>> one = {"tpot_s": 1.0, "tpot_measured_s": 1.0}
+        >>> one |= {"request_latency_bound_s": 5.0, "request_latency_measured_s": 9.0}
+        >>> error_tails([one, one | {"tpot_measured_s": 0.1, "request_latency_measured_s": 1.0}])
         (0.0, 0.0)
     """
     low, high = np.quantile(residuals(possible(rows)), TAILS)

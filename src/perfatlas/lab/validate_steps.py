@@ -10,7 +10,13 @@ import numpy as np
 
 from perfatlas.lab.host_time import cross_fitted, fit_note
 from perfatlas.lab.serving_asks import serving_rules
-from perfatlas.lab.serving_predictions import answered, grouped, predict_runs, summarize_runs
+from perfatlas.lab.serving_predictions import (
+    answered,
+    below_bound,
+    grouped,
+    predict_runs,
+    summarize_runs,
+)
 from perfatlas.lab.serving_rows import check_sample, read_runs, sample_path
 from perfatlas.lab.serving_selection import select_runs
 from perfatlas.lab.step_errors import share_held, unseen_networks
@@ -26,6 +32,13 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 WORST: Final = 10
 SMALL_LOAD: Final = 16  # requests on a rank up to which fixed costs show
+BELOW: Final = (
+    "id",
+    "request_latency_measured_s",
+    "request_latency_s",
+    "request_latency_bound_s",
+    "request_latency_error",
+)
 SHORT: Final = ("id", "tpot_measured_s", "tpot_s", "tpot_bound_s", "tpot_error")
 TTFT_NOTE: Final = (
     "TTFT is shown beside TPOT and is not a goal: the formula leaves out queueing, and the runs"
@@ -78,6 +91,7 @@ def validate_steps() -> dict[str, Any]:
         "settings": [
             *(_setting_row(kept, rules, place) for place in range(len(rules.settings))),
             _with_queued(rows, left, rules),
+            _without_impossible(rows),
         ],
         "missing": missing_per_layer(rows),
         "host_time_note": fit_note(fitted),
@@ -151,14 +165,14 @@ def _views(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """Return the statistics of parts of the runs, and the rows that stand out."""
     known = answered(rows)
     worst = sorted(known, key=lambda row: abs(row["tpot_error"]), reverse=True)[:WORST]
-    below = [row for row in known if row["tpot_measured_s"] < row["tpot_bound_s"]]
+    below = [row for row in known if below_bound(row)]
     return {
         "cells": _cells(rows),
         "by_engine": _by(rows, "backend", lambda r: r["backend"]),
         "by_gpus": _by(rows, "gpus", lambda r: r["tp"] * r["attention_dp"]),
         "by_concurrency": _by(rows, "concurrency", lambda r: r["concurrency"]),
         "by_lengths": _by(rows, "lengths", lambda r: f"{r['isl']}/{r['osl']}"),
-        "below_bound": [_short(row) for row in below],
+        "below_bound": [{name: row[name] for name in BELOW} for row in below],
         "worst": [_short(row) for row in worst],
         "refused_runs": [{"id": r["id"], "error": r["error"]} for r in rows if r["tpot_s"] is None],
     }
@@ -219,6 +233,13 @@ def _with_queued(rows: Sequence[Row], left: Sequence[LeftOutRun], rules: Serving
     totals = summarize_runs([*rows, *predict_runs(queued, rules)] if queued else rows)
     note = "the rows left out as queued are scored as well"
     return {"setting": "with_queued", "note": note} | totals
+
+
+def _without_impossible(rows: Sequence[Row]) -> Row:
+    """Return the totals without the runs that are faster than the speed of light."""
+    kept = [row for row in rows if row["tpot_s"] is None or not below_bound(row)]
+    note = "without the runs below the bound for the load they state"
+    return {"setting": "without_impossible", "note": note} | summarize_runs(kept)
 
 
 def _host_rows(rows: Sequence[Row], fitted: Mapping[str, float]) -> list[Row]:
