@@ -1,0 +1,60 @@
+"""What a step costs, as integer tables that a compiled loop reads.
+
+A step of one scheduler holds n sequences that decode, with S keys in their caches together, and
+chunks of prompts. Its time is
+
+    linear(tokens) + head(sequences sampled) + decode_attention(n, S)
+        + sum over chunks prefill_attention(queries, keys before) + host
+
+with `linear` read at the padded batch of the captured graph where only sequences decode, and at all
+tokens of the step where a chunk runs. Decode attention is affine in S between the borders of a
+table cell: k steps of one batch inside a cell take k a + b (k S + n k (k - 1)/2) picoseconds,
+exactly.
+
+Shape legend: T tokens of a step (from 0), B sequences (from 0), K borders of mean context, Q borders
+of chunk length, P borders of keys before a chunk.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ticks = NDArray[np.int64]
+
+
+class StepPrices(NamedTuple):
+    """Integer tables of one model on one system under one engine and plan.
+
+    Args:
+        decode_linear_B: Linear layers, norms and links of a step that only decodes, at its padded
+            batch (B,) [ps].
+        mixed_linear_T: The same of a step with prompts, by all of its tokens (T,) [ps].
+        head_B: Logits and sampling, by sequences sampled (B,) [ps].
+        context_K: Borders of the mean context of decoding sequences (K,) [tokens], rising from 0.
+        decode_base_BK: Decode attention of n sequences at the lower border of a cell (B, K) [ps].
+        decode_slope_BK: Its growth per key of all sequences together (B, K) [ps/token].
+        queries_Q: Borders of chunk length (Q,) [tokens], rising from 0.
+        before_P: Borders of keys before a chunk (P,) [tokens], rising from 0.
+        prefill_QP: Attention of one chunk (Q, P) [ps]; bilinear between borders.
+        host_step: Host work of a step [ps].
+        host_sequence: Host work per sequence of a step [ps].
+        host_prefill: Host work of a step with prompts that no whole-step graph covers [ps].
+        host_overlapped: Only the host work longer than the device's shows.
+    """
+
+    decode_linear_B: Ticks
+    mixed_linear_T: Ticks
+    head_B: Ticks
+    context_K: NDArray[np.int64]
+    decode_base_BK: Ticks
+    decode_slope_BK: Ticks
+    queries_Q: NDArray[np.int64]
+    before_P: NDArray[np.int64]
+    prefill_QP: Ticks
+    host_step: int
+    host_sequence: int
+    host_prefill: int
+    host_overlapped: bool
