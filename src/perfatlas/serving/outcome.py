@@ -13,6 +13,22 @@ from numpy.typing import NDArray
 Ticks = NDArray[np.int64]
 
 
+class Series(NamedTuple):
+    """State of all schedulers together, sampled at the first event of every pause.
+
+    Args:
+        time_W: Times (W,) [ps], rising.
+        running_W: Requests that run (W,).
+        waiting_W: Requests in queues (W,).
+        used_W: Cache blocks that requests hold (W,).
+    """
+
+    time_W: Ticks
+    running_W: NDArray[np.int64]
+    waiting_W: NDArray[np.int64]
+    used_W: NDArray[np.int64]
+
+
 class Outcome(NamedTuple):
     """What came of a simulation; times in picoseconds, -1 where it never happened.
 
@@ -27,6 +43,7 @@ class Outcome(NamedTuple):
         steps: Steps the engines ran, coalesced ones counted one by one.
         preemptions: Over all requests.
         interrupted: The simulation was stopped before its end.
+        series: State over time; empty where none was asked for.
     """
 
     arrival_N: Ticks
@@ -39,3 +56,4 @@ class Outcome(NamedTuple):
     steps: int
     preemptions: int
     interrupted: bool
+    series: Series

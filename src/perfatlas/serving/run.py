@@ -1,0 +1,163 @@
+"""Run traffic through replicas of an engine: columns in, columns out.
+
+Shape legend: N requests, W rows of the series.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.serving.checks import check_limits, check_prices, check_replicas, check_requests
+from perfatlas.serving.limits import ROUTINGS, Control, Limits, Replicas
+from perfatlas.serving.outcome import Outcome, Series
+from perfatlas.serving.requests import LONGEST_S, TICKS_PER_SECOND, Requests
+from perfatlas.quantities import InvalidSpecError
+
+if TYPE_CHECKING:
+    from perfatlas.serving.prices import StepPrices
+    from perfatlas.serving.state import Setup, State
+
+SLICE: Final = 20_000  # instants of one compiled call: about 20 ms, then Ctrl-C is heard
+LAST_TICK: Final = int(LONGEST_S) * TICKS_PER_SECOND
+
+
+def run(
+    requests: Requests,
+    prices: StepPrices,
+    limits: Limits,
+    replicas: Replicas = Replicas(),
+    *,
+    concurrency: int = 0,
+    control: Control = Control(),
+) -> Outcome:
+    """Return what comes of requests at replicas of an engine, to the picosecond.
+
+    Requests wait in the queue of their scheduler, which follows vLLM V1: one budget of tokens for
+    decoding and prompts, chunked prompts, blocks of cache given out as contexts grow, the last
+    admitted thrown out when none is left and recomputed later. Ctrl-C ends the simulation and keeps
+    what was simulated.
+
+    Args:
+        requests: What arrives. In a closed loop they are issued in order, the next one when one
+            finishes; a request that follows another's last token keeps its place instead.
+        prices: What a step costs.
+        limits: Limits of a scheduler.
+        replicas: Engines and how requests are divided among them.
+        concurrency: Requests in flight of a closed loop; 0 lets them arrive by their times.
+        control: Coalescing, interruption, series.
+
+    Raises:
+        InvalidSpecError: Columns, limits or prices contradict each other, or simulated time would
+            outrun its clock.
+
+    Limits: Loads that routing reads are never stale. A last token is seen in the step that gives it.
+        Turns after a rejected one arrive `think_N` after its rejection.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.serving.limits import Limits
+        >>> from perfatlas.serving.prices import StepPrices
+        >>> from perfatlas.serving.requests import plain_requests
+        >>> from perfatlas.serving.run import run
+        >>> nothing = np.zeros((3, 1), np.int64)
+        >>> prices = StepPrices(
+        ...     decode_linear_B=np.full(3, 10), mixed_linear_T=np.full(101, 100), head_B=np.zeros(3),
+        ...     context_K=np.zeros(1), decode_base_BK=nothing, decode_slope_BK=nothing,
+        ...     queries_Q=np.array([0, 100]), before_P=np.array([0, 200]),
+        ...     prefill_QP=np.zeros((2, 2)), host_step=0, host_sequence=0, host_prefill=0,
+        ...     host_overlapped=False)
+        >>> requests = plain_requests(np.zeros(1), np.array([100]), np.array([5]))
+        >>> run(requests, prices, Limits(2, 100, 16, 8)).finished_N.tolist()  # 100 + 4 x 10
+        [140]
+    """
+    requests, prices = _columns(requests), _tables(prices)
+    check_replicas(replicas, concurrency)
+    check_limits(limits)
+    check_requests(requests, LAST_TICK)
+    check_prices(prices, limits, requests)
+    from perfatlas.serving.state import Setup, Traffic, fresh_state
+
+    setup = Setup(
+        traffic=Traffic(
+            requests.arrival_N,
+            requests.think_N,
+            requests.hash_first_N,
+            requests.hash_H,
+            requests.hash_block,
+        ),
+        prices=prices,
+        limits=limits,
+        ranks=replicas.ranks,
+        routing=ROUTINGS.index(replicas.routing),
+        seed=replicas.seed,
+        concurrency=min(concurrency, requests.isl_N.shape[0]),
+        coalesce=control.coalesce,
+    )
+    state = fresh_state(requests, limits, replicas, setup.concurrency, control.series_rows)
+    interrupted = _simulate(setup, state, control)
+    return _outcome(state, interrupted)
+
+
+def _simulate(setup: Setup, state: State, control: Control) -> bool:
+    """Run to the end; return whether it was stopped before."""
+    from perfatlas.serving.events import advance, issue_first
+
+    try:
+        issue_first(setup, state)
+        while advance(setup, state, SLICE, LAST_TICK) == 0:
+            if control.interrupt is not None and control.interrupt():
+                return True
+    except KeyboardInterrupt:
+        return True
+    if state.clock_1["late"][0]:
+        raise InvalidSpecError(
+            f"the simulation reaches {LONGEST_S:g} s with {state.clock_1['left'][0]} requests left; "
+            "64-bit picoseconds end there: simulate fewer requests or a higher rate"
+        )
+    return False
+
+
+def _outcome(state: State, interrupted: bool) -> Outcome:  # noqa: FBT001 - a column like the others
+    """Return the columns of a state."""
+    rows = state.request_N
+    clock = state.clock_1[0]
+    series_W4 = state.series_W4[: clock["rows"]]
+    series = Series(*(series_W4[:, column].copy() for column in range(4)))
+    return Outcome(
+        arrival_N=rows["arrival"].copy(),
+        scheduled_N=rows["scheduled"].copy(),
+        first_token_N=rows["first_token"].copy(),
+        finished_N=rows["finished"].copy(),
+        replica_N=rows["replica"].astype(np.int64),
+        preempted_N=rows["preempted"].astype(np.int64),
+        cached_N=rows["cached"].astype(np.int64),
+        steps=int(clock["steps"]),
+        preemptions=int(clock["preemptions"]),
+        interrupted=interrupted,
+        series=series,
+    )
+
+
+def _columns(requests: Requests) -> Requests:
+    """Return the requests in the types the compiled loop knows."""
+    return requests._replace(
+        **{
+            name: np.require(getattr(requests, name), np.int64, ["C", "A", "W"])
+            for name in Requests._fields
+            if name != "hash_block"
+        }
+    )
+
+
+def _tables(prices: StepPrices) -> StepPrices:
+    """Return the prices in the types the compiled loop knows."""
+    plain = ("host_step", "host_sequence", "host_prefill", "host_overlapped")
+    return prices._replace(
+        **{
+            name: np.require(getattr(prices, name), np.int64, ["C", "A", "W"])
+            for name in prices._fields
+            if name not in plain
+        }
+    )

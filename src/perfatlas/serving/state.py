@@ -1,0 +1,191 @@
+"""All that changes while traffic runs, in arrays that outlive a call of the compiled loop.
+
+Shape legend: N requests, S schedulers (replicas times ranks), R replicas, B places in a cache
+block, H sequences of a scheduler, C requests yet to come, W rows of the series, K cache blocks of a
+scheduler, U buckets of its hash table, L cache blocks of the longest request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfatlas.serving.heap import NODE
+
+if TYPE_CHECKING:
+    from perfatlas.serving.limits import Limits, Replicas
+    from perfatlas.serving.prices import StepPrices
+    from perfatlas.serving.requests import Requests
+
+NEVER: Final = 2**63 - 1
+NOBODY: Final = -1
+
+REQUEST: Final = np.dtype(
+    [
+        ("arrival", "i8"),
+        ("scheduled", "i8"),
+        ("first_token", "i8"),
+        ("finished", "i8"),
+        ("finish", "i8"),  # step of its scheduler at whose end it finishes, while it decodes
+        ("order", "i8"),  # of admission at its scheduler
+        ("isl", "i4"),
+        ("osl", "i4"),
+        ("computed", "i4"),  # tokens in the cache, while its prompt runs
+        ("generated", "i4"),  # output tokens so far, while it does not decode
+        ("after", "i4"),  # neighbours in the queue or among the running
+        ("before", "i4"),
+        ("place", "i4"),  # in its heap
+        ("replica", "i4"),
+        ("lane", "i4"),  # its scheduler
+        ("preempted", "i4"),
+        ("cached", "i4"),
+        ("next_turn", "i4"),  # request that follows its last token
+        ("growth_after", "i4"),  # neighbours that need blocks in the same steps
+        ("growth_before", "i4"),
+        ("row", "i4"),  # of the table of blocks
+        ("registered", "i4"),  # leading blocks whose hash is known
+    ],
+    align=True,
+)
+LANE: Final = np.dtype(
+    [
+        (name, "i8")
+        for name in (
+            "step",  # steps since the start
+            "free",  # blocks
+            "waiting",
+            "waiting_head",
+            "waiting_tail",
+            "running",
+            "running_tail",
+            "admitted",  # since the start
+            "partial",  # request with part of its prompt computed
+            "decoding",  # sequences past their prompts
+            "context",  # their tokens in the cache
+            "heap",  # members of the finish heap
+            "fresh",  # of this step: prompts that end in it,
+            "chunks",  # pieces of prompts,
+            "tokens",  # tokens of those,
+            "attention",  # their attention [ps],
+            "preempted",  # and sequences thrown out
+            "free_head",  # blocks in order of their reuse
+            "free_tail",
+            "spare_row",  # rows of the table of blocks not in use
+        )
+    ],
+    align=True,
+)
+REPLICA: Final = np.dtype(
+    [(name, "i8") for name in ("start", "steps", "base", "rise", "load", "ready")], align=True
+)
+CLOCK: Final = np.dtype(
+    [
+        (name, "i8")
+        for name in (
+            "now",
+            "next",  # request not yet issued
+            "coming",  # members of the heap of arrivals that others caused
+            "left",  # requests neither finished nor rejected
+            "steps",
+            "preemptions",
+            "turn",  # of round robin
+            "ready",  # replicas that may begin a step
+            "rows",  # of the series
+            "pause",  # between two of them [ps]
+            "due",  # time of the next
+            "late",  # the simulation outran its clock
+        )
+    ],
+    align=True,
+)
+Rows = NDArray[Any]
+
+
+class Traffic(NamedTuple):
+    """What arrives, as the loop reads it; the columns are those of `Requests`."""
+
+    arrival_N: NDArray[np.int64]
+    think_N: NDArray[np.int64]
+    hash_first_N: NDArray[np.int64]
+    hash_H: NDArray[np.int64]
+    hash_block: int
+
+
+class Setup(NamedTuple):
+    """What holds during a simulation."""
+
+    traffic: Traffic
+    prices: StepPrices
+    limits: Limits
+    ranks: int
+    routing: int
+    seed: int
+    concurrency: int
+    coalesce: bool
+
+
+class State(NamedTuple):
+    """What changes; rows are of the types above."""
+
+    request_N: Rows
+    lane_S: Rows
+    growth_SB: NDArray[np.int64]
+    finishing_SH: Rows
+    replica_R: Rows
+    end_R: NDArray[np.int64]
+    ready_R: NDArray[np.int64]
+    coming_C: Rows
+    clock_1: Rows
+    series_W4: NDArray[np.int64]
+
+
+def fresh_state(
+    requests: Requests, limits: Limits, replicas: Replicas, concurrency: int, series_rows: int
+) -> State:
+    """Return the state before the first event.
+
+    Args:
+        requests: What arrives.
+        limits: Limits of a scheduler.
+        replicas: Engines and their ranks.
+        concurrency: Requests in flight of a closed loop, 0 for an open one.
+        series_rows: Rows of the series.
+    """
+    lanes = replicas.number * replicas.ranks
+    lane_S = np.zeros(lanes, LANE)
+    lane_S["free"] = limits.kv_blocks
+    for name in ("waiting_head", "waiting_tail", "running_tail", "partial"):
+        lane_S[name] = NOBODY
+    coming = int((requests.think_N >= 0).sum()) + concurrency
+    clock_1 = np.zeros(1, CLOCK)
+    clock_1["left"] = requests.isl_N.shape[0]
+    clock_1["pause"] = 1_000_000_000
+    return State(
+        request_N=_request_rows(requests),
+        lane_S=lane_S,
+        growth_SB=np.zeros((lanes, limits.block_size), np.int64),
+        finishing_SH=np.zeros((lanes, limits.max_num_seqs), NODE),
+        replica_R=np.zeros(replicas.number, REPLICA),
+        end_R=np.full(replicas.number, NEVER, np.int64),
+        ready_R=np.zeros(replicas.number, np.int64),
+        coming_C=np.zeros(max(coming, 1), NODE),
+        clock_1=clock_1,
+        series_W4=np.zeros((series_rows, 4), np.int64),
+    )
+
+
+def _request_rows(requests: Requests) -> Rows:
+    """Return a row for every request, before it arrived (N,)."""
+    request_N = np.zeros(requests.isl_N.shape[0], REQUEST)
+    for name in ("arrival", "scheduled", "first_token", "finished", "replica", "next_turn"):
+        request_N[name] = NOBODY
+    request_N["isl"] = requests.isl_N
+    request_N["osl"] = requests.osl_N
+    turns = np.flatnonzero(requests.think_N >= 0)
+    order = np.argsort(requests.session_N, kind="stable")
+    place = np.empty_like(order)
+    place[order] = np.arange(order.shape[0])
+    request_N["next_turn"][order[place[turns] - 1]] = turns
+    return request_N

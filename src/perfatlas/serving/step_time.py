@@ -1,0 +1,176 @@
+"""The time of a step from its tables, as a line over the steps of a stretch.
+
+Steps of one batch that only decodes grow by one key per sequence, so that the j-th takes
+base + rise j, until the mean context leaves a cell of the table. Ranks that step together take the
+longest of their lines.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.serving.machine import part
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.serving.prices import StepPrices
+
+MANY: Final = 1 << 40  # steps: more than any stretch has
+
+
+class Line(NamedTuple):
+    """Step j takes base + rise j [ps], for the first `steps` of them."""
+
+    base: int
+    rise: int
+    steps: int
+
+
+@part
+def cell(border_K: NDArray[np.int64], value: int) -> int:
+    """Return the last border not above a value, of rising ones from 0.
+
+    Args:
+        border_K: Borders (K,).
+        value: At least 0.
+    """
+    low = 0
+    high = border_K.shape[0]
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if border_K[middle] <= value:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@part
+def prefill_attention(prices: StepPrices, queries: int, before: int) -> int:
+    """Return the attention of one chunk [ps], bilinear and rounded down in every direction.
+
+    Args:
+        prices: Tables.
+        queries: Tokens of the chunk.
+        before: Keys before it.
+    """
+    q = min(cell(prices.queries_Q, queries), prices.queries_Q.shape[0] - 2)
+    p = min(cell(prices.before_P, before), prices.before_P.shape[0] - 2)
+    wide = prices.queries_Q[q + 1] - prices.queries_Q[q]
+    deep = prices.before_P[p + 1] - prices.before_P[p]
+    along = queries - prices.queries_Q[q]
+    near = prices.prefill_QP[q, p]
+    near += (prices.prefill_QP[q + 1, p] - near) * along // wide
+    far = prices.prefill_QP[q, p + 1]
+    far += (prices.prefill_QP[q + 1, p + 1] - far) * along // wide
+    return int(near + (far - near) * (before - prices.before_P[p]) // deep)
+
+
+@part
+def decode_attention(prices: StepPrices, sequences: int, keys: int) -> Line:
+    """Return the attention of sequences that decode, as a line up to the border of its cell.
+
+    Args:
+        prices: Tables.
+        sequences: At least 1.
+        keys: Keys of all of them, those the step writes included.
+    """
+    mean = keys // sequences
+    k = cell(prices.context_K, mean)
+    slope = prices.decode_slope_BK[sequences, k]
+    past = keys - sequences * prices.context_K[k]
+    room = MANY
+    if k + 1 < prices.context_K.shape[0]:
+        room = prices.context_K[k + 1] - mean
+    return Line(prices.decode_base_BK[sequences, k] + slope * past, slope * sequences, room)
+
+
+@part
+def rank_line(prices: StepPrices, lane: Any, linear: int) -> Line:  # noqa: ANN401 - a row of lanes
+    """Return the device's line of one rank's step; its host work added where that is not hidden.
+
+    Args:
+        prices: Tables.
+        lane: A scheduler that has scheduled.
+        linear: Linear layers of the step [ps].
+    """
+    base = linear + lane.attention + prices.head_B[lane.decoding + lane.fresh]
+    rise = 0
+    room = MANY
+    if lane.decoding > 0:
+        line = decode_attention(prices, lane.decoding, lane.context + lane.decoding)
+        base += line.base
+        rise = line.rise
+        room = line.steps
+    if not prices.host_overlapped:
+        base += host_work(prices, lane)
+    return Line(base, rise, room)
+
+
+@part
+def host_work(prices: StepPrices, lane: Any) -> int:  # noqa: ANN401 - a row of lanes
+    """Return the host work of one rank's step [ps].
+
+    Args:
+        prices: Tables.
+        lane: A scheduler that has scheduled.
+    """
+    work = prices.host_step + prices.host_sequence * (lane.decoding + lane.chunks)
+    if lane.chunks > 0:
+        work += prices.host_prefill
+    return int(work)
+
+
+@part
+def longest(line: Line, other: Line) -> Line:
+    """Return the line that is above at the start, for as long as it stays there.
+
+    Args:
+        line: One line.
+        other: Another.
+    """
+    above = line
+    below = other
+    if other.base > line.base or (other.base == line.base and other.rise > line.rise):
+        above = other
+        below = line
+    steps = min(above.steps, below.steps)
+    if below.rise > above.rise:
+        steps = min(steps, (above.base - below.base) // (below.rise - above.rise) + 1)
+    return Line(above.base, above.rise, steps)
+
+
+@part
+def stretch_time(base: int, rise: int, steps: int) -> int:
+    """Return the time of the first steps of a line [ps].
+
+    Args:
+        base: Time of the first step [ps].
+        rise: Growth from step to step [ps].
+        steps: How many.
+    """
+    return steps * base + rise * (steps * (steps - 1) // 2)
+
+
+@part
+def steps_until(base: int, rise: int, most: int, delay: int) -> int:
+    """Return the least steps, of 1 to `most`, that take at least a delay; `most` if none does.
+
+    Args:
+        base: Time of the first step [ps].
+        rise: Growth from step to step [ps].
+        most: Steps of the stretch.
+        delay: Time to be reached [ps].
+    """
+    low = 1
+    high = most
+    while low < high:
+        middle = (low + high) >> 1
+        if stretch_time(base, rise, middle) >= delay:
+            high = middle
+        else:
+            low = middle + 1
+    return low
