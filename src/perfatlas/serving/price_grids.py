@@ -47,6 +47,16 @@ def sizes_up_to(
     return every[(every >= 1) & (every <= most)]
 
 
+def spaced_sizes(most: int, count: int) -> Sizes:
+    """Return at most `count` sizes from 1 to `most`, evenly spaced in octaves (X,), rising.
+
+    Args:
+        most: The largest.
+        count: How many.
+    """
+    return np.unique(np.rint(np.geomspace(1, most, count)).astype(np.int64))
+
+
 def needed_sizes(sizes_X: Sizes, time_XY: FloatArray, tolerance: float) -> Sizes:
     """Return the sizes between which times are straight lines, the first and the last included.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.models import StepTokens
-from perfatlas.operators import Attention, Collective, KeyScores, KeySelection, LatentAttention
+from perfatlas.operators import Attention, KeyScores, KeySelection, LatentAttention
 from perfatlas.step import ALONE, decode_work, prefill_work, price_steps, rank_operators
 
 if TYPE_CHECKING:
@@ -77,17 +77,18 @@ class StepParts:
         step = prefill_work(context, tokens)
         return _busy_s(_price(step, context, lambda op: op.name in self.shared))
 
-    def chunk_s(self, queries_R: FloatArray, before_R: FloatArray) -> FloatArray:
-        """Return what one chunk of a prompt runs apart (R,) [s].
+    def chunk_s(
+        self, chunks_R: FloatArray, queries_R: FloatArray, before_R: FloatArray
+    ) -> FloatArray:
+        """Return what equal chunks of prompts in one step run apart, all of them (R,) [s].
 
         Args:
-            queries_R: Tokens of the chunk (R,).
+            chunks_R: Chunks of the step (R,).
+            queries_R: Tokens of each (R,).
             before_R: Keys before them (R,).
         """
         context = _repeated(self.context, queries_R.size)
-        tokens = StepTokens(
-            batch=np.ones_like(queries_R), q_len=queries_R, kv_len=before_R + queries_R
-        )
+        tokens = StepTokens(batch=chunks_R, q_len=queries_R, kv_len=before_R + queries_R)
         step = prefill_work(context, tokens)
         return _busy_s(
             _price(step, context, lambda op: not _is_head(op) and op.name not in self.shared)

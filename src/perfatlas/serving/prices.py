@@ -11,8 +11,8 @@ tokens of the step where a chunk runs. Decode attention is affine in S between t
 table cell: k steps of one batch inside a cell take k a + b (k S + n k (k - 1)/2) picoseconds,
 exactly.
 
-Shape legend: T tokens of a step (from 0), B sequences (from 0), K borders of mean context, Q borders
-of chunk length, P borders of keys before a chunk.
+Shape legend: T tokens of a step (from 0), B sequences (from 0), K borders of mean context, Q
+borders of chunk length, P borders of keys before a chunk.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
-    from perfatlas.serving.prices import StepPrices
+    from perfatlas.serving.chunk_prices import ChunkPrices
+    from perfatlas.serving.prices import StepPrices, Ticks
 
 Counts = NDArray[np.int64]
 
@@ -39,15 +40,14 @@ class StepLoads(NamedTuple):
     before_M: Counts
 
 
-def step_s(prices: StepPrices, loads: StepLoads) -> FloatArray:
+def step_s(prices: StepPrices, loads: StepLoads, chunks: ChunkPrices | None = None) -> FloatArray:
     """Return the time of each step (R,) [s].
 
     Args:
         prices: The tables.
         loads: What the steps hold, within the limits of the tables.
-
-    Example:
-        See `tests/serving/test_price_table.py`.
+        chunks: How chunks that share a step share the device; without it every chunk takes what
+            it takes alone.
     """
     steps, decodes_R = loads.decodes_R.size, loads.decodes_R
     chunks_R = np.bincount(loads.step_M, minlength=steps)
@@ -58,7 +58,17 @@ def step_s(prices: StepPrices, loads: StepLoads) -> FloatArray:
         prices.mixed_linear_T[np.where(mixed_R, decodes_R + prompt_R, 0)],
         prices.decode_linear_B[decodes_R],
     )
-    prefill_R = np.bincount(loads.step_M, _chunk_ticks(prices, loads), minlength=steps)
+    if chunks is None:
+        prefill_R = np.bincount(
+            loads.step_M, _read(prices, prices.prefill_QP, loads), minlength=steps
+        )
+    else:
+        prefill_R = np.bincount(
+            loads.step_M, _read(prices, chunks.added_QP, loads), minlength=steps
+        )
+        last_R = np.full(steps, -np.inf)
+        np.maximum.at(last_R, loads.step_M, _read(prices, chunks.last_QP, loads))
+        prefill_R += np.where(mixed_R, last_R, 0.0)
     gpu_R = linear_R + prices.head_B[loads.sampled_R] + _decode_ticks(prices, loads) + prefill_R
     host_R = prices.host_step + (decodes_R + chunks_R) * prices.host_sequence
     host_R = host_R + np.where(mixed_R, prices.host_prefill, 0)
@@ -79,17 +89,19 @@ def _decode_ticks(prices: StepPrices, loads: StepLoads) -> Counts:
     return ticks_R
 
 
-def _chunk_ticks(prices: StepPrices, loads: StepLoads) -> FloatArray:
-    """Return what each chunk takes apart, beyond the start of its kernels (M,) [ps]."""
-    row_M, right_M = _place(prices.queries_Q, loads.queries_M)
-    column_M, below_M = _place(prices.before_P, loads.before_M)
-    table = prices.prefill_QP
-    upper_M = table[row_M, column_M] * (1.0 - below_M) + table[row_M, column_M + 1] * below_M
-    lower_M = (
-        table[row_M + 1, column_M] * (1.0 - below_M) + table[row_M + 1, column_M + 1] * below_M
-    )
-    ticks_M: FloatArray = np.rint(upper_M * (1.0 - right_M) + lower_M * right_M)
-    return ticks_M
+def _read(prices: StepPrices, table_QP: Ticks, loads: StepLoads) -> FloatArray:
+    """Return the value of a table for each chunk (M,) [ps]."""
+    row_M, down_M = _place(prices.queries_Q, loads.queries_M)
+    column_M, right_M = _place(prices.before_P, loads.before_M)
+    upper_M = _between(table_QP[row_M, column_M], table_QP[row_M, column_M + 1], right_M)
+    lower_M = _between(table_QP[row_M + 1, column_M], table_QP[row_M + 1, column_M + 1], right_M)
+    return np.rint(_between(upper_M, lower_M, down_M))
+
+
+def _between(
+    first_M: Ticks | FloatArray, second_M: Ticks | FloatArray, share_M: FloatArray
+) -> FloatArray:
+    return first_M + (second_M - first_M) * share_M
 
 
 def _place(borders_X: Counts, value_M: Counts) -> tuple[Counts, FloatArray]:
