@@ -31,6 +31,7 @@ CONTEXT_STEP: Final = 64  # keys of a block of the kernels
 SHORT_STEP: Final = 8  # contexts tried below one block
 PROBE_GROWTH: Final = 1.25  # of the batches whose attention places the borders of context
 PROBE_CONTEXTS: Final = 12  # at which attention places the batches that are priced
+EVERY_BATCH: Final = 256  # up to which every batch is priced: waves and splits turn on each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,19 +178,20 @@ def _decode_keyed(parts: StepParts, most: int, longest: int) -> tuple[Sizes, Tic
     probes = spaced_sizes(most, 2 + int(np.log(most) / np.log(PROBE_GROWTH)))
     contexts = needed_sizes(contexts, _keyed_grid_s(parts, probes, contexts).T, TOLERANCE)
     few = spaced_sizes(longest, PROBE_CONTEXTS)
-    batches = needed_sizes(batches, _keyed_grid_s(parts, batches, few), TOLERANCE)
+    needed = needed_sizes(batches, _keyed_grid_s(parts, batches, few), TOLERANCE)
+    batches = np.union1d(np.arange(1, min(most, EVERY_BATCH) + 1), needed)
     time_s_XK = _keyed_grid_s(parts, batches, contexts)
     every_B = np.arange(most + 1)
     time_s_BK = np.stack([np.interp(every_B, batches, time_s) for time_s in time_s_XK.T], axis=1)
     time_s_BK[0] = 0.0
     keys_BK = np.maximum(every_B, 1)[:, None] * np.diff(contexts)
     slope_s_BK = np.diff(time_s_BK, axis=1) / keys_BK
-    # the last border continues the cell before it, and so does the one at no keys the first
-    last_BK = slope_s_BK[:, -1:] if contexts.size > 1 else np.zeros((most + 1, 1))
-    slope_s_BK = np.hstack((slope_s_BK, last_BK))
-    time_s_BK[:, 0] -= slope_s_BK[:, 0] * every_B * contexts[0]
-    contexts[0] = 0
-    return contexts, whole_ticks(time_s_BK), whole_ticks(slope_s_BK)
+    # nothing is below one key, and the last border continues the cell before it
+    none_B1 = np.zeros((most + 1, 1))
+    last_B1 = slope_s_BK[:, -1:] if contexts.size > 1 else none_B1
+    slope_s_BK = np.hstack((none_B1, slope_s_BK, last_B1))
+    time_s_BK = np.hstack((time_s_BK[:, :1], time_s_BK))
+    return np.append(0, contexts), whole_ticks(time_s_BK), whole_ticks(slope_s_BK)
 
 
 def _keyed_grid_s(parts: StepParts, batch_X: Sizes, keys_Y: Sizes) -> FloatArray:
