@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.price_parts import StepParts
     from perfatlas.serving.prices import Ticks
 
-TOLERANCE: Final = 0.01  # of a chunk's time, where a line between borders may miss it
+TOLERANCE: Final = 0.02  # of a chunk's time, where a line between borders may miss it
 PARTS: Final = 64  # sizes tried of an octave
 KEY_STEP: Final = 64  # keys of a block of the kernels
 PROBES: Final = 10  # lengths and contexts at which the borders of the other are placed
