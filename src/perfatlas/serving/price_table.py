@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from perfatlas.step import StepContext, StepCost
 
 TOLERANCE: Final = 0.01  # of decode attention, where a line between borders may miss it
-TOKEN_PARTS: Final = 64  # sizes priced of an octave of tokens
+# Sizes priced of an octave of tokens, both sides of every tile's step among them. Direct pricing of
+# all 8,192 sizes of the models of the tests is missed by 0.7 % at most in 99 of 100 (1.0 % with 64,
+# 1.1 % with 32), by 2.7 % at most: an expert's or a cache's step lies on no tile. Without the other
+# side of the steps it is 3.6 % and 14 %.
+TOKEN_PARTS: Final = 128
 BATCH_PARTS: Final = 256  # the same of batches tried for their attention
 CONTEXT_PARTS: Final = 32  # the same of contexts
 CONTEXT_STEP: Final = 64  # keys of a block of the kernels
