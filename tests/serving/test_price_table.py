@@ -8,6 +8,7 @@ import pytest
 
 from perfatlas.operators import FloatArray
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.serving.price_parts import step_parts
 from perfatlas.serving.price_table import PriceTable, TableLimits, price_table
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.step_time import StepLoads, step_s
@@ -89,6 +90,17 @@ def test_chunks_that_share_a_step_share_the_device(name: str) -> None:
     assert miss.mean() < 0.03
     # against each alone on the device, up to five times too long
     assert miss.mean() < misses(step_s(table.prices, steps.mixed_loads()), direct_s).mean() + 0.01
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_linear_part_is_that_of_every_number_of_tokens(name: str) -> None:
+    one, table = case(name)
+    tokens_T = np.arange(1.0, support.LIMITS.max_num_batched_tokens + 1.0)
+    direct_s = step_parts(one).mixed_s(tokens_T)
+    ticks_T = table.prices.mixed_linear_T[1:] - table.chunks.start
+    miss = misses(ticks_T / TICKS_PER_SECOND, direct_s)
+    assert np.quantile(miss, 0.99) < 0.007
+    assert miss.max() < 0.028
 
 
 def test_a_decode_step_by_hand() -> None:
