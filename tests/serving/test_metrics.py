@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfatlas.serving.metrics import meets, request_latencies, saturated, statistics, summarize
-from perfatlas.serving.outcome import Outcome
+from perfatlas.serving.outcome import Outcome, Series
 from perfatlas.serving.requests import TICKS_PER_SECOND, plain_requests
 
 
@@ -33,6 +33,7 @@ OUTCOME = Outcome(
     steps=12,
     preemptions=0,
     interrupted=False,
+    series=Series(*(whole() for _ in Series._fields)),
 )
 
 

@@ -4,7 +4,8 @@ A step of one scheduler holds n sequences that decode, with S keys in their cach
 chunks of prompts. Its time is
 
     linear(tokens) + head(sequences sampled) + decode_attention(n, S)
-        + sum over chunks prefill_attention(queries, keys before) + host
+        + sum over chunks added(queries, keys before) + max over chunks last(queries, keys before)
+        + host
 
 with `linear` read at the padded batch of the captured graph where only sequences decode, and at all
 tokens of the step where a chunk runs. Decode attention is affine in S between the borders of a
@@ -38,7 +39,11 @@ class StepPrices(NamedTuple):
         decode_slope_BK: Its growth per key of all sequences together (B, K) [ps/token].
         queries_Q: Borders of chunk length (Q,) [tokens], rising from 0.
         before_P: Borders of keys before a chunk (P,) [tokens], rising from 0.
-        prefill_QP: Attention of one chunk (Q, P) [ps]; bilinear between borders.
+        prefill_added_QP: Attention of a chunk, and what else it runs apart, among others like it
+            (Q, P) [ps]; bilinear between borders.
+        prefill_last_QP: What it takes beyond that where it ends last (Q, P) [ps]: one chunk leaves
+            processors idle while its longest tiles end, among others only the last to end does.
+            Below 0 where it starts faster than the shortest chunk, whose start is linear.
         host_step: Host work of a step [ps].
         host_sequence: Host work per sequence of a step [ps].
         host_prefill: Host work of a step with prompts that no whole-step graph covers [ps].
@@ -53,7 +58,8 @@ class StepPrices(NamedTuple):
     decode_slope_BK: Ticks
     queries_Q: NDArray[np.int64]
     before_P: NDArray[np.int64]
-    prefill_QP: Ticks
+    prefill_added_QP: Ticks
+    prefill_last_QP: Ticks
     host_step: int
     host_sequence: int
     host_prefill: int

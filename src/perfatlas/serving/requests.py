@@ -8,14 +8,27 @@ Shape legend: N requests, H hashes of prompt blocks of all requests.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+
 Ticks = NDArray[np.int64]
 TICKS_PER_SECOND: Final = 1_000_000_000_000
 LONGEST_S: Final = 5e6  # of a simulation: int64 picoseconds end at 9.2e6 s
+
+
+def whole_ticks(time_s: FloatArray | float) -> Ticks:
+    """Return seconds as whole picoseconds, of the same shape.
+
+    Args:
+        time_s: Times [s].
+    """
+    ticks: Ticks = np.rint(np.asarray(time_s) * TICKS_PER_SECOND).astype(np.int64)
+    return ticks
 
 
 class Requests(NamedTuple):

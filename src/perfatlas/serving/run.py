@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.checks import check_limits, check_prices, check_replicas, check_requests
 from perfatlas.serving.limits import ROUTINGS, Control, Limits, Replicas
 from perfatlas.serving.outcome import Outcome, Series
 from perfatlas.serving.requests import LONGEST_S, TICKS_PER_SECOND, Requests
-from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from perfatlas.serving.prices import StepPrices
