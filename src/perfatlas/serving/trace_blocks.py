@@ -69,7 +69,7 @@ def jsonl_blocks(path: str | Path, schema: Mapping[str, Any]) -> Iterator[Block]
         InvalidSpecError: The file cannot be read or has no lines; later, when a block is read, a
             line that is not an object.
     """
-    for first, data in _line_blocks(path):
+    for first, data in line_blocks(path):
         yield Block(
             place="line",
             first=first,
@@ -95,7 +95,7 @@ def csv_blocks(
     Limits: a quoted cell holds no line break.
     """
     names: list[str] = []
-    for first, data in _line_blocks(path):
+    for first, data in line_blocks(path):
         start, body = first, data
         if not names:
             header, _, body = data.partition(b"\n")
@@ -147,8 +147,15 @@ def parquet_blocks(
         raise refuse(path, "", f"is not a Parquet file: {problem}") from problem
 
 
-def _line_blocks(path: str | Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the number of the first line and whole lines, each ended by a line break."""
+def line_blocks(path: str | Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the number of the first line and whole lines, each ended by a line break.
+
+    Args:
+        path: The file.
+
+    Raises:
+        InvalidSpecError: The file cannot be read, is empty or compressed, or a line is too long.
+    """
     first, rest = 1, b""
     try:
         with Path(path).open("rb") as file:

@@ -20,7 +20,7 @@ from perfatlas.serving.lengths import LONGEST_TOKENS
 from perfatlas.serving.trace_blocks import refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -77,6 +77,22 @@ class Columns(NamedTuple):
     cells: dict[str, NDArray[Any]]
     hash_H: NDArray[np.int64]
     count_B: NDArray[np.int64]
+
+    def only(self, keep_B: NDArray[np.bool_]) -> Columns:
+        """Return the rows that are kept.
+
+        Args:
+            keep_B: Which (B,).
+        """
+        if keep_B.all():
+            return self
+        return Columns(
+            place=self.place,
+            number_B=self.number_B[keep_B],
+            cells={name: column[keep_B] for name, column in self.cells.items()},
+            hash_H=self.hash_H[np.repeat(keep_B, self.count_B)],
+            count_B=self.count_B[keep_B],
+        )
 
 
 def read_columns(path: str | Path, block: Block, fields: Sequence[Field]) -> Columns:
@@ -208,13 +224,14 @@ def _from_rows(path: str | Path, block: Block, fields: Sequence[Field]) -> Colum
     counts: list[int] = []
     for number, row in block.rows():
         if not numbers:
-            found = {f.name: [] for f in fields if f.required or row.get(f.name) is not None}
+            found = {f.name: [] for f in fields if _has(f, row)}
         numbers.append(number)
         counts.append(0)
         for field in fields:
-            if field.name not in found:
-                continue
             try:
+                if field.name not in found:
+                    _check_absent(field, row)
+                    continue
                 cell = _cell(field, row)
             except CellError as problem:
                 raise refuse(path, f"{block.place} {number}", str(problem)) from problem
@@ -234,29 +251,26 @@ def _from_rows(path: str | Path, block: Block, fields: Sequence[Field]) -> Colum
     )
 
 
+def _has(field: Field, row: Mapping[str, object]) -> bool:
+    """Tell whether the column of a field is read; a label may be missing in single rows."""
+    return field.required or field.kind == "label" or row.get(field.name) not in (None, "")
+
+
+def _check_absent(field: Field, row: Mapping[str, object]) -> None:
+    if row.get(field.name) not in (None, ""):
+        raise CellError(f"{field.name} is given here and not in the rows above; in all or in none")
+
+
 def _cell(field: Field, row: Mapping[str, object]) -> float | list[int]:
     """Return a cell as what its column holds, or raise CellError with the words for the user."""
-    if field.name not in row:
+    if field.name not in row and field.kind != "label":
         hint = did_you_mean(field.name, [str(name) for name in row])
         raise CellError(f"no {field.name!r}{hint}")
-    value = row[field.name]
-    match field.kind:
-        case "hashes":
-            return _hash_list(field.name, value)
-        case "label":
-            return _label(field.name, value)
-        case "stamp":
-            return _stamp_ns(field.name, value)
-        case "number":
-            return _number(field, value)
-        case "whole":
-            return _whole(field.name, value)
-        case "tokens":
-            return _token_count(field, value)
+    return _READERS[field.kind](field, row.get(field.name))
 
 
 def _token_count(field: Field, value: object) -> int:
-    count = _whole(field.name, value)
+    count = _whole(field, value)
     if count < field.low:
         raise CellError(
             f"{field.name} = {shown(value)}; at least {field.low:g} is needed: take the row out "
@@ -267,7 +281,7 @@ def _token_count(field: Field, value: object) -> int:
     return count
 
 
-def _whole(name: str, value: object) -> int:
+def _whole(field: Field, value: object) -> int:
     number: object = value
     if isinstance(value, str):
         text = value.strip()
@@ -277,9 +291,9 @@ def _whole(name: str, value: object) -> int:
     if isinstance(number, float) and number.is_integer():
         number = int(number)
     if isinstance(number, bool) or not isinstance(number, int):
-        raise CellError(f"{name} = {shown(value)} is not a whole number")
+        raise CellError(f"{field.name} = {shown(value)} is not a whole number")
     if not _INT64.min < number <= _INT64.max:
-        raise CellError(f"{name} = {shown(value)} does not fit in 64 bits")
+        raise CellError(f"{field.name} = {shown(value)} does not fit in 64 bits")
     return number
 
 
@@ -300,47 +314,59 @@ def _float(text: str) -> float | None:
         return None
 
 
-def _label(name: str, value: object) -> int:
+def _label(field: Field, value: object) -> int:
     if value is None or value == "":
         return int(NO_LABEL)
     if isinstance(value, str):
         return label_of(value)
-    number = _whole(name, value)
+    number = _whole(field, value)
     return number if number >= 0 else int(NO_LABEL)
 
 
-def _stamp_ns(name: str, value: object) -> int:
+def _stamp_ns(field: Field, value: object) -> int:
     if isinstance(value, dt.datetime):
         value = value.isoformat(sep=" ")
     parts = _STAMP.fullmatch(value.strip()) if isinstance(value, str) else None
     if parts is None:
-        raise CellError(f"{name} = {shown(value)} is not a time like 2023-11-16 18:17:03.9799600")
+        raise CellError(
+            f"{field.name} = {shown(value)} is not a time like 2023-11-16 18:17:03.9799600"
+        )
     day, clock, fraction, zone = parts.groups()
     try:
         moment = dt.datetime.fromisoformat(f"{day}T{clock}{zone or '+00:00'}")
     except ValueError as problem:
-        raise CellError(f"{name} = {shown(value)}: {problem}") from problem
+        raise CellError(f"{field.name} = {shown(value)}: {problem}") from problem
     whole_s = (moment - _EPOCH) // dt.timedelta(seconds=1)
     stamp = whole_s * 10**9 + int((fraction or "0").ljust(9, "0"))
     if not _INT64.min < stamp <= _INT64.max:
-        raise CellError(f"{name} = {shown(value)}; years from 1678 to 2261 are read")
+        raise CellError(f"{field.name} = {shown(value)}; years from 1678 to 2261 are read")
     return stamp
 
 
-def _hash_list(name: str, value: object) -> list[int]:
+def _hash_list(field: Field, value: object) -> list[int]:
     items: object = value
     if isinstance(value, str):
         try:
             items = json.loads(value) if "[" in value else _SEPARATOR.split(value.strip())
         except ValueError as problem:
-            raise CellError(f"{name} = {shown(value)} is not a list: {problem}") from problem
+            raise CellError(f"{field.name} = {shown(value)} is not a list: {problem}") from problem
         items = [] if items == [""] else items
     if not isinstance(items, list):
-        raise CellError(f"{name} = {shown(value)} is not a list of whole numbers")
-    return [_hash(name, item) for item in items]
+        raise CellError(f"{field.name} = {shown(value)} is not a list of whole numbers")
+    return [_hash(field, item) for item in items]
 
 
-def _hash(name: str, item: object) -> int:
+def _hash(field: Field, item: object) -> int:
     """Return a hash; an unsigned 64-bit one as the signed number of the same bits."""
     unsigned = isinstance(item, int) and _INT64.max < item < 2**64
-    return item - 2**64 if unsigned and isinstance(item, int) else _whole(name, item)
+    return item - 2**64 if unsigned and isinstance(item, int) else _whole(field, item)
+
+
+_READERS: Final[Mapping[Kind, Callable[[Field, object], float | list[int]]]] = {
+    "hashes": _hash_list,
+    "label": _label,
+    "number": _number,
+    "stamp": _stamp_ns,
+    "tokens": _token_count,
+    "whole": _whole,
+}
