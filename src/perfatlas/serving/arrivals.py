@@ -27,19 +27,23 @@ Purpose = Literal["arrivals", "isl", "osl", "rows", "turns", "think"]
 # The key of a stream is its place here: append, never reorder.
 _PURPOSES: Final[tuple[Purpose, ...]] = ("arrivals", "isl", "osl", "rows", "turns", "think")
 
+# Below, gaps differ by less than a millionth; above, all but one in a million are 0.
+_LEAST_CV: Final = 1e-6
+_MOST_CV: Final = 1e3
 
-def stream(seed: int, purpose: Purpose, client: int = 0) -> np.random.Generator:
+
+def stream(seed: int, purpose: Purpose, *place: int) -> np.random.Generator:
     """Return the generator of one purpose: PCG64, independent of every other purpose.
 
     Args:
         seed: Seed of the run, 0 or more.
         purpose: What the numbers are for.
-        client: Number of the client that draws, where several generate their own traffic.
+        place: Numbers, 0 or more, of whoever draws, where several draw for one purpose.
 
     Raises:
         InvalidSpecError: The seed is negative.
 
-    Source: numpy SeedSequence, spawn key (purpose, client).
+    Source: numpy SeedSequence, spawn key (purpose, *place).
 
     Example:
         >>> from perfatlas.serving.arrivals import stream
@@ -48,7 +52,7 @@ def stream(seed: int, purpose: Purpose, client: int = 0) -> np.random.Generator:
     """
     if seed < 0:
         raise InvalidSpecError(f"seed = {shown(seed)} is negative; use a whole number from 0")
-    key = (_PURPOSES.index(purpose), client)
+    key = (_PURPOSES.index(purpose), *place)
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
 
 
@@ -96,7 +100,8 @@ def gamma_arrivals(num_requests: int, request_rate: float, cv: float, seed: int)
     Args:
         num_requests: How many.
         request_rate: Mean rate [1/s]; inf is all at once.
-        cv: Coefficient of variation of the gaps (standard deviation over mean), 0 for equal gaps.
+        cv: Coefficient of variation of the gaps (standard deviation over mean), 0 for equal
+            gaps, at most 1000.
         seed: Seed of the run.
 
     Raises:
@@ -179,7 +184,9 @@ def all_at_once(num_requests: int) -> Ticks:
 def _unit_gaps(count: int, cv: float, seed: int) -> NDArray[np.float64]:
     """Return gaps of mean 1 (N - 1,)."""
     spread = _number("cv", cv, finite=True)
-    if spread == 0.0:
+    if spread > _MOST_CV:
+        raise InvalidSpecError(f"cv = {shown(cv)}; at most {_MOST_CV:g}")
+    if spread < _LEAST_CV:
         return np.ones(count)
     shape = 1.0 / (spread * spread)
     return stream(seed, "arrivals").standard_gamma(shape, count) / shape

@@ -86,7 +86,9 @@ def sessions(
     think_N = turns.think_N.copy()
     think_N[first_S] = 0
     arrival_N = start_S[session_N] + _since_first(think_N, first_S, session_N)
-    if arrival_N.max() > LONGEST_S * TICKS_PER_SECOND:
+    # in floating point, where a sum that leaves 64 bits does not come back as a small number
+    last_S = start_S + np.add.reduceat(think_N.astype(np.float64), first_S)
+    if last_S.max() > LONGEST_S * TICKS_PER_SECOND:
         raise InvalidSpecError(f"the last turn arrives after the {LONGEST_S:g} s of a simulation")
     think_N[first_S] = -1
     # A place of its own for each block of each session, and for each partial block.
@@ -142,16 +144,15 @@ def _check(start_S: Ticks, turns_S: Int, turns: Turns, hash_block: int, shared_p
     if turns_S.min() < 1 or start_S.min() < 0:
         raise InvalidSpecError("a session has at least 1 turn and starts at 0 or later")
     total = int(turns_S.sum())
-    rules = {
-        "asked_N": (turns.asked_N, 1),
-        "osl_N": (turns.osl_N, 1),
-        "think_N": (turns.think_N, 0),
-    }
-    for name, (column, low) in rules.items():
+    tokens = (1, LONGEST_TOKENS)
+    ticks = (0, round(LONGEST_S * TICKS_PER_SECOND))
+    rules = zip(Turns._fields, turns, (tokens, tokens, ticks), strict=True)
+    for name, column, (low, high) in rules:
         if column.shape[0] != total:
             raise InvalidSpecError(f"{name} has {column.shape[0]} rows for {total} turns")
-        if column.min() < low:
-            raise InvalidSpecError(f"{name} holds {column.min()}; at least {low}")
+        if column.min() < low or column.max() > high:
+            wrong = column.min() if column.min() < low else column.max()
+            raise InvalidSpecError(f"{name} holds {wrong}; from {low} to {high}")
     if hash_block < 1 or shared_prefix < 0:
         raise InvalidSpecError(
             f"hash_block = {hash_block} and shared_prefix = {shared_prefix}; at least 1 and 0"

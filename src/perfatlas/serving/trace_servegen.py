@@ -17,6 +17,8 @@ Shape legend: W windows, K lengths of a table, B requests of a window of a clien
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import json
 import math
 import re
@@ -34,15 +36,18 @@ from perfatlas.serving.trace_blocks import line_blocks, refuse
 from perfatlas.serving.traces import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
+
+    from perfatlas.serving.arrivals import Purpose
 
     Int = NDArray[np.int64]
 
 MOST_REQUESTS: Final = 10**8  # of one call: 4.8 GB of columns
 _PATTERNS: Final = ("Gamma", "Weibull")
 _TRACE_NAME: Final = re.compile(r"chunk-(\d+)-trace\.csv")
+_PURPOSES: Final[tuple[Purpose, Purpose]] = ("isl", "osl")
 _LENGTHS: Final = ("input_tokens", "output_tokens")
 _SUM_TOLERANCE: Final = 1e-3  # of the shares of a table: they are printed to a few digits
 
@@ -98,12 +103,16 @@ class _Table(NamedTuple):
     sum_K: NDArray[np.float64]
 
 
+_Tables = list[tuple[float, tuple[_Table, _Table]]]
+
+
 def generate_servegen(folder: str | Path, span: Span, seed: int) -> Trace:
     """Return requests of ServeGen's clients during a span.
 
     A window of a client gets the requests it had, times the rate factor; a fraction of a request
     comes with that probability. Their gaps are drawn from the window's distribution and scaled to
-    fill it. Each client draws from streams of its own: more clients leave the others as they were.
+    fill it. Each window of a client draws from streams of its own: more clients or a longer span
+    leave the others as they were.
 
     Args:
         folder: Where the chunks are.
@@ -114,40 +123,52 @@ def generate_servegen(folder: str | Path, span: Span, seed: int) -> Trace:
         InvalidSpecError: A file is missing or wrong, or nothing is left; the message names the
             file and what is wrong in it.
     """
-    arrivals, prompts, answers = [], [], []
-    warnings: list[str] = []
-    total = without = 0
+    parts: list[tuple[NDArray[np.float64], Int, Int]] = []
+    without = total = 0
     for client, path in _clients(Path(folder), span):
-        windows = [w for w in _read_windows(path) if w.start_s < span.end_s]
-        windows = [w for w in windows if w.end_s > span.start_s and w.rate > 0.0]
+        windows = [w for w in _read_windows(path) if w.rate > 0.0 and w.start_s < span.end_s]
+        windows = [w for w in windows if w.end_s > span.start_s]
         if not windows:
             continue
         tables = _read_tables(path.with_name(f"chunk-{client}-dataset.json"))
-        draws = tuple(stream(seed, name, client) for name in ("arrivals", "isl", "osl"))
         for window in windows:
-            time_B = _window_times(window, span, draws[0])
             lengths = _tables_at(tables, window.start_s)
             if lengths is None:
-                without += time_B.shape[0]
+                without += 1
                 continue
-            total += time_B.shape[0]
+            parts.append(_window_requests(window, span, lengths, (seed, client)))
+            total += parts[-1][0].shape[0]
             if total > MOST_REQUESTS:
                 raise refuse(folder, "", f"more than {MOST_REQUESTS} requests; take a shorter span")
-            share_2B = [draw.random(time_B.shape[0]) for draw in draws[1:]]
-            # All of the window are drawn, then cut: another span leaves the draws as they were.
-            inside_B = (time_B >= span.start_s) & (time_B < span.end_s)
-            arrivals.append(time_B[inside_B] - span.start_s)
-            prompts.append(_drawn(lengths[0], share_2B[0][inside_B]))
-            answers.append(_drawn(lengths[1], share_2B[1][inside_B]))
-    if without:
-        warnings.append(f"{without} requests fall in windows before any table of lengths; left out")
-    time_N = np.concatenate(arrivals) if arrivals else np.zeros(0)
+    time_N = np.concatenate([part[0] for part in parts]) if parts else np.zeros(0)
     if not time_N.shape[0]:
         raise refuse(folder, "", f"no client sends from {span.start_s:g} s to {span.end_s:g} s")
     order_N = np.argsort(time_N, kind="stable")
     arrival_N = np.rint(time_N[order_N] * TICKS_PER_SECOND).astype(np.int64)
-    isl_N, osl_N = (np.concatenate(parts)[order_N] for parts in (prompts, answers))
-    return Trace(plain_requests(arrival_N, isl_N, osl_N), tuple(warnings))
+    isl_N = np.concatenate([part[1] for part in parts])[order_N]
+    osl_N = np.concatenate([part[2] for part in parts])[order_N]
+    warnings = (
+        (f"{without} windows of clients come before any table of lengths; left out",)
+        if without
+        else ()
+    )
+    return Trace(plain_requests(arrival_N, isl_N, osl_N), warnings)
+
+
+def _window_requests(
+    window: _Window, span: Span, lengths: tuple[_Table, _Table], who: tuple[int, int]
+) -> tuple[NDArray[np.float64], Int, Int]:
+    """Return times after the start of the span [s], prompts and answers of a window (B,)."""
+    seed, client = who
+    place = (client, round(1000 * window.start_s))
+    time_B = _window_times(window, span.rate_factor, stream(seed, "arrivals", *place))
+    isl_B, osl_B = (
+        _drawn(table, stream(seed, purpose, *place).random(time_B.shape))
+        for table, purpose in zip(lengths, _PURPOSES, strict=True)
+    )
+    # All of the window are drawn, then cut: another span leaves them as they were.
+    inside_B = (time_B >= span.start_s) & (time_B < span.end_s)
+    return time_B[inside_B] - span.start_s, isl_B[inside_B], osl_B[inside_B]
 
 
 def _clients(folder: Path, span: Span) -> list[tuple[int, Path]]:
@@ -166,7 +187,7 @@ def _clients(folder: Path, span: Span) -> list[tuple[int, Path]]:
 def _read_windows(path: Path) -> list[_Window]:
     rows = list(_window_rows(path))
     starts = [row[0] for row in rows]
-    for number, (start, after) in enumerate(zip(starts, starts[1:], strict=False), 2):
+    for number, (start, after) in enumerate(itertools.pairwise(starts), 2):
         if after <= start:
             raise refuse(path, f"line {number}", f"window at {after:g} s follows {start:g} s")
     # the last window is as long as the one before it
@@ -208,10 +229,10 @@ def _number(path: Path, place: str, text: str) -> float:
     return number
 
 
-def _window_times(window: _Window, span: Span, draw: np.random.Generator) -> NDArray[np.float64]:
+def _window_times(window: _Window, factor: float, draw: np.random.Generator) -> NDArray[np.float64]:
     """Return the arrivals of a window (B,) [s], rising."""
     length_s = window.end_s - window.start_s
-    expected = window.rate * length_s * span.rate_factor
+    expected = window.rate * length_s * factor
     if expected > MOST_REQUESTS:
         raise InvalidSpecError(
             f"the window at {window.start_s:g} s has {expected:.3g} requests; at most "
@@ -229,7 +250,7 @@ def _window_times(window: _Window, span: Span, draw: np.random.Generator) -> NDA
     return window.start_s + length_s * np.minimum(sum_B[:-1] / total, np.nextafter(1.0, 0.0))
 
 
-def _read_tables(path: Path) -> list[tuple[float, tuple[_Table, _Table]]]:
+def _read_tables(path: Path) -> _Tables:
     """Return the tables of a client's prompts and answers by the start of their window, rising."""
     try:
         document = json.loads(path.read_bytes())
@@ -279,12 +300,10 @@ def _read_table(path: Path, place: str, fields: dict[str, object], name: str) ->
     return _Table(np.maximum(tokens_K, 1).astype(np.int64), sum_K / sum_K[-1])
 
 
-def _tables_at(
-    tables: Sequence[tuple[float, tuple[_Table, _Table]]], start_s: float
-) -> tuple[_Table, _Table] | None:
+def _tables_at(tables: _Tables, start_s: float) -> tuple[_Table, _Table] | None:
     """Return the newest tables that begin by a time; None where none does."""
-    begun = [pair for begin_s, pair in tables if begin_s <= start_s]
-    return begun[-1] if begun else None
+    begun = bisect.bisect_right(tables, start_s, key=lambda table: table[0])
+    return tables[begun - 1][1] if begun else None
 
 
 def _drawn(table: _Table, share_B: NDArray[np.float64]) -> Int:
