@@ -219,7 +219,7 @@ def _lists(column: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:  
 
 def _from_rows(path: str | Path, block: Block, fields: Sequence[Field]) -> Columns:
     numbers: list[int] = []
-    found: dict[str, list[Any]] = {}
+    found: dict[str, list[Any]] = {f.name: [] for f in fields if _has(f, {})}
     hashes: list[int] = []
     counts: list[int] = []
     for number, row in block.rows():

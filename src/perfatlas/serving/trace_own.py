@@ -46,6 +46,7 @@ _FIELDS: Final = (
     Field(name="session", kind="label", required=False),
     Field(name="turn", kind="tokens", low=0, required=False),
 )
+_NO_LIMIT: Final = 1 << 31  # of a block, where no prompt has more than one
 _NAMES: Final = tuple(field.name for field in _FIELDS)
 _REQUIRED: Final = tuple(field.name for field in _FIELDS if field.required)
 
@@ -145,7 +146,7 @@ def _hash_block(trace: GrowingTrace, columns: dict[str, Int], given: int) -> int
         raise refuse(trace.path, place, "no prefix_hash_ids; give them in all rows or in none")
     # count = ceil(isl / block) holds from ceil(isl / count) to (isl - 1) // (count - 1)
     low_N = -(-isl_N // count_N)
-    high_N = np.where(count_N > 1, (isl_N - 1) // np.maximum(count_N - 1, 1), isl_N.max())
+    high_N = np.where(count_N > 1, (isl_N - 1) // np.maximum(count_N - 1, 1), _NO_LIMIT)
     low, high = int(low_N.max()), int(high_N.min())
     block = given or _only_block(low, high)
     wrong_N = (low_N > (block or low)) | (high_N < (block or low))
@@ -162,7 +163,8 @@ def _hash_block(trace: GrowingTrace, columns: dict[str, Int], given: int) -> int
         raise refuse(
             trace.path,
             "",
-            f"prefix_hash_ids fit blocks of {low} to {high} tokens; say which with hash_block",
+            f"prefix_hash_ids fit blocks of {low} to {high if high < _NO_LIMIT else 'any number of'} "
+            "tokens; say which with hash_block",
         )
     if not given and low != high:
         trace.warnings.append(

@@ -136,10 +136,16 @@ def generate_servegen(folder: str | Path, span: Span, seed: int) -> Trace:
             if lengths is None:
                 without += 1
                 continue
+            expected = window.rate * (window.end_s - window.start_s) * span.rate_factor
+            if total + expected > MOST_REQUESTS:
+                raise refuse(
+                    path,
+                    f"window at {window.start_s:g} s",
+                    f"{total + expected:.3g} requests so far; at most {MOST_REQUESTS}: take a "
+                    "shorter span or lower rate_factor",
+                )
             parts.append(_window_requests(window, span, lengths, (seed, client)))
             total += parts[-1][0].shape[0]
-            if total > MOST_REQUESTS:
-                raise refuse(folder, "", f"more than {MOST_REQUESTS} requests; take a shorter span")
     time_N = np.concatenate([part[0] for part in parts]) if parts else np.zeros(0)
     if not time_N.shape[0]:
         raise refuse(folder, "", f"no client sends from {span.start_s:g} s to {span.end_s:g} s")
@@ -233,11 +239,6 @@ def _window_times(window: _Window, factor: float, draw: np.random.Generator) -> 
     """Return the arrivals of a window (B,) [s], rising."""
     length_s = window.end_s - window.start_s
     expected = window.rate * length_s * factor
-    if expected > MOST_REQUESTS:
-        raise InvalidSpecError(
-            f"the window at {window.start_s:g} s has {expected:.3g} requests; at most "
-            f"{MOST_REQUESTS}: lower rate_factor"
-        )
     whole = round(expected)
     near = abs(expected - whole) <= 1e-6 * expected  # the rate is a count over 600 s, in decimals
     count = whole if near else math.floor(expected + draw.random())
@@ -284,7 +285,7 @@ def _read_table(path: Path, place: str, fields: dict[str, object], name: str) ->
     if not pairs:
         return None
     try:
-        pair_K2 = np.array(pairs, np.float64)
+        pair_K2 = np.array(pairs, np.float64).reshape(len(pairs), 2)
     except ValueError as problem:
         raise refuse(path, place, f"{name}: {problem}") from problem
     tokens_K, share_K = pair_K2[np.argsort(pair_K2[:, 0])].T
