@@ -1,4 +1,4 @@
-"""What a broken trace meets: a typed error with file, place, rule and what to do; never a traceback."""
+"""What a broken trace meets: a typed error that names file, place and rule; never a traceback."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 MOONCAKE = {"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [1, 2]}
 BAILIAN = {
-    "chat_id": 1, "parent_chat_id": -1, "timestamp": 0.5, "input_length": 17,
-    "output_length": 4, "type": "text", "turn": 1, "hash_ids": [1, 2],
+    "chat_id": 1, "parent_chat_id": -1, "timestamp": 0.5,
+    "input_length": 17, "output_length": 4, "type": "text", "turn": 1, "hash_ids": [1, 2],
 }  # fmt: skip
 HEADERS = {
     "azure": "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n",
-    "burstgpt": "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,m,4,1,5,x\n",
+    "burstgpt": "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+    "5,m,4,1,5,x\n",
     "perfatlas": "arrival_s,isl,osl\n0,5,5\n",
 }
 
@@ -105,7 +106,7 @@ def test_a_wrong_record_names_line_column_and_value(
         ("mooncake", {"input_length": 10**30}, "line 2: input_length = .* does not fit in 64 bits"),
         ("mooncake", {"input_length": [5]}, "line 2: input_length = a list of 1 items is not a"),
         ("mooncake", {"output_length": 0}, "line 2: output_length = 0; at least 1"),
-        ("mooncake", {"input_length": 1025}, "line 2: 2 hashes for 1025 tokens; .* 512 tokens make 3"),
+        ("mooncake", {"input_length": 1025}, "2 hashes for 1025 tokens; .* 512 tokens make 3"),
         ("mooncake", {"hash_ids": None}, "line 2: hash_ids = None is not a list"),
         ("mooncake", {"hash_ids": [1, None]}, "line 2: hash_ids = None is not a whole number"),
         ("mooncake", {"hash_ids": [1, "x"]}, "line 2: hash_ids = 'x' is not a whole number"),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES: Final = 1 << 23
 LONGEST_LINE_BYTES: Final = 1 << 26
+_MOST_NESTED: Final = 64
 _SIGNATURES: Final = {
     b"\x1f\x8b": "gzip-compressed; decompress it first (gzip -d)",
     b"\x28\xb5\x2f\xfd": "zstd-compressed; decompress it first (zstd -d)",
@@ -219,6 +220,9 @@ def _jsonl_table(data: bytes, schema: Mapping[str, Any]) -> Any:  # noqa: ANN401
     import pyarrow as pa
     import pyarrow.json as pj
 
+    # Arrow's parser recurses and ends the process on deep nesting; json refuses it
+    if any(line.count(b"[") + line.count(b"{") > _MOST_NESTED for line in data.split(b"\n")):
+        return None
     try:
         table = pj.read_json(
             pa.BufferReader(data),

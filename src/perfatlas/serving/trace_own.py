@@ -163,8 +163,8 @@ def _hash_block(trace: GrowingTrace, columns: dict[str, Int], given: int) -> int
         raise refuse(
             trace.path,
             "",
-            f"prefix_hash_ids fit blocks of {low} to {high if high < _NO_LIMIT else 'any number of'} "
-            "tokens; say which with hash_block",
+            f"prefix_hash_ids fit blocks of {low} to {high if high < _NO_LIMIT else 'any'} tokens; "
+            "say which with hash_block",
         )
     if not given and low != high:
         trace.warnings.append(
