@@ -187,7 +187,7 @@ def test_own_block_is_asked_for_where_rows_allow_several(tmp_path: Path) -> None
     assert trace.requests.hash_block == 64
     assert "fit blocks of 50 to 99 tokens; 64 is taken" in trace.warnings[0]
     assert read_own(path, hash_block=50).requests.hash_block == 50
-    with pytest.raises(InvalidSpecError, match="line 2: 2 prefix_hash_ids for 100 tokens; blocks"):
+    with pytest.raises(InvalidSpecError, match="line 2: 2 hashes for 100 tokens; blocks of 49"):
         read_own(path, hash_block=49)
     path.write_text("arrival_s,isl,osl,prefix_hash_ids\n0,10,5,7\n")
     with pytest.raises(InvalidSpecError, match="say which with hash_block"):

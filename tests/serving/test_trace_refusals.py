@@ -99,7 +99,7 @@ def test_a_wrong_record_names_line_column_and_value(
         ("mooncake", {"timestamp": True}, "line 2: timestamp = True is not a number"),
         ("mooncake", {"timestamp": "now"}, "line 2: timestamp = 'now' is not a number"),
         ("mooncake", {"timestamp": None}, "line 2: timestamp = None is not a number"),
-        ("mooncake", {"timestamp": 10**400}, "line 2: timestamp = an integer of 1329 bits"),
+        ("mooncake", {"timestamp": 10**400}, "line 2: timestamp = an integer of 1329 bits; a finite"),
         ("mooncake", {"timestamp": 6e9}, "line 2: arrives 6e.06 s after the start"),
         ("mooncake", {"input_length": 0}, "line 2: input_length = 0; at least 1"),
         ("mooncake", {"input_length": 5.5}, "line 2: input_length = 5.5 is not a whole number"),
@@ -237,11 +237,9 @@ def test_turns_out_of_order_are_refused(tmp_path: Path, rows: list[str], words: 
 def test_hashes_in_some_rows_only_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("arrival_s,isl,osl,prefix_hash_ids\n0,9,1,5\n1,9,1,\n")
-    assert "line 3: no prefix_hash_ids; give them in all rows or in none" in refusal(
-        path, "perfatlas"
-    )
+    assert "line 3: 0 prefix_hash_ids; in all rows or in none" in refusal(path, "perfatlas")
     path.write_text("arrival_s,isl,osl,prefix_hash_ids\n0,9,1,5\n1,90,1,6 7 8\n2,8,1,4 5\n")
-    assert "no size of block fits this and all other rows" in refusal(path, "perfatlas")
+    assert "line 4: 2 prefix_hash_ids for 8 tokens; no size of block" in refusal(path, "perfatlas")
 
 
 def test_vllm_files_say_what_to_save(tmp_path: Path) -> None:

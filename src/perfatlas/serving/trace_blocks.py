@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES: Final = 1 << 23
 LONGEST_LINE_BYTES: Final = 1 << 26
-_MOST_NESTED: Final = 64
+_MOST_LISTS: Final = 64  # in one row that Arrow reads
 _SIGNATURES: Final = {
     b"\x1f\x8b": "gzip-compressed; decompress it first (gzip -d)",
     b"\x28\xb5\x2f\xfd": "zstd-compressed; decompress it first (zstd -d)",
@@ -161,6 +161,8 @@ def line_blocks(path: str | Path) -> Iterator[tuple[int, bytes]]:
     try:
         with Path(path).open("rb") as file:
             while data := file.read(BLOCK_BYTES):
+                if len(data) < BLOCK_BYTES and not data.endswith(b"\n"):
+                    data += b"\n"  # the last line of the file
                 if first == 1 and not rest:
                     data = _check_start(path, data)
                 cut = data.rfind(b"\n") + 1
@@ -220,8 +222,7 @@ def _jsonl_table(data: bytes, schema: Mapping[str, Any]) -> Any:  # noqa: ANN401
     import pyarrow as pa
     import pyarrow.json as pj
 
-    # Arrow's parser recurses and ends the process on deep nesting; json refuses it
-    if any(line.count(b"[") + line.count(b"{") > _MOST_NESTED for line in data.split(b"\n")):
+    if not (_is_utf8(data) and all(map(_is_plain, data[:-1].split(b"\n")))):
         return None
     try:
         table = pj.read_json(
@@ -235,6 +236,30 @@ def _jsonl_table(data: bytes, schema: Mapping[str, Any]) -> Any:  # noqa: ANN401
     except pa.ArrowException:
         return None
     return table if table.num_rows == data.count(b"\n") else None
+
+
+def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_plain(line: bytes) -> bool:
+    """Tell whether a line is one object without objects in it, and with few lists.
+
+    Arrow's parser ends the process on deep nesting and on a bare null (pyarrow 26); json does not.
+    """
+    text = line.strip()
+    return (
+        text.startswith(b"{")
+        and text.endswith(b"}")
+        and text.count(b"{") == text.count(b"}") == 1
+        and text.count(b"[") <= _MOST_LISTS
+    )
 
 
 def _csv_table(data: bytes, names: list[str], schema: Mapping[str, Any]) -> Any:  # noqa: ANN401

@@ -298,20 +298,24 @@ def _whole(field: Field, value: object) -> int:
 
 
 def _number(field: Field, value: object) -> float:
-    number = _float(value) if isinstance(value, str) else value
-    if isinstance(number, bool) or not isinstance(number, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise CellError(f"{field.name} = {shown(value)} is not a number")
-    if not (abs(number) <= np.finfo(np.float64).max and number >= field.low):
+    number = _float(value)
+    if number is None:
+        raise CellError(f"{field.name} = {shown(value)} is not a number")
+    if not (math.isfinite(number) and number >= field.low):
         low = f" of at least {field.low:g}" if math.isfinite(field.low) else ""
         raise CellError(f"{field.name} = {shown(value)}; a finite number{low} is needed")
-    return float(number)
+    return number
 
 
-def _float(text: str) -> float | None:
+def _float(value: float | str) -> float | None:
     try:
-        return float(text)
+        return float(value)
     except ValueError:
         return None
+    except OverflowError:
+        return math.inf
 
 
 def _label(field: Field, value: object) -> int:

@@ -10,6 +10,7 @@ Shape legend: N requests, B rows of a block.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,6 +24,7 @@ from perfatlas.serving.traces import (
     GrowingTrace,
     Trace,
     Window,
+    check_hash_counts,
     close,
     session_numbers,
     sort_by_arrival,
@@ -34,7 +36,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from perfatlas.quantities import InvalidSpecError
     from perfatlas.serving.trace_blocks import Block
+    from perfatlas.serving.trace_fields import Columns
 
     Int = NDArray[np.int64]
 
@@ -76,8 +80,10 @@ def read_own(path: str | Path, window: Window = WHOLE, hash_block: int = 0) -> T
         [0, 250000000000]
     """
     trace = GrowingTrace(path=path, clock=SECONDS, window=window)
+    blocks = _HashedBlocks(path, hash_block)
     for block in _blocks(path):
         rows = read_columns(path, block, _FIELDS)
+        blocks.narrow(rows)
         none_B = np.full(rows.number_B.shape[0], NO_LABEL, np.int64)
         named = {"session": rows.cells.get("session", none_B)}
         if "turn" in rows.cells:
@@ -91,8 +97,7 @@ def read_own(path: str | Path, window: Window = WHOLE, hash_block: int = 0) -> T
     columns["session"] = session_numbers(columns["session"])
     if "turn" in columns:
         _check_turns(trace, columns)
-    block_tokens = _hash_block(trace, columns, hash_block) if columns["hash"].size else 0
-    return close(trace, columns, block_tokens)
+    return close(trace, columns, blocks.tokens(trace.warnings))
 
 
 def _blocks(path: str | Path) -> Iterator[Block]:
@@ -137,46 +142,65 @@ def _check_turns(trace: GrowingTrace, columns: dict[str, Int]) -> None:
             raise refuse(trace.path, place, f"turn = {turn_N[row]} {rule}")
 
 
-def _hash_block(trace: GrowingTrace, columns: dict[str, Int], given: int) -> int:
-    """Return the tokens of a hashed block: what is given, or what all rows allow."""
-    isl_N, count_N = columns["isl"], columns["count"]
-    bare_N = count_N == 0
-    if bare_N.any():
-        place = trace.place_of(int(columns["number"][np.argmax(bare_N)]))
-        raise refuse(trace.path, place, "no prefix_hash_ids; give them in all rows or in none")
-    # count = ceil(isl / block) holds from ceil(isl / count) to (isl - 1) // (count - 1)
-    low_N = -(-isl_N // count_N)
-    high_N = np.where(count_N > 1, (isl_N - 1) // np.maximum(count_N - 1, 1), _NO_LIMIT)
-    low, high = int(low_N.max()), int(high_N.min())
-    block = given or _only_block(low, high)
-    wrong_N = (low_N > (block or low)) | (high_N < (block or low))
-    if wrong_N.any():
-        row = int(np.argmax(wrong_N))
-        raise refuse(
-            trace.path,
-            trace.place_of(int(columns["number"][row])),
-            f"{count_N[row]} prefix_hash_ids for {isl_N[row]} tokens; "
-            + (f"blocks of {given} tokens" if given else "no size of block fits this and all other")
-            + (f" make {-(-isl_N[row] // given)}" if given else " rows: one id per started block"),
+@dataclass
+class _HashedBlocks:
+    """Which sizes of a hashed block the rows read so far allow."""
+
+    path: str | Path
+    given: int
+    low: int = 1
+    high: int = _NO_LIMIT
+    hashed: bool | None = None
+
+    def narrow(self, rows: Columns) -> None:
+        """Take the rows of a block into account."""
+        count_B, isl_B = rows.count_B, rows.cells["isl"]
+        if self.hashed is None and count_B.size:
+            self.hashed = bool(count_B[0])
+        odd_B = (count_B > 0) != self.hashed
+        if odd_B.any():
+            rule = "in all rows or in none"
+            raise self._refused(rows, odd_B, f"{_hash_count(rows, odd_B)}; {rule}")
+        if self.given and self.hashed:
+            check_hash_counts(self.path, rows, isl_B, self.given)
+        elif self.hashed:
+            self._narrow(rows, isl_B, count_B)
+
+    def _narrow(self, rows: Columns, isl_B: Int, count_B: Int) -> None:
+        # count = ceil(isl / block) holds from ceil(isl / count) to (isl - 1) // (count - 1)
+        low_B = -(-isl_B // count_B)
+        high_B = np.where(count_B > 1, (isl_B - 1) // np.maximum(count_B - 1, 1), _NO_LIMIT)
+        lows_B = np.maximum(np.maximum.accumulate(low_B), self.low)
+        highs_B = np.minimum(np.minimum.accumulate(high_B), self.high)
+        wrong_B = lows_B > highs_B
+        if wrong_B.any():
+            rule = "no size of block fits this row and those above: one id per started block"
+            isl = isl_B[np.argmax(wrong_B)]
+            counted = f"{_hash_count(rows, wrong_B)} for {isl} tokens"
+            raise self._refused(rows, wrong_B, f"{counted}; {rule}")
+        if lows_B.size:
+            self.low, self.high = int(lows_B[-1]), int(highs_B[-1])
+
+    def _refused(self, rows: Columns, wrong_B: NDArray[np.bool_], problem: str) -> InvalidSpecError:
+        return refuse(self.path, f"{rows.place} {rows.number_B[np.argmax(wrong_B)]}", problem)
+
+    def tokens(self, warnings: list[str]) -> int:
+        """Return the tokens of a block: what is given, or what all rows allow; 0 without hashes."""
+        if not self.hashed:
+            return 0
+        powers = [1 << bit for bit in range(31) if self.low <= 1 << bit <= self.high]
+        if self.given or self.low == self.high:
+            return self.given or self.low
+        if len(powers) != 1:
+            high = str(self.high) if self.high < _NO_LIMIT else "any"
+            problem = f"prefix_hash_ids fit blocks of {self.low} to {high} tokens"
+            raise refuse(self.path, "", f"{problem}; say which with hash_block")
+        warnings.append(
+            f"prefix_hash_ids fit blocks of {self.low} to {self.high} tokens; {powers[0]} is "
+            "taken, the only power of two among them"
         )
-    if block is None:
-        raise refuse(
-            trace.path,
-            "",
-            f"prefix_hash_ids fit blocks of {low} to {high if high < _NO_LIMIT else 'any'} tokens; "
-            "say which with hash_block",
-        )
-    if not given and low != high:
-        trace.warnings.append(
-            f"prefix_hash_ids fit blocks of {low} to {high} tokens; {block} is taken, the only "
-            "power of two among them"
-        )
-    return block
+        return powers[0]
 
 
-def _only_block(low: int, high: int) -> int | None:
-    """Return the size of block that is alone, or the only power of two, from low to high."""
-    powers = [1 << bit for bit in range(31) if low <= 1 << bit <= high]
-    if low == high:
-        return low
-    return powers[0] if len(powers) == 1 else None
+def _hash_count(rows: Columns, wrong_B: NDArray[np.bool_]) -> str:
+    return f"{rows.count_B[np.argmax(wrong_B)]} prefix_hash_ids"

@@ -122,7 +122,7 @@ class GrowingTrace:
             named: Further columns (B,), each under its own name in every block.
 
         Raises:
-            InvalidSpecError: A time is too far from the first.
+            InvalidSpecError: A time is too far from the first, or a column is in some blocks only.
         """
         time_B = columns.cells[times]
         if time_B.shape[0] == 0:
@@ -169,6 +169,10 @@ class GrowingTrace:
         of_kept_H = np.repeat(keep_B, columns.count_B)
         kept["hash"] = columns.hash_H if whole else columns.hash_H[of_kept_H]
         kept["arrival"] = arrival_B
+        for name in kept.keys() ^ self._parts.keys() if self._parts else ():
+            place = f"{columns.place} {columns.number_B[0]}"
+            rule = f"{name!r} is given in some rows only; in all or in none"
+            raise refuse(self.path, place, f"from here on or up to here {rule}")
         for name, column in kept.items():
             self._parts.setdefault(name, []).append(column)
         self._kept += arrival_B.shape[0]
@@ -177,15 +181,11 @@ class GrowingTrace:
         """Return the columns that were kept, joined, and forget them.
 
         Raises:
-            InvalidSpecError: Nothing was kept, or a column is in some blocks only.
+            InvalidSpecError: Nothing was kept.
         """
         if not self._kept:
             within = "" if self.window == WHOLE else " in the window asked for"
             raise refuse(self.path, "", f"holds no requests{within}")
-        blocks = len(self._parts["arrival"])
-        for name, parts in self._parts.items():
-            if len(parts) != blocks:
-                raise refuse(self.path, "", f"has {name!r} in some rows only; in all or in none")
         # One column at a time: the peak is the columns and one more.
         joined = {}
         for name in list(self._parts):
