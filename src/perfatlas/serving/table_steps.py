@@ -59,7 +59,7 @@ def step_s(prices: StepPrices, loads: StepLoads) -> FloatArray:
     prefill_R = np.bincount(loads.step_M, added_M, minlength=steps)
     last_R = np.full(steps, -np.inf)
     np.maximum.at(last_R, loads.step_M, _read(prices, prices.prefill_last_QP, loads))
-    prefill_R += np.where(mixed_R, last_R, 0.0)
+    prefill_R = prefill_R + np.where(mixed_R, last_R, 0.0)
     gpu_R = linear_R + prices.head_B[loads.sampled_R] + _decode_ticks(prices, loads) + prefill_R
     host_R = prices.host_step + (decodes_R + chunks_R) * prices.host_sequence
     host_R = host_R + np.where(mixed_R, prices.host_prefill, 0)
