@@ -23,6 +23,7 @@ from perfatlas.lab.few_shot import refit_cell
 from perfatlas.lab.few_shot_rows import row_cells
 from perfatlas.measurements import load_calibrations, read_measured_rows
 from perfatlas.measurements.rows import PROTOCOL_COLUMNS, SHAPE_COLUMNS
+from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from perfatlas.lab import Cell, Rows
@@ -66,7 +67,11 @@ def score(cell: Cell, rows: Rows, count: int, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.csv"
         write_table(path, user_columns(cell, rows, chosen))
-        read = read_measured_rows(path)
+        try:
+            read = read_measured_rows(path)
+        except InvalidSpecError as problem:
+            told = str(problem).partition("rows.csv': ")[2] or str(problem)
+            return {"cell": cell.id, "rows": count, "seed": seed, "own": None, "kept": told}
     device = hardware.resolve_system(cell.device).device
     (own,) = row_cells(read, device)
     change = refit_cell(own, device, without=(cell.device,))

@@ -24,6 +24,7 @@ from perfatlas.lab.few_shot import (
 )
 from perfatlas.lab.few_shot_rows import CHOSEN, RANGES, row_cells
 from perfatlas.lab.few_shot_search import folds, small_sample_quantiles
+from perfatlas.lab.independent import NOT_MEASURED, independent_check
 from perfatlas.measurements import (
     find_calibration,
     load_calibrations,
@@ -327,3 +328,17 @@ def test_every_choice_is_a_parameter() -> None:
 def test_the_folder_follows_perfatlas_home(own_home: Path) -> None:
     assert user_calibration_folder() == user_folder("data") / "calibrations"
     assert own_home in user_calibration_folder().parents
+
+
+def test_own_rows_beside_the_page_are_held_against_the_calibration_in_use(tmp_path: Path) -> None:
+    assert independent_check(tmp_path) == NOT_MEASURED
+    folder = tmp_path / "h200_sxm" / "2026-01-01_gpu_kernels"
+    folder.mkdir(parents=True)
+    measured(folder / "rows.csv", dict(SHIPPED))
+    last = independent_check(tmp_path).splitlines()[-1]
+    who, cell, rows, prior, mape = (text.strip() for text in last.split("|")[1:6])
+    assert who == "h200_sxm, 2026-01-01_gpu_kernels"
+    assert cell == "gemm/vllm/bf16"
+    assert prior == "h200_sxm/gemm/vllm/bf16"
+    assert int(rows) == 40
+    assert float(mape.rstrip(" %")) < 5.0  # the rows are the prior's own times with 2 % of noise

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from perfatlas.cli import main
 from perfatlas.lab import validate_blocks
 from perfatlas.measurements import has_silicon
+from perfatlas.quantities import UnsupportedError
 
 pytestmark = pytest.mark.skipif(
     not has_silicon(), reason="the optional silicon package is not installed"
@@ -41,3 +45,21 @@ def test_what_is_not_compared_is_counted() -> None:
 
 def test_a_device_without_block_tables_has_no_scores() -> None:
     assert validate_blocks(["a100_sxm"]) == {"cells": [], "skipped": []}
+
+
+def test_unknown_devices_and_engines_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="did you mean 'h200_sxm'"):
+        validate_blocks(["h200"])
+    with pytest.raises(UnsupportedError, match="there are vllm, sglang, trtllm"):
+        validate_blocks(["h200_sxm"], ["ideal"])
+
+
+def test_blocks_are_shown_as_text_and_json(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["validate", "blocks", "--system", "h200_sxm", "--engine", "sglang"]
+    assert main(words) == 0
+    assert "sglang_dsa_indexer_fa3" in capsys.readouterr().out
+    assert main([*words, "--json"]) == 0
+    cells = json.loads(capsys.readouterr().out)["results"]["cells"]
+    assert {cell["engine"] for cell in cells} == {"sglang"}
+    assert main(["validate", "blocks", "--system", "a100_sxm"]) == 0
+    assert "no attention block was measured there" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""`perfatlas validate kernels|collectives|steps`: predictions against measurements."""
+"""`perfatlas validate kernels|collectives|blocks|steps`: predictions against measurements."""
 
 from __future__ import annotations
 
@@ -89,6 +89,17 @@ STEP_HEADINGS: Final = {
     "request_latency_bound_s": "at bound",
     "request_latency_error": "error",
 }
+WHERE: Final = ("system", "engine", "phase", "kv_format")
+BLOCK_HEADINGS: Final = {
+    "cells": {
+        "where": "",
+        "kernel": "kernel",
+        "mape": "MAPE",
+        "bias": "bias",
+        "inside_90": "in 90 %",
+    },
+    "skipped": {"where": "", "why": "why", "rows": "rows"},
+}
 PUBLISHED_HEADINGS: Final = {
     "id": "published run",
     "op": "",
@@ -155,6 +166,39 @@ def collectives(
         json: Print one JSON object.
     """
     return _compare("collectives", system, operator, protocol, rows, as_json=json)
+
+
+def blocks(
+    *,
+    system: Annotated[list[str] | None, MANY] = None,
+    engine: Annotated[list[str] | None, MANY] = None,
+    json: Annotated[bool, SWITCH] = False,
+) -> int:
+    """Compare measured blocks of sparse attention with the sum of their operators.
+
+    Args:
+        system: Device to score, repeatable; by default all with measured tables.
+        engine: Engine to score, repeatable; by default all.
+        json: Print one JSON object.
+    """
+    from perfatlas import lab
+    from perfatlas.report import open_terminal, print_rows
+
+    results = lab.validate_blocks(system, engine)
+    if json:
+        asked = {"system": system, "engine": engine}
+        print_json(envelope("validate blocks", results=results, scenario=asked))
+        return 0
+    console = open_terminal(sys.stdout)
+    if not results["cells"]:
+        console.print("no attention block was measured there: those of Hopper and Blackwell were")
+    for name, title in (("cells", "blocks"), ("skipped", "left out")):
+        rows = [
+            {"where": " ".join(str(row[key]) for key in WHERE if key in row), **row}
+            for row in results[name]
+        ]
+        print_rows(console, rows, columns=BLOCK_HEADINGS[name], title=title)
+    return 0
 
 
 def steps(

@@ -321,7 +321,9 @@ def _most_likely(
     held = CHOSEN[cell.operator]
     names = [n for n in wanted if n in cell.ranges and n not in held and start.get(n, 0.0) > 0.0]
     ranges = [cell.ranges[name] for name in names]
-    low = np.log([min(one.low, start[n]) for one, n in zip(ranges, names, strict=True)])
+    # a range that starts at 0 has no lower end in the logarithm: a parameter may fade away
+    with np.errstate(divide="ignore"):
+        low = np.log([min(one.low, start[n]) for one, n in zip(ranges, names, strict=True)])
     high = np.log([max(one.high, start[n]) for one, n in zip(ranges, names, strict=True)])
     first = np.log([start[name] for name in names])
     spread = np.array([spreads[name] for name in names])

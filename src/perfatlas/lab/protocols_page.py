@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import check_writable, write_atomic
 from perfatlas.lab.cells import MEASURED_DEVICES, exclusions
+from perfatlas.lab.independent import independent_check
 from perfatlas.lab.protocols import PROTOCOLS
 from perfatlas.lab.protocols_medians import kernel_goals
 from perfatlas.lab.protocols_split import GROUPED_BY
@@ -46,7 +47,7 @@ def write_page(path: Path, progress: Callable[[CellScore], None] | None = None) 
     """Score every cell under every protocol, write the page, and return the failures.
 
     Args:
-        path: The Markdown file.
+        path: The Markdown file, in a folder beside `measurements/`.
         progress: Called after each cell.
 
     Returns:
@@ -58,7 +59,8 @@ def write_page(path: Path, progress: Callable[[CellScore], None] | None = None) 
     """
     check_writable(path)
     results = {name: _scored(name, progress) for name in PROTOCOLS}
-    write_atomic(path, page_text(results))
+    independent = independent_check(path.resolve().parents[1] / "measurements")
+    write_atomic(path, page_text(results, independent))
     return {"failures": results["own"]["failures"]}
 
 
@@ -75,11 +77,12 @@ def _scored(protocol: str, progress: Callable[[CellScore], None] | None) -> dict
     return {**parts[0], **joined}
 
 
-def page_text(results: Mapping[str, Mapping[str, Any]]) -> str:
+def page_text(results: Mapping[str, Mapping[str, Any]], independent: str) -> str:
     """Return the page.
 
     Args:
         results: Protocol -> result of `validate_kernels`, collectives joined; `own` at least.
+        independent: What `independent_check` found.
     """
     medians: Results = {name: list(found["medians"]) for name, found in results.items()}
     cells: Results = {name: list(found["cells"]) for name, found in results.items()}
@@ -101,6 +104,7 @@ def page_text(results: Mapping[str, Mapping[str, Any]]) -> str:
         protocols="\n\n".join(_section(name, medians, cells) for name in results),
         skipped=_skipped(results),
         exclusions=_exclusions(),
+        independent=independent,
     )
 
 

@@ -28,7 +28,7 @@ from perfatlas.measurements.tables import GEMM_FORMATS
 from perfatlas.models import MlaAttention, ModelFormats, StepTokens, resolve_model
 from perfatlas.operators import Collective
 from perfatlas.parallelism import PlanColumns
-from perfatlas.quantities import UnsupportedError
+from perfatlas.quantities import UnsupportedError, did_you_mean, shown
 from perfatlas.sampling import seeded_subset
 from perfatlas.step import Placement, StepContext, rank_operators
 
@@ -111,6 +111,8 @@ def validate_blocks(
     Limits: prompts of fewer than 4,096 new tokens, SGLang's decode batches above 256 and its
     dense path for prompts no longer than the selection are left out and counted.
     """
+    _require(systems, MEASURED_DEVICES, "device with measured tables")
+    _require(engines, FAMILIES, "engine with measured tables")
     scores: list[dict[str, Any]] = []
     skipped: list[dict[str, Any]] = []
     for system in systems or MEASURED_DEVICES:
@@ -124,6 +126,15 @@ def validate_blocks(
                 skipped += [about | {"why": why, "rows": rows} for why, rows in left.items()]
                 scores += [asdict(score) for score in _scores(table, phase, keep)]
     return {"cells": scores, "skipped": skipped}
+
+
+def _require(asked: Sequence[str] | None, known: Sequence[str], what: str) -> None:
+    for name in asked or ():
+        if name not in known:
+            raise UnsupportedError(
+                f"{shown(name)} is no {what}{did_you_mean(name, known)}; there are"
+                f" {', '.join(known)}"
+            )
 
 
 def _comparable(table: SiliconTable, phase: Phase) -> tuple[NDArray[np.bool_], dict[str, int]]:

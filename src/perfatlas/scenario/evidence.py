@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.hardware import cited_sources
+from perfatlas.operators import LatentAttention
 from perfatlas.scenario.answer import Evidence
 from perfatlas.scenario.breakdown import (
     calibration_rows,
@@ -65,6 +66,7 @@ def question_evidence(question: Question, evaluation: Evaluation) -> Evidence:
             *_standing_assumptions(question, tier_of(costs, 0)),
             *_uncorrected(question, costs),
             *_outside(costs),
+            *_nothing_left_out(evaluation.prefill),
         ),
         sources=_sources(question),
     )
@@ -134,6 +136,19 @@ def _outside(costs: Sequence[StepCost]) -> list[str]:
                 " outside the shapes that were measured: the interval is widened"
             )
     return said
+
+
+def _nothing_left_out(prefill: StepCost) -> tuple[str, ...]:
+    """Return that sparse attention is priced where it selects every key, one text at most."""
+    for op in prefill.operators:
+        if isinstance(op, LatentAttention) and 0 < op.kv_len[0] <= op.selected[0]:
+            text = (
+                f"prefill: sparse attention is priced although its {op.selected[0]:,.0f} selected"
+                f" keys are all {op.kv_len[0]:,.0f}; SGLang runs such prompts through dense"
+                " attention, which is faster"
+            )
+            return (text,)
+    return ()
 
 
 def _uncorrected(question: Question, costs: Sequence[StepCost]) -> list[str]:

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from perfatlas import estimate
+
+
+def assumptions(isl: int) -> tuple[str, ...]:
+    answer = estimate(
+        model="deepseek-ai/DeepSeek-V3.2",
+        system="h200_sxm",
+        engine="sglang",
+        tp=8,
+        isl=isl,
+        osl=100,
+        batch=1,
+    )
+    return answer.evidence.assumptions
+
+
+def test_a_prompt_as_short_as_the_selection_says_that_it_is_priced_as_sparse() -> None:
+    assert any("dense attention" in line for line in assumptions(2048))
+    assert not any("dense attention" in line for line in assumptions(2049))
