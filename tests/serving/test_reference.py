@@ -19,7 +19,7 @@ COLUMNS = ("arrival", "scheduled", "first_token", "finished", "replica", "preemp
 
 def _compare(seed: int) -> None:
     draw = np.random.default_rng(seed)
-    limits = random_limits(draw)._replace(prefix_caching=False)
+    limits = random_limits(draw)
     prices = random_prices(draw, limits)
     longest = max(2, limits.kv_blocks * limits.block_size // int(draw.choice([2, 4, 8])))
     requests = random_requests(draw, int(draw.integers(1, 40)), min(longest, 100))

@@ -5,8 +5,13 @@ Shape legend: N requests, S schedulers, B places in a cache block.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from perfatlas.serving import prefix
 from perfatlas.serving.machine import part
-from perfatlas.serving.state import Setup, State
+
+if TYPE_CHECKING:
+    from perfatlas.serving.state import Setup, State
 
 
 @part
@@ -21,6 +26,9 @@ def grow(setup: Setup, state: State, s: int, steps: int) -> None:
     """
     lane = state.lane_S[s]
     size = setup.limits.block_size
+    if setup.limits.prefix_caching:
+        prefix.grow_named(setup, state, s, steps)
+        return
     lane.free -= steps // size * lane.decoding
     for j in range(steps % size):
         lane.free -= state.growth_SB[s, -(lane.step + j) % size]
@@ -47,30 +55,38 @@ def affordable(setup: Setup, state: State, s: int, most: int) -> int:
         if spare < 0:
             break
         steps += 1
-    return min(steps, most)
+    return int(min(steps, most))
 
 
 @part
-def hits(setup: Setup, state: State, s: int, i: int) -> tuple[int, int]:
+def hits(setup: Setup, state: State, i: int) -> tuple[int, int]:
     """Return the leading blocks a request finds in the cache, and those of them nobody holds.
 
     Args:
         setup: What holds during a simulation.
         state: What changes.
-        s: The scheduler.
         i: The request, waiting.
     """
-    return 0, 0
+    found = 0
+    idle = 0
+    if setup.limits.prefix_caching:
+        found, idle = prefix.find_prefix(setup, state, i)
+    return found, idle
 
 
 @part
-def share(setup: Setup, state: State, s: int, i: int) -> None:
-    pass
+def share(setup: Setup, state: State, i: int, found: int) -> None:
+    """Let an admitted request hold the cached blocks it found.
 
-
-@part
-def register_output(setup: Setup, state: State, i: int) -> None:
-    pass
+    Args:
+        setup: What holds during a simulation.
+        state: What changes.
+        i: The request.
+        found: Blocks, as just found.
+    """
+    if setup.limits.prefix_caching:
+        prefix.share_prefix(state, i, found)
+    state.request_N[i].computed = found * setup.limits.block_size
 
 
 @part
@@ -85,6 +101,9 @@ def extend(setup: Setup, state: State, i: int, tokens: int) -> None:
     """
     request = state.request_N[i]
     size = setup.limits.block_size
+    if setup.limits.prefix_caching:
+        prefix.extend_named(setup, state, i, tokens)
+        return
     lane = state.lane_S[request.lane]
     lane.free -= (tokens + size - 1) // size - (request.computed + size - 1) // size
 
@@ -100,7 +119,25 @@ def release(setup: Setup, state: State, i: int) -> None:
     """
     request = state.request_N[i]
     size = setup.limits.block_size
+    if setup.limits.prefix_caching:
+        prefix.release_named(setup, state, i)
+        return
     state.lane_S[request.lane].free += (request.computed + size - 1) // size
+
+
+@part
+def keep_known(setup: Setup, state: State, i: int) -> None:
+    """Let a request that is thrown out find its blocks again, those of its own output too.
+
+    No other request has them, so that they need not be known before.
+
+    Args:
+        setup: What holds during a simulation.
+        state: What changes.
+        i: The request, still with its blocks.
+    """
+    if setup.limits.prefix_caching:
+        prefix.register(setup, state, i, state.request_N[i].computed)
 
 
 @part
@@ -110,10 +147,12 @@ def join_growth(setup: Setup, state: State, i: int) -> None:
     Args:
         setup: What holds during a simulation.
         state: What changes.
-        i: The request.
+        i: The request, admitted after all that decode.
     """
-    request = state.request_N[i]
-    state.growth_SB[request.lane, residue(setup, request)] += 1
+    residue = _residue(setup, state, i)
+    state.growth_SB[state.request_N[i].lane, residue] += 1
+    if setup.limits.prefix_caching:
+        prefix.join_growers(state, i, residue)
 
 
 @part
@@ -125,10 +164,14 @@ def leave_growth(setup: Setup, state: State, i: int) -> None:
         state: What changes.
         i: The request.
     """
-    request = state.request_N[i]
-    state.growth_SB[request.lane, residue(setup, request)] -= 1
+    residue = _residue(setup, state, i)
+    state.growth_SB[state.request_N[i].lane, residue] -= 1
+    if setup.limits.prefix_caching:
+        prefix.leave_growers(state, i, residue)
 
 
 @part
-def residue(setup: Setup, request):
-    return (request.isl + request.osl - 1 - request.finish) % setup.limits.block_size
+def _residue(setup: Setup, state: State, i: int) -> int:
+    """Return a decoding request's context less its scheduler's steps, modulo a block's size."""
+    request = state.request_N[i]
+    return int((request.isl + request.osl - 1 - request.finish) % setup.limits.block_size)

@@ -1,12 +1,12 @@
 """One step of one scheduler by the rules of vLLM V1, without a look at every sequence.
 
-Sequences run in order of admission. Those past their prompts decode one token per step and have the
-first claim on the budget of tokens; prompts take what is left, in chunks.
+Sequences run in order of admission. Those past their prompts decode one token per step and have
+the first claim on the budget of tokens; prompts take what is left, in chunks.
 
 At most one prompt is partly computed, and it is the last admitted: a chunk is cut short only by the
-end of the budget, which ends admission in that step; in later steps the sequences before it take one
-token each, it takes the rest, and only a budget that outlasts it reaches the queue. It always gets a
-token, since a scheduler runs no more sequences than it has tokens.
+end of the budget, which ends admission in that step; in later steps the sequences before it take
+one token each, it takes the rest, and only a budget that outlasts it reaches the queue. It always
+gets a token, since a scheduler runs no more sequences than it has tokens.
 
 A sequence in need of a block throws out the last admitted, possibly itself. Those thrown out come
 after it, so they have not been scheduled yet, and the fewest leave that let all others go on.
@@ -20,13 +20,16 @@ Shape legend: N requests, S schedulers, B places in a cache block.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from perfatlas.serving import blocks
 from perfatlas.serving.heap import drop, put
 from perfatlas.serving.machine import part
-from perfatlas.serving.state import NOBODY, Setup, State
+from perfatlas.serving.state import NOBODY
 from perfatlas.serving.step_time import prefill_attention
+
+if TYPE_CHECKING:
+    from perfatlas.serving.state import Setup, State
 
 
 @part
@@ -54,7 +57,7 @@ def schedule(setup: Setup, state: State, s: int, now: int) -> None:
 
 @part
 def _keep_decoding(setup: Setup, state: State, s: int) -> None:
-    """Give every decoding sequence its block, throwing out the last admitted while one is missing."""
+    """Give decoding sequences their blocks, throwing out the last admitted while one is missing."""
     lane = state.lane_S[s]
     residue = -lane.step % setup.limits.block_size
     while state.growth_SB[s, residue] > lane.free:
@@ -87,7 +90,7 @@ def _admit(setup: Setup, state: State, s: int, now: int) -> None:
         i = lane.waiting_head
         request = state.request_N[i]
         total = request.isl + request.generated
-        hits, idle_hits = blocks.hits(setup, state, s, i)
+        hits, idle_hits = blocks.hits(setup, state, i)
         chunk = min(total - hits * limits.block_size, budget)
         tokens = total if limits.reserve_full_isl else hits * limits.block_size + chunk
         if (tokens + limits.block_size - 1) // limits.block_size - hits + idle_hits > lane.free:
@@ -96,8 +99,7 @@ def _admit(setup: Setup, state: State, s: int, now: int) -> None:
             request.scheduled = now
             request.cached = hits * limits.block_size
         _start_running(state, s, i)
-        blocks.share(setup, state, s, i)
-        request.computed = hits * limits.block_size
+        blocks.share(setup, state, i, hits)
         _run_chunk(setup, state, i, chunk)
         budget -= chunk
 
@@ -156,7 +158,7 @@ def _preempt(setup: Setup, state: State, s: int) -> None:
         drop(state.finishing_SH[s], state.request_N, lane.heap, request.place)
         lane.heap -= 1
         stop_decoding(setup, state, i)
-    blocks.register_output(setup, state, i)
+    blocks.keep_known(setup, state, i)
     blocks.release(setup, state, i)
     leave_running(state, i)
     request.computed = 0
@@ -237,13 +239,23 @@ def finish_step(setup: Setup, state: State, s: int, steps: int, now: int) -> Non
     blocks.grow(setup, state, s, steps - 1)
     lane.step += steps - 1
     lane.context += lane.decoding * steps
-    i: Any = lane.running_tail
-    if i == lane.partial:
-        i = NOBODY if i == NOBODY else state.request_N[i].before
+    _start_fresh(setup, state, s, now)
+
+
+@part
+def _start_fresh(setup: Setup, state: State, s: int, now: int) -> None:
+    """Let the prompts that ended start to decode, in order of admission: the last running ones."""
+    lane = state.lane_S[s]
+    i = lane.running_tail
+    back = lane.fresh - 1
+    if lane.partial != NOBODY:
+        back += 1
+    for _ in range(back):
+        i = state.request_N[i].before
     for _ in range(lane.fresh):
         request = state.request_N[i]
         if request.first_token == NOBODY:
             request.first_token = now
         _start_decoding(setup, state, i)
-        i = request.before
+        i = request.after
     lane.fresh = 0

@@ -72,7 +72,7 @@ LANE: Final = np.dtype(
             "preempted",  # and sequences thrown out
             "free_head",  # blocks in order of their reuse
             "free_tail",
-            "spare_row",  # rows of the table of blocks not in use
+            "spare_rows",  # of the table of blocks
         )
     ],
     align=True,
@@ -80,6 +80,19 @@ LANE: Final = np.dtype(
 REPLICA: Final = np.dtype(
     [(name, "i8") for name in ("start", "steps", "base", "rise", "load", "ready")], align=True
 )
+BLOCK: Final = np.dtype(
+    [
+        ("key", "i8"),  # its hash, where known
+        ("known", "i4"),
+        ("references", "i4"),  # requests that hold it
+        ("after", "i4"),  # neighbours among the free
+        ("before", "i4"),
+        ("chain_after", "i4"),  # neighbours in its bucket of the hash table
+        ("chain_before", "i4"),
+    ],
+    align=True,
+)
+ENDS: Final = np.dtype([("head", "i4"), ("tail", "i4")], align=True)
 CLOCK: Final = np.dtype(
     [
         (name, "i8")
@@ -139,6 +152,12 @@ class State(NamedTuple):
     coming_C: Rows
     clock_1: Rows
     series_W4: NDArray[np.int64]
+    block_SK: Rows
+    bucket_SU: Rows
+    growers_SB: Rows
+    table_SHL: NDArray[np.int32]
+    spare_SH: NDArray[np.int32]
+    found_L: NDArray[np.int32]
 
 
 def fresh_state(
@@ -173,7 +192,32 @@ def fresh_state(
         coming_C=np.zeros(max(coming, 1), NODE),
         clock_1=clock_1,
         series_W4=np.zeros((series_rows, 4), np.int64),
+        **_named_blocks(requests, limits, lane_S),
     )
+
+
+def _named_blocks(requests: Requests, limits: Limits, lane_S: Rows) -> dict[str, Rows]:
+    """Return the tables of named blocks, empty where prefixes are not shared."""
+    lanes = lane_S.shape[0]
+    blocks, rows, size, longest = 0, 0, 0, 0
+    if limits.prefix_caching:
+        blocks, rows, size = limits.kv_blocks, limits.max_num_seqs, limits.block_size
+        tokens = int((requests.isl_N + requests.osl_N).max(initial=0))
+        longest = min(-(-tokens // size), blocks)
+    block_SK = np.zeros((lanes, blocks), BLOCK)
+    block_SK["after"] = np.append(np.arange(1, blocks), NOBODY)[:blocks]
+    block_SK["before"] = np.arange(-1, blocks - 1)
+    lane_S["free_tail"] = blocks - 1
+    lane_S["spare_rows"] = rows
+    return {
+        "block_SK": block_SK,
+        "bucket_SU": np.full((lanes, 1 << max(blocks, 1).bit_length()), NOBODY, "i4, i4").view(ENDS),
+        "growers_SB": np.full((lanes, size), NOBODY, "i4, i4").view(ENDS),
+        # never written beyond the longest request of a row: most of it takes no memory
+        "table_SHL": np.empty((lanes, rows, longest), np.int32),
+        "spare_SH": np.tile(np.arange(rows, dtype=np.int32)[::-1], (lanes, 1)),
+        "found_L": np.zeros(longest, np.int32),
+    }
 
 
 def _request_rows(requests: Requests) -> Rows:
