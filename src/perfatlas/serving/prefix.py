@@ -25,144 +25,139 @@ from perfatlas.serving.machine import part
 from perfatlas.serving.state import NOBODY
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state import Setup, State
+    from perfatlas.serving.state import World
 
 OWN = 0x5851F42D4C957F2D  # keeps own blocks apart from those of the traffic
 FACTORS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64
 
 
 @part
-def find_prefix(setup: Setup, state: State, i: int) -> tuple[int, int]:
+def find_prefix(world: World, i: int) -> tuple[int, int]:
     """Return how many leading blocks of a request are cached, and how many of those nobody holds.
 
     Their names are left in `found_L`. At least one token is always left to compute.
 
     Args:
-        setup: What holds during a simulation.
-        state: What changes.
+        world: The simulation.
         i: The request, waiting.
     """
-    request = state.request_N[i]
+    request = world.request_N[i]
     s = request.lane
     idle = 0
-    most = (request.isl + request.generated - 1) // setup.limits.block_size
+    most = (request.isl + request.generated - 1) // world.block_size
     for b in range(most):
-        key = block_key(setup, state, i, b)
-        block = state.bucket_SU[s, key & (state.bucket_SU.shape[1] - 1)].head
-        while block != NOBODY and state.block_SK[s, block].key != key:
-            block = state.block_SK[s, block].chain_after
+        key = block_key(world, i, b)
+        block = world.bucket_SU[s, key & (world.bucket_SU.shape[1] - 1)].head
+        while block != NOBODY and world.block_SK[s, block].key != key:
+            block = world.block_SK[s, block].chain_after
         if block == NOBODY:
             return b, idle
-        state.found_L[b] = block
-        if state.block_SK[s, block].references == 0:
+        world.found_L[b] = block
+        if world.block_SK[s, block].references == 0:
             idle += 1
     return most, idle
 
 
 @part
-def share_prefix(state: State, i: int, found: int) -> None:
+def share_prefix(world: World, i: int, found: int) -> None:
     """Give an admitted request its row of the table, with the cached blocks it found.
 
     Args:
-        state: What changes.
+        world: The simulation.
         i: The request.
         found: Blocks in `found_L`.
     """
-    request = state.request_N[i]
+    request = world.request_N[i]
     s = request.lane
-    lane = state.lane_S[s]
+    lane = world.lane_S[s]
     lane.spare_rows -= 1
-    request.row = state.spare_SH[s, lane.spare_rows]
+    request.row = world.spare_SH[s, lane.spare_rows]
     request.registered = found
     for b in range(found):
-        block = state.found_L[b]
-        row = state.block_SK[s, block]
+        block = world.found_L[b]
+        row = world.block_SK[s, block]
         if row.references == 0:
-            _leave_free(state, s, block)
+            _leave_free(world, s, block)
         row.references += 1
-        state.table_SHL[s, request.row, b] = block
+        world.table_SHL[s, request.row, b] = block
 
 
 @part
-def extend_named(setup: Setup, state: State, i: int, tokens: int) -> None:
+def extend_named(world: World, i: int, tokens: int) -> None:
     """Give a request, whose prompt runs, blocks for its first tokens, and make full ones known.
 
     Args:
-        setup: What holds during a simulation.
-        state: What changes.
+        world: The simulation.
         i: The request.
         tokens: Tokens that need a place.
     """
-    request = state.request_N[i]
+    request = world.request_N[i]
     s = request.lane
-    size = setup.limits.block_size
+    size = world.block_size
     for b in range((request.computed + size - 1) // size, (tokens + size - 1) // size):
-        state.table_SHL[s, request.row, b] = _take(state, s)
-    register(setup, state, i, tokens)
+        world.table_SHL[s, request.row, b] = _take(world, s)
+    register(world, i, tokens)
 
 
 @part
-def grow_named(setup: Setup, state: State, s: int, steps: int) -> None:
+def grow_named(world: World, s: int, steps: int) -> None:
     """Give decoding sequences the blocks of the coming steps, in order of admission.
 
     Args:
-        setup: What holds during a simulation.
-        state: What changes.
+        world: The simulation.
         s: The scheduler.
         steps: Steps, from that of its counter.
     """
-    lane = state.lane_S[s]
-    size = setup.limits.block_size
+    lane = world.lane_S[s]
+    size = world.block_size
     for step in range(lane.step, lane.step + steps):
-        i = state.growers_SB[s, -step % size].head
+        i = world.growers_SB[s, -step % size].head
         while i != NOBODY:
-            request = state.request_N[i]
+            request = world.request_N[i]
             b = (request.isl + request.osl - 1 - (request.finish - step)) // size
-            state.table_SHL[s, request.row, b] = _take(state, s)
+            world.table_SHL[s, request.row, b] = _take(world, s)
             i = request.growth_after
 
 
 @part
-def release_named(setup: Setup, state: State, i: int) -> None:
+def release_named(world: World, i: int) -> None:
     """Give back the blocks of a request's computed tokens, the last one first, and its row.
 
     Args:
-        setup: What holds during a simulation.
-        state: What changes.
+        world: The simulation.
         i: The request.
     """
-    request = state.request_N[i]
+    request = world.request_N[i]
     s = request.lane
-    lane = state.lane_S[s]
-    size = setup.limits.block_size
+    lane = world.lane_S[s]
+    size = world.block_size
     for b in range((request.computed + size - 1) // size - 1, -1, -1):
-        block = state.table_SHL[s, request.row, b]
-        row = state.block_SK[s, block]
+        block = world.table_SHL[s, request.row, b]
+        row = world.block_SK[s, block]
         row.references -= 1
         if row.references == 0:
-            _join_free(state, s, block)
-    state.spare_SH[s, lane.spare_rows] = request.row
+            _join_free(world, s, block)
+    world.spare_SH[s, lane.spare_rows] = request.row
     lane.spare_rows += 1
 
 
 @part
-def register(setup: Setup, state: State, i: int, tokens: int) -> None:
+def register(world: World, i: int, tokens: int) -> None:
     """Make the full blocks of a request's first tokens known by their hashes.
 
     Args:
-        setup: What holds during a simulation.
-        state: What changes.
+        world: The simulation.
         i: The request.
         tokens: Tokens with a place.
     """
-    request = state.request_N[i]
+    request = world.request_N[i]
     s = request.lane
-    full = tokens // setup.limits.block_size
+    full = tokens // world.block_size
     for b in range(request.registered, full):
-        key = block_key(setup, state, i, b)
-        block = state.table_SHL[s, request.row, b]
-        row = state.block_SK[s, block]
-        bucket = state.bucket_SU[s, key & (state.bucket_SU.shape[1] - 1)]
+        key = block_key(world, i, b)
+        block = world.table_SHL[s, request.row, b]
+        row = world.block_SK[s, block]
+        bucket = world.bucket_SU[s, key & (world.bucket_SU.shape[1] - 1)]
         row.key = key
         row.known = 1
         row.chain_before = bucket.tail
@@ -170,126 +165,125 @@ def register(setup: Setup, state: State, i: int, tokens: int) -> None:
         if bucket.tail == NOBODY:
             bucket.head = block
         else:
-            state.block_SK[s, bucket.tail].chain_after = block
+            world.block_SK[s, bucket.tail].chain_after = block
         bucket.tail = block
     request.registered = max(request.registered, full)
 
 
 @part
-def _forget(state: State, s: int, block: int) -> None:
+def _forget(world: World, s: int, block: int) -> None:
     """Take a block out of the hash table."""
-    row = state.block_SK[s, block]
-    bucket = state.bucket_SU[s, row.key & (state.bucket_SU.shape[1] - 1)]
+    row = world.block_SK[s, block]
+    bucket = world.bucket_SU[s, row.key & (world.bucket_SU.shape[1] - 1)]
     if row.chain_before == NOBODY:
         bucket.head = row.chain_after
     else:
-        state.block_SK[s, row.chain_before].chain_after = row.chain_after
+        world.block_SK[s, row.chain_before].chain_after = row.chain_after
     if row.chain_after == NOBODY:
         bucket.tail = row.chain_before
     else:
-        state.block_SK[s, row.chain_after].chain_before = row.chain_before
+        world.block_SK[s, row.chain_after].chain_before = row.chain_before
     row.known = 0
 
 
 @part
-def _take(state: State, s: int) -> int:
+def _take(world: World, s: int) -> int:
     """Take the free block that has waited longest and forget what it held."""
-    block = state.lane_S[s].free_head
-    _leave_free(state, s, block)
-    row = state.block_SK[s, block]
+    block = world.lane_S[s].free_head
+    _leave_free(world, s, block)
+    row = world.block_SK[s, block]
     if row.known:
-        _forget(state, s, block)
+        _forget(world, s, block)
     row.references = 1
     return int(block)
 
 
 @part
-def _leave_free(state: State, s: int, block: int) -> None:
+def _leave_free(world: World, s: int, block: int) -> None:
     """Take a block out of the queue of free ones."""
-    lane = state.lane_S[s]
-    row = state.block_SK[s, block]
+    lane = world.lane_S[s]
+    row = world.block_SK[s, block]
     if row.before == NOBODY:
         lane.free_head = row.after
     else:
-        state.block_SK[s, row.before].after = row.after
+        world.block_SK[s, row.before].after = row.after
     if row.after == NOBODY:
         lane.free_tail = row.before
     else:
-        state.block_SK[s, row.after].before = row.before
+        world.block_SK[s, row.after].before = row.before
     lane.free -= 1
 
 
 @part
-def _join_free(state: State, s: int, block: int) -> None:
+def _join_free(world: World, s: int, block: int) -> None:
     """Add a block at the tail of the free ones."""
-    lane = state.lane_S[s]
-    row = state.block_SK[s, block]
+    lane = world.lane_S[s]
+    row = world.block_SK[s, block]
     row.before = lane.free_tail
     row.after = NOBODY
     if lane.free_tail == NOBODY:
         lane.free_head = block
     else:
-        state.block_SK[s, lane.free_tail].after = block
+        world.block_SK[s, lane.free_tail].after = block
     lane.free_tail = block
     lane.free += 1
 
 
 @part
-def join_growers(state: State, i: int, residue: int) -> None:
+def join_growers(world: World, i: int, residue: int) -> None:
     """Add a request at the end of those that need blocks in the same steps.
 
     Args:
-        state: What changes.
+        world: The simulation.
         i: The request, admitted after all others there.
         residue: Of its context, relative to the steps.
     """
-    request = state.request_N[i]
-    line = state.growers_SB[request.lane, residue]
+    request = world.request_N[i]
+    line = world.growers_SB[request.lane, residue]
     request.growth_before = line.tail
     request.growth_after = NOBODY
     if line.tail == NOBODY:
         line.head = i
     else:
-        state.request_N[line.tail].growth_after = i
+        world.request_N[line.tail].growth_after = i
     line.tail = i
 
 
 @part
-def leave_growers(state: State, i: int, residue: int) -> None:
+def leave_growers(world: World, i: int, residue: int) -> None:
     """Take a request out of those that need blocks in the same steps.
 
     Args:
-        state: What changes.
+        world: The simulation.
         i: The request.
         residue: As when it joined.
     """
-    request = state.request_N[i]
-    line = state.growers_SB[request.lane, residue]
+    request = world.request_N[i]
+    line = world.growers_SB[request.lane, residue]
     if request.growth_before == NOBODY:
         line.head = request.growth_after
     else:
-        state.request_N[request.growth_before].growth_after = request.growth_after
+        world.request_N[request.growth_before].growth_after = request.growth_after
     if request.growth_after == NOBODY:
         line.tail = request.growth_before
     else:
-        state.request_N[request.growth_after].growth_before = request.growth_before
+        world.request_N[request.growth_after].growth_before = request.growth_before
 
 
 @part
-def block_key(setup: Setup, state: State, i: int, b: int) -> int:
+def block_key(world: World, i: int, b: int) -> int:
     """Return the hash of block b of a request.
 
     Args:
-        setup: What holds during a simulation.
-        state: What changes.
+        world: The simulation.
         i: The request.
         b: Block of its tokens.
     """
-    traffic = setup.traffic
-    end = (b + 1) * setup.limits.block_size
+    traffic = world
+    end = (b + 1) * world.block_size
     first = traffic.hash_first_N[i]
     seed = np.uint64(i) ^ np.uint64(OWN)
-    if end <= state.request_N[i].isl and traffic.hash_first_N[i + 1] > first:
+    if end <= world.request_N[i].isl and traffic.hash_first_N[i + 1] > first:
         seed = np.uint64(traffic.hash_H[first + (end - 1) // traffic.hash_block])
     return np.int64(_mixed(_mixed(seed) + np.uint64(b)) >> np.uint64(1))
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.serving.checks import check_limits, check_prices, check_replicas, check_requests
-from perfatlas.serving.limits import ROUTINGS, Control, Limits, Replicas
+from perfatlas.serving.limits import Control, Limits, Replicas
 from perfatlas.serving.outcome import Outcome, Series
 from perfatlas.serving.requests import LONGEST_S, TICKS_PER_SECOND, Requests
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from perfatlas.serving.prices import StepPrices
-    from perfatlas.serving.state import Setup, State
+    from perfatlas.serving.state import World
 
 SLICE: Final = 20_000  # instants of one compiled call: about 20 ms, then Ctrl-C is heard
 LAST_TICK: Final = int(LONGEST_S) * TICKS_PER_SECOND
@@ -77,53 +77,43 @@ def run(
     check_limits(limits)
     check_requests(requests, LAST_TICK)
     check_prices(prices, limits, requests)
-    from perfatlas.serving.state import Setup, Traffic, fresh_state
+    from perfatlas.serving.state import build_world
 
-    setup = Setup(
-        traffic=Traffic(
-            requests.arrival_N,
-            requests.think_N,
-            requests.hash_first_N,
-            requests.hash_H,
-            requests.hash_block,
-        ),
-        prices=prices,
-        limits=limits,
-        ranks=replicas.ranks,
-        routing=ROUTINGS.index(replicas.routing),
-        seed=replicas.seed,
+    world = build_world(
+        requests,
+        prices,
+        limits,
+        replicas,
         concurrency=min(concurrency, requests.isl_N.shape[0]),
-        coalesce=control.coalesce,
+        control=control,
     )
-    state = fresh_state(requests, limits, replicas, setup.concurrency, control.series_rows)
-    interrupted = _simulate(setup, state, control)
-    return _outcome(state, interrupted)
+    return _outcome(world, _simulate(world, control))
 
 
-def _simulate(setup: Setup, state: State, control: Control) -> bool:
+def _simulate(world: World, control: Control) -> bool:
     """Run to the end; return whether it was stopped before."""
     from perfatlas.serving.events import advance, issue_first
 
     try:
-        issue_first(setup, state)
-        while advance(setup, state, SLICE, LAST_TICK) == 0:
+        issue_first(world)
+        while advance(world, SLICE, LAST_TICK) == 0:
             if control.interrupt is not None and control.interrupt():
                 return True
     except KeyboardInterrupt:
         return True
-    if state.clock_1["late"][0]:
+    if world.clock_1["late"][0]:
         raise InvalidSpecError(
-            f"the simulation reaches {LONGEST_S:g} s with {state.clock_1['left'][0]} requests left; "
+            f"the simulation reaches {LONGEST_S:g} s with {world.clock_1['left'][0]} requests left; "
             "64-bit picoseconds end there: simulate fewer requests or a higher rate"
         )
     return False
 
 
-def _outcome(state: State, interrupted: bool) -> Outcome:  # noqa: FBT001 - a column like the others
-    """Return the columns of a state."""
-    rows = state.request_N
-    clock = state.clock_1[0]
-    series_W4 = state.series_W4[: clock["rows"]]
+def _outcome(world: World, interrupted: bool) -> Outcome:  # noqa: FBT001 - a column like the others
+    """Return the columns of a world."""
+    rows = world.request_N
+    clock = world.clock_1[0]
+    series_W4 = world.series_W4[: clock["rows"]]
     series = Series(*(series_W4[:, column].copy() for column in range(4)))
     return Outcome(
         arrival_N=rows["arrival"].copy(),

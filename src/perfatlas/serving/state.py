@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfatlas.serving.heap import NODE
+from perfatlas.serving.limits import ROUTINGS
 
 if TYPE_CHECKING:
-    from perfatlas.serving.limits import Limits, Replicas
+    from perfatlas.serving.limits import Control, Limits, Replicas
     from perfatlas.serving.prices import StepPrices
     from perfatlas.serving.requests import Requests
 
@@ -116,35 +117,45 @@ CLOCK: Final = np.dtype(
 Rows = NDArray[Any]
 
 
-class Traffic(NamedTuple):
-    """What arrives, as the loop reads it; the columns are those of `Requests`."""
+class World(NamedTuple):
+    """A simulation: what holds throughout, then what changes.
+
+    The first fields are those of `Requests`, `StepPrices`, `Limits` and `Replicas`; rows of the
+    others are of the types above.
+    """
 
     arrival_N: NDArray[np.int64]
     think_N: NDArray[np.int64]
     hash_first_N: NDArray[np.int64]
     hash_H: NDArray[np.int64]
     hash_block: int
-
-
-class Setup(NamedTuple):
-    """What holds during a simulation."""
-
-    traffic: Traffic
-    prices: StepPrices
-    limits: Limits
+    decode_linear_B: NDArray[np.int64]
+    mixed_linear_T: NDArray[np.int64]
+    head_B: NDArray[np.int64]
+    context_K: NDArray[np.int64]
+    decode_base_BK: NDArray[np.int64]
+    decode_slope_BK: NDArray[np.int64]
+    queries_Q: NDArray[np.int64]
+    before_P: NDArray[np.int64]
+    prefill_QP: NDArray[np.int64]
+    host_step: int
+    host_sequence: int
+    host_prefill: int
+    host_overlapped: bool
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    block_size: int
+    kv_blocks: int
+    reserve_full_isl: bool
+    prefix_caching: bool
     ranks: int
-    routing: int
+    routing: int  # place in ROUTINGS
     seed: int
     concurrency: int
     coalesce: bool
-
-
-class State(NamedTuple):
-    """What changes; rows are of the types above."""
-
     request_N: Rows
     lane_S: Rows
-    growth_SB: NDArray[np.int64]
+    growth_SB: NDArray[np.int64]  # sequences that need a block in a step of the residue
     finishing_SH: Rows
     replica_R: Rows
     end_R: NDArray[np.int64]
@@ -154,24 +165,46 @@ class State(NamedTuple):
     series_W4: NDArray[np.int64]
     block_SK: Rows
     bucket_SU: Rows
-    growers_SB: Rows
+    growers_SB: Rows  # the same sequences by name
     table_SHL: NDArray[np.int32]
     spare_SH: NDArray[np.int32]
     found_L: NDArray[np.int32]
 
 
-def fresh_state(
-    requests: Requests, limits: Limits, replicas: Replicas, concurrency: int, series_rows: int
-) -> State:
-    """Return the state before the first event.
+def build_world(
+    requests: Requests,
+    prices: StepPrices,
+    limits: Limits,
+    replicas: Replicas,
+    *,
+    concurrency: int,
+    control: Control,
+) -> World:
+    """Return a simulation before its first event.
 
     Args:
         requests: What arrives.
+        prices: What a step costs.
         limits: Limits of a scheduler.
         replicas: Engines and their ranks.
         concurrency: Requests in flight of a closed loop, 0 for an open one.
-        series_rows: Rows of the series.
+        control: Coalescing and rows of the series.
     """
+    holds: dict[str, Any] = requests._asdict() | prices._asdict() | limits._asdict()
+    holds |= replicas._asdict()
+    holds |= {
+        "routing": ROUTINGS.index(replicas.routing),
+        "concurrency": concurrency,
+        "coalesce": control.coalesce,
+    }
+    changes = _fresh_state(requests, limits, replicas, concurrency, control.series_rows)
+    return World(**{name: holds[name] for name in World._fields if name in holds}, **changes)
+
+
+def _fresh_state(
+    requests: Requests, limits: Limits, replicas: Replicas, concurrency: int, series_rows: int
+) -> dict[str, Rows]:
+    """Return what changes, before the first event."""
     lanes = replicas.number * replicas.ranks
     lane_S = np.zeros(lanes, LANE)
     lane_S["free"] = limits.kv_blocks
@@ -181,7 +214,7 @@ def fresh_state(
     clock_1 = np.zeros(1, CLOCK)
     clock_1["left"] = requests.isl_N.shape[0]
     clock_1["pause"] = 1_000_000_000
-    return State(
+    return dict(
         request_N=_request_rows(requests),
         lane_S=lane_S,
         growth_SB=np.zeros((lanes, limits.block_size), np.int64),
