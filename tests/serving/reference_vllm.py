@@ -52,7 +52,7 @@ class Sequence:
 class Pool:
     """Cache blocks by name: a queue of free ones, a map from hash to its blocks."""
 
-    def __init__(self, count: int, caching: bool) -> None:
+    def __init__(self, count: int, *, caching: bool) -> None:
         self.free = list(range(count))
         self.references = [0] * count
         self.key_of: dict[int, Hashable] = {}
@@ -101,7 +101,7 @@ class Scheduler:
         self.limits = limits
         self.waiting: list[Sequence] = []
         self.running: list[Sequence] = []
-        self.pool = Pool(limits.kv_blocks, limits.prefix_caching)
+        self.pool = Pool(limits.kv_blocks, caching=limits.prefix_caching)
         self.scheduled: list[tuple[Sequence, int, int]] = []  # sequence, tokens, computed before
         self.preemptions = 0
 

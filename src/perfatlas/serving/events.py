@@ -2,8 +2,8 @@
 
 At one instant, first every step that ends there ends, by index of replica, and in it requests
 finish by rank and order of admission; then requests arrive, by index; then every replica that waits
-begins a step. A request that another's last token causes to arrive at once is therefore in the queue
-of the next step.
+begins a step. A request that another's last token causes to arrive at once is therefore in the
+queue of the next step.
 
 Shape legend: N requests, S schedulers, R replicas, C requests yet to come, W rows of the series.
 """
@@ -54,33 +54,6 @@ def advance(columns: World, instants: int, last: int) -> int:
         if now >= clock.due and world.series_W4.shape[0] > 0:
             _sample(world, now)
     return instants
-
-
-@part
-def issue(world: World, now: int) -> None:
-    """Issue the next request of a closed loop that follows no other.
-
-    Args:
-        world: The simulation.
-        now: Time [ps].
-    """
-    clock = world.clock_1[0]
-    _skip_turns(world)
-    if clock.next < world.request_N.shape[0]:
-        _expect(world, clock.next, max(now, world.arrival_N[clock.next]))
-        clock.next += 1
-
-
-@entry
-def issue_first(columns: World) -> None:
-    """Issue the requests a closed loop starts with.
-
-    Args:
-        columns: The simulation.
-    """
-    world = hold(*columns)
-    for _ in range(world.concurrency):
-        issue(world, 0)
 
 
 @part
@@ -247,7 +220,11 @@ def _follow(world: World, i: int, now: int) -> None:
     if turn != NOBODY:
         _expect(world, turn, now + world.think_N[turn])
     elif world.concurrency > 0:
-        issue(world, now)
+        clock = world.clock_1[0]
+        _skip_turns(world)
+        if clock.next < world.request_N.shape[0]:
+            _expect(world, clock.next, max(now, world.arrival_N[clock.next]))
+            clock.next += 1
 
 
 @part

@@ -44,7 +44,7 @@ def entry(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @structref.register
-class _HeldType(types.StructRef):
+class _HeldType(types.StructRef):  # type: ignore[misc] # untyped
     """Fields behind one pointer."""
 
 

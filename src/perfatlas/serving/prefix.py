@@ -285,7 +285,7 @@ def block_key(world: World, i: int, b: int) -> int:
     seed = np.uint64(i) ^ np.uint64(OWN)
     if end <= world.request_N[i].isl and traffic.hash_first_N[i + 1] > first:
         seed = np.uint64(traffic.hash_H[first + (end - 1) // traffic.hash_block])
-    return np.int64(_mixed(_mixed(seed) + np.uint64(b)) >> np.uint64(1))
+    return int(np.int64(_mixed(_mixed(seed) + np.uint64(b)) >> np.uint64(1)))
 
 
 @part

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 NEVER: Final = 2**63 - 1
 NOBODY: Final = -1
+FIRST_PAUSE: Final = 1_000_000_000  # ps between rows of a series that is not yet full
 
 REQUEST: Final = np.dtype(
     [
@@ -203,26 +204,26 @@ def build_world(
 
 def _fresh_state(
     requests: Requests, limits: Limits, replicas: Replicas, concurrency: int, series_rows: int
-) -> dict[str, Rows]:
+) -> dict[str, Any]:
     """Return what changes, before the first event."""
     lanes = replicas.number * replicas.ranks
     lane_S = np.zeros(lanes, LANE)
     lane_S["free"] = limits.kv_blocks
     for name in ("waiting_head", "waiting_tail", "running_tail", "partial"):
         lane_S[name] = NOBODY
-    coming = int((requests.think_N >= 0).sum()) + concurrency
+    request_N = _request_rows(requests)
     clock_1 = np.zeros(1, CLOCK)
     clock_1["left"] = requests.isl_N.shape[0]
-    clock_1["pause"] = 1_000_000_000
+    clock_1["pause"] = FIRST_PAUSE
     return dict(
-        request_N=_request_rows(requests),
+        request_N=request_N,
         lane_S=lane_S,
         growth_SB=np.zeros((lanes, limits.block_size), np.int64),
         finishing_SH=np.zeros((lanes, limits.max_num_seqs), NODE),
         replica_R=np.zeros(replicas.number, REPLICA),
         end_R=np.full(replicas.number, NEVER, np.int64),
         ready_R=np.zeros(replicas.number, np.int64),
-        coming_C=np.zeros(max(coming, 1), NODE),
+        coming_C=_first_issued(requests, concurrency, request_N, clock_1),
         clock_1=clock_1,
         series_W4=np.zeros((series_rows, 4), np.int64),
         **_named_blocks(requests, limits, lane_S),
@@ -244,13 +245,29 @@ def _named_blocks(requests: Requests, limits: Limits, lane_S: Rows) -> dict[str,
     lane_S["spare_rows"] = rows
     return {
         "block_SK": block_SK,
-        "bucket_SU": np.full((lanes, 1 << max(blocks, 1).bit_length()), NOBODY, "i4, i4").view(ENDS),
+        "bucket_SU": np.full((lanes, 1 << max(blocks, 1).bit_length()), NOBODY, "i4, i4").view(
+            ENDS
+        ),
         "growers_SB": np.full((lanes, size), NOBODY, "i4, i4").view(ENDS),
         # never written beyond the longest request of a row: most of it takes no memory
         "table_SHL": np.empty((lanes, rows, longest), np.int32),
         "spare_SH": np.tile(np.arange(rows, dtype=np.int32)[::-1], (lanes, 1)),
         "found_L": np.zeros(longest, np.int32),
     }
+
+
+def _first_issued(requests: Requests, concurrency: int, request_N: Rows, clock_1: Rows) -> Rows:
+    """Return the heap of arrivals with those a closed loop starts with: sorted, it is a heap."""
+    free = np.flatnonzero(requests.think_N < 0)[:concurrency]
+    turns = int((requests.think_N >= 0).sum())
+    coming_C = np.zeros(max(turns + concurrency, 1), NODE)
+    coming_C["key"][: free.size] = requests.arrival_N[free]
+    coming_C["tie"][: free.size] = free
+    coming_C["item"][: free.size] = free
+    request_N["place"][free] = np.arange(free.size)
+    clock_1["coming"] = free.size
+    clock_1["next"] = free[-1] + 1 if free.size else 0
+    return coming_C
 
 
 def _request_rows(requests: Requests) -> Rows:

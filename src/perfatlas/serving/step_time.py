@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
-
 from perfatlas.serving.machine import part
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from perfatlas.serving.state import World

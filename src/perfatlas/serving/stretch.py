@@ -67,7 +67,7 @@ def _replica_line(world: World, first: int) -> Line:
         tokens = max(tokens, lane.decoding + lane.tokens)
         chunks += lane.chunks
     linear = world.mixed_linear_T[tokens] if chunks > 0 else world.decode_linear_B[tokens]
-    line = rank_line(world, world.lane_S[first], linear)
+    line: Line = rank_line(world, world.lane_S[first], linear)
     for s in range(first + 1, first + world.ranks):
         line = longest(line, rank_line(world, world.lane_S[s], linear))
     if world.host_overlapped:
