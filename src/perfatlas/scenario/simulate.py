@@ -95,7 +95,7 @@ def simulate(
     Args:
         progress: Asked now and then; true stops the simulation and keeps what was simulated.
         **fields: Names of the vocabulary: model, system, engine, the plan, formats, engine limits;
-            and the traffic: requests or request_rate or concurrency, arrival, isl, osl, seed, slo_*.
+            and the traffic: requests, request_rate or concurrency, arrival, isl, osl, seed, slo_*.
 
     Raises:
         InvalidSpecError: A name, value or request breaks a rule.

@@ -5,130 +5,164 @@ Shape legend: N requests, S schedulers, B places in a cache block.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from perfatlas.serving import prefix
 from perfatlas.serving.machine import part
-from perfatlas.serving.state import Setup, State
+
+if TYPE_CHECKING:
+    from perfatlas.serving.state import World
 
 
 @part
-def grow(setup: Setup, state: State, s: int, steps: int) -> None:
+def grow(world: World, s: int, steps: int) -> None:
     """Give decoding sequences the blocks of the coming steps; there are enough.
 
     Args:
-        setup: What holds during a simulation.
-        state: What changes.
+        world: The simulation.
         s: The scheduler.
         steps: Steps, from that of its counter.
     """
-    lane = state.lane_S[s]
-    size = setup.limits.block_size
+    lane = world.lane_S[s]
+    size = world.block_size
+    if world.prefix_caching:
+        prefix.grow_named(world, s, steps)
+        return
     lane.free -= steps // size * lane.decoding
     for j in range(steps % size):
-        lane.free -= state.growth_SB[s, -(lane.step + j) % size]
+        lane.free -= world.growth_SB[s, -(lane.step + j) % size]
 
 
 @part
-def affordable(setup: Setup, state: State, s: int, most: int) -> int:
+def affordable(world: World, s: int, most: int) -> int:
     """Return how many steps, up to `most`, have blocks after the one just scheduled.
 
     Args:
-        setup: What holds during a simulation.
-        state: What changes.
+        world: The simulation.
         s: The scheduler.
         most: Steps wanted.
     """
-    lane = state.lane_S[s]
-    size = setup.limits.block_size
+    lane = world.lane_S[s]
+    size = world.block_size
     if lane.decoding * ((most + size - 1) // size) <= lane.free:
         return most
     steps = lane.free // lane.decoding * size
     spare = lane.free % lane.decoding
     while steps < most:
-        spare -= state.growth_SB[s, -(lane.step + 1 + steps) % size]
+        spare -= world.growth_SB[s, -(lane.step + 1 + steps) % size]
         if spare < 0:
             break
         steps += 1
-    return min(steps, most)
+    return int(min(steps, most))
 
 
 @part
-def hits(setup: Setup, state: State, s: int, i: int) -> tuple[int, int]:
+def hits(world: World, i: int) -> tuple[int, int]:
     """Return the leading blocks a request finds in the cache, and those of them nobody holds.
 
     Args:
-        setup: What holds during a simulation.
-        state: What changes.
-        s: The scheduler.
+        world: The simulation.
         i: The request, waiting.
     """
-    return 0, 0
+    found = 0
+    idle = 0
+    if world.prefix_caching:
+        found, idle = prefix.find_prefix(world, i)
+    return found, idle
 
 
 @part
-def share(setup: Setup, state: State, s: int, i: int) -> None:
-    pass
+def share(world: World, i: int, found: int) -> None:
+    """Let an admitted request hold the cached blocks it found.
+
+    Args:
+        world: The simulation.
+        i: The request.
+        found: Blocks, as just found.
+    """
+    if world.prefix_caching:
+        prefix.share_prefix(world, i, found)
+    world.request_N[i].computed = found * world.block_size
 
 
 @part
-def register_output(setup: Setup, state: State, i: int) -> None:
-    pass
-
-
-@part
-def extend(setup: Setup, state: State, i: int, tokens: int) -> None:
+def extend(world: World, i: int, tokens: int) -> None:
     """Give a request, whose prompt runs, blocks for its first tokens; there are enough.
 
     Args:
-        setup: What holds during a simulation.
-        state: What changes.
+        world: The simulation.
         i: The request.
         tokens: Tokens that need a place; `computed` have one.
     """
-    request = state.request_N[i]
-    size = setup.limits.block_size
-    lane = state.lane_S[request.lane]
+    request = world.request_N[i]
+    size = world.block_size
+    if world.prefix_caching:
+        prefix.extend_named(world, i, tokens)
+        return
+    lane = world.lane_S[request.lane]
     lane.free -= (tokens + size - 1) // size - (request.computed + size - 1) // size
 
 
 @part
-def release(setup: Setup, state: State, i: int) -> None:
+def release(world: World, i: int) -> None:
     """Give back the blocks of a request's computed tokens.
 
     Args:
-        setup: What holds during a simulation.
-        state: What changes.
+        world: The simulation.
         i: The request.
     """
-    request = state.request_N[i]
-    size = setup.limits.block_size
-    state.lane_S[request.lane].free += (request.computed + size - 1) // size
+    request = world.request_N[i]
+    size = world.block_size
+    if world.prefix_caching:
+        prefix.release_named(world, i)
+        return
+    world.lane_S[request.lane].free += (request.computed + size - 1) // size
 
 
 @part
-def join_growth(setup: Setup, state: State, i: int) -> None:
+def keep_known(world: World, i: int) -> None:
+    """Let a request that is thrown out find its blocks again, those of its own output too.
+
+    No other request has them, so that they need not be known before.
+
+    Args:
+        world: The simulation.
+        i: The request, still with its blocks.
+    """
+    if world.prefix_caching:
+        prefix.register(world, i, world.request_N[i].computed)
+
+
+@part
+def join_growth(world: World, i: int) -> None:
     """Count a request that starts to decode among those that need blocks when it does.
 
     Args:
-        setup: What holds during a simulation.
-        state: What changes.
-        i: The request.
+        world: The simulation.
+        i: The request, admitted after all that decode.
     """
-    request = state.request_N[i]
-    state.growth_SB[request.lane, residue(setup, request)] += 1
+    residue = _residue(world, i)
+    world.growth_SB[world.request_N[i].lane, residue] += 1
+    if world.prefix_caching:
+        prefix.join_growers(world, i, residue)
 
 
 @part
-def leave_growth(setup: Setup, state: State, i: int) -> None:
+def leave_growth(world: World, i: int) -> None:
     """Take a request that decodes no more from those that need blocks.
 
     Args:
-        setup: What holds during a simulation.
-        state: What changes.
+        world: The simulation.
         i: The request.
     """
-    request = state.request_N[i]
-    state.growth_SB[request.lane, residue(setup, request)] -= 1
+    residue = _residue(world, i)
+    world.growth_SB[world.request_N[i].lane, residue] -= 1
+    if world.prefix_caching:
+        prefix.leave_growers(world, i, residue)
 
 
 @part
-def residue(setup: Setup, request):
-    return (request.isl + request.osl - 1 - request.finish) % setup.limits.block_size
+def _residue(world: World, i: int) -> int:
+    """Return a decoding request's context less its scheduler's steps, modulo a block's size."""
+    request = world.request_N[i]
+    return int((request.isl + request.osl - 1 - request.finish) % world.block_size)

@@ -84,8 +84,8 @@ def check_requests(requests: Requests, last: int) -> None:
         _within(name, getattr(requests, name), most)
     if count and not 0 <= requests.arrival_N[0] <= requests.arrival_N[-1] <= last:
         raise InvalidSpecError(
-            f"arrivals run from {requests.arrival_N[0]} to {requests.arrival_N[-1]} ps; they start "
-            f"at 0 and end by {last} ps"
+            f"arrivals run from {requests.arrival_N[0]} to {requests.arrival_N[-1]} ps; they "
+            f"start at 0 and end by {last} ps"
         )
     _check_turns(requests)
     _check_hashes(requests)
@@ -107,18 +107,23 @@ def _check_turns(requests: Requests) -> None:
 
 def _check_hashes(requests: Requests) -> None:
     places_N = requests.hash_first_N
-    if not requests.hash_H.size:
+    if places_N[0] != 0 or (np.diff(places_N) < 0).any() or places_N[-1] > requests.hash_H.size:
+        raise InvalidSpecError(
+            f"hash_first_N runs from {places_N[0]} to {places_N[-1]}; it rises from 0 to at most "
+            f"the {requests.hash_H.size} hashes there are"
+        )
+    if places_N[-1] == 0:
         return
     if requests.hash_block < 1:
         raise InvalidSpecError(
-            f"hash_block is {requests.hash_block} though prompts have hashes; say how many tokens a "
-            "hashed block has"
+            f"hash_block is {requests.hash_block} though prompts have hashes; say how many tokens "
+            "a hashed block has"
         )
     need_N = -(-requests.isl_N // requests.hash_block)
     have_N = np.diff(places_N)
     wrong = np.flatnonzero((have_N != 0) & (have_N != need_N))
-    if wrong.size or places_N[0] != 0 or places_N[-1] > requests.hash_H.size:
-        i = int(wrong[0]) if wrong.size else 0
+    if wrong.size:
+        i = int(wrong[0])
         raise InvalidSpecError(
             f"request {i} of {requests.isl_N[i]} tokens has {have_N[i]} hashes; blocks of "
             f"{requests.hash_block} tokens need {need_N[i]}, or none"
@@ -152,11 +157,17 @@ def check_prices(prices: StepPrices, limits: Limits, requests: Requests) -> None
     _shape("decode_linear_B", prices.decode_linear_B, (batch,))
     for name in ("decode_base_BK", "decode_slope_BK"):
         _shape(name, getattr(prices, name), (batch, borders[0].shape[0]))
-    _shape("prefill_QP", prices.prefill_QP, (borders[1].shape[0], borders[2].shape[0]))
+    for name in ("prefill_added_QP", "prefill_last_QP"):
+        _shape(name, getattr(prices, name), (borders[1].shape[0], borders[2].shape[0]))
+    # the last chunk may take back some of the start that is part of every step with prompts
+    start = int(prices.mixed_linear_T[1:].min(initial=LONGEST_STEP))
     for name in prices._fields:
         value = np.asarray(getattr(prices, name))
-        if (value < 0).any() or (value > LONGEST_STEP).any():
-            raise InvalidSpecError(f"{name} holds {value.min()} to {value.max()}; it is 0 to 1e15")
+        least = -start if name == "prefill_last_QP" else 0
+        if (value < least).any() or (value > LONGEST_STEP).any():
+            raise InvalidSpecError(
+                f"{name} holds {value.min()} to {value.max()}; it is {least} to 1e15"
+            )
 
 
 def _check_borders(name: str, border: NDArray[np.int64], reach: int) -> None:
@@ -164,21 +175,22 @@ def _check_borders(name: str, border: NDArray[np.int64], reach: int) -> None:
     rising = border.shape[0] >= least and border[0] == 0 and (np.diff(border) > 0).all()
     if not rising or border[-1] < reach:
         raise InvalidSpecError(
-            f"{name} is {shown(border.tolist())}; it needs at least {least} borders that rise from "
-            f"0 to {reach} or more"
+            f"{name} is {shown(str(border.tolist()))}; it needs at least {least} borders that rise"
+            f" from 0 to {reach} or more"
         )
 
 
 def _at_least(name: str, value: int, least: int) -> None:
     if value < least:
-        raise InvalidSpecError(f"{name} is {shown(value)}; it is at least {least}")
+        raise InvalidSpecError(f"{name} is {shown(int(value))}; it is at least {least}")
 
 
 def _within(name: str, column: NDArray[np.int64], most: int) -> None:
-    wrong = np.flatnonzero(column > most)
+    least = -1 if name == "think_N" else 0
+    wrong = np.flatnonzero((column < least) | (column > most))
     if wrong.size:
         raise InvalidSpecError(
-            f"{name} of request {wrong[0]} is {column[wrong[0]]}; it is at most {most}"
+            f"{name} of request {wrong[0]} is {column[wrong[0]]}; it is {least} to {most}"
         )
 
 

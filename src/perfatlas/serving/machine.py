@@ -6,7 +6,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from numba import njit
+from numba import njit, types
+from numba.experimental import structref
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,3 +41,24 @@ def entry(function: Callable[..., Any]) -> Callable[..., Any]:
     except RuntimeError:  # no folder for the cache can be written: every process compiles
         return part(function)
     return compiled
+
+
+@structref.register
+class _HeldType(types.StructRef):  # type: ignore[misc] # untyped
+    """Fields behind one pointer."""
+
+
+def holder(fields: tuple[str, ...]) -> Callable[..., Any]:
+    """Return what compiled code calls to put a named tuple of many columns behind one pointer.
+
+    A tuple is handed over whole, some hundred numbers in every call; a pointer is one.
+
+    Args:
+        fields: Names of the columns; they are read and written as those of the tuple.
+    """
+
+    class Held:
+        """Stands for the fields; never built by the interpreter."""
+
+    structref.define_constructor(Held, _HeldType, fields)
+    return Held

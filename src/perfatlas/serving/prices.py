@@ -1,7 +1,7 @@
 """What a step costs, as integer tables that a compiled loop reads.
 
-A step of one scheduler holds n sequences that decode, with S keys in their caches together, and
-chunks of prompts. Its time is
+A step of one scheduler holds n sequences that decode, with S keys in their caches together, those
+of the tokens it computes included, and chunks of prompts. Its time is
 
     linear(tokens) + head(sequences sampled) + decode_attention(n, S)
         + sum over chunks added(queries, keys before) + max over chunks last(queries, keys before)
@@ -10,7 +10,9 @@ chunks of prompts. Its time is
 with `linear` read at the padded batch of the captured graph where only sequences decode, and at all
 tokens of the step where a chunk runs. Decode attention is affine in S between the borders of a
 table cell: k steps of one batch inside a cell take k a + b (k S + n k (k - 1)/2) picoseconds,
-exactly.
+exactly. The cell is that of S // n; the last one has no upper border. Tables of chunks are linear
+along the queries at both borders of keys, then along the keys, each rounded down. Ranks that step
+together share linear(most tokens of a rank) and wait for the longest sum of the rest.
 
 Shape legend: T tokens of a step (from 0), B sequences (from 0), K borders of mean context,
 Q borders of chunk length, P borders of keys before a chunk.

@@ -5,32 +5,34 @@ Shape legend: N requests, W rows of the series.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.checks import check_limits, check_prices, check_replicas, check_requests
-from perfatlas.serving.limits import ROUTINGS, Control, Limits, Replicas
+from perfatlas.serving.limits import Control, Limits, Replicas
 from perfatlas.serving.outcome import Outcome, Series
+from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import LONGEST_S, TICKS_PER_SECOND, Requests
 
 if TYPE_CHECKING:
-    from perfatlas.serving.prices import StepPrices
-    from perfatlas.serving.state import Setup, State
+    from perfatlas.serving.state import World
 
 SLICE: Final = 20_000  # instants of one compiled call: about 20 ms, then Ctrl-C is heard
 LAST_TICK: Final = int(LONGEST_S) * TICKS_PER_SECOND
+ONE_REPLICA: Final = Replicas()
+TO_THE_END: Final = Control()
 
 
 def run(
     requests: Requests,
     prices: StepPrices,
     limits: Limits,
-    replicas: Replicas = Replicas(),
+    replicas: Replicas = ONE_REPLICA,
     *,
     concurrency: int = 0,
-    control: Control = Control(),
+    control: Control = TO_THE_END,
 ) -> Outcome:
     """Return what comes of requests at replicas of an engine, to the picosecond.
 
@@ -52,8 +54,8 @@ def run(
         InvalidSpecError: Columns, limits or prices contradict each other, or simulated time would
             outrun its clock.
 
-    Limits: Loads that routing reads are never stale. A last token is seen in the step that gives it.
-        Turns after a rejected one arrive `think_N` after its rejection.
+    Limits: Loads that routing reads are never stale. A last token is seen in the step that gives
+        it. Turns after a rejected one arrive `think_N` after its rejection.
 
     Example:
         >>> import numpy as np
@@ -63,10 +65,12 @@ def run(
         >>> from perfatlas.serving.run import run
         >>> nothing = np.zeros((3, 1), np.int64)
         >>> prices = StepPrices(
-        ...     decode_linear_B=np.full(3, 10), mixed_linear_T=np.full(101, 100), head_B=np.zeros(3),
+        ...     decode_linear_B=np.full(3, 10), mixed_linear_T=np.full(101, 100),
+        ...     head_B=np.zeros(3),
         ...     context_K=np.zeros(1), decode_base_BK=nothing, decode_slope_BK=nothing,
         ...     queries_Q=np.array([0, 100]), before_P=np.array([0, 200]),
-        ...     prefill_QP=np.zeros((2, 2)), host_step=0, host_sequence=0, host_prefill=0,
+        ...     prefill_added_QP=np.zeros((2, 2)),
+        ...     prefill_last_QP=np.zeros((2, 2)), host_step=0, host_sequence=0, host_prefill=0,
         ...     host_overlapped=False)
         >>> requests = plain_requests(np.zeros(1), np.array([100]), np.array([5]))
         >>> run(requests, prices, Limits(2, 100, 16, 8)).finished_N.tolist()  # 100 + 4 x 10
@@ -77,53 +81,42 @@ def run(
     check_limits(limits)
     check_requests(requests, LAST_TICK)
     check_prices(prices, limits, requests)
-    from perfatlas.serving.state import Setup, Traffic, fresh_state
+    from perfatlas.serving.state import build_world
 
-    setup = Setup(
-        traffic=Traffic(
-            requests.arrival_N,
-            requests.think_N,
-            requests.hash_first_N,
-            requests.hash_H,
-            requests.hash_block,
-        ),
-        prices=prices,
-        limits=limits,
-        ranks=replicas.ranks,
-        routing=ROUTINGS.index(replicas.routing),
-        seed=replicas.seed,
+    world = build_world(
+        requests,
+        prices,
+        limits,
+        replicas,
         concurrency=min(concurrency, requests.isl_N.shape[0]),
-        coalesce=control.coalesce,
+        control=control,
     )
-    state = fresh_state(requests, limits, replicas, setup.concurrency, control.series_rows)
-    interrupted = _simulate(setup, state, control)
-    return _outcome(state, interrupted)
+    return _outcome(world, _simulate(world, control))
 
 
-def _simulate(setup: Setup, state: State, control: Control) -> bool:
+def _simulate(world: World, control: Control) -> bool:
     """Run to the end; return whether it was stopped before."""
-    from perfatlas.serving.events import advance, issue_first
+    from perfatlas.serving.events import advance
 
     try:
-        issue_first(setup, state)
-        while advance(setup, state, SLICE, LAST_TICK) == 0:
+        while advance(world, SLICE, LAST_TICK) == 0:
             if control.interrupt is not None and control.interrupt():
                 return True
     except KeyboardInterrupt:
         return True
-    if state.clock_1["late"][0]:
+    if world.clock_1["late"][0]:
         raise InvalidSpecError(
-            f"the simulation reaches {LONGEST_S:g} s with {state.clock_1['left'][0]} requests left; "
-            "64-bit picoseconds end there: simulate fewer requests or a higher rate"
+            f"the simulation reaches {LONGEST_S:g} s with {world.clock_1['left'][0]} requests "
+            "left; 64-bit picoseconds end there: simulate fewer requests or a higher rate"
         )
     return False
 
 
-def _outcome(state: State, interrupted: bool) -> Outcome:  # noqa: FBT001 - a column like the others
-    """Return the columns of a state."""
-    rows = state.request_N
-    clock = state.clock_1[0]
-    series_W4 = state.series_W4[: clock["rows"]]
+def _outcome(world: World, interrupted: bool) -> Outcome:  # noqa: FBT001 - a column like the others
+    """Return the columns of a world."""
+    rows = world.request_N
+    clock = world.clock_1[0]
+    series_W4 = world.series_W4[: clock["rows"]]
     series = Series(*(series_W4[:, column].copy() for column in range(4)))
     return Outcome(
         arrival_N=rows["arrival"].copy(),
@@ -142,22 +135,16 @@ def _outcome(state: State, interrupted: bool) -> Outcome:  # noqa: FBT001 - a co
 
 def _columns(requests: Requests) -> Requests:
     """Return the requests in the types the compiled loop knows."""
-    return requests._replace(
-        **{
-            name: np.require(getattr(requests, name), np.int64, ["C", "A", "W"])
-            for name in Requests._fields
-            if name != "hash_block"
-        }
-    )
+    return Requests(*(_whole(column) for column in requests))
 
 
 def _tables(prices: StepPrices) -> StepPrices:
     """Return the prices in the types the compiled loop knows."""
-    plain = ("host_step", "host_sequence", "host_prefill", "host_overlapped")
-    return prices._replace(
-        **{
-            name: np.require(getattr(prices, name), np.int64, ["C", "A", "W"])
-            for name in prices._fields
-            if name not in plain
-        }
-    )
+    return StepPrices(*(_whole(table) for table in prices))
+
+
+def _whole(column: Any) -> Any:  # noqa: ANN401 - an array, or a number as it is
+    """Return an array as 64-bit integers that lie one after the other."""
+    if not isinstance(column, np.ndarray):
+        return column
+    return np.require(column, np.int64, ["C", "A", "W"])

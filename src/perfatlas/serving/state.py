@@ -13,14 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfatlas.serving.heap import NODE
+from perfatlas.serving.limits import ROUTINGS
 
 if TYPE_CHECKING:
-    from perfatlas.serving.limits import Limits, Replicas
+    from perfatlas.serving.limits import Control, Limits, Replicas
     from perfatlas.serving.prices import StepPrices
     from perfatlas.serving.requests import Requests
 
 NEVER: Final = 2**63 - 1
 NOBODY: Final = -1
+FIRST_PAUSE: Final = 1_000_000_000  # ps between rows of a series that is not yet full
 
 REQUEST: Final = np.dtype(
     [
@@ -68,11 +70,12 @@ LANE: Final = np.dtype(
             "fresh",  # of this step: prompts that end in it,
             "chunks",  # pieces of prompts,
             "tokens",  # tokens of those,
-            "attention",  # their attention [ps],
+            "attention",  # what they add to each other [ps],
+            "last",  # what the one to end last takes beyond that [ps],
             "preempted",  # and sequences thrown out
             "free_head",  # blocks in order of their reuse
             "free_tail",
-            "spare_row",  # rows of the table of blocks not in use
+            "spare_rows",  # of the table of blocks
         )
     ],
     align=True,
@@ -80,6 +83,19 @@ LANE: Final = np.dtype(
 REPLICA: Final = np.dtype(
     [(name, "i8") for name in ("start", "steps", "base", "rise", "load", "ready")], align=True
 )
+BLOCK: Final = np.dtype(
+    [
+        ("key", "i8"),  # its hash, where known
+        ("known", "i4"),
+        ("references", "i4"),  # requests that hold it
+        ("after", "i4"),  # neighbours among the free
+        ("before", "i4"),
+        ("chain_after", "i4"),  # neighbours in its bucket of the hash table
+        ("chain_before", "i4"),
+    ],
+    align=True,
+)
+ENDS: Final = np.dtype([("head", "i4"), ("tail", "i4")], align=True)
 CLOCK: Final = np.dtype(
     [
         (name, "i8")
@@ -103,35 +119,46 @@ CLOCK: Final = np.dtype(
 Rows = NDArray[Any]
 
 
-class Traffic(NamedTuple):
-    """What arrives, as the loop reads it; the columns are those of `Requests`."""
+class World(NamedTuple):
+    """A simulation: what holds throughout, then what changes.
+
+    The first fields are those of `Requests`, `StepPrices`, `Limits` and `Replicas`; rows of the
+    others are of the types above.
+    """
 
     arrival_N: NDArray[np.int64]
     think_N: NDArray[np.int64]
     hash_first_N: NDArray[np.int64]
     hash_H: NDArray[np.int64]
     hash_block: int
-
-
-class Setup(NamedTuple):
-    """What holds during a simulation."""
-
-    traffic: Traffic
-    prices: StepPrices
-    limits: Limits
+    decode_linear_B: NDArray[np.int64]
+    mixed_linear_T: NDArray[np.int64]
+    head_B: NDArray[np.int64]
+    context_K: NDArray[np.int64]
+    decode_base_BK: NDArray[np.int64]
+    decode_slope_BK: NDArray[np.int64]
+    queries_Q: NDArray[np.int64]
+    before_P: NDArray[np.int64]
+    prefill_added_QP: NDArray[np.int64]
+    prefill_last_QP: NDArray[np.int64]
+    host_step: int
+    host_sequence: int
+    host_prefill: int
+    host_overlapped: bool
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    block_size: int
+    kv_blocks: int
+    reserve_full_isl: bool
+    prefix_caching: bool
     ranks: int
-    routing: int
+    routing: int  # place in ROUTINGS
     seed: int
     concurrency: int
     coalesce: bool
-
-
-class State(NamedTuple):
-    """What changes; rows are of the types above."""
-
     request_N: Rows
     lane_S: Rows
-    growth_SB: NDArray[np.int64]
+    growth_SB: NDArray[np.int64]  # sequences that need a block in a step of the residue
     finishing_SH: Rows
     replica_R: Rows
     end_R: NDArray[np.int64]
@@ -139,41 +166,110 @@ class State(NamedTuple):
     coming_C: Rows
     clock_1: Rows
     series_W4: NDArray[np.int64]
+    block_SK: Rows
+    bucket_SU: Rows
+    growers_SB: Rows  # the same sequences by name
+    table_SHL: NDArray[np.int32]
+    spare_SH: NDArray[np.int32]
+    found_L: NDArray[np.int32]
 
 
-def fresh_state(
-    requests: Requests, limits: Limits, replicas: Replicas, concurrency: int, series_rows: int
-) -> State:
-    """Return the state before the first event.
+def build_world(
+    requests: Requests,
+    prices: StepPrices,
+    limits: Limits,
+    replicas: Replicas,
+    *,
+    concurrency: int,
+    control: Control,
+) -> World:
+    """Return a simulation before its first event.
 
     Args:
         requests: What arrives.
+        prices: What a step costs.
         limits: Limits of a scheduler.
         replicas: Engines and their ranks.
         concurrency: Requests in flight of a closed loop, 0 for an open one.
-        series_rows: Rows of the series.
+        control: Coalescing and rows of the series.
     """
+    holds: dict[str, Any] = requests._asdict() | prices._asdict() | limits._asdict()
+    holds |= replicas._asdict()
+    holds |= {
+        "routing": ROUTINGS.index(replicas.routing),
+        "concurrency": concurrency,
+        "coalesce": control.coalesce,
+    }
+    changes = _fresh_state(requests, limits, replicas, concurrency, control.series_rows)
+    return World(**{name: holds[name] for name in World._fields if name in holds}, **changes)
+
+
+def _fresh_state(
+    requests: Requests, limits: Limits, replicas: Replicas, concurrency: int, series_rows: int
+) -> dict[str, Any]:
+    """Return what changes, before the first event."""
     lanes = replicas.number * replicas.ranks
     lane_S = np.zeros(lanes, LANE)
     lane_S["free"] = limits.kv_blocks
     for name in ("waiting_head", "waiting_tail", "running_tail", "partial"):
         lane_S[name] = NOBODY
-    coming = int((requests.think_N >= 0).sum()) + concurrency
+    request_N = _request_rows(requests)
     clock_1 = np.zeros(1, CLOCK)
     clock_1["left"] = requests.isl_N.shape[0]
-    clock_1["pause"] = 1_000_000_000
-    return State(
-        request_N=_request_rows(requests),
+    clock_1["pause"] = FIRST_PAUSE
+    return dict(
+        request_N=request_N,
         lane_S=lane_S,
         growth_SB=np.zeros((lanes, limits.block_size), np.int64),
         finishing_SH=np.zeros((lanes, limits.max_num_seqs), NODE),
         replica_R=np.zeros(replicas.number, REPLICA),
         end_R=np.full(replicas.number, NEVER, np.int64),
         ready_R=np.zeros(replicas.number, np.int64),
-        coming_C=np.zeros(max(coming, 1), NODE),
+        coming_C=_first_issued(requests, concurrency, request_N, clock_1),
         clock_1=clock_1,
         series_W4=np.zeros((series_rows, 4), np.int64),
+        **_named_blocks(requests, limits, lane_S),
     )
+
+
+def _named_blocks(requests: Requests, limits: Limits, lane_S: Rows) -> dict[str, Rows]:
+    """Return the tables of named blocks, empty where prefixes are not shared."""
+    lanes = lane_S.shape[0]
+    blocks, rows, size, longest = 0, 0, 0, 0
+    if limits.prefix_caching:
+        blocks, rows, size = limits.kv_blocks, limits.max_num_seqs, limits.block_size
+        tokens = int((requests.isl_N + requests.osl_N).max(initial=0))
+        longest = min(-(-tokens // size), blocks)
+    block_SK = np.zeros((lanes, blocks), BLOCK)
+    block_SK["after"] = np.append(np.arange(1, blocks), NOBODY)[:blocks]
+    block_SK["before"] = np.arange(-1, blocks - 1)
+    lane_S["free_tail"] = blocks - 1
+    lane_S["spare_rows"] = rows
+    return {
+        "block_SK": block_SK,
+        "bucket_SU": np.full((lanes, 1 << max(blocks, 1).bit_length()), NOBODY, "i4, i4").view(
+            ENDS
+        ),
+        "growers_SB": np.full((lanes, size), NOBODY, "i4, i4").view(ENDS),
+        # never written beyond the longest request of a row: most of it takes no memory
+        "table_SHL": np.empty((lanes, rows, longest), np.int32),
+        "spare_SH": np.tile(np.arange(rows, dtype=np.int32)[::-1], (lanes, 1)),
+        "found_L": np.zeros(longest, np.int32),
+    }
+
+
+def _first_issued(requests: Requests, concurrency: int, request_N: Rows, clock_1: Rows) -> Rows:
+    """Return the heap of arrivals with those a closed loop starts with: sorted, it is a heap."""
+    free = np.flatnonzero(requests.think_N < 0)[:concurrency]
+    turns = int((requests.think_N >= 0).sum())
+    coming_C = np.zeros(max(turns + concurrency, 1), NODE)
+    coming_C["key"][: free.size] = requests.arrival_N[free]
+    coming_C["tie"][: free.size] = free
+    coming_C["item"][: free.size] = free
+    request_N["place"][free] = np.arange(free.size)
+    clock_1["coming"] = free.size
+    clock_1["next"] = free[-1] + 1 if free.size else 0
+    return coming_C
 
 
 def _request_rows(requests: Requests) -> Rows:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
-
 from perfatlas.serving.machine import part
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
-    from perfatlas.serving.prices import StepPrices
+    from perfatlas.serving.state import World
 
 MANY: Final = 1 << 40  # steps: more than any stretch has
+NEVER: Final = -(1 << 60)  # ps: less than any entry of a table
 
 
 class Line(NamedTuple):
@@ -49,78 +49,81 @@ def cell(border_K: NDArray[np.int64], value: int) -> int:
 
 
 @part
-def prefill_attention(prices: StepPrices, queries: int, before: int) -> int:
-    """Return the attention of one chunk [ps], bilinear and rounded down in every direction.
+def chunk_time(world: World, time_QP: NDArray[np.int64], queries: int, before: int) -> int:
+    """Return an entry of a table of chunks [ps], bilinear and rounded down in every direction.
 
     Args:
-        prices: Tables.
+        world: The simulation.
+        time_QP: The table (Q, P) [ps].
         queries: Tokens of the chunk.
         before: Keys before it.
     """
-    q = min(cell(prices.queries_Q, queries), prices.queries_Q.shape[0] - 2)
-    p = min(cell(prices.before_P, before), prices.before_P.shape[0] - 2)
-    wide = prices.queries_Q[q + 1] - prices.queries_Q[q]
-    deep = prices.before_P[p + 1] - prices.before_P[p]
-    along = queries - prices.queries_Q[q]
-    near = prices.prefill_QP[q, p]
-    near += (prices.prefill_QP[q + 1, p] - near) * along // wide
-    far = prices.prefill_QP[q, p + 1]
-    far += (prices.prefill_QP[q + 1, p + 1] - far) * along // wide
-    return int(near + (far - near) * (before - prices.before_P[p]) // deep)
+    q = min(cell(world.queries_Q, queries), world.queries_Q.shape[0] - 2)
+    p = min(cell(world.before_P, before), world.before_P.shape[0] - 2)
+    wide = world.queries_Q[q + 1] - world.queries_Q[q]
+    deep = world.before_P[p + 1] - world.before_P[p]
+    along = queries - world.queries_Q[q]
+    near = time_QP[q, p]
+    near += (time_QP[q + 1, p] - near) * along // wide
+    far = time_QP[q, p + 1]
+    far += (time_QP[q + 1, p + 1] - far) * along // wide
+    return int(near + (far - near) * (before - world.before_P[p]) // deep)
 
 
 @part
-def decode_attention(prices: StepPrices, sequences: int, keys: int) -> Line:
+def decode_attention(world: World, sequences: int, keys: int) -> Line:
     """Return the attention of sequences that decode, as a line up to the border of its cell.
 
     Args:
-        prices: Tables.
+        world: The simulation.
         sequences: At least 1.
         keys: Keys of all of them, those the step writes included.
     """
     mean = keys // sequences
-    k = cell(prices.context_K, mean)
-    slope = prices.decode_slope_BK[sequences, k]
-    past = keys - sequences * prices.context_K[k]
+    k = cell(world.context_K, mean)
+    slope = world.decode_slope_BK[sequences, k]
+    past = keys - sequences * world.context_K[k]
     room = MANY
-    if k + 1 < prices.context_K.shape[0]:
-        room = prices.context_K[k + 1] - mean
-    return Line(prices.decode_base_BK[sequences, k] + slope * past, slope * sequences, room)
+    if k + 1 < world.context_K.shape[0]:
+        room = world.context_K[k + 1] - mean
+    return Line(world.decode_base_BK[sequences, k] + slope * past, slope * sequences, room)
 
 
 @part
-def rank_line(prices: StepPrices, lane: Any, linear: int) -> Line:  # noqa: ANN401 - a row of lanes
+def rank_line(world: World, lane: Any, linear: int) -> Line:  # noqa: ANN401 - a row of lanes
     """Return the device's line of one rank's step; its host work added where that is not hidden.
 
     Args:
-        prices: Tables.
+        world: The simulation.
         lane: A scheduler that has scheduled.
         linear: Linear layers of the step [ps].
     """
-    base = linear + lane.attention + prices.head_B[lane.decoding + lane.fresh]
+    base = linear + lane.attention + world.head_B[lane.decoding + lane.fresh]
+    if lane.chunks > 0:
+        base += lane.last
     rise = 0
     room = MANY
     if lane.decoding > 0:
-        line = decode_attention(prices, lane.decoding, lane.context + lane.decoding)
+        line = decode_attention(world, lane.decoding, lane.context + lane.decoding)
         base += line.base
         rise = line.rise
         room = line.steps
-    if not prices.host_overlapped:
-        base += host_work(prices, lane)
+    if not world.host_overlapped:
+        base += host_work(world, lane)
     return Line(base, rise, room)
 
 
 @part
-def host_work(prices: StepPrices, lane: Any) -> int:  # noqa: ANN401 - a row of lanes
+def host_work(world: World, lane: Any) -> int:  # noqa: ANN401 - a row of lanes
     """Return the host work of one rank's step [ps].
 
     Args:
-        prices: Tables.
+        world: The simulation.
         lane: A scheduler that has scheduled.
     """
-    work = prices.host_step + prices.host_sequence * (lane.decoding + lane.chunks)
+    work = world.host_step + world.host_sequence * (lane.decoding + lane.chunks)
     if lane.chunks > 0:
-        work += prices.host_prefill
+        work += world.host_prefill
     return int(work)
 
 

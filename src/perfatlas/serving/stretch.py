@@ -15,7 +15,7 @@ from typing import Final
 from perfatlas.serving import blocks
 from perfatlas.serving.machine import part
 from perfatlas.serving.scheduler import finish_step, schedule
-from perfatlas.serving.state import NEVER, Setup, State
+from perfatlas.serving.state import NEVER, World
 from perfatlas.serving.step_time import (
     MANY,
     Line,
@@ -30,100 +30,97 @@ LONGEST_STRETCH: Final = 1_000_000_000_000_000_000  # ps: far from the end of 64
 
 
 @part
-def begin(setup: Setup, state: State, r: int, now: int) -> None:
+def begin(world: World, r: int, now: int) -> None:
     """Begin the next stretch of a replica, or leave it idle.
 
     Args:
-        setup: What holds during a simulation.
-        state: What changes.
+        world: The simulation.
         r: The replica, between steps.
         now: Time [ps].
     """
-    replica = state.replica_R[r]
-    first = r * setup.ranks
+    replica = world.replica_R[r]
+    first = r * world.ranks
     busy = 0
-    for s in range(first, first + setup.ranks):
-        schedule(setup, state, s, now)
-        busy += state.lane_S[s].running
+    for s in range(first, first + world.ranks):
+        schedule(world, s, now)
+        busy += world.lane_S[s].running
     if busy == 0:
         replica.steps = 0
-        state.end_R[r] = NEVER
+        world.end_R[r] = NEVER
         return
-    line = _replica_line(setup, state, first)
-    steps = _alike(setup, state, first, line)
+    line = _replica_line(world, first)
+    steps = _alike(world, first, line)
     replica.start = now
     replica.steps = steps
     replica.base = line.base
     replica.rise = line.rise
-    state.end_R[r] = now + stretch_time(line.base, line.rise, steps)
+    world.end_R[r] = now + stretch_time(line.base, line.rise, steps)
 
 
 @part
-def _replica_line(setup: Setup, state: State, first: int) -> Line:
+def _replica_line(world: World, first: int) -> Line:
     """Return the time of the replica's next steps."""
-    prices = setup.prices
     tokens = 0
     chunks = 0
-    for s in range(first, first + setup.ranks):
-        lane = state.lane_S[s]
+    for s in range(first, first + world.ranks):
+        lane = world.lane_S[s]
         tokens = max(tokens, lane.decoding + lane.tokens)
         chunks += lane.chunks
-    linear = prices.mixed_linear_T[tokens] if chunks > 0 else prices.decode_linear_B[tokens]
-    line = rank_line(prices, state.lane_S[first], linear)
-    for s in range(first + 1, first + setup.ranks):
-        line = longest(line, rank_line(prices, state.lane_S[s], linear))
-    if prices.host_overlapped:
-        for s in range(first, first + setup.ranks):
-            line = longest(line, Line(host_work(prices, state.lane_S[s]), 0, MANY))
+    linear = world.mixed_linear_T[tokens] if chunks > 0 else world.decode_linear_B[tokens]
+    line: Line = rank_line(world, world.lane_S[first], linear)
+    for s in range(first + 1, first + world.ranks):
+        line = longest(line, rank_line(world, world.lane_S[s], linear))
+    if world.host_overlapped:
+        for s in range(first, first + world.ranks):
+            line = longest(line, Line(host_work(world, world.lane_S[s]), 0, MANY))
     return line
 
 
 @part
-def _alike(setup: Setup, state: State, first: int, line: Line) -> int:
+def _alike(world: World, first: int, line: Line) -> int:
     """Return how many of the next steps differ from the one scheduled in nothing but contexts."""
-    if not setup.coalesce:
+    if not world.coalesce:
         return 1
     steps = line.steps
-    for s in range(first, first + setup.ranks):
-        lane = state.lane_S[s]
+    for s in range(first, first + world.ranks):
+        lane = world.lane_S[s]
         if lane.chunks > 0 or lane.preempted > 0:
             return 1
         if lane.decoding > 0:
-            steps = min(steps, state.finishing_SH[s, 0].key - lane.step)
+            steps = min(steps, world.finishing_SH[s, 0].key - lane.step)
     steps = min(steps, max(1, LONGEST_STRETCH // (line.base + line.rise * steps + 1)))
-    for s in range(first, first + setup.ranks):
-        steps = 1 + blocks.affordable(setup, state, s, steps - 1)
+    for s in range(first, first + world.ranks):
+        steps = 1 + blocks.affordable(world, s, steps - 1)
     return steps
 
 
 @part
-def end(setup: Setup, state: State, r: int, now: int) -> None:
+def end(world: World, r: int, now: int) -> None:
     """Let the stretch of a replica have happened, all but what finishes at its end.
 
     Args:
-        setup: What holds during a simulation.
-        state: What changes.
+        world: The simulation.
         r: The replica.
         now: End of the stretch [ps].
     """
-    replica = state.replica_R[r]
-    state.clock_1[0].steps += replica.steps
-    for s in range(r * setup.ranks, (r + 1) * setup.ranks):
-        finish_step(setup, state, s, replica.steps, now)
+    replica = world.replica_R[r]
+    world.clock_1[0].steps += replica.steps
+    for s in range(r * world.ranks, (r + 1) * world.ranks):
+        finish_step(world, s, replica.steps, now)
     replica.steps = 0
-    state.end_R[r] = NEVER
+    world.end_R[r] = NEVER
 
 
 @part
-def cut(state: State, r: int, now: int) -> None:
+def cut(world: World, r: int, now: int) -> None:
     """End the stretch of a replica at the first border of steps from now on.
 
     Args:
-        state: What changes.
+        world: The simulation.
         r: The replica, running.
         now: Time [ps].
     """
-    replica = state.replica_R[r]
+    replica = world.replica_R[r]
     delay = now - replica.start
     replica.steps = steps_until(replica.base, replica.rise, replica.steps, delay)
-    state.end_R[r] = replica.start + stretch_time(replica.base, replica.rise, replica.steps)
+    world.end_R[r] = replica.start + stretch_time(replica.base, replica.rise, replica.steps)
