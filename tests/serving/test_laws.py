@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from perfatlas.serving.events import advance
 from perfatlas.serving.limits import Control, Limits, Replicas
+from perfatlas.serving.loop import LAST_TICK, run
 from perfatlas.serving.requests import plain_requests
-from perfatlas.serving.run import LAST_TICK, run
 from perfatlas.serving.state import build_world
 from tests.serving.serving_support import (
     flat_prices,

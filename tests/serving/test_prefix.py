@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from perfatlas.serving.limits import Control, Limits
-from perfatlas.serving.run import run
+from perfatlas.serving.loop import run
 from tests.serving.serving_support import flat_prices, requests_of
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfatlas.serving.limits import Control
-from perfatlas.serving.run import run
+from perfatlas.serving.loop import run
 from tests.serving.reference_vllm import Simulation
 from tests.serving.serving_support import (
     random_limits,

@@ -5,16 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from types import FunctionType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.serving import run as run_module
+from perfatlas.serving import loop as run_module
 from perfatlas.serving.limits import Control, Limits, Replicas
+from perfatlas.serving.loop import run
 from perfatlas.serving.machine import entry
-from perfatlas.serving.run import run
 from tests.serving.serving_support import flat_prices, requests_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ REQUESTS = requests_of([(0, 8, 4), (50, 8, 4)])
 
 
 def _changed(requests: Requests, **columns: list[int] | list[float]) -> Requests:
-    return requests._replace(**{name: np.array(value) for name, value in columns.items()})
+    named: dict[str, Any] = {name: np.array(value) for name, value in columns.items()}
+    return requests._replace(**named)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_a_second_process_loads_what_was_compiled() -> None:
     run(REQUESTS, PRICES, LIMITS)
     program = (
         "import sys\n"
-        "from perfatlas.serving.run import run\n"
+        "from perfatlas.serving.loop import run\n"
         "assert 'numba' not in sys.modules\n"
         "from tests.serving.test_run import LIMITS, PRICES, REQUESTS\n"
         "from perfatlas.serving.events import advance\n"

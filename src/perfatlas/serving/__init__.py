@@ -16,12 +16,12 @@ from perfatlas.serving.lengths import (
     uniform_lengths,
 )
 from perfatlas.serving.limits import Control, Limits, Replicas
+from perfatlas.serving.loop import run
 from perfatlas.serving.metrics import request_latencies, summarize
 from perfatlas.serving.outcome import Outcome
 from perfatlas.serving.price_table import PriceTable, TableLimits, price_table
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import Requests, plain_requests
-from perfatlas.serving.run import run
 from perfatlas.serving.scaling import scale_lengths, scale_rate
 from perfatlas.serving.trace_formats import read_requests
 from perfatlas.serving.traces import Window

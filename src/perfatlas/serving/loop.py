@@ -62,7 +62,7 @@ def run(
         >>> from perfatlas.serving.limits import Limits
         >>> from perfatlas.serving.prices import StepPrices
         >>> from perfatlas.serving.requests import plain_requests
-        >>> from perfatlas.serving.run import run
+        >>> from perfatlas.serving.loop import run
         >>> nothing = np.zeros((3, 1), np.int64)
         >>> prices = StepPrices(
         ...     decode_linear_B=np.full(3, 10), mixed_linear_T=np.full(101, 100),
