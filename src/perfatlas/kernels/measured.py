@@ -10,6 +10,7 @@ M matches.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,11 +18,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.files import content_hash
-from perfatlas.hardware import resolve_system
 from perfatlas.kernels.residuals import carry, correct, no_residuals
 from perfatlas.kernels.shapes import physics_model
 from perfatlas.kernels.silicon import silicon_row
-from perfatlas.measurements import table_rows
+from perfatlas.measurements import measured_device, other_card, table_rows
 from perfatlas.measurements.residuals import Correction, kept_residuals, with_rows_of
 from perfatlas.measurements.tables import TABLES
 from perfatlas.quantities import UnsupportedError
@@ -51,6 +51,9 @@ def with_table(match: CalibrationMatch, version: str) -> CalibrationMatch:
     cell = match.calibration
     if cell.operator not in TABLES:
         return match
+    if match.own and other_card(cell.device):
+        why = f"its rows were measured on a card with {other_card(cell.device)}"
+        return replace(match, notes=(*match.notes, f"{cell.id} answers in physics: {why}"))
     folder, name = TABLES[cell.operator]
     return with_rows_of(match, (folder, cell.family, name), version)
 
@@ -97,7 +100,7 @@ def _sources(operator: str) -> str:
 def _silicon(device: str, format_name: str) -> FloatArray:
     """Return the silicon columns (S,) for products of a calibration's format."""
     product = format_name.partition("+")[0]
-    return silicon_row(resolve_system(device).device, "fp8_static" if product == "fp8" else product)
+    return silicon_row(measured_device(device), "fp8_static" if product == "fp8" else product)
 
 
 def fit_residuals(

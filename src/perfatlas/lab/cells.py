@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from perfatlas import hardware
 from perfatlas.kernels import silicon_row
+from perfatlas.measurements import measured_device
 from perfatlas.operators import FloatArray
 
 # The nine devices with measured tables; the package's system names are the catalog's names.
@@ -113,13 +113,13 @@ class Cell:
 
 
 def silicon_columns(device_name: str, format_name: str) -> FloatArray:
-    """Return the silicon columns (S,) of a catalog device at its sustained clock, as pricing does.
+    """Return the silicon columns (S,) of the card behind measured tables, at its sustained clock.
 
     Args:
         device_name: Catalog name.
         format_name: Number format of the product.
     """
-    return silicon_row(hardware.resolve_system(device_name).device, format_name)
+    return silicon_row(measured_device(device_name), format_name)
 
 
 @cache

@@ -14,6 +14,7 @@ from perfatlas.measurements.calibration import (
     read_calibrations,
     user_calibrations,
 )
+from perfatlas.measurements.cards import measured_device, other_card
 from perfatlas.measurements.rows import MeasuredRows, read_measured_rows
 from perfatlas.measurements.silicon import (
     SiliconTable,
@@ -48,6 +49,8 @@ __all__ = [
     "kernel_families",
     "lend",
     "load_calibrations",
+    "measured_device",
+    "other_card",
     "read_calibrations",
     "read_measured_rows",
     "read_table",
