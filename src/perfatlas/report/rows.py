@@ -19,6 +19,7 @@ LABELS: Final = {
     "ttft_s": "time to first token (TTFT)",
     "tpot_s": "time per output token (TPOT)",
     "request_latency_s": "request latency",
+    "queue_s": "time in the queue",
     "output_tokens_per_s_per_gpu": "output tokens/s per GPU",
     "output_tokens_per_s_per_user": "output tokens/s per user",
 }
@@ -26,6 +27,7 @@ SHORT_LABELS: Final = {
     "ttft_s": "TTFT",
     "tpot_s": "TPOT",
     "request_latency_s": "latency",
+    "queue_s": "queue",
     "output_tokens_per_s_per_gpu": "tokens/s/GPU",
     "output_tokens_per_s_per_user": "tokens/s/user",
 }
