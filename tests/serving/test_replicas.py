@@ -112,7 +112,7 @@ def test_overlapped_host_work_shows_where_it_is_longer(
 def test_a_step_costs_what_its_tables_say(control: Control) -> None:
     # decode: 10 linear + 1 sampled x 3 + cell of the context + 2 host
     #   first token at prompt 4: 100 + 3 + chunk 4 of 64 -> 640 x 4 / 64 = 40, + 2 + 5 prefill host
-    #   contexts 5, 6 in the cell of 0: 7 + 1 x keys; contexts 7, 8 in that of 7: 30 + 4 x (keys - 7)
+    #   5 and 6 keys, in the cell of 0: 7 + 1 x keys; 7 and 8, in that of 7: 30 + 4 x (keys - 7)
     cells = np.array([[7, 30]] * 65)
     prices = FLAT._replace(
         head_B=3 * np.arange(65),

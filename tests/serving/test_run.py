@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from types import FunctionType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -27,7 +27,8 @@ REQUESTS = requests_of([(0, 8, 4), (50, 8, 4)])
 
 
 def _changed(requests: Requests, **columns: list[int] | list[float]) -> Requests:
-    return requests._replace(**{name: np.array(value) for name, value in columns.items()})
+    arrays: dict[str, Any] = {name: np.array(value) for name, value in columns.items()}
+    return requests._replace(**arrays)
 
 
 @pytest.mark.parametrize(
@@ -78,6 +79,10 @@ def test_a_cap_on_chunks_of_one_prompt_is_refused() -> None:
         (PRICES._replace(host_step=-1), r"host_step holds -1 to -1"),
         (PRICES._replace(head_B=np.full(65, -3)), r"head_B holds -3"),
         (PRICES._replace(decode_linear_B=np.zeros(64, int)), r"decode_linear_B has shape \(64,\)"),
+        (
+            PRICES._replace(before_P=np.array([0, 10**9]), prefill_QP=np.full((2, 2), 10**10)),
+            r"times 1000000000 tokens of a cell",
+        ),
         (PRICES._replace(context_K=np.array([1])), r"context_K is .*rise from 0"),
         (PRICES._replace(prefill_QP=np.zeros((2, 3), int)), r"prefill_QP has shape \(2, 3\)"),
     ],
@@ -85,6 +90,13 @@ def test_a_cap_on_chunks_of_one_prompt_is_refused() -> None:
 def test_contradicting_prices_are_refused(prices: StepPrices, message: str) -> None:
     with pytest.raises(InvalidSpecError, match=message):
         run(REQUESTS, prices, LIMITS)
+
+
+def test_steps_too_long_to_count_are_refused() -> None:
+    # 10^15 ps per key x 4 sequences x 304 keys are above 10^18 ps
+    steep = PRICES._replace(decode_slope_BK=np.full((65, 1), 10**15))
+    with pytest.raises(InvalidSpecError, match="times 1216 keys of a step more than 64 bits"):
+        run(requests_of([(0, 300, 4)]), steep, LIMITS)
 
 
 @pytest.mark.parametrize(

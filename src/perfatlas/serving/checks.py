@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 LONGEST_REQUEST: Final = 1 << 30  # tokens, prompt and output
 LONGEST_STEP: Final = 1_000_000_000_000_000  # ps, of any part of a step: 1,000 s
+LONGEST_THINK: Final = 4_000_000_000_000_000_000  # ps: may begin at the last tick of the clock
+SAFE: Final = 1_000_000_000_000_000_000  # ps: a sum of some of these fits into 64 bits
 
 
 def check_replicas(replicas: Replicas, concurrency: int) -> None:
@@ -80,7 +82,11 @@ def check_requests(requests: Requests, last: int) -> None:
             f"request {i} arrives at {requests.arrival_N[i]} ps, before request {i - 1} at "
             f"{requests.arrival_N[i - 1]} ps; sort the requests by arrival"
         )
-    for name, most in (("isl_N", LONGEST_REQUEST), ("osl_N", LONGEST_REQUEST), ("think_N", last)):
+    for name, most in (
+        ("isl_N", LONGEST_REQUEST),
+        ("osl_N", LONGEST_REQUEST),
+        ("think_N", LONGEST_THINK),
+    ):
         _within(name, getattr(requests, name), most)
     if count and not 0 <= requests.arrival_N[0] <= requests.arrival_N[-1] <= last:
         raise InvalidSpecError(
@@ -162,6 +168,23 @@ def check_prices(prices: StepPrices, limits: Limits, requests: Requests) -> None
         value = np.asarray(getattr(prices, name))
         if (value < 0).any() or (value > LONGEST_STEP).any():
             raise InvalidSpecError(f"{name} holds {value.min()} to {value.max()}; it is 0 to 1e15")
+    _check_products(prices, limits, longest)
+
+
+def _check_products(prices: StepPrices, limits: Limits, longest: int) -> None:
+    """Refuse tables whose sums over sequences or products with tokens leave 64 bits."""
+    most = {name: int(getattr(prices, name).max()) for name in ("decode_slope_BK", "prefill_QP")}
+    width = max(int(np.diff(border).max()) for border in (prices.queries_Q, prices.before_P))
+    for name, factor, words in (
+        ("decode_slope_BK", limits.max_num_seqs * longest, "keys of a step"),
+        ("prefill_QP", limits.max_num_seqs, "sequences"),
+        ("prefill_QP", max(width, longest), "tokens of a cell or a request"),
+    ):
+        if most[name] * factor > SAFE:
+            raise InvalidSpecError(
+                f"{name} holds {most[name]} ps, times {factor} {words} more than 64 bits can "
+                "count; give cheaper steps, shorter requests or closer borders"
+            )
 
 
 def _check_borders(name: str, border: NDArray[np.int64], reach: int) -> None:
@@ -169,8 +192,8 @@ def _check_borders(name: str, border: NDArray[np.int64], reach: int) -> None:
     rising = border.shape[0] >= least and border[0] == 0 and (np.diff(border) > 0).all()
     if not rising or border[-1] < reach:
         raise InvalidSpecError(
-            f"{name} is {shown(str(border.tolist()))}; it needs at least {least} borders that rise from "
-            f"0 to {reach} or more"
+            f"{name} is {shown(str(border.tolist()))}; it needs at least {least} borders that rise "
+            f"from 0 to {reach} or more"
         )
 
 

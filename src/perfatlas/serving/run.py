@@ -19,7 +19,7 @@ from perfatlas.serving.requests import LONGEST_S, TICKS_PER_SECOND, Requests
 if TYPE_CHECKING:
     from perfatlas.serving.state import World
 
-SLICE: Final = 20_000  # instants of one compiled call: about 20 ms, then Ctrl-C is heard
+SLICE: Final = 20_000  # instants of one compiled call, some milliseconds: then Ctrl-C is heard
 LAST_TICK: Final = int(LONGEST_S) * TICKS_PER_SECOND
 ONE_REPLICA: Final = Replicas()
 TO_THE_END: Final = Control()
