@@ -113,6 +113,16 @@ def test_contradicting_replicas_are_refused(replicas: Replicas, message: str) ->
         run(REQUESTS, PRICES, LIMITS, replicas)
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 16])
+def test_a_series_never_outgrows_its_rows(rows: int) -> None:
+    requests = requests_of([(10**9 * i, 8, 4) for i in range(200)])
+    series = run(requests, PRICES, LIMITS, control=Control(series_rows=rows)).series
+    assert 0 < series.time_W.shape[0] <= rows
+    assert (np.diff(series.time_W) > 0).all()
+    with pytest.raises(InvalidSpecError, match=r"control.series_rows is -1"):
+        run(requests, PRICES, LIMITS, control=Control(series_rows=-1))
+
+
 def test_a_simulation_that_outruns_its_clock_is_refused() -> None:
     # decode steps of 1,000 s: 5,000 of them end at 5e6 s
     slow = flat_prices(10**15, 100)

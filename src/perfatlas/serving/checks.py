@@ -15,7 +15,7 @@ from perfatlas.serving.limits import ROUTINGS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.serving.limits import Limits, Replicas
+    from perfatlas.serving.limits import Control, Limits, Replicas
     from perfatlas.serving.prices import StepPrices
     from perfatlas.serving.requests import Requests
 
@@ -25,16 +25,21 @@ LONGEST_THINK: Final = 4_000_000_000_000_000_000  # ps: may begin at the last ti
 SAFE: Final = 1_000_000_000_000_000_000  # ps: a sum of some of these fits into 64 bits
 
 
-def check_replicas(replicas: Replicas, concurrency: int) -> None:
+def check_replicas(replicas: Replicas, concurrency: int, control: Control) -> None:
     """Refuse a fleet without engines or with an unknown routing.
 
     Args:
         replicas: Engines and routing.
         concurrency: Requests in flight of a closed loop.
+        control: How the simulation runs.
     """
     for name in ("number", "ranks"):
         _at_least(f"replicas.{name}", getattr(replicas, name), 1)
-    for name, value in (("replicas.seed", replicas.seed), ("concurrency", concurrency)):
+    for name, value in (
+        ("replicas.seed", replicas.seed),
+        ("concurrency", concurrency),
+        ("control.series_rows", control.series_rows),
+    ):
         _at_least(name, value, 0)
     if replicas.routing not in ROUTINGS:
         raise InvalidSpecError(

@@ -76,7 +76,7 @@ def run(
         [140]
     """
     requests, prices = _columns(requests), _tables(prices)
-    check_replicas(replicas, concurrency)
+    check_replicas(replicas, concurrency, control)
     check_limits(limits)
     check_requests(requests, LAST_TICK)
     check_prices(prices, limits, requests)
@@ -115,8 +115,8 @@ def _outcome(world: World, interrupted: bool) -> Outcome:  # noqa: FBT001 - a co
     """Return the columns of a world."""
     rows = world.request_N
     clock = world.clock_1[0]
-    series_W4 = world.series_W4[: clock["rows"]]
-    series = Series(*(series_W4[:, column].copy() for column in range(4)))
+    series_WV = world.series_WV[: clock["rows"]]
+    series = Series(*(series_WV[:, column].copy() for column in range(4)))
     return Outcome(
         arrival_N=rows["arrival"].copy(),
         scheduled_N=rows["scheduled"].copy(),

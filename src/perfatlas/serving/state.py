@@ -1,8 +1,8 @@
 """All that changes while traffic runs, in arrays that outlive a call of the compiled loop.
 
 Shape legend: N requests, S schedulers (replicas times ranks), R replicas, B places in a cache
-block, H sequences of a scheduler, C requests yet to come, W rows of the series, K cache blocks of a
-scheduler, U buckets of its hash table, L cache blocks of the longest request.
+block, H sequences of a scheduler, C requests yet to come, W rows of the series and V its columns, K
+cache blocks of a scheduler, U buckets of its hash table, L cache blocks of the longest request.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class World(NamedTuple):
     ready_R: NDArray[np.int64]
     coming_C: Rows
     clock_1: Rows
-    series_W4: NDArray[np.int64]
+    series_WV: NDArray[np.int64]
     block_SK: Rows
     bucket_SU: Rows
     growers_SB: Rows  # the same sequences by name
@@ -225,7 +225,7 @@ def _fresh_state(
         ready_R=np.zeros(replicas.number, np.int64),
         coming_C=_first_issued(requests, concurrency, request_N, clock_1),
         clock_1=clock_1,
-        series_W4=np.zeros((series_rows, 4), np.int64),
+        series_WV=np.zeros((series_rows, 4), np.int64),
         **_named_blocks(requests, limits, lane_S),
     )
 
