@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.serving import run as run_module
 from perfatlas.serving.limits import Control, Limits, Replicas
 from perfatlas.serving.machine import entry
@@ -111,6 +111,17 @@ def test_steps_too_long_to_count_are_refused() -> None:
 def test_contradicting_replicas_are_refused(replicas: Replicas, message: str) -> None:
     with pytest.raises(InvalidSpecError, match=message):
         run(REQUESTS, PRICES, LIMITS, replicas)
+
+
+def test_tables_beyond_memory_are_refused() -> None:
+    limits = Limits(60, 64, 1, 10**9, prefix_caching=True)
+    with pytest.raises(InfeasibleError, match=r"up to 900000010 cache blocks.*fewer replicas"):
+        run(
+            requests_of([(0, 9 * 10**8, 10)]),
+            PRICES._replace(before_P=np.array([0, 10**9])),
+            limits,
+            Replicas(10_000),
+        )
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 16])

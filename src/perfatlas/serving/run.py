@@ -53,6 +53,7 @@ def run(
     Raises:
         InvalidSpecError: Columns, limits or prices contradict each other, or simulated time would
             outrun its clock.
+        InfeasibleError: The tables of shared prefixes are larger than memory.
 
     Limits: Loads that routing reads are never stale. A last token is seen in the step that gives
         it. Turns after a rejected one arrive `think_N` after its rejection.

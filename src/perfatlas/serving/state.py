@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from perfatlas.quantities import InfeasibleError
 from perfatlas.serving.heap import NODE
 from perfatlas.serving.limits import ROUTINGS
 
@@ -238,6 +239,14 @@ def _named_blocks(requests: Requests, limits: Limits, lane_S: Rows) -> dict[str,
         blocks, rows, size = limits.kv_blocks, limits.max_num_seqs, limits.block_size
         tokens = int((requests.isl_N + requests.osl_N).max(initial=0))
         longest = min(-(-tokens // size), blocks)
+    try:  # only what the longest request of a row has held is ever touched and takes memory
+        table_SHL = np.empty((lanes, rows, longest), np.int32)
+    except MemoryError as error:
+        raise InfeasibleError(
+            f"{lanes} schedulers of {rows} sequences with up to {longest} cache blocks each need a "
+            f"table of {4 * lanes * rows * longest / 2**30:.0f} GiB to tell shared blocks apart",
+            advice=("simulate fewer replicas or a lower max_num_seqs",),
+        ) from error
     block_SK = np.zeros((lanes, blocks), BLOCK)
     block_SK["after"] = np.append(np.arange(1, blocks), NOBODY)[:blocks]
     block_SK["before"] = np.arange(-1, blocks - 1)
@@ -249,8 +258,7 @@ def _named_blocks(requests: Requests, limits: Limits, lane_S: Rows) -> dict[str,
             ENDS
         ),
         "growers_SB": np.full((lanes, size), NOBODY, "i4, i4").view(ENDS),
-        # never written beyond the longest request of a row: most of it takes no memory
-        "table_SHL": np.empty((lanes, rows, longest), np.int32),
+        "table_SHL": table_SHL,
         "spare_SH": np.tile(np.arange(rows, dtype=np.int32)[::-1], (lanes, 1)),
         "found_L": np.zeros(longest, np.int32),
     }
