@@ -286,8 +286,9 @@ def _request_rows(requests: Requests) -> Rows:
     request_N["isl"] = requests.isl_N
     request_N["osl"] = requests.osl_N
     turns = np.flatnonzero(requests.think_N >= 0)
-    order = np.argsort(requests.session_N, kind="stable")
-    place = np.empty_like(order)
-    place[order] = np.arange(order.shape[0])
-    request_N["next_turn"][order[place[turns] - 1]] = turns
+    if turns.size:
+        order = np.argsort(requests.session_N, kind="stable")
+        place = np.empty_like(order)
+        place[order] = np.arange(order.shape[0])
+        request_N["next_turn"][order[place[turns] - 1]] = turns
     return request_N
