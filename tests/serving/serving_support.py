@@ -64,12 +64,12 @@ def random_prices(draw: np.random.Generator, limits: Limits) -> StepPrices:
 
 def random_limits(draw: np.random.Generator) -> Limits:
     """Mostly tight ones."""
-    seqs = int(draw.integers(1, 9))
+    seqs = int(draw.choice([1, 2, 3, 4, 6, 8, 30]))
     return Limits(
         max_num_seqs=seqs,
         max_num_batched_tokens=seqs + int(draw.integers(0, 40)),
         block_size=int(draw.choice([1, 2, 3, 4, 8, 16])),
-        kv_blocks=int(draw.integers(4, 60)),
+        kv_blocks=int(draw.integers(4, 60)) * int(draw.choice([1, 1, 1, 6])),
         reserve_full_isl=bool(draw.integers(2)),
         prefix_caching=bool(draw.integers(2)),
     )

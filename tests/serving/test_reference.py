@@ -22,9 +22,10 @@ def _compare(seed: int) -> None:
     limits = random_limits(draw)
     prices = random_prices(draw, limits)
     longest = max(2, limits.kv_blocks * limits.block_size // int(draw.choice([2, 4, 8])))
-    requests = random_requests(draw, int(draw.integers(1, 40)), min(longest, 100))
+    count = int(draw.choice([1, 5, 20, 40, 120]))
+    requests = random_requests(draw, count, min(longest, 100))
     replicas = random_replicas(draw)
-    concurrency = int(draw.choice([0, 0, 1, 3, 12]))
+    concurrency = int(draw.choice([0, 0, 1, 3, 12, 70]))
     slow = Simulation(requests, prices, limits, replicas, concurrency).run()
     for coalesce in (True, False):
         fast = run(

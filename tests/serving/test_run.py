@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.serving import loop as run_module
 from perfatlas.serving.limits import Control, Limits, Replicas
 from perfatlas.serving.loop import run
@@ -79,6 +79,12 @@ def test_a_cap_on_chunks_of_one_prompt_is_refused() -> None:
         (PRICES._replace(host_step=-1), r"host_step holds -1 to -1"),
         (PRICES._replace(head_B=np.full(65, -3)), r"head_B holds -3"),
         (PRICES._replace(decode_linear_B=np.zeros(64, int)), r"decode_linear_B has shape \(64,\)"),
+        (
+            PRICES._replace(
+                before_P=np.array([0, 10**9]), prefill_added_QP=np.full((2, 2), 10**10)
+            ),
+            r"times 1000000000 tokens of a cell",
+        ),
         (PRICES._replace(context_K=np.array([1])), r"context_K is .*rise from 0"),
         (
             PRICES._replace(prefill_added_QP=np.zeros((2, 3), int)),
@@ -89,6 +95,13 @@ def test_a_cap_on_chunks_of_one_prompt_is_refused() -> None:
 def test_contradicting_prices_are_refused(prices: StepPrices, message: str) -> None:
     with pytest.raises(InvalidSpecError, match=message):
         run(REQUESTS, prices, LIMITS)
+
+
+def test_steps_too_long_to_count_are_refused() -> None:
+    # 10^15 ps per key x 4 sequences x 304 keys are above 10^18 ps
+    steep = PRICES._replace(decode_slope_BK=np.full((65, 1), 10**15))
+    with pytest.raises(InvalidSpecError, match="times 1216 keys of a step more than 64 bits"):
+        run(requests_of([(0, 300, 4)]), steep, LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -103,6 +116,27 @@ def test_contradicting_prices_are_refused(prices: StepPrices, message: str) -> N
 def test_contradicting_replicas_are_refused(replicas: Replicas, message: str) -> None:
     with pytest.raises(InvalidSpecError, match=message):
         run(REQUESTS, PRICES, LIMITS, replicas)
+
+
+def test_tables_beyond_memory_are_refused() -> None:
+    limits = Limits(60, 64, 1, 10**9, prefix_caching=True)
+    with pytest.raises(InfeasibleError, match=r"up to 900000010 cache blocks.*fewer replicas"):
+        run(
+            requests_of([(0, 9 * 10**8, 10)]),
+            PRICES._replace(before_P=np.array([0, 10**9])),
+            limits,
+            Replicas(10_000),
+        )
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 16])
+def test_a_series_never_outgrows_its_rows(rows: int) -> None:
+    requests = requests_of([(10**9 * i, 8, 4) for i in range(200)])
+    series = run(requests, PRICES, LIMITS, control=Control(series_rows=rows)).series
+    assert 0 < series.time_W.shape[0] <= rows
+    assert (np.diff(series.time_W) > 0).all()
+    with pytest.raises(InvalidSpecError, match=r"control.series_rows is -1"):
+        run(requests, PRICES, LIMITS, control=Control(series_rows=-1))
 
 
 def test_a_simulation_that_outruns_its_clock_is_refused() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from cyclopts import Group, Parameter
 
 from perfatlas.cli.estimate import read_scenario_file
-from perfatlas.cli.output import print_json, require, show_answer
+from perfatlas.cli.output import require, show_answer
 from perfatlas.cli.table_run import answer_rows, show_summary, wants_table
 from perfatlas.cli.vocabulary import File, OutputFlags, SimulationFlags, given
 from perfatlas.files import check_writable

@@ -15,24 +15,31 @@ from perfatlas.serving.limits import ROUTINGS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.serving.limits import Limits, Replicas
+    from perfatlas.serving.limits import Control, Limits, Replicas
     from perfatlas.serving.prices import StepPrices
     from perfatlas.serving.requests import Requests
 
 LONGEST_REQUEST: Final = 1 << 30  # tokens, prompt and output
 LONGEST_STEP: Final = 1_000_000_000_000_000  # ps, of any part of a step: 1,000 s
+LONGEST_THINK: Final = 4_000_000_000_000_000_000  # ps: may begin at the last tick of the clock
+SAFE: Final = 1_000_000_000_000_000_000  # ps: a sum of some of these fits into 64 bits
 
 
-def check_replicas(replicas: Replicas, concurrency: int) -> None:
+def check_replicas(replicas: Replicas, concurrency: int, control: Control) -> None:
     """Refuse a fleet without engines or with an unknown routing.
 
     Args:
         replicas: Engines and routing.
         concurrency: Requests in flight of a closed loop.
+        control: How the simulation runs.
     """
     for name in ("number", "ranks"):
         _at_least(f"replicas.{name}", getattr(replicas, name), 1)
-    for name, value in (("replicas.seed", replicas.seed), ("concurrency", concurrency)):
+    for name, value in (
+        ("replicas.seed", replicas.seed),
+        ("concurrency", concurrency),
+        ("control.series_rows", control.series_rows),
+    ):
         _at_least(name, value, 0)
     if replicas.routing not in ROUTINGS:
         raise InvalidSpecError(
@@ -80,7 +87,11 @@ def check_requests(requests: Requests, last: int) -> None:
             f"request {i} arrives at {requests.arrival_N[i]} ps, before request {i - 1} at "
             f"{requests.arrival_N[i - 1]} ps; sort the requests by arrival"
         )
-    for name, most in (("isl_N", LONGEST_REQUEST), ("osl_N", LONGEST_REQUEST), ("think_N", last)):
+    for name, most in (
+        ("isl_N", LONGEST_REQUEST),
+        ("osl_N", LONGEST_REQUEST),
+        ("think_N", LONGEST_THINK),
+    ):
         _within(name, getattr(requests, name), most)
     if count and not 0 <= requests.arrival_N[0] <= requests.arrival_N[-1] <= last:
         raise InvalidSpecError(
@@ -92,6 +103,8 @@ def check_requests(requests: Requests, last: int) -> None:
 
 
 def _check_turns(requests: Requests) -> None:
+    if (requests.think_N < 0).all():
+        return
     order = np.argsort(requests.session_N, kind="stable")
     session_N = requests.session_N[order]
     first_N = np.ones(order.shape[0], np.bool_)
@@ -167,6 +180,25 @@ def check_prices(prices: StepPrices, limits: Limits, requests: Requests) -> None
         if (value < least).any() or (value > LONGEST_STEP).any():
             raise InvalidSpecError(
                 f"{name} holds {value.min()} to {value.max()}; it is {least} to 1e15"
+            )
+    _check_products(prices, limits, longest)
+
+
+def _check_products(prices: StepPrices, limits: Limits, longest: int) -> None:
+    """Refuse tables whose sums over sequences or products with tokens leave 64 bits."""
+    width = max(int(np.diff(border).max()) for border in (prices.queries_Q, prices.before_P))
+    tokens = max(width, longest)
+    for name, factor, words in (
+        ("decode_slope_BK", limits.max_num_seqs * longest, "keys of a step"),
+        ("prefill_added_QP", limits.max_num_seqs, "sequences"),
+        ("prefill_added_QP", tokens, "tokens of a cell or a request"),
+        ("prefill_last_QP", tokens, "tokens of a cell or a request"),
+    ):
+        most = int(np.abs(getattr(prices, name)).max())
+        if most * factor > SAFE:
+            raise InvalidSpecError(
+                f"{name} holds {most} ps, times {factor} {words} more than 64 bits can count; give"
+                " cheaper steps, shorter requests or closer borders"
             )
 
 

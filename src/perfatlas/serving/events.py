@@ -5,7 +5,8 @@ finish by rank and order of admission; then requests arrive, by index; then ever
 begins a step. A request that another's last token causes to arrive at once is therefore in the
 queue of the next step.
 
-Shape legend: N requests, S schedulers, R replicas, C requests yet to come, W rows of the series.
+Shape legend: N requests, S schedulers, R replicas, C requests yet to come, W rows of the
+series and V its columns.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def advance(columns: World, instants: int, last: int) -> int:
     world = hold(*columns)
     clock = world.clock_1[0]
     while instants > 0:
-        now = min(world.end_R.min(), _next_arrival(world))
+        now = _next_arrival(world)
+        for r in range(world.end_R.shape[0]):
+            now = min(now, world.end_R[r])
         if now == NEVER:
             break
         if now > last:
@@ -51,7 +54,7 @@ def advance(columns: World, instants: int, last: int) -> int:
             r = world.ready_R[clock.ready]
             world.replica_R[r].ready = 0
             begin(world, r, now)
-        if now >= clock.due and world.series_W4.shape[0] > 0:
+        if now >= clock.due and world.series_WV.shape[0] > 0:
             _sample(world, now)
     return instants
 
@@ -229,23 +232,32 @@ def _follow(world: World, i: int, now: int) -> None:
 
 @part
 def _sample(world: World, now: int) -> None:
-    """Write a row of the series; a full one keeps every second row and doubles its pause."""
+    """Write a row of the series."""
     clock = world.clock_1[0]
-    rows = world.series_W4.shape[0]
-    if clock.rows == rows:
-        for w in range(rows // 2):
-            world.series_W4[w] = world.series_W4[2 * w]
-        clock.rows = rows // 2
-        clock.pause *= 2
-    row = world.series_W4[clock.rows]
-    row[0] = now
-    row[1] = 0
-    row[2] = 0
-    row[3] = 0
+    if clock.rows == world.series_WV.shape[0]:
+        _thin(world)
+    running = 0
+    waiting = 0
+    used = 0
     for s in range(world.lane_S.shape[0]):
         lane = world.lane_S[s]
-        row[1] += lane.running
-        row[2] += lane.waiting
-        row[3] += world.kv_blocks - lane.free
+        running += lane.running
+        waiting += lane.waiting
+        used += world.kv_blocks - lane.free
+    world.series_WV[clock.rows, 0] = now
+    world.series_WV[clock.rows, 1] = running
+    world.series_WV[clock.rows, 2] = waiting
+    world.series_WV[clock.rows, 3] = used
     clock.rows += 1
     clock.due = now + clock.pause
+
+
+@part
+def _thin(world: World) -> None:
+    """Keep every second row of a full series and double its pause."""
+    clock = world.clock_1[0]
+    clock.rows //= 2
+    clock.pause *= 2
+    for w in range(clock.rows):
+        for v in range(world.series_WV.shape[1]):
+            world.series_WV[w, v] = world.series_WV[2 * w, v]

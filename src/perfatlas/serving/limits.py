@@ -57,7 +57,7 @@ class Control(NamedTuple):
 
     Args:
         coalesce: Take stretches of equal decode steps at once.
-        interrupt: Asked about 50 times a second; true stops the simulation.
+        interrupt: Asked every 20,000 instants; true stops the simulation.
         series_rows: Most rows of the sampled series, 0 for none.
     """
 

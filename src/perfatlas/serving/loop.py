@@ -19,7 +19,7 @@ from perfatlas.serving.requests import LONGEST_S, TICKS_PER_SECOND, Requests
 if TYPE_CHECKING:
     from perfatlas.serving.state import World
 
-SLICE: Final = 20_000  # instants of one compiled call: about 20 ms, then Ctrl-C is heard
+SLICE: Final = 20_000  # instants of one compiled call, some milliseconds: then Ctrl-C is heard
 LAST_TICK: Final = int(LONGEST_S) * TICKS_PER_SECOND
 ONE_REPLICA: Final = Replicas()
 TO_THE_END: Final = Control()
@@ -53,6 +53,7 @@ def run(
     Raises:
         InvalidSpecError: Columns, limits or prices contradict each other, or simulated time would
             outrun its clock.
+        InfeasibleError: The tables of shared prefixes are larger than memory.
 
     Limits: Loads that routing reads are never stale. A last token is seen in the step that gives
         it. Turns after a rejected one arrive `think_N` after its rejection.
@@ -77,7 +78,7 @@ def run(
         [140]
     """
     requests, prices = _columns(requests), _tables(prices)
-    check_replicas(replicas, concurrency)
+    check_replicas(replicas, concurrency, control)
     check_limits(limits)
     check_requests(requests, LAST_TICK)
     check_prices(prices, limits, requests)
@@ -116,8 +117,8 @@ def _outcome(world: World, interrupted: bool) -> Outcome:  # noqa: FBT001 - a co
     """Return the columns of a world."""
     rows = world.request_N
     clock = world.clock_1[0]
-    series_W4 = world.series_W4[: clock["rows"]]
-    series = Series(*(series_W4[:, column].copy() for column in range(4)))
+    series_WV = world.series_WV[: clock["rows"]]
+    series = Series(*(series_WV[:, column].copy() for column in range(4)))
     return Outcome(
         arrival_N=rows["arrival"].copy(),
         scheduled_N=rows["scheduled"].copy(),

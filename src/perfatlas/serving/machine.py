@@ -37,7 +37,7 @@ def entry(function: Callable[..., Any]) -> Callable[..., Any]:
         digest.update(path.read_bytes())
     function.__qualname__ = f"{function.__qualname__}_{digest.hexdigest()[:16]}"
     try:
-        compiled: Callable[..., Any] = njit(cache=True, error_model="numpy")(function)
+        compiled: Callable[..., Any] = njit(cache=True, error_model="numpy", nogil=True)(function)
     except RuntimeError:  # no folder for the cache can be written: every process compiles
         return part(function)
     return compiled

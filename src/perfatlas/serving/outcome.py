@@ -37,7 +37,7 @@ class Outcome(NamedTuple):
         scheduled_N: Start of the first step with a token of the request (N,).
         first_token_N: End of the step that gave the first output token (N,).
         finished_N: End of the step that gave the last one (N,).
-        replica_N: Where it ran (N,), -1 where it was rejected.
+        replica_N: Where it ran (N,), -1 where it was rejected or, with no arrival, not reached.
         preempted_N: Times it was preempted (N,).
         cached_N: Prompt tokens taken from the prefix cache (N,).
         steps: Steps the engines ran, coalesced ones counted one by one.

@@ -1,8 +1,8 @@
 """All that changes while traffic runs, in arrays that outlive a call of the compiled loop.
 
 Shape legend: N requests, S schedulers (replicas times ranks), R replicas, B places in a cache
-block, H sequences of a scheduler, C requests yet to come, W rows of the series, K cache blocks of a
-scheduler, U buckets of its hash table, L cache blocks of the longest request.
+block, H sequences of a scheduler, C requests yet to come, W rows of the series and V its columns, K
+cache blocks of a scheduler, U buckets of its hash table, L cache blocks of the longest request.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from perfatlas.quantities import InfeasibleError
 from perfatlas.serving.heap import NODE
 from perfatlas.serving.limits import ROUTINGS
 
@@ -165,7 +166,7 @@ class World(NamedTuple):
     ready_R: NDArray[np.int64]
     coming_C: Rows
     clock_1: Rows
-    series_W4: NDArray[np.int64]
+    series_WV: NDArray[np.int64]
     block_SK: Rows
     bucket_SU: Rows
     growers_SB: Rows  # the same sequences by name
@@ -227,7 +228,7 @@ def _fresh_state(
         ready_R=np.zeros(replicas.number, np.int64),
         coming_C=_first_issued(requests, concurrency, request_N, clock_1),
         clock_1=clock_1,
-        series_W4=np.zeros((series_rows, 4), np.int64),
+        series_WV=np.zeros((series_rows, 4), np.int64),
         **_named_blocks(requests, limits, lane_S),
     )
 
@@ -240,6 +241,14 @@ def _named_blocks(requests: Requests, limits: Limits, lane_S: Rows) -> dict[str,
         blocks, rows, size = limits.kv_blocks, limits.max_num_seqs, limits.block_size
         tokens = int((requests.isl_N + requests.osl_N).max(initial=0))
         longest = min(-(-tokens // size), blocks)
+    try:  # only what the longest request of a row has held is ever touched and takes memory
+        table_SHL = np.empty((lanes, rows, longest), np.int32)
+    except MemoryError as error:
+        raise InfeasibleError(
+            f"{lanes} schedulers of {rows} sequences with up to {longest} cache blocks each need a "
+            f"table of {4 * lanes * rows * longest / 2**30:.0f} GiB to tell shared blocks apart",
+            advice=("simulate fewer replicas or a lower max_num_seqs",),
+        ) from error
     block_SK = np.zeros((lanes, blocks), BLOCK)
     block_SK["after"] = np.append(np.arange(1, blocks), NOBODY)[:blocks]
     block_SK["before"] = np.arange(-1, blocks - 1)
@@ -251,8 +260,7 @@ def _named_blocks(requests: Requests, limits: Limits, lane_S: Rows) -> dict[str,
             ENDS
         ),
         "growers_SB": np.full((lanes, size), NOBODY, "i4, i4").view(ENDS),
-        # never written beyond the longest request of a row: most of it takes no memory
-        "table_SHL": np.empty((lanes, rows, longest), np.int32),
+        "table_SHL": table_SHL,
         "spare_SH": np.tile(np.arange(rows, dtype=np.int32)[::-1], (lanes, 1)),
         "found_L": np.zeros(longest, np.int32),
     }
@@ -280,8 +288,9 @@ def _request_rows(requests: Requests) -> Rows:
     request_N["isl"] = requests.isl_N
     request_N["osl"] = requests.osl_N
     turns = np.flatnonzero(requests.think_N >= 0)
-    order = np.argsort(requests.session_N, kind="stable")
-    place = np.empty_like(order)
-    place[order] = np.arange(order.shape[0])
-    request_N["next_turn"][order[place[turns] - 1]] = turns
+    if turns.size:
+        order = np.argsort(requests.session_N, kind="stable")
+        place = np.empty_like(order)
+        place[order] = np.arange(order.shape[0])
+        request_N["next_turn"][order[place[turns] - 1]] = turns
     return request_N

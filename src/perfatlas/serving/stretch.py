@@ -10,12 +10,12 @@ Shape legend: N requests, S schedulers, R replicas.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.serving import blocks
 from perfatlas.serving.machine import part
 from perfatlas.serving.scheduler import finish_step, schedule
-from perfatlas.serving.state import NEVER, World
+from perfatlas.serving.state import NEVER
 from perfatlas.serving.step_time import (
     MANY,
     Line,
@@ -26,7 +26,10 @@ from perfatlas.serving.step_time import (
     stretch_time,
 )
 
-LONGEST_STRETCH: Final = 1_000_000_000_000_000_000  # ps: far from the end of 64 bits
+if TYPE_CHECKING:
+    from perfatlas.serving.state import World
+
+LONGEST_STRETCH: Final = 1e18  # ps: far from the end of 64 bits
 
 
 @part
@@ -84,14 +87,25 @@ def _alike(world: World, first: int, line: Line) -> int:
     steps = line.steps
     for s in range(first, first + world.ranks):
         lane = world.lane_S[s]
-        if lane.chunks > 0 or lane.preempted > 0:
+        if lane.chunks > 0 or lane.preempted > 0 or _may_open(world, lane):
             return 1
         if lane.decoding > 0:
             steps = min(steps, world.finishing_SH[s, 0].key - lane.step)
-    steps = min(steps, max(1, LONGEST_STRETCH // (line.base + line.rise * steps + 1)))
+    last = float(line.base) + float(line.rise) * steps + 1.0
+    steps = min(steps, max(1, int(LONGEST_STRETCH / last)))
     for s in range(first, first + world.ranks):
         steps = 1 + blocks.affordable(world, s, steps - 1)
     return steps
+
+
+@part
+def _may_open(world: World, lane: Any) -> bool:  # noqa: ANN401 - a row of lanes
+    """Return whether the head of a queue might fit later though it does not fit now.
+
+    Where its whole prompt must fit, an evicted block that it would have found takes as much from
+    the free ones as from its need. A chunk alone can start earlier in a prompt and need less.
+    """
+    return bool(world.prefix_caching and not world.reserve_full_isl and lane.waiting > 0)
 
 
 @part
