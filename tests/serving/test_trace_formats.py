@@ -204,6 +204,12 @@ def test_own_numbered_sessions(tmp_path: Path) -> None:
         assert read_own(write_own(tmp_path, suffix, rows)).requests.session_N.tolist() == [0, -1, 0]
 
 
+def test_byte_order_marks_and_carriage_returns_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"\xef\xbb\xbfarrival_s,isl,osl\r\n0,5,6\r\n1,7,8\r\n\r\n")
+    assert read_own(path).requests.osl_N.tolist() == [6, 8]
+
+
 def test_unsigned_hashes_keep_their_bits(tmp_path: Path) -> None:
     rows = [{"arrival_s": 0, "isl": 9, "osl": 1, "prefix_hash_ids": [2**64 - 1, 5]}]
     requests = read_own(write_own(tmp_path, ".jsonl", rows), hash_block=8).requests
