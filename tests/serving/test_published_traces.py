@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
+from perfatlas.serving.scaling import mean_rate, spread_batches
 from perfatlas.serving.trace_azure import read_azure
 from perfatlas.serving.trace_mooncake import read_mooncake
 from perfatlas.serving.traces import Window
@@ -22,7 +23,9 @@ def test_mooncake_conversation() -> None:
     trace = read_mooncake(request_trace("mooncake_conversation.jsonl"))
     requests = trace.requests
     check_invariants(requests)
-    assert trace.warnings == ()
+    assert [text[:46] for text in trace.warnings] == [
+        "12031 requests have 1180 different times of ar"
+    ]
     assert requests.isl_N.shape == (12_031,)
     assert requests.hash_block == 512
     assert requests.arrival_N[-1] == 3_536_999 * TICKS_PER_SECOND // 1000
@@ -32,6 +35,15 @@ def test_mooncake_conversation() -> None:
     assert gap_cv(requests) == pytest.approx(3.0, abs=0.05)
     assert np.unique(requests.arrival_N).shape == (1_180,)
     assert hit_share(requests) == pytest.approx(0.373, abs=0.0005)
+
+
+def test_spreading_takes_the_bursts_of_the_clock_away() -> None:
+    requests = read_mooncake(request_trace("mooncake_conversation.jsonl")).requests
+    spread = spread_batches(requests)
+    check_invariants(spread)
+    assert gap_cv(spread) < 1.0 < gap_cv(requests)
+    assert np.all(spread.arrival_N >= requests.arrival_N)
+    assert mean_rate(spread) == pytest.approx(mean_rate(requests), rel=1e-3)
 
 
 def test_mooncake_synthetic() -> None:

@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.arrivals import constant_arrivals, gamma_arrivals
 from perfatlas.serving.lengths import lognormal, lognormal_lengths
-from perfatlas.serving.requests import TICKS_PER_SECOND, Requests, plain_requests
-from perfatlas.serving.scaling import mean_rate, scale_lengths, scale_rate, take_window
+from perfatlas.serving.requests import LONGEST_S, TICKS_PER_SECOND, Requests, plain_requests
+from perfatlas.serving.scaling import (
+    mean_rate,
+    scale_lengths,
+    scale_rate,
+    spread_batches,
+    take_window,
+)
 from perfatlas.serving.sessions import Turns, sessions
 from tests.serving.support import check_invariants, hashes_of, hit_share
 
@@ -117,6 +123,21 @@ def test_scalings_out_of_range_are_refused(call: object, words: str) -> None:
     assert callable(call)
     with pytest.raises(InvalidSpecError, match=words):
         call(talks())
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=30), st.integers(1, 5 * 10**17))
+def test_spread_requests_stay_before_the_next_stamp(stamps: list[int], tick: int) -> None:
+    arrival_N = np.sort(np.array(stamps)) * tick
+    one = np.ones_like(arrival_N)
+    spread = spread_batches(plain_requests(arrival_N, one, one))
+    check_invariants(spread)
+    time_T = np.unique(arrival_N)
+    # each lies from its own stamp to before the next; those of the last have no next
+    later = np.searchsorted(time_T, arrival_N, side="right") < time_T.shape[0]
+    following = time_T[np.searchsorted(time_T, arrival_N[later], side="right")]
+    assert np.all(spread.arrival_N >= arrival_N)
+    assert spread.arrival_N[-1] <= LONGEST_S * TICKS_PER_SECOND
+    assert np.all(spread.arrival_N[later] < following)
 
 
 def test_constant_traffic_has_its_rate() -> None:

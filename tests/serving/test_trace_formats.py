@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from typing import TYPE_CHECKING
 
@@ -202,6 +204,12 @@ def test_own_numbered_sessions(tmp_path: Path) -> None:
         assert read_own(write_own(tmp_path, suffix, rows)).requests.session_N.tolist() == [0, -1, 0]
 
 
+def test_byte_order_marks_and_carriage_returns_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"\xef\xbb\xbfarrival_s,isl,osl\r\n0,5,6\r\n1,7,8\r\n\r\n")
+    assert read_own(path).requests.osl_N.tolist() == [6, 8]
+
+
 def test_unsigned_hashes_keep_their_bits(tmp_path: Path) -> None:
     rows = [{"arrival_s": 0, "isl": 9, "osl": 1, "prefix_hash_ids": [2**64 - 1, 5]}]
     requests = read_own(write_own(tmp_path, ".jsonl", rows), hash_block=8).requests
@@ -263,6 +271,45 @@ def test_compiled_and_spelled_out_reading_agree(
     for other in (cut, slow):
         for name, column in fast.requests._asdict().items():
             assert np.array_equal(column, getattr(other.requests, name))
+
+
+own_row = st.fixed_dictionaries(
+    {
+        "arrival_s": st.floats(0, 1e6) | st.integers(0, 10**6),
+        "isl": st.integers(1, 200),
+        "osl": st.integers(1, 10**9),
+        "session": st.text('ab,"1 -', max_size=3) | st.none(),
+    }
+)
+
+
+@given(st.lists(own_row, min_size=1, max_size=15), st.integers(1, 99))
+def test_own_kinds_of_file_and_both_ways_of_reading_agree(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, object]], block: int
+) -> None:
+    rows.sort(key=lambda row: float(str(row["arrival_s"])))
+    for place, row in enumerate(rows):
+        count = -(-int(str(row["isl"])) // block)
+        row["prefix_hash_ids"] = list(range(place, place + count))
+    folder = tmp_path_factory.mktemp("own")
+    lines = [json.dumps(row) + "\n" for row in rows]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    contents = {"a.csv": text.getvalue(), "b.csv": text.getvalue().replace("\n", "\n\n")}
+    contents |= {"a.jsonl": "".join(lines), "b.jsonl": "\n".join(lines)}
+    for name, content in contents.items():
+        (folder / name).write_text(content)
+    floats = [row | {"arrival_s": float(str(row["arrival_s"]))} for row in rows]
+    pq.write_table(pa.Table.from_pylist(floats), folder / "a.parquet", row_group_size=4)
+    first, *others = (
+        read_own(folder / name, hash_block=block).requests for name in (*contents, "a.parquet")
+    )
+    check_invariants(first)
+    for other in others:
+        for name, column in first._asdict().items():
+            assert np.array_equal(column, getattr(other, name)), name
 
 
 def test_every_format_of_the_table_is_a_reader() -> None:

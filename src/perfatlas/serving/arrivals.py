@@ -110,7 +110,8 @@ def gamma_arrivals(num_requests: int, request_rate: float, cv: float, seed: int)
     Source: shape k = 1 / cv^2 and mean 1 / rate. The `burstiness` of `vllm bench serve` is k:
         burstiness = 1 / cv^2, smaller is burstier.
     Limits: the mean of n gaps has the standard error cv / sqrt(n): at cv = 13 a thousand requests
-        tell their own rate to 41 % only.
+        tell their own rate to 41 % only. `vllm bench serve` stretches its gaps to the exact rate,
+        as `scale_rate(requests, request_rate / mean_rate(requests))` does.
 
     Example:
         >>> from perfatlas.serving.arrivals import gamma_arrivals

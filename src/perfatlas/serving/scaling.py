@@ -3,7 +3,7 @@
 A request that is sent twice finds its own prompt in the cache: repeating a trace to raise its rate
 inflates prefix hits. Rates change by compressing time only.
 
-Shape legend: N requests, H hashes of all requests.
+Shape legend: N requests, T times of arrival that differ, H hashes of all requests.
 """
 
 from __future__ import annotations
@@ -75,6 +75,37 @@ def scale_rate(requests: Requests, factor: float) -> Requests:
         )
     arrival_N = np.rint(requests.arrival_N / factor).astype(np.int64)
     return requests._replace(arrival_N=arrival_N)
+
+
+def spread_batches(requests: Requests) -> Requests:
+    """Return the same requests with those of one time stamp spread evenly up to the next.
+
+    A log that writes its times in ticks (Mooncake: every 3 s) makes bursts that never were.
+
+    Args:
+        requests: What arrives.
+
+    Limits: those of the last time stamp are spread over the gap before it.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.serving.requests import plain_requests
+        >>> from perfatlas.serving.scaling import spread_batches
+        >>> one = np.ones(4, np.int64)
+        >>> spread_batches(plain_requests(np.array([0, 0, 8, 8]), one, one)).arrival_N.tolist()
+        [0, 4, 8, 12]
+    """
+    time_T, first_T, size_T = np.unique(requests.arrival_N, return_index=True, return_counts=True)
+    if time_T.shape[0] == 1:
+        return requests
+    gap_T = np.diff(time_T)
+    room = round(LONGEST_S * TICKS_PER_SECOND) - int(time_T[-1])
+    gap_N = np.repeat(np.append(gap_T, min(int(gap_T[-1]), room)), size_T)
+    place_N = np.arange(requests.arrival_N.shape[0]) - np.repeat(first_T, size_T)
+    # whole steps first: place x gap would leave 64 bits
+    step_N, rest_N = np.divmod(gap_N, np.repeat(size_T, size_T))
+    spread_N = place_N * step_N + place_N * rest_N // np.repeat(size_T, size_T)
+    return requests._replace(arrival_N=requests.arrival_N + spread_N)
 
 
 def scale_lengths(requests: Requests, isl_factor: float, osl_factor: float) -> Requests:

@@ -152,6 +152,7 @@ def _think_times(trace: GrowingTrace, columns: dict[str, Int]) -> Int:
     before_N, after_N = order_N[:-1], order_N[1:]
     follows_N = (session_N[before_N] == session_N[after_N]) & (session_N[after_N] >= 0)
     follows_N &= turn_N[after_N] == turn_N[before_N] + 1
+    follows_N &= before_N < after_N  # a turn that began before the one it follows did not wait
     gap_N = arrival_N[after_N] - (arrival_N[before_N] + taken_N[before_N])
     overlapping = int(np.count_nonzero(follows_N & (gap_N < 0)))
     if overlapping:

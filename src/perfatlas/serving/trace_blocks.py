@@ -139,13 +139,17 @@ def parquet_blocks(
                     place="row",
                     first=first,
                     table=partial(pa.Table.from_batches, [batch]),
-                    rows=partial(enumerate, batch.to_pylist(), first),
+                    rows=partial(_batch_rows, batch, first),
                 )
                 first += batch.num_rows
     except OSError as problem:
         raise refuse(path, "", f"cannot be read: {problem.strerror or problem}") from problem
     except pa.ArrowException as problem:
         raise refuse(path, "", f"is not a Parquet file: {problem}") from problem
+
+
+def _batch_rows(batch: Any, first: int) -> Iterator[tuple[int, Mapping[str, object]]]:  # noqa: ANN401
+    yield from enumerate(batch.to_pylist(), first)
 
 
 def line_blocks(path: str | Path) -> Iterator[tuple[int, bytes]]:

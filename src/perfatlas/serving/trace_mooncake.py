@@ -3,12 +3,14 @@
 Source: kvcache-ai/Mooncake, FAST25-release/traces. One object per line: timestamp [ms],
 input_length, output_length, hash_ids; equal ids mean equal prompts up to the end of the block.
 Limits: time stamps are batched (the conversation trace has 1,180 different ones for 12,031
-requests); they are read as they are.
+requests); they are read as they are, and a warning tells.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.trace_blocks import jsonl_blocks
@@ -66,4 +68,11 @@ def read_mooncake(path: str | Path, window: Window = WHOLE) -> Trace:
             break
     columns = trace.columns()
     sort_by_arrival(trace, columns, refuse_unsorted=False)
+    arrival_N = columns["arrival"]
+    stamps = 1 + int(np.count_nonzero(np.diff(arrival_N)))
+    if 1 < stamps <= arrival_N.shape[0] // 2:
+        trace.warnings.append(
+            f"{arrival_N.shape[0]} requests have {stamps} different times of arrival; "
+            "spread_batches spreads those of one"
+        )
     return close(trace, columns, HASH_BLOCK)

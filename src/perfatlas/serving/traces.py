@@ -1,7 +1,8 @@
 """A trace as it is read: rows grow into columns, then sort, check and close.
 
-A request takes 48 bytes in `Requests` and 8 more per hash of its prompt; while it is read, 16 more
-for the number of its line and its place in the order.
+A request takes 48 bytes in `Requests` and 8 more per hash of its prompt. While it is read it takes
+at most a quarter more, and 8 bytes for each further column (number of its line, number of its
+hashes, turn, links); sorting what came unsorted holds the hashes twice. All else is a block.
 
 Shape legend: N requests, H hashes of all requests, B rows of a block.
 """
@@ -86,12 +87,35 @@ class Clock:
     relative: bool
 
 
+_REQUESTS_AT_A_TIME: Final = 1 << 14  # whose hashes move in one step
 SECONDS: Final = Clock(ticks=TICKS_PER_SECOND, relative=True)
+
+
+class _GrowingColumn:
+    """An int64 array with room at its end, grown in place where the system can."""
+
+    def __init__(self) -> None:
+        self._room: Int = np.empty(0, np.int64)
+        self._size = 0
+
+    def extend(self, part: Int) -> None:
+        """Append a block."""
+        size = self._size + part.shape[0]
+        if size > self._room.shape[0]:
+            # No view of it is ever given out before `whole`.
+            self._room.resize(max(size, self._room.shape[0] * 5 // 4), refcheck=False)
+        self._room[self._size : size] = part
+        self._size = size
+
+    def whole(self) -> Int:
+        """Return the array without its room; nothing is appended after."""
+        self._room.resize(self._size, refcheck=False)
+        return self._room
 
 
 @dataclass
 class GrowingTrace:
-    """The rows of a trace that were read so far, as lists of blocks of columns.
+    """The rows of a trace that were read so far, as columns that grow.
 
     Args:
         path: The file, for messages.
@@ -103,7 +127,7 @@ class GrowingTrace:
     clock: Clock
     window: Window = WHOLE
     warnings: list[str] = field(default_factory=list)
-    _parts: dict[str, list[Int]] = field(default_factory=dict)
+    _parts: dict[str, _GrowingColumn] = field(default_factory=dict)
     _origin: Any = None
     _kept: int = 0
     _place: str = "line"
@@ -174,7 +198,7 @@ class GrowingTrace:
             rule = f"{name!r} is given in some rows only; in all or in none"
             raise refuse(self.path, place, f"from here on or up to here {rule}")
         for name, column in kept.items():
-            self._parts.setdefault(name, []).append(column)
+            self._parts.setdefault(name, _GrowingColumn()).extend(column)
         self._kept += arrival_B.shape[0]
 
     def columns(self) -> dict[str, Int]:
@@ -186,11 +210,7 @@ class GrowingTrace:
         if not self._kept:
             within = "" if self.window == WHOLE else " in the window asked for"
             raise refuse(self.path, "", f"holds no requests{within}")
-        # One column at a time: the peak is the columns and one more.
-        joined = {}
-        for name in list(self._parts):
-            joined[name] = np.concatenate(self._parts.pop(name))
-        return joined
+        return {name: self._parts.pop(name).whole() for name in list(self._parts)}
 
     def place_of(self, number: int) -> str:
         """Return what a row is called in messages.
@@ -238,12 +258,19 @@ def sort_by_arrival(trace: GrowingTrace, columns: dict[str, Int], *, refuse_unso
 
 
 def _permuted(hash_H: Int, count_N: Int, order_N: Int) -> Int:
-    """Return hashes in a new order of their requests."""
+    """Return hashes in a new order of their requests, some requests at a time."""
     first_N = np.cumsum(count_N) - count_N
-    moved_N = count_N[order_N]
-    shift_N = first_N[order_N] - (np.cumsum(moved_N) - moved_N)
-    place_H: Int = np.arange(hash_H.shape[0]) + np.repeat(shift_N, moved_N)
-    return hash_H[place_H]
+    moved_H = np.empty_like(hash_H)
+    end = 0
+    for start in range(0, order_N.shape[0], _REQUESTS_AT_A_TIME):
+        some_N = order_N[start : start + _REQUESTS_AT_A_TIME]
+        moved_N = count_N[some_N]
+        shift_N = first_N[some_N] - (np.cumsum(moved_N) - moved_N)
+        place_H = np.repeat(shift_N, moved_N)
+        place_H += np.arange(place_H.shape[0])
+        moved_H[end : end + place_H.shape[0]] = hash_H[place_H]
+        end += place_H.shape[0]
+    return moved_H
 
 
 def session_numbers(label_N: Int) -> Int:
