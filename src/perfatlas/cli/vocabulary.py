@@ -251,6 +251,7 @@ class Traffic:
         rate_scale: Lets the requests of a file come so many times as fast.
         length_scale: Multiplies the lengths of the requests of a file.
         seed: Seed of everything that is drawn.
+        num_seeds: Simulations, of seed, seed + 1, ...: means over them, and how sure they are.
         routing: How replicas share requests: round_robin, least_loaded or random.
         prefix_caching: Share cached prefixes; by default where the requests have hashes.
         slo_ttft_s: Objective: most seconds to the first token.
@@ -274,7 +275,8 @@ class Traffic:
     length_spread: float | None = None
     rate_scale: Annotated[float | None, default("1")] = None
     length_scale: Annotated[float | None, default("1")] = None
-    seed: Annotated[Count, default("0")] = None
+    seed: Annotated[int | None, default("0")] = None
+    num_seeds: Annotated[Count, default("1")] = None
     routing: Annotated[
         Literal["round_robin", "least_loaded", "random"] | None, default("round_robin")
     ] = None

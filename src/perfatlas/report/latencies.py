@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 STATISTICS: Final = ("mean", "p50", "p90", "p95", "p99")
-ROOM: Final = 72  # columns, from which on the interval has room
+APART: Final = ("_low", "_high", "_seed_half_width")
+ROOM: Final = 78  # columns, from which on the interval has room
+SEEDS_ROOM: Final = 90  # the same beside half-widths over seeds
 
 
 def distributions(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -31,7 +33,7 @@ def distributions(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {
         name: value
         for name, value in results.items()
-        if isinstance(value, dict) and "p99" in value and not name.endswith(("_low", "_high"))
+        if isinstance(value, dict) and "p99" in value and not name.endswith(APART)
     }
 
 
@@ -48,16 +50,20 @@ def print_distributions(console: Console, results: Mapping[str, Any]) -> None:
     if not found:
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     for name in STATISTICS:
         table.add_column(name, justify="right", no_wrap=True)
-    wide = console.width >= ROOM
+    over_seeds = any(f"{name}_seed_half_width" in results for name in found)
+    wide = console.width >= (SEEDS_ROOM if over_seeds else ROOM)
     if wide:
-        table.add_column("90 % interval of the mean", justify="right", no_wrap=True)
+        table.add_column("mean in 90 %", justify="right", no_wrap=True)
     for name, values in found.items():
         cells = [format_value(name, values[statistic]) for statistic in STATISTICS]
         ends = [(results.get(f"{name}_{end}") or {}).get("mean") for end in ("low", "high")]
         interval = format_interval(name, *ends) if None not in ends else "-"
         table.add_row(f"  {label_of(name, short=True)}", *cells, *([interval] if wide else []))
+        if width := results.get(f"{name}_seed_half_width"):
+            cells = [f"± {format_value(name, width[statistic])}" for statistic in STATISTICS]
+            table.add_row("  seeds", *cells, *(["90 %"] if wide else []), style="dim")
     print_plain(console, table)
     console.print()

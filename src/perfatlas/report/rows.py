@@ -20,6 +20,11 @@ LABELS: Final = {
     "tpot_s": "time per output token (TPOT)",
     "request_latency_s": "request latency",
     "queue_s": "time in the queue",
+    "output_tokens_per_s": "output tokens/s",
+    "requests_per_s": "requests/s",
+    "goodput_requests_per_s": "requests/s within objectives",
+    "slo_attainment": "requests within objectives",
+    "kv_capacity_tokens": "KV capacity",
     "output_tokens_per_s_per_gpu": "output tokens/s per GPU",
     "output_tokens_per_s_per_user": "output tokens/s per user",
 }
@@ -28,6 +33,11 @@ SHORT_LABELS: Final = {
     "tpot_s": "TPOT",
     "request_latency_s": "latency",
     "queue_s": "queue",
+    "output_tokens_per_s": "tokens/s",
+    "requests_per_s": "requests/s",
+    "goodput_requests_per_s": "goodput",
+    "slo_attainment": "attainment",
+    "kv_capacity_tokens": "KV capacity",
     "output_tokens_per_s_per_gpu": "tokens/s/GPU",
     "output_tokens_per_s_per_user": "tokens/s/user",
 }

@@ -23,7 +23,7 @@ PLAN: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp")
 ALWAYS: Final = ("tp", "prefill_workers", "decode_workers")  # told even when they are 1
 POOL: Final = ("workers", "batch")
 FORMATS: Final = ("format", "gemm_format", "moe_format", "kv_format", "attention_format")
-LOAD: Final = ("batch", "concurrency", "prefix")
+LOAD: Final = ("batch", "concurrency", "request_rate", "prefix")
 
 
 def print_answer(console: Console, answer: Mapping[str, Any], *, reproduce: str) -> None:

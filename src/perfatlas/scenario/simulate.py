@@ -3,52 +3,38 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.engines import step_errors
-from perfatlas.parallelism import plan_problems
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.answer import Answer
 from perfatlas.scenario.breakdown import breakdown_rows
 from perfatlas.scenario.contradictions import read_scenario
-from perfatlas.scenario.estimate import resolved_formats
-from perfatlas.scenario.evaluate import step_context
-from perfatlas.scenario.evidence import engine_assumptions, step_evidence
-from perfatlas.scenario.memory import does_not_fit, question_memory
-from perfatlas.scenario.question import Question, resolve_question
-from perfatlas.scenario.traffic import TRAFFIC_NAMES, Arriving, Traffic, arriving, parse_traffic
-from perfatlas.serving import (
-    Control,
-    Limits,
-    Outcome,
-    PriceTable,
-    Replicas,
-    Requests,
-    StepPrices,
-    TableLimits,
-    price_table,
-    run,
-    summarize,
+from perfatlas.scenario.deployment import (
+    Deployment,
+    deployment,
+    price_ends,
+    run_traffic,
+    scaled_prices,
 )
+from perfatlas.scenario.estimate import resolved_formats
+from perfatlas.scenario.evidence import engine_assumptions, step_evidence
+from perfatlas.scenario.repetitions import averaged, half_widths
+from perfatlas.scenario.traffic import TRAFFIC_NAMES, Arriving, Traffic, arriving, parse_traffic
+from perfatlas.scenario.typical_steps import typical_steps
+from perfatlas.serving import Control, Outcome, Requests, request_columns, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from perfatlas.parallelism import MemoryColumns
     from perfatlas.scenario.vocabulary import Scenario
 
-# Engines whose scheduling rules are simulated; `ideal` is vLLM's scheduler without host time.
-SIMULATED: Final = ("vllm", "ideal")
-NULL_BLOCKS: Final = 1  # vLLM keeps one block that holds nothing
 STANDING: Final = (
     "requests wait in the queues of vLLM V1 schedulers: one token budget for prompts and decodes,"
     " cache by blocks, the last admitted recomputed when none is free; an output token is seen in"
     " the step that makes it; tokenizing, HTTP and detokenizing take no time"
 )
-UNCHANGING: Final = ("requests_completed", "requests_rejected", "kv_capacity_tokens")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,24 +51,9 @@ class Simulation:
     requests: Requests
     outcome: Outcome
 
-
-@dataclass(frozen=True, kw_only=True)
-class Deployment:
-    """An engine on its devices, ready to run requests.
-
-    Args:
-        question: What runs where.
-        memory: Of the fullest rank.
-        limits: Of one scheduler.
-        replicas: How many, and how requests are divided among them.
-        table: What steps cost.
-    """
-
-    question: Question
-    memory: MemoryColumns
-    limits: Limits
-    replicas: Replicas
-    table: PriceTable
+    def per_request(self) -> dict[str, list[Any]]:
+        """Return what came of every request, as columns of a table; times [s]."""
+        return request_columns(self.requests, self.outcome)
 
 
 def simulate(
@@ -112,21 +83,45 @@ def simulate(
     traffic, scenario = split_fields(fields)
     came = arriving(traffic, scenario)
     ready = deployment(scenario, traffic, came)
+    repeated: list[_Repetition] = []
+    for seed in range(traffic.seed, traffic.seed + traffic.num_seeds):
+        again = traffic.model_copy(update={"seed": seed})
+        came_again = arriving(again, scenario) if repeated else came
+        repeated.append(_repetition(ready, came_again, again, progress))
+        if repeated[-1].outcome.interrupted:
+            break
+    results = averaged([one.results for one in repeated])
+    if len(repeated) > 1:
+        results |= half_widths([one.results for one in repeated])
+    first = repeated[0]
+    return Simulation(
+        answer=_answer(ready, came, first.outcome, results, dict(fields)),
+        requests=came.requests,
+        outcome=first.outcome,
+    )
+
+
+class _Repetition(NamedTuple):
+    results: dict[str, Any]
+    outcome: Outcome
+
+
+def _repetition(
+    ready: Deployment, came: Arriving, traffic: Traffic, progress: Callable[[], bool] | None
+) -> _Repetition:
+    """Return what comes of traffic of one seed, at the prices and at both ends of theirs."""
     control = Control(interrupt=progress)
-    outcome = _run(ready, came, ready.table.prices, control)
+    ready = replace(ready, replicas=ready.replicas._replace(seed=traffic.seed))
+    outcome = run_traffic(ready, came, ready.table.prices, control)
     results = _results(ready, came, outcome, traffic)
-    for end, factor in _price_ends(ready.question).items():
+    for end, factor in price_ends(ready.question).items():
         if outcome.interrupted:
             break
-        moved = _run(ready, came, scaled_prices(ready.table.prices, factor), control)
+        moved = run_traffic(ready, came, scaled_prices(ready.table.prices, factor), control)
         if moved.interrupted:
             break
         results |= _end(summarize(came.requests, moved, traffic.objectives()), end)
-    return Simulation(
-        answer=_answer(ready, came, results, dict(fields)),
-        requests=came.requests,
-        outcome=outcome,
-    )
+    return _Repetition(results, outcome)
 
 
 def split_fields(fields: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
@@ -145,115 +140,6 @@ def split_fields(fields: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
         if rest.get(name) not in (None, "", 0):
             raise InvalidSpecError(f"simulate does not read {name}; leave it out")
     return traffic, read_scenario({**rest, "mode": "aggregated"})
-
-
-def deployment(scenario: Scenario, traffic: Traffic, came: Arriving) -> Deployment:
-    """Return the deployment of a scenario, its steps priced for what arrives.
-
-    Raises:
-        InvalidSpecError: A name, value or plan breaks a rule.
-        InfeasibleError: The model and one request do not fit.
-        UnsupportedError: No model, data or scheduler for the combination.
-    """
-    question, problems = resolve_question([scenario])
-    if question is None:
-        raise problems[0] or InvalidSpecError("nothing to simulate")
-    if question.profile.name not in SIMULATED:
-        raise UnsupportedError(
-            f"engine {question.profile.id}: its scheduler is not simulated; use vllm or ideal, or"
-            " `estimate --mode aggregated --method formula`"
-        )
-    (problem,) = plan_problems(question.model.architecture, question.plan)
-    if problem is not None:
-        raise InvalidSpecError(problem)
-    memory = question_memory(question)
-    if not memory.fits[0]:
-        sentence, advice = does_not_fit(question)
-        raise InfeasibleError(sentence, advice=advice)
-    limits = _limits(question, memory, traffic, came.requests)
-    requests = came.requests
-    longest = int((requests.isl_N + requests.osl_N).max())
-    table = price_table(
-        step_context(question),
-        TableLimits(
-            max_num_seqs=limits.max_num_seqs,
-            max_num_batched_tokens=limits.max_num_batched_tokens,
-            longest_context=min(longest, limits.kv_blocks * limits.block_size + limits.block_size),
-        ),
-    )
-    replicas = Replicas(
-        number=int(question.plan.dp[0]),
-        ranks=int(question.plan.attention_dp[0]),
-        routing=traffic.routing,
-        seed=traffic.seed,
-    )
-    return Deployment(
-        question=question, memory=memory, limits=limits, replicas=replicas, table=table
-    )
-
-
-def _limits(
-    question: Question, memory: MemoryColumns, traffic: Traffic, requests: Requests
-) -> Limits:
-    asked = question.limits
-    block = int(asked.block_size[0])
-    ranks = int(question.plan.attention_dp[0])
-    derived = int(memory.kv_capacity_tokens[0]) // ranks // block - NULL_BLOCKS
-    blocks = derived if math.isnan(asked.kv_blocks[0]) else int(asked.kv_blocks[0])
-    budget = int(asked.max_num_batched_tokens[0])
-    # no more run at a time than arrive, or than hold a block each
-    most = min(int(asked.max_num_seqs[0]), budget, blocks, requests.isl_N.shape[0])
-    shared = traffic.prefix_caching
-    return Limits(
-        max_num_seqs=max(most, 1),
-        max_num_batched_tokens=budget,
-        block_size=block,
-        kv_blocks=blocks,
-        prefix_caching=requests.hash_block > 0 if shared is None else shared,
-    )
-
-
-def _run(ready: Deployment, came: Arriving, prices: StepPrices, control: Control) -> Outcome:
-    return run(
-        came.requests,
-        prices,
-        ready.limits,
-        ready.replicas,
-        concurrency=came.concurrency,
-        control=control,
-    )
-
-
-def scaled_prices(prices: StepPrices, factor: float) -> StepPrices:
-    """Return prices with every time of the device and the host times a factor.
-
-    Args:
-        prices: The tables.
-        factor: Above 0.
-    """
-    times = [
-        name
-        for name, value in prices._asdict().items()
-        if name.startswith(("decode_", "mixed_", "head_", "prefill_"))
-    ]
-    tables = {name: np.rint(getattr(prices, name) * factor).astype(np.int64) for name in times}
-    hosts = {
-        name: round(getattr(prices, name) * factor)
-        for name in ("host_step", "host_sequence", "host_prefill")
-    }
-    return prices._replace(**tables, **hosts)
-
-
-def _price_ends(question: Question) -> dict[str, float]:
-    """Return factors of all step times at both ends of the interval, none where nothing is known.
-
-    They are how far time per output token of published runs was from predicted; as one factor on
-    all steps, so that queues grow with it.
-    """
-    error = step_errors().get(question.profile.name)
-    if error is None or question.scenarios[0].tier == "bound":
-        return {}
-    return {"low": math.exp(error.q05), "high": math.exp(error.q95)}
 
 
 def _end(found: Mapping[str, Any], end: str) -> dict[str, Any]:
@@ -280,17 +166,20 @@ def _results(
         "output_tokens_per_s_per_gpu": None if rate is None else rate / gpus,
         "kv_capacity_tokens": ready.limits.kv_blocks * ready.limits.block_size * ranks,
         "kv_blocks": ready.limits.kv_blocks,
-        "max_num_seqs": int(question.limits.max_num_seqs[0]),
-        "max_num_batched_tokens": ready.limits.max_num_batched_tokens,
     }
 
 
 def _answer(
-    ready: Deployment, came: Arriving, results: dict[str, Any], asked: dict[str, Any]
+    ready: Deployment,
+    came: Arriving,
+    outcome: Outcome,
+    results: dict[str, Any],
+    asked: dict[str, Any],
 ) -> Answer:
     question = ready.question
+    steps = typical_steps(ready, came.requests, outcome)
     error = step_errors().get(question.profile.name)
-    standing = [STANDING, *came.assumptions, *engine_assumptions(question)]
+    standing = [STANDING, *came.assumptions, steps.said, *engine_assumptions(question)]
     if error is not None:
         standing.append(
             f"the interval scales every step by {math.expm1(error.q05):+.0%} to"
@@ -300,15 +189,22 @@ def _answer(
     given = {name: value for name, value in asked.items() if value is not None}
     return Answer(
         command="simulate",
-        scenario=given | resolved_formats(question),
+        scenario=given | resolved_formats(question) | _resolved_limits(ready),
         results=results,
         breakdown=[
-            *breakdown_rows(ready.table.prefill, "prefill", 0),
-            *breakdown_rows(ready.table.decode, "decode", 0),
+            *breakdown_rows(steps.prefill, "prefill", 0),
+            *breakdown_rows(steps.decode, "decode", 0),
         ],
         evidence=step_evidence(question, ready.table, standing),
         warnings=(*came.warnings, *_warnings(results)),
     )
+
+
+def _resolved_limits(ready: Deployment) -> dict[str, Any]:
+    return {
+        "max_num_seqs": int(ready.question.limits.max_num_seqs[0]),
+        "max_num_batched_tokens": ready.limits.max_num_batched_tokens,
+    }
 
 
 def _warnings(results: Mapping[str, Any]) -> list[str]:

@@ -54,6 +54,7 @@ class Traffic(BaseModel):
     rate_scale: Positive = 1.0
     length_scale: Positive = 1.0
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
+    num_seeds: Annotated[int, Field(ge=1, le=1000)] = 1
     routing: Literal["round_robin", "least_loaded", "random"] = "round_robin"
     prefix_caching: bool | None = None
 
@@ -155,6 +156,11 @@ def _refuse_contradictions(traffic: Traffic, scenario: Scenario) -> None:
         raise InvalidSpecError(
             "requests arrive by the times in their file; rate_scale = 2 lets them come twice as"
             " fast, and request_rate is for generated requests"
+        )
+    if traffic.requests is not None and traffic.num_seeds > 1:
+        raise InvalidSpecError(
+            f"num_seeds = {traffic.num_seeds} draws traffic again; requests of a file are as they"
+            " are: leave one of the two out"
         )
     if traffic.burstiness is not None and traffic.arrival != "gamma":
         raise InvalidSpecError(f"burstiness = {traffic.burstiness:g} is that of arrival = gamma")

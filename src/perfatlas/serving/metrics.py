@@ -92,6 +92,42 @@ def statistics(values_N: NDArray[np.float64]) -> dict[str, float | None]:
     return dict(zip(STATISTICS, values, strict=True))
 
 
+def request_columns(requests: Requests, outcome: Outcome) -> dict[str, list[Any]]:
+    """Return what came of every request, as columns of a table; None where nothing did.
+
+    Args:
+        requests: What arrived.
+        outcome: What came of it.
+    """
+    found = request_latencies(requests, outcome)
+    count = requests.isl_N.shape[0]
+    state_N = np.full(count, "waiting", dtype=object)
+    state_N[outcome.scheduled_N >= 0] = "running"
+    state_N[outcome.arrival_N < 0] = "to come"
+    state_N[(outcome.arrival_N >= 0) & (outcome.replica_N < 0)] = "rejected"
+    state_N[found.place_N] = "completed"
+    columns: dict[str, list[Any]] = {
+        "request": list(range(count)),
+        "state": state_N.tolist(),
+        "arrival_s": _times(outcome.arrival_N),
+        "isl": requests.isl_N.tolist(),
+        "osl": requests.osl_N.tolist(),
+        "replica": [None if value < 0 else value for value in outcome.replica_N.tolist()],
+        "cached_tokens": outcome.cached_N.tolist(),
+        "preemptions": outcome.preempted_N.tolist(),
+    }
+    for name in ("queue_s", "ttft_s", "tpot_s", "request_latency_s"):
+        column: list[float | None] = [None] * count
+        for place, value in zip(found.place_N.tolist(), getattr(found, name).tolist(), strict=True):
+            column[place] = None if value != value else value  # noqa: PLR0124 - NaN has no gap
+        columns[name] = column
+    return columns
+
+
+def _times(ticks_N: NDArray[np.int64]) -> list[float | None]:
+    return [None if tick < 0 else tick / TICKS_PER_SECOND for tick in ticks_N.tolist()]
+
+
 def meets(latencies: Latencies, slos: Mapping[str, float]) -> NDArray[np.bool_]:
     """Return which completed requests meet every objective (N,).
 
