@@ -59,8 +59,8 @@ def print_distributions(console: Console, results: Mapping[str, Any]) -> None:
         table.add_column("mean in 90 %", justify="right", no_wrap=True)
     for name, values in found.items():
         cells = [format_value(name, values[statistic]) for statistic in STATISTICS]
-        ends = [(results.get(f"{name}_{end}") or {}).get("mean") for end in ("low", "high")]
-        interval = format_interval(name, *ends) if None not in ends else "-"
+        low, high = ((results.get(f"{name}_{end}") or {}).get("mean") for end in ("low", "high"))
+        interval = "-" if low is None or high is None else format_interval(name, low, high)
         table.add_row(f"  {label_of(name, short=True)}", *cells, *([interval] if wide else []))
         if width := results.get(f"{name}_seed_half_width"):
             cells = [f"± {format_value(name, width[statistic])}" for statistic in STATISTICS]

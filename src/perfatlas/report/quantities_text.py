@@ -12,7 +12,6 @@ SUFFIX_UNITS: Final = (
     ("_bytes_per_s", "B/s"),
     ("_flop_per_s", "FLOP/s"),
     ("_tokens_per_s", ""),
-    ("_tokens", "tokens"),
     ("_per_s_per_gpu", ""),
     ("_per_s_per_user", ""),
     ("requests_per_s", ""),

@@ -24,7 +24,7 @@ LABELS: Final = {
     "requests_per_s": "requests/s",
     "goodput_requests_per_s": "requests/s within objectives",
     "slo_attainment": "requests within objectives",
-    "kv_capacity_tokens": "KV capacity",
+    "kv_capacity_tokens": "tokens the KV cache holds",
     "output_tokens_per_s_per_gpu": "output tokens/s per GPU",
     "output_tokens_per_s_per_user": "output tokens/s per user",
 }
@@ -37,7 +37,7 @@ SHORT_LABELS: Final = {
     "requests_per_s": "requests/s",
     "goodput_requests_per_s": "goodput",
     "slo_attainment": "attainment",
-    "kv_capacity_tokens": "KV capacity",
+    "kv_capacity_tokens": "KV tokens",
     "output_tokens_per_s_per_gpu": "tokens/s/GPU",
     "output_tokens_per_s_per_user": "tokens/s/user",
 }

@@ -76,7 +76,7 @@ def deployment(scenario: Scenario, traffic: Traffic, came: Arriving) -> Deployme
     if problem is not None:
         raise InvalidSpecError(problem)
     memory = question_memory(question)
-    if not memory.fits[0]:
+    if _derived_blocks(question, memory) < 1:
         sentence, advice = does_not_fit(question)
         raise InfeasibleError(sentence, advice=advice)
     limits = _limits(question, memory, traffic, came.requests)
@@ -106,8 +106,7 @@ def _limits(
 ) -> Limits:
     asked = question.limits
     block = int(asked.block_size[0])
-    ranks = int(question.plan.attention_dp[0])
-    derived = int(memory.kv_capacity_tokens[0]) // ranks // block - NULL_BLOCKS
+    derived = _derived_blocks(question, memory)
     blocks = derived if math.isnan(asked.kv_blocks[0]) else int(asked.kv_blocks[0])
     budget = int(asked.max_num_batched_tokens[0])
     # no more run at a time than arrive, or than hold a block each
@@ -122,9 +121,13 @@ def _limits(
     )
 
 
-def run_traffic(
-    ready: Deployment, came: Arriving, prices: StepPrices, control: Control
-) -> Outcome:
+def _derived_blocks(question: Question, memory: MemoryColumns) -> int:
+    """Return how many cache blocks of a scheduler memory leaves, the null block not counted."""
+    ranks, block = int(question.plan.attention_dp[0]), int(question.limits.block_size[0])
+    return int(memory.kv_capacity_tokens[0]) // ranks // block - NULL_BLOCKS
+
+
+def run_traffic(ready: Deployment, came: Arriving, prices: StepPrices, control: Control) -> Outcome:
     """Return what comes of traffic at a deployment.
 
     Args:
@@ -173,5 +176,3 @@ def price_ends(question: Question) -> dict[str, float]:
     if error is None or question.scenarios[0].tier == "bound":
         return {}
     return {"low": math.exp(error.q05), "high": math.exp(error.q95)}
-
-

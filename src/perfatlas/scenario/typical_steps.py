@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfatlas.scenario.evaluate import step_context
 from perfatlas.models import StepTokens
+from perfatlas.scenario.evaluate import step_context
 from perfatlas.step import StepCost, decode_step, prefill_step
 
 if TYPE_CHECKING:
