@@ -88,8 +88,8 @@ def price_table(context: StepContext, limits: TableLimits) -> PriceTable:
         UnsupportedError: Pipeline stages.
 
     Limits: the ranks of attention_dp hold equal tokens. Sequences that decode together are priced
-    at their mean context. More keys never take less: a dip of a kernel, up to 0.7 % of a
-        step, is filled.
+    at their mean context. More keys never take less: a dip of a kernel is filled, up to 0.7 %
+        of a step, and 3 % where TensorRT-LLM's decode kernel changes its way.
     """
     candidates, stages = context.plan.pp.size, int(context.plan.pp[0])
     if candidates != 1:
