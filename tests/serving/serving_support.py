@@ -44,13 +44,17 @@ def random_prices(draw: np.random.Generator, limits: Limits) -> StepPrices:
     cells = context_K.shape[0]
     queries_Q = np.array([0, *sorted({1, tokens // 2 + 1, tokens})], np.int64)
     before_P = np.array([0, 10, 100, 100_000])
+    base_BK = draw.integers(0, 300, (batch, cells))
+    # down to where the attention of a batch reaches 0 at the end of its cell; the last has none
+    keys_BK = np.maximum(np.arange(batch), 1)[:, None] * np.append(np.diff(context_K), 10**9)
+    slope_BK = np.maximum(draw.integers(-2, 3, (batch, cells)), -(base_BK // keys_BK))
     return StepPrices(
         decode_linear_B=draw.integers(0, 50, batch),
         mixed_linear_T=draw.integers(20, 90, tokens + 1),
         head_B=draw.integers(0, 9, batch),
         context_K=context_K,
-        decode_base_BK=draw.integers(0, 60, (batch, cells)),
-        decode_slope_BK=draw.integers(0, 3, (batch, cells)),
+        decode_base_BK=base_BK,
+        decode_slope_BK=slope_BK,
         queries_Q=queries_Q,
         before_P=before_P,
         prefill_added_QP=draw.integers(0, 50, (queries_Q.shape[0], before_P.shape[0])),

@@ -85,6 +85,18 @@ def test_a_cap_on_chunks_of_one_prompt_is_refused() -> None:
             ),
             r"times 1000000000 tokens of a cell",
         ),
+        (
+            PRICES._replace(decode_slope_BK=np.full((65, 1), -1)),
+            r"decode_slope_BK falls in its last column",
+        ),
+        (
+            PRICES._replace(
+                context_K=np.array([0, 100]),
+                decode_base_BK=np.full((65, 2), 50),
+                decode_slope_BK=np.array([[-9, 0]] * 65),
+            ),
+            r"decode_slope_BK\[1, 0\] = -9 takes a step of 1 sequences below 0 before 100 keys",
+        ),
         (PRICES._replace(context_K=np.array([1])), r"context_K is .*rise from 0"),
         (
             PRICES._replace(prefill_added_QP=np.zeros((2, 3), int)),

@@ -176,12 +176,29 @@ def check_prices(prices: StepPrices, limits: Limits, requests: Requests) -> None
     start = int(prices.mixed_linear_T[1:].min(initial=LONGEST_STEP))
     for name in prices._fields:
         value = np.asarray(getattr(prices, name))
-        least = -start if name == "prefill_last_QP" else 0
+        least = {"prefill_last_QP": -start, "decode_slope_BK": -LONGEST_STEP}.get(name, 0)
         if (value < least).any() or (value > LONGEST_STEP).any():
             raise InvalidSpecError(
                 f"{name} holds {value.min()} to {value.max()}; it is {least} to 1e15"
             )
+    _check_lines(prices)
     _check_products(prices, limits, longest)
+
+
+def _check_lines(prices: StepPrices) -> None:
+    """Refuse steps that fall below no time inside a cell; they may fall from key to key."""
+    batch_B1 = np.arange(prices.decode_base_BK.shape[0], dtype=np.float64)[:, None]
+    fall_BK = batch_B1 * np.diff(prices.context_K) * prices.decode_slope_BK[:, :-1]
+    linear = min(prices.decode_linear_B[1:].min(), prices.mixed_linear_T[1:].min())
+    wrong = np.argwhere(prices.decode_base_BK[:, :-1] + fall_BK + linear < 0)
+    if wrong.size:
+        b, k = wrong[0]
+        raise InvalidSpecError(
+            f"decode_slope_BK[{b}, {k}] = {prices.decode_slope_BK[b, k]} takes a step of {b}"
+            f" sequences below 0 before {prices.context_K[k + 1]} keys"
+        )
+    if (prices.decode_slope_BK[:, -1] < 0).any():
+        raise InvalidSpecError("decode_slope_BK falls in its last column, which has no end")
 
 
 def _check_products(prices: StepPrices, limits: Limits, longest: int) -> None:

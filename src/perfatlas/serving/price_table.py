@@ -88,8 +88,7 @@ def price_table(context: StepContext, limits: TableLimits) -> PriceTable:
         UnsupportedError: Pipeline stages.
 
     Limits: the ranks of attention_dp hold equal tokens. Sequences that decode together are priced
-    at their mean context. More keys never take less: a dip of a kernel is filled, up to 0.7 %
-        of a step, and 3 % where TensorRT-LLM's decode kernel changes its way.
+    at their mean context.
     """
     candidates, stages = context.plan.pp.size, int(context.plan.pp[0])
     if candidates != 1:
@@ -187,13 +186,11 @@ def _decode_keyed(parts: StepParts, most: int, longest: int) -> tuple[Sizes, Tic
     every_B = np.arange(most + 1)
     time_s_BK = np.stack([np.interp(every_B, batches, time_s) for time_s in time_s_XK.T], axis=1)
     time_s_BK[0] = 0.0
-    # where a kernel splits otherwise from one key on, more keys may take a little less
-    time_s_BK = np.maximum.accumulate(time_s_BK, axis=1)
     keys_BK = np.maximum(every_B, 1)[:, None] * np.diff(contexts)
     slope_s_BK = np.diff(time_s_BK, axis=1) / keys_BK
-    # nothing is below one key, and the last border continues the cell before it
+    # nothing is below one key, and the last border continues the cell before it, but never down
     none_B1 = np.zeros((most + 1, 1))
-    last_B1 = slope_s_BK[:, -1:] if contexts.size > 1 else none_B1
+    last_B1 = np.maximum(slope_s_BK[:, -1:], 0.0) if contexts.size > 1 else none_B1
     slope_s_BK = np.hstack((none_B1, slope_s_BK, last_B1))
     time_s_BK = np.hstack((time_s_BK[:, :1], time_s_BK))
     return np.append(0, contexts), whole_ticks(time_s_BK), whole_ticks(slope_s_BK)
