@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from perfatlas.scenario.estimate import estimate
     from perfatlas.scenario.frontier import frontier
     from perfatlas.scenario.kernel import kernel_attention, kernel_gemm, kernel_moe
+    from perfatlas.scenario.simulate import Simulation, simulate
     from perfatlas.scenario.table import TableAnswer, estimate_table
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Answer",
+    "Simulation",
     "TableAnswer",
     "__version__",
     "collective",
@@ -27,6 +29,7 @@ __all__ = [
     "kernel_attention",
     "kernel_gemm",
     "kernel_moe",
+    "simulate",
 ]
 
 

@@ -36,6 +36,11 @@ app.command(
     help="Estimate one inference scenario: latency, throughput, memory, and what bounds them.",
 )
 app.command(
+    "perfatlas.cli.simulate:simulate",
+    name="simulate",
+    help="Simulate traffic through an engine: queues, tails, preemptions, goodput.",
+)
+app.command(
     _group(
         "kernel",
         "Time one operator on one GPU.",

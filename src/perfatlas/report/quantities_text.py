@@ -11,9 +11,10 @@ from perfatlas.quantities import format_quantity
 SUFFIX_UNITS: Final = (
     ("_bytes_per_s", "B/s"),
     ("_flop_per_s", "FLOP/s"),
-    ("_tokens_per_s", "tokens/s"),
+    ("_tokens_per_s", ""),
     ("_per_s_per_gpu", ""),
     ("_per_s_per_user", ""),
+    ("requests_per_s", ""),
     ("_per_s", "/s"),
     ("_bytes", "B"),
     ("_flop", "FLOP"),
@@ -24,7 +25,7 @@ SUFFIX_UNITS: Final = (
 )
 SCALED: Final = frozenset(("B/s", "FLOP/s", "B", "FLOP", "Hz", "s", "W", "J"))
 # words of a key that make its value a fraction, printed as per cent
-FRACTIONS: Final = frozenset(("mape", "error", "noise", "inside", "bias"))
+FRACTIONS: Final = frozenset(("mape", "error", "noise", "inside", "bias", "attainment"))
 MISSING: Final = "-"
 
 
@@ -109,7 +110,7 @@ def _mapping_text(facts: dict[str, object]) -> str:
 
 
 def _number_text(key: str, value: float) -> str:
-    if not FRACTIONS.isdisjoint(key.split("_")):
+    if not FRACTIONS.isdisjoint(key.split("_")) or key.endswith("_hit_rate"):
         return f"{100 * value:.1f} %"
     if key.endswith("_bits"):
         return f"{value:g}"  # defined, not measured

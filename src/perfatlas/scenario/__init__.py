@@ -13,14 +13,18 @@ from perfatlas.scenario.serving_formula import (
     pipelined_s,
     static_latencies,
 )
+from perfatlas.scenario.simulate import Simulation, simulate
 from perfatlas.scenario.table import estimate_table
+from perfatlas.scenario.traffic import TRAFFIC_NAMES
 from perfatlas.scenario.vocabulary import FIELD_NAMES, Scenario
 
 __all__ = [
     "FIELD_NAMES",
+    "TRAFFIC_NAMES",
     "Answer",
     "Latencies",
     "Scenario",
+    "Simulation",
     "aggregated_latencies",
     "collective",
     "estimate",
@@ -30,5 +34,6 @@ __all__ = [
     "kernel_gemm",
     "kernel_moe",
     "pipelined_s",
+    "simulate",
     "static_latencies",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
@@ -42,6 +42,18 @@ WIDEST: Final = 4.0  # high over low; beyond it an interval decides nothing
 INTERVAL: Final = "the 90 % interval composes kernel errors, all taken as shared (correlation 1)"
 
 
+class PricedSteps(Protocol):
+    """What holds a step of each kind, to tell what prices rest on."""
+
+    @property
+    def prefill(self) -> StepCost:
+        """Cost of a step with a prompt."""
+
+    @property
+    def decode(self) -> StepCost:
+        """Cost of a decode step."""
+
+
 def question_evidence(question: Question, evaluation: Evaluation) -> Evidence:
     """Return the evidence of the first candidate.
 
@@ -49,7 +61,19 @@ def question_evidence(question: Question, evaluation: Evaluation) -> Evidence:
         question: What was asked.
         evaluation: Its numbers.
     """
-    costs = (evaluation.prefill, evaluation.decode)
+    tier = tier_of((evaluation.prefill, evaluation.decode), 0)
+    return step_evidence(question, evaluation, _standing_assumptions(question, tier))
+
+
+def step_evidence(question: Question, steps: PricedSteps, standing: Sequence[str]) -> Evidence:
+    """Return the evidence of the steps of the first candidate.
+
+    Args:
+        question: What was asked.
+        steps: What was priced.
+        standing: What the way from steps to the answer assumes.
+    """
+    costs = (steps.prefill, steps.decode)
     matches = used_matches(costs, 0)
     system = question.placement.systems[int(question.placement.index_C[0])]
     notes = dict.fromkeys(note for match in matches for note in match.notes)
@@ -63,10 +87,10 @@ def question_evidence(question: Question, evaluation: Evaluation) -> Evidence:
             *question.model.architecture.notes,
             *notes,
             *system.notes,
-            *_standing_assumptions(question, tier_of(costs, 0)),
+            *standing,
             *_uncorrected(question, costs),
             *_outside(costs),
-            *_nothing_left_out(evaluation.prefill),
+            *_nothing_left_out(steps.prefill),
         ),
         sources=_sources(question),
     )
@@ -97,16 +121,22 @@ def _versions(question: Question, costs: Sequence[StepCost]) -> dict[str, str]:
 
 
 def _standing_assumptions(question: Question, tier: str) -> tuple[str, ...]:
-    host = question.profile.host
     said = [STANDING] if tier == "bound" else [STANDING, _interval(question)]
+    said += engine_assumptions(question)
+    if question.scenarios[0].mode == "aggregated":
+        said.append("method formula: steady closed loop, no queueing; TTFT is a floor under load")
+    return tuple(said)
+
+
+def engine_assumptions(question: Question) -> list[str]:
+    """Return what a step takes from the engine and the load of experts."""
+    host, said = question.profile.host, []
     if question.profile.name != "ideal":
         hidden = "hidden behind the GPU" if host.overlapped else "added to the GPU"
         said.append(f"host time per step {hidden}: {host.source}")
     if has_experts(question.model.architecture):
         said.append(f"expert load: {question.scenarios[0].expert_distribution}")
-    if question.scenarios[0].mode == "aggregated":
-        said.append("method formula: steady closed loop, no queueing; TTFT is a floor under load")
-    return tuple(said)
+    return said
 
 
 def _interval(question: Question) -> str:

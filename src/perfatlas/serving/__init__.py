@@ -1,0 +1,56 @@
+"""Traffic through engines: arrivals, schedulers, caches, one compiled event loop."""
+
+from __future__ import annotations
+
+from perfatlas.serving.arrivals import (
+    all_at_once,
+    constant_arrivals,
+    gamma_arrivals,
+    poisson_arrivals,
+)
+from perfatlas.serving.lengths import (
+    fixed_lengths,
+    lognormal,
+    lognormal_lengths,
+    range_around,
+    uniform_lengths,
+)
+from perfatlas.serving.limits import Control, Limits, Replicas
+from perfatlas.serving.loop import run
+from perfatlas.serving.metrics import request_columns, summarize
+from perfatlas.serving.outcome import Outcome
+from perfatlas.serving.price_table import PriceTable, TableLimits, price_table
+from perfatlas.serving.prices import StepPrices
+from perfatlas.serving.requests import Requests, plain_requests
+from perfatlas.serving.scaling import scale_lengths, scale_rate
+from perfatlas.serving.trace_formats import read_requests
+from perfatlas.serving.traces import Window
+
+__all__ = [
+    "Control",
+    "Limits",
+    "Outcome",
+    "PriceTable",
+    "Replicas",
+    "Requests",
+    "StepPrices",
+    "TableLimits",
+    "Window",
+    "all_at_once",
+    "constant_arrivals",
+    "fixed_lengths",
+    "gamma_arrivals",
+    "lognormal",
+    "lognormal_lengths",
+    "plain_requests",
+    "poisson_arrivals",
+    "price_table",
+    "range_around",
+    "read_requests",
+    "request_columns",
+    "run",
+    "scale_lengths",
+    "scale_rate",
+    "summarize",
+    "uniform_lengths",
+]

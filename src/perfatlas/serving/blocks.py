@@ -1,0 +1,168 @@
+"""Cache blocks of a scheduler: counted, and told apart only where prefixes are shared.
+
+Shape legend: N requests, S schedulers, B places in a cache block.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.serving import prefix
+from perfatlas.serving.machine import part
+
+if TYPE_CHECKING:
+    from perfatlas.serving.state import World
+
+
+@part
+def grow(world: World, s: int, steps: int) -> None:
+    """Give decoding sequences the blocks of the coming steps; there are enough.
+
+    Args:
+        world: The simulation.
+        s: The scheduler.
+        steps: Steps, from that of its counter.
+    """
+    lane = world.lane_S[s]
+    size = world.block_size
+    if world.prefix_caching:
+        prefix.grow_named(world, s, steps)
+        return
+    lane.free -= steps // size * lane.decoding
+    for j in range(steps % size):
+        lane.free -= world.growth_SB[s, -(lane.step + j) % size]
+
+
+@part
+def affordable(world: World, s: int, most: int) -> int:
+    """Return how many steps, up to `most`, have blocks after the one just scheduled.
+
+    Args:
+        world: The simulation.
+        s: The scheduler.
+        most: Steps wanted.
+    """
+    lane = world.lane_S[s]
+    size = world.block_size
+    if lane.decoding * ((most + size - 1) // size) <= lane.free:
+        return most
+    steps = lane.free // lane.decoding * size
+    spare = lane.free % lane.decoding
+    while steps < most:
+        spare -= world.growth_SB[s, -(lane.step + 1 + steps) % size]
+        if spare < 0:
+            break
+        steps += 1
+    return int(min(steps, most))
+
+
+@part
+def hits(world: World, i: int) -> tuple[int, int]:
+    """Return the leading blocks a request finds in the cache, and those of them nobody holds.
+
+    Args:
+        world: The simulation.
+        i: The request, waiting.
+    """
+    found = 0
+    idle = 0
+    if world.prefix_caching:
+        found, idle = prefix.find_prefix(world, i)
+    return found, idle
+
+
+@part
+def share(world: World, i: int, found: int) -> None:
+    """Let an admitted request hold the cached blocks it found.
+
+    Args:
+        world: The simulation.
+        i: The request.
+        found: Blocks, as just found.
+    """
+    if world.prefix_caching:
+        prefix.share_prefix(world, i, found)
+    world.request_N[i].computed = found * world.block_size
+
+
+@part
+def extend(world: World, i: int, tokens: int) -> None:
+    """Give a request, whose prompt runs, blocks for its first tokens; there are enough.
+
+    Args:
+        world: The simulation.
+        i: The request.
+        tokens: Tokens that need a place; `computed` have one.
+    """
+    request = world.request_N[i]
+    size = world.block_size
+    if world.prefix_caching:
+        prefix.extend_named(world, i, tokens)
+        return
+    lane = world.lane_S[request.lane]
+    lane.free -= (tokens + size - 1) // size - (request.computed + size - 1) // size
+
+
+@part
+def release(world: World, i: int) -> None:
+    """Give back the blocks of a request's computed tokens.
+
+    Args:
+        world: The simulation.
+        i: The request.
+    """
+    request = world.request_N[i]
+    size = world.block_size
+    if world.prefix_caching:
+        prefix.release_named(world, i)
+        return
+    world.lane_S[request.lane].free += (request.computed + size - 1) // size
+
+
+@part
+def keep_known(world: World, i: int) -> None:
+    """Let a request that is thrown out find its blocks again, those of its own output too.
+
+    No other request has them, so that they need not be known before.
+
+    Args:
+        world: The simulation.
+        i: The request, still with its blocks.
+    """
+    if world.prefix_caching:
+        prefix.register(world, i, world.request_N[i].computed)
+
+
+@part
+def join_growth(world: World, i: int) -> None:
+    """Count a request that starts to decode among those that need blocks when it does.
+
+    Args:
+        world: The simulation.
+        i: The request, admitted after all that decode.
+    """
+    residue = _residue(world, i)
+    world.growth_SB[world.request_N[i].lane, residue] += 1
+    if world.prefix_caching:
+        prefix.join_growers(world, i, residue)
+
+
+@part
+def leave_growth(world: World, i: int) -> None:
+    """Take a request that decodes no more from those that need blocks.
+
+    Args:
+        world: The simulation.
+        i: The request.
+    """
+    residue = _residue(world, i)
+    world.growth_SB[world.request_N[i].lane, residue] -= 1
+    if world.prefix_caching:
+        prefix.leave_growers(world, i, residue)
+
+
+@part
+def _residue(world: World, i: int) -> int:
+    """Return a decoding request's context less its scheduler's steps, modulo a block's size."""
+    request = world.request_N[i]
+    return int((request.isl + request.osl - 1 - request.finish) % world.block_size)

@@ -1,0 +1,66 @@
+"""What bounds a scheduler, how replicas share the traffic, how a simulation is watched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROUTINGS: Final = ("round_robin", "random", "least_loaded")
+
+
+class Limits(NamedTuple):
+    """Limits of one scheduler: those of vLLM V1.
+
+    Args:
+        max_num_seqs: Sequences that run together.
+        max_num_batched_tokens: Tokens of one step, decoded and of prompts; at least `max_num_seqs`.
+        block_size: Tokens of a cache block.
+        kv_blocks: Usable cache blocks, the null block not counted.
+        reserve_full_isl: Admit a sequence only where all of its tokens so far fit into free blocks,
+            not only its first chunk (`scheduler_reserve_full_isl`). Nothing is set aside.
+        long_prefill_token_threshold: Longest chunk of one prompt; only 0, no limit, is simulated.
+        prefix_caching: Full blocks of equal hash are shared.
+    """
+
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    block_size: int
+    kv_blocks: int
+    reserve_full_isl: bool = True
+    long_prefill_token_threshold: int = 0
+    prefix_caching: bool = False
+
+
+class Replicas(NamedTuple):
+    """Equal engines behind one router.
+
+    Args:
+        number: Engines.
+        ranks: Attention-data-parallel ranks of an engine: each has its scheduler and its cache, all
+            step together. A request goes to the rank with the least 4 waiting + running at its
+            arrival, the lowest one of equals.
+        routing: `round_robin` over accepted requests, `random`, or `least_loaded`: fewest waiting
+            and running, the lowest one of equals.
+        seed: Seed of `random`.
+    """
+
+    number: int = 1
+    ranks: int = 1
+    routing: str = "round_robin"
+    seed: int = 0
+
+
+class Control(NamedTuple):
+    """How a simulation runs; nothing here changes what comes of the requests.
+
+    Args:
+        coalesce: Take stretches of equal decode steps at once.
+        interrupt: Asked every 20,000 instants; true stops the simulation.
+        series_rows: Most rows of the sampled series, 0 for none.
+    """
+
+    coalesce: bool = True
+    interrupt: Callable[[], bool] | None = None
+    series_rows: int = 0

@@ -1,0 +1,204 @@
+"""Latencies, throughput and goodput of what was simulated.
+
+Shape legend: N requests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.serving.requests import TICKS_PER_SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from perfatlas.serving.outcome import Outcome
+    from perfatlas.serving.requests import Requests
+
+PERCENTILES: Final = (50, 90, 95, 99)
+STATISTICS: Final = ("mean", *(f"p{percent}" for percent in PERCENTILES))
+OBJECTIVES: Final = ("ttft_s", "tpot_s", "itl_s", "request_latency_s")
+BACKLOG: Final = 10  # requests that wait, from which on a growing queue is more than chance
+GROWTH: Final = 1.5  # of the backlog from half of the arrivals to their end
+
+
+@dataclass(frozen=True, kw_only=True)
+class Latencies:
+    """Of every completed request; times [s].
+
+    Args:
+        arrival_s: Arrival (N,).
+        queue_s: Arrival to the first step with a token of the request (N,).
+        ttft_s: Arrival to first output token (N,).
+        tpot_s: (request latency - TTFT) / (osl - 1) (N,); NaN for a single output token.
+        request_latency_s: Arrival to last output token (N,).
+        place_N: Which requests these are (N,).
+    """
+
+    arrival_s: NDArray[np.float64]
+    queue_s: NDArray[np.float64]
+    ttft_s: NDArray[np.float64]
+    tpot_s: NDArray[np.float64]
+    request_latency_s: NDArray[np.float64]
+    place_N: NDArray[np.int64]
+
+
+def request_latencies(requests: Requests, outcome: Outcome) -> Latencies:
+    """Return the latencies of the requests that completed.
+
+    Args:
+        requests: What arrived.
+        outcome: What came of it.
+    """
+    place_N = np.flatnonzero(outcome.finished_N >= 0)
+    arrival = outcome.arrival_N[place_N]
+    first, last = outcome.first_token_N[place_N], outcome.finished_N[place_N]
+    gaps = requests.osl_N[place_N] - 1
+    between_s = (last - first) / TICKS_PER_SECOND
+    return Latencies(
+        arrival_s=arrival / TICKS_PER_SECOND,
+        queue_s=(outcome.scheduled_N[place_N] - arrival) / TICKS_PER_SECOND,
+        ttft_s=(first - arrival) / TICKS_PER_SECOND,
+        tpot_s=np.where(gaps > 0, between_s / np.maximum(gaps, 1), np.nan),
+        request_latency_s=(last - arrival) / TICKS_PER_SECOND,
+        place_N=place_N,
+    )
+
+
+def statistics(values_N: NDArray[np.float64]) -> dict[str, float | None]:
+    """Return mean and percentiles of values, None where there are none.
+
+    Percentiles interpolate linearly between order statistics; NaN values are left out.
+
+    Args:
+        values_N: Values (N,).
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.serving.metrics import statistics
+        >>> statistics(np.array([1.0, 2.0, 3.0]))["p50"]
+        2.0
+    """
+    known = values_N[np.isfinite(values_N)]
+    if not known.size:
+        return dict.fromkeys(STATISTICS)
+    at = np.percentile(known, PERCENTILES)
+    values = (float(known.mean()), *(float(value) for value in at))
+    return dict(zip(STATISTICS, values, strict=True))
+
+
+def request_columns(requests: Requests, outcome: Outcome) -> dict[str, list[Any]]:
+    """Return what came of every request, as columns of a table; None where nothing did.
+
+    Args:
+        requests: What arrived.
+        outcome: What came of it.
+    """
+    found = request_latencies(requests, outcome)
+    count = requests.isl_N.shape[0]
+    state_N = np.full(count, "waiting", dtype=object)
+    state_N[outcome.scheduled_N >= 0] = "running"
+    state_N[outcome.arrival_N < 0] = "to come"
+    state_N[(outcome.arrival_N >= 0) & (outcome.replica_N < 0)] = "rejected"
+    state_N[found.place_N] = "completed"
+    columns: dict[str, list[Any]] = {
+        "request": list(range(count)),
+        "state": state_N.tolist(),
+        "arrival_s": _times(outcome.arrival_N),
+        "isl": requests.isl_N.tolist(),
+        "osl": requests.osl_N.tolist(),
+        "replica": [None if value < 0 else value for value in outcome.replica_N.tolist()],
+        "cached_tokens": outcome.cached_N.tolist(),
+        "preemptions": outcome.preempted_N.tolist(),
+    }
+    for name in ("queue_s", "ttft_s", "tpot_s", "request_latency_s"):
+        column: list[float | None] = [None] * count
+        for place, value in zip(found.place_N.tolist(), getattr(found, name).tolist(), strict=True):
+            column[place] = None if value != value else value  # noqa: PLR0124 - NaN has no gap
+        columns[name] = column
+    return columns
+
+
+def _times(ticks_N: NDArray[np.int64]) -> list[float | None]:
+    return [None if tick < 0 else tick / TICKS_PER_SECOND for tick in ticks_N.tolist()]
+
+
+def meets(latencies: Latencies, slos: Mapping[str, float]) -> NDArray[np.bool_]:
+    """Return which completed requests meet every objective (N,).
+
+    Args:
+        latencies: Of the completed requests.
+        slos: Largest value by name: ttft_s, tpot_s, itl_s (the mean gap of a request, so its
+            TPOT), request_latency_s [s].
+    """
+    good: NDArray[np.bool_] = np.ones(latencies.place_N.size, np.bool_)
+    for name, most in slos.items():
+        values = latencies.tpot_s if name == "itl_s" else getattr(latencies, name)
+        good &= ~(values > most)  # a single output token has no gap and meets any
+    return good
+
+
+def summarize(requests: Requests, outcome: Outcome, slos: Mapping[str, float]) -> dict[str, Any]:
+    """Return what a simulation comes to, by names of the vocabulary.
+
+    Throughput and goodput are over the makespan, first arrival to last token. A rejected request
+    meets no objective.
+
+    Args:
+        requests: What arrived.
+        outcome: What came of it.
+        slos: As in `meets`.
+    """
+    found = request_latencies(requests, outcome)
+    completed = int(found.place_N.size)
+    makespan_s = float((found.arrival_s + found.request_latency_s).max(initial=0.0))
+    makespan_s -= float(outcome.arrival_N[outcome.arrival_N >= 0].min(initial=0)) / TICKS_PER_SECOND
+    tokens = int(requests.osl_N[found.place_N].sum())
+    prompt = int(requests.isl_N[found.place_N].sum())
+    rejected = int(np.count_nonzero((outcome.arrival_N >= 0) & (outcome.replica_N < 0)))
+    names = ("ttft_s", "tpot_s", "request_latency_s", "queue_s")
+    result: dict[str, Any] = {name: statistics(getattr(found, name)) for name in names}
+    rate = 1.0 / makespan_s if makespan_s > 0.0 else None
+    result |= {
+        "makespan_s": makespan_s,
+        "requests_completed": completed,
+        "requests_rejected": rejected,
+        "preemptions": outcome.preemptions,
+        "steps": outcome.steps,
+        "output_tokens_per_s": None if rate is None else tokens * rate,
+        "requests_per_s": None if rate is None else completed * rate,
+        "prefix_hit_rate": int(outcome.cached_N[found.place_N].sum()) / prompt if prompt else None,
+        "saturated": saturated(outcome),
+        "interrupted": outcome.interrupted,
+    }
+    if slos:
+        good = int(np.count_nonzero(meets(found, slos)))
+        asked = completed + rejected
+        result["goodput_requests_per_s"] = None if rate is None else good * rate
+        result["slo_attainment"] = good / asked if asked else None
+    return result
+
+
+def saturated(outcome: Outcome) -> bool:
+    """Return whether requests came faster than they were served: the queue grows to the end.
+
+    True where at the last arrival more than `BACKLOG` requests wait for their first step and half
+    as many again as at the middle of the arrivals. A closed loop never is.
+
+    Args:
+        outcome: Of an open loop.
+    """
+    arrived_N = np.sort(outcome.arrival_N[outcome.arrival_N >= 0])
+    if arrived_N.size < 2 * BACKLOG:
+        return False
+    served = outcome.scheduled_N[outcome.scheduled_N >= 0]
+    waiting = [
+        int(np.searchsorted(arrived_N, at, side="right") - np.count_nonzero(served <= at))
+        for at in (arrived_N[arrived_N.size // 2], arrived_N[-1])
+    ]
+    return waiting[1] > BACKLOG and waiting[1] > GROWTH * waiting[0]
