@@ -76,6 +76,7 @@ def random_limits(draw: np.random.Generator) -> Limits:
         kv_blocks=int(draw.integers(4, 60)) * int(draw.choice([1, 1, 1, 6])),
         reserve_full_isl=bool(draw.integers(2)),
         prefix_caching=bool(draw.integers(2)),
+        async_scheduling=bool(draw.integers(2)),
     )
 
 

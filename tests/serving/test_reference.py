@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from perfatlas.serving.limits import Control
 from perfatlas.serving.loop import run
-from tests.serving.reference_vllm import Simulation
+from tests.serving.reference_engine import Simulation
 from tests.serving.serving_support import (
     random_limits,
     random_prices,

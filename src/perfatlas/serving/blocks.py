@@ -123,14 +123,16 @@ def release(world: World, i: int) -> None:
 def keep_known(world: World, i: int) -> None:
     """Let a request that is thrown out find its blocks again, those of its own output too.
 
-    No other request has them, so that they need not be known before.
+    No other request has them, so that they need not be known before. What a step still running
+    computes is not known.
 
     Args:
         world: The simulation.
         i: The request, still with its blocks.
     """
     if world.prefix_caching:
-        prefix.register(world, i, world.request_N[i].computed)
+        running = 1 if world.async_scheduling else 0
+        prefix.register(world, i, world.request_N[i].computed - running)
 
 
 @part

@@ -16,7 +16,8 @@ import numpy as np
 from perfatlas.serving import blocks
 from perfatlas.serving.heap import drop, put
 from perfatlas.serving.machine import entry, holder, part
-from perfatlas.serving.scheduler import leave_running, stop_decoding
+from perfatlas.serving.overlap import begin_overlapped, cut_overlapped, end_overlapped
+from perfatlas.serving.scheduler import leave_queue, leave_running, take_finishing
 from perfatlas.serving.state import NEVER, NOBODY, World
 from perfatlas.serving.stretch import begin, cut, end
 
@@ -53,7 +54,10 @@ def advance(columns: World, instants: int, last: int) -> int:
             clock.ready -= 1
             r = world.ready_R[clock.ready]
             world.replica_R[r].ready = 0
-            begin(world, r, now)
+            if world.async_scheduling:
+                begin_overlapped(world, r, now)
+            else:
+                begin(world, r, now)
         if now >= clock.due and world.series_WV.shape[0] > 0:
             _sample(world, now)
     return instants
@@ -132,7 +136,9 @@ def _arrive(world: World, i: int, now: int) -> None:
     lane.waiting += 1
     if replica.steps == 0:
         _make_ready(world, r)
-    elif open_door:
+    if open_door and world.async_scheduling:
+        cut_overlapped(world, r, now)
+    elif open_door and replica.steps > 0:
         cut(world, r, now)
 
 
@@ -191,28 +197,51 @@ def _end_steps(world: World, now: int) -> None:
     """End every step that ends at this instant."""
     for r in range(world.end_R.shape[0]):
         if world.end_R[r] == now:
-            end(world, r, now)
-            for s in range(r * world.ranks, (r + 1) * world.ranks):
-                _finish(world, s, now)
+            if world.async_scheduling:
+                if end_overlapped(world, r):
+                    for s in range(r * world.ranks, (r + 1) * world.ranks):
+                        _let_leave(world, s, now)
+            else:
+                end(world, r, now)
+                for s in range(r * world.ranks, (r + 1) * world.ranks):
+                    _finish(world, s, now)
             _make_ready(world, r)
 
 
 @part
 def _finish(world: World, s: int, now: int) -> None:
     """Finish the requests of a scheduler whose last token the step now ending gave."""
+    while True:
+        i = take_finishing(world, s)
+        if i == NOBODY:
+            break
+        _end_request(world, i, now)
+
+
+@part
+def _let_leave(world: World, s: int, now: int) -> None:
+    """Finish the requests of a scheduler whose end was foreseen when their last step began."""
     lane = world.lane_S[s]
-    while lane.heap > 0 and world.finishing_SH[s, 0].key == lane.step:
-        i = world.finishing_SH[s, 0].item
-        drop(world.finishing_SH[s], world.request_N, lane.heap, 0)
-        lane.heap -= 1
-        request = world.request_N[i]
-        request.finished = now
-        request.computed = request.isl + request.osl - 1
-        stop_decoding(world, i)
+    for place in range(lane.leaving):
+        i = world.leaving_SH[s, place]
+        if world.request_N[i].computed == 0:  # thrown out meanwhile
+            leave_queue(world, i)
+        _end_request(world, i, now)
+    if lane.leaving > 0 and lane.waiting > 0:
+        world.replica_R[s // world.ranks].stale = 1
+    lane.leaving = 0
+
+
+@part
+def _end_request(world: World, i: int, now: int) -> None:
+    """Finish a request that decodes no more."""
+    request = world.request_N[i]
+    request.finished = now
+    if request.computed > 0:
         leave_running(world, i)
         blocks.release(world, i)
-        world.replica_R[request.replica].load -= 1
-        _follow(world, i, now)
+    world.replica_R[request.replica].load -= 1
+    _follow(world, i, now)
 
 
 @part

@@ -22,6 +22,9 @@ class Limits(NamedTuple):
             not only its first chunk (`scheduler_reserve_full_isl`). Nothing is set aside.
         long_prefill_token_threshold: Longest chunk of one prompt; only 0, no limit, is simulated.
         prefix_caching: Full blocks of equal hash are shared.
+        async_scheduling: A step is scheduled when the one before it begins, so that what arrives
+            or is given back in a step counts from the step after the next. The engine is never
+            ahead of itself when idle. Host work is hidden only where the prices say so.
     """
 
     max_num_seqs: int
@@ -31,6 +34,7 @@ class Limits(NamedTuple):
     reserve_full_isl: bool = True
     long_prefill_token_threshold: int = 0
     prefix_caching: bool = False
+    async_scheduling: bool = False
 
 
 class Replicas(NamedTuple):

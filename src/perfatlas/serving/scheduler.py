@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 @part
 def schedule(world: World, s: int, now: int) -> None:
-    """Decide what a scheduler runs in the step that begins now.
+    """Decide what a scheduler runs in its next step.
 
     Args:
         world: The simulation.
         s: The scheduler.
-        now: Time [ps].
+        now: When the step begins [ps].
     """
     lane = world.lane_S[s]
     lane.fresh = 0
@@ -152,7 +152,7 @@ def _preempt(world: World, s: int) -> None:
     request = world.request_N[i]
     if i == lane.partial:
         lane.partial = NOBODY
-    else:
+    elif request.finish > lane.step:  # not one that ends in the step now running
         request.generated = request.osl - (request.finish - lane.step)
         request.computed = request.isl + request.generated - 1
         drop(world.finishing_SH[s], world.request_N, lane.heap, request.place)
@@ -189,6 +189,50 @@ def leave_running(world: World, i: int) -> None:
     else:
         lane.running_tail = request.before
     lane.running -= 1
+
+
+@part
+def leave_queue(world: World, i: int) -> None:
+    """Take a request that was thrown out from the queue of its scheduler.
+
+    Args:
+        world: The simulation.
+        i: The request, near the head.
+    """
+    lane = world.lane_S[world.request_N[i].lane]
+    before = NOBODY
+    at = lane.waiting_head
+    while at != i:
+        before = at
+        at = world.request_N[at].after
+    after = world.request_N[i].after
+    lane.waiting -= 1
+    if before == NOBODY:
+        lane.waiting_head = after
+    else:
+        world.request_N[before].after = after
+    if lane.waiting_tail == i:
+        lane.waiting_tail = before
+
+
+@part
+def take_finishing(world: World, s: int) -> int:
+    """Return a request that has its last token, taken from those that decode; NOBODY if none has.
+
+    Args:
+        world: The simulation.
+        s: Its scheduler.
+    """
+    lane = world.lane_S[s]
+    if lane.heap == 0 or world.finishing_SH[s, 0].key != lane.step:
+        return NOBODY
+    i = world.finishing_SH[s, 0].item
+    drop(world.finishing_SH[s], world.request_N, lane.heap, 0)
+    lane.heap -= 1
+    request = world.request_N[i]
+    request.computed = request.isl + request.osl - 1
+    stop_decoding(world, i)
+    return int(i)
 
 
 @part

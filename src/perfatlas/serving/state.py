@@ -77,12 +77,29 @@ LANE: Final = np.dtype(
             "free_head",  # blocks in order of their reuse
             "free_tail",
             "spare_rows",  # of the table of blocks
+            "leaving",  # sequences whose last token the step now running gives
         )
     ],
     align=True,
 )
 REPLICA: Final = np.dtype(
-    [(name, "i8") for name in ("start", "steps", "base", "rise", "load", "ready")], align=True
+    [
+        (name, "i8")
+        for name in (
+            "start",  # of the steps that run,
+            "steps",
+            "base",
+            "rise",
+            "load",
+            "ready",
+            "next_steps",  # those scheduled to follow them,
+            "next_base",
+            "next_rise",
+            "decided",  # once the last of those that run has begun,
+            "stale",  # and whether the queue has changed since
+        )
+    ],
+    align=True,
 )
 BLOCK: Final = np.dtype(
     [
@@ -152,6 +169,7 @@ class World(NamedTuple):
     kv_blocks: int
     reserve_full_isl: bool
     prefix_caching: bool
+    async_scheduling: bool
     ranks: int
     routing: int  # place in ROUTINGS
     seed: int
@@ -161,6 +179,7 @@ class World(NamedTuple):
     lane_S: Rows
     growth_SB: NDArray[np.int64]  # sequences that need a block in a step of the residue
     finishing_SH: Rows
+    leaving_SH: NDArray[np.int32]
     replica_R: Rows
     end_R: NDArray[np.int64]
     ready_R: NDArray[np.int64]
@@ -223,6 +242,7 @@ def _fresh_state(
         lane_S=lane_S,
         growth_SB=np.zeros((lanes, limits.block_size), np.int64),
         finishing_SH=np.zeros((lanes, limits.max_num_seqs), NODE),
+        leaving_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
         replica_R=np.zeros(replicas.number, REPLICA),
         end_R=np.full(replicas.number, NEVER, np.int64),
         ready_R=np.zeros(replicas.number, np.int64),

@@ -41,23 +41,53 @@ def begin(world: World, r: int, now: int) -> None:
         r: The replica, between steps.
         now: Time [ps].
     """
+    plan(world, r, now)
+    run_planned(world, r, now)
+    replica = world.replica_R[r]
+    if replica.steps == 0:
+        world.end_R[r] = NEVER
+    else:
+        world.end_R[r] = now + stretch_time(replica.base, replica.rise, replica.steps)
+
+
+@part
+def plan(world: World, r: int, start: int) -> None:
+    """Schedule the next stretch of a replica, none where nothing can run.
+
+    Args:
+        world: The simulation.
+        r: The replica.
+        start: When the stretch begins [ps].
+    """
     replica = world.replica_R[r]
     first = r * world.ranks
     busy = 0
     for s in range(first, first + world.ranks):
-        schedule(world, s, now)
-        busy += world.lane_S[s].running
-    if busy == 0:
-        replica.steps = 0
-        world.end_R[r] = NEVER
-        return
-    line = _replica_line(world, first)
-    steps = _alike(world, first, line)
+        schedule(world, s, start)
+        busy += world.lane_S[s].decoding + world.lane_S[s].chunks
+    replica.next_steps = 0
+    if busy > 0:
+        line = _replica_line(world, first)
+        replica.next_steps = _alike(world, first, line)
+        replica.next_base = line.base
+        replica.next_rise = line.rise
+
+
+@part
+def run_planned(world: World, r: int, now: int) -> None:
+    """Let what is scheduled run.
+
+    Args:
+        world: The simulation.
+        r: The replica, between steps.
+        now: Time [ps].
+    """
+    replica = world.replica_R[r]
     replica.start = now
-    replica.steps = steps
-    replica.base = line.base
-    replica.rise = line.rise
-    world.end_R[r] = now + stretch_time(line.base, line.rise, steps)
+    replica.steps = replica.next_steps
+    replica.base = replica.next_base
+    replica.rise = replica.next_rise
+    replica.next_steps = 0
 
 
 @part
