@@ -99,7 +99,7 @@ def test_every_request_has_its_row() -> None:
 
 def test_what_is_stopped_keeps_what_was_simulated() -> None:
     done: Simulation = simulate(
-        **{**SMALL, "num_requests": 20_000}, request_rate=20, progress=lambda: True
+        **{**SMALL, "num_requests": 20_000}, request_rate=20, progress=lambda _share: True
     )
     assert done.outcome.interrupted
     found = done.answer.results

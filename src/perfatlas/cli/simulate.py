@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
 _OUTPUT: Final = Group("Output", sort_key=7)
 INTERRUPTED: Final = 130
-SILENT_S: Final = 1.0  # a simulation that takes longer says so
+SILENT_S: Final = 0.5  # between two looks at how far a simulation is
+COMPILES_S: Final = 1.5  # pricing and the first slice of a compiled loop take far less
+BAR: Final = 30  # characters
 EXAMPLE: Final = (
     "perfatlas simulate --model meta-llama/Llama-3.1-8B-Instruct --system h200_sxm"
     " --request-rate 20 --isl 1024 --osl 256"
@@ -77,28 +80,44 @@ def simulate(
 def _simulate(asked: dict[str, Any], extra: SimulateFlags, *, as_json: bool) -> int:
     from perfatlas import scenario
 
-    done = scenario.simulate(progress=_watch(), **asked)
+    with _Watch() as watch:
+        done = scenario.simulate(progress=watch, **asked)
     code = show_answer(done.answer.to_dict(), as_json=as_json, asked=asked)
     if extra.per_request is not None:
         _write_requests(done, extra.per_request)
     return INTERRUPTED if done.outcome.interrupted else code
 
 
-def _watch() -> Callable[[], bool] | None:
-    """Return what says on a terminal that a long simulation runs; it never stops one."""
-    if not sys.stderr.isatty():
-        return None
-    started, told = time.monotonic(), [0.0]
+class _Watch:
+    """What says on stderr that a simulation compiles or runs; it never stops one."""
 
-    def look() -> bool:
-        passed = time.monotonic() - started
-        if passed > SILENT_S and passed - told[0] >= SILENT_S:
-            told[0] = passed
-            sys.stderr.write(f"\rperfatlas: simulating, {passed:.0f} s; Ctrl-C keeps what is done ")
+    def __init__(self) -> None:
+        self._compiling = threading.Timer(COMPILES_S, self._tell_compiling)
+        self._compiling.daemon = True
+        self._told = time.monotonic()
+        self._shown = False
+
+    def __enter__(self) -> Callable[[float], bool]:
+        self._compiling.start()
+        return self._look
+
+    def __exit__(self, *_: object) -> None:
+        self._compiling.cancel()
+        if self._shown:
+            sys.stderr.write("\r\033[K")
+
+    def _tell_compiling(self) -> None:
+        sys.stderr.write("perfatlas: compiling the simulator, once; later runs start at once\n")
+
+    def _look(self, share: float) -> bool:
+        self._compiling.cancel()
+        now = time.monotonic()
+        if sys.stderr.isatty() and now - self._told >= SILENT_S:
+            self._told, self._shown = now, True
+            bar = "#" * round(BAR * share)
+            sys.stderr.write(f"\r[{bar:.<{BAR}}] {share:4.0%}; Ctrl-C keeps what is done ")
             sys.stderr.flush()
         return False
-
-    return look
 
 
 def _write_requests(done: Simulation, path: File) -> None:

@@ -118,6 +118,7 @@ def _limits(
         block_size=block,
         kv_blocks=blocks,
         prefix_caching=requests.hash_block > 0 if shared is None else shared,
+        async_scheduling=question.profile.host.overlapped,
     )
 
 

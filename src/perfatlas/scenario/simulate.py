@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from perfatlas.scenario.vocabulary import Scenario
 
+    Watch = Callable[[float], bool]
+
 STANDING: Final = (
     "requests wait in the queues of vLLM V1 schedulers: one token budget for prompts and decodes,"
     " cache by blocks, the last admitted recomputed when none is free; an output token is seen in"
@@ -58,13 +60,14 @@ class Simulation:
 
 def simulate(
     *,
-    progress: Callable[[], bool] | None = None,
+    progress: Watch | None = None,
     **fields: Any,  # noqa: ANN401 - checked by schema
 ) -> Simulation:
     """Return what comes of traffic at an inference deployment.
 
     Args:
-        progress: Asked now and then; true stops the simulation and keeps what was simulated.
+        progress: Told now and then which share of the work is done; true stops the simulation and
+            keeps what was simulated.
         **fields: Names of the vocabulary: model, system, engine, the plan, formats, engine limits;
             and the traffic: requests, request_rate or concurrency, arrival, isl, osl, seed, slo_*.
 
@@ -87,7 +90,8 @@ def simulate(
     for seed in range(traffic.seed, traffic.seed + traffic.num_seeds):
         again = traffic.model_copy(update={"seed": seed})
         came_again = arriving(again, scenario) if repeated else came
-        repeated.append(_repetition(ready, came_again, again, progress))
+        watch = _part(progress, seed - traffic.seed, traffic.num_seeds)
+        repeated.append(_repetition(ready, came_again, again, watch))
         if repeated[-1].outcome.interrupted:
             break
     results = averaged([one.results for one in repeated])
@@ -107,21 +111,31 @@ class _Repetition(NamedTuple):
 
 
 def _repetition(
-    ready: Deployment, came: Arriving, traffic: Traffic, progress: Callable[[], bool] | None
+    ready: Deployment, came: Arriving, traffic: Traffic, watch: Watch | None
 ) -> _Repetition:
     """Return what comes of traffic of one seed, at the prices and at both ends of theirs."""
-    control = Control(interrupt=progress)
     ready = replace(ready, replicas=ready.replicas._replace(seed=traffic.seed))
+    ends = price_ends(ready.question)
+    runs = 1 + len(ends)
+    control = Control(watch=_part(watch, 0, runs))
     outcome = run_traffic(ready, came, ready.table.prices, control)
     results = _results(ready, came, outcome, traffic)
-    for end, factor in price_ends(ready.question).items():
+    for number, (end, factor) in enumerate(ends.items(), start=1):
         if outcome.interrupted:
             break
+        control = Control(watch=_part(watch, number, runs))
         moved = run_traffic(ready, came, scaled_prices(ready.table.prices, factor), control)
         if moved.interrupted:
             break
         results |= _end(summarize(came.requests, moved, traffic.objectives()), end)
     return _Repetition(results, outcome)
+
+
+def _part(watch: Watch | None, number: int, parts: int) -> Watch | None:
+    """Return what watches one of some equal parts and tells the share of all."""
+    if watch is None:
+        return None
+    return lambda share: watch((number + share) / parts)
 
 
 def split_fields(fields: Mapping[str, Any]) -> tuple[Traffic, Scenario]:

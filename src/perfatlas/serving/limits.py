@@ -61,10 +61,11 @@ class Control(NamedTuple):
 
     Args:
         coalesce: Take stretches of equal decode steps at once.
-        interrupt: Asked every 20,000 instants; true stops the simulation.
+        watch: Told every 20,000 instants which share of the requests is done; true stops the
+            simulation.
         series_rows: Most rows of the sampled series, 0 for none.
     """
 
     coalesce: bool = True
-    interrupt: Callable[[], bool] | None = None
+    watch: Callable[[float], bool] | None = None
     series_rows: int = 0

@@ -101,7 +101,8 @@ def _simulate(world: World, control: Control) -> bool:
 
     try:
         while advance(world, SLICE, LAST_TICK) == 0:
-            if control.interrupt is not None and control.interrupt():
+            left = int(world.clock_1["left"][0])
+            if control.watch is not None and control.watch(1.0 - left / world.request_N.shape[0]):
                 return True
     except KeyboardInterrupt:
         return True

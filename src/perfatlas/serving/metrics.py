@@ -24,7 +24,8 @@ PERCENTILES: Final = (50, 90, 95, 99)
 STATISTICS: Final = ("mean", *(f"p{percent}" for percent in PERCENTILES))
 OBJECTIVES: Final = ("ttft_s", "tpot_s", "itl_s", "request_latency_s")
 BACKLOG: Final = 10  # requests that wait, from which on a growing queue is more than chance
-GROWTH: Final = 1.5  # of the backlog from half of the arrivals to their end
+GROWTH: Final = 2.0  # of the backlog from the first half of the arrivals to their last third
+LOOKS: Final = 60  # at the queue, evenly over the arrivals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,18 +188,20 @@ def summarize(requests: Requests, outcome: Outcome, slos: Mapping[str, float]) -
 def saturated(outcome: Outcome) -> bool:
     """Return whether requests came faster than they were served: the queue grows to the end.
 
-    True where at the last arrival more than `BACKLOG` requests wait for their first step and half
-    as many again as at the middle of the arrivals. A closed loop never is.
+    True where over the last third of the arrivals more than `BACKLOG` requests wait for their first
+    step on average, and `GROWTH` times as many as over the first half: a queue that grows evenly
+    has three times as many there. A closed loop never is.
 
     Args:
         outcome: Of an open loop.
     """
     arrived_N = np.sort(outcome.arrival_N[outcome.arrival_N >= 0])
-    if arrived_N.size < 2 * BACKLOG:
+    if arrived_N.size < LOOKS:
         return False
-    served = outcome.scheduled_N[outcome.scheduled_N >= 0]
-    waiting = [
-        int(np.searchsorted(arrived_N, at, side="right") - np.count_nonzero(served <= at))
-        for at in (arrived_N[arrived_N.size // 2], arrived_N[-1])
-    ]
-    return waiting[1] > BACKLOG and waiting[1] > GROWTH * waiting[0]
+    served_N = np.sort(outcome.scheduled_N[outcome.scheduled_N >= 0])
+    at = arrived_N[np.arange(1, LOOKS + 1) * arrived_N.size // LOOKS - 1]
+    waiting = np.searchsorted(arrived_N, at, side="right") - np.searchsorted(
+        served_N, at, side="right"
+    )
+    late, early = waiting[-LOOKS // 3 :].mean(), waiting[: LOOKS // 2].mean()
+    return bool(late > BACKLOG and late > GROWTH * early)
