@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from perfatlas import Simulation, estimate, simulate
+from perfatlas.engines import resolve_engine
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.repetitions import averaged, half_widths
 
@@ -19,13 +20,25 @@ def results_of(**fields: object) -> dict[str, Any]:
 @pytest.mark.parametrize("engine", ["ideal", "vllm"])
 def test_one_request_at_a_time_takes_what_the_estimate_says(engine: str) -> None:
     asked = {**SMALL, "engine": engine, "isl": 3000, "osl": 200}
-    found = simulate(**asked, concurrency=1).answer.results
+    found = simulate(**asked, concurrency=1, measured_at="engine").answer.results
     static = estimate(
         **{name: asked[name] for name in (*DEPLOYED, "engine", "isl", "osl")}, mode="static"
     ).results
     assert found["ttft_s"]["p50"] == pytest.approx(static["ttft_s"], rel=2e-3)
     assert found["tpot_s"]["mean"] == pytest.approx(static["tpot_s"], rel=2e-3)
     assert found["queue_s"]["p99"] == 0.0
+
+
+def test_a_client_waits_for_http_too_and_the_engine_for_the_client() -> None:
+    inside, outside = (results_of(concurrency=1, measured_at=at) for at in ("engine", "client"))
+    front = resolve_engine("vllm").front
+    late = front.request_s + front.token_s
+    assert outside["ttft_s"]["p50"] == pytest.approx(inside["ttft_s"]["p50"] + late)
+    assert outside["tpot_s"]["mean"] == pytest.approx(inside["tpot_s"]["mean"], rel=1e-6)
+    # 60 requests one after the other, each with its way there and back
+    assert outside["makespan_s"] == pytest.approx(
+        inside["makespan_s"] + 60 * (late + front.response_s), rel=1e-6
+    )
 
 
 def test_a_seed_gives_the_same_answer_and_another_one_does_not() -> None:

@@ -254,6 +254,7 @@ class Traffic:
         num_seeds: Simulations, of seed, seed + 1, ...: means over them, and how sure they are.
         routing: How replicas share requests: round_robin, least_loaded or random.
         prefix_caching: Share cached prefixes; by default where the requests have hashes.
+        measured_at: Where latencies are taken: by a client over HTTP, or inside the engine.
         slo_ttft_s: Objective: most seconds to the first token.
         slo_tpot_s: Objective: most seconds per output token after the first.
         slo_itl_s: Objective: most seconds between tokens, on average of a request.
@@ -281,6 +282,7 @@ class Traffic:
         Literal["round_robin", "least_loaded", "random"] | None, default("round_robin")
     ] = None
     prefix_caching: bool | None = None
+    measured_at: Annotated[Literal["client", "engine"] | None, default("client")] = None
     slo_ttft_s: float | None = None
     slo_tpot_s: float | None = None
     slo_itl_s: float | None = None

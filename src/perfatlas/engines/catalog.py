@@ -12,6 +12,7 @@ from perfatlas.engines.profile import (
     EngineMemory,
     EngineProfile,
     FormatAlias,
+    FrontEnd,
     Fusion,
     HostTime,
     Overlap,
@@ -120,6 +121,7 @@ def _profile(profile_id: str, raw: dict[str, Any]) -> EngineProfile:
             for o in raw.get("overlap", [])
         ),
         host=_host(raw["host"]),
+        front=_front(raw["front"]),
         memory=_memory(raw["memory"]),
         scheduler=_scheduler(raw["scheduler"]),
     )
@@ -150,6 +152,15 @@ def _host(raw: dict[str, Any]) -> HostTime:
         per_sequence_s=parse_quantity(raw["per_sequence"], "s"),
         per_layer_prefill_s=parse_quantity(raw["per_layer_prefill"], "s"),
         overlapped=raw["overlapped"],
+        source=raw["ref"],
+    )
+
+
+def _front(raw: dict[str, Any]) -> FrontEnd:
+    return FrontEnd(
+        request_s=parse_quantity(raw["request"], "s"),
+        token_s=parse_quantity(raw["token"], "s"),
+        response_s=parse_quantity(raw["response"], "s"),
         source=raw["ref"],
     )
 

@@ -106,6 +106,23 @@ class HostTime:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FrontEnd:
+    """What a client waits for outside the steps; other requests do not wait meanwhile.
+
+    Args:
+        request_s: HTTP and tokenizing, before a request is in the queue [s].
+        token_s: Detokenizing and streaming an output token, after the step that gives it [s].
+        response_s: After the last token [s].
+        source: Where the times come from.
+    """
+
+    request_s: float
+    token_s: float
+    response_s: float
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class EngineMemory:
     """Device memory that is neither weights, cache nor activations.
 
@@ -177,7 +194,9 @@ class EngineProfile:
         all_reduce: Which kernel reduces.
         fusions: Operators other kernels absorb.
         overlaps: Operators that run on a second stream.
+        front: Outside the steps.
         host: Host work per step.
+        front: What a client waits for outside the steps.
         memory: Device memory of its own.
         scheduler: Limits it starts with.
     """
@@ -194,6 +213,7 @@ class EngineProfile:
     fusions: tuple[Fusion, ...]
     overlaps: tuple[Overlap, ...]
     host: HostTime
+    front: FrontEnd
     memory: EngineMemory
     scheduler: SchedulerDefaults
 

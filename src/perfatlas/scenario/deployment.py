@@ -21,10 +21,12 @@ from perfatlas.serving import (
     PriceTable,
     Replicas,
     Requests,
+    Seen,
     StepPrices,
     TableLimits,
     price_table,
     run,
+    whole_ticks,
 )
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class Deployment:
         limits: Of one scheduler.
         replicas: How many, and how requests are divided among them.
         table: What steps cost.
+        seen: What a client sees later than the engine.
     """
 
     question: Question
@@ -54,6 +57,7 @@ class Deployment:
     limits: Limits
     replicas: Replicas
     table: PriceTable
+    seen: Seen
 
 
 def deployment(scenario: Scenario, traffic: Traffic, came: Arriving) -> Deployment:
@@ -90,15 +94,24 @@ def deployment(scenario: Scenario, traffic: Traffic, came: Arriving) -> Deployme
             longest_context=min(longest, limits.kv_blocks * limits.block_size + limits.block_size),
         ),
     )
+    seen = _seen(question, traffic)
     replicas = Replicas(
         number=int(question.plan.dp[0]),
         ranks=int(question.plan.attention_dp[0]),
         routing=traffic.routing,
         seed=traffic.seed,
+        turnaround=int(whole_ticks(np.array(sum(seen)))),
     )
     return Deployment(
-        question=question, memory=memory, limits=limits, replicas=replicas, table=table
+        question=question, memory=memory, limits=limits, replicas=replicas, table=table, seen=seen
     )
+
+
+def _seen(question: Question, traffic: Traffic) -> Seen:
+    front = question.profile.front
+    if traffic.measured_at == "engine":
+        return Seen()
+    return Seen(front.request_s, front.token_s, front.response_s)
 
 
 def _limits(

@@ -23,7 +23,7 @@ from perfatlas.scenario.evidence import engine_assumptions, step_evidence
 from perfatlas.scenario.repetitions import averaged, half_widths
 from perfatlas.scenario.traffic import TRAFFIC_NAMES, Arriving, Traffic, arriving, parse_traffic
 from perfatlas.scenario.typical_steps import typical_steps
-from perfatlas.serving import Control, Outcome, Requests, request_columns, summarize
+from perfatlas.serving import Control, Outcome, Requests, Seen, request_columns, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 STANDING: Final = (
     "requests wait in the queues of vLLM V1 schedulers: one token budget for prompts and decodes,"
-    " cache by blocks, the last admitted recomputed when none is free; an output token is seen in"
-    " the step that makes it; tokenizing, HTTP and detokenizing take no time"
+    " cache by blocks, the last admitted recomputed when none is free"
 )
 
 
@@ -47,15 +46,17 @@ class Simulation:
         answer: The envelope.
         requests: What arrived.
         outcome: What came of every request.
+        seen: What a client sees later than the engine.
     """
 
     answer: Answer
     requests: Requests
     outcome: Outcome
+    seen: Seen
 
     def per_request(self) -> dict[str, list[Any]]:
         """Return what came of every request, as columns of a table; times [s]."""
-        return request_columns(self.requests, self.outcome)
+        return request_columns(self.requests, self.outcome, self.seen)
 
 
 def simulate(
@@ -102,6 +103,7 @@ def simulate(
         answer=_answer(ready, came, first.outcome, results, dict(fields)),
         requests=came.requests,
         outcome=first.outcome,
+        seen=ready.seen,
     )
 
 
@@ -127,7 +129,7 @@ def _repetition(
         moved = run_traffic(ready, came, scaled_prices(ready.table.prices, factor), control)
         if moved.interrupted:
             break
-        results |= _end(summarize(came.requests, moved, traffic.objectives()), end)
+        results |= _end(summarize(came.requests, moved, traffic.objectives(), ready.seen), end)
     return _Repetition(results, outcome)
 
 
@@ -168,7 +170,7 @@ def _end(found: Mapping[str, Any], end: str) -> dict[str, Any]:
 def _results(
     ready: Deployment, came: Arriving, outcome: Outcome, traffic: Traffic
 ) -> dict[str, Any]:
-    found = summarize(came.requests, outcome, traffic.objectives())
+    found = summarize(came.requests, outcome, traffic.objectives(), ready.seen)
     question = ready.question
     if came.concurrency:
         found["saturated"] = False
@@ -193,7 +195,13 @@ def _answer(
     question = ready.question
     steps = typical_steps(ready, came.requests, outcome)
     error = step_errors().get(question.profile.name)
-    standing = [STANDING, *came.assumptions, steps.said, *engine_assumptions(question)]
+    standing = [
+        STANDING,
+        *came.assumptions,
+        steps.said,
+        _client(ready),
+        *engine_assumptions(question),
+    ]
     if error is not None:
         standing.append(
             f"the interval scales every step by {math.expm1(error.q05):+.0%} to"
@@ -211,6 +219,15 @@ def _answer(
         ],
         evidence=step_evidence(question, ready.table, standing),
         warnings=(*came.warnings, *_warnings(results)),
+    )
+
+
+def _client(ready: Deployment) -> str:
+    if sum(ready.seen) == 0.0:
+        return "latencies inside the engine: HTTP, tokenizing and detokenizing take no time"
+    return (
+        f"a client sees a request enter the queue {1e3 * ready.seen.request_s:.1f} ms late and a"
+        f" token {1e6 * ready.seen.token_s:.0f} us late: {ready.question.profile.front.source}"
     )
 
 

@@ -58,6 +58,8 @@ class Traffic(BaseModel):
     routing: Literal["round_robin", "least_loaded", "random"] = "round_robin"
     prefix_caching: bool | None = None
 
+    measured_at: Literal["client", "engine"] = "client"
+
     slo_ttft_s: Positive | None = None
     slo_tpot_s: Positive | None = None
     slo_itl_s: Positive | None = None

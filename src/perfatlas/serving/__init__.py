@@ -17,11 +17,11 @@ from perfatlas.serving.lengths import (
 )
 from perfatlas.serving.limits import Control, Limits, Replicas
 from perfatlas.serving.loop import run
-from perfatlas.serving.metrics import request_columns, summarize
+from perfatlas.serving.metrics import Seen, request_columns, summarize
 from perfatlas.serving.outcome import Outcome
 from perfatlas.serving.price_table import PriceTable, TableLimits, price_table
 from perfatlas.serving.prices import StepPrices
-from perfatlas.serving.requests import Requests, plain_requests
+from perfatlas.serving.requests import Requests, plain_requests, whole_ticks
 from perfatlas.serving.scaling import scale_lengths, scale_rate
 from perfatlas.serving.trace_formats import read_requests
 from perfatlas.serving.traces import Window
@@ -33,6 +33,7 @@ __all__ = [
     "PriceTable",
     "Replicas",
     "Requests",
+    "Seen",
     "StepPrices",
     "TableLimits",
     "Window",
@@ -53,4 +54,5 @@ __all__ = [
     "scale_rate",
     "summarize",
     "uniform_lengths",
+    "whole_ticks",
 ]

@@ -37,6 +37,7 @@ def check_replicas(replicas: Replicas, concurrency: int, control: Control) -> No
         _at_least(f"replicas.{name}", getattr(replicas, name), 1)
     for name, value in (
         ("replicas.seed", replicas.seed),
+        ("replicas.turnaround", replicas.turnaround),
         ("concurrency", concurrency),
         ("control.series_rows", control.series_rows),
     ):

@@ -250,12 +250,13 @@ def _follow(world: World, i: int, now: int) -> None:
     world.clock_1[0].left -= 1
     turn = world.request_N[i].next_turn
     if turn != NOBODY:
-        _expect(world, turn, now + world.think_N[turn])
+        _expect(world, turn, now + world.turnaround + world.think_N[turn])
     elif world.concurrency > 0:
         clock = world.clock_1[0]
         _skip_turns(world)
         if clock.next < world.request_N.shape[0]:
-            _expect(world, clock.next, max(now, world.arrival_N[clock.next]))
+            again = now + world.turnaround
+            _expect(world, clock.next, max(again, world.arrival_N[clock.next]))
             clock.next += 1
 
 

@@ -48,12 +48,15 @@ class Replicas(NamedTuple):
         routing: `round_robin` over accepted requests, `random`, or `least_loaded`: fewest waiting
             and running, the lowest one of equals.
         seed: Seed of `random`.
+        turnaround: From the last token of a request to the arrival of the one it causes, in a
+            closed loop or a conversation, beyond the time to think [ps].
     """
 
     number: int = 1
     ranks: int = 1
     routing: str = "round_robin"
     seed: int = 0
+    turnaround: int = 0
 
 
 class Control(NamedTuple):

@@ -6,7 +6,7 @@ Shape legend: N requests.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -28,13 +28,30 @@ GROWTH: Final = 2.0  # of the backlog from the first half of the arrivals to the
 LOOKS: Final = 60  # at the queue, evenly over the arrivals
 
 
+class Seen(NamedTuple):
+    """What a client sees later than the engine [s].
+
+    Args:
+        request_s: From sending a request to its place in the queue.
+        token_s: From the step that gives a token to the client.
+        response_s: From the last token to the end of the response.
+    """
+
+    request_s: float = 0.0
+    token_s: float = 0.0
+    response_s: float = 0.0
+
+
+AT_ENGINE: Final = Seen()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Latencies:
     """Of every completed request; times [s].
 
     Args:
         arrival_s: Arrival (N,).
-        queue_s: Arrival to the first step with a token of the request (N,).
+        queue_s: In the queue, to the first step with a token of the request (N,).
         ttft_s: Arrival to first output token (N,).
         tpot_s: (request latency - TTFT) / (osl - 1) (N,); NaN for a single output token.
         request_latency_s: Arrival to last output token (N,).
@@ -49,12 +66,13 @@ class Latencies:
     place_N: NDArray[np.int64]
 
 
-def request_latencies(requests: Requests, outcome: Outcome) -> Latencies:
+def request_latencies(requests: Requests, outcome: Outcome, seen: Seen = AT_ENGINE) -> Latencies:
     """Return the latencies of the requests that completed.
 
     Args:
         requests: What arrived.
         outcome: What came of it.
+        seen: What lies between the engine and the client.
     """
     place_N = np.flatnonzero(outcome.finished_N >= 0)
     arrival = outcome.arrival_N[place_N]
@@ -64,9 +82,9 @@ def request_latencies(requests: Requests, outcome: Outcome) -> Latencies:
     return Latencies(
         arrival_s=arrival / TICKS_PER_SECOND,
         queue_s=(outcome.scheduled_N[place_N] - arrival) / TICKS_PER_SECOND,
-        ttft_s=(first - arrival) / TICKS_PER_SECOND,
+        ttft_s=(first - arrival) / TICKS_PER_SECOND + (seen.request_s + seen.token_s),
         tpot_s=np.where(gaps > 0, between_s / np.maximum(gaps, 1), np.nan),
-        request_latency_s=(last - arrival) / TICKS_PER_SECOND,
+        request_latency_s=(last - arrival) / TICKS_PER_SECOND + sum(seen),
         place_N=place_N,
     )
 
@@ -93,14 +111,17 @@ def statistics(values_N: NDArray[np.float64]) -> dict[str, float | None]:
     return dict(zip(STATISTICS, values, strict=True))
 
 
-def request_columns(requests: Requests, outcome: Outcome) -> dict[str, list[Any]]:
+def request_columns(
+    requests: Requests, outcome: Outcome, seen: Seen = AT_ENGINE
+) -> dict[str, list[Any]]:
     """Return what came of every request, as columns of a table; None where nothing did.
 
     Args:
         requests: What arrived.
         outcome: What came of it.
+        seen: What lies between the engine and the client.
     """
-    found = request_latencies(requests, outcome)
+    found = request_latencies(requests, outcome, seen)
     count = requests.isl_N.shape[0]
     state_N = np.full(count, "waiting", dtype=object)
     state_N[outcome.scheduled_N >= 0] = "running"
@@ -144,7 +165,9 @@ def meets(latencies: Latencies, slos: Mapping[str, float]) -> NDArray[np.bool_]:
     return good
 
 
-def summarize(requests: Requests, outcome: Outcome, slos: Mapping[str, float]) -> dict[str, Any]:
+def summarize(
+    requests: Requests, outcome: Outcome, slos: Mapping[str, float], seen: Seen = AT_ENGINE
+) -> dict[str, Any]:
     """Return what a simulation comes to, by names of the vocabulary.
 
     Throughput and goodput are over the makespan, first arrival to last token. A rejected request
@@ -154,8 +177,9 @@ def summarize(requests: Requests, outcome: Outcome, slos: Mapping[str, float]) -
         requests: What arrived.
         outcome: What came of it.
         slos: As in `meets`.
+        seen: What lies between the engine and the client.
     """
-    found = request_latencies(requests, outcome)
+    found = request_latencies(requests, outcome, seen)
     completed = int(found.place_N.size)
     makespan_s = float((found.arrival_s + found.request_latency_s).max(initial=0.0))
     makespan_s -= float(outcome.arrival_N[outcome.arrival_N >= 0].min(initial=0)) / TICKS_PER_SECOND

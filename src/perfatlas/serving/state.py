@@ -173,6 +173,7 @@ class World(NamedTuple):
     ranks: int
     routing: int  # place in ROUTINGS
     seed: int
+    turnaround: int
     concurrency: int
     coalesce: bool
     request_N: Rows
