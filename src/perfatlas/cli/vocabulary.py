@@ -68,7 +68,8 @@ class Subject:
             best without them.
         silicon_version: Of the tables of tier measured; by default that of the calibrations.
         mode: One static batch, continuous batching, or separate prefill and decode GPUs.
-        method: How aggregated and disaggregated serving is answered.
+        method: How aggregated serving is answered: by closed forms without queues, or a short
+            simulation; auto simulates one scenario where prompts wait for each other.
         clock_ratio: Clock over the sustained clock of the device.
     """
 
@@ -80,7 +81,7 @@ class Subject:
     mode: Annotated[Literal["static", "aggregated", "disaggregated"] | None, default("static")] = (
         None
     )
-    method: Annotated[Literal["auto", "formula"] | None, default("auto")] = None
+    method: Annotated[Literal["auto", "formula", "simulate"] | None, default("auto")] = None
     clock_ratio: Annotated[float | None, default("1")] = None
 
 

@@ -34,8 +34,12 @@ if TYPE_CHECKING:
     from perfatlas.scenario.traffic import Arriving, Traffic
     from perfatlas.scenario.vocabulary import Scenario
 
+    Priced = dict[tuple[str, TableLimits], PriceTable]
+
 # Engines whose scheduling rules are simulated; `ideal` is vLLM's scheduler without host time.
 SIMULATED: Final = ("vllm", "ideal")
+# fields of a scenario that no step price depends on
+LOAD: Final = frozenset(("mode", "method", "isl", "osl", "batch", "concurrency", "kv_blocks", "dp"))
 NULL_BLOCKS: Final = 1  # vLLM keeps one block that holds nothing
 
 
@@ -60,8 +64,16 @@ class Deployment:
     seen: Seen
 
 
-def deployment(scenario: Scenario, traffic: Traffic, came: Arriving) -> Deployment:
+def deployment(
+    scenario: Scenario, traffic: Traffic, came: Arriving, known: Priced | None = None
+) -> Deployment:
     """Return the deployment of a scenario, its steps priced for what arrives.
+
+    Args:
+        scenario: What runs where.
+        traffic: How it is shared.
+        came: What arrives.
+        known: Tables of prices of earlier calls, to take from and to add to.
 
     Raises:
         InvalidSpecError: A name, value or plan breaks a rule.
@@ -84,16 +96,7 @@ def deployment(scenario: Scenario, traffic: Traffic, came: Arriving) -> Deployme
         sentence, advice = does_not_fit(question)
         raise InfeasibleError(sentence, advice=advice)
     limits = _limits(question, memory, traffic, came.requests)
-    requests = came.requests
-    longest = int((requests.isl_N + requests.osl_N).max())
-    table = price_table(
-        step_context(question),
-        TableLimits(
-            max_num_seqs=limits.max_num_seqs,
-            max_num_batched_tokens=limits.max_num_batched_tokens,
-            longest_context=min(longest, limits.kv_blocks * limits.block_size + limits.block_size),
-        ),
-    )
+    table = _table(question, limits, came.requests, {} if known is None else known)
     seen = _seen(question, traffic)
     replicas = Replicas(
         number=int(question.plan.dp[0]),
@@ -105,6 +108,27 @@ def deployment(scenario: Scenario, traffic: Traffic, came: Arriving) -> Deployme
     return Deployment(
         question=question, memory=memory, limits=limits, replicas=replicas, table=table, seen=seen
     )
+
+
+def _table(question: Question, limits: Limits, requests: Requests, known: Priced) -> PriceTable:
+    """Return what steps cost, up to rounded reaches, so that similar loads share a table."""
+    longest = _rounded_up(int((requests.isl_N + requests.osl_N).max()))
+    asked = int(question.limits.max_num_seqs[0])
+    reach = TableLimits(
+        max_num_seqs=min(_rounded_up(limits.max_num_seqs), max(asked, limits.max_num_seqs)),
+        max_num_batched_tokens=limits.max_num_batched_tokens,
+        longest_context=min(longest, limits.kv_blocks * limits.block_size + limits.block_size),
+    )
+    key = (question.scenarios[0].model_dump_json(exclude=set(LOAD)), reach)
+    if key not in known:
+        known[key] = price_table(step_context(question), reach)
+    return known[key]
+
+
+def _rounded_up(value: int) -> int:
+    """Return the next power of two or three halves of one."""
+    power = 1 << max(value - 1, 0).bit_length()
+    return power * 3 // 4 if power >= 4 and value <= power * 3 // 4 else power
 
 
 def _seen(question: Question, traffic: Traffic) -> Seen:

@@ -17,7 +17,7 @@ from perfatlas.serving.lengths import (
 )
 from perfatlas.serving.limits import Control, Limits, Replicas
 from perfatlas.serving.loop import run
-from perfatlas.serving.metrics import Seen, request_columns, summarize
+from perfatlas.serving.metrics import Seen, request_columns, request_latencies, summarize
 from perfatlas.serving.outcome import Outcome
 from perfatlas.serving.price_table import PriceTable, TableLimits, price_table
 from perfatlas.serving.prices import StepPrices
@@ -49,6 +49,7 @@ __all__ = [
     "range_around",
     "read_requests",
     "request_columns",
+    "request_latencies",
     "run",
     "scale_lengths",
     "scale_rate",

@@ -34,7 +34,7 @@ class Seen(NamedTuple):
     Args:
         request_s: From sending a request to its place in the queue.
         token_s: From the step that gives a token to the client.
-        response_s: From the last token to the end of the response.
+        response_s: From the last token to the end of the response, when the client goes on.
     """
 
     request_s: float = 0.0
@@ -84,7 +84,7 @@ def request_latencies(requests: Requests, outcome: Outcome, seen: Seen = AT_ENGI
         queue_s=(outcome.scheduled_N[place_N] - arrival) / TICKS_PER_SECOND,
         ttft_s=(first - arrival) / TICKS_PER_SECOND + (seen.request_s + seen.token_s),
         tpot_s=np.where(gaps > 0, between_s / np.maximum(gaps, 1), np.nan),
-        request_latency_s=(last - arrival) / TICKS_PER_SECOND + sum(seen),
+        request_latency_s=(last - arrival) / TICKS_PER_SECOND + (seen.request_s + seen.token_s),
         place_N=place_N,
     )
 
