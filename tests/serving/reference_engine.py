@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tests.serving.reference_blocks import Part, Sequence
+from tests.serving.reference_trtllm import TrtllmScheduler
 from tests.serving.reference_vllm import Scheduler
 
 if TYPE_CHECKING:
@@ -94,8 +95,9 @@ class Simulation:
         self.routing = replicas.routing
         self.seed = replicas.seed
         self.concurrency = concurrency
+        scheduler = Scheduler if limits.rules == "vllm" else TrtllmScheduler
         self.replicas = [
-            Replica(index, [Scheduler(limits) for _ in range(replicas.ranks)])
+            Replica(index, [scheduler(limits) for _ in range(replicas.ranks)])
             for index in range(replicas.number)
         ]
         self.sequences = [self._sequence(i) for i in range(len(requests.isl_N))]
@@ -151,10 +153,11 @@ class Simulation:
     def arrive(self, i: int, now: int) -> None:
         sequence = self.sequences[i]
         sequence.arrival = now
-        most = (sequence.isl + sequence.osl - 1 + self.limits.block_size - 1) // (
-            self.limits.block_size
-        )
-        if sequence.isl < 1 or sequence.osl < 1 or most > self.limits.kv_blocks:
+        limits = self.limits
+        most = sequence.isl + sequence.osl - (limits.rules == "vllm")
+        whole = limits.chunked_prefill or sequence.isl <= limits.max_num_batched_tokens
+        fits = most <= limits.kv_blocks * limits.block_size
+        if sequence.isl < 1 or sequence.osl < 1 or not whole or not fits:
             self.follow(i, now)
             return
         replica = self.route(i)

@@ -93,7 +93,8 @@ def test_everything_ends_once_and_all_blocks_come_back(seed: int) -> None:
         pass
     lanes, rows = world.lane_S, world.request_N
     assert world.clock_1["left"][0] == 0
-    assert (lanes["free"] == limits.kv_blocks).all()
+    for name in ("free", "spare"):
+        assert (lanes[name] == limits.kv_blocks).all(), name
     for name in ("running", "waiting", "decoding", "context", "heap"):
         assert (lanes[name] == 0).all(), name
     assert (world.growth_SB == 0).all()
@@ -106,8 +107,9 @@ def test_everything_ends_once_and_all_blocks_come_back(seed: int) -> None:
         ("first_token", "finished"),
     ):
         assert (done[before] <= done[after]).all()
-    need = -(-(rows["isl"] + rows["osl"] - 1) // limits.block_size)
+    need = -(-(rows["isl"] + rows["osl"] - (limits.rules == "vllm")) // limits.block_size)
     fits = (rows["isl"] > 0) & (rows["osl"] > 0) & (need <= limits.kv_blocks)
+    fits &= limits.chunked_prefill | (rows["isl"] <= limits.max_num_batched_tokens)
     assert (fits == (rows["finished"] >= 0)).all()
 
 

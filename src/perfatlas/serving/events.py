@@ -15,9 +15,16 @@ import numpy as np
 
 from perfatlas.serving import blocks
 from perfatlas.serving.heap import drop, put
+from perfatlas.serving.limits import VLLM
 from perfatlas.serving.machine import entry, holder, part
 from perfatlas.serving.overlap import begin_overlapped, cut_overlapped, end_overlapped
-from perfatlas.serving.scheduler import leave_queue, leave_running, take_finishing
+from perfatlas.serving.running import (
+    learn_late,
+    leave_queue,
+    leave_running,
+    queue_last,
+    take_finishing,
+)
 from perfatlas.serving.state import NEVER, NOBODY, World
 from perfatlas.serving.stretch import begin, cut, end
 
@@ -115,8 +122,7 @@ def _arrive(world: World, i: int, now: int) -> None:
     """Send a request to a scheduler's queue, or reject it."""
     request = world.request_N[i]
     request.arrival = now
-    need = (request.isl + request.osl - 1 + world.block_size - 1) // world.block_size
-    if request.isl < 1 or request.osl < 1 or need > world.kv_blocks:
+    if not _can_ever_run(world, i):
         _follow(world, i, now)
         return
     r = _route(world, i)
@@ -127,19 +133,25 @@ def _arrive(world: World, i: int, now: int) -> None:
     replica.load += 1
     lane = world.lane_S[s]
     open_door = lane.waiting == 0 and lane.running < world.max_num_seqs
-    if lane.waiting == 0:
-        lane.waiting_head = i
-    else:
-        world.request_N[lane.waiting_tail].after = i
-    request.after = NOBODY
-    lane.waiting_tail = i
-    lane.waiting += 1
+    queue_last(world, i)
     if replica.steps == 0:
         _make_ready(world, r)
     if open_door and world.async_scheduling:
         cut_overlapped(world, r, now)
     elif open_door and replica.steps > 0:
         cut(world, r, now)
+
+
+@part
+def _can_ever_run(world: World, i: int) -> bool:
+    """Return whether an engine with nothing else to do could finish a request."""
+    request = world.request_N[i]
+    tokens = request.isl + request.osl
+    if world.rules == VLLM:
+        tokens -= 1  # the last one is never stored
+    fits = blocks.count(world, tokens) <= world.kv_blocks
+    whole = world.chunked_prefill or request.isl <= world.max_num_batched_tokens
+    return bool(request.isl > 0 and request.osl > 0 and fits and whole)
 
 
 @part
@@ -200,6 +212,7 @@ def _end_steps(world: World, now: int) -> None:
             if world.async_scheduling:
                 if end_overlapped(world, r):
                     for s in range(r * world.ranks, (r + 1) * world.ranks):
+                        learn_late(world, s)
                         _let_leave(world, s, now)
             else:
                 end(world, r, now)
@@ -227,9 +240,10 @@ def _let_leave(world: World, s: int, now: int) -> None:
         if world.request_N[i].computed == 0:  # thrown out meanwhile
             leave_queue(world, i)
         _end_request(world, i, now)
-    if lane.leaving > 0 and lane.waiting > 0:
+    if lane.waiting > 0 and (lane.leaving > 0 or lane.learning > 0):
         world.replica_R[s // world.ranks].stale = 1
     lane.leaving = 0
+    lane.learning = 0
 
 
 @part

@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+RULES: Final = (
+    "vllm",
+    "sglang",
+    "trtllm_guaranteed_no_evict",
+    "trtllm_max_utilization",
+    "static",
+)
+VLLM, SGLANG, NO_EVICT, MAX_UTILIZATION, STATIC = range(len(RULES))
 ROUTINGS: Final = ("round_robin", "random", "least_loaded")
 
 
 class Limits(NamedTuple):
-    """Limits of one scheduler: those of vLLM V1.
+    """Limits of one scheduler, by the names of vLLM V1.
 
     Args:
         max_num_seqs: Sequences that run together.
@@ -25,6 +33,9 @@ class Limits(NamedTuple):
         async_scheduling: A step is scheduled when the one before it begins, so that what arrives
             or is given back in a step counts from the step after the next. The engine is never
             ahead of itself when idle. Host work is hidden only where the prices say so.
+        rules: One of `RULES`; what `rules_*` modules say of them.
+        chunked_prefill: A prompt may run in several steps; where it may not, one longer than
+            `max_num_batched_tokens` is rejected. TensorRT-LLM and static batches alone do without.
     """
 
     max_num_seqs: int
@@ -35,6 +46,8 @@ class Limits(NamedTuple):
     long_prefill_token_threshold: int = 0
     prefix_caching: bool = False
     async_scheduling: bool = False
+    rules: str = "vllm"
+    chunked_prefill: bool = True
 
 
 class Replicas(NamedTuple):

@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfatlas.serving.machine import part
-from perfatlas.serving.scheduler import finish_step, take_finishing
+from perfatlas.serving.running import finish_step, take_finishing
 from perfatlas.serving.state import NEVER, NOBODY
 from perfatlas.serving.step_time import steps_until, stretch_time
 from perfatlas.serving.stretch import plan, run_planned

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from perfatlas.quantities import InfeasibleError
 from perfatlas.serving.heap import NODE
-from perfatlas.serving.limits import ROUTINGS
+from perfatlas.serving.limits import ROUTINGS, RULES
 
 if TYPE_CHECKING:
     from perfatlas.serving.limits import Control, Limits, Replicas
@@ -36,6 +36,7 @@ REQUEST: Final = np.dtype(
         ("isl", "i4"),
         ("osl", "i4"),
         ("computed", "i4"),  # tokens in the cache, while its prompt runs
+        ("placed", "i4"),  # tokens that have a place there
         ("generated", "i4"),  # output tokens so far, while it does not decode
         ("after", "i4"),  # neighbours in the queue or among the running
         ("before", "i4"),
@@ -77,6 +78,9 @@ LANE: Final = np.dtype(
             "free_head",  # blocks in order of their reuse
             "free_tail",
             "spare_rows",  # of the table of blocks
+            "spare",  # blocks neither held nor needed by those that run to reach their ends
+            "decodes",  # of this step: sequences that decode
+            "learning",  # sequences whose prompt it computes
             "leaving",  # sequences whose last token the step now running gives
         )
     ],
@@ -170,6 +174,8 @@ class World(NamedTuple):
     reserve_full_isl: bool
     prefix_caching: bool
     async_scheduling: bool
+    rules: int  # place in RULES
+    chunked_prefill: bool
     ranks: int
     routing: int  # place in ROUTINGS
     seed: int
@@ -181,6 +187,7 @@ class World(NamedTuple):
     growth_SB: NDArray[np.int64]  # sequences that need a block in a step of the residue
     finishing_SH: Rows
     leaving_SH: NDArray[np.int32]
+    learning_SH: NDArray[np.int32]
     replica_R: Rows
     end_R: NDArray[np.int64]
     ready_R: NDArray[np.int64]
@@ -217,6 +224,7 @@ def build_world(
     holds: dict[str, Any] = requests._asdict() | prices._asdict() | limits._asdict()
     holds |= replicas._asdict()
     holds |= {
+        "rules": RULES.index(limits.rules),
         "routing": ROUTINGS.index(replicas.routing),
         "concurrency": concurrency,
         "coalesce": control.coalesce,
@@ -232,6 +240,7 @@ def _fresh_state(
     lanes = replicas.number * replicas.ranks
     lane_S = np.zeros(lanes, LANE)
     lane_S["free"] = limits.kv_blocks
+    lane_S["spare"] = limits.kv_blocks
     for name in ("waiting_head", "waiting_tail", "running_tail", "partial"):
         lane_S[name] = NOBODY
     request_N = _request_rows(requests)
@@ -244,6 +253,7 @@ def _fresh_state(
         growth_SB=np.zeros((lanes, limits.block_size), np.int64),
         finishing_SH=np.zeros((lanes, limits.max_num_seqs), NODE),
         leaving_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
+        learning_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
         replica_R=np.zeros(replicas.number, REPLICA),
         end_R=np.full(replicas.number, NEVER, np.int64),
         ready_R=np.zeros(replicas.number, np.int64),
@@ -259,9 +269,11 @@ def _named_blocks(requests: Requests, limits: Limits, lane_S: Rows) -> dict[str,
     lanes = lane_S.shape[0]
     blocks, rows, size, longest = 0, 0, 0, 0
     if limits.prefix_caching:
-        blocks, rows, size = limits.kv_blocks, limits.max_num_seqs, limits.block_size
+        blocks, rows, size = limits.kv_blocks, 2 * limits.max_num_seqs, limits.block_size
         tokens = int((requests.isl_N + requests.osl_N).max(initial=0))
         longest = min(-(-tokens // size), blocks)
+    if not limits.async_scheduling:  # nobody starts before another has left
+        rows //= 2
     try:  # only what the longest request of a row has held is ever touched and takes memory
         table_SHL = np.empty((lanes, rows, longest), np.int32)
     except MemoryError as error:

@@ -98,13 +98,13 @@ def rank_line(world: World, lane: Any, linear: int) -> Line:  # noqa: ANN401 - a
         lane: A scheduler that has scheduled.
         linear: Linear layers of the step [ps].
     """
-    base = linear + lane.attention + world.head_B[lane.decoding + lane.fresh]
+    base = linear + lane.attention + world.head_B[lane.decodes + lane.fresh]
     if lane.chunks > 0:
         base += lane.last
     rise = 0
     room = MANY
-    if lane.decoding > 0:
-        line = decode_attention(world, lane.decoding, lane.context + lane.decoding)
+    if lane.decodes > 0:
+        line = decode_attention(world, lane.decodes, lane.context + lane.decodes)
         base += line.base
         rise = line.rise
         room = line.steps
@@ -121,7 +121,7 @@ def host_work(world: World, lane: Any) -> int:  # noqa: ANN401 - a row of lanes
         world: The simulation.
         lane: A scheduler that has scheduled.
     """
-    work = world.host_step + world.host_sequence * (lane.decoding + lane.chunks)
+    work = world.host_step + world.host_sequence * (lane.decodes + lane.chunks)
     if lane.chunks > 0:
         work += world.host_prefill
     return int(work)

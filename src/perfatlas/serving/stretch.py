@@ -13,8 +13,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.serving import blocks
+from perfatlas.serving.limits import VLLM
 from perfatlas.serving.machine import part
-from perfatlas.serving.scheduler import finish_step, schedule
+from perfatlas.serving.rules_trtllm import schedule_trtllm
+from perfatlas.serving.rules_vllm import schedule_vllm
+from perfatlas.serving.running import clear_step, finish_step
 from perfatlas.serving.state import NEVER
 from perfatlas.serving.step_time import (
     MANY,
@@ -63,8 +66,12 @@ def plan(world: World, r: int, start: int) -> None:
     first = r * world.ranks
     busy = 0
     for s in range(first, first + world.ranks):
-        schedule(world, s, start)
-        busy += world.lane_S[s].decoding + world.lane_S[s].chunks
+        clear_step(world, s)
+        if world.rules == VLLM:
+            schedule_vllm(world, s, start)
+        else:
+            schedule_trtllm(world, s, start)
+        busy += world.lane_S[s].decodes + world.lane_S[s].chunks
     replica.next_steps = 0
     if busy > 0:
         line = _replica_line(world, first)
@@ -97,7 +104,7 @@ def _replica_line(world: World, first: int) -> Line:
     chunks = 0
     for s in range(first, first + world.ranks):
         lane = world.lane_S[s]
-        tokens = max(tokens, lane.decoding + lane.tokens)
+        tokens = max(tokens, lane.decodes + lane.tokens)
         chunks += lane.chunks
     linear = world.mixed_linear_T[tokens] if chunks > 0 else world.decode_linear_B[tokens]
     line: Line = rank_line(world, world.lane_S[first], linear)
@@ -119,7 +126,7 @@ def _alike(world: World, first: int, line: Line) -> int:
         lane = world.lane_S[s]
         if lane.chunks > 0 or lane.preempted > 0 or _may_open(world, lane):
             return 1
-        if lane.decoding > 0:
+        if lane.decodes > 0:
             steps = min(steps, world.finishing_SH[s, 0].key - lane.step)
     last = float(line.base) + float(line.rise) * steps + 1.0
     steps = min(steps, max(1, int(LONGEST_STRETCH / last)))
@@ -135,7 +142,12 @@ def _may_open(world: World, lane: Any) -> bool:  # noqa: ANN401 - a row of lanes
     Where its whole prompt must fit, an evicted block that it would have found takes as much from
     the free ones as from its need. A chunk alone can start earlier in a prompt and need less.
     """
-    return bool(world.prefix_caching and not world.reserve_full_isl and lane.waiting > 0)
+    return bool(
+        world.rules == VLLM
+        and world.prefix_caching
+        and not world.reserve_full_isl
+        and lane.waiting > 0
+    )
 
 
 @part

@@ -1,19 +1,8 @@
-"""One step of one scheduler by the rules of vLLM V1, without a look at every sequence.
+"""What happens to the sequences of a scheduler, whatever its rules: they start, run, leave.
 
-Sequences run in order of admission. Those past their prompts decode one token per step and have
-the first claim on the budget of tokens; prompts take what is left, in chunks.
-
-At most one prompt is partly computed, and it is the last admitted: a chunk is cut short only by the
-end of the budget, which ends admission in that step; in later steps the sequences before it take
-one token each, it takes the rest, and only a budget that outlasts it reaches the queue. It always
-gets a token, since a scheduler runs no more sequences than it has tokens.
-
-A sequence in need of a block throws out the last admitted, possibly itself. Those thrown out come
-after it, so they have not been scheduled yet, and the fewest leave that let all others go on.
-Counting needs is therefore enough: which sequence needs a block in which step is fixed by its
-context modulo the size of a block, relative to the steps of the scheduler.
-
-Source: vllm-project/vllm, vllm/v1/core/sched/scheduler.py, schedule() and update_from_output().
+Sequences run in order of admission. At most one prompt is partly computed, and no prompt is
+admitted after it before its end. Which sequence needs a block in which step is fixed by its context
+modulo the size of a block, relative to the decode steps of the scheduler.
 
 Shape legend: N requests, S schedulers, B places in a cache block.
 """
@@ -24,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from perfatlas.serving import blocks
 from perfatlas.serving.heap import drop, put
+from perfatlas.serving.limits import SGLANG
 from perfatlas.serving.machine import part
 from perfatlas.serving.state import NOBODY
 from perfatlas.serving.step_time import NEVER, chunk_time
@@ -33,74 +23,42 @@ if TYPE_CHECKING:
 
 
 @part
-def schedule(world: World, s: int, now: int) -> None:
-    """Decide what a scheduler runs in its next step.
+def clear_step(world: World, s: int) -> None:
+    """Forget the step before.
 
     Args:
         world: The simulation.
         s: The scheduler.
-        now: When the step begins [ps].
     """
     lane = world.lane_S[s]
+    lane.decodes = 0
     lane.fresh = 0
     lane.chunks = 0
     lane.tokens = 0
     lane.attention = 0
     lane.last = NEVER
     lane.preempted = 0
-    _keep_decoding(world, s)
-    if lane.partial != NOBODY:
-        _continue_prompt(world, s)
-    if lane.preempted == 0:
-        _admit(world, s, now)
 
 
 @part
-def _keep_decoding(world: World, s: int) -> None:
-    """Give decoding sequences their blocks, throwing out the last admitted while one is missing."""
-    lane = world.lane_S[s]
-    residue = -lane.step % world.block_size
-    while world.growth_SB[s, residue] > lane.free:
-        _preempt(world, s)
-    blocks.grow(world, s, 1)
+def admit_head(world: World, i: int, found: tuple[int, int], now: int) -> None:
+    """Let the head of a queue run, with the cached blocks it found.
 
-
-@part
-def _continue_prompt(world: World, s: int) -> None:
-    """Run the next chunk of the partly computed prompt, or throw it out."""
-    lane = world.lane_S[s]
-    request = world.request_N[lane.partial]
-    budget = world.max_num_batched_tokens - lane.decoding
-    chunk = min(request.isl + request.generated - request.computed, budget)
-    size = world.block_size
-    need = (request.computed + chunk + size - 1) // size - (request.computed + size - 1) // size
-    if need > lane.free:
-        _preempt(world, s)
-    else:
-        _run_chunk(world, lane.partial, chunk)
-
-
-@part
-def _admit(world: World, s: int, now: int) -> None:
-    """Admit from the head of the queue until it is empty or its head does not fit."""
-    lane = world.lane_S[s]
-    budget = world.max_num_batched_tokens - lane.decoding - lane.tokens
-    while lane.waiting > 0 and budget > 0 and lane.running < world.max_num_seqs:
-        i = lane.waiting_head
-        request = world.request_N[i]
-        total = request.isl + request.generated
-        hits, idle_hits = blocks.hits(world, i)
-        chunk = min(total - hits * world.block_size, budget)
-        tokens = total if world.reserve_full_isl else hits * world.block_size + chunk
-        if (tokens + world.block_size - 1) // world.block_size - hits + idle_hits > lane.free:
-            break
-        if request.scheduled == NOBODY:
-            request.scheduled = now
-            request.cached = hits * world.block_size
-        _start_running(world, s, i)
-        blocks.share(world, i, hits)
-        _run_chunk(world, i, chunk)
-        budget -= chunk
+    Args:
+        world: The simulation.
+        i: The request at the head.
+        found: Leading blocks found in the cache, and those of them nobody holds.
+        now: When the step begins [ps].
+    """
+    request = world.request_N[i]
+    lane = world.lane_S[request.lane]
+    hits, idle = found
+    lane.spare -= blocks.promised(world, i) - hits + idle
+    if request.scheduled == NOBODY:
+        request.scheduled = now
+        request.cached = hits * world.block_size
+    _start_running(world, request.lane, i)
+    blocks.share(world, i, hits)
 
 
 @part
@@ -123,12 +81,19 @@ def _start_running(world: World, s: int, i: int) -> None:
 
 
 @part
-def _run_chunk(world: World, i: int, chunk: int) -> None:
-    """Put a chunk of a prompt, for which there are blocks, into the step."""
+def run_chunk(world: World, i: int, chunk: int) -> None:
+    """Put a chunk of a prompt, for which there are blocks, into the step.
+
+    Args:
+        world: The simulation.
+        i: The request.
+        chunk: Tokens.
+    """
     request = world.request_N[i]
     s = request.lane
     lane = world.lane_S[s]
-    blocks.extend(world, i, request.computed + chunk)
+    if request.computed + chunk > request.placed:
+        blocks.extend(world, i, request.computed + chunk)
     lane.attention += chunk_time(world, world.prefill_added_QP, chunk, request.computed)
     lane.last = max(lane.last, chunk_time(world, world.prefill_last_QP, chunk, request.computed))
     lane.tokens += chunk
@@ -139,36 +104,97 @@ def _run_chunk(world: World, i: int, chunk: int) -> None:
         return
     lane.partial = NOBODY
     lane.fresh += 1
-    request.finish = lane.step + request.osl - request.generated
-    put(world.finishing_SH[s], world.request_N, lane.heap, (request.finish, request.order, i))
-    lane.heap += 1
 
 
 @part
-def _preempt(world: World, s: int) -> None:
-    """Throw out the last admitted; it goes to the head of the queue and starts over."""
-    lane = world.lane_S[s]
-    i = lane.running_tail
+def has_ended(world: World, i: int) -> bool:
+    """Return whether the step that runs gives the last token of a running request.
+
+    Args:
+        world: The simulation.
+        i: The request.
+    """
     request = world.request_N[i]
-    if i == lane.partial:
-        lane.partial = NOBODY
-    elif request.finish > lane.step:  # not one that ends in the step now running
-        request.generated = request.osl - (request.finish - lane.step)
-        request.computed = request.isl + request.generated - 1
-        drop(world.finishing_SH[s], world.request_N, lane.heap, request.place)
-        lane.heap -= 1
-        stop_decoding(world, i)
-    blocks.keep_known(world, i)
+    lane = world.lane_S[request.lane]
+    return bool(i != lane.partial and request.finish <= lane.step)
+
+
+@part
+def _back_to_prompt(world: World, i: int) -> None:
+    """Take a request from those that decode; what it has generated becomes part of its prompt."""
+    request = world.request_N[i]
+    s = request.lane
+    lane = world.lane_S[s]
+    request.generated = request.osl - (request.finish - lane.step)
+    request.computed = request.isl + request.generated - 1
+    request.placed = request.computed
+    drop(world.finishing_SH[s], world.request_N, lane.heap, request.place)
+    lane.heap -= 1
+    stop_decoding(world, i)
+
+
+@part
+def throw_out(world: World, i: int) -> None:
+    """Take a running request out with all it has computed but its tokens.
+
+    Args:
+        world: The simulation.
+        i: The request; one that ends in the step now running ends all the same.
+    """
+    request = world.request_N[i]
+    s = request.lane
+    lane = world.lane_S[s]
+    known = request.computed
+    if not has_ended(world, i):
+        if i == lane.partial:
+            lane.partial = NOBODY
+        else:
+            _back_to_prompt(world, i)
+            # what the step that runs computes of its own output is not known
+            known = request.computed - (1 if world.async_scheduling else 0)
+        lane.spare += blocks.promised(world, i) - blocks.count(world, request.placed)
+    if world.rules != SGLANG:
+        blocks.keep_known(world, i, known)
     blocks.release(world, i)
     leave_running(world, i)
     request.computed = 0
     request.preempted += 1
     lane.preempted += 1
     world.clock_1[0].preemptions += 1
+
+
+@part
+def queue_first(world: World, i: int) -> None:
+    """Put a request at the head of the queue of its scheduler.
+
+    Args:
+        world: The simulation.
+        i: The request.
+    """
+    request = world.request_N[i]
+    lane = world.lane_S[request.lane]
     request.after = lane.waiting_head
     lane.waiting_head = i
     if lane.waiting == 0:
         lane.waiting_tail = i
+    lane.waiting += 1
+
+
+@part
+def queue_last(world: World, i: int) -> None:
+    """Put a request at the end of the queue of its scheduler.
+
+    Args:
+        world: The simulation.
+        i: The request.
+    """
+    lane = world.lane_S[world.request_N[i].lane]
+    if lane.waiting == 0:
+        lane.waiting_head = i
+    else:
+        world.request_N[lane.waiting_tail].after = i
+    world.request_N[i].after = NOBODY
+    lane.waiting_tail = i
     lane.waiting += 1
 
 
@@ -231,20 +257,26 @@ def take_finishing(world: World, s: int) -> int:
     lane.heap -= 1
     request = world.request_N[i]
     request.computed = request.isl + request.osl - 1
+    request.placed = request.computed
+    lane.spare += blocks.promised(world, i) - blocks.count(world, request.placed)
     stop_decoding(world, i)
     return int(i)
 
 
 @part
 def _start_decoding(world: World, i: int) -> None:
-    """Count a request, whose prompt is computed, among those that decode.
+    """Count a request with its prompt computed and its next token among those that decode.
 
     Args:
         world: The simulation.
         i: The request; the step counter is past the step that ended its prompt.
     """
     request = world.request_N[i]
-    lane = world.lane_S[request.lane]
+    s = request.lane
+    lane = world.lane_S[s]
+    request.finish = lane.step + request.osl - request.generated - 1
+    put(world.finishing_SH[s], world.request_N, lane.heap, (request.finish, request.order, i))
+    lane.heap += 1
     lane.decoding += 1
     lane.context += request.computed
     blocks.join_growth(world, i)
@@ -276,11 +308,25 @@ def finish_step(world: World, s: int, steps: int, now: int) -> None:
         now: Their end [ps].
     """
     lane = world.lane_S[s]
-    lane.step += 1
-    blocks.grow(world, s, steps - 1)
-    lane.step += steps - 1
-    lane.context += lane.decoding * steps
+    if lane.decodes > 0:
+        lane.step += 1
+        blocks.grow(world, s, steps - 1)
+        lane.step += steps - 1
+        lane.context += lane.decoding * steps
     _start_fresh(world, s, now)
+
+
+@part
+def learn_late(world: World, s: int) -> None:
+    """Let others find what the prompts that the step now ending computed have in the cache.
+
+    Args:
+        world: The simulation.
+        s: The scheduler.
+    """
+    lane = world.lane_S[s]
+    for place in range(lane.learning):
+        blocks.learn(world, world.learning_SH[s, place])
 
 
 @part
@@ -297,6 +343,11 @@ def _start_fresh(world: World, s: int, now: int) -> None:
         request = world.request_N[i]
         if request.first_token == NOBODY:
             request.first_token = now
+        if world.async_scheduling:
+            world.learning_SH[s, lane.learning] = i
+            lane.learning += 1
+        else:
+            blocks.learn(world, i)
         _start_decoding(world, i)
         i = request.after
     lane.fresh = 0
