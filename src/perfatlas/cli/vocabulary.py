@@ -255,6 +255,8 @@ class Traffic:
         num_seeds: Simulations, of seed, seed + 1, ...: means over them, and how sure they are.
         routing: How replicas share requests: round_robin, least_loaded or random.
         prefix_caching: Share cached prefixes; by default where the requests have hashes.
+        scheduler: Rules of the scheduler, in place of the engine's own.
+        chunked_prefill: Let a prompt run in several steps; by default as the engine does.
         measured_at: Where latencies are taken: by a client over HTTP, or inside the engine.
         slo_ttft_s: Objective: most seconds to the first token.
         slo_tpot_s: Objective: most seconds per output token after the first.
@@ -283,6 +285,11 @@ class Traffic:
         Literal["round_robin", "least_loaded", "random"] | None, default("round_robin")
     ] = None
     prefix_caching: bool | None = None
+    scheduler: (
+        Literal["vllm", "sglang", "trtllm_guaranteed_no_evict", "trtllm_max_utilization", "static"]
+        | None
+    ) = None
+    chunked_prefill: bool | None = None
     measured_at: Annotated[Literal["client", "engine"] | None, default("client")] = None
     slo_ttft_s: float | None = None
     slo_tpot_s: float | None = None

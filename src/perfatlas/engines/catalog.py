@@ -190,5 +190,8 @@ def _scheduler(raw: dict[str, Any]) -> SchedulerDefaults:
         graph_sizes=tuple(sizes),
         mixes=raw["mixes"]["value"],
         mixes_source=raw["mixes"]["ref"],
+        rules=raw["rules"]["value"],
+        chunked_prefill=raw["rules"]["chunked_prefill"],
+        rules_source=raw["rules"]["ref"],
         source=raw["ref"],
     )

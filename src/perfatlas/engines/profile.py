@@ -161,6 +161,9 @@ class SchedulerDefaults:
         graph_sizes: Batch sizes whose decode step is captured, rising.
         mixes: A prompt shares its step with the sequences that decode; else they wait for it.
         mixes_source: Where this is documented.
+        rules: Which rules its scheduler follows.
+        chunked_prefill: A prompt may run in several steps.
+        rules_source: Where both are documented.
         source: Where the limits are documented.
     """
 
@@ -174,6 +177,9 @@ class SchedulerDefaults:
     graph_sizes: tuple[int, ...]
     mixes: bool
     mixes_source: str
+    rules: str
+    chunked_prefill: bool
+    rules_source: str
     source: str
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from perfatlas.engines import step_errors
 from perfatlas.parallelism import plan_problems
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.evaluate import step_context
 from perfatlas.scenario.memory import does_not_fit, question_memory
 from perfatlas.scenario.question import Question, resolve_question
@@ -36,8 +36,26 @@ if TYPE_CHECKING:
 
     Priced = dict[tuple[str, TableLimits], PriceTable]
 
-# Engines whose scheduling rules are simulated; `ideal` is vLLM's scheduler without host time.
-SIMULATED: Final = ("vllm", "ideal")
+# Rules of schedulers that are simulated.
+SIMULATED: Final = ("vllm", "trtllm_guaranteed_no_evict", "trtllm_max_utilization", "static")
+# what is simulated, in words
+SAID: Final = {
+    "vllm": (
+        "requests wait in the queues of vLLM V1 schedulers: one token budget for prompts and"
+        " decodes, cache by blocks, the last admitted recomputed when none is free"
+    ),
+    "trtllm_guaranteed_no_evict": (
+        "requests wait in the queues of TensorRT-LLM's in-flight batching: one starts where the"
+        " blocks to its last token are promised to nobody, and nobody is thrown out"
+    ),
+    "trtllm_max_utilization": (
+        "requests wait in the queues of TensorRT-LLM's in-flight batching: one starts where its"
+        " prompt fits; without a free block the last started is paused and starts over"
+    ),
+    "static": (
+        "requests wait for a batch to end: the next one starts when its longest output is done"
+    ),
+}
 # fields of a scenario that no step price depends on
 LOAD: Final = frozenset(("mode", "method", "isl", "osl", "batch", "concurrency", "kv_blocks", "dp"))
 NULL_BLOCKS: Final = 1  # vLLM keeps one block that holds nothing
@@ -83,11 +101,6 @@ def deployment(
     question, problems = resolve_question([scenario])
     if question is None:
         raise problems[0] or InvalidSpecError("nothing to simulate")
-    if question.profile.name not in SIMULATED:
-        raise UnsupportedError(
-            f"engine {question.profile.id}: its scheduler is not simulated; use vllm or ideal, or"
-            " `estimate --mode aggregated --method formula`"
-        )
     (problem,) = plan_problems(question.model.architecture, question.plan)
     if problem is not None:
         raise InvalidSpecError(problem)
@@ -149,6 +162,10 @@ def _limits(
     # no more run at a time than arrive, or than hold a block each
     most = min(int(asked.max_num_seqs[0]), budget, blocks, requests.isl_N.shape[0])
     shared = traffic.prefix_caching
+    profile = question.profile.scheduler
+    chunked = profile.chunked_prefill
+    if traffic.scheduler is not None or traffic.chunked_prefill is not None:
+        chunked = traffic.chunked_prefill is not False
     return Limits(
         max_num_seqs=max(most, 1),
         max_num_batched_tokens=budget,
@@ -156,6 +173,8 @@ def _limits(
         kv_blocks=blocks,
         prefix_caching=requests.hash_block > 0 if shared is None else shared,
         async_scheduling=question.profile.host.overlapped,
+        rules=traffic.scheduler or profile.rules,
+        chunked_prefill=chunked,
     )
 
 

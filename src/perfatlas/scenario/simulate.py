@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perfatlas.engines import step_errors
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
@@ -12,6 +12,7 @@ from perfatlas.scenario.answer import Answer
 from perfatlas.scenario.breakdown import breakdown_rows
 from perfatlas.scenario.contradictions import read_scenario
 from perfatlas.scenario.deployment import (
+    SAID,
     Deployment,
     deployment,
     price_ends,
@@ -31,11 +32,6 @@ if TYPE_CHECKING:
     from perfatlas.scenario.vocabulary import Scenario
 
     Watch = Callable[[float], bool]
-
-STANDING: Final = (
-    "requests wait in the queues of vLLM V1 schedulers: one token budget for prompts and decodes,"
-    " cache by blocks, the last admitted recomputed when none is free"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +192,7 @@ def _answer(
     steps = typical_steps(ready, came.requests, outcome)
     error = step_errors().get(question.profile.name)
     standing = [
-        STANDING,
+        SAID[ready.limits.rules],
         *came.assumptions,
         steps.said,
         _client(ready),

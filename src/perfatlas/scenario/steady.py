@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.scenario.deployment import (
+    SAID,
     SIMULATED,
     Deployment,
     deployment,
@@ -36,10 +37,10 @@ ROUNDS: Final = 8  # requests per one in flight that count
 FEWEST: Final = 24  # requests that count
 NAMES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 WAITING: Final = 0.1  # mean number of others at their prompts, from which on waiting matters
-SAID: Final = (
+HOW: Final = (
     "method simulate: mean over {count:,} requests of a closed loop that ran before, all of {isl:,}"
-    " tokens in and {osl:,} out, through the scheduler of vLLM V1; TTFT includes {late:.1f} ms of"
-    " HTTP and tokenizing ({source})"
+    " tokens in and {osl:,} out; {rules}; TTFT includes {late:.1f} ms of HTTP and tokenizing"
+    " ({source})"
 )
 
 
@@ -86,10 +87,11 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
         for name, value in _means(ready, came, window, factor).items():
             rate = name.startswith("output_tokens")
             results[f"{name}_{other if rate else end}"] = value
-    said = SAID.format(
+    said = HOW.format(
         count=count,
         isl=scenario.isl,
         osl=scenario.osl,
+        rules=SAID[ready.limits.rules],
         late=1e3 * ready.seen.request_s,
         source=ready.question.profile.front.source,
     )
@@ -137,6 +139,8 @@ def is_simulated(question: Question, results: Mapping[str, Any]) -> bool:
 def _waiting_matters(question: Question, results: Mapping[str, Any]) -> bool:
     """Return whether prompts meet others at their prompts, and a simulation can tell."""
     scenario = question.scenarios[0]
-    known = question.profile.name in SIMULATED and scenario.pp == 1 and scenario.prefix == 0
+    known = (
+        question.profile.scheduler.rules in SIMULATED and scenario.pp == 1 and scenario.prefix == 0
+    )
     others = float(question.load.sequences[0]) - 1.0
     return known and others * results["ttft_s"] >= WAITING * results["request_latency_s"]

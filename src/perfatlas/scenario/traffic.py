@@ -57,6 +57,11 @@ class Traffic(BaseModel):
     num_seeds: Annotated[int, Field(ge=1, le=1000)] = 1
     routing: Literal["round_robin", "least_loaded", "random"] = "round_robin"
     prefix_caching: bool | None = None
+    scheduler: (
+        Literal["vllm", "sglang", "trtllm_guaranteed_no_evict", "trtllm_max_utilization", "static"]
+        | None
+    ) = None
+    chunked_prefill: bool | None = None
 
     measured_at: Literal["client", "engine"] = "client"
 
