@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from perfatlas.scenario.answer import Answer
+    from perfatlas.scenario.capacity import max_request_rate
     from perfatlas.scenario.collective import collective
     from perfatlas.scenario.estimate import estimate
     from perfatlas.scenario.frontier import frontier
@@ -29,6 +30,7 @@ __all__ = [
     "kernel_attention",
     "kernel_gemm",
     "kernel_moe",
+    "max_request_rate",
     "simulate",
 ]
 

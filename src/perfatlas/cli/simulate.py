@@ -13,7 +13,7 @@ from cyclopts import Group, Parameter
 from perfatlas.cli.estimate import read_scenario_file
 from perfatlas.cli.output import require, show_answer
 from perfatlas.cli.table_run import answer_rows, show_summary, wants_table
-from perfatlas.cli.vocabulary import File, OutputFlags, SimulationFlags, given
+from perfatlas.cli.vocabulary import SWITCH, File, OutputFlags, SimulationFlags, given
 from perfatlas.files import check_writable
 from perfatlas.quantities import UsageError
 
@@ -40,10 +40,12 @@ class SimulateFlags:
 
     Args:
         scenario: TOML file with the same names as the flags; flags win over it.
+        find_rate: Find the largest request rate that meets the objectives (--slo-...).
         per_request: Write what came of every request (CSV, Parquet or JSON Lines).
     """
 
     scenario: File | None = None
+    find_rate: Annotated[bool, SWITCH] = False
     per_request: File | None = None
 
 
@@ -70,7 +72,7 @@ def simulate(
     if wants_table(output):
         if extra.per_request is not None:
             raise UsageError("--per-request is of one simulation, --table runs many")
-        return _simulate_table(asked, output)
+        return _simulate_table(asked, output, find_rate=extra.find_rate)
     require(asked, ("model", "system"), example=EXAMPLE)
     if extra.per_request is not None:
         check_writable(extra.per_request)
@@ -81,7 +83,10 @@ def _simulate(asked: dict[str, Any], extra: SimulateFlags, *, as_json: bool) -> 
     from perfatlas import scenario
 
     with _Watch() as watch:
-        done = scenario.simulate(progress=watch, **asked)
+        if extra.find_rate:
+            done = scenario.max_request_rate(**asked)
+        else:
+            done = scenario.simulate(progress=watch, **asked)
     code = show_answer(done.answer.to_dict(), as_json=as_json, asked=asked)
     if extra.per_request is not None:
         _write_requests(done, extra.per_request)
@@ -127,11 +132,12 @@ def _write_requests(done: Simulation, path: File) -> None:
     sys.stderr.write(f"perfatlas: {done.outcome.finished_N.size:,} requests written to {path}\n")
 
 
-def _simulate_table(asked: dict[str, Any], output: OutputFlags) -> int:
+def _simulate_table(asked: dict[str, Any], output: OutputFlags, *, find_rate: bool) -> int:
     from perfatlas import scenario
 
     def face(**fields: Any) -> Any:  # noqa: ANN401 - the vocabulary is checked by its schema
-        return scenario.simulate(**fields).answer
+        answered = scenario.max_request_rate if find_rate else scenario.simulate
+        return answered(**fields).answer
 
     names = (*scenario.FIELD_NAMES, *scenario.TRAFFIC_NAMES)
     summary = answer_rows(face, output, asked=asked, names=names)

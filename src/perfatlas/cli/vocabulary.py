@@ -262,6 +262,7 @@ class Traffic:
         slo_tpot_s: Objective: most seconds per output token after the first.
         slo_itl_s: Objective: most seconds between tokens, on average of a request.
         slo_request_latency_s: Objective: most seconds of a request.
+        slo_percentile: Of --find-rate: the percentile that meets them; by default the mean.
     """
 
     requests: File | None = None
@@ -295,6 +296,7 @@ class Traffic:
     slo_tpot_s: float | None = None
     slo_itl_s: float | None = None
     slo_request_latency_s: float | None = None
+    slo_percentile: float | None = None
 
 
 @Parameter(name="*", group=_SCENARIO)

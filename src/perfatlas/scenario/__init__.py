@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perfatlas.scenario.answer import Answer
+from perfatlas.scenario.capacity import max_request_rate
 from perfatlas.scenario.collective import collective
 from perfatlas.scenario.estimate import estimate
 from perfatlas.scenario.frontier import frontier
@@ -33,6 +34,7 @@ __all__ = [
     "kernel_attention",
     "kernel_gemm",
     "kernel_moe",
+    "max_request_rate",
     "pipelined_s",
     "simulate",
     "static_latencies",

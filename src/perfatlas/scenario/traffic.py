@@ -69,6 +69,7 @@ class Traffic(BaseModel):
     slo_tpot_s: Positive | None = None
     slo_itl_s: Positive | None = None
     slo_request_latency_s: Positive | None = None
+    slo_percentile: Annotated[float, Field(gt=0.0, lt=100.0)] | None = None
 
     def objectives(self) -> dict[str, float]:
         """Return the objectives that are set, by metric [s]."""

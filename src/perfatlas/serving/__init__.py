@@ -17,16 +17,17 @@ from perfatlas.serving.lengths import (
 )
 from perfatlas.serving.limits import Control, Limits, Replicas
 from perfatlas.serving.loop import run
-from perfatlas.serving.metrics import Seen, request_columns, request_latencies, summarize
+from perfatlas.serving.metrics import Seen, request_columns, request_latencies, saturated, summarize
 from perfatlas.serving.outcome import Outcome
 from perfatlas.serving.price_table import PriceTable, TableLimits, price_table
 from perfatlas.serving.prices import StepPrices
-from perfatlas.serving.requests import Requests, plain_requests, whole_ticks
+from perfatlas.serving.requests import TICKS_PER_SECOND, Requests, plain_requests, whole_ticks
 from perfatlas.serving.scaling import scale_lengths, scale_rate
 from perfatlas.serving.trace_formats import read_requests
 from perfatlas.serving.traces import Window
 
 __all__ = [
+    "TICKS_PER_SECOND",
     "Control",
     "Limits",
     "Outcome",
@@ -51,6 +52,7 @@ __all__ = [
     "request_columns",
     "request_latencies",
     "run",
+    "saturated",
     "scale_lengths",
     "scale_rate",
     "summarize",
