@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from perfatlas.scenario.answer import Answer
-    from perfatlas.scenario.capacity import max_request_rate
     from perfatlas.scenario.collective import collective
     from perfatlas.scenario.estimate import estimate
     from perfatlas.scenario.frontier import frontier
     from perfatlas.scenario.kernel import kernel_attention, kernel_gemm, kernel_moe
+    from perfatlas.scenario.request_rate import max_request_rate
     from perfatlas.scenario.simulate import Simulation, simulate
     from perfatlas.scenario.table import TableAnswer, estimate_table
 

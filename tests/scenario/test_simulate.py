@@ -137,7 +137,7 @@ def test_the_steps_shown_are_of_mean_size() -> None:
         ({"request_rate": -1}, InvalidSpecError, "request_rate"),
         ({"request_rate": 2, "mode": "static"}, UnsupportedError, "mode aggregated"),
         ({"request_rate": 2, "batch": 4}, InvalidSpecError, "does not read batch"),
-        ({"request_rate": 2, "engine": "trtllm"}, UnsupportedError, "scheduler is not simulated"),
+        ({"request_rate": 2, "scheduler": "orca"}, InvalidSpecError, "scheduler"),
         ({"request_rate": 2, "gpus": 2, "pp": 2, "tp": 1}, UnsupportedError, "pp = 2"),
         ({"request_rate": 2, "burstiness": 2}, InvalidSpecError, "arrival = gamma"),
         ({"requests": "x.csv", "num_seeds": 2}, InvalidSpecError, "num_seeds = 2"),

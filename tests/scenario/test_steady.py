@@ -45,7 +45,12 @@ def test_auto_simulates_where_waiting_matters() -> None:
 def test_a_table_simulates_the_rows_that_ask_for_it() -> None:
     methods = ["formula", "simulate", "auto", "simulate"]
     table = {name: [value] * 4 for name, value in ASKED.items()}
-    table |= {"concurrency": [16] * 4, "method": methods, "engine": ["vllm"] * 3 + ["trtllm"]}
+    table |= {
+        "pp": [1, 1, 1, 2],
+        "concurrency": [16] * 4,
+        "method": methods,
+        "engine": ["vllm"] * 4,
+    }
     columns = estimate_table(table).columns
     assert columns["error_code"] == ["", "", "", "unsupported"]
     ttft = columns["ttft_s"]
@@ -53,7 +58,17 @@ def test_a_table_simulates_the_rows_that_ask_for_it() -> None:
     assert ttft[1] == estimate(**ASKED, concurrency=16, method="simulate").results["ttft_s"]
 
 
-def test_a_scheduler_nobody_wrote_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedError, match=r"trtllm.*scheduler is not simulated"):
-        estimate(**ASKED, concurrency=4, engine="trtllm", method="simulate")
-    assert estimate(**ASKED, concurrency=64, engine="trtllm").results["method"] == "formula"
+def test_a_pipeline_is_answered_by_closed_forms_alone() -> None:
+    piped = {**ASKED, "pp": 2, "concurrency": 64}
+    assert estimate(**piped).results["method"] == "formula"
+    with pytest.raises(UnsupportedError, match="pp = 2"):
+        estimate(**piped, method="simulate")
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm", "ideal"])
+def test_every_engine_has_its_scheduler(engine: str) -> None:
+    asked = {**ASKED, "engine": engine, "concurrency": 48}
+    found = estimate(**asked, method="simulate")
+    rate = "output_tokens_per_s_per_gpu"
+    formula = estimate(**asked, method="formula").results
+    assert found.results[rate] == pytest.approx(formula[rate], rel=0.25)

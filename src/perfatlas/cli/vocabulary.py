@@ -257,6 +257,7 @@ class Traffic:
         prefix_caching: Share cached prefixes; by default where the requests have hashes.
         scheduler: Rules of the scheduler, in place of the engine's own.
         chunked_prefill: Let a prompt run in several steps; by default as the engine does.
+        mixed_chunk: Of SGLang: let sequences decode in steps with prompts.
         measured_at: Where latencies are taken: by a client over HTTP, or inside the engine.
         slo_ttft_s: Objective: most seconds to the first token.
         slo_tpot_s: Objective: most seconds per output token after the first.
@@ -291,6 +292,7 @@ class Traffic:
         | None
     ) = None
     chunked_prefill: bool | None = None
+    mixed_chunk: bool | None = None
     measured_at: Annotated[Literal["client", "engine"] | None, default("client")] = None
     slo_ttft_s: float | None = None
     slo_tpot_s: float | None = None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from perfatlas.scenario.answer import Answer
-from perfatlas.scenario.capacity import max_request_rate
 from perfatlas.scenario.collective import collective
 from perfatlas.scenario.estimate import estimate
 from perfatlas.scenario.frontier import frontier
 from perfatlas.scenario.kernel import kernel_attention, kernel_gemm, kernel_moe
+from perfatlas.scenario.request_rate import max_request_rate
 from perfatlas.scenario.serving_formula import (
     Latencies,
     aggregated_latencies,

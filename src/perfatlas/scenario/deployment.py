@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 
     Priced = dict[tuple[str, TableLimits], PriceTable]
 
-# Rules of schedulers that are simulated.
-SIMULATED: Final = ("vllm", "trtllm_guaranteed_no_evict", "trtllm_max_utilization", "static")
-# what is simulated, in words
+# what the rules of a scheduler are, in words
 SAID: Final = {
     "vllm": (
         "requests wait in the queues of vLLM V1 schedulers: one token budget for prompts and"
@@ -51,6 +49,11 @@ SAID: Final = {
     "trtllm_max_utilization": (
         "requests wait in the queues of TensorRT-LLM's in-flight batching: one starts where its"
         " prompt fits; without a free block the last started is paused and starts over"
+    ),
+    "sglang": (
+        "requests wait in the queues of SGLang schedulers: prompts run before decodes and apart"
+        " from them, one starts where what is expected of the others leaves room, the shortest outputs"
+        " retracted when none is left"
     ),
     "static": (
         "requests wait for a batch to end: the next one starts when its longest output is done"
@@ -175,6 +178,7 @@ def _limits(
         async_scheduling=question.profile.host.overlapped,
         rules=traffic.scheduler or profile.rules,
         chunked_prefill=chunked,
+        mixed_chunk=traffic.mixed_chunk,
     )
 
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from perfatlas.scenario.deployment import (
     SAID,
-    SIMULATED,
     Deployment,
     deployment,
     price_ends,
@@ -139,8 +138,6 @@ def is_simulated(question: Question, results: Mapping[str, Any]) -> bool:
 def _waiting_matters(question: Question, results: Mapping[str, Any]) -> bool:
     """Return whether prompts meet others at their prompts, and a simulation can tell."""
     scenario = question.scenarios[0]
-    known = (
-        question.profile.scheduler.rules in SIMULATED and scenario.pp == 1 and scenario.prefix == 0
-    )
+    known = scenario.pp == 1 and scenario.prefix == 0
     others = float(question.load.sequences[0]) - 1.0
     return known and others * results["ttft_s"] >= WAITING * results["request_latency_s"]

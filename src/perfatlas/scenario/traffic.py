@@ -62,6 +62,7 @@ class Traffic(BaseModel):
         | None
     ) = None
     chunked_prefill: bool | None = None
+    mixed_chunk: bool = False
 
     measured_at: Literal["client", "engine"] = "client"
 
