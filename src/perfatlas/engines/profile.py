@@ -114,18 +114,22 @@ class EngineMemory:
             "free" memory, after everything but the cache; or "static": weights and cache alone.
         gpu_memory_utilization: The share, in (0, 1].
         reserves_sampler: Logits are reserved for max_num_seqs, not for the sequences that run.
-        context_bytes: Device context and loaded kernels [bytes].
-        communication_bytes: Communicators and their buffers, with several ranks [bytes].
-        graph_bytes: Captured graphs [bytes].
+        sampler_copies: Copies of all logits in fp32 that sampling holds at its peak.
+        context_bytes: Device context and loaded kernels, as far as the rule counts them [bytes].
+        communication_bytes: Communicators and their buffers, with several ranks, likewise [bytes].
+        graph_bytes: Captured graphs, where every size is captured [bytes].
+        graphs_up_to: Only sizes up to so many times max_num_seqs are captured.
         source: Where the figures come from.
     """
 
     rule: Literal["total", "free", "static"]
     gpu_memory_utilization: float
     reserves_sampler: bool
+    sampler_copies: float
     context_bytes: float
     communication_bytes: float
     graph_bytes: float
+    graphs_up_to: float
     source: str
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from perfatlas.engines import step_errors
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.scenario.capacity import derived_blocks
 from perfatlas.scenario.evaluate import step_context
 from perfatlas.scenario.memory import does_not_fit, question_memory
 from perfatlas.scenario.question import Question, resolve_question
@@ -76,7 +77,7 @@ def deployment(scenario: Scenario, traffic: Traffic, came: Arriving) -> Deployme
     if problem is not None:
         raise InvalidSpecError(problem)
     memory = question_memory(question)
-    if _derived_blocks(question, memory) < 1:
+    if derived_blocks(question, memory) <= NULL_BLOCKS:
         sentence, advice = does_not_fit(question)
         raise InfeasibleError(sentence, advice=advice)
     limits = _limits(question, memory, traffic, came.requests)
@@ -106,7 +107,7 @@ def _limits(
 ) -> Limits:
     asked = question.limits
     block = int(asked.block_size[0])
-    derived = _derived_blocks(question, memory)
+    derived = derived_blocks(question, memory) - NULL_BLOCKS
     blocks = derived if math.isnan(asked.kv_blocks[0]) else int(asked.kv_blocks[0])
     budget = int(asked.max_num_batched_tokens[0])
     # no more run at a time than arrive, or than hold a block each
@@ -120,12 +121,6 @@ def _limits(
         prefix_caching=requests.hash_block > 0 if shared is None else shared,
         async_scheduling=question.profile.host.overlapped,
     )
-
-
-def _derived_blocks(question: Question, memory: MemoryColumns) -> int:
-    """Return how many cache blocks of a scheduler memory leaves, the null block not counted."""
-    ranks, block = int(question.plan.attention_dp[0]), int(question.limits.block_size[0])
-    return int(memory.kv_capacity_tokens[0]) // ranks // block - NULL_BLOCKS
 
 
 def run_traffic(ready: Deployment, came: Arriving, prices: StepPrices, control: Control) -> Outcome:
