@@ -164,6 +164,7 @@ def _memory(raw: dict[str, Any]) -> EngineMemory:
         communication_bytes=parse_quantity(raw["communication"], "bytes"),
         graph_bytes=parse_quantity(raw["graphs"], "bytes"),
         graphs_up_to=raw["graphs_up_to"],
+        expert_multiples=raw.get("expert_multiples", {}),
         source=raw["ref"],
     )
 

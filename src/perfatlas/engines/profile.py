@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +119,8 @@ class EngineMemory:
         communication_bytes: Communicators and their buffers, with several ranks, likewise [bytes].
         graph_bytes: Captured graphs, where every size is captured [bytes].
         graphs_up_to: Only sizes up to so many times max_num_seqs are captured.
+        expert_multiples: {format of experts: {architecture of the device: multiples its kernel
+            rounds model width and expert width up to}}.
         source: Where the figures come from.
     """
 
@@ -130,6 +132,7 @@ class EngineMemory:
     communication_bytes: float
     graph_bytes: float
     graphs_up_to: float
+    expert_multiples: Mapping[str, Mapping[str, Sequence[int]]]
     source: str
 
 

@@ -42,7 +42,7 @@ class CapacityRun:
     tokens: float
     cache_bytes: float
     weights_bytes: float
-    changes: Mapping[str, float]
+    changes: Mapping[str, Any]
     informed: bool
     assumed: str
     source: str
@@ -138,10 +138,10 @@ def gate(total: Mapping[str, Any], budget: Mapping[str, float]) -> list[str]:
     ]
 
 
-def _parsed(raw: Mapping[str, Any], accounting: Mapping[str, Mapping[str, float]]) -> CapacityRun:
+def _parsed(raw: Mapping[str, Any], accounting: Mapping[str, Mapping[str, Any]]) -> CapacityRun:
     if ("tokens" in raw) == ("cache" in raw):
         raise InvalidSpecError(f"run {raw['id']!r}: state one of tokens and cache")
-    changes: dict[str, float] = {}
+    changes: dict[str, Any] = {}
     for name in raw.get("accounting", ()):
         if name not in accounting:
             raise InvalidSpecError(

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.parallelism.activations import activation_bytes
 from perfatlas.parallelism.cache import kv_bytes_per_sequence
-from perfatlas.parallelism.weights import weight_columns
+from perfatlas.parallelism.weights import expert_padding_bytes, weight_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perfatlas.models.emission import ModelFormats
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.plan import PlanColumns
+    from perfatlas.parallelism.weights import Multiples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,7 @@ class MemoryOverheads:
         rule: What the usable share of memory is a share of: "total", "free" or "static".
         moe_chunk_tokens: Tokens the fused expert kernel takes at once; vLLM's
             VLLM_FUSED_MOE_CHUNK_SIZE (vllm/envs.py).
+        expert_multiples: Multiples the expert kernel rounds model width and expert width up to.
     """
 
     context_bytes: float
@@ -43,6 +45,7 @@ class MemoryOverheads:
     sampler_copies: float
     rule: str = "total"
     moe_chunk_tokens: float = 16384.0
+    expert_multiples: Multiples = (1, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +98,7 @@ class MemoryColumns:
     """The memory of one rank, every field (C,).
 
     Args:
-        weights_bytes: Weights with scales.
+        weights_bytes: Weights with scales and the padding of expert kernels.
         kv_bytes: Cache of the load, without the rounding to blocks.
         activation_bytes: Peak of one forward pass.
         other_bytes: Context, communication buffers and graphs.
@@ -138,7 +141,10 @@ def memory_footprint(question: MemoryQuestion) -> MemoryColumns:
     """
     load, plan = question.load, question.plan
     formats, architecture = question.formats, question.architecture
-    weights = weight_columns(architecture, formats, plan).stage_bytes
+    padding = expert_padding_bytes(
+        architecture, formats, plan, question.overheads.expert_multiples
+    )
+    weights = weight_columns(architecture, formats, plan).stage_bytes + padding
     activations = activation_bytes(
         architecture,
         plan,

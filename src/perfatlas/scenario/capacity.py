@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InvalidSpecError
@@ -46,7 +46,7 @@ def derived_blocks(question: Question, memory: MemoryColumns) -> int:
 
 
 def cache_capacity(
-    scenario: Scenario, engine_memory: Mapping[str, float] | None = None
+    scenario: Scenario, engine_memory: Mapping[str, Any] | None = None
 ) -> CacheCapacity:
     """Return the cache a scenario's memory leaves, as `simulate` derives it.
 

@@ -50,9 +50,19 @@ def memory_question(question: Question) -> MemoryQuestion:
             graph_bytes=engine.graph_bytes * _captured_share(question),
             sampler_copies=engine.sampler_copies,
             rule=engine.rule,
+            expert_multiples=_expert_multiples(question),
         ),
         memory_bytes=devices.gather("memory_bytes"),
     )
+
+
+def _expert_multiples(question: Question) -> tuple[int, int]:
+    """Return the multiples the expert kernel of a question rounds widths up to, (1, 1) for none."""
+    columns = question.placement.devices()
+    architecture = columns.devices[columns.index_C[0]].architecture
+    by_device = question.profile.memory.expert_multiples.get(question.formats.moe, {})
+    hidden, width = by_device.get(architecture, (1, 1))
+    return hidden, width
 
 
 def _captured_share(question: Question) -> FloatArray:
