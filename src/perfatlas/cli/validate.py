@@ -1,4 +1,4 @@
-"""`perfatlas validate kernels|collectives|blocks|capacity|steps`: predictions against measurements."""
+"""`perfatlas validate kernels|collectives|blocks|capacity|steps`: against measurements."""
 
 from __future__ import annotations
 
@@ -111,7 +111,6 @@ CAPACITY_HEADINGS: Final = {
     },
     "runs": {
         "id": "run",
-        "version": "version",
         "published": "published",
         "predicted": "predicted",
         "error": "error",

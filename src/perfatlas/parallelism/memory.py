@@ -141,9 +141,7 @@ def memory_footprint(question: MemoryQuestion) -> MemoryColumns:
     """
     load, plan = question.load, question.plan
     formats, architecture = question.formats, question.architecture
-    padding = expert_padding_bytes(
-        architecture, formats, plan, question.overheads.expert_multiples
-    )
+    padding = expert_padding_bytes(architecture, formats, plan, question.overheads.expert_multiples)
     weights = weight_columns(architecture, formats, plan).stage_bytes + padding
     activations = activation_bytes(
         architecture,
