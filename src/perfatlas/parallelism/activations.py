@@ -93,7 +93,8 @@ def _expert_elements(
     rows = np.minimum(everyone, chunk) * ffn.top_k
     # Gathered input and summed output; a rank that shares no tokens works in place.
     gathered = np.where(plan.attention_dp > 1, 2.0 * everyone, tokens) * hidden
-    return rows * (np.maximum(first, hidden) + np.maximum(width, hidden)) + gathered
+    workspaces: FloatArray = np.maximum(first, hidden) + np.maximum(width, hidden)
+    return rows * workspaces + gathered
 
 
 def _mixer_width(mixer: Mixer | None) -> float:

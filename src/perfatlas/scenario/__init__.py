@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfatlas.scenario.answer import Answer
-from perfatlas.scenario.capacity import CacheCapacity, cache_capacity
+from perfatlas.scenario.capacity import cache_capacity
 from perfatlas.scenario.collective import collective
 from perfatlas.scenario.estimate import estimate
 from perfatlas.scenario.frontier import frontier
@@ -23,7 +23,6 @@ __all__ = [
     "FIELD_NAMES",
     "TRAFFIC_NAMES",
     "Answer",
-    "CacheCapacity",
     "Latencies",
     "Scenario",
     "Simulation",
