@@ -31,7 +31,7 @@ class CapacityRun:
         cache_bytes: Memory of one rank's cache, NaN where tokens are printed [bytes].
         weights_bytes: Memory of one rank's weights, NaN where not printed [bytes].
         changes: Fields of the engine's memory that this version has otherwise.
-        informed: Its log was read while the memory rules were written down.
+        informed: Its figures settled a memory rule or an assumption.
         assumed: What is assumed about it, "" for nothing.
         source: Where it is published.
     """
@@ -69,7 +69,7 @@ def validate_capacity() -> Row:
     """Return how far derived cache sizes are from those engines printed at start-up.
 
     Every run of `data/validation/kv_capacity.toml` is asked of `cache_capacity`, which derives the
-    blocks of `simulate`; nothing is fitted. `error` is predicted / published - 1, of tokens or of
+    blocks of `simulate`; no constant is fitted. `error` is predicted / published - 1, of tokens or of
     the memory left for them; `gap_bytes` what predicted memory of a rank exceeds published, where
     memory is printed; median and p90 are of |error|, bias is the mean of ln(predicted/published).
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 LOGIT_BYTES: Final = 4.0
 # Hidden states of all tokens that are alive beside what a block works on: the output of attention
 # and the residual, which the caller of a compiled piece holds, and the residual and the normalized
-# input the piece makes of them.
+# input the piece makes of them. Liveness alone allows three or four; four is what the start-up logs
+# of three dense models on one GPU leave (data/validation/kv_capacity.toml, vLLM 0.11.0).
 LIVE_HIDDEN: Final = 4.0
 
 
