@@ -70,8 +70,8 @@ def validate_capacity() -> Row:
 
     Every run of `data/validation/kv_capacity.toml` is asked of `cache_capacity`, which derives the
     blocks of `simulate`; no constant is fitted. `error` is predicted / published - 1, of tokens or
-    of the memory left for them; `gap_bytes` what predicted memory of a rank exceeds published, where
-    memory is printed; median and p90 are of |error|, bias is the mean of ln(predicted/published).
+    of the memory left for them; `gap_bytes` what predicted memory of a rank exceeds
+    published; median and p90 are of |error|, bias is the mean of ln(predicted/published).
 
     Returns:
         `totals` over all runs, by engine and over runs that did not inform the rules; `runs`;
