@@ -74,6 +74,7 @@ app.command(
             "kernels": ("validate:kernels", "Operators against measured tables."),
             "collectives": ("validate:collectives", "Collectives against measured tables."),
             "blocks": ("validate:blocks", "Sums of operators against measured attention blocks."),
+            "capacity": ("validate:capacity", "Cache sizes against those engines print."),
             "steps": ("validate:steps", "Serving estimates against measured serving."),
             "serving": (
                 "validate_serving:serving",

@@ -170,9 +170,12 @@ def _memory(raw: dict[str, Any]) -> EngineMemory:
         rule=raw["rule"],
         gpu_memory_utilization=raw["gpu_memory_utilization"],
         reserves_sampler=raw["reserves_sampler"],
+        sampler_copies=raw["sampler_copies"],
         context_bytes=parse_quantity(raw["context"], "bytes"),
         communication_bytes=parse_quantity(raw["communication"], "bytes"),
         graph_bytes=parse_quantity(raw["graphs"], "bytes"),
+        graphs_up_to=raw["graphs_up_to"],
+        expert_multiples=raw.get("expert_multiples", {}),
         source=raw["ref"],
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,18 +131,25 @@ class EngineMemory:
             "free" memory, after everything but the cache; or "static": weights and cache alone.
         gpu_memory_utilization: The share, in (0, 1].
         reserves_sampler: Logits are reserved for max_num_seqs, not for the sequences that run.
-        context_bytes: Device context and loaded kernels [bytes].
-        communication_bytes: Communicators and their buffers, with several ranks [bytes].
-        graph_bytes: Captured graphs [bytes].
+        sampler_copies: Copies of all logits in fp32 that sampling holds at its peak.
+        context_bytes: Device context and loaded kernels, as far as the rule counts them [bytes].
+        communication_bytes: Communicators and their buffers, with several ranks, likewise [bytes].
+        graph_bytes: Captured graphs, where every size is captured [bytes].
+        graphs_up_to: Only sizes up to so many times max_num_seqs are captured.
+        expert_multiples: {format of experts: {architecture of the device: multiples its kernel
+            rounds model width and expert width up to}}.
         source: Where the figures come from.
     """
 
     rule: Literal["total", "free", "static"]
     gpu_memory_utilization: float
     reserves_sampler: bool
+    sampler_copies: float
     context_bytes: float
     communication_bytes: float
     graph_bytes: float
+    graphs_up_to: float
+    expert_multiples: Mapping[str, Mapping[str, Sequence[int]]]
     source: str
 
 

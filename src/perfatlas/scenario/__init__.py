@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perfatlas.scenario.answer import Answer
+from perfatlas.scenario.capacity import cache_capacity
 from perfatlas.scenario.collective import collective
 from perfatlas.scenario.estimate import estimate
 from perfatlas.scenario.frontier import frontier
@@ -27,6 +28,7 @@ __all__ = [
     "Scenario",
     "Simulation",
     "aggregated_latencies",
+    "cache_capacity",
     "collective",
     "estimate",
     "estimate_table",

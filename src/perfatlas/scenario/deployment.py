@@ -11,6 +11,7 @@ import numpy as np
 from perfatlas.engines import step_errors
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.scenario.capacity import derived_blocks
 from perfatlas.scenario.evaluate import step_context
 from perfatlas.scenario.memory import does_not_fit, question_memory
 from perfatlas.scenario.question import Question, resolve_question
@@ -52,8 +53,8 @@ SAID: Final = {
     ),
     "sglang": (
         "requests wait in the queues of SGLang schedulers: prompts run before decodes and apart"
-        " from them, one starts where what is expected of the others leaves room, the shortest outputs"
-        " retracted when none is left"
+        " from them, one starts where what is expected of the others leaves room, the shortest"
+        " outputs retracted when none is left"
     ),
     "static": (
         "requests wait for a batch to end: the next one starts when its longest output is done"
@@ -108,7 +109,7 @@ def deployment(
     if problem is not None:
         raise InvalidSpecError(problem)
     memory = question_memory(question)
-    if _derived_blocks(question, memory) < 1:
+    if derived_blocks(question, memory) <= NULL_BLOCKS:
         sentence, advice = does_not_fit(question)
         raise InfeasibleError(sentence, advice=advice)
     limits = _limits(question, memory, traffic, came.requests)
@@ -159,7 +160,7 @@ def _limits(
 ) -> Limits:
     asked = question.limits
     block = int(asked.block_size[0])
-    derived = _derived_blocks(question, memory)
+    derived = derived_blocks(question, memory) - NULL_BLOCKS
     blocks = derived if math.isnan(asked.kv_blocks[0]) else int(asked.kv_blocks[0])
     budget = int(asked.max_num_batched_tokens[0])
     # no more run at a time than arrive, or than hold a block each
@@ -180,12 +181,6 @@ def _limits(
         chunked_prefill=chunked,
         mixed_chunk=traffic.mixed_chunk,
     )
-
-
-def _derived_blocks(question: Question, memory: MemoryColumns) -> int:
-    """Return how many cache blocks of a scheduler memory leaves, the null block not counted."""
-    ranks, block = int(question.plan.attention_dp[0]), int(question.limits.block_size[0])
-    return int(memory.kv_capacity_tokens[0]) // ranks // block - NULL_BLOCKS
 
 
 def run_traffic(ready: Deployment, came: Arriving, prices: StepPrices, control: Control) -> Outcome:
