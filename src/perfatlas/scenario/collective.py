@@ -15,6 +15,7 @@ from perfatlas.collectives import (
     bus_bandwidth,
     price_collectives,
 )
+from perfatlas.engines import all_reduce_groups
 from perfatlas.operators import BOUND_NAMES
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.answer import Answer
@@ -65,8 +66,8 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
     size, gpus = reader.size("bytes", largest=LARGEST_BUFFER), reader.size("gpus")
     system = _spread(reader.system(), int(gpus[0]), reader)
     tier = reader.tier()
-    engine, version = reader.kernel_engine(), reader.text("silicon_version")
-    require_tier(system, tier, engine.kernel_family, version or None)
+    implementation = _implementation(reader)
+    require_tier(system, tier, implementation.family, implementation.silicon_version or None)
     priced = price_collectives(
         CollectiveShapes(
             op=op,
@@ -78,9 +79,7 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
         systems=(system,),
         system_index_U=np.zeros(1, np.int64),
         tier=tier,
-        implementation=Implementation(
-            family=engine.kernel_family, custom=engine.all_reduce.custom, silicon_version=version
-        ),
+        implementation=implementation,
     )
     time_s = float(priced.time_s_U[0])
     results = {
@@ -97,6 +96,21 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
         ),
     }
     return _answer(reader, op, system, priced, results)
+
+
+def _implementation(reader: OperatorReader) -> Implementation:
+    """Return whose collectives run.
+
+    Raises:
+        InvalidSpecError: No engine has that name.
+    """
+    version = reader.text("silicon_version")
+    engine = reader.kernel_engine()
+    return Implementation(
+        family=engine.kernel_family,
+        custom_groups=all_reduce_groups(engine),
+        silicon_version=version,
+    )
 
 
 def _spread(system: System, gpus: int, reader: OperatorReader) -> System:
