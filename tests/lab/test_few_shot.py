@@ -15,7 +15,7 @@ from perfatlas.files import user_folder, write_table
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.gemm import GEMM_SHAPE, gemm_time_s
 from perfatlas.kernels.silicon import silicon_row
-from perfatlas.lab import MeasurementReport, calibrate_measurements
+from perfatlas.lab import MeasurementReport, calibrate_measurements, few_shot
 from perfatlas.lab.few_shot import (
     REFITS,
     UNCHANGED,
@@ -36,6 +36,7 @@ from perfatlas.measurements.calibration import find_shipped_calibration
 from perfatlas.measurements.rows import MeasuredRows
 from perfatlas.numerics import get_format
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario import kernel_gemm
 
 H200 = resolve_system("h200_sxm").device
 SHIPPED = load_calibrations("h200_sxm")["h200_sxm/gemm/vllm/bf16"].parameters
@@ -135,6 +136,7 @@ def test_too_few_rows_change_nothing(tmp_path: Path) -> None:
     (change,) = refit_rows(read(tmp_path / "rows.csv", TRUTH, rows=6), H200)
     assert "fewer than 10 rows" in change.reason
     columns = gemm_columns(TRUTH, 20) | dict.fromkeys("mnk", [4096] * 20)
+    columns["time_s"] = [2e-4] * 20
     write_table(tmp_path / "one.csv", columns)
     (change,) = refit_rows(read_measured_rows(tmp_path / "one.csv"), H200)
     assert "nothing can be held out" in change.reason
@@ -146,6 +148,77 @@ def test_rows_with_host_time_inside_are_counted_and_left_out(tmp_path: Path) -> 
     (change,) = refit_rows(read_measured_rows(path), H200)
     assert change.rows == 30
     assert list(change.left_out.values()) == [10]
+
+
+@pytest.mark.parametrize("factor", [1e-3, 0.2])
+def test_rows_faster_than_light_are_refused(tmp_path: Path, factor: float) -> None:
+    columns = gemm_columns(dict(SHIPPED), 40)
+    columns["time_s"] = [factor * time_s for time_s in columns["time_s"]]
+    write_table(tmp_path / "rows.csv", columns)
+    with pytest.raises(InvalidSpecError, match=r"of 40 are faster than h200_sxm .* unit"):
+        calibrate_measurements(tmp_path / "rows.csv", "h200_sxm")
+    assert not user_calibration_folder().exists()
+
+
+def test_a_few_rows_faster_than_light_are_counted_and_left_out(tmp_path: Path) -> None:
+    columns = gemm_columns(TRUTH, 40)
+    for row in (3, 17, 29):
+        columns["time_s"][row] /= 1e3
+    write_table(tmp_path / "rows.csv", columns)
+    report = calibrate_measurements(tmp_path / "rows.csv", "h200_sxm")
+    (change,) = report.changes
+    assert change.rows == 37
+    assert change.after is not None
+    assert change.after.mape < 0.05
+    assert any("gemm/vllm/bf16: 3 rows left out: faster" in said for said in report.warnings)
+
+
+def test_the_least_time_of_a_row_by_hand(tmp_path: Path) -> None:
+    # 64 x 8192 x 8192 in bf16: 134.2 MB of weights at 4.8 TB/s; of them 50 MiB may stay in L2
+    cold = {"m": [64] * 3, "n": [8192] * 3, "k": [8192] * 3, "copies": [0, 6, 0], "hot": [0, 0, 1]}
+    words = {"device": "h200_sxm", "operator": "gemm", "kernel_family": "vllm", "format": "bf16"}
+    write_table(
+        tmp_path / "rows.csv",
+        {**{name: [word] * 3 for name, word in words.items()}, **cold, "time_s": [5e-5] * 3},
+    )
+    (cell,) = row_cells(read_measured_rows(tmp_path / "rows.csv"), H200)
+    weights = 2 * 8192**2
+    expected = [weights / 4.8e12, *[(weights - H200.l2_bytes) / 4.8e12] * 2]
+    assert cell.least_s == pytest.approx(expected)
+
+
+def test_rows_no_fit_explains_write_nothing(tmp_path: Path) -> None:
+    columns = gemm_columns(TRUTH, 40)
+    columns["time_s"] = [1e3 * time_s for time_s in columns["time_s"]]
+    write_table(tmp_path / "rows.csv", columns)
+    report = calibrate_measurements(tmp_path / "rows.csv", "h200_sxm")
+    assert "misses rows by a factor of" in report.changes[0].reason
+    assert report.changes[0].moved == {}
+    assert report.written == ()
+    assert not user_calibration_folder().exists()
+
+
+def test_more_rows_than_are_looked_at_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(few_shot, "MOST_ROWS", 30)
+    path = measured(tmp_path / "rows.csv", dict(SHIPPED))
+    assert main(["calibrate", "--measurements", str(path), "--device", "h200_sxm"]) == 0
+    assert "gemm/vllm/bf16: 10 rows left out: more rows than" in capsys.readouterr().err
+
+
+def test_measurements_below_the_bound_make_nothing_sure(
+    once: tuple[MeasurementReport, str],
+) -> None:
+    quantiles = once[0].changes[0].quantiles
+    text = once[1]
+    for name, value in quantiles.items():
+        assert f"{name} = {value}" in text
+        text = text.replace(f"{name} = {value}", f"{name} = {value - 6.0:.4f}")
+    place(text)
+    answer = kernel_gemm(system="h200_sxm", m=64, n=8192, k=8192, kernel_family="vllm").results
+    assert answer["time_s_low"] == answer["bound_time_s"]
+    assert answer["time_s_high"] > 100.0 * answer["time_s"]
 
 
 def test_a_clock_scales_compute_and_nothing_else(tmp_path: Path) -> None:

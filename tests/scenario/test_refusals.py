@@ -156,6 +156,12 @@ OPERATORS: list[tuple[Any, dict[str, Any], int, tuple[str, ...]]] = [
     (collective, {**LINK, "system": "mi300x", "tier": "physics"}, 5, ("mi300x",)),
     (collective, {**LINK, "system": "mi300x", "tier": "measured"}, 5, ("mi300x has none",)),
     (collective, {**LINK, "silicon_version": "0.24.0"}, 3, ("tier measured", "is auto")),
+    (
+        collective,
+        {**LINK, "kernel_family": "nccl", "tier": "measured", "silicon_version": "0.24.0"},
+        3,
+        ("silicon_version = '0.24.0'", "nccl is the library"),
+    ),
 ]
 
 

@@ -80,7 +80,9 @@ def read_scenario_file(path: Path) -> dict[str, Any]:
     """Return the fields of a scenario file; unknown names are refused where all names are."""
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as problem:
+    except OSError as problem:
+        raise InvalidSpecError(f"cannot read scenario '{path}': {problem.strerror}") from problem
+    except UnicodeDecodeError as problem:
         raise InvalidSpecError(f"cannot read scenario '{path}': {problem}") from problem
     except (tomllib.TOMLDecodeError, RecursionError) as problem:
         raise InvalidSpecError(f"scenario '{path}' is not TOML: {problem}") from problem

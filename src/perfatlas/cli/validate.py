@@ -128,7 +128,7 @@ PUBLISHED_HEADINGS: Final = {
     "error": "error",
     "mape": "MAPE",
     "median_error": "median",
-    "bias": "bias",
+    "mean_error": "bias",
     "inside_90": "in 90 %",
 }
 FOR_MACHINES: Final = ("predictions", "left_out")
@@ -333,8 +333,14 @@ def _print_cells(results: Mapping[str, Any], level: str) -> None:
     print_rows(console, results["skipped"], title="not scored")
     for name in ("published", "published_totals"):
         if name in results:
-            shown = {k: text for k, text in PUBLISHED_HEADINGS.items() if k in results[name][0]}
-            print_rows(console, results[name], columns=shown, title=name.replace("_", " "))
+            rows = [_published(row) for row in results[name]]
+            shown = {k: text for k, text in PUBLISHED_HEADINGS.items() if k in rows[0]}
+            print_rows(console, rows, columns=shown, title=name.replace("_", " "))
+
+
+def _published(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row whose bias, a mean error and no logarithm as elsewhere, says so."""
+    return {("mean_error" if name == "bias" else name): value for name, value in row.items()}
 
 
 def _print(results: Mapping[str, Any], headings: Mapping[str, str]) -> None:

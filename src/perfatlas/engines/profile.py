@@ -67,6 +67,7 @@ class AllReduceRules:
     Args:
         implementation: "custom" (one- and two-shot kernels, the library above a size the measured
             kernels hold) or "library".
+        group_sizes: Ranks of the groups its own kernels take; the library reduces all others.
         norm_fusion_bytes: {architecture: {tp: largest buffer}} of the fused all-reduce + norm
             [bytes].
         norm_fusion_formats: Formats that kernel also quantizes to.
@@ -75,6 +76,7 @@ class AllReduceRules:
     """
 
     implementation: Literal["custom", "library"]
+    group_sizes: tuple[int, ...]
     norm_fusion_bytes: Mapping[str, Mapping[int, float]]
     norm_fusion_formats: tuple[str, ...]
     norm_fusion_model_types: tuple[str, ...]

@@ -11,18 +11,16 @@ M matches.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache, lru_cache
-from pathlib import Path
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.files import content_hash
 from perfatlas.kernels.residuals import carry, correct, no_residuals
 from perfatlas.kernels.shapes import physics_model
 from perfatlas.kernels.silicon import silicon_row
 from perfatlas.measurements import measured_device, other_card, table_rows
-from perfatlas.measurements.residuals import Correction, kept_residuals, with_rows_of
+from perfatlas.measurements.residuals import Correction, code_hash, kept_residuals, with_rows_of
 from perfatlas.measurements.tables import TABLES
 from perfatlas.quantities import UnsupportedError
 
@@ -33,7 +31,8 @@ if TYPE_CHECKING:
     from perfatlas.measurements.residuals import Residuals
     from perfatlas.operators import FloatArray, IntArray
 
-MEASUREMENT_FILES: Final = ("residuals", "tables", "moe_rows")  # what correcting rests on
+# Rooms whose code residuals depend on; silicon and parameters are named by their values.
+CODE: Final = ("sampling", "numerics", "operators", "measurements", "kernels")
 LEAST_ROWS: Final = 100  # fewer do not tell how far a residual carries
 
 
@@ -76,25 +75,10 @@ def _residuals(
     cell: tuple[str, str, str, str], table: tuple[str, str], parameters: tuple[float, ...]
 ) -> Residuals:
     silicon_S = _silicon(cell[0], cell[3])
-    stated = (cell, table, parameters, silicon_S.tolist(), _sources(cell[1]))
+    stated = (cell, table, parameters, silicon_S.tolist(), code_hash(CODE))
     return kept_residuals(
         repr(stated), lambda: fit_residuals(cell, table[0], silicon_S, parameters)
     )
-
-
-@cache
-def _sources(operator: str) -> str:
-    """Return the hash of the code that residuals depend on."""
-    module = physics_model(operator).physics.__module__.rpartition(".")[2]
-    here = Path(__file__).parent
-    files = (
-        *(here / f"{name}.py" for name in (module, "measured", "residuals")),
-        *(
-            here.parent / "measurements" / f"{name}.py"
-            for name in ("residuals", "tables", "moe_rows")
-        ),
-    )
-    return content_hash("".join(content_hash(path.read_bytes()) for path in files))
 
 
 def _silicon(device: str, format_name: str) -> FloatArray:

@@ -151,7 +151,11 @@ def _price_family(
             measured_CO[at] = priced.measured_U[inverse_R]
             outside_CO[at] = priced.outside_U[inverse_R]
             low_CO[at] = np.maximum(time_R * priced.low_U[inverse_R], bound_CO[at])
-            high_CO[at] = time_R * priced.high_U[inverse_R]
+            # Measurements that all lie below the bound contradict it: by how much tells how wrong
+            # they are, not that the answer is sure.
+            high_R = time_R * priced.high_U[inverse_R]
+            mirrored_R = time_R / priced.low_U[inverse_R]
+            high_CO[at] = np.where(high_R < bound_CO[at], mirrored_R, high_R)
             distinct_O += np.bincount(table.operator_R[first_U], minlength=distinct_O.size)
     return PricedOperators(
         time_s_CO=time_CO,
