@@ -13,8 +13,8 @@ from cyclopts import Group, Parameter
 from perfatlas.cli.estimate import read_scenario_file
 from perfatlas.cli.output import require, show_answer
 from perfatlas.cli.table_run import answer_rows, show_summary, wants_table
-from perfatlas.cli.vocabulary import SWITCH, File, OutputFlags, SimulationFlags, given
-from perfatlas.files import check_writable
+from perfatlas.cli.vocabulary import SWITCH, File, OutputFlags, SimulationFlags, default, given
+from perfatlas.files import check_writable, write_atomic, write_table
 from perfatlas.quantities import UsageError
 
 if TYPE_CHECKING:
@@ -42,11 +42,24 @@ class SimulateFlags:
         scenario: TOML file with the same names as the flags; flags win over it.
         find_rate: Find the largest request rate that meets the objectives (--slo-...).
         per_request: Write what came of every request (CSV, Parquet or JSON Lines).
+        html: Write a page with charts.
+        trace: Write a Chrome trace of the requests (JSON; ui.perfetto.dev opens it).
+        trace_from_s: Start of the window that --trace shows, in seconds.
+        trace_for_s: Length of that window, in seconds; by default to the end.
     """
 
     scenario: File | None = None
     find_rate: Annotated[bool, SWITCH] = False
     per_request: File | None = None
+    html: File | None = None
+    trace: File | None = None
+    trace_from_s: Annotated[float | None, default("0")] = None
+    trace_for_s: float | None = None
+
+    def files(self) -> dict[str, File]:
+        """Return the files one simulation writes, by flag."""
+        named = {"--per-request": self.per_request, "--html": self.html, "--trace": self.trace}
+        return {flag: path for flag, path in named.items() if path is not None}
 
 
 def simulate(
@@ -70,12 +83,13 @@ def simulate(
     if extra.scenario is not None:
         asked = {**read_scenario_file(extra.scenario), **asked}
     if wants_table(output):
-        if extra.per_request is not None:
-            raise UsageError("--per-request is of one simulation, --table runs many")
+        if extra.files():
+            flag = next(iter(extra.files()))
+            raise UsageError(f"{flag} is of one simulation, --table runs many")
         return _simulate_table(asked, output, find_rate=extra.find_rate)
     require(asked, ("model", "system"), example=EXAMPLE)
-    if extra.per_request is not None:
-        check_writable(extra.per_request)
+    for path in extra.files().values():
+        check_writable(path)
     return _simulate(asked, extra, as_json=output.json)
 
 
@@ -88,8 +102,8 @@ def _simulate(asked: dict[str, Any], extra: SimulateFlags, *, as_json: bool) -> 
         else:
             done = scenario.simulate(progress=watch, **asked)
     code = show_answer(done.answer.to_dict(), as_json=as_json, asked=asked)
-    if extra.per_request is not None:
-        _write_requests(done, extra.per_request)
+    sys.stdout.flush()  # whatever becomes of the files, the answer is out
+    _write_files(done, extra, asked)
     return INTERRUPTED if done.outcome.interrupted else code
 
 
@@ -125,11 +139,26 @@ class _Watch:
         return False
 
 
-def _write_requests(done: Simulation, path: File) -> None:
-    from perfatlas.files import write_table
+def _write_files(done: Simulation, extra: SimulateFlags, asked: dict[str, Any]) -> None:
+    from perfatlas import report
 
-    write_table(str(path), done.per_request())
-    sys.stderr.write(f"perfatlas: {done.outcome.finished_N.size:,} requests written to {path}\n")
+    if not extra.files():
+        return
+    columns = done.per_request()
+    if extra.per_request is not None:
+        write_table(str(extra.per_request), columns)
+    if extra.html is not None:
+        answer = done.answer.to_dict()
+        line = report.reproduce_line(answer["command"], asked)
+        page = report.traffic_page(answer, columns, done.series(), reproduce=line)
+        write_atomic(extra.html, page)
+    if extra.trace is not None:
+        text = report.requests_trace_text(
+            columns, start_s=extra.trace_from_s or 0.0, duration_s=extra.trace_for_s
+        )
+        write_atomic(extra.trace, text)
+    for flag, path in extra.files().items():
+        sys.stderr.write(f"perfatlas: {flag} written to {path}\n")
 
 
 def _simulate_table(asked: dict[str, Any], output: OutputFlags, *, find_rate: bool) -> int:

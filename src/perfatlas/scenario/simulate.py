@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.engines import step_errors
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
@@ -24,7 +24,15 @@ from perfatlas.scenario.evidence import engine_assumptions, step_evidence
 from perfatlas.scenario.repetitions import averaged, half_widths
 from perfatlas.scenario.traffic import TRAFFIC_NAMES, Arriving, Traffic, arriving, parse_traffic
 from perfatlas.scenario.typical_steps import typical_steps
-from perfatlas.serving import Control, Outcome, Requests, Seen, request_columns, summarize
+from perfatlas.serving import (
+    Control,
+    Outcome,
+    Requests,
+    Seen,
+    request_columns,
+    series_columns,
+    summarize,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,6 +40,9 @@ if TYPE_CHECKING:
     from perfatlas.scenario.vocabulary import Scenario
 
     Watch = Callable[[float], bool]
+
+
+SERIES_ROWS: Final = 2000  # of the state over time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,12 +54,18 @@ class Simulation:
         requests: What arrived.
         outcome: What came of every request.
         seen: What a client sees later than the engine.
+        kv_blocks: Cache blocks of all schedulers.
     """
 
     answer: Answer
     requests: Requests
     outcome: Outcome
     seen: Seen
+    kv_blocks: int
+
+    def series(self) -> dict[str, list[float]]:
+        """Return the state of all schedulers over time: requests, and the share of the cache."""
+        return series_columns(self.outcome.series, self.kv_blocks)
 
     def per_request(self) -> dict[str, list[Any]]:
         """Return what came of every request, as columns of a table; times [s]."""
@@ -100,6 +117,7 @@ def simulate(
         requests=came.requests,
         outcome=first.outcome,
         seen=ready.seen,
+        kv_blocks=ready.limits.kv_blocks * ready.replicas.ranks * ready.replicas.number,
     )
 
 
@@ -115,7 +133,7 @@ def _repetition(
     ready = replace(ready, replicas=ready.replicas._replace(seed=traffic.seed))
     ends = price_ends(ready.question)
     runs = 1 + len(ends)
-    control = Control(watch=_part(watch, 0, runs))
+    control = Control(watch=_part(watch, 0, runs), series_rows=SERIES_ROWS)
     outcome = run_traffic(ready, came, ready.table.prices, control)
     results = _results(ready, came, outcome, traffic)
     for number, (end, factor) in enumerate(ends.items(), start=1):

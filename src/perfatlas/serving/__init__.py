@@ -17,7 +17,14 @@ from perfatlas.serving.lengths import (
 )
 from perfatlas.serving.limits import Control, Limits, Replicas
 from perfatlas.serving.loop import run
-from perfatlas.serving.metrics import Seen, request_columns, request_latencies, saturated, summarize
+from perfatlas.serving.metrics import (
+    Seen,
+    request_columns,
+    request_latencies,
+    saturated,
+    series_columns,
+    summarize,
+)
 from perfatlas.serving.outcome import Outcome
 from perfatlas.serving.price_table import PriceTable, TableLimits, price_table
 from perfatlas.serving.prices import StepPrices
@@ -55,6 +62,7 @@ __all__ = [
     "saturated",
     "scale_lengths",
     "scale_rate",
+    "series_columns",
     "summarize",
     "uniform_lengths",
     "whole_ticks",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.serving.outcome import Outcome
+    from perfatlas.serving.outcome import Outcome, Series
     from perfatlas.serving.requests import Requests
 
 PERCENTILES: Final = (50, 90, 95, 99)
@@ -144,6 +144,21 @@ def request_columns(
             column[place] = None if value != value else value  # noqa: PLR0124 - NaN has no gap
         columns[name] = column
     return columns
+
+
+def series_columns(series: Series, kv_blocks: int) -> dict[str, list[float]]:
+    """Return the state over time as columns of a table: time_s, running, waiting, kv_used_share.
+
+    Args:
+        series: State over time.
+        kv_blocks: Cache blocks of all schedulers.
+    """
+    return {
+        "time_s": (series.time_W / TICKS_PER_SECOND).tolist(),
+        "running": series.running_W.tolist(),
+        "waiting": series.waiting_W.tolist(),
+        "kv_used_share": (series.used_W / max(kv_blocks, 1)).tolist(),
+    }
 
 
 def _times(ticks_N: NDArray[np.int64]) -> list[float | None]:
