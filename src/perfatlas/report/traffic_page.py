@@ -121,9 +121,18 @@ def _charts(columns: Columns, series: Columns) -> list[str]:
     )
     told = []
     for number, (title, figure) in enumerate(figures):
-        figure.update_layout(template="plotly_white", height=380, margin={"t": 10, "b": 50})
+        figure.update_layout(
+            template="plotly_white",
+            height=380,
+            margin={"t": 40, "b": 50},
+            legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
+        )
         told.append(f"<h2>{title}</h2>")
-        told.append(figure.to_html(full_html=False, include_plotlyjs=number == 0))
+        told.append(
+            figure.to_html(
+                full_html=False, include_plotlyjs=number == 0, config={"displaylogo": False}
+            )
+        )
     return told
 
 
