@@ -210,6 +210,27 @@ def test_asked_as_it_was_measured_a_shape_takes_what_was_measured(
 
 
 @needs_silicon
+@pytest.mark.usefixtures("own_home")
+@pytest.mark.parametrize("quantization", ["excluded", "included"])
+def test_beyond_the_rows_a_time_grows_and_spans_physics(quantization: str) -> None:
+    # the table rises linearly to 240 us at m = 32768, n = k = 64; physics knows a tenth of it
+    asked = {"system": "h200_sxm", "n": 64, "k": 64, "kernel_family": "vllm"}
+    asked |= {"format": "fp8_dynamic", "quantization": quantization}
+    sizes = (32768, 33000, 36000, 45000, 50000, 60000, 65536, 131072, 2**20, 2**29)
+    found = [kernel_gemm(**asked, m=m, tier="measured").results for m in sizes]
+    times = [one["time_s"] for one in found]
+    assert times == sorted(times)
+    assert times[1] < 1.05 * times[0]
+    beyond = kernel_gemm(**asked, m=65536, tier="physics").results
+    assert found[6]["time_s_low"] <= beyond["time_s"] < found[6]["time_s"]
+    assert found[6]["time_s"] <= found[6]["time_s_high"]
+    widths = [math.log(one["time_s_high"] / one["time_s_low"]) for one in found]
+    if quantization == "included":  # the product alone may be as fast as physics everywhere
+        assert widths[:7] == sorted(widths[:7])
+        assert widths[0] < 0.2
+
+
+@needs_silicon
 def test_on_measured_rows_the_answer_is_what_was_measured(own_home: Path) -> None:
     # weights far beyond the cache: six copies of them are as cold as a step
     rows = table_rows("h200_sxm", "gemm", "vllm", "bf16")

@@ -241,8 +241,8 @@ def _price(table: _Table, first_U: IntArray, catalog: _Matches) -> _Prices:
     return _Prices(
         time_s_U=time_s_U * near.factor_U,
         code_U=code_U,
-        low_U=np.where(near.measured_U, np.exp(near.low_U), low_U),
-        high_U=np.where(near.measured_U, np.exp(near.high_U), high_U),
+        low_U=np.where(near.measured_U, np.exp(near.low_U) / wider_U, low_U),
+        high_U=np.where(near.measured_U, np.exp(near.high_U) * wider_U, high_U),
         measured_U=near.measured_U,
         outside_U=outside_U,
     )

@@ -31,6 +31,8 @@ class Axis(NamedTuple):
     linear: bool = False
 
 
+# Columns that are followed beyond their measured range; the others are what a model or a plan is.
+SIZES: Final = ("m", "n", "k", "tokens", "batch", "q_len", "kv_len", "queries")
 _LATENT: Final = (
     *(Axis(("batch",)), Axis(("q_len",)), Axis(("kv_len",)), Axis(("num_heads",))),
     *(Axis(("kv_lora_rank",), 4.0), Axis(("rope_dim",), 4.0), Axis(("nope_dim",), 4.0)),
@@ -138,7 +140,11 @@ def correct(residuals: Residuals, operator: str, shape_UD: FloatArray) -> Correc
         operator: A name of `AXES`.
         shape_UD: Columns of its physics (U, D).
     """
-    return near.correct(residuals, coordinates(operator, shape_UD))
+    octave_F = [
+        axis.weight if not axis.linear and any(name in SIZES for name in axis.times) else 0.0
+        for axis in AXES[operator]
+    ]
+    return near.correct(residuals, coordinates(operator, shape_UD), np.array(octave_F))
 
 
 def carry(operator: str, shape_RD: FloatArray, residual_R: FloatArray) -> Residuals:

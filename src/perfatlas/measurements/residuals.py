@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.files import atomic_file, content_hash, user_folder
+from perfatlas.measurements.beyond_rows import EDGE_TRIED, kept_beyond, to_edge
 from perfatlas.measurements.calibration import load_calibrations
 from perfatlas.measurements.silicon import choose_version, data_hash, table_paths
 from perfatlas.quantities import InvalidSpecError
@@ -116,15 +117,46 @@ def interpolate(distance_UK: FloatArray, residual_UK: FloatArray) -> FloatArray:
     return expected_U
 
 
-def correct(residuals: Residuals, query_UF: FloatArray) -> Correction:
+def correct(
+    residuals: Residuals, query_UF: FloatArray, octave_F: FloatArray | None = None
+) -> Correction:
     """Return the correction of the physics times of shapes.
 
     Where the nearest row is doubted, the other neighbours answer and the interval holds that row.
+    A shape beyond the measured sizes has the correction of the nearest shape at their edge, and
+    within one octave its interval grows to span that of physics alone. Farther out than outer
+    octaves were tried the correction shrinks, and where nothing is left of it physics answers.
 
     Args:
         residuals: Of the cell whose parameters the physics used.
         query_UF: Shapes in the space of its rows (U, F).
+        octave_F: Coordinate of one octave along sizes that are followed beyond the rows, 0 along
+            the others (F,); by default 1 along all.
     """
+    octaves_F = np.ones(query_UF.shape[1]) if octave_F is None else octave_F
+    edge_UF, outside_U = to_edge(residuals.coordinate_RF, query_UF, octaves_F)
+    return _from_edge(residuals, _within(residuals, edge_UF), outside_U)
+
+
+def _from_edge(residuals: Residuals, found: Correction, outside_U: FloatArray) -> Correction:
+    """Return corrections found at the edge as they are beyond it."""
+    edge_U = np.log(found.factor_U)
+    kept_U = kept_beyond(edge_U, outside_U)
+    measured_U = found.measured_U & ((outside_U <= EDGE_TRIED) | (np.abs(kept_U) > LEAST_INTERVAL))
+    share_U = np.minimum(outside_U, 1.0)
+    low, high = residuals.low_B[-1], residuals.high_B[-1]  # of physics alone
+    low_U = np.minimum(found.low_U, share_U * (min(low, 0.0) - kept_U))
+    high_U = np.maximum(found.high_U, share_U * (max(high, 0.0) - kept_U))
+    return Correction(
+        factor_U=np.where(measured_U, np.exp(kept_U), 1.0),
+        low_U=np.where(measured_U, low_U, low),
+        high_U=np.where(measured_U, high_U, high),
+        measured_U=measured_U,
+    )
+
+
+def _within(residuals: Residuals, query_UF: FloatArray) -> Correction:
+    """Return the correction of shapes no larger or smaller than the rows."""
     distance_UK, index_UK = residuals.nearest(query_UF)
     plain = _corrected(residuals, distance_UK, residuals.residual_R[index_UK])
     doubted_U = _doubted(residuals, index_UK[:, 0])

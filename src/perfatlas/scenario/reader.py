@@ -189,8 +189,10 @@ def _answer(
             said.append("no measured rows near this shape: physics")
     outside = float(priced.outside_CO[0, 0])
     if outside > 0.0:
+        kept = "what physics misses at their edge is kept and " if measured else ""
         said.append(
-            f"{outside:.1f} octaves outside the shapes that were measured: the interval is widened"
+            f"{outside:.1f} octaves outside the shapes that were measured: {kept}the interval is"
+            " widened"
         )
     return Answer(
         command=reader.command,
