@@ -14,7 +14,8 @@ from perfatlas.kernels import measured as tier
 from perfatlas.kernels.residuals import carry, coordinates, correct
 from perfatlas.kernels.shapes import physics_model
 from perfatlas.measurements import has_silicon, load_calibrations, table_rows
-from perfatlas.measurements.residuals import Correction, interpolate
+from perfatlas.measurements.interpolation import interpolate
+from perfatlas.measurements.residuals import Correction
 from perfatlas.numerics import get_format
 from perfatlas.operators import FloatArray, Gemm
 from perfatlas.quantities import MissingDependencyError
@@ -77,21 +78,31 @@ def test_a_coordinate_is_a_weighted_logarithm() -> None:
     assert coordinates("gemm", shape).tolist() == [[12.0, 12.0, 5.0]]
 
 
-def test_neighbours_are_weighed_with_their_inverse_distance() -> None:
-    # weights 1/1, 1/2, 1/2 -> .5, .25, .25: mean .5 x .1 + .25 x .2 + .25 x .6 = .25, median .1
-    expected = interpolate(np.array([[1.0, 2.0, 2.0]]), np.array([[0.1, 0.2, 0.6]]))
-    assert expected[0] == pytest.approx((0.25 + 0.1) / 2.0)
+def between(place_K: FloatArray) -> FloatArray:
+    return np.abs(place_K[:, None] - place_K[None, :])[None]
+
+
+def test_neighbours_of_one_side_stand_for_each_other() -> None:
+    # on a line at -1, 2 and 2: a quarter and three quarters of the way would be the line between
+    # them, so the kriged mean is 2/3 x .1 + 1/3 x (.2 + .6) / 2 = .2; the weights of the median are
+    # 1, 1/2, 1/2: .1
+    expected = interpolate(
+        np.array([[1.0, 2.0, 2.0]]),
+        np.array([[0.1, 0.2, 0.6]]),
+        between(np.array([-1.0, 2.0, 2.0])),
+    )
+    assert expected[0] == pytest.approx((0.2 + 0.1) / 2.0, abs=1e-4)
 
 
 @given(
-    residuals=st.lists(st.floats(-3.0, 3.0), min_size=1, max_size=8),
-    distances=st.lists(st.floats(0.0, 9.0), min_size=8, max_size=8),
+    residuals=st.lists(st.floats(-3.0, 3.0), min_size=1, max_size=16),
+    places=st.lists(st.floats(-9.0, 9.0), min_size=16, max_size=16),
 )
 def test_no_correction_leaves_the_range_of_its_neighbours(
-    residuals: list[float], distances: list[float]
+    residuals: list[float], places: list[float]
 ) -> None:
-    near = np.array([sorted(distances[: len(residuals)])])
-    expected = interpolate(near, np.array([residuals]))[0]
+    place = np.array(sorted(places[: len(residuals)], key=abs))
+    expected = interpolate(np.abs(place)[None], np.array([residuals]), between(place))[0]
     assert min(residuals) - 1e-9 <= expected <= max(residuals) + 1e-9
 
 
