@@ -52,11 +52,11 @@ AXES: Final[Mapping[str, tuple[Axis, ...]]] = {
     "gemm": (Axis(("m",), 2.0), Axis(("n",)), Axis(("k",), 0.5)),
     "moe": (
         Axis(("tokens",), 2.0),
-        Axis(("hidden",)),
+        Axis(("hidden",), 2.0),
         Axis(("intermediate",), over=("moe_tp",)),
         Axis(("experts",), over=("ep",)),
         *(Axis(("top_k",)), Axis(("ep",)), Axis(("matrices",), 8.0)),
-        Axis(("tokens", "top_k"), over=("experts",)),
+        Axis(("tokens", "top_k"), 2.0, over=("experts",)),
         Axis(("skew",), 16.0, linear=True),
     ),
     "prefill_attention": (

@@ -35,6 +35,7 @@ BINS: Final = 8
 FOLDS: Final = 4
 SAMPLE: Final = 1500
 SEED: Final = 20252
+LEAST_TRIED: Final = 30  # rows that tell quantiles
 DOUBT: Final = 4.0  # intervals by which its neighbours miss a row that is not to be trusted
 LEAST_INTERVAL: Final = 0.01  # e-folds: rounding and clocks alone
 FADE: Final = 2.0  # times the largest distance tried, where nothing of the correction is left
@@ -210,7 +211,9 @@ def carry(space_RF: FloatArray, residual_R: FloatArray, group_R: IntArray) -> Re
     bins = [place == b for b in range(BINS) if np.any(place == b)]
     trust = [_best_trust(expected[one], actual[one]) for one in bins]
     left = [actual[one] - t * expected[one] for one, t in zip(bins, trust, strict=True)]
-    low, high = (np.array([np.quantile(rest, q) for rest in left]) for q in (0.05, 0.95))
+    whole = np.arange(near.size) >= sample.size  # predicted without any of their group
+    parts = [_widest(rest, whole[one]) for one, rest in zip(bins, left, strict=True)]
+    low, high = np.array(parts).T
     tried_most = float(near.max())
     physics_low, physics_high = np.quantile(residual_R, [0.05, 0.95])
     middles = [float(np.median(near[one])) for one in bins]
@@ -223,6 +226,16 @@ def carry(space_RF: FloatArray, residual_R: FloatArray, group_R: IntArray) -> Re
         high_B=np.array([high.min(), *high, high[-1], physics_high]),
         reach=np.array([FADE * tried_most]),
     )
+
+
+def _widest(left_U: FloatArray, whole_U: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return the wider quantiles of rows left out alone and of those left out with their group.
+
+    At one distance a row whose group is known is foretold better than one of a new group.
+    """
+    parts = [left_U, *(left_U[some] for some in (whole_U, ~whole_U) if some.sum() >= LEAST_TRIED)]
+    ends = np.array([np.quantile(part, [0.05, 0.95]) for part in parts])
+    return float(ends[:, 0].min()), float(ends[:, 1].max())
 
 
 def no_residuals(axes: int) -> Residuals:
