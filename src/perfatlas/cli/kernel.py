@@ -26,6 +26,8 @@ class GemmFlags:
         n: Columns of the weights: output features.
         k: Inner dimension: input features.
         format: Number format of the product.
+        quantization: Of the activation, as measured with fp8_dynamic, fp8_block and nvfp4: in the
+            time or not.
         kernel_family: Whose kernels, such as vllm; by default the fastest of all.
         protocol: How time is measured; cold is with cold caches.
         tier: Which pricing.
@@ -37,6 +39,7 @@ class GemmFlags:
     n: Count = None
     k: Count = None
     format: Annotated[str | None, default("bf16")] = None
+    quantization: Annotated[Literal["excluded", "included"] | None, default("excluded")] = None
     kernel_family: str | None = None
     protocol: Annotated[str | None, default("cold")] = None
     tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
