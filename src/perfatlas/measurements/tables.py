@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.hardware import resolve_system
-from perfatlas.measurements.moe_rows import GATED, left_out, matrices_of
+from perfatlas.measurements.moe_rows import left_out, matrices_of
 from perfatlas.measurements.recurrent_tables import (
     KERNEL_NAMES,
     recurrent_columns,
@@ -251,28 +251,27 @@ def _moe(table: SiliconTable, format_name: str) -> TableRows:
     columns |= {
         "weight_bytes_per_element": layout.weight_bytes,
         "input_bytes_per_element": layout.activation_bytes,
-        "matrices": GATED,
         "skew": skews,
         "hot": 1.0,
     }
     others = int(_of_moe_format(table, format_name).sum() - keep.sum())
     rows = _rows(table, keep, columns, {"another kernel than the cell's": others})
-    return _believable(rows, table.system) if rows.measured_s.size else rows
+    if not rows.measured_s.size:
+        return rows
+    kernel = str(table.columns["kernel_source"][keep][0])
+    matrices = matrices_of(rows.columns, kernel, table.version)
+    return _believable(rows._replace(columns={**rows.columns, "matrices": matrices}))
 
 
-def _believable(rows: TableRows, system: str) -> TableRows:
-    """Return the MoE rows that are one rank's share, with the matrices of their experts."""
+def _believable(rows: TableRows) -> TableRows:
+    """Return the MoE rows that are one rank's share."""
     kept = np.ones(rows.measured_s.shape, np.bool_)
     excluded = dict(rows.excluded)
     for reason, found in left_out(rows.columns, rows.measured_s).items():
         excluded[reason] = int(np.sum(kept & found))
         kept &= ~found
     columns = {name: values[kept] for name, values in rows.columns.items()}
-    measured_s = rows.measured_s[kept]
-    if measured_s.size:
-        device = resolve_system(system).device
-        columns["matrices"] = matrices_of(columns, measured_s, device)
-    return rows._replace(columns=columns, measured_s=measured_s, excluded=excluded)
+    return rows._replace(columns=columns, measured_s=rows.measured_s[kept], excluded=excluded)
 
 
 @cache
