@@ -189,6 +189,12 @@ def _ungated() -> dict[str, list[dict[str, Any]]]:
 
 
 def _group(columns: Columns, names: tuple[str, ...]) -> NDArray[Any]:
-    """Return a number for each row, equal where the named columns are (U,)."""
-    table = np.stack([columns[name] for name in names], axis=1)
-    return np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)
+    """Return a number for each row, equal where the named columns are (U,).
+
+    Column by column: numpy sorts numbers many times faster than rows of them.
+    """
+    number = np.zeros(columns[names[0]].shape, np.int64)
+    for name in names:
+        values, place = np.unique(columns[name], return_inverse=True)
+        number = np.unique(number * values.size + place.reshape(-1), return_inverse=True)[1]
+    return number

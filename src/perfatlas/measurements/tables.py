@@ -8,6 +8,7 @@ Shape legend: U measured rows.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -223,20 +224,24 @@ def _copies(table: SiliconTable, format_name: str, weight_bytes: FloatArray) -> 
 
 def main_moe_rows(table: SiliconTable, format_name: str) -> NDArray[np.bool_]:
     """Return the rows of the main MoE kernel of a format (rows,)."""
-    sources = table.columns["kernel_source"].astype(str)
+    sources = table.columns["kernel_source"]
     rows: NDArray[np.bool_] = _of_moe_format(table, format_name)
-    for other in OTHER_KERNELS:
-        rows &= np.char.find(sources, other) < 0
+    for name in set(sources.tolist()):
+        if any(other in name for other in OTHER_KERNELS):
+            rows &= sources != name
     if not rows.any():
         return rows
-    names, counts = np.unique(sources[rows], return_counts=True)
-    chosen: NDArray[np.bool_] = rows & (sources == names[np.argmax(counts)])
+    counts = Counter(sources[rows].tolist())
+    most = max(sorted(counts), key=lambda name: counts[name])
+    chosen: NDArray[np.bool_] = rows & (sources == most)
     return chosen
 
 
 def _of_moe_format(table: SiliconTable, format_name: str) -> NDArray[np.bool_]:
-    words = [word for word, name in MOE_FORMATS.items() if name == format_name]
-    found: NDArray[np.bool_] = np.isin(table.columns["moe_dtype"].astype(str), words)
+    found: NDArray[np.bool_] = np.zeros(table.rows, np.bool_)
+    for word, name in MOE_FORMATS.items():
+        if name == format_name:
+            found |= table.columns["moe_dtype"] == word
     return found
 
 
