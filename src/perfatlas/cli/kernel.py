@@ -28,6 +28,7 @@ class GemmFlags:
         format: Number format of the product.
         kernel_family: Whose kernels, such as vllm; by default the fastest of all.
         protocol: How time is measured; cold is with cold caches.
+        clock_ratio: Clock over the sustained clock of the device.
         tier: Which pricing.
         silicon_version: Of the tables of tier measured: the version of the engine measured.
     """
@@ -39,6 +40,7 @@ class GemmFlags:
     format: Annotated[str | None, default("bf16")] = None
     kernel_family: str | None = None
     protocol: Annotated[str | None, default("cold")] = None
+    clock_ratio: Annotated[float | None, default("1")] = None
     tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
     silicon_version: str | None = None
 
@@ -65,6 +67,7 @@ class AttentionFlags:
         window: Sliding window in tokens; 0 is none.
         kernel_family: Whose kernels, such as vllm; by default the fastest of all.
         protocol: How time is measured; cold is with cold caches.
+        clock_ratio: Clock over the sustained clock of the device.
         tier: Which pricing.
         silicon_version: Of the tables of tier measured: the version of the engine measured.
     """
@@ -85,6 +88,7 @@ class AttentionFlags:
     window: Annotated[Count, default("0")] = None
     kernel_family: str | None = None
     protocol: Annotated[str | None, default("cold")] = None
+    clock_ratio: Annotated[float | None, default("1")] = None
     tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
     silicon_version: str | None = None
 
@@ -108,6 +112,7 @@ class MoeFlags:
             power_law_1.2.
         kernel_family: Whose kernels, such as vllm; by default the fastest of all.
         protocol: How time is measured; cold is with cold caches.
+        clock_ratio: Clock over the sustained clock of the device.
         tier: Which pricing.
         silicon_version: Of the tables of tier measured: the version of the engine measured.
     """
@@ -124,6 +129,7 @@ class MoeFlags:
     distribution: Annotated[str | None, default("uniform")] = None
     kernel_family: str | None = None
     protocol: Annotated[str | None, default("cold")] = None
+    clock_ratio: Annotated[float | None, default("1")] = None
     tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
     silicon_version: str | None = None
 

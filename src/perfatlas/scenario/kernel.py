@@ -24,6 +24,7 @@ GEMM_FIELDS: Final = (
     "format",
     "kernel_family",
     "protocol",
+    "clock_ratio",
     "tier",
     "silicon_version",
 )
@@ -44,6 +45,7 @@ ATTENTION_FIELDS: Final = (
     "rope_dim",
     "kernel_family",
     "protocol",
+    "clock_ratio",
     "tier",
     "silicon_version",
 )
@@ -60,6 +62,7 @@ MOE_FIELDS: Final = (
     "distribution",
     "kernel_family",
     "protocol",
+    "clock_ratio",
     "tier",
     "silicon_version",
 )
@@ -70,7 +73,8 @@ def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name 
 
     Args:
         **fields: system, m, n, k, format (bf16), kernel_family (the engine whose kernels run;
-            default the fastest of all), protocol (cold), tier (auto), silicon_version.
+            default the fastest of all), protocol (cold), clock_ratio (1, over the sustained clock),
+            tier (auto), silicon_version.
 
     Raises:
         InvalidSpecError: A dimension is missing or not a positive integer.
@@ -104,7 +108,7 @@ def kernel_attention(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, 
     Args:
         **fields: system, phase (prefill or decode), kind (gqa or mla), batch, q_len, kv_len,
             num_heads, num_kv_heads, head_dim, window, format, kv_format, kv_lora_rank, rope_dim,
-            kernel_family, protocol, tier, silicon_version.
+            kernel_family, protocol, clock_ratio, tier, silicon_version.
 
     Raises:
         InvalidSpecError: A dimension is missing or contradicts another.
@@ -168,8 +172,8 @@ def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
 
     Args:
         **fields: system, tokens, hidden, intermediate, experts, top_k, ep, moe_tp, format,
-            distribution (uniform, balanced or power_law_<alpha>), kernel_family, tier,
-            silicon_version.
+            distribution (uniform, balanced or power_law_<alpha>), kernel_family, clock_ratio,
+            tier, silicon_version.
 
     Raises:
         InvalidSpecError: A dimension is missing or contradicts another.
