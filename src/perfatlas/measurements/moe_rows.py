@@ -36,18 +36,30 @@ UNGATED: Final = 2.0  # up, down
 LEAST_TIME_S: Final = 1e-9
 
 
+SLOW: Final = "a part slower than its whole"
+
+
 def left_out(columns: Columns, measured_s: FloatArray) -> dict[str, Mask]:
     """Return reason -> rows that are not one rank's share as its columns state it (U,).
+
+    A row is counted once, for the first reason it meets.
 
     Args:
         columns: Columns of an MoE table by name (U,).
         measured_s: Measured times (U,) [s].
     """
-    return {
+    if not measured_s.size:
+        return {}
+    found = {
         "balanced load of a model whose router is not balanced": doubtful_rows(columns, measured_s),
         "choices of other ranks computed as well": unshared_rows(columns, measured_s),
-        "a part slower than its whole": slow_parts(columns, measured_s),
+        SLOW: slow_parts(columns, measured_s),
     }
+    before = np.zeros(measured_s.shape, np.bool_)
+    for reason, rows in found.items():
+        found[reason] = rows & ~before
+        before |= rows
+    return found
 
 
 def doubtful_rows(columns: Columns, measured_s: FloatArray) -> Mask:

@@ -246,6 +246,35 @@ def _of_moe_format(table: SiliconTable, format_name: str) -> NDArray[np.bool_]:
 
 
 def _moe(table: SiliconTable, format_name: str) -> TableRows:
+    rows = _every_moe_row(table, format_name)
+    kept = np.ones(rows.measured_s.shape, np.bool_)
+    excluded = dict(rows.excluded)
+    for reason, found in left_out(rows.columns, rows.measured_s).items():
+        excluded[reason] = int(np.sum(found))
+        kept &= ~found
+    return _some(rows, kept)._replace(excluded=excluded)
+
+
+def left_out_moe_rows(device: str, family: str, format_name: str) -> dict[str, TableRows]:
+    """Return reason -> the MoE rows of a cell that are left out for the times they took.
+
+    Args:
+        device: Catalog name.
+        family: Engine whose kernels were measured.
+        format_name: Format of the calibration.
+
+    Raises:
+        MissingDependencyError: The measured tables are not installed.
+        UnsupportedError: There is no such table.
+    """
+    table = read_table(device, TABLES["moe"][0], family, TABLES["moe"][1])
+    rows = _every_moe_row(table, format_name)
+    found = left_out(rows.columns, rows.measured_s)
+    return {reason: _some(rows, these) for reason, these in found.items()}
+
+
+def _every_moe_row(table: SiliconTable, format_name: str) -> TableRows:
+    """Return the rows of the main kernel, believable or not."""
     keep = main_moe_rows(table, format_name)
     layout = get_format(format_name)
     names, place = np.unique(table.columns["distribution"][keep].astype(str), return_inverse=True)
@@ -265,18 +294,12 @@ def _moe(table: SiliconTable, format_name: str) -> TableRows:
         return rows
     kernel = str(table.columns["kernel_source"][keep][0])
     matrices = matrices_of(rows.columns, kernel, table.version)
-    return _believable(rows._replace(columns={**rows.columns, "matrices": matrices}))
+    return rows._replace(columns={**rows.columns, "matrices": matrices})
 
 
-def _believable(rows: TableRows) -> TableRows:
-    """Return the MoE rows that are one rank's share."""
-    kept = np.ones(rows.measured_s.shape, np.bool_)
-    excluded = dict(rows.excluded)
-    for reason, found in left_out(rows.columns, rows.measured_s).items():
-        excluded[reason] = int(np.sum(kept & found))
-        kept &= ~found
-    columns = {name: values[kept] for name, values in rows.columns.items()}
-    return rows._replace(columns=columns, measured_s=rows.measured_s[kept], excluded=excluded)
+def _some(rows: TableRows, chosen: NDArray[np.bool_]) -> TableRows:
+    columns = {name: values[chosen] for name, values in rows.columns.items()}
+    return rows._replace(columns=columns, measured_s=rows.measured_s[chosen])
 
 
 @cache
