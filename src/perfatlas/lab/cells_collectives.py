@@ -62,7 +62,7 @@ CUSTOM_RANGES: Final = {
 SWITCH_EXPONENTS: Final = (13.5, 14.5, 15.5, 16.5, 17.5, 18.5, 19.5, 20.5, 21.5)
 CUSTOM_SWITCH_EXPONENTS: Final = (18.5, 19.5, 20.5, 21.5, 22.5, 23.5, 24.5, 25.5, 26.5)
 MIB: Final = 2.0**20
-EDGE: Final = 1e-3  # to the side of a limit where its own size belongs: six digits are stored
+EDGE: Final = 1e-4  # to the side of a limit where its own size belongs: six digits are stored
 NVLINK: Final = "nvlink"
 
 
@@ -142,7 +142,7 @@ def hand_over_sizes(device: str, family: str, version: str) -> tuple[float, ...]
     Example:
         >>> from perfatlas.lab.cells_collectives import hand_over_sizes
         >>> [size / 2**20 for size in hand_over_sizes("a100_sxm", "vllm", "0.14.0")]  # below 8 MiB
-        [7.992]
+        [7.9992]
     """
     chip = hardware.resolve_system(device).device
     found: set[float] = set()
