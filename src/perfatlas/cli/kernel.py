@@ -30,6 +30,7 @@ class GemmFlags:
             time or not.
         kernel_family: Whose kernels, such as vllm; by default the fastest of all.
         protocol: How time is measured; cold is with cold caches.
+        clock_ratio: Clock over the sustained clock of the device.
         tier: Which pricing.
         silicon_version: Of the tables of tier measured: the version of the engine measured.
     """
@@ -42,6 +43,7 @@ class GemmFlags:
     quantization: Annotated[Literal["excluded", "included"] | None, default("excluded")] = None
     kernel_family: str | None = None
     protocol: Annotated[str | None, default("cold")] = None
+    clock_ratio: Annotated[float | None, default("1")] = None
     tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
     silicon_version: str | None = None
 
@@ -68,6 +70,7 @@ class AttentionFlags:
         window: Sliding window in tokens; 0 is none.
         kernel_family: Whose kernels, such as vllm; by default the fastest of all.
         protocol: How time is measured; cold is with cold caches.
+        clock_ratio: Clock over the sustained clock of the device.
         tier: Which pricing.
         silicon_version: Of the tables of tier measured: the version of the engine measured.
     """
@@ -88,6 +91,7 @@ class AttentionFlags:
     window: Annotated[Count, default("0")] = None
     kernel_family: str | None = None
     protocol: Annotated[str | None, default("cold")] = None
+    clock_ratio: Annotated[float | None, default("1")] = None
     tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
     silicon_version: str | None = None
 
@@ -111,6 +115,7 @@ class MoeFlags:
             power_law_1.2.
         kernel_family: Whose kernels, such as vllm; by default the fastest of all.
         protocol: How time is measured; cold is with cold caches.
+        clock_ratio: Clock over the sustained clock of the device.
         tier: Which pricing.
         silicon_version: Of the tables of tier measured: the version of the engine measured.
     """
@@ -127,6 +132,7 @@ class MoeFlags:
     distribution: Annotated[str | None, default("uniform")] = None
     kernel_family: str | None = None
     protocol: Annotated[str | None, default("cold")] = None
+    clock_ratio: Annotated[float | None, default("1")] = None
     tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
     silicon_version: str | None = None
 

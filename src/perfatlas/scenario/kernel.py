@@ -26,6 +26,7 @@ GEMM_FIELDS: Final = (
     "quantization",
     "kernel_family",
     "protocol",
+    "clock_ratio",
     "tier",
     "silicon_version",
 )
@@ -46,6 +47,7 @@ ATTENTION_FIELDS: Final = (
     "rope_dim",
     "kernel_family",
     "protocol",
+    "clock_ratio",
     "tier",
     "silicon_version",
 )
@@ -62,6 +64,7 @@ MOE_FIELDS: Final = (
     "distribution",
     "kernel_family",
     "protocol",
+    "clock_ratio",
     "tier",
     "silicon_version",
 )
@@ -73,8 +76,8 @@ def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name 
     Args:
         **fields: system, m, n, k, format (bf16), quantization (of the activation: excluded, or
             included as fp8_dynamic, fp8_block and nvfp4 were measured), kernel_family (the engine
-            whose kernels run; default the fastest of all), protocol (cold), tier (auto),
-            silicon_version.
+            whose kernels run; default the fastest of all), protocol (cold), clock_ratio (1, over
+            the sustained clock), tier (auto), silicon_version.
 
     Raises:
         InvalidSpecError: A dimension is missing or not a positive integer, or the quantization of
@@ -111,7 +114,7 @@ def kernel_attention(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, 
     Args:
         **fields: system, phase (prefill or decode), kind (gqa or mla), batch, q_len, kv_len,
             num_heads, num_kv_heads, head_dim, window, format, kv_format, kv_lora_rank, rope_dim,
-            kernel_family, protocol, tier, silicon_version.
+            kernel_family, protocol, clock_ratio, tier, silicon_version.
 
     Raises:
         InvalidSpecError: A dimension is missing or contradicts another.
@@ -175,8 +178,8 @@ def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
 
     Args:
         **fields: system, tokens, hidden, intermediate, experts, top_k, ep, moe_tp, format,
-            distribution (uniform, balanced or power_law_<alpha>), kernel_family, tier,
-            silicon_version.
+            distribution (uniform, balanced or power_law_<alpha>), kernel_family, clock_ratio,
+            tier, silicon_version.
 
     Raises:
         InvalidSpecError: A dimension is missing or contradicts another.

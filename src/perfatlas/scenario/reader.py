@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 TIERS: Final[tuple[Tier, ...]] = ("auto", "bound", "physics", "measured")
 LARGEST: Final = 10**9  # a dimension beyond this is a typing error
+CLOCKS: Final = (0.05, 2.0)  # over the sustained clock, as a scenario takes them
 
 
 class OperatorReader:
@@ -97,6 +98,25 @@ class OperatorReader:
             )
         return np.array([number])
 
+    def clock_ratio(self) -> float:
+        """Return the clock over the sustained clock of the device, 1 by default.
+
+        Raises:
+            InvalidSpecError: Not a number, or outside `CLOCKS`.
+        """
+        value = self.given.get("clock_ratio", 1.0)
+        try:
+            ratio = float("nan") if isinstance(value, bool) else float(value)
+        except (TypeError, ValueError, OverflowError):
+            ratio = float("nan")
+        least, most = CLOCKS
+        if not least <= ratio <= most:
+            raise InvalidSpecError(
+                f"clock_ratio = {shown(value)}: expected a number from {least:g} to {most:g}, the"
+                " clock over the sustained clock of the device"
+            )
+        return ratio
+
     def choice(self, name: str, choices: Sequence[str], default: str) -> str:
         """Return one of a few words.
 
@@ -143,7 +163,11 @@ class OperatorReader:
         """
         self.choice("protocol", ("cold",), "cold")
         system, tier = self.system(), self.tier()
-        devices = DeviceColumns(devices=(system.device,), index_C=np.zeros(1, np.int64))
+        devices = DeviceColumns(
+            devices=(system.device,),
+            index_C=np.zeros(1, np.int64),
+            clock_ratio_C=np.array([self.clock_ratio()]),
+        )
         family, version = self.family(), self.text("silicon_version")
         if tier == "measured" or version:
             require_tier(system, tier, family, version or None)
@@ -183,6 +207,11 @@ def _answer(
     )
     said = ["cold caches, one kernel of a CUDA graph"]
     said += said_of_quantization(operator, match, measured=measured)
+    if reader.clock_ratio() != 1.0:
+        said.append(
+            f"{reader.clock_ratio():g} of the sustained clock: what follows the clock is scaled;"
+            " no kernel was measured at another clock, so the interval is that of the sustained one"
+        )
     if reader.tier() == "measured":
         said.append(MEASURED_STANDING)
         if results["tier"] == "physics" and match is not None and match.table[0]:
