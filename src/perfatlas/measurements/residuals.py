@@ -317,13 +317,16 @@ def kept_residuals(stated: str, fit: Callable[[], Residuals]) -> Residuals:
 
 @cache
 def code_hash(rooms: tuple[str, ...]) -> str:
-    """Return the hash of all code in some rooms, part of what residuals are kept under.
+    """Return the hash of all code in some rooms, and of the lists it reads from `data`.
+
+    Part of what residuals are kept under.
 
     Args:
         rooms: Names of packages of perfatlas.
     """
     package = Path(__file__).parents[1]
     files = [path for room in rooms for path in sorted((package / room).rglob("*.py"))]
+    files += sorted((package / "data").glob("*.toml"))
     return content_hash("".join(content_hash(path.read_bytes()) for path in files))
 
 
