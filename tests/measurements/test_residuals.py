@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from perfatlas.collectives import measured as collectives
 from perfatlas.kernels import measured as kernels
 from perfatlas.measurements import residuals
+from perfatlas.measurements.beyond_rows import EDGE_LOSS, EDGE_TRIED
 from perfatlas.measurements.residuals import Residuals, carry, correct, number_groups
 
 SPACE = np.array([[size, ranks] for size in range(8, 30) for ranks in (1.0, 2.0, 3.0)])
@@ -101,3 +102,52 @@ def test_residuals_are_fitted_anew_where_any_module_of_a_room_changed(
     before = residuals.code_hash.__wrapped__(("measurements",))
     (room / "sparse_tables.py").write_text("ROWS = 2\n")
     assert residuals.code_hash.__wrapped__(("measurements",)) != before
+
+
+TALL = np.column_stack((SPACE, np.full(len(SPACE), 7.0)))  # a third coordinate never varied
+EDGE = carry(TALL, 2.0 + SMOOTH, number_groups(TALL[:, :1]))
+
+
+@given(size=st.floats(29.0, 31.0), ranks=st.sampled_from([1.0, 2.0, 3.0]))
+def test_within_two_octaves_beyond_the_rows_the_correction_is_that_of_the_edge(
+    size: float, ranks: float
+) -> None:
+    found = correct(EDGE, np.array([[size, ranks, 7.0], [29.0, ranks, 7.0]]))
+    assert found.measured_U.all()
+    assert found.factor_U[0] == pytest.approx(found.factor_U[1])
+
+
+def test_beyond_the_rows_the_interval_grows_until_it_spans_physics() -> None:
+    query = np.array([[29.0 + more, 2.0, 7.0] for more in (0.0, 0.25, 0.5, 1.0, 2.0)])
+    found = correct(EDGE, query)
+    assert np.all(np.diff(found.high_U - found.low_U) >= 0.0)
+    # in e-folds from physics: its answer is 0, the edge's more than 2
+    low_U = np.log(found.factor_U) + found.low_U
+    assert low_U[0] > 2.0
+    assert low_U[3] <= 0.0
+
+
+@given(size=st.floats(31.0, 80.0), step=st.floats(0.0, 1.0))
+def test_farther_out_the_correction_shrinks_too_slowly_for_a_time_to_fall(
+    size: float, step: float
+) -> None:
+    found = correct(EDGE, np.array([[size, 2.0, 7.0], [size + step, 2.0, 7.0]]))
+    near, far = np.log(found.factor_U)
+    assert near - far <= EDGE_LOSS * step + 0.0101
+    if not found.measured_U[1]:
+        assert found.factor_U[1] == 1.0
+
+
+def test_far_beyond_the_rows_physics_answers() -> None:
+    edge = np.log(correct(EDGE, np.array([[29.0, 2.0, 7.0]])).factor_U[0])
+    gone = 29.0 + EDGE_TRIED + edge / EDGE_LOSS
+    found = correct(EDGE, np.array([[gone - 1.0, 2.0, 7.0], [gone + 1.0, 2.0, 7.0]]))
+    assert found.measured_U.tolist() == [True, False]
+    assert found.factor_U[1] == 1.0
+
+
+def test_what_rows_never_varied_is_not_followed() -> None:
+    found = correct(EDGE, np.array([[20.0, 2.0, 7.0], [20.0, 2.0, 90.0]]))
+    assert found.measured_U.tolist() == [True, False]
+    size_alone = correct(EDGE, np.array([[60.0, 2.0, 7.0]]), np.array([0.0, 1.0, 1.0]))
+    assert not size_alone.measured_U[0]

@@ -73,6 +73,10 @@ app.command(
         {
             "kernels": ("validate:kernels", "Operators against measured tables."),
             "collectives": ("validate:collectives", "Collectives against measured tables."),
+            "measured": (
+                "validate_measured:measured",
+                "Tier measured against rows held out of its tables.",
+            ),
             "blocks": ("validate:blocks", "Sums of operators against measured attention blocks."),
             "capacity": ("validate:capacity", "Cache sizes against those engines print."),
             "steps": ("validate:steps", "Serving estimates against measured serving."),

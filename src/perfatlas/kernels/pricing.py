@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from perfatlas.kernels.bound import bound_time
-from perfatlas.kernels.measured import correct_rows, with_table
+from perfatlas.kernels.measured import (
+    correct_rows,
+    lacks_quantization,
+    product_alone,
+    with_quantization,
+    with_table,
+)
 from perfatlas.kernels.shape_range import octaves_outside, widening_per_octave
 from perfatlas.kernels.shapes import (
     PhysicsModel,
@@ -220,7 +226,8 @@ class _Prices(NamedTuple):
 
 def _price(table: _Table, first_U: IntArray, catalog: _Matches) -> _Prices:
     """Return the prices of distinct rows of a table in the tier of the catalog."""
-    shape_UD, time_s_U, code_U = table.price(first_U)
+    key_UD = table.key_RD[first_U]
+    shape_UD, time_s_U, code_U = table.price(key_UD)
     match_U = table.match_R[first_U]
     low_U, high_U = catalog.spread()[match_U].T
     name, limits_M = table.operator_name, [match.limits for match in catalog.matches]
@@ -230,12 +237,16 @@ def _price(table: _Table, first_U: IntArray, catalog: _Matches) -> _Prices:
     if catalog.version is None:
         nowhere_U = np.zeros(first_U.shape, np.bool_)
         return _Prices(time_s_U, code_U, low_U, high_U, nowhere_U, outside_U)
-    near = correct_rows(table.operator_name, catalog.matches, shape_UD, match_U)
+    near = correct_rows(name, catalog.matches, shape_UD, match_U)
+    alone_U = near.measured_U & lacks_quantization(name, catalog.matches, shape_UD, match_U)
+    if alone_U.any():
+        whole_s_U = table.price(with_quantization(key_UD))[1]
+        near = product_alone(near, alone_U, whole_s_U / time_s_U)
     return _Prices(
         time_s_U=time_s_U * near.factor_U,
         code_U=code_U,
-        low_U=np.where(near.measured_U, np.exp(near.low_U), low_U),
-        high_U=np.where(near.measured_U, np.exp(near.high_U), high_U),
+        low_U=np.where(near.measured_U, np.exp(near.low_U) / wider_U, low_U),
+        high_U=np.where(near.measured_U, np.exp(near.high_U) * wider_U, high_U),
         measured_U=near.measured_U,
         outside_U=outside_U,
     )
@@ -304,9 +315,8 @@ class _Table:
     candidate_R: IntArray
     operator_R: IntArray
 
-    def price(self, first_U: IntArray) -> tuple[FloatArray, FloatArray, NDArray[np.int8]]:
-        """Return distinct shapes (U, D), their physics (U,) [s] and bound codes (U,)."""
-        key_UD = self.key_RD[first_U]
+    def price(self, key_UD: FloatArray) -> tuple[FloatArray, FloatArray, NDArray[np.int8]]:
+        """Return shapes of distinct keys (U, D), their physics (U,) [s] and bound codes (U,)."""
         silicon_US = self.silicon_MS[key_UD[:, self.shape_width + 1].astype(np.int64)]
         clock_ratio_U = key_UD[:, self.shape_width + 2]
         silicon_US[:, PEAK] *= clock_ratio_U

@@ -5,6 +5,7 @@ from __future__ import annotations
 from perfatlas.lab.calibrate import calibrate, calibrate_cell
 from perfatlas.lab.cells import Cell, Range, Rows
 from perfatlas.lab.fitting import error_statistics, fit_parameters
+from perfatlas.lab.measured_page import write_measured_page
 from perfatlas.lab.registry import device_cells
 from perfatlas.lab.user_calibration import MeasurementReport, calibrate_measurements
 from perfatlas.lab.validate import CellScore, validate_kernels
@@ -33,4 +34,5 @@ __all__ = [
     "validate_measured",
     "validate_serving",
     "validate_steps",
+    "write_measured_page",
 ]

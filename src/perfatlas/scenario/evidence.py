@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from perfatlas.hardware import cited_sources
-from perfatlas.operators import LatentAttention
+from perfatlas.kernels.measured import holds_quantization
+from perfatlas.operators import Gemm, LatentAttention
 from perfatlas.scenario.answer import Evidence
 from perfatlas.scenario.breakdown import (
     calibration_rows,
@@ -17,11 +18,12 @@ from perfatlas.scenario.breakdown import (
     used_matches,
 )
 from perfatlas.scenario.evaluate import LEAST_BOUND_SHARE, question_step_error
+from perfatlas.scenario.quantization import SHARED
 from perfatlas.scenario.question import has_experts
 from perfatlas.scenario.tiers import MEASURED_STANDING, joined_tiers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from perfatlas.scenario.evaluate import Evaluation
     from perfatlas.scenario.question import Question
@@ -197,7 +199,19 @@ def _uncorrected(question: Question, costs: Sequence[StepCost]) -> list[str]:
                 f"{cost.operators[0].phase}: no measured rows near {', '.join(names)}: physics,"
                 f" {share:.0%} of the step"
             )
+        alone = dict.fromkeys(_alone(cost))
+        if alone:
+            said.append(f"{cost.operators[0].phase}: {', '.join(alone)}: {SHARED}")
     return said
+
+
+def _alone(cost: StepCost) -> Iterator[str]:
+    """Yield the products of the first candidate corrected by rows that hold a quantization too."""
+    for o, operator in enumerate(cost.operators):
+        if isinstance(operator, Gemm) and cost.measured_CO[0, o] and cost.count_CO[0, o] > 0:
+            excluded = np.broadcast_to(operator.quantizes_input, operator.m.shape)[0] == 0.0
+            if excluded and holds_quantization(cost.matches[cost.match_CO[0, o]]):
+                yield operator.name
 
 
 def _sources(question: Question) -> tuple[str, ...]:

@@ -139,7 +139,7 @@ def _head(parts: StepParts, most: int) -> FloatArray:
     """Return logits and sampling, by sequences sampled, up to the largest padded batch [s]."""
     graphs = parts.context.profile.scheduler.graph_sizes
     padded = int(padded_batch(np.array([float(most)]), graphs)[0])
-    sizes_X = sizes_up_to(padded, least_step=1, parts=TOKEN_PARTS)
+    sizes_X = _token_sizes(padded)
     time_s = np.interp(np.arange(padded + 1), sizes_X, parts.head_s(sizes_X.astype(np.float64)))
     time_s[0] = 0.0
     return time_s
@@ -148,7 +148,7 @@ def _head(parts: StepParts, most: int) -> FloatArray:
 def _decode(parts: StepParts, most: int, head_s_B: FloatArray) -> tuple[Ticks, Ticks]:
     """Return linear part and what hangs on no keys of a decode step, by batch, each (B,) [ps]."""
     graphs = parts.context.profile.scheduler.graph_sizes
-    tried_X = sizes_up_to(most, least_step=1, parts=TOKEN_PARTS)
+    tried_X = _token_sizes(most)
     tried_X = np.union1d(tried_X, [size for size in graphs if size < most])
     sizes_X = np.unique(padded_batch(tried_X.astype(np.float64), graphs))
     linear_s_X, apart_s_X = parts.decode_s(sizes_X)
@@ -162,11 +162,21 @@ def _decode(parts: StepParts, most: int, head_s_B: FloatArray) -> tuple[Ticks, T
 
 def _mixed(parts: StepParts, most: int) -> Ticks:
     """Return the linear part of steps with prompts, by tokens (T,) [ps]."""
-    sizes_X = sizes_up_to(most, least_step=1, parts=TOKEN_PARTS)
+    sizes_X = _token_sizes(most)
     time_s_X = parts.mixed_s(sizes_X.astype(np.float64))
     return whole_ticks(
         np.interp(np.arange(most + 1), np.append(0, sizes_X), np.append(0.0, time_s_X))
     )
+
+
+def _token_sizes(most: int) -> Sizes:
+    """Return the numbers of tokens that are priced (X,), rising.
+
+    Messages are tokens times a width, and an engine's all-reduce may leave its kernels below a
+    power of two: each comes with the size before it.
+    """
+    powers = 2 ** np.arange(1, most.bit_length())
+    return np.union1d(sizes_up_to(most, least_step=1, parts=TOKEN_PARTS), powers - 1)
 
 
 def _decode_keyed(parts: StepParts, most: int, longest: int) -> tuple[Sizes, Ticks, Ticks]:
