@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.quantities import InfeasibleError
 from perfatlas.scenario.deployment import (
     SAID,
     Deployment,
@@ -78,6 +79,14 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
     requests = plain_requests(all_at_once(total), np.full(total, scenario.isl), osl_N)
     came = Arriving(requests, concurrency, (), ())
     ready = deployment(scenario, Traffic(routing="least_loaded"), came, known)
+    limits = ready.limits
+    if not limits.chunked_prefill and scenario.isl > limits.max_num_batched_tokens:
+        raise InfeasibleError(
+            f"{ready.question.profile.id} rejects prompts of {scenario.isl:,} tokens: a step holds"
+            f" {limits.max_num_batched_tokens:,} (max_num_batched_tokens), and it does not divide"
+            " prompts by default",
+            advice=(f"max_num_batched_tokens = {scenario.isl} holds one", "method formula divides"),
+        )
     window = slice(first, first + count)
     results = _means(ready, came, window, 1.0)
     results |= {f"{name}_{end}": None for name in results for end in ("low", "high")}
@@ -138,6 +147,9 @@ def is_simulated(question: Question, results: Mapping[str, Any]) -> bool:
 def _waiting_matters(question: Question, results: Mapping[str, Any]) -> bool:
     """Return whether prompts meet others at their prompts, and a simulation can tell."""
     scenario = question.scenarios[0]
-    known = scenario.pp == 1 and scenario.prefix == 0
+    held = question.profile.scheduler.chunked_prefill or (
+        scenario.isl <= float(question.limits.max_num_batched_tokens[0])
+    )
+    known = scenario.pp == 1 and scenario.prefix == 0 and held
     others = float(question.load.sequences[0]) - 1.0
     return known and others * results["ttft_s"] >= WAITING * results["request_latency_s"]
