@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from perfatlas.serving import blocks
 from perfatlas.serving.heap import drop, put
-from perfatlas.serving.limits import SGLANG
+from perfatlas.serving.limits import NO_EVICT, SGLANG, STATIC
 from perfatlas.serving.machine import part
 from perfatlas.serving.state import NOBODY
 from perfatlas.serving.step_time import NEVER, chunk_time
@@ -53,7 +53,8 @@ def admit_head(world: World, i: int, found: tuple[int, int], now: int) -> None:
     request = world.request_N[i]
     lane = world.lane_S[request.lane]
     hits, idle = found
-    lane.spare -= blocks.promised(world, i) - hits + idle
+    if world.rules == NO_EVICT or world.rules == STATIC:
+        lane.spare -= blocks.promised(world, i) - hits + idle
     if request.scheduled == NOBODY:
         request.scheduled = now
         request.cached = hits * world.block_size
@@ -171,7 +172,6 @@ def throw_out(world: World, i: int) -> None:
             _back_to_prompt(world, i)
             # what the step that runs computes of its own output is not known
             known = request.computed - (1 if world.async_scheduling else 0)
-        lane.spare += blocks.promised(world, i) - blocks.count(world, request.placed)
     if world.rules != SGLANG:
         blocks.keep_known(world, i, known)
     blocks.release(world, i)
@@ -284,7 +284,8 @@ def take_finishing(world: World, s: int) -> int:
             lane.ended += 1
         else:
             lane.full = 0
-    lane.spare += blocks.promised(world, i) - blocks.count(world, request.placed)
+    if world.rules == NO_EVICT or world.rules == STATIC:
+        lane.spare += blocks.promised(world, i) - blocks.count(world, request.placed)
     stop_decoding(world, i)
     return int(i)
 

@@ -32,8 +32,8 @@ REQUEST: Final = np.dtype(
         ("first_token", "i8"),
         ("finished", "i8"),
         ("finish", "i8"),  # step of its scheduler at whose end it finishes, while it decodes
-        ("order", "i8"),  # of admission at its scheduler
-        ("joined", "i8"),  # beat of its scheduler in which it began to decode
+        ("order", "i4"),  # of admission at its scheduler
+        ("joined", "i4"),  # beat of its scheduler in which it began to decode
         ("isl", "i4"),
         ("osl", "i4"),
         ("computed", "i4"),  # tokens in the cache, while its prompt runs
@@ -79,7 +79,7 @@ LANE: Final = np.dtype(
             "free_head",  # blocks in order of their reuse
             "free_tail",
             "spare_rows",  # of the table of blocks
-            "spare",  # blocks neither held nor needed by those that run to reach their ends
+            "spare",  # blocks not promised either, where they are
             "decodes",  # of this step: sequences that decode
             "learning",  # sequences whose prompt it computes
             "leaving",  # sequences whose last token the step now running gives
