@@ -110,6 +110,9 @@ def test_everything_ends_once_and_all_blocks_come_back(seed: int) -> None:
         assert (done[before] <= done[after]).all()
     need = -(-(rows["isl"] + rows["osl"] - (limits.rules == "vllm")) // limits.block_size)
     fits = (rows["isl"] > 0) & (rows["osl"] > 0) & (need <= limits.kv_blocks)
+    if limits.rules != "sglang" or not limits.async_scheduling:
+        assert world.gaps_G.sum() == (done["osl"] - 1).sum()
+    assert (done["lost"][done["preempted"] == 0] == 0).all()
     fits &= limits.chunked_prefill | (rows["isl"] <= limits.max_num_batched_tokens)
     assert (fits == (rows["finished"] >= 0)).all()
 

@@ -19,13 +19,13 @@ from perfatlas.serving.limits import SGLANG, VLLM
 from perfatlas.serving.machine import entry, holder, part
 from perfatlas.serving.overlap import cut_overlapped, end_overlapped
 from perfatlas.serving.running import (
-    learn_late,
     leave_queue,
     leave_running,
     queue_last,
     take_finishing,
 )
 from perfatlas.serving.state import NEVER, NOBODY, World
+from perfatlas.serving.step_end import learn_late
 from perfatlas.serving.stretch import begin, cut, end
 
 hold = holder(World._fields)

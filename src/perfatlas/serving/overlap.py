@@ -27,8 +27,9 @@ from typing import TYPE_CHECKING
 
 from perfatlas.serving.limits import SGLANG
 from perfatlas.serving.machine import part
-from perfatlas.serving.running import finish_step, take_finishing
+from perfatlas.serving.running import take_finishing
 from perfatlas.serving.state import NOBODY
+from perfatlas.serving.step_end import finish_step
 from perfatlas.serving.step_time import steps_until, stretch_time
 
 if TYPE_CHECKING:

@@ -19,11 +19,13 @@ from perfatlas.serving.overlap import foresee
 from perfatlas.serving.rules_sglang import forget_ratio, schedule_sglang
 from perfatlas.serving.rules_trtllm import schedule_trtllm
 from perfatlas.serving.rules_vllm import schedule_vllm
-from perfatlas.serving.running import clear_step, finish_step
+from perfatlas.serving.running import clear_step
 from perfatlas.serving.state import NEVER, NOBODY
+from perfatlas.serving.step_end import finish_step
 from perfatlas.serving.step_time import (
     MANY,
     Line,
+    decode_time,
     host_work,
     longest,
     rank_line,
@@ -93,6 +95,7 @@ def _plan(world: World, r: int, start: int) -> None:
         replica.next_steps = _alike(world, first, line)
         replica.next_base = line.base
         replica.next_rise = line.rise
+        replica.next_extra = _beyond_decoding(world, first, line.base)
 
 
 @part
@@ -100,7 +103,7 @@ def _schedule_ranks(world: World, first: int, start: int) -> int:
     """Schedule all ranks of a replica; return how many sequences and chunks run."""
     busy = 0
     for s in range(first, first + world.ranks):
-        clear_step(world, s)
+        clear_step(world, s, start)
         if world.rules == VLLM:
             schedule_vllm(world, s, start)
         elif world.rules == SGLANG:
@@ -123,6 +126,7 @@ def _run_planned(world: World, r: int, now: int) -> None:
     replica.steps = replica.next_steps
     replica.base = replica.next_base
     replica.rise = replica.next_rise
+    replica.extra = replica.next_extra
     replica.next_steps = 0
 
 
@@ -143,6 +147,22 @@ def _replica_line(world: World, first: int) -> Line:
         for s in range(first, first + world.ranks):
             line = longest(line, Line(host_work(world, world.lane_S[s]), 0, MANY))
     return line
+
+
+@part
+def _beyond_decoding(world: World, first: int, time: int) -> int:
+    """Return what a step takes beyond the time it would take without its prompts [ps]."""
+    decodes = 0
+    chunks = 0
+    for s in range(first, first + world.ranks):
+        decodes = max(decodes, world.lane_S[s].decodes)
+        chunks += world.lane_S[s].chunks
+    if chunks == 0 or decodes == 0:
+        return 0
+    alone = 0
+    for s in range(first, first + world.ranks):
+        alone = max(alone, decode_time(world, world.lane_S[s], world.decode_linear_B[decodes]))
+    return int(time - alone)
 
 
 @part
