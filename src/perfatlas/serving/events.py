@@ -17,15 +17,15 @@ from perfatlas.serving import blocks
 from perfatlas.serving.heap import drop, put
 from perfatlas.serving.limits import SGLANG, VLLM
 from perfatlas.serving.machine import entry, holder, part
-from perfatlas.serving.overlap import begin_overlapped, cut_overlapped, end_overlapped
+from perfatlas.serving.overlap import cut_overlapped, end_overlapped
 from perfatlas.serving.running import (
-    learn_late,
     leave_queue,
     leave_running,
     queue_last,
     take_finishing,
 )
 from perfatlas.serving.state import NEVER, NOBODY, World
+from perfatlas.serving.step_end import learn_late
 from perfatlas.serving.stretch import begin, cut, end
 
 hold = holder(World._fields)
@@ -61,10 +61,7 @@ def advance(columns: World, instants: int, last: int) -> int:
             clock.ready -= 1
             r = world.ready_R[clock.ready]
             world.replica_R[r].ready = 0
-            if world.async_scheduling:
-                begin_overlapped(world, r, now)
-            else:
-                begin(world, r, now)
+            begin(world, r, now)
         if now >= clock.due and world.series_WV.shape[0] > 0:
             _sample(world, now)
     return instants
@@ -121,13 +118,13 @@ def _take_arrival(world: World) -> int:
 def _arrive(world: World, i: int, now: int) -> None:
     """Send a request to a scheduler's queue, or reject it."""
     request = world.request_N[i]
-    request.arrival = now
+    world.came_N[i] = now
     if not _can_ever_run(world, i):
         _follow(world, i, now)
         return
     r = _route(world, i)
     s = _rank(world, r)
-    request.replica = r
+    world.replica_N[i] = r
     request.lane = s
     replica = world.replica_R[r]
     replica.load += 1
@@ -255,11 +252,11 @@ def _let_leave(world: World, s: int, now: int) -> None:
 def _end_request(world: World, i: int, now: int) -> None:
     """Finish a request that decodes no more."""
     request = world.request_N[i]
-    request.finished = now
+    world.finished_N[i] = now
     if request.computed > 0:
         leave_running(world, i)
         blocks.release(world, i)
-    world.replica_R[request.replica].load -= 1
+    world.replica_R[request.lane // world.ranks].load -= 1
     _follow(world, i, now)
 
 

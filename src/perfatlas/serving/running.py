@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from perfatlas.serving import blocks
 from perfatlas.serving.heap import drop, put
-from perfatlas.serving.limits import SGLANG
+from perfatlas.serving.limits import NO_EVICT, SGLANG, STATIC
 from perfatlas.serving.machine import part
 from perfatlas.serving.state import NOBODY
 from perfatlas.serving.step_time import NEVER, chunk_time
@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 
 
 @part
-def clear_step(world: World, s: int) -> None:
+def clear_step(world: World, s: int, now: int) -> None:
     """Forget the step before.
 
     Args:
         world: The simulation.
         s: The scheduler.
+        now: When the next one begins [ps].
     """
     lane = world.lane_S[s]
+    lane.start = now
     lane.decodes = 0
     lane.fresh = 0
     lane.chunks = 0
@@ -53,10 +55,12 @@ def admit_head(world: World, i: int, found: tuple[int, int], now: int) -> None:
     request = world.request_N[i]
     lane = world.lane_S[request.lane]
     hits, idle = found
-    lane.spare -= blocks.promised(world, i) - hits + idle
-    if request.scheduled == NOBODY:
-        request.scheduled = now
-        request.cached = hits * world.block_size
+    if world.rules in (NO_EVICT, STATIC):
+        lane.spare -= blocks.promised(world, i) - hits + idle
+    if world.scheduled_N[i] == NOBODY:
+        world.scheduled_N[i] = now
+        if hits > 0:
+            world.cached_N[i] = hits * world.block_size
     _start_running(world, request.lane, i)
     blocks.share(world, i, hits)
 
@@ -116,7 +120,7 @@ def unseen(world: World, i: int) -> int:
     """
     request = world.request_N[i]
     lane = world.lane_S[request.lane]
-    runs = world.replica_R[request.replica].steps > 0
+    runs = world.replica_R[request.lane // world.ranks].steps > 0
     return 1 if runs and (lane.ran or request.joined == lane.beat) else 0
 
 
@@ -135,6 +139,20 @@ def has_ended(world: World, i: int) -> bool:
 
 
 @part
+def last_joined(world: World, i: int) -> int:
+    """Return when a request last began to decode [ps].
+
+    Args:
+        world: The simulation.
+        i: The request, decoding.
+    """
+    joined = world.first_token_N[i]
+    if world.preempted_N[i] > 0:
+        joined = max(joined, world.loss_N[i].since)
+    return int(joined)
+
+
+@part
 def _back_to_prompt(world: World, i: int) -> None:
     """Take a request from those that decode; what it has generated becomes part of its prompt."""
     request = world.request_N[i]
@@ -149,7 +167,7 @@ def _back_to_prompt(world: World, i: int) -> None:
     if world.rules == SGLANG:
         request.generated -= unseen(world, i)
         if request.generated == 0:
-            request.first_token = NOBODY
+            world.first_token_N[i] = NOBODY
 
 
 @part
@@ -165,19 +183,24 @@ def throw_out(world: World, i: int) -> None:
     lane = world.lane_S[s]
     known = request.computed
     if not has_ended(world, i):
+        loss = world.loss_N[i]
+        if loss.gone == 0:
+            loss.gone = lane.start + 1
         if i == lane.partial:
             lane.partial = NOBODY
+            loss.mark = max(loss.mark, request.computed)
         else:
+            loss.since = max(last_joined(world, i), lane.last_end)
             _back_to_prompt(world, i)
+            loss.mark = request.computed + 1
             # what the step that runs computes of its own output is not known
             known = request.computed - (1 if world.async_scheduling else 0)
-        lane.spare += blocks.promised(world, i) - blocks.count(world, request.placed)
     if world.rules != SGLANG:
         blocks.keep_known(world, i, known)
     blocks.release(world, i)
     leave_running(world, i)
     request.computed = 0
-    request.preempted += 1
+    world.preempted_N[i] += 1
     lane.preempted += 1
     world.clock_1[0].preemptions += 1
 
@@ -284,13 +307,14 @@ def take_finishing(world: World, s: int) -> int:
             lane.ended += 1
         else:
             lane.full = 0
-    lane.spare += blocks.promised(world, i) - blocks.count(world, request.placed)
+    if world.rules in (NO_EVICT, STATIC):
+        lane.spare += blocks.promised(world, i) - blocks.count(world, request.placed)
     stop_decoding(world, i)
     return int(i)
 
 
 @part
-def _start_decoding(world: World, i: int) -> None:
+def start_decoding(world: World, i: int) -> None:
     """Count a request with its prompt computed and its next token among those that decode.
 
     Args:
@@ -304,6 +328,7 @@ def _start_decoding(world: World, i: int) -> None:
     put(world.finishing_SH[s], world.request_N, lane.heap, (request.finish, request.order, i))
     lane.heap += 1
     request.joined = lane.beat
+    world.delay_N[i] -= lane.delay
     lane.decoding += 1
     lane.context += request.computed
     blocks.join_growth(world, i)
@@ -319,65 +344,7 @@ def stop_decoding(world: World, i: int) -> None:
     """
     request = world.request_N[i]
     lane = world.lane_S[request.lane]
+    world.delay_N[i] += lane.delay
     lane.decoding -= 1
     lane.context -= request.computed
     blocks.leave_growth(world, i)
-
-
-@part
-def finish_step(world: World, s: int, steps: int, now: int) -> None:
-    """Let the steps of a stretch have happened: contexts grow, ended prompts start to decode.
-
-    Args:
-        world: The simulation.
-        s: The scheduler.
-        steps: Steps taken; 1 where prompts ran.
-        now: Their end [ps].
-    """
-    lane = world.lane_S[s]
-    lane.beat += 1
-    lane.ran = lane.decodes
-    if lane.decodes > 0:
-        lane.decays += steps - 1
-        lane.step += 1
-        blocks.grow(world, s, steps - 1)
-        lane.step += steps - 1
-        lane.context += lane.decoding * steps
-    _start_fresh(world, s, now)
-
-
-@part
-def learn_late(world: World, s: int) -> None:
-    """Let others find what the prompts that the step now ending computed have in the cache.
-
-    Args:
-        world: The simulation.
-        s: The scheduler.
-    """
-    lane = world.lane_S[s]
-    for place in range(lane.learning):
-        blocks.learn(world, world.learning_SH[s, place])
-
-
-@part
-def _start_fresh(world: World, s: int, now: int) -> None:
-    """Let the prompts that ended start to decode, in order of admission: the last running ones."""
-    lane = world.lane_S[s]
-    i = lane.running_tail
-    back = lane.fresh - 1
-    if lane.partial != NOBODY:
-        back += 1
-    for _ in range(back):
-        i = world.request_N[i].before
-    for _ in range(lane.fresh):
-        request = world.request_N[i]
-        if request.first_token == NOBODY:
-            request.first_token = now
-        if world.async_scheduling:
-            world.learning_SH[s, lane.learning] = i
-            lane.learning += 1
-        else:
-            blocks.learn(world, i)
-        _start_decoding(world, i)
-        i = request.after
-    lane.fresh = 0

@@ -105,12 +105,29 @@ def rank_line(world: World, lane: Any, linear: int) -> Line:  # noqa: ANN401 - a
     room = MANY
     if lane.decodes > 0:
         line = decode_attention(world, lane.decodes, lane.context + lane.decodes)
+        lane.keyed = line.base
         base += line.base
         rise = line.rise
         room = line.steps
     if not world.host_overlapped:
         base += host_work(world, lane)
     return Line(base, rise, room)
+
+
+@part
+def decode_time(world: World, lane: Any, linear: int) -> int:  # noqa: ANN401 - a row of lanes
+    """Return the time one rank's step would take without its prompts [ps].
+
+    Args:
+        world: The simulation.
+        lane: A scheduler whose step has its line.
+        linear: Linear layers of the step without prompts [ps].
+    """
+    device = linear + world.head_B[lane.decodes]
+    if lane.decodes > 0:
+        device += lane.keyed
+    host = world.host_step + world.host_sequence * lane.decodes
+    return int(max(device, host) if world.host_overlapped else device + host)
 
 
 @part
