@@ -1,10 +1,13 @@
 """Rate of the serving loop on one core, after compilation, in processor time.
 
     python benchmarks/serving_rate.py [--requests 1000000] [--trace mooncake_conversation.jsonl]
+        [--dynamo-python peers/bin/python]
 
 A trace has one JSON object per line: timestamp [ms], input_length, output_length, hash_ids of
 512-token blocks (kvcache-ai/Mooncake, FAST25-release/traces). Step prices are made up: 8 ms of
-linear layers, 5 ms of attention at 256 sequences of 4,096 tokens, 25 us per token of a prompt.
+linear layers, 5 ms of attention at 256 sequences of 4,096 tokens, 25 us per token of a prompt;
+the lines of `simulate` price Llama-3.1-70B on 4 x 4 H200 first. A Python with ai-dynamo 1.3.1
+replays the same trace with 4 workers and its own default prices, its start-up taken off.
 """
 
 from __future__ import annotations
@@ -12,12 +15,14 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import subprocess
 import time
 from pathlib import Path
 
 import numpy as np
 from timing import stay_on_one_core
 
+from perfatlas import simulate
 from perfatlas.serving.limits import Limits, Replicas
 from perfatlas.serving.loop import run
 from perfatlas.serving.prices import StepPrices
@@ -38,6 +43,9 @@ def main() -> None:
         trace = _trace(asked.trace)
         _report("trace", trace, LIMITS)
         _report("trace, prefixes shared", trace, LIMITS._replace(prefix_caching=True))
+        _report_simulate(asked.trace, len(trace.isl_N))
+        if asked.dynamo_python is not None:
+            _report_dynamo(asked.dynamo_python, asked.trace, trace)
     draw = np.random.default_rng(1)
     arrival_N = np.cumsum(draw.exponential(1e12 / 200, asked.requests)).astype(np.int64)
     count = asked.requests
@@ -56,6 +64,42 @@ def _report(name: str, requests: Requests, limits: Limits) -> None:
         f"{tokens / spent_s:,.0f} output tokens/CPU-s, "
         f"{requests.isl_N.shape[0] / spent_s:,.0f} requests/CPU-s, {memory:.0f} MiB"
     )
+
+
+def _report_simulate(path: Path, count: int) -> None:
+    asked = {"model": "meta-llama/Llama-3.1-70B", "system": "h200_sxm", "tp": 4, "dp": 4}
+    for shared in (False, True):
+        start = time.process_time()
+        done = simulate(
+            **asked, requests=str(path), request_format="mooncake", prefix_caching=shared
+        )
+        spent_s = time.process_time() - start
+        print(
+            f"simulate, prefixes {'shared' if shared else 'apart'}, reading, pricing and three"
+            f" runs: {spent_s:.2f} CPU-s, {3 * done.outcome.steps / spent_s:,.0f} steps/CPU-s,"
+            f" {3 * count / spent_s:,.0f} requests/CPU-s"
+        )
+
+
+def _report_dynamo(python: Path, path: Path, trace: Requests) -> None:
+    words = [str(python), "-m", "dynamo.replay"]
+    idle_s = _child_s([*words, "--help"])
+    replay = ["--num-workers", "4", "--replay-mode", "offline", "--router-mode", "round_robin"]
+    spent_s = _child_s([*words, str(path), *replay, "--trace-block-size", "512"]) - idle_s
+    tokens = int(trace.osl_N.sum())
+    print(
+        f"dynamo.replay, 4 workers: {spent_s:.2f} CPU-s after {idle_s:.2f} of start-up,"
+        f" {tokens / spent_s:,.0f} output tokens/CPU-s,"
+        f" {trace.isl_N.shape[0] / spent_s:,.0f} requests/CPU-s"
+    )
+
+
+def _child_s(words: list[str]) -> float:
+    """Return the processor time of a command [s]."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(words, check=True, capture_output=True)  # noqa: S603 - named by its user
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _prices() -> StepPrices:
@@ -100,6 +144,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--requests", type=int, default=1_000_000)
     parser.add_argument("--trace", type=Path)
+    parser.add_argument("--dynamo-python", type=Path)
     return parser.parse_args()
 
 

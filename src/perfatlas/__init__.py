@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.estimate import estimate
     from perfatlas.scenario.frontier import frontier
     from perfatlas.scenario.kernel import kernel_attention, kernel_gemm, kernel_moe
+    from perfatlas.scenario.request_rate import max_request_rate
     from perfatlas.scenario.simulate import Simulation, simulate
     from perfatlas.scenario.table import TableAnswer, estimate_table
 
@@ -29,6 +30,7 @@ __all__ = [
     "kernel_attention",
     "kernel_gemm",
     "kernel_moe",
+    "max_request_rate",
     "simulate",
 ]
 

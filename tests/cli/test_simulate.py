@@ -98,3 +98,13 @@ def test_a_wrong_question_is_answered_with_what_is_wrong(
 ) -> None:
     assert main(["simulate", *ASKED, *words]) == code
     assert said in capsys.readouterr().err
+
+
+def test_the_largest_rate_is_found_and_told(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*FEW, "--slo-ttft-s", "0.1", "--slo-percentile", "90", "--find-rate"]
+    assert main(["simulate", *ASKED, *words]) == 0
+    text = capsys.readouterr().out
+    assert "largest requests/s within objectives" in text
+    assert "reproduce: perfatlas simulate --find-rate --model" in text
+    assert main(["simulate", *ASKED, *FEW, "--slo-ttft-s", "1e-4", "--find-rate"]) == 4
+    assert "no request rate meets the objectives" in capsys.readouterr().err

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from perfatlas.cli import main
 from perfatlas.files import user_folder, write_table
@@ -23,8 +21,6 @@ from perfatlas.lab.few_shot import (
     refit_rows,
 )
 from perfatlas.lab.few_shot_rows import CHOSEN, RANGES, row_cells
-from perfatlas.lab.few_shot_search import folds, small_sample_quantiles
-from perfatlas.lab.independent import NOT_MEASURED, independent_check
 from perfatlas.measurements import (
     find_calibration,
     load_calibrations,
@@ -375,24 +371,6 @@ def test_a_missing_file_is_an_invalid_input() -> None:
     assert main(["calibrate", "h200_sxm", "--measurements", "/nowhere/rows.csv"]) == 3
 
 
-@given(groups=st.lists(st.integers(min_value=0, max_value=30), min_size=1, max_size=60))
-def test_a_group_is_held_out_whole(groups: list[int]) -> None:
-    group_N = np.array(groups)
-    fold_N = folds(group_N)
-    for group in set(groups):
-        assert np.unique(fold_N[group_N == group]).size == 1
-
-
-def test_a_small_sample_is_as_wide_as_it_must_be() -> None:
-    # by hand: of 39 rows the (39 + 1) 0.05 = 2nd and the 38th in order
-    found = small_sample_quantiles(np.arange(39.0))
-    assert found["q05"] == 1.0
-    assert found["q95"] == 37.0
-    assert found["q50"] == 19.0
-    few = small_sample_quantiles(np.arange(10.0))
-    assert (few["q05"], few["q95"]) == (0.0, 9.0)
-
-
 def test_every_choice_is_a_parameter() -> None:
     for operator, names in CHOSEN.items():
         assert names <= set(RANGES[operator])
@@ -401,17 +379,3 @@ def test_every_choice_is_a_parameter() -> None:
 def test_the_folder_follows_perfatlas_home(own_home: Path) -> None:
     assert user_calibration_folder() == user_folder("data") / "calibrations"
     assert own_home in user_calibration_folder().parents
-
-
-def test_own_rows_beside_the_page_are_held_against_the_calibration_in_use(tmp_path: Path) -> None:
-    assert independent_check(tmp_path) == NOT_MEASURED
-    folder = tmp_path / "h200_sxm" / "2026-01-01_gpu_kernels"
-    folder.mkdir(parents=True)
-    measured(folder / "rows.csv", dict(SHIPPED))
-    last = independent_check(tmp_path).splitlines()[-1]
-    who, cell, rows, prior, mape = (text.strip() for text in last.split("|")[1:6])
-    assert who == "h200_sxm, 2026-01-01_gpu_kernels"
-    assert cell == "gemm/vllm/bf16"
-    assert prior == "h200_sxm/gemm/vllm/bf16"
-    assert int(rows) == 40
-    assert float(mape.rstrip(" %")) < 5.0  # the rows are the prior's own times with 2 % of noise

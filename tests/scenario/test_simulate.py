@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from perfatlas import Simulation, estimate, simulate
+from perfatlas.engines import resolve_engine
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.repetitions import averaged, half_widths
 
@@ -19,13 +20,25 @@ def results_of(**fields: object) -> dict[str, Any]:
 @pytest.mark.parametrize("engine", ["ideal", "vllm"])
 def test_one_request_at_a_time_takes_what_the_estimate_says(engine: str) -> None:
     asked = {**SMALL, "engine": engine, "isl": 3000, "osl": 200}
-    found = simulate(**asked, concurrency=1).answer.results
+    found = simulate(**asked, concurrency=1, measured_at="engine").answer.results
     static = estimate(
         **{name: asked[name] for name in (*DEPLOYED, "engine", "isl", "osl")}, mode="static"
     ).results
     assert found["ttft_s"]["p50"] == pytest.approx(static["ttft_s"], rel=2e-3)
     assert found["tpot_s"]["mean"] == pytest.approx(static["tpot_s"], rel=2e-3)
     assert found["queue_s"]["p99"] == 0.0
+
+
+def test_a_client_waits_for_http_too_and_the_engine_for_the_client() -> None:
+    inside, outside = (results_of(concurrency=1, measured_at=at) for at in ("engine", "client"))
+    front = resolve_engine("vllm").front
+    late = front.request_s + front.token_s
+    assert outside["ttft_s"]["p50"] == pytest.approx(inside["ttft_s"]["p50"] + late)
+    assert outside["tpot_s"]["mean"] == pytest.approx(inside["tpot_s"]["mean"], rel=1e-6)
+    # 60 requests one after the other, each with its way there and back
+    assert outside["makespan_s"] == pytest.approx(
+        inside["makespan_s"] + 60 * late + 59 * front.response_s, rel=1e-6
+    )
 
 
 def test_a_seed_gives_the_same_answer_and_another_one_does_not() -> None:
@@ -99,7 +112,7 @@ def test_every_request_has_its_row() -> None:
 
 def test_what_is_stopped_keeps_what_was_simulated() -> None:
     done: Simulation = simulate(
-        **{**SMALL, "num_requests": 20_000}, request_rate=20, progress=lambda: True
+        **{**SMALL, "num_requests": 20_000}, request_rate=20, progress=lambda _share: True
     )
     assert done.outcome.interrupted
     found = done.answer.results
@@ -124,7 +137,7 @@ def test_the_steps_shown_are_of_mean_size() -> None:
         ({"request_rate": -1}, InvalidSpecError, "request_rate"),
         ({"request_rate": 2, "mode": "static"}, UnsupportedError, "mode aggregated"),
         ({"request_rate": 2, "batch": 4}, InvalidSpecError, "does not read batch"),
-        ({"request_rate": 2, "engine": "trtllm"}, UnsupportedError, "scheduler is not simulated"),
+        ({"request_rate": 2, "scheduler": "orca"}, InvalidSpecError, "scheduler"),
         ({"request_rate": 2, "gpus": 2, "pp": 2, "tp": 1}, UnsupportedError, "pp = 2"),
         ({"request_rate": 2, "burstiness": 2}, InvalidSpecError, "arrival = gamma"),
         ({"requests": "x.csv", "num_seeds": 2}, InvalidSpecError, "num_seeds = 2"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.serving.limits import ROUTINGS, Limits, Replicas
+from perfatlas.serving.limits import ROUTINGS, RULES, Limits, Replicas
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import Requests, plain_requests
 
@@ -66,16 +66,33 @@ def random_prices(draw: np.random.Generator, limits: Limits) -> StepPrices:
     )
 
 
+def scaled(prices: StepPrices, factor: int) -> StepPrices:
+    """The same prices times a factor."""
+    times = [
+        name
+        for name in prices._fields
+        if name not in ("context_K", "queries_Q", "before_P", "host_overlapped")
+    ]
+    return prices._replace(**{name: getattr(prices, name) * factor for name in times})
+
+
 def random_limits(draw: np.random.Generator) -> Limits:
     """Mostly tight ones."""
     seqs = int(draw.choice([1, 2, 3, 4, 6, 8, 30]))
+    size = int(draw.choice([1, 2, 3, 4, 8, 16]))
+    rules = str(draw.choice(["vllm", "sglang", *RULES]))
     return Limits(
         max_num_seqs=seqs,
-        max_num_batched_tokens=seqs + int(draw.integers(0, 40)),
-        block_size=int(draw.choice([1, 2, 3, 4, 8, 16])),
+        max_num_batched_tokens=max(seqs, size) + int(draw.integers(0, 40)),
+        block_size=size,
         kv_blocks=int(draw.integers(4, 60)) * int(draw.choice([1, 1, 1, 6])),
         reserve_full_isl=bool(draw.integers(2)),
         prefix_caching=bool(draw.integers(2)),
+        async_scheduling=bool(draw.integers(2)),
+        rules=rules,
+        mixed_chunk=bool(draw.integers(2)),
+        new_token_ratio=float(draw.choice([0.02, 0.3, 0.7, 1.0])),
+        chunked_prefill=rules in ("vllm", "sglang") or bool(draw.integers(2)),
     )
 
 

@@ -94,21 +94,28 @@ def test_everything_ends_once_and_all_blocks_come_back(seed: int) -> None:
     lanes, rows = world.lane_S, world.request_N
     assert world.clock_1["left"][0] == 0
     assert (lanes["free"] == limits.kv_blocks).all()
+    if limits.rules in ("trtllm_guaranteed_no_evict", "static"):
+        assert (lanes["spare"] == limits.kv_blocks).all()
     for name in ("running", "waiting", "decoding", "context", "heap"):
         assert (lanes[name] == 0).all(), name
     assert (world.growth_SB == 0).all()
     assert (world.block_SK["references"] == 0).all()
-    assert ((rows["finished"] >= 0) == (rows["replica"] >= 0)).all()
-    done = rows[rows["finished"] >= 0]
+    finished = world.finished_N
+    assert ((finished >= 0) == (world.replica_N >= 0)).all()
+    done = finished >= 0
     for before, after in (
-        ("arrival", "scheduled"),
-        ("scheduled", "first_token"),
-        ("first_token", "finished"),
+        (world.came_N, world.scheduled_N),
+        (world.scheduled_N, world.first_token_N),
+        (world.first_token_N, finished),
     ):
-        assert (done[before] <= done[after]).all()
-    need = -(-(rows["isl"] + rows["osl"] - 1) // limits.block_size)
+        assert (before[done] <= after[done]).all()
+    need = -(-(rows["isl"] + rows["osl"] - (limits.rules == "vllm")) // limits.block_size)
     fits = (rows["isl"] > 0) & (rows["osl"] > 0) & (need <= limits.kv_blocks)
-    assert (fits == (rows["finished"] >= 0)).all()
+    if limits.rules != "sglang" or not limits.async_scheduling:
+        assert world.gaps_G.sum() == (rows["osl"] - 1)[done].sum()
+    assert (world.lost_N[world.preempted_N == 0] == 0).all()
+    fits &= limits.chunked_prefill | (rows["isl"] <= limits.max_num_batched_tokens)
+    assert (fits == done).all()
 
 
 def test_tokens_are_neither_lost_nor_made() -> None:

@@ -178,16 +178,24 @@ def test_an_interrupted_simulation_keeps_what_it_has(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(run_module, "SLICE", 3)
     requests = requests_of([(1000 * i, 8, 4) for i in range(50)])
 
-    def pressed() -> bool:
+    def pressed(_share: float) -> bool:
         raise KeyboardInterrupt
 
     asked = iter([False] * 9 + [True])
-    for interrupt in (pressed, lambda: next(asked)):
-        outcome = run(requests, PRICES, LIMITS, control=Control(interrupt=interrupt))
+    shares: list[float] = []
+
+    def looked(share: float) -> bool:
+        shares.append(share)
+        return next(asked)
+
+    for watch in (pressed, looked):
+        outcome = run(requests, PRICES, LIMITS, control=Control(watch=watch))
         assert outcome.interrupted
         done = int((outcome.finished_N >= 0).sum())
         assert 0 < done < 50
         assert outcome.finished_N[:done].tolist() == [1000 * i + 130 for i in range(done)]
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(done / 50)
 
 
 def test_columns_of_other_types_are_taken() -> None:

@@ -78,6 +78,7 @@ app.command(
                 "Tier measured against rows held out of its tables.",
             ),
             "blocks": ("validate:blocks", "Sums of operators against measured attention blocks."),
+            "capacity": ("validate:capacity", "Cache sizes against those engines print."),
             "steps": ("validate:steps", "Serving estimates against measured serving."),
             "serving": (
                 "validate_serving:serving",

@@ -1,4 +1,4 @@
-"""`perfatlas validate kernels|collectives|blocks|steps`: predictions against measurements."""
+"""`perfatlas validate kernels|collectives|blocks|capacity|steps`: against measurements."""
 
 from __future__ import annotations
 
@@ -100,6 +100,24 @@ BLOCK_HEADINGS: Final = {
     },
     "skipped": {"where": "", "why": "why", "rows": "rows"},
 }
+CAPACITY_HEADINGS: Final = {
+    "totals": {
+        "group": "",
+        "rows": "rows",
+        "median_error": "median",
+        "p90_error": "p90",
+        "bias": "bias",
+        "worst_error": "worst",
+    },
+    "runs": {
+        "id": "run",
+        "published": "published",
+        "predicted": "predicted",
+        "error": "error",
+        "gap_bytes": "gap",
+    },
+    "left_out": {"id": "run", "reason": "reason"},
+}
 PUBLISHED_HEADINGS: Final = {
     "id": "published run",
     "op": "",
@@ -199,6 +217,25 @@ def blocks(
         ]
         print_rows(console, rows, columns=BLOCK_HEADINGS[name], title=title)
     return 0
+
+
+def capacity(*, json: Annotated[bool, SWITCH] = False) -> int:
+    """Compare derived cache sizes with those engines printed when they started.
+
+    Args:
+        json: Print one JSON object.
+    """
+    from perfatlas import lab
+    from perfatlas.report import open_terminal, print_rows
+
+    results = lab.validate_capacity()
+    if json:
+        print_json(envelope("validate capacity", results=results, scenario={}))
+        return _gate(results)
+    console = open_terminal(sys.stdout)
+    for name, columns in CAPACITY_HEADINGS.items():
+        print_rows(console, results[name], columns=columns, title=name.replace("_", " "))
+    return _gate(results)
 
 
 def steps(

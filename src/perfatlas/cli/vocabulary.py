@@ -68,7 +68,8 @@ class Subject:
             best without them.
         silicon_version: Of the tables of tier measured; by default that of the calibrations.
         mode: One static batch, continuous batching, or separate prefill and decode GPUs.
-        method: How aggregated and disaggregated serving is answered.
+        method: How aggregated serving is answered: by closed forms without queues, or a short
+            simulation; auto simulates one scenario where prompts wait for each other.
         clock_ratio: Clock over the sustained clock of the device.
     """
 
@@ -80,7 +81,7 @@ class Subject:
     mode: Annotated[Literal["static", "aggregated", "disaggregated"] | None, default("static")] = (
         None
     )
-    method: Annotated[Literal["auto", "formula"] | None, default("auto")] = None
+    method: Annotated[Literal["auto", "formula", "simulate"] | None, default("auto")] = None
     clock_ratio: Annotated[float | None, default("1")] = None
 
 
@@ -254,10 +255,15 @@ class Traffic:
         num_seeds: Simulations, of seed, seed + 1, ...: means over them, and how sure they are.
         routing: How replicas share requests: round_robin, least_loaded or random.
         prefix_caching: Share cached prefixes; by default where the requests have hashes.
+        scheduler: Rules of the scheduler, in place of the engine's own.
+        chunked_prefill: Let a prompt run in several steps; by default as the engine does.
+        mixed_chunk: Of SGLang: let sequences decode in steps with prompts.
+        measured_at: Where latencies are taken: by a client over HTTP, or inside the engine.
         slo_ttft_s: Objective: most seconds to the first token.
         slo_tpot_s: Objective: most seconds per output token after the first.
         slo_itl_s: Objective: most seconds between tokens, on average of a request.
         slo_request_latency_s: Objective: most seconds of a request.
+        slo_percentile: Of --find-rate: the percentile that meets them; by default the mean.
     """
 
     requests: File | None = None
@@ -281,10 +287,18 @@ class Traffic:
         Literal["round_robin", "least_loaded", "random"] | None, default("round_robin")
     ] = None
     prefix_caching: bool | None = None
+    scheduler: (
+        Literal["vllm", "sglang", "trtllm_guaranteed_no_evict", "trtllm_max_utilization", "static"]
+        | None
+    ) = None
+    chunked_prefill: bool | None = None
+    mixed_chunk: bool | None = None
+    measured_at: Annotated[Literal["client", "engine"] | None, default("client")] = None
     slo_ttft_s: float | None = None
     slo_tpot_s: float | None = None
     slo_itl_s: float | None = None
     slo_request_latency_s: float | None = None
+    slo_percentile: float | None = None
 
 
 @Parameter(name="*", group=_SCENARIO)

@@ -12,6 +12,7 @@ from perfatlas.engines.profile import (
     EngineMemory,
     EngineProfile,
     FormatAlias,
+    FrontEnd,
     Fusion,
     HostTime,
     Overlap,
@@ -140,6 +141,7 @@ def _profile(profile_id: str, raw: dict[str, Any]) -> EngineProfile:
             for o in raw.get("overlap", [])
         ),
         host=_host(raw["host"]),
+        front=_front(raw["front"]),
         memory=_memory(raw["memory"]),
         scheduler=_scheduler(raw["scheduler"]),
     )
@@ -179,14 +181,26 @@ def _host(raw: dict[str, Any]) -> HostTime:
     )
 
 
+def _front(raw: dict[str, Any]) -> FrontEnd:
+    return FrontEnd(
+        request_s=parse_quantity(raw["request"], "s"),
+        token_s=parse_quantity(raw["token"], "s"),
+        response_s=parse_quantity(raw["response"], "s"),
+        source=raw["ref"],
+    )
+
+
 def _memory(raw: dict[str, Any]) -> EngineMemory:
     return EngineMemory(
         rule=raw["rule"],
         gpu_memory_utilization=raw["gpu_memory_utilization"],
         reserves_sampler=raw["reserves_sampler"],
+        sampler_copies=raw["sampler_copies"],
         context_bytes=parse_quantity(raw["context"], "bytes"),
         communication_bytes=parse_quantity(raw["communication"], "bytes"),
         graph_bytes=parse_quantity(raw["graphs"], "bytes"),
+        graphs_up_to=raw["graphs_up_to"],
+        expert_multiples=raw.get("expert_multiples", {}),
         source=raw["ref"],
     )
 
@@ -204,5 +218,8 @@ def _scheduler(raw: dict[str, Any]) -> SchedulerDefaults:
         graph_sizes=tuple(sizes),
         mixes=raw["mixes"]["value"],
         mixes_source=raw["mixes"]["ref"],
+        rules=raw["rules"]["value"],
+        chunked_prefill=raw["rules"]["chunked_prefill"],
+        rules_source=raw["rules"]["ref"],
         source=raw["ref"],
     )

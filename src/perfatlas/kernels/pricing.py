@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from perfatlas.kernels.bound import bound_time
+from perfatlas.kernels.bound import bound_time, resource_code
 from perfatlas.kernels.measured import (
     correct_rows,
     lacks_quantization,
@@ -31,7 +31,6 @@ from perfatlas.kernels.shapes import (
 from perfatlas.kernels.silicon import CLOCK, PEAK, SiliconRows
 from perfatlas.kernels.unique import unique_rows
 from perfatlas.measurements import CalibrationMatch, find_calibration, kernel_families, lend
-from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -153,7 +152,7 @@ def _price_family(
             at = (table.candidate_R, table.operator_R)
             time_R = np.maximum(priced.time_s_U[inverse_R], bound_CO[at])
             time_CO[at], match_CO[at] = time_R, table.match_R
-            code_CO[at] = _label(priced.code_U[inverse_R], code_CO[at])
+            code_CO[at] = resource_code(priced.code_U[inverse_R], code_CO[at])
             measured_CO[at] = priced.measured_U[inverse_R]
             outside_CO[at] = priced.outside_U[inverse_R]
             low_CO[at] = np.maximum(time_R * priced.low_U[inverse_R], bound_CO[at])
@@ -327,16 +326,6 @@ class _Table:
         return shape_UD, *model.physics(shape_UD, silicon_US, parameters_UP)
 
 
-def _label(code_R: NDArray[np.int8], bound_R: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Return what bounds each row: issue time is compute only where arithmetic could be the limit.
-
-    A product that must move more bytes than it multiplies and still waits for its tiles does not
-    fill the device: that is latency.
-    """
-    underfilled_R = (code_R == BOUND_COMPUTE) & (bound_R == BOUND_MEMORY)
-    return np.where(underfilled_R, BOUND_LATENCY, code_R).astype(np.int8)
-
-
 def _by_model(
     operators: Sequence[Operator],
 ) -> dict[str, tuple[list[int], list[tuple[str, ...]]]]:
@@ -394,10 +383,9 @@ def _parameters(match: CalibrationMatch, name: str, model: PhysicsModel) -> list
     if match.calibration.operator != name:
         return [0.0] * len(model.parameter_names)
     fitted = match.calibration.parameters
-    missing = [p for p in model.parameter_names if p not in fitted]
-    if missing:
+    if missing := [p for p in model.parameter_names if p not in fitted]:
         raise InvalidSpecError(
-            f"calibration {match.calibration.id} was fitted for an older model: it lacks"
+            f"calibration {match.calibration.id} was fitted for an older model and lacks"
             f" {', '.join(missing)}; renew it with `{match.calibration.command}`"
         )
     return [fitted[p] for p in model.parameter_names]

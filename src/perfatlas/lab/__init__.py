@@ -10,6 +10,7 @@ from perfatlas.lab.registry import device_cells
 from perfatlas.lab.user_calibration import MeasurementReport, calibrate_measurements
 from perfatlas.lab.validate import CellScore, validate_kernels
 from perfatlas.lab.validate_blocks import validate_blocks
+from perfatlas.lab.validate_capacity import validate_capacity
 from perfatlas.lab.validate_measured import validate_measured
 from perfatlas.lab.validate_serving import validate_serving
 from perfatlas.lab.validate_steps import left_out_runs, validate_steps
@@ -28,6 +29,7 @@ __all__ = [
     "fit_parameters",
     "left_out_runs",
     "validate_blocks",
+    "validate_capacity",
     "validate_kernels",
     "validate_measured",
     "validate_serving",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from perfatlas.scenario.answer import Answer
+from perfatlas.scenario.capacity import cache_capacity
 from perfatlas.scenario.collective import collective
 from perfatlas.scenario.estimate import estimate
 from perfatlas.scenario.frontier import frontier
 from perfatlas.scenario.kernel import kernel_attention, kernel_gemm, kernel_moe
+from perfatlas.scenario.request_rate import max_request_rate
 from perfatlas.scenario.serving_formula import (
     Latencies,
     aggregated_latencies,
@@ -26,6 +28,7 @@ __all__ = [
     "Scenario",
     "Simulation",
     "aggregated_latencies",
+    "cache_capacity",
     "collective",
     "estimate",
     "estimate_table",
@@ -33,6 +36,7 @@ __all__ = [
     "kernel_attention",
     "kernel_gemm",
     "kernel_moe",
+    "max_request_rate",
     "pipelined_s",
     "simulate",
     "static_latencies",

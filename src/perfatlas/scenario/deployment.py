@@ -10,7 +10,8 @@ import numpy as np
 
 from perfatlas.engines import step_errors
 from perfatlas.parallelism import plan_problems
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.scenario.capacity import derived_blocks
 from perfatlas.scenario.evaluate import step_context
 from perfatlas.scenario.memory import does_not_fit, question_memory
 from perfatlas.scenario.question import Question, resolve_question
@@ -21,10 +22,12 @@ from perfatlas.serving import (
     PriceTable,
     Replicas,
     Requests,
+    Seen,
     StepPrices,
     TableLimits,
     price_table,
     run,
+    whole_ticks,
 )
 
 if TYPE_CHECKING:
@@ -32,8 +35,33 @@ if TYPE_CHECKING:
     from perfatlas.scenario.traffic import Arriving, Traffic
     from perfatlas.scenario.vocabulary import Scenario
 
-# Engines whose scheduling rules are simulated; `ideal` is vLLM's scheduler without host time.
-SIMULATED: Final = ("vllm", "ideal")
+    Priced = dict[tuple[str, TableLimits], PriceTable]
+
+# what the rules of a scheduler are, in words
+SAID: Final = {
+    "vllm": (
+        "requests wait in the queues of vLLM V1 schedulers: one token budget for prompts and"
+        " decodes, cache by blocks, the last admitted recomputed when none is free"
+    ),
+    "trtllm_guaranteed_no_evict": (
+        "requests wait in the queues of TensorRT-LLM's in-flight batching: one starts where the"
+        " blocks to its last token are promised to nobody, and nobody is thrown out"
+    ),
+    "trtllm_max_utilization": (
+        "requests wait in the queues of TensorRT-LLM's in-flight batching: one starts where its"
+        " prompt fits; without a free block the last started is paused and starts over"
+    ),
+    "sglang": (
+        "requests wait in the queues of SGLang schedulers: prompts run before decodes and apart"
+        " from them, one starts where what is expected of the others leaves room, the shortest"
+        " outputs retracted when none is left"
+    ),
+    "static": (
+        "requests wait for a batch to end: the next one starts when its longest output is done"
+    ),
+}
+# fields of a scenario that no step price depends on
+LOAD: Final = frozenset(("mode", "method", "isl", "osl", "batch", "concurrency", "kv_blocks", "dp"))
 NULL_BLOCKS: Final = 1  # vLLM keeps one block that holds nothing
 
 
@@ -47,6 +75,7 @@ class Deployment:
         limits: Of one scheduler.
         replicas: How many, and how requests are divided among them.
         table: What steps cost.
+        seen: What a client sees later than the engine.
     """
 
     question: Question
@@ -54,10 +83,19 @@ class Deployment:
     limits: Limits
     replicas: Replicas
     table: PriceTable
+    seen: Seen
 
 
-def deployment(scenario: Scenario, traffic: Traffic, came: Arriving) -> Deployment:
+def deployment(
+    scenario: Scenario, traffic: Traffic, came: Arriving, known: Priced | None = None
+) -> Deployment:
     """Return the deployment of a scenario, its steps priced for what arrives.
+
+    Args:
+        scenario: What runs where.
+        traffic: How it is shared.
+        came: What arrives.
+        known: Tables of prices of earlier calls, to take from and to add to.
 
     Raises:
         InvalidSpecError: A name, value or plan breaks a rule.
@@ -67,38 +105,54 @@ def deployment(scenario: Scenario, traffic: Traffic, came: Arriving) -> Deployme
     question, problems = resolve_question([scenario])
     if question is None:
         raise problems[0] or InvalidSpecError("nothing to simulate")
-    if question.profile.name not in SIMULATED:
-        raise UnsupportedError(
-            f"engine {question.profile.id}: its scheduler is not simulated; use vllm or ideal, or"
-            " `estimate --mode aggregated --method formula`"
-        )
     (problem,) = plan_problems(question.model.architecture, question.plan)
     if problem is not None:
         raise InvalidSpecError(problem)
     memory = question_memory(question)
-    if _derived_blocks(question, memory) < 1:
+    if derived_blocks(question, memory) <= NULL_BLOCKS:
         sentence, advice = does_not_fit(question)
         raise InfeasibleError(sentence, advice=advice)
     limits = _limits(question, memory, traffic, came.requests)
-    requests = came.requests
-    longest = int((requests.isl_N + requests.osl_N).max())
-    table = price_table(
-        step_context(question),
-        TableLimits(
-            max_num_seqs=limits.max_num_seqs,
-            max_num_batched_tokens=limits.max_num_batched_tokens,
-            longest_context=min(longest, limits.kv_blocks * limits.block_size + limits.block_size),
-        ),
-    )
+    table = _table(question, limits, came.requests, {} if known is None else known)
+    seen = _seen(question, traffic)
     replicas = Replicas(
         number=int(question.plan.dp[0]),
         ranks=int(question.plan.attention_dp[0]),
         routing=traffic.routing,
         seed=traffic.seed,
+        turnaround=int(whole_ticks(np.array(sum(seen)))),
     )
     return Deployment(
-        question=question, memory=memory, limits=limits, replicas=replicas, table=table
+        question=question, memory=memory, limits=limits, replicas=replicas, table=table, seen=seen
     )
+
+
+def _table(question: Question, limits: Limits, requests: Requests, known: Priced) -> PriceTable:
+    """Return what steps cost, up to rounded reaches, so that similar loads share a table."""
+    longest = _rounded_up(int((requests.isl_N + requests.osl_N).max()))
+    asked = int(question.limits.max_num_seqs[0])
+    reach = TableLimits(
+        max_num_seqs=min(_rounded_up(limits.max_num_seqs), max(asked, limits.max_num_seqs)),
+        max_num_batched_tokens=limits.max_num_batched_tokens,
+        longest_context=min(longest, limits.kv_blocks * limits.block_size + limits.block_size),
+    )
+    key = (question.scenarios[0].model_dump_json(exclude=set(LOAD)), reach)
+    if key not in known:
+        known[key] = price_table(step_context(question), reach)
+    return known[key]
+
+
+def _rounded_up(value: int) -> int:
+    """Return the next power of two or three halves of one."""
+    power = 1 << max(value - 1, 0).bit_length()
+    return power * 3 // 4 if power >= 4 and value <= power * 3 // 4 else power
+
+
+def _seen(question: Question, traffic: Traffic) -> Seen:
+    front = question.profile.front
+    if traffic.measured_at == "engine":
+        return Seen()
+    return Seen(front.request_s, front.token_s, front.response_s)
 
 
 def _limits(
@@ -106,25 +160,27 @@ def _limits(
 ) -> Limits:
     asked = question.limits
     block = int(asked.block_size[0])
-    derived = _derived_blocks(question, memory)
+    derived = derived_blocks(question, memory) - NULL_BLOCKS
     blocks = derived if math.isnan(asked.kv_blocks[0]) else int(asked.kv_blocks[0])
     budget = int(asked.max_num_batched_tokens[0])
     # no more run at a time than arrive, or than hold a block each
     most = min(int(asked.max_num_seqs[0]), budget, blocks, requests.isl_N.shape[0])
     shared = traffic.prefix_caching
+    profile = question.profile.scheduler
+    chunked = profile.chunked_prefill
+    if traffic.scheduler is not None or traffic.chunked_prefill is not None:
+        chunked = traffic.chunked_prefill is not False
     return Limits(
         max_num_seqs=max(most, 1),
         max_num_batched_tokens=budget,
         block_size=block,
         kv_blocks=blocks,
         prefix_caching=requests.hash_block > 0 if shared is None else shared,
+        async_scheduling=question.profile.host.overlapped,
+        rules=traffic.scheduler or profile.rules,
+        chunked_prefill=chunked,
+        mixed_chunk=traffic.mixed_chunk,
     )
-
-
-def _derived_blocks(question: Question, memory: MemoryColumns) -> int:
-    """Return how many cache blocks of a scheduler memory leaves, the null block not counted."""
-    ranks, block = int(question.plan.attention_dp[0]), int(question.limits.block_size[0])
-    return int(memory.kv_capacity_tokens[0]) // ranks // block - NULL_BLOCKS
 
 
 def run_traffic(ready: Deployment, came: Arriving, prices: StepPrices, control: Control) -> Outcome:

@@ -34,6 +34,7 @@ NO_KERNELS = (
     " real kernels are slower, so times are lower limits without an upper end"
 )
 
+FORMULA: Final = "method formula"
 STANDING: Final = (
     "decode is priced at the mean context isl + osl/2; caches are cold and the kernels of a step"
     " run back to back"
@@ -126,7 +127,7 @@ def _standing_assumptions(question: Question, tier: str) -> tuple[str, ...]:
     said = [STANDING] if tier == "bound" else [STANDING, _interval(question)]
     said += engine_assumptions(question)
     if question.scenarios[0].mode == "aggregated":
-        said.append("method formula: steady closed loop, no queueing; TTFT is a floor under load")
+        said.append(f"{FORMULA}: steady closed loop, no queueing; TTFT is a floor under load")
     return tuple(said)
 
 

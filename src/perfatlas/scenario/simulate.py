@@ -12,6 +12,7 @@ from perfatlas.scenario.answer import Answer
 from perfatlas.scenario.breakdown import breakdown_rows
 from perfatlas.scenario.contradictions import read_scenario
 from perfatlas.scenario.deployment import (
+    SAID,
     Deployment,
     deployment,
     price_ends,
@@ -23,18 +24,25 @@ from perfatlas.scenario.evidence import engine_assumptions, step_evidence
 from perfatlas.scenario.repetitions import averaged, half_widths
 from perfatlas.scenario.traffic import TRAFFIC_NAMES, Arriving, Traffic, arriving, parse_traffic
 from perfatlas.scenario.typical_steps import typical_steps
-from perfatlas.serving import Control, Outcome, Requests, request_columns, summarize
+from perfatlas.serving import (
+    Control,
+    Outcome,
+    Requests,
+    Seen,
+    request_columns,
+    series_columns,
+    summarize,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from perfatlas.scenario.vocabulary import Scenario
 
-STANDING: Final = (
-    "requests wait in the queues of vLLM V1 schedulers: one token budget for prompts and decodes,"
-    " cache by blocks, the last admitted recomputed when none is free; an output token is seen in"
-    " the step that makes it; tokenizing, HTTP and detokenizing take no time"
-)
+    Watch = Callable[[float], bool]
+
+
+SERIES_ROWS: Final = 2000  # of the state over time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,26 +53,35 @@ class Simulation:
         answer: The envelope.
         requests: What arrived.
         outcome: What came of every request.
+        seen: What a client sees later than the engine.
+        kv_blocks: Cache blocks of all schedulers.
     """
 
     answer: Answer
     requests: Requests
     outcome: Outcome
+    seen: Seen
+    kv_blocks: int
+
+    def series(self) -> dict[str, list[float]]:
+        """Return the state of all schedulers over time: requests, and the share of the cache."""
+        return series_columns(self.outcome.series, self.kv_blocks)
 
     def per_request(self) -> dict[str, list[Any]]:
         """Return what came of every request, as columns of a table; times [s]."""
-        return request_columns(self.requests, self.outcome)
+        return request_columns(self.requests, self.outcome, self.seen)
 
 
 def simulate(
     *,
-    progress: Callable[[], bool] | None = None,
+    progress: Watch | None = None,
     **fields: Any,  # noqa: ANN401 - checked by schema
 ) -> Simulation:
     """Return what comes of traffic at an inference deployment.
 
     Args:
-        progress: Asked now and then; true stops the simulation and keeps what was simulated.
+        progress: Told now and then which share of the work is done; true stops the simulation and
+            keeps what was simulated.
         **fields: Names of the vocabulary: model, system, engine, the plan, formats, engine limits;
             and the traffic: requests, request_rate or concurrency, arrival, isl, osl, seed, slo_*.
 
@@ -87,7 +104,8 @@ def simulate(
     for seed in range(traffic.seed, traffic.seed + traffic.num_seeds):
         again = traffic.model_copy(update={"seed": seed})
         came_again = arriving(again, scenario) if repeated else came
-        repeated.append(_repetition(ready, came_again, again, progress))
+        watch = _part(progress, seed - traffic.seed, traffic.num_seeds)
+        repeated.append(_repetition(ready, came_again, again, watch))
         if repeated[-1].outcome.interrupted:
             break
     results = averaged([one.results for one in repeated])
@@ -98,6 +116,8 @@ def simulate(
         answer=_answer(ready, came, first.outcome, results, dict(fields)),
         requests=came.requests,
         outcome=first.outcome,
+        seen=ready.seen,
+        kv_blocks=ready.limits.kv_blocks * ready.replicas.ranks * ready.replicas.number,
     )
 
 
@@ -107,21 +127,31 @@ class _Repetition(NamedTuple):
 
 
 def _repetition(
-    ready: Deployment, came: Arriving, traffic: Traffic, progress: Callable[[], bool] | None
+    ready: Deployment, came: Arriving, traffic: Traffic, watch: Watch | None
 ) -> _Repetition:
     """Return what comes of traffic of one seed, at the prices and at both ends of theirs."""
-    control = Control(interrupt=progress)
     ready = replace(ready, replicas=ready.replicas._replace(seed=traffic.seed))
+    ends = price_ends(ready.question)
+    runs = 1 + len(ends)
+    control = Control(watch=_part(watch, 0, runs), series_rows=SERIES_ROWS)
     outcome = run_traffic(ready, came, ready.table.prices, control)
     results = _results(ready, came, outcome, traffic)
-    for end, factor in price_ends(ready.question).items():
+    for number, (end, factor) in enumerate(ends.items(), start=1):
         if outcome.interrupted:
             break
+        control = Control(watch=_part(watch, number, runs))
         moved = run_traffic(ready, came, scaled_prices(ready.table.prices, factor), control)
         if moved.interrupted:
             break
-        results |= _end(summarize(came.requests, moved, traffic.objectives()), end)
+        results |= _end(summarize(came.requests, moved, traffic.objectives(), ready.seen), end)
     return _Repetition(results, outcome)
+
+
+def _part(watch: Watch | None, number: int, parts: int) -> Watch | None:
+    """Return what watches one of some equal parts and tells the share of all."""
+    if watch is None:
+        return None
+    return lambda share: watch((number + share) / parts)
 
 
 def split_fields(fields: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
@@ -154,7 +184,7 @@ def _end(found: Mapping[str, Any], end: str) -> dict[str, Any]:
 def _results(
     ready: Deployment, came: Arriving, outcome: Outcome, traffic: Traffic
 ) -> dict[str, Any]:
-    found = summarize(came.requests, outcome, traffic.objectives())
+    found = summarize(came.requests, outcome, traffic.objectives(), ready.seen)
     question = ready.question
     if came.concurrency:
         found["saturated"] = False
@@ -179,7 +209,13 @@ def _answer(
     question = ready.question
     steps = typical_steps(ready, came.requests, outcome)
     error = step_errors().get(question.profile.name)
-    standing = [STANDING, *came.assumptions, steps.said, *engine_assumptions(question)]
+    standing = [
+        SAID[ready.limits.rules],
+        *came.assumptions,
+        steps.said,
+        _client(ready),
+        *engine_assumptions(question),
+    ]
     if error is not None:
         standing.append(
             f"the interval scales every step by {math.expm1(error.q05):+.0%} to"
@@ -197,6 +233,15 @@ def _answer(
         ],
         evidence=step_evidence(question, ready.table, standing),
         warnings=(*came.warnings, *_warnings(results)),
+    )
+
+
+def _client(ready: Deployment) -> str:
+    if sum(ready.seen) == 0.0:
+        return "latencies inside the engine: HTTP, tokenizing and detokenizing take no time"
+    return (
+        f"a client sees a request enter the queue {1e3 * ready.seen.request_s:.1f} ms late and a"
+        f" token {1e6 * ready.seen.token_s:.0f} us late: {ready.question.profile.front.source}"
     )
 
 

@@ -57,11 +57,20 @@ class Traffic(BaseModel):
     num_seeds: Annotated[int, Field(ge=1, le=1000)] = 1
     routing: Literal["round_robin", "least_loaded", "random"] = "round_robin"
     prefix_caching: bool | None = None
+    scheduler: (
+        Literal["vllm", "sglang", "trtllm_guaranteed_no_evict", "trtllm_max_utilization", "static"]
+        | None
+    ) = None
+    chunked_prefill: bool | None = None
+    mixed_chunk: bool = False
+
+    measured_at: Literal["client", "engine"] = "client"
 
     slo_ttft_s: Positive | None = None
     slo_tpot_s: Positive | None = None
     slo_itl_s: Positive | None = None
     slo_request_latency_s: Positive | None = None
+    slo_percentile: Annotated[float, Field(gt=0.0, lt=100.0)] | None = None
 
     def objectives(self) -> dict[str, float]:
         """Return the objectives that are set, by metric [s]."""

@@ -33,7 +33,7 @@ Tokens = Annotated[int, BeforeValidator(_no_truth_value), Field(ge=0, le=MAX_COU
 STEEPEST: Final = 10.0  # exponent of an expert load nobody has
 
 Mode = Literal["static", "aggregated", "disaggregated"]
-Method = Literal["auto", "formula"]
+Method = Literal["auto", "formula", "simulate"]
 
 
 def check_distribution(text: str) -> str:

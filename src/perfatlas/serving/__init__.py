@@ -17,22 +17,31 @@ from perfatlas.serving.lengths import (
 )
 from perfatlas.serving.limits import Control, Limits, Replicas
 from perfatlas.serving.loop import run
-from perfatlas.serving.metrics import request_columns, summarize
+from perfatlas.serving.metrics import (
+    Seen,
+    request_columns,
+    request_latencies,
+    saturated,
+    series_columns,
+    summarize,
+)
 from perfatlas.serving.outcome import Outcome
 from perfatlas.serving.price_table import PriceTable, TableLimits, price_table
 from perfatlas.serving.prices import StepPrices
-from perfatlas.serving.requests import Requests, plain_requests
+from perfatlas.serving.requests import TICKS_PER_SECOND, Requests, plain_requests, whole_ticks
 from perfatlas.serving.scaling import scale_lengths, scale_rate
 from perfatlas.serving.trace_formats import read_requests
 from perfatlas.serving.traces import Window
 
 __all__ = [
+    "TICKS_PER_SECOND",
     "Control",
     "Limits",
     "Outcome",
     "PriceTable",
     "Replicas",
     "Requests",
+    "Seen",
     "StepPrices",
     "TableLimits",
     "Window",
@@ -48,9 +57,13 @@ __all__ = [
     "range_around",
     "read_requests",
     "request_columns",
+    "request_latencies",
     "run",
+    "saturated",
     "scale_lengths",
     "scale_rate",
+    "series_columns",
     "summarize",
     "uniform_lengths",
+    "whole_ticks",
 ]

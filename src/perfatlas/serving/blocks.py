@@ -8,10 +8,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfatlas.serving import prefix
+from perfatlas.serving.limits import VLLM
 from perfatlas.serving.machine import part
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World
+
+
+@part
+def count(world: World, tokens: int) -> int:
+    """Return the blocks of tokens.
+
+    Args:
+        world: The simulation.
+        tokens: Tokens.
+    """
+    return int((tokens + world.block_size - 1) // world.block_size)
+
+
+@part
+def promised(world: World, i: int) -> int:
+    """Return the blocks a request holds at its end, as engines that promise them count.
+
+    Args:
+        world: The simulation.
+        i: The request.
+
+    Source: NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/batch_manager/kvCacheManager.cpp,
+    getRemainingBlocksToCompletion(): prompt and all new tokens, though the last is never stored.
+    """
+    return int(count(world, world.request_N[i].isl + world.request_N[i].osl))
 
 
 @part
@@ -82,7 +108,9 @@ def share(world: World, i: int, found: int) -> None:
     """
     if world.prefix_caching:
         prefix.share_prefix(world, i, found)
-    world.request_N[i].computed = found * world.block_size
+    request = world.request_N[i]
+    request.computed = found * world.block_size
+    request.placed = request.computed
 
 
 @part
@@ -92,45 +120,60 @@ def extend(world: World, i: int, tokens: int) -> None:
     Args:
         world: The simulation.
         i: The request.
-        tokens: Tokens that need a place; `computed` have one.
+        tokens: Tokens that need a place; `placed` have one.
     """
     request = world.request_N[i]
-    size = world.block_size
     if world.prefix_caching:
         prefix.extend_named(world, i, tokens)
-        return
-    lane = world.lane_S[request.lane]
-    lane.free -= (tokens + size - 1) // size - (request.computed + size - 1) // size
+    else:
+        lane = world.lane_S[request.lane]
+        lane.free -= count(world, tokens) - count(world, request.placed)
+    request.placed = tokens
 
 
 @part
 def release(world: World, i: int) -> None:
-    """Give back the blocks of a request's computed tokens.
+    """Give back the blocks of a request's tokens that have a place.
 
     Args:
         world: The simulation.
         i: The request.
     """
     request = world.request_N[i]
-    size = world.block_size
+    lane = world.lane_S[request.lane]
+    before = lane.free
     if world.prefix_caching:
         prefix.release_named(world, i)
-        return
-    world.lane_S[request.lane].free += (request.computed + size - 1) // size
+    else:
+        lane.free += count(world, request.placed)
+    lane.spare += lane.free - before
+    request.placed = 0
 
 
 @part
-def keep_known(world: World, i: int) -> None:
-    """Let a request that is thrown out find its blocks again, those of its own output too.
-
-    No other request has them, so that they need not be known before.
+def learn(world: World, i: int) -> None:
+    """Let others find the full blocks of a prompt that has ended; by the rules of vLLM they do.
 
     Args:
         world: The simulation.
-        i: The request, still with its blocks.
+        i: The request; one that has been thrown out meanwhile has nothing to be found.
+    """
+    request = world.request_N[i]
+    if world.prefix_caching and world.rules != VLLM and request.placed > 0:
+        prefix.register(world, i, request.isl + request.generated)
+
+
+@part
+def keep_known(world: World, i: int, tokens: int) -> None:
+    """Let the full blocks of a request's first tokens be found, those of its own output too.
+
+    Args:
+        world: The simulation.
+        i: The request, with its blocks.
+        tokens: Its first tokens that are in the cache.
     """
     if world.prefix_caching:
-        prefix.register(world, i, world.request_N[i].computed)
+        prefix.register(world, i, tokens)
 
 
 @part

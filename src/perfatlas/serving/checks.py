@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
-from perfatlas.serving.limits import ROUTINGS
+from perfatlas.serving.limits import ROUTINGS, RULES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,6 +37,7 @@ def check_replicas(replicas: Replicas, concurrency: int, control: Control) -> No
         _at_least(f"replicas.{name}", getattr(replicas, name), 1)
     for name, value in (
         ("replicas.seed", replicas.seed),
+        ("replicas.turnaround", replicas.turnaround),
         ("concurrency", concurrency),
         ("control.series_rows", control.series_rows),
     ):
@@ -62,10 +63,33 @@ def check_limits(limits: Limits) -> None:
             f"{limits.max_num_batched_tokens}: a step could not give every sequence a token; "
             "lower the first or raise the second"
         )
+    if limits.rules not in RULES:
+        raise InvalidSpecError(
+            f"rules {shown(limits.rules)} are unknown; choose one of {', '.join(RULES)}"
+            f"{did_you_mean(limits.rules, RULES)}"
+        )
+    _check_chunks(limits)
     if limits.long_prefill_token_threshold != 0:
         raise UnsupportedError(
             f"long_prefill_token_threshold {shown(limits.long_prefill_token_threshold)} is not "
             "simulated: several prompts would be partly computed; set it to 0"
+        )
+
+
+def _check_chunks(limits: Limits) -> None:
+    if not 0.0 < limits.new_token_ratio <= 1.0:
+        raise InvalidSpecError(
+            f"new_token_ratio is {limits.new_token_ratio}; it is above 0 and at most 1"
+        )
+    whole = limits.rules in ("vllm", "sglang")
+    if whole and not limits.chunked_prefill:
+        raise UnsupportedError(
+            f"rules {limits.rules} without chunked_prefill are not simulated; set it to true"
+        )
+    if not whole and limits.chunked_prefill and limits.max_num_batched_tokens < limits.block_size:
+        raise InvalidSpecError(
+            f"max_num_batched_tokens {limits.max_num_batched_tokens} is below block_size "
+            f"{limits.block_size}: a chunk of whole blocks never fits; raise the first"
         )
 
 

@@ -15,9 +15,17 @@ import numpy as np
 
 from perfatlas.serving import blocks
 from perfatlas.serving.heap import drop, put
+from perfatlas.serving.limits import SGLANG, VLLM
 from perfatlas.serving.machine import entry, holder, part
-from perfatlas.serving.scheduler import leave_running, stop_decoding
+from perfatlas.serving.overlap import cut_overlapped, end_overlapped
+from perfatlas.serving.running import (
+    leave_queue,
+    leave_running,
+    queue_last,
+    take_finishing,
+)
 from perfatlas.serving.state import NEVER, NOBODY, World
+from perfatlas.serving.step_end import learn_late
 from perfatlas.serving.stretch import begin, cut, end
 
 hold = holder(World._fields)
@@ -110,30 +118,39 @@ def _take_arrival(world: World) -> int:
 def _arrive(world: World, i: int, now: int) -> None:
     """Send a request to a scheduler's queue, or reject it."""
     request = world.request_N[i]
-    request.arrival = now
-    need = (request.isl + request.osl - 1 + world.block_size - 1) // world.block_size
-    if request.isl < 1 or request.osl < 1 or need > world.kv_blocks:
+    world.came_N[i] = now
+    if not _can_ever_run(world, i):
         _follow(world, i, now)
         return
     r = _route(world, i)
     s = _rank(world, r)
-    request.replica = r
+    world.replica_N[i] = r
     request.lane = s
     replica = world.replica_R[r]
     replica.load += 1
     lane = world.lane_S[s]
     open_door = lane.waiting == 0 and lane.running < world.max_num_seqs
-    if lane.waiting == 0:
-        lane.waiting_head = i
-    else:
-        world.request_N[lane.waiting_tail].after = i
-    request.after = NOBODY
-    lane.waiting_tail = i
-    lane.waiting += 1
+    queue_last(world, i)
     if replica.steps == 0:
         _make_ready(world, r)
-    elif open_door:
+    if open_door and world.async_scheduling:
+        cut_overlapped(world, r, now)
+    elif open_door and replica.steps > 0:
         cut(world, r, now)
+
+
+@part
+def _can_ever_run(world: World, i: int) -> bool:
+    """Return whether an engine with nothing else to do could finish a request."""
+    request = world.request_N[i]
+    tokens = request.isl + request.osl
+    if world.rules == VLLM:
+        tokens -= 1  # the last one is never stored
+    fits = blocks.count(world, tokens) <= world.kv_blocks
+    if world.rules == SGLANG:  # it starts where a block more is free
+        fits = tokens + world.block_size < world.kv_blocks * world.block_size
+    whole = world.chunked_prefill or request.isl <= world.max_num_batched_tokens
+    return bool(request.isl > 0 and request.osl > 0 and fits and whole)
 
 
 @part
@@ -191,28 +208,56 @@ def _end_steps(world: World, now: int) -> None:
     """End every step that ends at this instant."""
     for r in range(world.end_R.shape[0]):
         if world.end_R[r] == now:
-            end(world, r, now)
-            for s in range(r * world.ranks, (r + 1) * world.ranks):
-                _finish(world, s, now)
+            if world.async_scheduling:
+                if end_overlapped(world, r):
+                    for s in range(r * world.ranks, (r + 1) * world.ranks):
+                        learn_late(world, s)
+                        if world.rules == SGLANG:
+                            _finish(world, s, now)
+                        _let_leave(world, s, now)
+            else:
+                end(world, r, now)
+                for s in range(r * world.ranks, (r + 1) * world.ranks):
+                    _finish(world, s, now)
             _make_ready(world, r)
 
 
 @part
 def _finish(world: World, s: int, now: int) -> None:
     """Finish the requests of a scheduler whose last token the step now ending gave."""
+    while True:
+        i = take_finishing(world, s)
+        if i == NOBODY:
+            break
+        _end_request(world, i, now)
+
+
+@part
+def _let_leave(world: World, s: int, now: int) -> None:
+    """Finish the requests of a scheduler whose end was foreseen when their last step began."""
     lane = world.lane_S[s]
-    while lane.heap > 0 and world.finishing_SH[s, 0].key == lane.step:
-        i = world.finishing_SH[s, 0].item
-        drop(world.finishing_SH[s], world.request_N, lane.heap, 0)
-        lane.heap -= 1
-        request = world.request_N[i]
-        request.finished = now
-        request.computed = request.isl + request.osl - 1
-        stop_decoding(world, i)
+    left = lane.leaving + lane.learning + lane.ended
+    for place in range(lane.leaving):
+        i = world.leaving_SH[s, place]
+        if world.request_N[i].computed == 0:  # thrown out meanwhile
+            leave_queue(world, i)
+        _end_request(world, i, now)
+    if lane.waiting > 0 and left > 0:
+        world.replica_R[s // world.ranks].stale = 1
+    lane.leaving = 0
+    lane.learning = 0
+
+
+@part
+def _end_request(world: World, i: int, now: int) -> None:
+    """Finish a request that decodes no more."""
+    request = world.request_N[i]
+    world.finished_N[i] = now
+    if request.computed > 0:
         leave_running(world, i)
         blocks.release(world, i)
-        world.replica_R[request.replica].load -= 1
-        _follow(world, i, now)
+    world.replica_R[request.lane // world.ranks].load -= 1
+    _follow(world, i, now)
 
 
 @part
@@ -221,12 +266,13 @@ def _follow(world: World, i: int, now: int) -> None:
     world.clock_1[0].left -= 1
     turn = world.request_N[i].next_turn
     if turn != NOBODY:
-        _expect(world, turn, now + world.think_N[turn])
+        _expect(world, turn, now + world.turnaround + world.think_N[turn])
     elif world.concurrency > 0:
         clock = world.clock_1[0]
         _skip_turns(world)
         if clock.next < world.request_N.shape[0]:
-            _expect(world, clock.next, max(now, world.arrival_N[clock.next]))
+            again = now + world.turnaround
+            _expect(world, clock.next, max(again, world.arrival_N[clock.next]))
             clock.next += 1
 
 

@@ -101,7 +101,8 @@ def _simulate(world: World, control: Control) -> bool:
 
     try:
         while advance(world, SLICE, LAST_TICK) == 0:
-            if control.interrupt is not None and control.interrupt():
+            left = int(world.clock_1["left"][0])
+            if control.watch is not None and control.watch(1.0 - left / world.request_N.shape[0]):
                 return True
     except KeyboardInterrupt:
         return True
@@ -115,18 +116,20 @@ def _simulate(world: World, control: Control) -> bool:
 
 def _outcome(world: World, interrupted: bool) -> Outcome:  # noqa: FBT001 - a column like the others
     """Return the columns of a world."""
-    rows = world.request_N
     clock = world.clock_1[0]
     series_WV = world.series_WV[: clock["rows"]]
     series = Series(*(series_WV[:, column].copy() for column in range(4)))
     return Outcome(
-        arrival_N=rows["arrival"].copy(),
-        scheduled_N=rows["scheduled"].copy(),
-        first_token_N=rows["first_token"].copy(),
-        finished_N=rows["finished"].copy(),
-        replica_N=rows["replica"].astype(np.int64),
-        preempted_N=rows["preempted"].astype(np.int64),
-        cached_N=rows["cached"].astype(np.int64),
+        arrival_N=world.came_N,
+        scheduled_N=world.scheduled_N,
+        first_token_N=world.first_token_N,
+        finished_N=world.finished_N,
+        replica_N=world.replica_N,
+        preempted_N=world.preempted_N,
+        cached_N=world.cached_N,
+        interference_N=np.where(world.finished_N >= 0, world.delay_N, 0),
+        lost_N=world.lost_N,
+        gaps_G=world.gaps_G.copy(),
         steps=int(clock["steps"]),
         preemptions=int(clock["preemptions"]),
         interrupted=interrupted,

@@ -6,7 +6,7 @@ Shape legend: N requests.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -17,14 +17,32 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.serving.outcome import Outcome
+    from perfatlas.serving.outcome import Outcome, Series
     from perfatlas.serving.requests import Requests
 
 PERCENTILES: Final = (50, 90, 95, 99)
 STATISTICS: Final = ("mean", *(f"p{percent}" for percent in PERCENTILES))
 OBJECTIVES: Final = ("ttft_s", "tpot_s", "itl_s", "request_latency_s")
 BACKLOG: Final = 10  # requests that wait, from which on a growing queue is more than chance
-GROWTH: Final = 1.5  # of the backlog from half of the arrivals to their end
+GROWTH: Final = 2.0  # of the backlog from the first half of the arrivals to their last third
+LOOKS: Final = 60  # at the queue, evenly over the arrivals
+
+
+class Seen(NamedTuple):
+    """What a client sees later than the engine [s].
+
+    Args:
+        request_s: From sending a request to its place in the queue.
+        token_s: From the step that gives a token to the client.
+        response_s: From the last token to the end of the response, when the client goes on.
+    """
+
+    request_s: float = 0.0
+    token_s: float = 0.0
+    response_s: float = 0.0
+
+
+AT_ENGINE: Final = Seen()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +51,7 @@ class Latencies:
 
     Args:
         arrival_s: Arrival (N,).
-        queue_s: Arrival to the first step with a token of the request (N,).
+        queue_s: In the queue, to the first step with a token of the request (N,).
         ttft_s: Arrival to first output token (N,).
         tpot_s: (request latency - TTFT) / (osl - 1) (N,); NaN for a single output token.
         request_latency_s: Arrival to last output token (N,).
@@ -48,12 +66,13 @@ class Latencies:
     place_N: NDArray[np.int64]
 
 
-def request_latencies(requests: Requests, outcome: Outcome) -> Latencies:
+def request_latencies(requests: Requests, outcome: Outcome, seen: Seen = AT_ENGINE) -> Latencies:
     """Return the latencies of the requests that completed.
 
     Args:
         requests: What arrived.
         outcome: What came of it.
+        seen: What lies between the engine and the client.
     """
     place_N = np.flatnonzero(outcome.finished_N >= 0)
     arrival = outcome.arrival_N[place_N]
@@ -63,9 +82,9 @@ def request_latencies(requests: Requests, outcome: Outcome) -> Latencies:
     return Latencies(
         arrival_s=arrival / TICKS_PER_SECOND,
         queue_s=(outcome.scheduled_N[place_N] - arrival) / TICKS_PER_SECOND,
-        ttft_s=(first - arrival) / TICKS_PER_SECOND,
+        ttft_s=(first - arrival) / TICKS_PER_SECOND + (seen.request_s + seen.token_s),
         tpot_s=np.where(gaps > 0, between_s / np.maximum(gaps, 1), np.nan),
-        request_latency_s=(last - arrival) / TICKS_PER_SECOND,
+        request_latency_s=(last - arrival) / TICKS_PER_SECOND + (seen.request_s + seen.token_s),
         place_N=place_N,
     )
 
@@ -92,14 +111,17 @@ def statistics(values_N: NDArray[np.float64]) -> dict[str, float | None]:
     return dict(zip(STATISTICS, values, strict=True))
 
 
-def request_columns(requests: Requests, outcome: Outcome) -> dict[str, list[Any]]:
+def request_columns(
+    requests: Requests, outcome: Outcome, seen: Seen = AT_ENGINE
+) -> dict[str, list[Any]]:
     """Return what came of every request, as columns of a table; None where nothing did.
 
     Args:
         requests: What arrived.
         outcome: What came of it.
+        seen: What lies between the engine and the client.
     """
-    found = request_latencies(requests, outcome)
+    found = request_latencies(requests, outcome, seen)
     count = requests.isl_N.shape[0]
     state_N = np.full(count, "waiting", dtype=object)
     state_N[outcome.scheduled_N >= 0] = "running"
@@ -124,6 +146,21 @@ def request_columns(requests: Requests, outcome: Outcome) -> dict[str, list[Any]
     return columns
 
 
+def series_columns(series: Series, kv_blocks: int) -> dict[str, list[float]]:
+    """Return the state over time as columns of a table: time_s, running, waiting, kv_used_share.
+
+    Args:
+        series: State over time.
+        kv_blocks: Cache blocks of all schedulers.
+    """
+    return {
+        "time_s": (series.time_W / TICKS_PER_SECOND).tolist(),
+        "running": series.running_W.tolist(),
+        "waiting": series.waiting_W.tolist(),
+        "kv_used_share": (series.used_W / max(kv_blocks, 1)).tolist(),
+    }
+
+
 def _times(ticks_N: NDArray[np.int64]) -> list[float | None]:
     return [None if tick < 0 else tick / TICKS_PER_SECOND for tick in ticks_N.tolist()]
 
@@ -143,7 +180,9 @@ def meets(latencies: Latencies, slos: Mapping[str, float]) -> NDArray[np.bool_]:
     return good
 
 
-def summarize(requests: Requests, outcome: Outcome, slos: Mapping[str, float]) -> dict[str, Any]:
+def summarize(
+    requests: Requests, outcome: Outcome, slos: Mapping[str, float], seen: Seen = AT_ENGINE
+) -> dict[str, Any]:
     """Return what a simulation comes to, by names of the vocabulary.
 
     Throughput and goodput are over the makespan, first arrival to last token. A rejected request
@@ -153,8 +192,9 @@ def summarize(requests: Requests, outcome: Outcome, slos: Mapping[str, float]) -
         requests: What arrived.
         outcome: What came of it.
         slos: As in `meets`.
+        seen: What lies between the engine and the client.
     """
-    found = request_latencies(requests, outcome)
+    found = request_latencies(requests, outcome, seen)
     completed = int(found.place_N.size)
     makespan_s = float((found.arrival_s + found.request_latency_s).max(initial=0.0))
     makespan_s -= float(outcome.arrival_N[outcome.arrival_N >= 0].min(initial=0)) / TICKS_PER_SECOND
@@ -187,18 +227,20 @@ def summarize(requests: Requests, outcome: Outcome, slos: Mapping[str, float]) -
 def saturated(outcome: Outcome) -> bool:
     """Return whether requests came faster than they were served: the queue grows to the end.
 
-    True where at the last arrival more than `BACKLOG` requests wait for their first step and half
-    as many again as at the middle of the arrivals. A closed loop never is.
+    True where over the last third of the arrivals more than `BACKLOG` requests wait for their first
+    step on average, and `GROWTH` times as many as over the first half: a queue that grows evenly
+    has three times as many there. A closed loop never is.
 
     Args:
         outcome: Of an open loop.
     """
     arrived_N = np.sort(outcome.arrival_N[outcome.arrival_N >= 0])
-    if arrived_N.size < 2 * BACKLOG:
+    if arrived_N.size < LOOKS:
         return False
-    served = outcome.scheduled_N[outcome.scheduled_N >= 0]
-    waiting = [
-        int(np.searchsorted(arrived_N, at, side="right") - np.count_nonzero(served <= at))
-        for at in (arrived_N[arrived_N.size // 2], arrived_N[-1])
-    ]
-    return waiting[1] > BACKLOG and waiting[1] > GROWTH * waiting[0]
+    served_N = np.sort(outcome.scheduled_N[outcome.scheduled_N >= 0])
+    at = arrived_N[np.arange(1, LOOKS + 1) * arrived_N.size // LOOKS - 1]
+    waiting = np.searchsorted(arrived_N, at, side="right") - np.searchsorted(
+        served_N, at, side="right"
+    )
+    late, early = waiting[-LOOKS // 3 :].mean(), waiting[: LOOKS // 2].mean()
+    return bool(late > BACKLOG and late > GROWTH * early)

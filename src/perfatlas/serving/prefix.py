@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfatlas.serving.limits import VLLM
 from perfatlas.serving.machine import part
 from perfatlas.serving.state import NOBODY
 
@@ -84,7 +85,9 @@ def share_prefix(world: World, i: int, found: int) -> None:
 
 @part
 def extend_named(world: World, i: int, tokens: int) -> None:
-    """Give a request, whose prompt runs, blocks for its first tokens, and make full ones known.
+    """Give a request, whose prompt runs, blocks for its first tokens.
+
+    By the rules of vLLM, full ones are known at once, to others of the same step too.
 
     Args:
         world: The simulation.
@@ -94,9 +97,10 @@ def extend_named(world: World, i: int, tokens: int) -> None:
     request = world.request_N[i]
     s = request.lane
     size = world.block_size
-    for b in range((request.computed + size - 1) // size, (tokens + size - 1) // size):
+    for b in range((request.placed + size - 1) // size, (tokens + size - 1) // size):
         world.table_SHL[s, request.row, b] = _take(world, s)
-    register(world, i, tokens)
+    if world.rules == VLLM:
+        register(world, i, tokens)
 
 
 @part
@@ -121,7 +125,7 @@ def grow_named(world: World, s: int, steps: int) -> None:
 
 @part
 def release_named(world: World, i: int) -> None:
-    """Give back the blocks of a request's computed tokens, the last one first, and its row.
+    """Give back the blocks of a request's tokens, the last one first, and its row.
 
     Args:
         world: The simulation.
@@ -131,7 +135,7 @@ def release_named(world: World, i: int) -> None:
     s = request.lane
     lane = world.lane_S[s]
     size = world.block_size
-    for b in range((request.computed + size - 1) // size - 1, -1, -1):
+    for b in range((request.placed + size - 1) // size - 1, -1, -1):
         block = world.table_SHL[s, request.row, b]
         row = world.block_SK[s, block]
         row.references -= 1

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from perfatlas.quantities import InfeasibleError
 from perfatlas.serving.heap import NODE
-from perfatlas.serving.limits import ROUTINGS
+from perfatlas.serving.limits import ROUTINGS, RULES
+from perfatlas.serving.outcome import GAP_EDGES
 
 if TYPE_CHECKING:
     from perfatlas.serving.limits import Control, Limits, Replicas
@@ -27,28 +28,34 @@ FIRST_PAUSE: Final = 1_000_000_000  # ps between rows of a series that is not ye
 
 REQUEST: Final = np.dtype(
     [
-        ("arrival", "i8"),
-        ("scheduled", "i8"),
-        ("first_token", "i8"),
-        ("finished", "i8"),
         ("finish", "i8"),  # step of its scheduler at whose end it finishes, while it decodes
-        ("order", "i8"),  # of admission at its scheduler
+        ("order", "i4"),  # of admission at its scheduler
+        ("joined", "i4"),  # beat of its scheduler in which it began to decode
         ("isl", "i4"),
         ("osl", "i4"),
         ("computed", "i4"),  # tokens in the cache, while its prompt runs
+        ("placed", "i4"),  # tokens that have a place there
         ("generated", "i4"),  # output tokens so far, while it does not decode
         ("after", "i4"),  # neighbours in the queue or among the running
         ("before", "i4"),
         ("place", "i4"),  # in its heap
-        ("replica", "i4"),
         ("lane", "i4"),  # its scheduler
-        ("preempted", "i4"),
-        ("cached", "i4"),
         ("next_turn", "i4"),  # request that follows its last token
         ("growth_after", "i4"),  # neighbours that need blocks in the same steps
         ("growth_before", "i4"),
         ("row", "i4"),  # of the table of blocks
         ("registered", "i4"),  # leading blocks whose hash is known
+    ],
+    align=True,
+)
+LOSS: Final = np.dtype(
+    [
+        (name, "i8")
+        for name in (
+            "gone",  # since when a request is thrown out, and one more; 0 where it is not
+            "since",  # its last token before that, or when it last began to decode
+            "mark",  # its tokens in the cache then
+        )
     ],
     align=True,
 )
@@ -77,12 +84,46 @@ LANE: Final = np.dtype(
             "free_head",  # blocks in order of their reuse
             "free_tail",
             "spare_rows",  # of the table of blocks
+            "spare",  # blocks not promised either, where they are
+            "decodes",  # of this step: sequences that decode,
+            "keyed",  # their attention [ps]
+            "learning",  # sequences whose prompt it computes
+            "leaving",  # sequences whose last token the step now running gives
+            "beat",  # stretches since the start
+            "ran",  # of the last one: sequences that decoded
+            "prefilled",  # and pieces of prompts, as decided
+            "full",  # nobody is admitted before a sequence has left the batch
+            "ended",  # sequences that have ended and not left it
+            "decays",  # steps since the ratio was set
+            "start",  # of the step being scheduled
+            "delay",  # sum over steps of what they took beyond decoding alone
+            "last_end",  # of the last step in which sequences decoded,
+            "paused",  # after which prompts ran without them
         )
-    ],
+    ]
+    + [("ratio", "f8")],  # of outputs that are expected
     align=True,
 )
 REPLICA: Final = np.dtype(
-    [(name, "i8") for name in ("start", "steps", "base", "rise", "load", "ready")], align=True
+    [
+        (name, "i8")
+        for name in (
+            "start",  # of the steps that run,
+            "steps",
+            "base",
+            "rise",
+            "load",
+            "ready",
+            "next_steps",  # those scheduled to follow them,
+            "next_base",
+            "next_rise",
+            "decided",  # once the last of those that run has begun,
+            "stale",  # and whether the queue has changed since
+            "extra",  # of a step with prompts: what it takes beyond decoding alone
+            "next_extra",
+        )
+    ],
+    align=True,
 )
 BLOCK: Final = np.dtype(
     [
@@ -112,6 +153,7 @@ CLOCK: Final = np.dtype(
             "rows",  # of the series
             "pause",  # between two of them [ps]
             "due",  # time of the next
+            "gap",  # place of the last gap between tokens among the borders
             "late",  # the simulation outran its clock
         )
     ],
@@ -152,21 +194,41 @@ class World(NamedTuple):
     kv_blocks: int
     reserve_full_isl: bool
     prefix_caching: bool
+    async_scheduling: bool
+    rules: int  # place in RULES
+    chunked_prefill: bool
+    mixed_chunk: bool
+    new_token_ratio: float
     ranks: int
     routing: int  # place in ROUTINGS
     seed: int
+    turnaround: int
     concurrency: int
     coalesce: bool
     request_N: Rows
+    came_N: NDArray[np.int64]  # of the outcome
+    scheduled_N: NDArray[np.int64]
+    first_token_N: NDArray[np.int64]
+    finished_N: NDArray[np.int64]
+    replica_N: NDArray[np.int64]
+    preempted_N: NDArray[np.int64]
+    cached_N: NDArray[np.int64]
+    delay_N: NDArray[np.int64]  # while a request decodes, less its scheduler's
+    lost_N: NDArray[np.int64]
+    loss_N: Rows
     lane_S: Rows
     growth_SB: NDArray[np.int64]  # sequences that need a block in a step of the residue
     finishing_SH: Rows
+    leaving_SH: NDArray[np.int32]
+    learning_SH: NDArray[np.int32]
     replica_R: Rows
     end_R: NDArray[np.int64]
     ready_R: NDArray[np.int64]
     coming_C: Rows
     clock_1: Rows
     series_WV: NDArray[np.int64]
+    edges_G: NDArray[np.int64]
+    gaps_G: NDArray[np.int64]
     block_SK: Rows
     bucket_SU: Rows
     growers_SB: Rows  # the same sequences by name
@@ -197,6 +259,7 @@ def build_world(
     holds: dict[str, Any] = requests._asdict() | prices._asdict() | limits._asdict()
     holds |= replicas._asdict()
     holds |= {
+        "rules": RULES.index(limits.rules),
         "routing": ROUTINGS.index(replicas.routing),
         "concurrency": concurrency,
         "coalesce": control.coalesce,
@@ -212,6 +275,8 @@ def _fresh_state(
     lanes = replicas.number * replicas.ranks
     lane_S = np.zeros(lanes, LANE)
     lane_S["free"] = limits.kv_blocks
+    lane_S["spare"] = limits.kv_blocks
+    lane_S["ratio"] = limits.new_token_ratio
     for name in ("waiting_head", "waiting_tail", "running_tail", "partial"):
         lane_S[name] = NOBODY
     request_N = _request_rows(requests)
@@ -220,17 +285,31 @@ def _fresh_state(
     clock_1["pause"] = FIRST_PAUSE
     return dict(
         request_N=request_N,
+        **_columns(requests.isl_N.shape[0]),
         lane_S=lane_S,
         growth_SB=np.zeros((lanes, limits.block_size), np.int64),
         finishing_SH=np.zeros((lanes, limits.max_num_seqs), NODE),
+        leaving_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
+        learning_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
         replica_R=np.zeros(replicas.number, REPLICA),
         end_R=np.full(replicas.number, NEVER, np.int64),
         ready_R=np.zeros(replicas.number, np.int64),
         coming_C=_first_issued(requests, concurrency, request_N, clock_1),
         clock_1=clock_1,
         series_WV=np.zeros((series_rows, 4), np.int64),
+        edges_G=GAP_EDGES.copy(),
+        gaps_G=np.zeros(GAP_EDGES.shape[0], np.int64),
         **_named_blocks(requests, limits, lane_S),
     )
+
+
+def _columns(count: int) -> dict[str, Any]:
+    """Return what is kept of every request to its end; a page nobody writes takes no memory."""
+    names = ("came_N", "scheduled_N", "first_token_N", "finished_N", "replica_N")
+    zeros = ("preempted_N", "cached_N", "delay_N", "lost_N")
+    times = {name: np.full(count, NOBODY, np.int64) for name in names}
+    sums = {name: np.zeros(count, np.int64) for name in zeros}
+    return times | sums | {"loss_N": np.zeros(count, LOSS)}
 
 
 def _named_blocks(requests: Requests, limits: Limits, lane_S: Rows) -> dict[str, Rows]:
@@ -238,9 +317,11 @@ def _named_blocks(requests: Requests, limits: Limits, lane_S: Rows) -> dict[str,
     lanes = lane_S.shape[0]
     blocks, rows, size, longest = 0, 0, 0, 0
     if limits.prefix_caching:
-        blocks, rows, size = limits.kv_blocks, limits.max_num_seqs, limits.block_size
+        blocks, rows, size = limits.kv_blocks, 2 * limits.max_num_seqs, limits.block_size
         tokens = int((requests.isl_N + requests.osl_N).max(initial=0))
         longest = min(-(-tokens // size), blocks)
+    if not limits.async_scheduling:  # nobody starts before another has left
+        rows //= 2
     try:  # only what the longest request of a row has held is ever touched and takes memory
         table_SHL = np.empty((lanes, rows, longest), np.int32)
     except MemoryError as error:
@@ -283,8 +364,7 @@ def _first_issued(requests: Requests, concurrency: int, request_N: Rows, clock_1
 def _request_rows(requests: Requests) -> Rows:
     """Return a row for every request, before it arrived (N,)."""
     request_N = np.zeros(requests.isl_N.shape[0], REQUEST)
-    for name in ("arrival", "scheduled", "first_token", "finished", "replica", "next_turn"):
-        request_N[name] = NOBODY
+    request_N["next_turn"] = NOBODY
     request_N["isl"] = requests.isl_N
     request_N["osl"] = requests.osl_N
     turns = np.flatnonzero(requests.think_N >= 0)

@@ -98,19 +98,36 @@ def rank_line(world: World, lane: Any, linear: int) -> Line:  # noqa: ANN401 - a
         lane: A scheduler that has scheduled.
         linear: Linear layers of the step [ps].
     """
-    base = linear + lane.attention + world.head_B[lane.decoding + lane.fresh]
+    base = linear + lane.attention + world.head_B[lane.decodes + lane.fresh]
     if lane.chunks > 0:
         base += lane.last
     rise = 0
     room = MANY
-    if lane.decoding > 0:
-        line = decode_attention(world, lane.decoding, lane.context + lane.decoding)
+    if lane.decodes > 0:
+        line = decode_attention(world, lane.decodes, lane.context + lane.decodes)
+        lane.keyed = line.base
         base += line.base
         rise = line.rise
         room = line.steps
     if not world.host_overlapped:
         base += host_work(world, lane)
     return Line(base, rise, room)
+
+
+@part
+def decode_time(world: World, lane: Any, linear: int) -> int:  # noqa: ANN401 - a row of lanes
+    """Return the time one rank's step would take without its prompts [ps].
+
+    Args:
+        world: The simulation.
+        lane: A scheduler whose step has its line.
+        linear: Linear layers of the step without prompts [ps].
+    """
+    device = linear + world.head_B[lane.decodes]
+    if lane.decodes > 0:
+        device += lane.keyed
+    host = world.host_step + world.host_sequence * lane.decodes
+    return int(max(device, host) if world.host_overlapped else device + host)
 
 
 @part
@@ -121,7 +138,7 @@ def host_work(world: World, lane: Any) -> int:  # noqa: ANN401 - a row of lanes
         world: The simulation.
         lane: A scheduler that has scheduled.
     """
-    work = world.host_step + world.host_sequence * (lane.decoding + lane.chunks)
+    work = world.host_step + world.host_sequence * (lane.decodes + lane.chunks)
     if lane.chunks > 0:
         work += world.host_prefill
     return int(work)
