@@ -100,16 +100,17 @@ def _count_gaps(world: World, line: tuple[int, int], steps: int, sequences: int)
     """Count the gaps of sequences in steps that take base + rise j each."""
     base, rise = line
     clock = world.clock_1[0]
+    last = world.gaps_G.shape[0] - 1
     j = 0
     while j < steps:
         g = clock.gap  # mostly as the last one
         gap = base + rise * j
-        if gap < world.edges_G[g] or gap >= world.edges_G[min(g + 1, world.gaps_G.shape[0] - 1)]:
+        if gap < world.edges_G[g] or gap >= world.edges_G[min(g + 1, last)]:
             g = cell(world.edges_G, gap)
             clock.gap = g
         end = steps
-        if rise > 0 and g + 1 < world.edges_G.shape[0]:
-            end = min(steps, (world.edges_G[g + 1] - base + rise - 1) // rise)
+        if g < last and base + rise * (steps - 1) >= world.edges_G[g + 1]:
+            end = (world.edges_G[g + 1] - base + rise - 1) // rise
         world.gaps_G[g] += (end - j) * sequences
         j = end
 
