@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from perfatlas.serving import blocks
 from perfatlas.serving.machine import part
 from perfatlas.serving.running import last_joined, start_decoding
+from perfatlas.serving.speculation import advance_each, decode_steps
 from perfatlas.serving.state import NOBODY
 from perfatlas.serving.step_time import cell, stretch_time
 
@@ -38,9 +39,12 @@ def finish_step(world: World, s: int, steps: int, now: int) -> None:
     if lane.decodes > 0:
         lane.decays += steps - 1
         lane.step += 1
-        blocks.grow(world, s, steps - 1)
-        lane.step += steps - 1
-        lane.context += lane.decoding * steps
+        if world.draft_tokens == 0:
+            blocks.grow(world, s, steps - 1)
+            lane.step += steps - 1
+            lane.context += lane.decoding * steps
+        else:
+            advance_each(world, s)
     _start_fresh(world, s, now)
     if lane.partial != NOBODY:
         request = world.request_N[lane.partial]
@@ -159,6 +163,10 @@ def _start_fresh(world: World, s: int, now: int) -> None:
             lane.learning += 1
         else:
             blocks.learn(world, i)
-        start_decoding(world, i)
+        steps = request.osl - request.generated - 1
+        if world.draft_tokens > 0:
+            request.generated += 1
+            steps = decode_steps(world, i, request.generated)
+        start_decoding(world, i, steps)
         i = request.after
     lane.fresh = 0
