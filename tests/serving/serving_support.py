@@ -59,7 +59,7 @@ def random_prices(draw: np.random.Generator, limits: Limits) -> StepPrices:
         host_sequence=int(draw.integers(0, 4)),
         host_prefill=int(draw.integers(0, 20)),
         host_overlapped=bool(draw.integers(2)),
-        decode_tokens=1 + limits.draft_tokens,
+        tokens_per_decode=1 + limits.draft_tokens,
     )
 
 
@@ -68,7 +68,8 @@ def scaled(prices: StepPrices, factor: int) -> StepPrices:
     times = [
         name
         for name in prices._fields
-        if name not in ("context_K", "queries_Q", "before_P", "host_overlapped", "decode_tokens")
+        if name
+        not in ("context_K", "queries_Q", "before_P", "host_overlapped", "tokens_per_decode")
     ]
     return prices._replace(**{name: getattr(prices, name) * factor for name in times})
 

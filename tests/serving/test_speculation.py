@@ -38,7 +38,7 @@ def test_a_step_gives_one_token_more_than_it_accepts(
     control: Control, *, ahead: bool, acceptance: tuple[float, ...], finished: int
 ) -> None:
     limits = ROOMY._replace(draft_tokens=2, acceptance=acceptance, async_scheduling=ahead)
-    prices = flat_prices(10, 100)._replace(decode_tokens=3)
+    prices = flat_prices(10, 100)._replace(tokens_per_decode=3)
     outcome = run(requests_of([(0, 4, 9)]), prices, limits, control=control)
     assert outcome.finished_N.tolist() == [finished]
     assert outcome.steps == 1 + (finished - 100) // 10
@@ -54,7 +54,7 @@ def test_drafts_take_budget_rows_and_keys(control: Control) -> None:
     #   4207  A 3, B 3: 100 + 4 rows + keys 5 + 3
     #   8315  A 3: 10 + 3 rows + 6 + 3
     prices = flat_prices(10, 100)._replace(
-        decode_tokens=3,
+        tokens_per_decode=3,
         head_B=1000 * np.arange(65),
         decode_slope_BK=np.ones((65, 1), np.int64),
     )
@@ -70,7 +70,7 @@ def test_drafts_need_places_in_the_cache(control: Control) -> None:
     # A and B: a block each for their prompts; A takes 2 more, B finds 1: it is thrown out at 100
     # and starts over, 4 + 1 tokens, when A has ended at 110.
     limits = ROOMY._replace(kv_blocks=5, draft_tokens=3, acceptance=(1.0, 1.0, 1.0))
-    prices = flat_prices(10, 100)._replace(decode_tokens=4)
+    prices = flat_prices(10, 100)._replace(tokens_per_decode=4)
     outcome = run(requests_of([(0, 4, 5), (0, 4, 5)]), prices, limits, control=control)
     assert outcome.preempted_N.tolist() == [0, 1]
     assert outcome.finished_N.tolist() == [110, 220]
@@ -81,13 +81,13 @@ def test_steps_are_as_many_as_their_probabilities_make() -> None:
     count = 100
     requests = plain_requests(np.zeros(count, np.int64), np.full(count, 4), np.full(count, 881))
     limits = Limits(1, 64, 16, 1000, draft_tokens=2, acceptance=(0.8, 0.5))
-    outcome = run(requests, flat_prices(10, 100)._replace(decode_tokens=3), limits)
+    outcome = run(requests, flat_prices(10, 100)._replace(tokens_per_decode=3), limits)
     assert 880 * count / (outcome.steps - count) == pytest.approx(2.2, abs=0.02)
 
 
 def test_what_is_accepted_is_seeded() -> None:
     requests = requests_of([(0, 4, 300)])
-    prices = flat_prices(10, 100)._replace(decode_tokens=2)
+    prices = flat_prices(10, 100)._replace(tokens_per_decode=2)
     limits = ROOMY._replace(draft_tokens=1, acceptance=(0.5,))
     steps = [run(requests, prices, limits._replace(draft_seed=seed)).steps for seed in (1, 1, 2)]
     assert steps[0] == steps[1] != steps[2]

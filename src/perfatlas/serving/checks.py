@@ -203,10 +203,10 @@ def check_prices(prices: StepPrices, limits: Limits, requests: Requests) -> None
     _at_least("entries of head_B", prices.head_B.shape[0], rows)
     batch = prices.decode_linear_B.shape[0]
     _at_least("entries of decode_linear_B", batch, limits.max_num_seqs + 1)
-    if prices.decode_tokens != 1 + limits.draft_tokens:
+    if prices.tokens_per_decode != 1 + limits.draft_tokens:
         raise InvalidSpecError(
-            f"the prices are of {prices.decode_tokens} tokens per decode step of a sequence; with "
-            f"draft_tokens {limits.draft_tokens} it computes {1 + limits.draft_tokens}"
+            f"the prices are of {prices.tokens_per_decode} tokens per decode step of a sequence;"
+            f" with draft_tokens {limits.draft_tokens} it computes {1 + limits.draft_tokens}"
         )
     _at_least(
         "entries of mixed_linear_T",

@@ -43,6 +43,10 @@ class Limits(NamedTuple):
             speculative decoding.
         acceptance: Probability that a draft is accepted where those before it are, by position.
         draft_seed: Seed of what is accepted.
+
+    Limits: The prefix cache of every engine shares whole blocks and gives up the least recently
+        freed; SGLang's tree shares single tokens. More is in the `rules_*` modules, `overlap` and
+        `speculation`.
     """
 
     max_num_seqs: int

@@ -67,7 +67,7 @@ def _continue_prompt(world: World, s: int) -> None:
     """Run the next chunk of the partly computed prompt, or throw it out."""
     lane = world.lane_S[s]
     request = world.request_N[lane.partial]
-    budget = world.max_num_batched_tokens - lane.decoding * world.decode_tokens
+    budget = world.max_num_batched_tokens - lane.decoding * world.tokens_per_decode
     chunk = min(request.isl + request.generated - request.computed, budget)
     need = blocks.count(world, request.computed + chunk) - blocks.count(world, request.placed)
     if need > lane.free:
@@ -80,7 +80,7 @@ def _continue_prompt(world: World, s: int) -> None:
 def _admit(world: World, s: int, now: int) -> None:
     """Admit from the head of the queue until it is empty or its head does not fit."""
     lane = world.lane_S[s]
-    budget = world.max_num_batched_tokens - lane.decoding * world.decode_tokens - lane.tokens
+    budget = world.max_num_batched_tokens - lane.decoding * world.tokens_per_decode - lane.tokens
     while lane.waiting > 0 and budget > 0 and lane.running < world.max_num_seqs:
         i = lane.waiting_head
         request = world.request_N[i]

@@ -189,7 +189,7 @@ class World(NamedTuple):
     host_sequence: int
     host_prefill: int
     host_overlapped: bool
-    decode_tokens: int
+    tokens_per_decode: int
     max_num_seqs: int
     max_num_batched_tokens: int
     block_size: int

@@ -139,7 +139,7 @@ def _replica_line(world: World, first: int) -> Line:
     for s in range(first, first + world.ranks):
         lane = world.lane_S[s]
         most = max(most, lane.decodes)
-        tokens = max(tokens, lane.decodes * world.decode_tokens + lane.tokens)
+        tokens = max(tokens, lane.decodes * world.tokens_per_decode + lane.tokens)
         chunks += lane.chunks
     linear = world.mixed_linear_T[tokens] if chunks > 0 else world.decode_linear_B[most]
     line: Line = rank_line(world, world.lane_S[first], linear)
