@@ -145,7 +145,7 @@ def _can_ever_run(world: World, i: int) -> bool:
     request = world.request_N[i]
     tokens = request.isl + request.osl
     if world.rules == VLLM:
-        tokens -= 1  # the last one is never stored
+        tokens += 2 * world.draft_tokens - 1  # the last one is never stored
     fits = blocks.count(world, tokens) <= world.kv_blocks
     if world.rules == SGLANG:  # it starts where a block more is free
         fits = tokens + world.block_size < world.kv_blocks * world.block_size

@@ -39,6 +39,14 @@ class Limits(NamedTuple):
         mixed_chunk: Of SGLang: sequences decode in steps with prompts too.
         new_token_ratio: Of SGLang: share of their longest outputs that sequences are expected to
             give, at the start; SGLANG_INIT_NEW_TOKEN_RATIO times schedule_conservativeness.
+        draft_tokens: Tokens that are drafted for every step of a sequence that decodes; 0 for no
+            speculative decoding.
+        acceptance: Probability that a draft is accepted where those before it are, by position.
+        draft_seed: Seed of what is accepted.
+
+    Limits: The prefix cache of every engine shares whole blocks and gives up the least recently
+        freed; SGLang's tree shares single tokens. More is in the `rules_*` modules, `overlap` and
+        `speculation`.
     """
 
     max_num_seqs: int
@@ -53,6 +61,9 @@ class Limits(NamedTuple):
     chunked_prefill: bool = True
     mixed_chunk: bool = False
     new_token_ratio: float = 0.7
+    draft_tokens: int = 0
+    acceptance: tuple[float, ...] = ()
+    draft_seed: int = 0
 
 
 class Replicas(NamedTuple):

@@ -34,6 +34,7 @@ REQUEST: Final = np.dtype(
         ("isl", "i4"),
         ("osl", "i4"),
         ("computed", "i4"),  # tokens in the cache, while its prompt runs
+        ("gave", "i4"),  # tokens its last decode step gave
         ("placed", "i4"),  # tokens that have a place there
         ("generated", "i4"),  # output tokens so far, while it does not decode
         ("after", "i4"),  # neighbours in the queue or among the running
@@ -188,6 +189,7 @@ class World(NamedTuple):
     host_sequence: int
     host_prefill: int
     host_overlapped: bool
+    tokens_per_decode: int
     max_num_seqs: int
     max_num_batched_tokens: int
     block_size: int
@@ -199,6 +201,9 @@ class World(NamedTuple):
     chunked_prefill: bool
     mixed_chunk: bool
     new_token_ratio: float
+    draft_tokens: int
+    draft_seed: int
+    accepted_D: NDArray[np.int64]  # draws below it accept a draft
     ranks: int
     routing: int  # place in ROUTINGS
     seed: int
@@ -260,6 +265,7 @@ def build_world(
     holds |= replicas._asdict()
     holds |= {
         "rules": RULES.index(limits.rules),
+        "accepted_D": np.array([int(p * 2**53) for p in limits.acceptance], np.int64),
         "routing": ROUTINGS.index(replicas.routing),
         "concurrency": concurrency,
         "coalesce": control.coalesce,
@@ -318,7 +324,7 @@ def _named_blocks(requests: Requests, limits: Limits, lane_S: Rows) -> dict[str,
     blocks, rows, size, longest = 0, 0, 0, 0
     if limits.prefix_caching:
         blocks, rows, size = limits.kv_blocks, 2 * limits.max_num_seqs, limits.block_size
-        tokens = int((requests.isl_N + requests.osl_N).max(initial=0))
+        tokens = int((requests.isl_N + requests.osl_N).max(initial=0)) + 2 * limits.draft_tokens
         longest = min(-(-tokens // size), blocks)
     if not limits.async_scheduling:  # nobody starts before another has left
         rows //= 2
