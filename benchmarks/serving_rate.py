@@ -18,6 +18,7 @@ import resource
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from timing import stay_on_one_core
@@ -70,7 +71,8 @@ def _report(name: str, requests: Requests, limits: Limits) -> None:
 
 
 def _report_simulate(path: Path, count: int) -> None:
-    asked = {"model": "meta-llama/Llama-3.1-70B", "system": "h200_sxm", "tp": 4, "dp": 4}
+    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-70B", "system": "h200_sxm"}
+    asked |= {"tp": 4, "dp": 4}
     for shared in (False, True):
         start = time.process_time()
         done = simulate(
