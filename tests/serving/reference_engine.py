@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tests.serving.reference_blocks import Part, Sequence
+from tests.serving.reference_sglang import SglangScheduler
 from tests.serving.reference_trtllm import TrtllmScheduler
 from tests.serving.reference_vllm import Scheduler
 
@@ -95,7 +96,8 @@ class Simulation:
         self.routing = replicas.routing
         self.seed = replicas.seed
         self.concurrency = concurrency
-        scheduler = Scheduler if limits.rules == "vllm" else TrtllmScheduler
+        named = {"vllm": Scheduler, "sglang": SglangScheduler}
+        scheduler = named.get(limits.rules, TrtllmScheduler)
         self.replicas = [
             Replica(index, [scheduler(limits) for _ in range(replicas.ranks)])
             for index in range(replicas.number)
@@ -157,6 +159,8 @@ class Simulation:
         most = sequence.isl + sequence.osl - (limits.rules == "vllm")
         whole = limits.chunked_prefill or sequence.isl <= limits.max_num_batched_tokens
         fits = most <= limits.kv_blocks * limits.block_size
+        if limits.rules == "sglang":
+            fits = most + limits.block_size < limits.kv_blocks * limits.block_size
         if sequence.isl < 1 or sequence.osl < 1 or not whole or not fits:
             self.follow(i, now)
             return
@@ -174,6 +178,11 @@ class Simulation:
     def begin(self, replica: Replica, now: int) -> None:
         if not any(replica.planned):
             self.plan(replica, now)
+        for _ in range(2):  # an idle engine looks again
+            if not any(replica.planned):
+                for rank in replica.ranks:
+                    rank.idle()
+                self.plan(replica, now)
         replica.running, replica.planned = replica.planned, []
         if any(replica.running):
             replica.end = now + step_time(self.prices, replica.running)

@@ -23,6 +23,9 @@ class Scheduler:
         self.scheduled: list[Part] = []
         self.preemptions = 0
 
+    def idle(self) -> None:
+        """Nothing runs and nothing is to run."""
+
     def allocate(self, sequence: Sequence, tokens: int) -> bool:
         need = -(-(sequence.num_computed + tokens) // self.limits.block_size)
         need -= len(sequence.blocks)

@@ -70,7 +70,7 @@ def random_limits(draw: np.random.Generator) -> Limits:
     """Mostly tight ones."""
     seqs = int(draw.choice([1, 2, 3, 4, 6, 8, 30]))
     size = int(draw.choice([1, 2, 3, 4, 8, 16]))
-    rules = str(draw.choice(["vllm", *(name for name in RULES if name != "sglang")]))
+    rules = str(draw.choice(["vllm", "sglang", *RULES]))
     return Limits(
         max_num_seqs=seqs,
         max_num_batched_tokens=max(seqs, size) + int(draw.integers(0, 40)),
@@ -80,6 +80,8 @@ def random_limits(draw: np.random.Generator) -> Limits:
         prefix_caching=bool(draw.integers(2)),
         async_scheduling=bool(draw.integers(2)),
         rules=rules,
+        mixed_chunk=bool(draw.integers(2)),
+        new_token_ratio=float(draw.choice([0.02, 0.3, 0.7, 1.0])),
         chunked_prefill=rules in ("vllm", "sglang") or bool(draw.integers(2)),
     )
 

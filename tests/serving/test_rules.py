@@ -129,3 +129,108 @@ def test_contradicting_rules_are_refused() -> None:
         run(requests, FLAT, ROOMY._replace(chunked_prefill=False))
     with pytest.raises(InvalidSpecError, match="max_num_batched_tokens 4 is below block_size 16"):
         run(requests, FLAT, Limits(4, 4, 16, 9, rules=NO_EVICT))
+
+
+@pytest.mark.parametrize(
+    ("rules", "finished"),
+    [
+        # A: 100, 110, with B's prompt 210, 220
+        ("vllm", [220, 210]),
+        (NO_EVICT, [220, 210]),
+        (MAX_UTILIZATION, [220, 210]),
+        # A: 100, 110, pauses while B's prompt runs, 220, 230
+        ("sglang", [230, 210]),
+        # A: 100, 110, 120, 130, then B
+        ("static", [130, 230]),
+    ],
+)
+@BOTH
+def test_prompts_run_beside_before_or_after_those_that_decode(
+    control: Control, *, rules: str, finished: list[int]
+) -> None:
+    requests = requests_of([(0, 4, 4), (101, 8, 1)])
+    outcome = run(requests, FLAT, ROOMY._replace(rules=rules), control=control)
+    assert _finished(outcome) == finished
+
+
+@BOTH
+def test_mixed_chunks_let_those_that_decode_go_on(control: Control) -> None:
+    requests = requests_of([(0, 4, 4), (101, 8, 1)])
+    limits = ROOMY._replace(rules="sglang", mixed_chunk=True)
+    assert _finished(run(requests, FLAT, limits, control=control)) == [220, 210]
+
+
+@pytest.mark.parametrize(
+    ("rules", "scheduled", "finished"),
+    [
+        # at 150 A and B hold 3 of 11 blocks each and may give 3 tokens each: 4 + 9 and a block are
+        # 17, below 20 less a tenth of 6. C's prompt runs 150-250; A and B end at 280.
+        ("sglang", 150, [280, 280, 330]),
+        # A and B are promised 4 blocks each; C needs 4
+        (NO_EVICT, 180, [180, 180, 360]),
+    ],
+)
+@BOTH
+def test_expected_output_is_less_than_promised(
+    control: Control, *, rules: str, scheduled: int, finished: list[int]
+) -> None:
+    requests = requests_of([(0, 4, 9), (0, 4, 9), (150, 4, 9)])
+    limits = ROOMY._replace(kv_blocks=11, rules=rules, new_token_ratio=0.1)
+    outcome = run(requests, FLAT, limits, control=control)
+    assert outcome.scheduled_N[2] == scheduled
+    assert _finished(outcome) == finished
+
+
+@BOTH
+def test_a_full_batch_waits_for_one_to_leave(control: Control) -> None:
+    # 24 tokens of cache. A takes 4 + 9 + 4 of them; B's 17 do not fit into the 7 left, nor is it
+    # tried again, though at 140 A may give but 4 and 3 blocks are free for C's 3 + 1 + 4.
+    requests = requests_of([(0, 4, 9), (0, 4, 9), (0, 3, 1)])
+    limits = ROOMY._replace(kv_blocks=6, rules="sglang")
+    outcome = run(requests, FLAT, limits, control=control)
+    # at 180 B takes 17 of 24; C's 8 do not fit into 7
+    assert outcome.scheduled_N.tolist() == [0, 180, 360]
+
+
+@pytest.mark.parametrize(
+    ("rules", "preempted", "finished"),
+    [
+        # 8 blocks of 4. Prompts of A, B, C: 0-100, 100-200, 200-300, each alone. All have 5 tokens
+        # at 340, when A and C need the third block and one is free: B, with the longest prompt,
+        # goes. A and C end at 380; B's 6 + 5 tokens run 380-480, its last follows at 490.
+        ("sglang", [0, 1, 0], [380, 490, 380]),
+        # Decoding beside each other's prompts A has 3 tokens at 300, B 2, C 1. B and A take the
+        # last blocks at 310 and 320; C, the last admitted, goes at 340 with 5 tokens. B ends at
+        # 350; C's 4 + 5 tokens run 350-450 beside A's ninth; three more follow.
+        ("vllm", [0, 0, 1], [450, 350, 480]),
+    ],
+)
+@BOTH
+def test_the_least_output_and_the_longest_prompt_are_retracted(
+    control: Control, *, rules: str, preempted: list[int], finished: list[int]
+) -> None:
+    requests = requests_of([(0, 4, 9), (100, 6, 7), (200, 4, 9)])
+    limits = ROOMY._replace(kv_blocks=8, rules=rules, new_token_ratio=0.02)
+    outcome = run(requests, FLAT, limits, control=control)
+    assert outcome.preempted_N.tolist() == preempted
+    assert _finished(outcome) == finished
+
+
+@pytest.mark.parametrize(
+    ("rules", "finished", "steps"),
+    [
+        # A's last token at 110 is foreseen: nothing else is to run, and B begins at 110
+        ("vllm", [110, 210], 3),
+        # A decodes once more, 110-120; B, seen at 110, runs 120-220 and once more after its last
+        ("sglang", [110, 220], 5),
+    ],
+)
+@BOTH
+def test_an_end_is_foreseen_or_wastes_a_step(
+    control: Control, *, rules: str, finished: list[int], steps: int
+) -> None:
+    requests = requests_of([(0, 4, 2), (105, 4, 1)])
+    limits = ROOMY._replace(rules=rules, async_scheduling=True)
+    outcome = run(requests, FLAT, limits, control=control)
+    assert _finished(outcome) == finished
+    assert outcome.steps == steps

@@ -165,13 +165,11 @@ def learn(world: World, i: int) -> None:
 
 @part
 def keep_known(world: World, i: int, tokens: int) -> None:
-    """Let a request that is thrown out find its blocks again, those of its own output too.
-
-    No other request has them, so that they need not be known before.
+    """Let the full blocks of a request's first tokens be found, those of its own output too.
 
     Args:
         world: The simulation.
-        i: The request, still with its blocks.
+        i: The request, with its blocks.
         tokens: Its first tokens that are in the cache.
     """
     if world.prefix_caching:

@@ -68,8 +68,6 @@ def check_limits(limits: Limits) -> None:
             f"rules {shown(limits.rules)} are unknown; choose one of {', '.join(RULES)}"
             f"{did_you_mean(limits.rules, RULES)}"
         )
-    if limits.rules == "sglang":
-        raise UnsupportedError("rules sglang are not simulated; choose another of them")
     _check_chunks(limits)
     if limits.long_prefill_token_threshold != 0:
         raise UnsupportedError(
@@ -79,6 +77,10 @@ def check_limits(limits: Limits) -> None:
 
 
 def _check_chunks(limits: Limits) -> None:
+    if not 0.0 < limits.new_token_ratio <= 1.0:
+        raise InvalidSpecError(
+            f"new_token_ratio is {limits.new_token_ratio}; it is above 0 and at most 1"
+        )
     whole = limits.rules in ("vllm", "sglang")
     if whole and not limits.chunked_prefill:
         raise UnsupportedError(

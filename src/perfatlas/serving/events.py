@@ -15,7 +15,7 @@ import numpy as np
 
 from perfatlas.serving import blocks
 from perfatlas.serving.heap import drop, put
-from perfatlas.serving.limits import VLLM
+from perfatlas.serving.limits import SGLANG, VLLM
 from perfatlas.serving.machine import entry, holder, part
 from perfatlas.serving.overlap import begin_overlapped, cut_overlapped, end_overlapped
 from perfatlas.serving.running import (
@@ -150,6 +150,8 @@ def _can_ever_run(world: World, i: int) -> bool:
     if world.rules == VLLM:
         tokens -= 1  # the last one is never stored
     fits = blocks.count(world, tokens) <= world.kv_blocks
+    if world.rules == SGLANG:  # it starts where a block more is free
+        fits = tokens + world.block_size < world.kv_blocks * world.block_size
     whole = world.chunked_prefill or request.isl <= world.max_num_batched_tokens
     return bool(request.isl > 0 and request.osl > 0 and fits and whole)
 
@@ -213,6 +215,8 @@ def _end_steps(world: World, now: int) -> None:
                 if end_overlapped(world, r):
                     for s in range(r * world.ranks, (r + 1) * world.ranks):
                         learn_late(world, s)
+                        if world.rules == SGLANG:
+                            _finish(world, s, now)
                         _let_leave(world, s, now)
             else:
                 end(world, r, now)
@@ -235,12 +239,13 @@ def _finish(world: World, s: int, now: int) -> None:
 def _let_leave(world: World, s: int, now: int) -> None:
     """Finish the requests of a scheduler whose end was foreseen when their last step began."""
     lane = world.lane_S[s]
+    left = lane.leaving + lane.learning + lane.ended
     for place in range(lane.leaving):
         i = world.leaving_SH[s, place]
         if world.request_N[i].computed == 0:  # thrown out meanwhile
             leave_queue(world, i)
         _end_request(world, i, now)
-    if lane.waiting > 0 and (lane.leaving > 0 or lane.learning > 0):
+    if lane.waiting > 0 and left > 0:
         world.replica_R[s // world.ranks].stale = 1
     lane.leaving = 0
     lane.learning = 0

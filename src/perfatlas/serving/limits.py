@@ -36,6 +36,9 @@ class Limits(NamedTuple):
         rules: One of `RULES`; what `rules_*` modules say of them.
         chunked_prefill: A prompt may run in several steps; where it may not, one longer than
             `max_num_batched_tokens` is rejected. TensorRT-LLM and static batches alone do without.
+        mixed_chunk: Of SGLang: sequences decode in steps with prompts too.
+        new_token_ratio: Of SGLang: share of their longest outputs that sequences are expected to
+            give, at the start; SGLANG_INIT_NEW_TOKEN_RATIO times schedule_conservativeness.
     """
 
     max_num_seqs: int
@@ -48,6 +51,8 @@ class Limits(NamedTuple):
     async_scheduling: bool = False
     rules: str = "vllm"
     chunked_prefill: bool = True
+    mixed_chunk: bool = False
+    new_token_ratio: float = 0.7
 
 
 class Replicas(NamedTuple):

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perfatlas.serving.limits import SGLANG
 from perfatlas.serving.machine import part
 from perfatlas.serving.running import finish_step, take_finishing
 from perfatlas.serving.state import NEVER, NOBODY
@@ -70,7 +71,7 @@ def _decide(world: World, r: int) -> None:
     for s in range(r * world.ranks, (r + 1) * world.ranks):
         finish_step(world, s, replica.steps, end)
         lane = world.lane_S[s]
-        while True:
+        while world.rules != SGLANG:
             i = take_finishing(world, s)
             if i == NOBODY:
                 break

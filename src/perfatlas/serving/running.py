@@ -107,8 +107,8 @@ def run_chunk(world: World, i: int, chunk: int) -> None:
 
 
 @part
-def has_ended(world: World, i: int) -> bool:
-    """Return whether the step that runs gives the last token of a running request.
+def unseen(world: World, i: int) -> int:
+    """Return 1 where the step that runs gives a token to a sequence that decodes, 0 where not.
 
     Args:
         world: The simulation.
@@ -116,7 +116,22 @@ def has_ended(world: World, i: int) -> bool:
     """
     request = world.request_N[i]
     lane = world.lane_S[request.lane]
-    return bool(i != lane.partial and request.finish <= lane.step)
+    runs = world.replica_R[request.replica].steps > 0
+    return 1 if runs and (lane.ran or request.joined == lane.beat) else 0
+
+
+@part
+def has_ended(world: World, i: int) -> bool:
+    """Return whether the step that runs is known to give the last token of a running request.
+
+    Args:
+        world: The simulation.
+        i: The request.
+    """
+    request = world.request_N[i]
+    lane = world.lane_S[request.lane]
+    known = world.rules != SGLANG
+    return bool(known and i != lane.partial and request.finish <= lane.step)
 
 
 @part
@@ -131,6 +146,10 @@ def _back_to_prompt(world: World, i: int) -> None:
     drop(world.finishing_SH[s], world.request_N, lane.heap, request.place)
     lane.heap -= 1
     stop_decoding(world, i)
+    if world.rules == SGLANG:
+        request.generated -= unseen(world, i)
+        if request.generated == 0:
+            request.first_token = NOBODY
 
 
 @part
@@ -258,6 +277,13 @@ def take_finishing(world: World, s: int) -> int:
     request = world.request_N[i]
     request.computed = request.isl + request.osl - 1
     request.placed = request.computed
+    if world.rules == SGLANG:
+        if world.async_scheduling:  # decodes once more in the next step, where that decodes
+            request.placed += 1 if lane.decodes > 0 else 0
+        if world.async_scheduling or request.joined != lane.beat:
+            lane.ended += 1
+        else:
+            lane.full = 0
     lane.spare += blocks.promised(world, i) - blocks.count(world, request.placed)
     stop_decoding(world, i)
     return int(i)
@@ -277,6 +303,7 @@ def _start_decoding(world: World, i: int) -> None:
     request.finish = lane.step + request.osl - request.generated - 1
     put(world.finishing_SH[s], world.request_N, lane.heap, (request.finish, request.order, i))
     lane.heap += 1
+    request.joined = lane.beat
     lane.decoding += 1
     lane.context += request.computed
     blocks.join_growth(world, i)
@@ -308,7 +335,10 @@ def finish_step(world: World, s: int, steps: int, now: int) -> None:
         now: Their end [ps].
     """
     lane = world.lane_S[s]
+    lane.beat += 1
+    lane.ran = lane.decodes
     if lane.decodes > 0:
+        lane.decays += steps - 1
         lane.step += 1
         blocks.grow(world, s, steps - 1)
         lane.step += steps - 1

@@ -33,6 +33,7 @@ REQUEST: Final = np.dtype(
         ("finished", "i8"),
         ("finish", "i8"),  # step of its scheduler at whose end it finishes, while it decodes
         ("order", "i8"),  # of admission at its scheduler
+        ("joined", "i8"),  # beat of its scheduler in which it began to decode
         ("isl", "i4"),
         ("osl", "i4"),
         ("computed", "i4"),  # tokens in the cache, while its prompt runs
@@ -82,8 +83,15 @@ LANE: Final = np.dtype(
             "decodes",  # of this step: sequences that decode
             "learning",  # sequences whose prompt it computes
             "leaving",  # sequences whose last token the step now running gives
+            "beat",  # stretches since the start
+            "ran",  # of the last one: sequences that decoded
+            "prefilled",  # and pieces of prompts, as decided
+            "full",  # nobody is admitted before a sequence has left the batch
+            "ended",  # sequences that have ended and not left it
+            "decays",  # steps since the ratio was set
         )
-    ],
+    ]
+    + [("ratio", "f8")],  # of outputs that are expected
     align=True,
 )
 REPLICA: Final = np.dtype(
@@ -176,6 +184,8 @@ class World(NamedTuple):
     async_scheduling: bool
     rules: int  # place in RULES
     chunked_prefill: bool
+    mixed_chunk: bool
+    new_token_ratio: float
     ranks: int
     routing: int  # place in ROUTINGS
     seed: int
@@ -241,6 +251,7 @@ def _fresh_state(
     lane_S = np.zeros(lanes, LANE)
     lane_S["free"] = limits.kv_blocks
     lane_S["spare"] = limits.kv_blocks
+    lane_S["ratio"] = limits.new_token_ratio
     for name in ("waiting_head", "waiting_tail", "running_tail", "partial"):
         lane_S[name] = NOBODY
     request_N = _request_rows(requests)

@@ -13,12 +13,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.serving import blocks
-from perfatlas.serving.limits import VLLM
+from perfatlas.serving.limits import SGLANG, VLLM
 from perfatlas.serving.machine import part
+from perfatlas.serving.rules_sglang import forget_ratio, schedule_sglang
 from perfatlas.serving.rules_trtllm import schedule_trtllm
 from perfatlas.serving.rules_vllm import schedule_vllm
 from perfatlas.serving.running import clear_step, finish_step
-from perfatlas.serving.state import NEVER
+from perfatlas.serving.state import NEVER, NOBODY
 from perfatlas.serving.step_time import (
     MANY,
     Line,
@@ -64,20 +65,35 @@ def plan(world: World, r: int, start: int) -> None:
     """
     replica = world.replica_R[r]
     first = r * world.ranks
-    busy = 0
-    for s in range(first, first + world.ranks):
-        clear_step(world, s)
-        if world.rules == VLLM:
-            schedule_vllm(world, s, start)
-        else:
-            schedule_trtllm(world, s, start)
-        busy += world.lane_S[s].decodes + world.lane_S[s].chunks
+    busy = _schedule_ranks(world, first, start)
+    if busy == 0 and replica.steps == 0 and world.rules == SGLANG:
+        # an idle batch has let those leave that had ended
+        busy = _schedule_ranks(world, first, start)
     replica.next_steps = 0
     if busy > 0:
         line = _replica_line(world, first)
         replica.next_steps = _alike(world, first, line)
         replica.next_base = line.base
         replica.next_rise = line.rise
+
+
+@part
+def _schedule_ranks(world: World, first: int, start: int) -> int:
+    """Schedule all ranks of a replica; return how many sequences and chunks run."""
+    busy = 0
+    for s in range(first, first + world.ranks):
+        clear_step(world, s)
+        if world.rules == VLLM:
+            schedule_vllm(world, s, start)
+        elif world.rules == SGLANG:
+            schedule_sglang(world, s, start)
+        else:
+            schedule_trtllm(world, s, start)
+        busy += world.lane_S[s].decodes + world.lane_S[s].chunks
+    if busy == 0 and world.replica_R[first // world.ranks].steps == 0:
+        for s in range(first, first + world.ranks):
+            forget_ratio(world, s)
+    return int(busy)
 
 
 @part
@@ -126,8 +142,8 @@ def _alike(world: World, first: int, line: Line) -> int:
         lane = world.lane_S[s]
         if lane.chunks > 0 or lane.preempted > 0 or _may_open(world, lane):
             return 1
-        if lane.decodes > 0:
-            steps = min(steps, world.finishing_SH[s, 0].key - lane.step)
+        if lane.decodes > 0:  # one that has ended already decodes once more
+            steps = min(steps, max(1, world.finishing_SH[s, 0].key - lane.step))
     last = float(line.base) + float(line.rise) * steps + 1.0
     steps = min(steps, max(1, int(LONGEST_STRETCH / last)))
     for s in range(first, first + world.ranks):
@@ -139,9 +155,12 @@ def _alike(world: World, first: int, line: Line) -> int:
 def _may_open(world: World, lane: Any) -> bool:  # noqa: ANN401 - a row of lanes
     """Return whether the head of a queue might fit later though it does not fit now.
 
-    Where its whole prompt must fit, an evicted block that it would have found takes as much from
-    the free ones as from its need. A chunk alone can start earlier in a prompt and need less.
+    By the rules of vLLM, where its whole prompt must fit, an evicted block that it would have found
+    takes as much from the free ones as from its need. A chunk alone can start earlier in a prompt
+    and need less. By those of SGLang it has not been told to wait, or the step had no tokens left.
     """
+    if world.rules == SGLANG:
+        return bool(lane.partial != NOBODY or (lane.waiting > 0 and not lane.full))
     return bool(
         world.rules == VLLM
         and world.prefix_caching
