@@ -27,6 +27,11 @@ class Sequence:
     finished: int = -1
     replica: int = -1
     preempted: int = 0
+    interference: int = 0
+    lost: int = 0
+    lost_since: int = -1
+    mark: int = 0  # tokens computed when it was thrown out
+    last_token: int = -1
     cached: int = 0
 
     @property

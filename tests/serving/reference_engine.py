@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from perfatlas.serving.outcome import GAP_EDGES
 from tests.serving.reference_blocks import Part, Sequence
 from tests.serving.reference_sglang import SglangScheduler
 from tests.serving.reference_trtllm import TrtllmScheduler
@@ -73,6 +74,8 @@ class Replica:
     end: int = -1  # of the step that runs, -1 between steps
     running: list[list[Part]] = field(default_factory=list)  # by rank
     planned: list[list[Part]] = field(default_factory=list)
+    start: int = 0
+    paused: list[Sequence] = field(default_factory=list)
 
     @property
     def load(self) -> int:
@@ -105,6 +108,7 @@ class Simulation:
         self.sequences = [self._sequence(i) for i in range(len(requests.isl_N))]
         self.turn = 0
         self.steps = 0
+        self.gaps = [0] * len(GAP_EDGES)
         self.most_running = 0
         self.comes: list[tuple[int, int]] = []
         self.free = [i for i in range(len(self.sequences)) if requests.think_N[i] < 0]
@@ -175,6 +179,46 @@ class Simulation:
             rank.schedule(start)
         replica.planned = [rank.scheduled for rank in replica.ranks]
 
+    def pausing(self, replica: Replica) -> list[Sequence]:
+        """Sequences that could decode in a step of prompts alone; SGLang lets them wait."""
+        waits: list[Sequence] = []
+        if self.limits.rules != "sglang":
+            return waits
+        for rank, parts in zip(replica.ranks, replica.running, strict=True):
+            runs = [part.sequence for part in parts]
+            if any(part.decodes for part in parts):
+                continue
+            waits += [
+                one for one in rank.running if one not in runs and one.num_computed >= one.target
+            ]
+        return waits
+
+    def note(self, replica: Replica, now: int) -> None:
+        """What the step that ends did to sequences, before its tokens are handed out."""
+        for one in replica.paused:
+            one.interference += now - replica.start
+        decodes = [[part for part in rank if part.decodes] for rank in replica.running]
+        extra = 0
+        if decodes != replica.running and any(decodes):
+            extra = now - replica.start - step_time(self.prices, decodes)
+        for part in (part for rank in replica.running for part in rank):
+            one = part.sequence
+            gone = one.num_computed == 0  # thrown out while the step ran
+            if one.finished >= 0:
+                continue
+            if part.decodes:
+                one.interference += extra
+            back = part.samples or part.before + part.tokens >= one.mark
+            if back and not part.decodes and not gone and one.lost_since >= 0:
+                one.lost += now - one.lost_since
+                one.lost_since = -1
+            if part.samples:
+                if one.generated > 0:
+                    gap = now - one.last_token
+                    border = max(k for k, edge in enumerate(GAP_EDGES) if edge <= gap)
+                    self.gaps[border] += 1
+                one.last_token = now
+
     def begin(self, replica: Replica, now: int) -> None:
         if not any(replica.planned):
             self.plan(replica, now)
@@ -187,6 +231,8 @@ class Simulation:
         if any(replica.running):
             replica.end = now + step_time(self.prices, replica.running)
             self.steps += 1
+            replica.start = now
+            replica.paused = self.pausing(replica)
             if self.limits.async_scheduling:
                 self.plan(replica, replica.end)
 
@@ -197,6 +243,7 @@ class Simulation:
             for replica in self.replicas:
                 if replica.end == now:
                     replica.end = -1
+                    self.note(replica, now)
                     for rank, parts in zip(replica.ranks, replica.running, strict=True):
                         for sequence in rank.update(parts, now):
                             self.follow(sequence.index, now)

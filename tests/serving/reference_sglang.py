@@ -40,6 +40,7 @@ class SglangScheduler(Scheduler):
         return max(self.ratio - self.decays * decay, least)
 
     def schedule(self, now: int) -> None:
+        self.now = now
         self.scheduled = []
         if self.last:
             kept = [one for one in self.last if one.finished < 0 and one is not self.chunked]

@@ -15,6 +15,7 @@ class TrtllmScheduler(Scheduler):
         return -(-tokens // self.limits.block_size)
 
     def schedule(self, now: int) -> None:
+        self.now = now
         self.scheduled = []
         going = [
             sequence

@@ -22,6 +22,7 @@ class Scheduler:
         self.pool = Pool(limits.kv_blocks, caching=limits.prefix_caching)
         self.scheduled: list[Part] = []
         self.preemptions = 0
+        self.now = 0
 
     def idle(self) -> None:
         """Nothing runs and nothing is to run."""
@@ -42,6 +43,12 @@ class Scheduler:
         sequence.num_registered = max(full, sequence.num_registered)
 
     def preempt(self, victim: Sequence) -> None:
+        ends = victim.placeholders and victim.generated + victim.placeholders >= victim.osl
+        if not ends:
+            if victim.lost_since < 0:
+                victim.lost_since = self.now
+            decoded = victim.num_computed >= victim.target
+            victim.mark = max(victim.mark, victim.num_computed + decoded)
         self.pool.give_back(victim.blocks)
         victim.blocks = []
         victim.num_registered = 0
@@ -51,6 +58,7 @@ class Scheduler:
         self.waiting.insert(0, victim)
 
     def schedule(self, now: int) -> None:
+        self.now = now
         self.scheduled = []
         budget = self.limits.max_num_batched_tokens
         before = self.preemptions

@@ -66,6 +66,16 @@ def random_prices(draw: np.random.Generator, limits: Limits) -> StepPrices:
     )
 
 
+def scaled(prices: StepPrices, factor: int) -> StepPrices:
+    """The same prices times a factor."""
+    times = [
+        name
+        for name in prices._fields
+        if name not in ("context_K", "queries_Q", "before_P", "host_overlapped")
+    ]
+    return prices._replace(**{name: getattr(prices, name) * factor for name in times})
+
+
 def random_limits(draw: np.random.Generator) -> Limits:
     """Mostly tight ones."""
     seqs = int(draw.choice([1, 2, 3, 4, 6, 8, 30]))

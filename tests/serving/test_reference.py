@@ -12,9 +12,14 @@ from tests.serving.serving_support import (
     random_prices,
     random_replicas,
     random_requests,
+    scaled,
 )
 
-COLUMNS = ("arrival", "scheduled", "first_token", "finished", "replica", "preempted", "cached")
+SCALE = 3_000_000
+COLUMNS = (
+    *("arrival", "scheduled", "first_token", "finished", "replica", "preempted", "cached"),
+    *("interference", "lost"),
+)
 
 
 def _compare(seed: int) -> None:
@@ -26,6 +31,12 @@ def _compare(seed: int) -> None:
     requests = random_requests(draw, count, min(longest, 100))
     replicas = random_replicas(draw)
     concurrency = int(draw.choice([0, 0, 1, 3, 12, 70]))
+    if draw.random() < 0.3:  # times as long as real ones
+        requests = requests._replace(
+            arrival_N=requests.arrival_N * SCALE,
+            think_N=np.where(requests.think_N > 0, requests.think_N * SCALE, requests.think_N),
+        )
+        prices = scaled(prices, SCALE)
     slow = Simulation(requests, prices, limits, replicas, concurrency).run()
     for coalesce in (True, False):
         fast = run(
@@ -40,6 +51,7 @@ def _compare(seed: int) -> None:
             expected = [getattr(sequence, name) for sequence in slow.sequences]
             assert getattr(fast, f"{name}_N").tolist() == expected, (name, coalesce)
         assert fast.steps == slow.steps
+        assert fast.gaps_G.tolist() == slow.gaps
         assert fast.preemptions == sum(sequence.preempted for sequence in slow.sequences)
 
 

@@ -17,15 +17,15 @@ from perfatlas.serving import blocks
 from perfatlas.serving.heap import drop, put
 from perfatlas.serving.limits import SGLANG, VLLM
 from perfatlas.serving.machine import entry, holder, part
-from perfatlas.serving.overlap import begin_overlapped, cut_overlapped, end_overlapped
+from perfatlas.serving.overlap import cut_overlapped, end_overlapped
 from perfatlas.serving.running import (
-    learn_late,
     leave_queue,
     leave_running,
     queue_last,
     take_finishing,
 )
 from perfatlas.serving.state import NEVER, NOBODY, World
+from perfatlas.serving.step_end import learn_late
 from perfatlas.serving.stretch import begin, cut, end
 
 hold = holder(World._fields)
@@ -61,10 +61,7 @@ def advance(columns: World, instants: int, last: int) -> int:
             clock.ready -= 1
             r = world.ready_R[clock.ready]
             world.replica_R[r].ready = 0
-            if world.async_scheduling:
-                begin_overlapped(world, r, now)
-            else:
-                begin(world, r, now)
+            begin(world, r, now)
         if now >= clock.due and world.series_WV.shape[0] > 0:
             _sample(world, now)
     return instants

@@ -1,16 +1,18 @@
 """What came of every request, and what the engine did, as columns.
 
-Shape legend: N requests, W windows of the series.
+Shape legend: N requests, W windows of the series, G borders of gaps.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ticks = NDArray[np.int64]
+# borders of gaps between tokens [ps]: 0, then 16 to a decade from 10 us to 100 s
+GAP_EDGES: Final = np.append(0, np.rint(10.0 ** (7 + np.arange(113) / 16)).astype(np.int64))
 
 
 class Series(NamedTuple):
@@ -40,6 +42,13 @@ class Outcome(NamedTuple):
         replica_N: Where it ran (N,), -1 where it was rejected or, with no arrival, not reached.
         preempted_N: Times it was preempted (N,).
         cached_N: Prompt tokens taken from the prefix cache (N,).
+        interference_N: What steps in which it decoded took beyond decoding alone, because prompts
+            of any rank ran in them, and all of the steps with prompts for which it paused (N,);
+            0 where it did not finish.
+        lost_N: From the steps without it, after it was thrown out, to the ends of those that
+            brought it back to the same token (N,).
+        gaps_G: Gaps between two tokens of a request that lie from one of `GAP_EDGES` up to the
+            next (G,), those of tokens too that SGLang drops as it retracts their request.
         steps: Steps the engines ran, coalesced ones counted one by one.
         preemptions: Over all requests.
         interrupted: The simulation was stopped before its end.
@@ -53,6 +62,9 @@ class Outcome(NamedTuple):
     replica_N: NDArray[np.int64]
     preempted_N: NDArray[np.int64]
     cached_N: NDArray[np.int64]
+    interference_N: Ticks
+    lost_N: Ticks
+    gaps_G: NDArray[np.int64]
     steps: int
     preemptions: int
     interrupted: bool

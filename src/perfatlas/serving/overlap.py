@@ -27,49 +27,27 @@ from typing import TYPE_CHECKING
 
 from perfatlas.serving.limits import SGLANG
 from perfatlas.serving.machine import part
-from perfatlas.serving.running import finish_step, take_finishing
-from perfatlas.serving.state import NEVER, NOBODY
+from perfatlas.serving.running import take_finishing
+from perfatlas.serving.state import NOBODY
+from perfatlas.serving.step_end import finish_step
 from perfatlas.serving.step_time import steps_until, stretch_time
-from perfatlas.serving.stretch import plan, run_planned
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World
 
 
 @part
-def begin_overlapped(world: World, r: int, now: int) -> None:
-    """Let what is scheduled begin; where the last step of that begins, schedule what follows.
+def foresee(world: World, r: int, end: int) -> None:
+    """Let the steps that run have happened, all but what finishes at their end.
 
     Args:
         world: The simulation.
-        r: The replica, between steps.
-        now: Time [ps].
+        r: The replica, whose last step begins.
+        end: End of that step [ps].
     """
-    replica = world.replica_R[r]
-    if replica.steps == 0:
-        if replica.next_steps == 0:
-            plan(world, r, now)
-        elif replica.stale:
-            replica.next_steps = 1
-        replica.stale = 0
-        run_planned(world, r, now)
-        if replica.steps == 0:
-            world.end_R[r] = NEVER
-            return
-        last = now + stretch_time(replica.base, replica.rise, replica.steps - 1)
-        if last > now:
-            world.end_R[r] = last
-            return
-    _decide(world, r)
-
-
-@part
-def _decide(world: World, r: int) -> None:
-    """Schedule what follows the steps that run, whose last one begins."""
-    replica = world.replica_R[r]
-    end = replica.start + stretch_time(replica.base, replica.rise, replica.steps)
+    steps = world.replica_R[r].steps
     for s in range(r * world.ranks, (r + 1) * world.ranks):
-        finish_step(world, s, replica.steps, end)
+        finish_step(world, s, steps, end)
         lane = world.lane_S[s]
         while world.rules != SGLANG:
             i = take_finishing(world, s)
@@ -77,9 +55,6 @@ def _decide(world: World, r: int) -> None:
                 break
             world.leaving_SH[s, lane.leaving] = i
             lane.leaving += 1
-    plan(world, r, end)
-    replica.decided = 1
-    world.end_R[r] = end
 
 
 @part

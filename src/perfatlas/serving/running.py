@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from perfatlas.serving import blocks
 from perfatlas.serving.heap import drop, put
-from perfatlas.serving.limits import SGLANG
+from perfatlas.serving.limits import NO_EVICT, SGLANG, STATIC
 from perfatlas.serving.machine import part
 from perfatlas.serving.state import NOBODY
 from perfatlas.serving.step_time import NEVER, chunk_time
@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 
 
 @part
-def clear_step(world: World, s: int) -> None:
+def clear_step(world: World, s: int, now: int) -> None:
     """Forget the step before.
 
     Args:
         world: The simulation.
         s: The scheduler.
+        now: When the next one begins [ps].
     """
     lane = world.lane_S[s]
+    lane.start = now
     lane.decodes = 0
     lane.fresh = 0
     lane.chunks = 0
@@ -53,7 +55,8 @@ def admit_head(world: World, i: int, found: tuple[int, int], now: int) -> None:
     request = world.request_N[i]
     lane = world.lane_S[request.lane]
     hits, idle = found
-    lane.spare -= blocks.promised(world, i) - hits + idle
+    if world.rules in (NO_EVICT, STATIC):
+        lane.spare -= blocks.promised(world, i) - hits + idle
     if request.scheduled == NOBODY:
         request.scheduled = now
         request.cached = hits * world.block_size
@@ -165,13 +168,17 @@ def throw_out(world: World, i: int) -> None:
     lane = world.lane_S[s]
     known = request.computed
     if not has_ended(world, i):
+        if request.lost_since == NOBODY:
+            request.lost_since = lane.start
         if i == lane.partial:
             lane.partial = NOBODY
+            request.mark = max(request.mark, request.computed)
         else:
+            request.since = max(request.since, lane.last_end)
             _back_to_prompt(world, i)
+            request.mark = request.computed + 1
             # what the step that runs computes of its own output is not known
             known = request.computed - (1 if world.async_scheduling else 0)
-        lane.spare += blocks.promised(world, i) - blocks.count(world, request.placed)
     if world.rules != SGLANG:
         blocks.keep_known(world, i, known)
     blocks.release(world, i)
@@ -284,13 +291,14 @@ def take_finishing(world: World, s: int) -> int:
             lane.ended += 1
         else:
             lane.full = 0
-    lane.spare += blocks.promised(world, i) - blocks.count(world, request.placed)
+    if world.rules in (NO_EVICT, STATIC):
+        lane.spare += blocks.promised(world, i) - blocks.count(world, request.placed)
     stop_decoding(world, i)
     return int(i)
 
 
 @part
-def _start_decoding(world: World, i: int) -> None:
+def start_decoding(world: World, i: int) -> None:
     """Count a request with its prompt computed and its next token among those that decode.
 
     Args:
@@ -304,6 +312,7 @@ def _start_decoding(world: World, i: int) -> None:
     put(world.finishing_SH[s], world.request_N, lane.heap, (request.finish, request.order, i))
     lane.heap += 1
     request.joined = lane.beat
+    request.delay -= lane.delay
     lane.decoding += 1
     lane.context += request.computed
     blocks.join_growth(world, i)
@@ -319,65 +328,7 @@ def stop_decoding(world: World, i: int) -> None:
     """
     request = world.request_N[i]
     lane = world.lane_S[request.lane]
+    request.delay += lane.delay
     lane.decoding -= 1
     lane.context -= request.computed
     blocks.leave_growth(world, i)
-
-
-@part
-def finish_step(world: World, s: int, steps: int, now: int) -> None:
-    """Let the steps of a stretch have happened: contexts grow, ended prompts start to decode.
-
-    Args:
-        world: The simulation.
-        s: The scheduler.
-        steps: Steps taken; 1 where prompts ran.
-        now: Their end [ps].
-    """
-    lane = world.lane_S[s]
-    lane.beat += 1
-    lane.ran = lane.decodes
-    if lane.decodes > 0:
-        lane.decays += steps - 1
-        lane.step += 1
-        blocks.grow(world, s, steps - 1)
-        lane.step += steps - 1
-        lane.context += lane.decoding * steps
-    _start_fresh(world, s, now)
-
-
-@part
-def learn_late(world: World, s: int) -> None:
-    """Let others find what the prompts that the step now ending computed have in the cache.
-
-    Args:
-        world: The simulation.
-        s: The scheduler.
-    """
-    lane = world.lane_S[s]
-    for place in range(lane.learning):
-        blocks.learn(world, world.learning_SH[s, place])
-
-
-@part
-def _start_fresh(world: World, s: int, now: int) -> None:
-    """Let the prompts that ended start to decode, in order of admission: the last running ones."""
-    lane = world.lane_S[s]
-    i = lane.running_tail
-    back = lane.fresh - 1
-    if lane.partial != NOBODY:
-        back += 1
-    for _ in range(back):
-        i = world.request_N[i].before
-    for _ in range(lane.fresh):
-        request = world.request_N[i]
-        if request.first_token == NOBODY:
-            request.first_token = now
-        if world.async_scheduling:
-            world.learning_SH[s, lane.learning] = i
-            lane.learning += 1
-        else:
-            blocks.learn(world, i)
-        _start_decoding(world, i)
-        i = request.after
-    lane.fresh = 0

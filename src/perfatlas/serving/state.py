@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from perfatlas.quantities import InfeasibleError
 from perfatlas.serving.heap import NODE
 from perfatlas.serving.limits import ROUTINGS, RULES
+from perfatlas.serving.outcome import GAP_EDGES
 
 if TYPE_CHECKING:
     from perfatlas.serving.limits import Control, Limits, Replicas
@@ -32,8 +33,13 @@ REQUEST: Final = np.dtype(
         ("first_token", "i8"),
         ("finished", "i8"),
         ("finish", "i8"),  # step of its scheduler at whose end it finishes, while it decodes
-        ("order", "i8"),  # of admission at its scheduler
-        ("joined", "i8"),  # beat of its scheduler in which it began to decode
+        ("order", "i4"),  # of admission at its scheduler
+        ("joined", "i4"),  # beat of its scheduler in which it began to decode
+        ("delay", "i8"),  # of its decode steps by prompts; while it decodes, less its lane's
+        ("lost", "i8"),  # to having been thrown out
+        ("lost_since", "i8"),
+        ("since", "i8"),  # its last token before it was thrown out, or when it began to decode
+        ("mark", "i4"),  # tokens in the cache when it was thrown out
         ("isl", "i4"),
         ("osl", "i4"),
         ("computed", "i4"),  # tokens in the cache, while its prompt runs
@@ -79,7 +85,7 @@ LANE: Final = np.dtype(
             "free_head",  # blocks in order of their reuse
             "free_tail",
             "spare_rows",  # of the table of blocks
-            "spare",  # blocks neither held nor needed by those that run to reach their ends
+            "spare",  # blocks not promised either, where they are
             "decodes",  # of this step: sequences that decode
             "learning",  # sequences whose prompt it computes
             "leaving",  # sequences whose last token the step now running gives
@@ -89,6 +95,10 @@ LANE: Final = np.dtype(
             "full",  # nobody is admitted before a sequence has left the batch
             "ended",  # sequences that have ended and not left it
             "decays",  # steps since the ratio was set
+            "start",  # of the step being scheduled
+            "delay",  # sum over steps of what they took beyond decoding alone
+            "last_end",  # of the last step in which sequences decoded,
+            "paused",  # after which prompts ran without them
         )
     ]
     + [("ratio", "f8")],  # of outputs that are expected
@@ -109,6 +119,8 @@ REPLICA: Final = np.dtype(
             "next_rise",
             "decided",  # once the last of those that run has begun,
             "stale",  # and whether the queue has changed since
+            "extra",  # of a step with prompts: what it takes beyond decoding alone
+            "next_extra",
         )
     ],
     align=True,
@@ -204,6 +216,8 @@ class World(NamedTuple):
     coming_C: Rows
     clock_1: Rows
     series_WV: NDArray[np.int64]
+    edges_G: NDArray[np.int64]
+    gaps_G: NDArray[np.int64]
     block_SK: Rows
     bucket_SU: Rows
     growers_SB: Rows  # the same sequences by name
@@ -271,6 +285,8 @@ def _fresh_state(
         coming_C=_first_issued(requests, concurrency, request_N, clock_1),
         clock_1=clock_1,
         series_WV=np.zeros((series_rows, 4), np.int64),
+        edges_G=GAP_EDGES.copy(),
+        gaps_G=np.zeros(GAP_EDGES.shape[0], np.int64),
         **_named_blocks(requests, limits, lane_S),
     )
 
@@ -327,7 +343,15 @@ def _first_issued(requests: Requests, concurrency: int, request_N: Rows, clock_1
 def _request_rows(requests: Requests) -> Rows:
     """Return a row for every request, before it arrived (N,)."""
     request_N = np.zeros(requests.isl_N.shape[0], REQUEST)
-    for name in ("arrival", "scheduled", "first_token", "finished", "replica", "next_turn"):
+    for name in (
+        "arrival",
+        "scheduled",
+        "first_token",
+        "finished",
+        "replica",
+        "next_turn",
+        "lost_since",
+    ):
         request_N[name] = NOBODY
     request_N["isl"] = requests.isl_N
     request_N["osl"] = requests.osl_N

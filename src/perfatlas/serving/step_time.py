@@ -114,6 +114,22 @@ def rank_line(world: World, lane: Any, linear: int) -> Line:  # noqa: ANN401 - a
 
 
 @part
+def decode_time(world: World, lane: Any, linear: int) -> int:  # noqa: ANN401 - a row of lanes
+    """Return the time one rank's step would take without its prompts [ps].
+
+    Args:
+        world: The simulation.
+        lane: A scheduler that has scheduled.
+        linear: Linear layers of the step without prompts [ps].
+    """
+    device = linear + world.head_B[lane.decodes]
+    if lane.decodes > 0:
+        device += decode_attention(world, lane.decodes, lane.context + lane.decodes).base
+    host = world.host_step + world.host_sequence * lane.decodes
+    return int(max(device, host) if world.host_overlapped else device + host)
+
+
+@part
 def host_work(world: World, lane: Any) -> int:  # noqa: ANN401 - a row of lanes
     """Return the host work of one rank's step [ps].
 

@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.serving import blocks
 from perfatlas.serving.limits import SGLANG, VLLM
 from perfatlas.serving.machine import part
+from perfatlas.serving.overlap import foresee
 from perfatlas.serving.rules_sglang import forget_ratio, schedule_sglang
 from perfatlas.serving.rules_trtllm import schedule_trtllm
 from perfatlas.serving.rules_vllm import schedule_vllm
-from perfatlas.serving.running import clear_step, finish_step
+from perfatlas.serving.running import clear_step
 from perfatlas.serving.state import NEVER, NOBODY
+from perfatlas.serving.step_end import finish_step
 from perfatlas.serving.step_time import (
     MANY,
     Line,
+    decode_time,
     host_work,
     longest,
     rank_line,
@@ -38,43 +41,61 @@ LONGEST_STRETCH: Final = 1e18  # ps: far from the end of 64 bits
 
 @part
 def begin(world: World, r: int, now: int) -> None:
-    """Begin the next stretch of a replica, or leave it idle.
+    """Let the next stretch of a replica begin, or leave it idle.
+
+    Where steps are scheduled ahead, what was scheduled begins; once its last step has begun, what
+    follows is scheduled.
 
     Args:
         world: The simulation.
         r: The replica, between steps.
         now: Time [ps].
     """
-    plan(world, r, now)
-    run_planned(world, r, now)
     replica = world.replica_R[r]
-    if replica.steps == 0:
-        world.end_R[r] = NEVER
-    else:
-        world.end_R[r] = now + stretch_time(replica.base, replica.rise, replica.steps)
+    if replica.steps == 0 and replica.next_steps > 0:
+        if replica.stale:
+            replica.next_steps = 1
+        _run_planned(world, r, now)
+    while replica.decided == 0:
+        start = now
+        if replica.steps > 0:
+            last = replica.start + stretch_time(replica.base, replica.rise, replica.steps - 1)
+            start = replica.start + stretch_time(replica.base, replica.rise, replica.steps)
+            world.end_R[r] = start
+            if not world.async_scheduling:
+                break
+            if last > now:
+                world.end_R[r] = last
+                break
+            foresee(world, r, start)
+            replica.decided = 1
+        _plan(world, r, start)
+        if replica.steps == 0:
+            _run_planned(world, r, now)
+        if replica.steps == 0:
+            world.end_R[r] = NEVER
+            break
 
 
 @part
-def plan(world: World, r: int, start: int) -> None:
-    """Schedule the next stretch of a replica, none where nothing can run.
-
-    Args:
-        world: The simulation.
-        r: The replica.
-        start: When the stretch begins [ps].
-    """
+def _plan(world: World, r: int, start: int) -> None:
+    """Schedule the next stretch of a replica, none where nothing can run."""
     replica = world.replica_R[r]
     first = r * world.ranks
-    busy = _schedule_ranks(world, first, start)
-    if busy == 0 and replica.steps == 0 and world.rules == SGLANG:
-        # an idle batch has let those leave that had ended
+    busy = 0
+    tries = 1
+    if world.rules == SGLANG and replica.steps == 0:
+        tries = 2  # a batch that is found empty has let those leave that had ended
+    while busy == 0 and tries > 0:
         busy = _schedule_ranks(world, first, start)
+        tries -= 1
     replica.next_steps = 0
     if busy > 0:
         line = _replica_line(world, first)
         replica.next_steps = _alike(world, first, line)
         replica.next_base = line.base
         replica.next_rise = line.rise
+        replica.next_extra = _beyond_decoding(world, first, line.base)
 
 
 @part
@@ -82,7 +103,7 @@ def _schedule_ranks(world: World, first: int, start: int) -> int:
     """Schedule all ranks of a replica; return how many sequences and chunks run."""
     busy = 0
     for s in range(first, first + world.ranks):
-        clear_step(world, s)
+        clear_step(world, s, start)
         if world.rules == VLLM:
             schedule_vllm(world, s, start)
         elif world.rules == SGLANG:
@@ -97,19 +118,15 @@ def _schedule_ranks(world: World, first: int, start: int) -> int:
 
 
 @part
-def run_planned(world: World, r: int, now: int) -> None:
-    """Let what is scheduled run.
-
-    Args:
-        world: The simulation.
-        r: The replica, between steps.
-        now: Time [ps].
-    """
+def _run_planned(world: World, r: int, now: int) -> None:
+    """Let what is scheduled run."""
     replica = world.replica_R[r]
+    replica.stale = 0
     replica.start = now
     replica.steps = replica.next_steps
     replica.base = replica.next_base
     replica.rise = replica.next_rise
+    replica.extra = replica.next_extra
     replica.next_steps = 0
 
 
@@ -130,6 +147,22 @@ def _replica_line(world: World, first: int) -> Line:
         for s in range(first, first + world.ranks):
             line = longest(line, Line(host_work(world, world.lane_S[s]), 0, MANY))
     return line
+
+
+@part
+def _beyond_decoding(world: World, first: int, time: int) -> int:
+    """Return what a step takes beyond the time it would take without its prompts [ps]."""
+    decodes = 0
+    chunks = 0
+    for s in range(first, first + world.ranks):
+        decodes = max(decodes, world.lane_S[s].decodes)
+        chunks += world.lane_S[s].chunks
+    if chunks == 0 or decodes == 0:
+        return 0
+    alone = 0
+    for s in range(first, first + world.ranks):
+        alone = max(alone, decode_time(world, world.lane_S[s], world.decode_linear_B[decodes]))
+    return int(time - alone)
 
 
 @part
