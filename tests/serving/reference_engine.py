@@ -79,7 +79,7 @@ class Replica:
 
     @property
     def load(self) -> int:
-        return sum(len(rank.waiting) + len(rank.running) for rank in self.ranks)
+        return sum(len(rank.queue()) + len(rank.running) for rank in self.ranks)
 
 
 class Simulation:
@@ -171,8 +171,8 @@ class Simulation:
         replica = self.route(i)
         sequence.replica = replica.index
         min(
-            replica.ranks, key=lambda rank: 4 * len(rank.waiting) + len(rank.running)
-        ).waiting.append(sequence)
+            replica.ranks, key=lambda rank: 4 * len(rank.queue()) + len(rank.running)
+        ).take(sequence)
 
     def plan(self, replica: Replica, start: int) -> None:
         for rank in replica.ranks:

@@ -23,9 +23,16 @@ class Scheduler:
         self.scheduled: list[Part] = []
         self.preemptions = 0
         self.now = 0
+        self.held = 0
 
     def idle(self) -> None:
         """Nothing runs and nothing is to run."""
+
+    def queue(self) -> list[Sequence]:
+        return self.waiting
+
+    def take(self, one: Sequence) -> None:
+        self.waiting.append(one)
 
     def allocate(self, sequence: Sequence, tokens: int) -> bool:
         need = -(-(sequence.num_computed + tokens) // self.limits.block_size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,12 +13,16 @@ if TYPE_CHECKING:
 
     from perfatlas.lab.serving_matches import Match
     from perfatlas.lab.serving_rows import ServingRun
+    from perfatlas.serving import Limits
 
 ROUNDS: Final = 10  # requests per one in flight: num-prompts of the benchmark's scripts
 PASSED: Final = ("gpu_memory_utilization", "block_size", "chunked_prefill")
 COUNTS: Final = ("max_num_seqs", "max_num_batched_tokens")
-SWITCHES: Final = ("mixed_chunk", "async_scheduling")
-LIMITS: Final = (*COUNTS, *PASSED, *SWITCHES)
+SWITCHES: Final = ("mixed_chunk", "async_scheduling", "batch_wait_steps")
+RECV_INTERVAL: Final = "recv_interval"
+BATCH_WAIT_RATIO: Final = "batch_wait_ratio"
+LIMITS: Final = (*COUNTS, *PASSED, *SWITCHES, RECV_INTERVAL, BATCH_WAIT_RATIO)
+MANY: Final = 16  # requests in flight from which on scripts pass the second of two values
 TERMS: Final = ("isl", "osl", "on_rank", "concurrency")
 SHAPES: Final = ("more", "multiple", "least", "most")
 
@@ -51,9 +56,22 @@ class Launch:
         counts = {name: _count(self.limits[name], run) for name in COUNTS if name in self.limits}
         return counts | {name: self.limits[name] for name in PASSED if name in self.limits}
 
-    def switches(self) -> dict[str, bool]:
-        """Return what is switched beside the vocabulary: mixed_chunk, async_scheduling."""
-        return {name: bool(self.limits[name]) for name in SWITCHES if name in self.limits}
+    def changes(self, run: ServingRun, limits: Limits) -> dict[str, Any]:
+        """Return the limits of a scheduler for which the vocabulary has no name.
+
+        Args:
+            run: One that the rule is about.
+            limits: Those without them.
+        """
+        found = {name: self.limits[name] for name in SWITCHES if name in self.limits}
+        if RECV_INTERVAL in self.limits:
+            given = self.limits[RECV_INTERVAL]
+            several = isinstance(given, list)
+            found[RECV_INTERVAL] = given[run.concurrency >= MANY] if several else given
+        if BATCH_WAIT_RATIO in self.limits:
+            tokens = self.limits[BATCH_WAIT_RATIO] * limits.max_num_batched_tokens
+            found["batch_wait_tokens"] = math.ceil(tokens)
+        return found
 
 
 def launch_of(rest: dict[str, Any], match: Match, name: str, source: str) -> Launch:

@@ -15,7 +15,7 @@ from perfatlas.serving import Control, request_latencies
 from perfatlas.serving.metrics import statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from perfatlas.lab.serving_asks import ServingRules
     from perfatlas.lab.serving_launches import Launch
@@ -86,7 +86,7 @@ def _simulated_row(run: ServingRun, rules: ServingRules, known: Priced) -> Row:
         "error": "",
     }
     try:
-        found = _statistics(asked_fields(run, rules), launch, known)
+        found = _statistics(run, rules, known)
     except PerfatlasError as error:
         return row | {"error": str(error)}
     statistic = rules.ttft_statistic[run.kind]
@@ -117,29 +117,31 @@ def asked_fields(run: ServingRun, rules: ServingRules) -> Row:
 
 
 def _statistics(
-    fields: Mapping[str, Any], launch: Launch | None, known: Priced
+    run: ServingRun, rules: ServingRules, known: Priced
 ) -> dict[str, dict[str, float | None]]:
     """Return mean and percentiles of TTFT and TPOT of simulated traffic [s]."""
-    traffic, scenario = split_fields(fields)
+    traffic, scenario = split_fields(asked_fields(run, rules))
+    launch = rules.launch(run)
     came = arriving(traffic, scenario)
     ready = deployment(scenario, traffic, came, known)
     if launch is not None:
-        ready = as_launched(ready, launch)
+        ready = as_launched(ready, launch, run)
     outcome = run_traffic(ready, came, ready.table.prices, Control())
     found = request_latencies(came.requests, outcome, ready.seen)
     return {name: statistics(getattr(found, f"{name}_s")) for name in METRICS}
 
 
-def as_launched(ready: Deployment, launch: Launch) -> Deployment:
-    """Return a deployment with the switches of a launch that the vocabulary has no name for.
+def as_launched(ready: Deployment, launch: Launch, run: ServingRun) -> Deployment:
+    """Return a deployment with the limits of a launch that the vocabulary has no name for.
 
     Args:
         ready: The deployment.
         launch: How its engine was started.
+        run: The run.
     """
-    switches = launch.switches()
-    ready = replace(ready, limits=ready.limits._replace(**switches))
-    if switches.get("async_scheduling", True):
+    changes = launch.changes(run, ready.limits)
+    ready = replace(ready, limits=ready.limits._replace(**changes))
+    if changes.get("async_scheduling", True):
         return ready
     prices = ready.table.prices._replace(host_overlapped=False)
     return replace(ready, table=replace(ready.table, prices=prices))
