@@ -39,6 +39,7 @@ test: lint ## the whole test suite
 validate: $(STAMP) ## slow studies: predictions against measured tables and published runs
 	$(BIN)/perfatlas validate kernels --page docs/validation-kernels.md
 	$(BIN)/perfatlas validate steps
+	$(BIN)/perfatlas validate serving --page docs/validation-traffic.md
 
 bench: $(STAMP) ## speed of perfatlas, side by side with peers
 	$(BIN)/python benchmarks/speed.py

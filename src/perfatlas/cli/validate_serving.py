@@ -1,4 +1,4 @@
-"""`perfatlas validate serving`: the estimate against a user's own serving benchmarks."""
+"""`perfatlas validate serving`: against a user's own benchmarks, or against public engine runs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from cyclopts import Parameter
 
 from perfatlas.cli.envelope import envelope
 from perfatlas.cli.output import print_json, require
+from perfatlas.cli.validate_traffic import compare_traffic
 from perfatlas.cli.vocabulary import SWITCH, Count, File, Formats, Limits, Plan, default, given
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,9 +101,13 @@ def serving(
     plan: Plan | None = None,
     formats: Formats | None = None,
     limits: Limits | None = None,
+    page: File | None = None,
     json: Annotated[bool, SWITCH] = False,
 ) -> int:
-    """Compare the estimate with benchmark results of vLLM, SGLang, TensorRT-LLM or AIPerf.
+    """Compare the estimate with your benchmark results; without --results, the simulation with runs.
+
+    Result files are those of vLLM, SGLang, TensorRT-LLM or AIPerf. Without any, traffic is
+    simulated as public runs of engines had it, and compared; takes minutes.
 
     Args:
         results: Result file, JSON or JSON Lines, one or several; every run in it is a row.
@@ -110,13 +115,18 @@ def serving(
         plan: Parallel sizes.
         formats: Number formats.
         limits: Engine limits.
+        page: Of the public runs: write this Markdown page.
         json: Print one JSON object.
     """
-    from perfatlas import lab
-
     asked: dict[str, Any] = {"results": results} if results else {}
     for flags in (served, plan, formats, limits):
         asked |= given(flags) if flags is not None else {}
+    if not asked:
+        return compare_traffic(page, as_json=json)
+    if page is not None:
+        raise UsageError("--page is of the public runs; leave it out, or all other flags")
+    from perfatlas import lab
+
     require(asked, ("results", "system"), example=EXAMPLE)
     files = asked.pop("results")
     found = lab.validate_serving(files, **asked)

@@ -12,6 +12,7 @@ from perfatlas.lab.validate_blocks import validate_blocks
 from perfatlas.lab.validate_measured import validate_measured
 from perfatlas.lab.validate_serving import validate_serving
 from perfatlas.lab.validate_steps import left_out_runs, validate_steps
+from perfatlas.lab.validate_traffic import validate_traffic
 
 __all__ = [
     "Cell",
@@ -31,4 +32,5 @@ __all__ = [
     "validate_measured",
     "validate_serving",
     "validate_steps",
+    "validate_traffic",
 ]

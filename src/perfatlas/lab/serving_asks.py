@@ -62,6 +62,17 @@ class Setting:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RecordedRun:
+    """A run whose every request was timed: its name, file without suffix, model and system."""
+
+    name: str
+    file: str
+    model: str
+    system: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class ServingRules:
     """The committed rules.
 
@@ -78,6 +89,10 @@ class ServingRules:
         launches: Limits the engines were started with; the first that fits is used.
         ttft_statistic: Statistic of TTFT that rows state, by kind of run.
         traffic_goal, traffic_budget: Like goal and budget, of simulated traffic.
+        recorded: Runs whose every request was timed.
+        recorded_goal, recorded_scaled_goal: Figure -> largest error, of both lines.
+        points: Whose points of operation are compared: model, system, gpu, ref.
+        points_goal: Figure -> largest value.
     """
 
     title: str
@@ -94,6 +109,11 @@ class ServingRules:
     ttft_statistic: Mapping[str, str]
     traffic_goal: Mapping[str, Mapping[str, float]]
     traffic_budget: Mapping[str, Mapping[str, float]]
+    recorded: tuple[RecordedRun, ...]
+    recorded_goal: Mapping[str, float]
+    recorded_scaled_goal: Mapping[str, float]
+    points: Mapping[str, str]
+    points_goal: Mapping[str, float]
 
     def launch(self, run: ServingRun) -> Launch | None:
         """Return the limits the engine of a run was started with, None for its defaults."""
@@ -170,6 +190,11 @@ def _rules(data: dict[str, Any]) -> ServingRules:
         ttft_statistic=dict(data.get("ttft_statistic", {})),
         traffic_goal=dict(data.get("traffic_goal", {})),
         traffic_budget=dict(data.get("traffic_budget", {})),
+        recorded=tuple(_recorded(entry) for entry in data.get("recorded", [])),
+        recorded_goal=dict(data.get("recorded_goal", {})),
+        recorded_scaled_goal=dict(data.get("recorded_scaled_goal", {})),
+        points=dict(data.get("points", {})),
+        points_goal=dict(data.get("points_goal", {})),
     )
 
 
@@ -207,6 +232,16 @@ def _launch(entry: dict[str, Any]) -> Launch:
     rest = dict(entry)
     name, source, match = rest.pop("name"), rest.pop("ref"), take_match(rest)
     return launch_of(rest, match, name, source)
+
+
+def _recorded(entry: dict[str, Any]) -> RecordedRun:
+    return RecordedRun(
+        name=entry["name"],
+        file=entry["file"],
+        model=entry["model"],
+        system=entry["system"],
+        source=entry["ref"],
+    )
 
 
 def _refuse_unknown(rest: Mapping[str, Any], known: tuple[str, ...]) -> None:
