@@ -105,6 +105,9 @@ class Simulation:
             Replica(index, [scheduler(limits) for _ in range(replicas.ranks)])
             for index in range(replicas.number)
         ]
+        for replica in self.replicas:
+            for rank in replica.ranks:
+                rank.alone = replicas.ranks == 1
         self.sequences = [self._sequence(i) for i in range(len(requests.isl_N))]
         self.turn = 0
         self.steps = 0
@@ -170,9 +173,9 @@ class Simulation:
             return
         replica = self.route(i)
         sequence.replica = replica.index
-        min(
-            replica.ranks, key=lambda rank: 4 * len(rank.queue()) + len(rank.running)
-        ).take(sequence)
+        min(replica.ranks, key=lambda rank: 4 * len(rank.queue()) + len(rank.running)).take(
+            sequence
+        )
 
     def plan(self, replica: Replica, start: int) -> None:
         for rank in replica.ranks:

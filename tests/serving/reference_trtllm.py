@@ -100,7 +100,7 @@ class TrtllmScheduler(Scheduler):
                 budget -= 1
             else:
                 contexts.append(sequence)
-        if self.limits.batch_wait_steps and self.waits(contexts, budget):
+        if self.limits.batch_wait_steps and self.alone and self.waits(contexts, budget):
             return
         for sequence in contexts:
             started = sequence in self.running

@@ -24,6 +24,7 @@ class Scheduler:
         self.preemptions = 0
         self.now = 0
         self.held = 0
+        self.alone = True
 
     def idle(self) -> None:
         """Nothing runs and nothing is to run."""

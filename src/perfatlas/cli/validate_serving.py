@@ -94,33 +94,46 @@ class Served:
     prefix: Annotated[Count, default("0")] = None
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What was measured.
+
+    Args:
+        results: Result file, JSON or JSON Lines, one or several; every run in it is a row.
+        page: Of the public runs: write this Markdown page.
+    """
+
+    results: Annotated[list[File] | None, FILES] = None
+    page: File | None = None
+
+
 def serving(
     *,
-    results: Annotated[list[File] | None, FILES] = None,
+    measured: Measured | None = None,
     served: Served | None = None,
     plan: Plan | None = None,
     formats: Formats | None = None,
     limits: Limits | None = None,
-    page: File | None = None,
     json: Annotated[bool, SWITCH] = False,
 ) -> int:
-    """Compare the estimate with your benchmark results; without --results, the simulation with runs.
+    """Compare the estimate with benchmark results of vLLM, SGLang, TensorRT-LLM or AIPerf.
 
-    Result files are those of vLLM, SGLang, TensorRT-LLM or AIPerf. Without any, traffic is
-    simulated as public runs of engines had it, and compared; takes minutes.
+    Without results, traffic is simulated as it ran through the engines of public runs, and compared
+    with what was measured there; takes minutes.
 
     Args:
-        results: Result file, JSON or JSON Lines, one or several; every run in it is a row.
+        measured: What was measured.
         served: Model, system and engine.
         plan: Parallel sizes.
         formats: Number formats.
         limits: Engine limits.
-        page: Of the public runs: write this Markdown page.
         json: Print one JSON object.
     """
-    asked: dict[str, Any] = {"results": results} if results else {}
-    for flags in (served, plan, formats, limits):
+    asked: dict[str, Any] = {}
+    for flags in (measured, served, plan, formats, limits):
         asked |= given(flags) if flags is not None else {}
+    page = asked.pop("page", None)
     if not asked:
         return compare_traffic(page, as_json=json)
     if page is not None:

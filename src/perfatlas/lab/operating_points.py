@@ -122,7 +122,9 @@ def _statistics(rows: Sequence[Row]) -> Row:
     return found
 
 
-def contradicted(points: Sequence[Row], rows: Sequence[Row], runs: Sequence[ServingRun]) -> list[Row]:
+def contradicted(
+    points: Sequence[Row], rows: Sequence[Row], runs: Sequence[ServingRun]
+) -> list[Row]:
     """Return points beside dated production runs of the same model, plan, prompts and load.
 
     Args:

@@ -109,7 +109,8 @@ def _count(given: int | str | Mapping[str, int], run: ServingRun) -> int:
     total = given.get("more", 0) + sum(given.get(term, 0) * getattr(run, term) for term in TERMS)
     multiple = given.get("multiple", 1)
     total = -(-total // multiple) * multiple
-    return int(min(max(total, given.get("least", 1)), given.get("most", total)))
+    total = max(total, given.get("least", 1))
+    return int(min(total, given.get("most", total)))
 
 
 def _refuse_unknown(given: Mapping[str, Any], known: tuple[str, ...]) -> None:

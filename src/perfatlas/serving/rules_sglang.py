@@ -9,12 +9,16 @@ at a value of the engine, falls with every step that decodes, and is estimated a
 out. Then the sequences with the least output, of equals the longest prompt, are retracted: they
 start over from the end of the queue, what they have in the cache given up.
 
+Requests that have arrived are read once every so many steps that only decode (`recv_interval`), and
+at once after a step with prompts or where nothing runs.
+
 While one step runs and the next is decided, nobody knows who has ended: a sequence decodes once
 more after its last token. One that is retracted loses the token of the step that runs.
 
 Source: sgl-project/sglang, python/sglang/srt/managers/scheduler.py, get_next_batch_to_run(),
-get_new_batch_prefill(), update_running_batch(), event_loop_overlap(); scheduler_recv_skipper.py; schedule_policy.py,
-PrefillAdder; schedule_batch.py, retract_decode(); new_token_ratio_tracker.py.
+get_new_batch_prefill(), update_running_batch(), event_loop_overlap(); schedule_policy.py,
+PrefillAdder; schedule_batch.py, retract_decode(); new_token_ratio_tracker.py;
+scheduler_recv_skipper.py.
 
 Limits: requests are taken in order of arrival (schedule policy fcfs). The prefix cache shares
 pages of `block_size` tokens, not single tokens, and gives up the least recently freed, not leaves

@@ -10,7 +10,7 @@ first prompt that does not fit whole ends it; with chunks it is cut to a multipl
 may get nothing. A prompt takes blocks for all its tokens when it starts.
 
 Where batches wait, prompts that fit beside sequences that decode are held back until the step is
-full enough or they have waited long enough.
+full enough or they have waited long enough; ranks of attention-data parallelism never wait.
 
 A sequence whose last token the running step gives is neither counted against the slots nor paused.
 
@@ -95,7 +95,7 @@ def _wait(world: World, s: int, budget: int) -> bool:
     """Return whether the prompts that fit wait for more, and count the step."""
     lane = world.lane_S[s]
     tokens = _fitting(world, s, budget)
-    if lane.decodes == 0 or tokens == 0:
+    if lane.decodes == 0 or tokens == 0 or world.ranks > 1:
         return False
     if lane.held >= world.batch_wait_steps or tokens + lane.decodes >= world.batch_wait_tokens:
         lane.held = 0
