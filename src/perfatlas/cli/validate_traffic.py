@@ -122,8 +122,8 @@ def _print_found(found: Mapping[str, Any]) -> None:
     console.print()
     for sentence in found["missing"]:
         console.print(sentence, markup=False, highlight=False)
-    titles = {"columns": RECORDED, "title": "recorded runs; one factor: from their first third"}
-    print_rows(console, found["recorded"], **titles)
+    title = "recorded runs; one factor: taken from their first third, scored on the rest"
+    print_rows(console, found["recorded"], columns=RECORDED, title=title)
     print_rows(console, found["points"], columns=POINTS, title="points of an experiment")
     print_rows(console, found["point_totals"], columns=POINT_TOTALS, title="points: totals")
     print_rows(

@@ -33,6 +33,7 @@ METRICS: Final = {
     "duration": ("makespan", 1.0),
 }
 FIGURES: Final = tuple(name for name, _ in METRICS.values())
+SAME: Final = ("network", "system", "tp", "isl", "concurrency")
 SIZES: Final = ("tp", "ep", "dp", "isl", "osl", "concurrency", "num_requests")
 
 
@@ -90,7 +91,7 @@ def _compared(
     ready = deployment(scenario, traffic, came, known)
     outcome = run_traffic(ready, came, ready.table.prices, Control())
     found = summarize(came.requests, outcome, {}, ready.seen)
-    row["system"] = asked["system"]
+    row["network"], row["system"] = asked["model"], asked["system"]
     row["plan"] = f"tp{row['tp']} ep{row['ep']} dp{row['dp']}"
     for name in FIGURES:
         whole = found[f"{name}_s"]
@@ -136,8 +137,8 @@ def contradicted(
     found = []
     for point in points:
         for row in rows:
-            same = all(row[name] == point[name] for name in ("tp", "isl", "concurrency"))
-            if same and row["attention_dp"] == point["dp"] and row["system"] == point["system"]:
+            same = all(row[name] == point[name] for name in SAME)
+            if same and row["attention_dp"] == point["dp"]:
                 found.append(
                     {
                         "isl": row["isl"],

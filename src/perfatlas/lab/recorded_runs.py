@@ -29,7 +29,7 @@ Row = dict[str, Any]
 FOLDER: Final = "serving_requests"
 COLUMNS: Final = ("arrival_s", "input_tokens", "output_tokens", "first_token_s", "last_token_s")
 LEARNT: Final = 3  # a factor comes from the first of so many parts of a run
-FIGURES: Final = ("ttft_mean", "ttft_p99", "tpot_mean", "request_latency_mean", "makespan")
+FIGURES: Final = ("ttft_mean", "ttft_p99", "tpot_mean", "latency_mean", "makespan")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class Timed:
             "ttft_mean": float(ttft_s.mean()),
             "ttft_p99": float(np.percentile(ttft_s, 99)),
             "tpot_mean": float(self.tpot_s()[first:].mean()),
-            "request_latency_mean": float((self.last_s - self.arrival_s)[first:].mean()),
+            "latency_mean": float((self.last_s - self.arrival_s)[first:].mean()),
             "makespan": float(self.last_s.max() - self.arrival_s.min()),
         }
 

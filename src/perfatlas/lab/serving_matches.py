@@ -44,7 +44,7 @@ def take_match(rest: dict[str, Any]) -> Match:
     """
     since, until = rest.pop("since", ""), rest.pop("until", "")
     given = {name: rest.pop(name) for name in (*FIELDS, *SIZES) if name in rest}
-    fields = {
+    fields: dict[str, tuple[str | int, ...]] = {
         key: tuple(value) if isinstance(value, list) else (value,) for key, value in given.items()
     }
     return Match(fields=fields, since=since, until=until)

@@ -196,7 +196,7 @@ def _point_goals(points: Sequence[Row], rules: ServingRules) -> list[Row]:
     if not points:
         return []
     return [
-        _goal(totals[0]["plan"], figure, totals[0][figure], goal)
+        _goal("points of the experiment", figure, totals[0][figure], goal)
         for figure, goal in rules.points_goal.items()
     ]
 
