@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from timing import stay_on_one_core
 
-from perfatlas.serving.limits import Limits, Replicas
+from perfatlas.serving.limits import RULES, Limits, Replicas
 from perfatlas.serving.loop import run
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import Requests, plain_requests
@@ -43,6 +43,9 @@ def main() -> None:
     count = asked.requests
     poisson = plain_requests(arrival_N, np.full(count, 512), np.full(count, 128))
     _report(f"Poisson, 512 in, 128 out, {count} requests", poisson, LIMITS)
+    _report("the same, scheduled ahead", poisson, LIMITS._replace(async_scheduling=True))
+    for rules in RULES[1:]:
+        _report(f"the same, rules {rules}", poisson, LIMITS._replace(rules=rules))
 
 
 def _report(name: str, requests: Requests, limits: Limits) -> None:

@@ -132,7 +132,8 @@ class SglangScheduler(Scheduler):
 
     def update(self, parts: list[Part], now: int) -> list[Sequence]:
         done = []
-        for part in parts:
+        order = {id(one): place for place, one in enumerate(self.running)}
+        for part in sorted(parts, key=lambda part: order.get(id(part.sequence), -1)):
             one = part.sequence
             # it ended or was retracted while the step ran
             if not part.samples or one.finished >= 0 or one.num_computed == 0:

@@ -119,13 +119,13 @@ def _take_arrival(world: World) -> int:
 def _arrive(world: World, i: int, now: int) -> None:
     """Send a request to a scheduler's queue, or reject it."""
     request = world.request_N[i]
-    request.arrival = now
+    world.came_N[i] = now
     if not _can_ever_run(world, i):
         _follow(world, i, now)
         return
     r = _route(world, i)
     s = _rank(world, r)
-    request.replica = r
+    world.replica_N[i] = r
     request.lane = s
     replica = world.replica_R[r]
     replica.load += 1
@@ -151,7 +151,7 @@ def _can_ever_run(world: World, i: int) -> bool:
     request = world.request_N[i]
     tokens = request.isl + request.osl
     if world.rules == VLLM:
-        tokens -= 1  # the last one is never stored
+        tokens += 2 * world.draft_tokens - 1  # the last one is never stored
     fits = blocks.count(world, tokens) <= world.kv_blocks
     if world.rules == SGLANG:  # it starts where a block more is free
         fits = tokens + world.block_size < world.kv_blocks * world.block_size
@@ -265,11 +265,11 @@ def _let_leave(world: World, s: int, now: int) -> None:
 def _end_request(world: World, i: int, now: int) -> None:
     """Finish a request that decodes no more."""
     request = world.request_N[i]
-    request.finished = now
+    world.finished_N[i] = now
     if request.computed > 0:
         leave_running(world, i)
         blocks.release(world, i)
-    world.replica_R[request.replica].load -= 1
+    world.replica_R[request.lane // world.ranks].load -= 1
     _follow(world, i, now)
 
 

@@ -36,10 +36,11 @@ def run(
 ) -> Outcome:
     """Return what comes of requests at replicas of an engine, to the picosecond.
 
-    Requests wait in the queue of their scheduler, which follows vLLM V1: one budget of tokens for
-    decoding and prompts, chunked prompts, blocks of cache given out as contexts grow, the last
-    admitted thrown out when none is left and recomputed later. Ctrl-C ends the simulation and keeps
-    what was simulated.
+    Requests wait in the queue of their scheduler, which follows the rules of `limits.rules`: those
+    of vLLM V1, with one budget of tokens for decoding and prompts, chunked prompts, blocks of cache
+    given out as contexts grow, the last admitted thrown out when none is left and recomputed later;
+    of SGLang, prompts before decoding; of TensorRT-LLM, blocks promised or used to the utmost; or
+    static batches. Ctrl-C ends the simulation and keeps what was simulated.
 
     Args:
         requests: What arrives. In a closed loop they are issued in order, the next one when one
@@ -55,8 +56,8 @@ def run(
             outrun its clock.
         InfeasibleError: The tables of shared prefixes are larger than memory.
 
-    Limits: Loads that routing reads are never stale. A last token is seen in the step that gives
-        it. Turns after a rejected one arrive `think_N` after its rejection.
+    Limits: Loads that routing reads are never stale. A last token is an end where the request says
+        so; there is no other. Turns after a rejected one arrive `think_N` after its rejection.
 
     Example:
         >>> import numpy as np
@@ -116,20 +117,19 @@ def _simulate(world: World, control: Control) -> bool:
 
 def _outcome(world: World, interrupted: bool) -> Outcome:  # noqa: FBT001 - a column like the others
     """Return the columns of a world."""
-    rows = world.request_N
     clock = world.clock_1[0]
     series_WV = world.series_WV[: clock["rows"]]
     series = Series(*(series_WV[:, column].copy() for column in range(4)))
     return Outcome(
-        arrival_N=rows["arrival"].copy(),
-        scheduled_N=rows["scheduled"].copy(),
-        first_token_N=rows["first_token"].copy(),
-        finished_N=rows["finished"].copy(),
-        replica_N=rows["replica"].astype(np.int64),
-        preempted_N=rows["preempted"].astype(np.int64),
-        cached_N=rows["cached"].astype(np.int64),
-        interference_N=np.where(rows["finished"] >= 0, rows["delay"], 0),
-        lost_N=rows["lost"].copy(),
+        arrival_N=world.came_N,
+        scheduled_N=world.scheduled_N,
+        first_token_N=world.first_token_N,
+        finished_N=world.finished_N,
+        replica_N=world.replica_N,
+        preempted_N=world.preempted_N,
+        cached_N=world.cached_N,
+        interference_N=np.where(world.finished_N >= 0, world.delay_N, 0),
+        lost_N=world.lost_N,
         gaps_G=world.gaps_G.copy(),
         steps=int(clock["steps"]),
         preemptions=int(clock["preemptions"]),

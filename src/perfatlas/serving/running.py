@@ -57,9 +57,10 @@ def admit_head(world: World, i: int, found: tuple[int, int], now: int) -> None:
     hits, idle = found
     if world.rules in (NO_EVICT, STATIC):
         lane.spare -= blocks.promised(world, i) - hits + idle
-    if request.scheduled == NOBODY:
-        request.scheduled = now
-        request.cached = hits * world.block_size
+    if world.scheduled_N[i] == NOBODY:
+        world.scheduled_N[i] = now
+        if hits > 0:
+            world.cached_N[i] = hits * world.block_size
     _start_running(world, request.lane, i)
     blocks.share(world, i, hits)
 
@@ -119,7 +120,7 @@ def unseen(world: World, i: int) -> int:
     """
     request = world.request_N[i]
     lane = world.lane_S[request.lane]
-    runs = world.replica_R[request.replica].steps > 0
+    runs = world.replica_R[request.lane // world.ranks].steps > 0
     return 1 if runs and (lane.ran or request.joined == lane.beat) else 0
 
 
@@ -138,21 +139,36 @@ def has_ended(world: World, i: int) -> bool:
 
 
 @part
+def last_joined(world: World, i: int) -> int:
+    """Return when a request last began to decode [ps].
+
+    Args:
+        world: The simulation.
+        i: The request, decoding.
+    """
+    joined = world.first_token_N[i]
+    if world.preempted_N[i] > 0:
+        joined = max(joined, world.loss_N[i].since)
+    return int(joined)
+
+
+@part
 def _back_to_prompt(world: World, i: int) -> None:
     """Take a request from those that decode; what it has generated becomes part of its prompt."""
     request = world.request_N[i]
     s = request.lane
     lane = world.lane_S[s]
-    request.generated = request.osl - (request.finish - lane.step)
-    request.computed = request.isl + request.generated - 1
-    request.placed = request.computed
+    if world.draft_tokens == 0:
+        request.generated = request.osl - (request.finish - lane.step)
+        request.computed = request.isl + request.generated - 1
+        request.placed = request.computed
     drop(world.finishing_SH[s], world.request_N, lane.heap, request.place)
     lane.heap -= 1
     stop_decoding(world, i)
     if world.rules == SGLANG:
         request.generated -= unseen(world, i)
         if request.generated == 0:
-            request.first_token = NOBODY
+            world.first_token_N[i] = NOBODY
 
 
 @part
@@ -168,23 +184,24 @@ def throw_out(world: World, i: int) -> None:
     lane = world.lane_S[s]
     known = request.computed
     if not has_ended(world, i):
-        if request.lost_since == NOBODY:
-            request.lost_since = lane.start
+        loss = world.loss_N[i]
+        if loss.gone == 0:
+            loss.gone = lane.start + 1
         if i == lane.partial:
             lane.partial = NOBODY
-            request.mark = max(request.mark, request.computed)
+            loss.mark = max(loss.mark, request.computed)
         else:
-            request.since = max(request.since, lane.last_end)
+            loss.since = max(last_joined(world, i), lane.last_end)
             _back_to_prompt(world, i)
-            request.mark = request.computed + 1
+            loss.mark = request.computed + 1
             # what the step that runs computes of its own output is not known
-            known = request.computed - (1 if world.async_scheduling else 0)
+            known = request.computed - (request.gave if world.async_scheduling else 0)
     if world.rules != SGLANG:
         blocks.keep_known(world, i, known)
     blocks.release(world, i)
     leave_running(world, i)
     request.computed = 0
-    request.preempted += 1
+    world.preempted_N[i] += 1
     lane.preempted += 1
     world.clock_1[0].preemptions += 1
 
@@ -321,7 +338,8 @@ def take_finishing(world: World, s: int) -> int:
     lane.heap -= 1
     request = world.request_N[i]
     request.computed = request.isl + request.osl - 1
-    request.placed = request.computed
+    if world.draft_tokens == 0:
+        request.placed = request.computed
     if world.rules == SGLANG:
         if world.async_scheduling:  # decodes once more in the next step, where that decodes
             request.placed += 1 if lane.decodes > 0 else 0
@@ -336,24 +354,27 @@ def take_finishing(world: World, s: int) -> int:
 
 
 @part
-def start_decoding(world: World, i: int) -> None:
+def start_decoding(world: World, i: int, steps: int) -> None:
     """Count a request with its prompt computed and its next token among those that decode.
 
     Args:
         world: The simulation.
         i: The request; the step counter is past the step that ended its prompt.
+        steps: Decode steps to its end.
     """
     request = world.request_N[i]
     s = request.lane
     lane = world.lane_S[s]
-    request.finish = lane.step + request.osl - request.generated - 1
+    request.finish = lane.step + steps
     put(world.finishing_SH[s], world.request_N, lane.heap, (request.finish, request.order, i))
     lane.heap += 1
     request.joined = lane.beat
-    request.delay -= lane.delay
+    request.gave = 1
+    world.delay_N[i] -= lane.delay
     lane.decoding += 1
     lane.context += request.computed
-    blocks.join_growth(world, i)
+    if world.draft_tokens == 0:
+        blocks.join_growth(world, i)
 
 
 @part
@@ -366,7 +387,8 @@ def stop_decoding(world: World, i: int) -> None:
     """
     request = world.request_N[i]
     lane = world.lane_S[request.lane]
-    request.delay += lane.delay
+    world.delay_N[i] += lane.delay
     lane.decoding -= 1
     lane.context -= request.computed
-    blocks.leave_growth(world, i)
+    if world.draft_tokens == 0:
+        blocks.leave_growth(world, i)

@@ -28,35 +28,35 @@ FIRST_PAUSE: Final = 1_000_000_000  # ps between rows of a series that is not ye
 
 REQUEST: Final = np.dtype(
     [
-        ("arrival", "i8"),
-        ("scheduled", "i8"),
-        ("first_token", "i8"),
-        ("finished", "i8"),
         ("finish", "i8"),  # step of its scheduler at whose end it finishes, while it decodes
         ("order", "i4"),  # of admission at its scheduler
         ("joined", "i4"),  # beat of its scheduler in which it began to decode
-        ("delay", "i8"),  # of its decode steps by prompts; while it decodes, less its lane's
-        ("lost", "i8"),  # to having been thrown out
-        ("lost_since", "i8"),
-        ("since", "i8"),  # its last token before it was thrown out, or when it began to decode
-        ("mark", "i4"),  # tokens in the cache when it was thrown out
         ("isl", "i4"),
         ("osl", "i4"),
         ("computed", "i4"),  # tokens in the cache, while its prompt runs
+        ("gave", "i4"),  # tokens its last decode step gave
         ("placed", "i4"),  # tokens that have a place there
         ("generated", "i4"),  # output tokens so far, while it does not decode
         ("after", "i4"),  # neighbours in the queue or among the running
         ("before", "i4"),
         ("place", "i4"),  # in its heap
-        ("replica", "i4"),
         ("lane", "i4"),  # its scheduler
-        ("preempted", "i4"),
-        ("cached", "i4"),
         ("next_turn", "i4"),  # request that follows its last token
         ("growth_after", "i4"),  # neighbours that need blocks in the same steps
         ("growth_before", "i4"),
         ("row", "i4"),  # of the table of blocks
         ("registered", "i4"),  # leading blocks whose hash is known
+    ],
+    align=True,
+)
+LOSS: Final = np.dtype(
+    [
+        (name, "i8")
+        for name in (
+            "gone",  # since when a request is thrown out, and one more; 0 where it is not
+            "since",  # its last token before that, or when it last began to decode
+            "mark",  # its tokens in the cache then
+        )
     ],
     align=True,
 )
@@ -86,7 +86,8 @@ LANE: Final = np.dtype(
             "free_tail",
             "spare_rows",  # of the table of blocks
             "spare",  # blocks not promised either, where they are
-            "decodes",  # of this step: sequences that decode
+            "decodes",  # of this step: sequences that decode,
+            "keyed",  # their attention [ps]
             "learning",  # sequences whose prompt it computes
             "leaving",  # sequences whose last token the step now running gives
             "beat",  # stretches since the start
@@ -158,6 +159,7 @@ CLOCK: Final = np.dtype(
             "rows",  # of the series
             "pause",  # between two of them [ps]
             "due",  # time of the next
+            "gap",  # place of the last gap between tokens among the borders
             "late",  # the simulation outran its clock
         )
     ],
@@ -192,6 +194,7 @@ class World(NamedTuple):
     host_sequence: int
     host_prefill: int
     host_overlapped: bool
+    tokens_per_decode: int
     max_num_seqs: int
     max_num_batched_tokens: int
     block_size: int
@@ -206,6 +209,9 @@ class World(NamedTuple):
     recv_interval: int
     batch_wait_steps: int
     batch_wait_tokens: int
+    draft_tokens: int
+    draft_seed: int
+    accepted_D: NDArray[np.int64]  # draws below it accept a draft
     ranks: int
     routing: int  # place in ROUTINGS
     seed: int
@@ -213,6 +219,16 @@ class World(NamedTuple):
     concurrency: int
     coalesce: bool
     request_N: Rows
+    came_N: NDArray[np.int64]  # of the outcome
+    scheduled_N: NDArray[np.int64]
+    first_token_N: NDArray[np.int64]
+    finished_N: NDArray[np.int64]
+    replica_N: NDArray[np.int64]
+    preempted_N: NDArray[np.int64]
+    cached_N: NDArray[np.int64]
+    delay_N: NDArray[np.int64]  # while a request decodes, less its scheduler's
+    lost_N: NDArray[np.int64]
+    loss_N: Rows
     lane_S: Rows
     growth_SB: NDArray[np.int64]  # sequences that need a block in a step of the residue
     finishing_SH: Rows
@@ -257,6 +273,7 @@ def build_world(
     holds |= replicas._asdict()
     holds |= {
         "rules": RULES.index(limits.rules),
+        "accepted_D": np.array([int(p * 2**53) for p in limits.acceptance], np.int64),
         "routing": ROUTINGS.index(replicas.routing),
         "concurrency": concurrency,
         "coalesce": control.coalesce,
@@ -282,6 +299,7 @@ def _fresh_state(
     clock_1["pause"] = FIRST_PAUSE
     return dict(
         request_N=request_N,
+        **_columns(requests.isl_N.shape[0]),
         lane_S=lane_S,
         growth_SB=np.zeros((lanes, limits.block_size), np.int64),
         finishing_SH=np.zeros((lanes, limits.max_num_seqs), NODE),
@@ -299,13 +317,22 @@ def _fresh_state(
     )
 
 
+def _columns(count: int) -> dict[str, Any]:
+    """Return what is kept of every request to its end; a page nobody writes takes no memory."""
+    names = ("came_N", "scheduled_N", "first_token_N", "finished_N", "replica_N")
+    zeros = ("preempted_N", "cached_N", "delay_N", "lost_N")
+    times = {name: np.full(count, NOBODY, np.int64) for name in names}
+    sums = {name: np.zeros(count, np.int64) for name in zeros}
+    return times | sums | {"loss_N": np.zeros(count, LOSS)}
+
+
 def _named_blocks(requests: Requests, limits: Limits, lane_S: Rows) -> dict[str, Rows]:
     """Return the tables of named blocks, empty where prefixes are not shared."""
     lanes = lane_S.shape[0]
     blocks, rows, size, longest = 0, 0, 0, 0
     if limits.prefix_caching:
         blocks, rows, size = limits.kv_blocks, 2 * limits.max_num_seqs, limits.block_size
-        tokens = int((requests.isl_N + requests.osl_N).max(initial=0))
+        tokens = int((requests.isl_N + requests.osl_N).max(initial=0)) + 2 * limits.draft_tokens
         longest = min(-(-tokens // size), blocks)
     if not limits.async_scheduling:  # nobody starts before another has left
         rows //= 2
@@ -351,16 +378,7 @@ def _first_issued(requests: Requests, concurrency: int, request_N: Rows, clock_1
 def _request_rows(requests: Requests) -> Rows:
     """Return a row for every request, before it arrived (N,)."""
     request_N = np.zeros(requests.isl_N.shape[0], REQUEST)
-    for name in (
-        "arrival",
-        "scheduled",
-        "first_token",
-        "finished",
-        "replica",
-        "next_turn",
-        "lost_since",
-    ):
-        request_N[name] = NOBODY
+    request_N["next_turn"] = NOBODY
     request_N["isl"] = requests.isl_N
     request_N["osl"] = requests.osl_N
     turns = np.flatnonzero(requests.think_N >= 0)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from perfatlas.serving import blocks
 from perfatlas.serving.machine import part
-from perfatlas.serving.running import start_decoding
+from perfatlas.serving.running import last_joined, start_decoding
+from perfatlas.serving.speculation import advance_each, decode_steps
 from perfatlas.serving.state import NOBODY
 from perfatlas.serving.step_time import cell, stretch_time
 
@@ -38,23 +39,27 @@ def finish_step(world: World, s: int, steps: int, now: int) -> None:
     if lane.decodes > 0:
         lane.decays += steps - 1
         lane.step += 1
-        blocks.grow(world, s, steps - 1)
-        lane.step += steps - 1
-        lane.context += lane.decoding * steps
+        if world.draft_tokens == 0:
+            blocks.grow(world, s, steps - 1)
+            lane.step += steps - 1
+            lane.context += lane.decoding * steps
+        else:
+            advance_each(world, s)
     _start_fresh(world, s, now)
     if lane.partial != NOBODY:
         request = world.request_N[lane.partial]
-        if request.computed >= request.mark:
+        known = world.preempted_N[lane.partial] > 0
+        if known and request.computed >= world.loss_N[lane.partial].mark:
             _end_loss(world, lane.partial, now)
 
 
 @part
 def _end_loss(world: World, i: int, now: int) -> None:
     """Let a request that was thrown out be back where it was."""
-    request = world.request_N[i]
-    if request.lost_since != NOBODY:
-        request.lost += now - request.lost_since
-        request.lost_since = NOBODY
+    loss = world.loss_N[i]
+    if loss.gone > 0:
+        world.lost_N[i] += now - (loss.gone - 1)
+        loss.gone = 0
 
 
 @part
@@ -87,7 +92,7 @@ def _end_pause(world: World, s: int, now: int) -> None:
     while i != NOBODY:
         if i != lane.partial:
             if fresh == 0:
-                last = max(world.request_N[i].since, lane.last_end)
+                last = max(last_joined(world, i), lane.last_end)
                 _count_gaps(world, (now - last, 0), 1, 1)
             else:
                 fresh -= 1
@@ -98,12 +103,18 @@ def _end_pause(world: World, s: int, now: int) -> None:
 def _count_gaps(world: World, line: tuple[int, int], steps: int, sequences: int) -> None:
     """Count the gaps of sequences in steps that take base + rise j each."""
     base, rise = line
+    clock = world.clock_1[0]
+    last = world.gaps_G.shape[0] - 1
     j = 0
     while j < steps:
-        g = cell(world.edges_G, base + rise * j)
+        g = clock.gap  # mostly as the last one
+        gap = base + rise * j
+        if gap < world.edges_G[g] or gap >= world.edges_G[min(g + 1, last)]:
+            g = cell(world.edges_G, gap)
+            clock.gap = g
         end = steps
-        if rise > 0 and g + 1 < world.edges_G.shape[0]:
-            end = min(steps, (world.edges_G[g + 1] - base + rise - 1) // rise)
+        if g < last and base + rise * (steps - 1) >= world.edges_G[g + 1]:
+            end = (world.edges_G[g + 1] - base + rise - 1) // rise
         world.gaps_G[g] += (end - j) * sequences
         j = end
 
@@ -122,6 +133,16 @@ def learn_late(world: World, s: int) -> None:
 
 
 @part
+def _return(world: World, i: int, now: int) -> None:
+    """Note that a request that was thrown out decodes again."""
+    loss = world.loss_N[i]
+    if world.request_N[i].generated > 0:
+        _count_gaps(world, (now - loss.since, 0), 1, 1)
+    loss.since = now
+    _end_loss(world, i, now)
+
+
+@part
 def _start_fresh(world: World, s: int, now: int) -> None:
     """Let the prompts that ended start to decode, in order of admission: the last running ones."""
     lane = world.lane_S[s]
@@ -133,17 +154,19 @@ def _start_fresh(world: World, s: int, now: int) -> None:
         i = world.request_N[i].before
     for _ in range(lane.fresh):
         request = world.request_N[i]
-        if request.first_token == NOBODY:
-            request.first_token = now
+        if world.preempted_N[i] > 0:
+            _return(world, i, now)
+        if world.first_token_N[i] == NOBODY:
+            world.first_token_N[i] = now
         if world.async_scheduling:
             world.learning_SH[s, lane.learning] = i
             lane.learning += 1
         else:
             blocks.learn(world, i)
-        if request.generated > 0:
-            _count_gaps(world, (now - request.since, 0), 1, 1)
-        request.since = now
-        _end_loss(world, i, now)
-        start_decoding(world, i)
+        steps = request.osl - request.generated - 1
+        if world.draft_tokens > 0:
+            request.generated += 1
+            steps = decode_steps(world, i, request.generated)
+        start_decoding(world, i, steps)
         i = request.after
     lane.fresh = 0

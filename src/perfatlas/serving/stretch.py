@@ -133,13 +133,15 @@ def _run_planned(world: World, r: int, now: int) -> None:
 @part
 def _replica_line(world: World, first: int) -> Line:
     """Return the time of the replica's next steps."""
+    most = 0
     tokens = 0
     chunks = 0
     for s in range(first, first + world.ranks):
         lane = world.lane_S[s]
-        tokens = max(tokens, lane.decodes + lane.tokens)
+        most = max(most, lane.decodes)
+        tokens = max(tokens, lane.decodes * world.tokens_per_decode + lane.tokens)
         chunks += lane.chunks
-    linear = world.mixed_linear_T[tokens] if chunks > 0 else world.decode_linear_B[tokens]
+    linear = world.mixed_linear_T[tokens] if chunks > 0 else world.decode_linear_B[most]
     line: Line = rank_line(world, world.lane_S[first], linear)
     for s in range(first + 1, first + world.ranks):
         line = longest(line, rank_line(world, world.lane_S[s], linear))
@@ -168,7 +170,7 @@ def _beyond_decoding(world: World, first: int, time: int) -> int:
 @part
 def _alike(world: World, first: int, line: Line) -> int:
     """Return how many of the next steps differ from the one scheduled in nothing but contexts."""
-    if not world.coalesce:
+    if not world.coalesce or world.draft_tokens > 0:
         return 1
     steps = line.steps
     for s in range(first, first + world.ranks):
