@@ -40,6 +40,7 @@ validate: $(STAMP) ## slow studies: predictions against measured tables and publ
 	$(BIN)/perfatlas validate kernels --page docs/validation-kernels.md
 	$(BIN)/perfatlas validate measured --page docs/tier-measured.md
 	$(BIN)/perfatlas validate steps
+	$(BIN)/perfatlas validate serving --page docs/validation-traffic.md
 
 bench: $(STAMP) ## speed of perfatlas, side by side with peers
 	$(BIN)/python benchmarks/speed.py

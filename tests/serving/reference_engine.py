@@ -81,7 +81,7 @@ class Replica:
 
     @property
     def load(self) -> int:
-        return sum(len(rank.waiting) + len(rank.running) for rank in self.ranks)
+        return sum(len(rank.queue()) + len(rank.running) for rank in self.ranks)
 
 
 class Simulation:
@@ -107,6 +107,9 @@ class Simulation:
             Replica(index, [scheduler(limits) for _ in range(replicas.ranks)])
             for index in range(replicas.number)
         ]
+        for replica in self.replicas:
+            for rank in replica.ranks:
+                rank.alone = replicas.ranks == 1
         self.sequences = [self._sequence(i) for i in range(len(requests.isl_N))]
         self.turn = 0
         self.steps = 0
@@ -172,9 +175,9 @@ class Simulation:
             return
         replica = self.route(i)
         sequence.replica = replica.index
-        min(
-            replica.ranks, key=lambda rank: 4 * len(rank.waiting) + len(rank.running)
-        ).waiting.append(sequence)
+        min(replica.ranks, key=lambda rank: 4 * len(rank.queue()) + len(rank.running)).take(
+            sequence
+        )
 
     def plan(self, replica: Replica, start: int) -> None:
         for rank in replica.ranks:

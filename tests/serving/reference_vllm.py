@@ -33,9 +33,17 @@ class Scheduler:
         self.scheduled: list[Part] = []
         self.preemptions = 0
         self.now = 0
+        self.held = 0
+        self.alone = True
 
     def idle(self) -> None:
         """Nothing runs and nothing is to run."""
+
+    def queue(self) -> list[Sequence]:
+        return self.waiting
+
+    def take(self, one: Sequence) -> None:
+        self.waiting.append(one)
 
     def accepts(self, sequence: Sequence) -> int:
         """Tokens of a decode step: of a chain of drafts those before the first rejected, and 1."""

@@ -99,6 +99,9 @@ def random_limits(draw: np.random.Generator) -> Limits:
         mixed_chunk=bool(draw.integers(2)),
         new_token_ratio=float(draw.choice([0.02, 0.3, 0.7, 1.0])),
         chunked_prefill=rules in ("vllm", "sglang") or bool(draw.integers(2)),
+        recv_interval=int(draw.choice([1, 1, 2, 5, 30])),
+        batch_wait_steps=int(draw.choice([0, 0, 1, 4, 20])),
+        batch_wait_tokens=int(draw.integers(0, 60)),
     )
 
 

@@ -93,6 +93,9 @@ def _check_drafts(limits: Limits) -> None:
 
 
 def _check_chunks(limits: Limits) -> None:
+    _at_least("recv_interval", limits.recv_interval, 1)
+    _at_least("batch_wait_steps", limits.batch_wait_steps, 0)
+    _at_least("batch_wait_tokens", limits.batch_wait_tokens, 0)
     if not 0.0 < limits.new_token_ratio <= 1.0:
         raise InvalidSpecError(
             f"new_token_ratio is {limits.new_token_ratio}; it is above 0 and at most 1"
