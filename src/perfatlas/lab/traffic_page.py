@@ -130,7 +130,7 @@ def _factors(rows: Sequence[Row]) -> str:
 
 def _point_totals(rows: Sequence[Row]) -> str:
     figures = ("ttft", "tpot", "request_latency", "makespan")
-    headings = ["plan", "points", *(f"{name} {what}" for name in figures for what in ("", "bias"))]
+    headings = ["plan", "points", *(head for name in figures for head in (name, "bias"))]
     lines = [
         [
             row["plan"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import time
+from bisect import bisect_left
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 FIGURES: Final = ("median_error", "mape", "p90_error", "bias")
 WORST: Final = 10
+LOADS: Final = (4, 8, 16, 32, 64, 128)  # requests in flight up to which runs stand together
 CELL: Final = ("network", "precision", "backend", "system")
 NO_SILICON: Final = (
     "the published benchmarks are not compared: pip install 'perfatlas[silicon]' gives them"
@@ -160,7 +162,7 @@ def traffic_views(rows: Sequence[Row]) -> dict[str, list[Row]]:
         "by_source": _by(rows, ("kind",)),
         "by_model": _by(rows, ("network",)),
         "by_system": _by(rows, ("system",)),
-        "by_concurrency": _by(rows, ("concurrency",)),
+        "by_concurrency": _by_concurrency(rows),
         "by_launch": _by_launch(rows),
         "cells": _by(rows, CELL),
         "worst": [{name: row[name] for name in shown} for row in worst],
@@ -172,6 +174,14 @@ def _by(rows: Sequence[Row], names: tuple[str, ...]) -> list[Row]:
     return [
         dict(zip(names, key, strict=True)) | summarize_traffic(found)
         for key, found in groups.items()
+    ]
+
+
+def _by_concurrency(rows: Sequence[Row]) -> list[Row]:
+    groups = grouped(rows, lambda row: bisect_left(LOADS, row["concurrency"]))
+    names = [*(f"up to {most}" for most in LOADS), "more"]
+    return [
+        {"concurrency": names[place]} | summarize_traffic(found) for place, found in groups.items()
     ]
 
 

@@ -115,6 +115,8 @@ def _count_gaps(world: World, line: tuple[int, int], steps: int, sequences: int)
         end = steps
         if g < last and base + rise * (steps - 1) >= world.edges_G[g + 1]:
             end = (world.edges_G[g + 1] - base + rise - 1) // rise
+        elif base + rise * (steps - 1) < world.edges_G[g]:  # steps may fall from key to key
+            end = (base - world.edges_G[g]) // -rise + 1
         world.gaps_G[g] += (end - j) * sequences
         j = end
 
