@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
@@ -87,6 +88,11 @@ def page_text(found: Mapping[str, Any]) -> str:
     )
 
 
+def _figure(name: str, value: float | None) -> str:
+    """Return an error in per cent; a bias, a mean of logarithms, as the factor less one."""
+    return _percent(math.expm1(value) if name == "bias" and value is not None else value)
+
+
 def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f} %"
 
@@ -98,7 +104,11 @@ def _statistics(rows: Sequence[Row], about: tuple[str, ...]) -> str:
         [
             " ".join(str(row[name]) for name in about),
             f"{row['rows']:,}",
-            *(_percent(row[f"{name}_{figure}"]) for name in ("ttft", "tpot") for figure in figures),
+            *(
+                _figure(figure, row[f"{name}_{figure}"])
+                for name in ("ttft", "tpot")
+                for figure in figures
+            ),
         ]
         for row in rows
     ]
@@ -136,7 +146,7 @@ def _point_totals(rows: Sequence[Row]) -> str:
             row["plan"],
             str(row["rows"]),
             *(
-                _percent(row[f"{name}_{figure}"])
+                _figure(figure, row[f"{name}_{figure}"])
                 for name in figures
                 for figure in ("median_error", "bias")
             ),
