@@ -18,12 +18,13 @@ import resource
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from timing import stay_on_one_core
 
 from perfatlas import simulate
-from perfatlas.serving.limits import Limits, Replicas
+from perfatlas.serving.limits import RULES, Limits, Replicas
 from perfatlas.serving.loop import run
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import Requests, plain_requests
@@ -51,6 +52,9 @@ def main() -> None:
     count = asked.requests
     poisson = plain_requests(arrival_N, np.full(count, 512), np.full(count, 128))
     _report(f"Poisson, 512 in, 128 out, {count} requests", poisson, LIMITS)
+    _report("the same, scheduled ahead", poisson, LIMITS._replace(async_scheduling=True))
+    for rules in RULES[1:]:
+        _report(f"the same, rules {rules}", poisson, LIMITS._replace(rules=rules))
 
 
 def _report(name: str, requests: Requests, limits: Limits) -> None:
@@ -67,7 +71,8 @@ def _report(name: str, requests: Requests, limits: Limits) -> None:
 
 
 def _report_simulate(path: Path, count: int) -> None:
-    asked = {"model": "meta-llama/Llama-3.1-70B", "system": "h200_sxm", "tp": 4, "dp": 4}
+    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-70B", "system": "h200_sxm"}
+    asked |= {"tp": 4, "dp": 4}
     for shared in (False, True):
         start = time.process_time()
         done = simulate(

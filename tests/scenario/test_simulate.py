@@ -150,3 +150,40 @@ def test_what_cannot_be_simulated_is_refused(
 ) -> None:
     with pytest.raises(error, match=words):
         simulate(**{**DEPLOYED, **fields})
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+def test_the_parts_of_the_tail_sum_to_it(engine: str) -> None:
+    done = simulate(**{**SMALL, "osl": 100, "num_requests": 500}, request_rate=60, engine=engine)
+    rows, results = done.per_request(), done.answer.results
+    for name in ("ttft_s", "request_latency_s"):
+        slowest = sorted(rows[name])[-5:]  # 1 % of 500
+        parts = results[f"tail_{name}"]
+        assert sum(parts.values()) == pytest.approx(sum(slowest) / 5)
+        assert all(value >= 0.0 for value in parts.values())
+    assert results["tail_request_latency_s"]["interference"] > 0.0
+
+
+def test_alone_the_tail_is_the_prompt_and_the_way_to_it() -> None:
+    parts = results_of(concurrency=1)["tail_ttft_s"]
+    assert parts["queue"] == 0.0
+    assert parts["shared"] == pytest.approx(0.0, abs=1e-9)
+    assert parts["prompt"] > 0.0
+
+
+def test_requests_thrown_out_say_what_it_took() -> None:
+    asked = {**SMALL, "osl": 400, "num_requests": 40, "kv_blocks": 300}
+    rows = simulate(**asked, request_rate="inf").per_request()
+    assert sum(rows["preemptions"]) > 0
+    for times, lost_s in zip(rows["preemptions"], rows["preempted_s"], strict=True):
+        assert (lost_s > 0.0) == (times > 0)
+
+
+def test_gaps_between_tokens_are_those_of_the_steps() -> None:
+    found = results_of(concurrency=1, osl=64)
+    assert found["itl_s"]["mean"] == pytest.approx(found["tpot_s"]["mean"])
+    # one request at a time: every gap is nearly the same; borders are 16 to a decade
+    for statistic in ("p50", "p99"):
+        assert found["itl_s"][statistic] == pytest.approx(found["tpot_s"]["mean"], rel=0.16)
+    crowd = results_of(request_rate=60, osl=64)
+    assert crowd["itl_s"]["p99"] > 2 * crowd["itl_s"]["p50"]

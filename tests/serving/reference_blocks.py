@@ -52,6 +52,7 @@ class Part:
     tokens: int
     before: int
     target: int
+    gives: int = 1  # tokens, where it samples
 
     @property
     def decodes(self) -> bool:

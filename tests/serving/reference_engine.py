@@ -42,16 +42,18 @@ def step_time(prices: StepPrices, ranks: list[list[Part]]) -> int:
     """Every rank waits for the longest."""
     mixed = any(not part.decodes for rank in ranks for part in rank)
     tokens = max(sum(part.tokens for part in rank) for rank in ranks)
-    linear = int(prices.mixed_linear_T[tokens] if mixed else prices.decode_linear_B[tokens])
+    most = max(len(rank) for rank in ranks)
+    linear = int(prices.mixed_linear_T[tokens] if mixed else prices.decode_linear_B[most])
     return max(_rank_time(prices, rank, linear) for rank in ranks)
 
 
 def _rank_time(prices: StepPrices, parts: list[Part], linear: int) -> int:
     chunks = [part for part in parts if not part.decodes]
     decodes = [part for part in parts if part.decodes]
-    device = linear + int(prices.head_B[sum(part.samples for part in parts)])
+    rows = sum(part.tokens if part.decodes else part.samples for part in parts)
+    device = linear + int(prices.head_B[rows])
     if decodes:
-        keys = sum(part.before + 1 for part in decodes)
+        keys = sum(part.before + part.tokens for part in decodes)
         count = len(decodes)
         cell = max(k for k, border in enumerate(prices.context_K) if border <= keys // count)
         past = keys - count * int(prices.context_K[cell])
@@ -79,7 +81,7 @@ class Replica:
 
     @property
     def load(self) -> int:
-        return sum(len(rank.waiting) + len(rank.running) for rank in self.ranks)
+        return sum(len(rank.queue()) + len(rank.running) for rank in self.ranks)
 
 
 class Simulation:
@@ -105,6 +107,9 @@ class Simulation:
             Replica(index, [scheduler(limits) for _ in range(replicas.ranks)])
             for index in range(replicas.number)
         ]
+        for replica in self.replicas:
+            for rank in replica.ranks:
+                rank.alone = replicas.ranks == 1
         self.sequences = [self._sequence(i) for i in range(len(requests.isl_N))]
         self.turn = 0
         self.steps = 0
@@ -160,7 +165,7 @@ class Simulation:
         sequence = self.sequences[i]
         sequence.arrival = now
         limits = self.limits
-        most = sequence.isl + sequence.osl - (limits.rules == "vllm")
+        most = sequence.isl + sequence.osl - (limits.rules == "vllm") + 2 * limits.draft_tokens
         whole = limits.chunked_prefill or sequence.isl <= limits.max_num_batched_tokens
         fits = most <= limits.kv_blocks * limits.block_size
         if limits.rules == "sglang":
@@ -170,9 +175,9 @@ class Simulation:
             return
         replica = self.route(i)
         sequence.replica = replica.index
-        min(
-            replica.ranks, key=lambda rank: 4 * len(rank.waiting) + len(rank.running)
-        ).waiting.append(sequence)
+        min(replica.ranks, key=lambda rank: 4 * len(rank.queue()) + len(rank.running)).take(
+            sequence
+        )
 
     def plan(self, replica: Replica, start: int) -> None:
         for rank in replica.ranks:
@@ -203,7 +208,9 @@ class Simulation:
             extra = now - replica.start - step_time(self.prices, decodes)
         for part in (part for rank in replica.running for part in rank):
             one = part.sequence
-            gone = one.num_computed == 0  # thrown out while the step ran
+            # thrown out while the step ran, and not because it ends
+            ends = part.samples and one.generated + part.gives >= one.osl
+            gone = one.num_computed == 0 and not (ends and self.limits.rules == "vllm")
             if one.finished >= 0:
                 continue
             if part.decodes:
@@ -217,6 +224,7 @@ class Simulation:
                     gap = now - one.last_token
                     border = max(k for k, edge in enumerate(GAP_EDGES) if edge <= gap)
                     self.gaps[border] += 1
+                self.gaps[0] += part.gives - 1
                 one.last_token = now
 
     def begin(self, replica: Replica, now: int) -> None:

@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from perfatlas.serving.limits import Limits
 
 
+WORD = 2**64 - 1
+
+
+def _hash(value: int) -> int:
+    z = (value + 0x9E3779B97F4A7C15) & WORD
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & WORD
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & WORD
+    return z ^ (z >> 31)
+
+
 class Scheduler:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -23,12 +33,32 @@ class Scheduler:
         self.scheduled: list[Part] = []
         self.preemptions = 0
         self.now = 0
+        self.held = 0
+        self.alone = True
 
     def idle(self) -> None:
         """Nothing runs and nothing is to run."""
 
-    def allocate(self, sequence: Sequence, tokens: int) -> bool:
-        need = -(-(sequence.num_computed + tokens) // self.limits.block_size)
+    def queue(self) -> list[Sequence]:
+        return self.waiting
+
+    def take(self, one: Sequence) -> None:
+        self.waiting.append(one)
+
+    def accepts(self, sequence: Sequence) -> int:
+        """Tokens of a decode step: of a chain of drafts those before the first rejected, and 1."""
+        output = sequence.generated + sequence.placeholders
+        state = _hash(_hash(self.limits.draft_seed + sequence.index) + output)
+        tokens = 1
+        for chance in self.limits.acceptance:
+            state = _hash(state)
+            if state / 2**64 >= chance:
+                break
+            tokens += 1
+        return min(tokens, sequence.osl - output)
+
+    def allocate(self, sequence: Sequence, tokens: int, ahead: int = 0) -> bool:
+        need = -(-(sequence.num_computed + tokens + ahead) // self.limits.block_size)
         need -= len(sequence.blocks)
         if need > len(self.pool.free):
             return False
@@ -65,22 +95,15 @@ class Scheduler:
         place = 0
         while place < len(self.running) and budget > 0:
             sequence = self.running[place]
-            due = sequence.isl + sequence.osl
-            if sequence.placeholders > 0 and (
-                sequence.num_computed + 2 - sequence.placeholders >= due
-            ):
+            if sequence.generated + sequence.placeholders >= sequence.osl:
                 place += 1
                 continue
-            tokens = sequence.num_tokens + sequence.placeholders - sequence.num_computed
+            ahead = 0
+            if sequence.num_computed >= sequence.target:
+                ahead = self.limits.draft_tokens
+            tokens = sequence.num_tokens + sequence.placeholders - sequence.num_computed + ahead
             tokens = min(tokens, budget)
-            alive = True
-            while not self.allocate(sequence, tokens):
-                victim = self.running.pop()
-                self.preempt(victim)
-                if victim is sequence:
-                    alive = False
-                    break
-            if not alive:
+            if not self.make_room(sequence, tokens, ahead):
                 break
             self.put(sequence, tokens)
             budget -= tokens
@@ -88,9 +111,20 @@ class Scheduler:
         if self.preemptions == before:
             self.admit(budget, now)
         for part in self.scheduled:
-            part.sequence.num_computed += part.tokens
+            kept = part.tokens
+            if part.decodes:
+                kept = part.gives = self.accepts(part.sequence)
+            part.sequence.num_computed += kept
             if part.samples:
-                part.sequence.placeholders += 1
+                part.sequence.placeholders += part.gives
+
+    def make_room(self, sequence: Sequence, tokens: int, ahead: int) -> bool:
+        while not self.allocate(sequence, tokens, ahead):
+            victim = self.running.pop()
+            self.preempt(victim)
+            if victim is sequence:
+                return False
+        return True
 
     def put(self, sequence: Sequence, tokens: int) -> None:
         self.scheduled.append(Part(sequence, tokens, sequence.num_computed, sequence.target))
@@ -129,8 +163,8 @@ class Scheduler:
             sequence = part.sequence
             if not part.samples:
                 continue
-            sequence.generated += 1
-            sequence.placeholders -= 1
+            sequence.generated += part.gives
+            sequence.placeholders -= part.gives
             if sequence in self.running:
                 self.register(sequence, sequence.num_computed - sequence.placeholders)
             if sequence.first_token < 0:

@@ -51,7 +51,7 @@ def random_prices(draw: np.random.Generator, limits: Limits) -> StepPrices:
     return StepPrices(
         decode_linear_B=draw.integers(0, 50, batch),
         mixed_linear_T=draw.integers(20, 90, tokens + 1),
-        head_B=draw.integers(0, 9, batch),
+        head_B=draw.integers(0, 9, limits.max_num_seqs * (1 + limits.draft_tokens) + 1),
         context_K=context_K,
         decode_base_BK=base_BK,
         decode_slope_BK=slope_BK,
@@ -63,6 +63,7 @@ def random_prices(draw: np.random.Generator, limits: Limits) -> StepPrices:
         host_sequence=int(draw.integers(0, 4)),
         host_prefill=int(draw.integers(0, 20)),
         host_overlapped=bool(draw.integers(2)),
+        tokens_per_decode=1 + limits.draft_tokens,
     )
 
 
@@ -71,7 +72,8 @@ def scaled(prices: StepPrices, factor: int) -> StepPrices:
     times = [
         name
         for name in prices._fields
-        if name not in ("context_K", "queries_Q", "before_P", "host_overlapped")
+        if name
+        not in ("context_K", "queries_Q", "before_P", "host_overlapped", "tokens_per_decode")
     ]
     return prices._replace(**{name: getattr(prices, name) * factor for name in times})
 
@@ -81,9 +83,13 @@ def random_limits(draw: np.random.Generator) -> Limits:
     seqs = int(draw.choice([1, 2, 3, 4, 6, 8, 30]))
     size = int(draw.choice([1, 2, 3, 4, 8, 16]))
     rules = str(draw.choice(["vllm", "sglang", *RULES]))
+    drafts = int(draw.choice([0, 0, 1, 3])) if rules == "vllm" else 0
     return Limits(
         max_num_seqs=seqs,
-        max_num_batched_tokens=max(seqs, size) + int(draw.integers(0, 40)),
+        draft_tokens=drafts,
+        acceptance=tuple(float(chance) for chance in draw.random(drafts)),
+        draft_seed=int(draw.integers(1000)),
+        max_num_batched_tokens=max(seqs * (1 + drafts), size) + int(draw.integers(0, 40)),
         block_size=size,
         kv_blocks=int(draw.integers(4, 60)) * int(draw.choice([1, 1, 1, 6])),
         reserve_full_isl=bool(draw.integers(2)),
@@ -93,6 +99,9 @@ def random_limits(draw: np.random.Generator) -> Limits:
         mixed_chunk=bool(draw.integers(2)),
         new_token_ratio=float(draw.choice([0.02, 0.3, 0.7, 1.0])),
         chunked_prefill=rules in ("vllm", "sglang") or bool(draw.integers(2)),
+        recv_interval=int(draw.choice([1, 1, 2, 5, 30])),
+        batch_wait_steps=int(draw.choice([0, 0, 1, 4, 20])),
+        batch_wait_tokens=int(draw.integers(0, 60)),
     )
 
 

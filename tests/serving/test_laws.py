@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfatlas.serving.events import advance
-from perfatlas.serving.limits import Control, Limits, Replicas
+from perfatlas.serving.limits import RULES, Control, Limits, Replicas
 from perfatlas.serving.loop import LAST_TICK, run
 from perfatlas.serving.requests import plain_requests
 from perfatlas.serving.state import build_world
@@ -23,34 +23,38 @@ from tests.serving.serving_support import (
 ONE_BY_ONE = Limits(1, 40_000, 16, 10_000)
 
 
-def _mean_wait(arrival_N: np.ndarray, service_N: np.ndarray, per_token: int) -> tuple[float, float]:
+def _mean_wait(
+    arrival_N: np.ndarray, service_N: np.ndarray, per_token: int, rules: str
+) -> tuple[float, float]:
     """Return the mean wait of a single server in the simulation, and its standard error."""
     count = arrival_N.shape[0]
     requests = plain_requests(arrival_N, service_N, np.ones(count, np.int64))
     prices = flat_prices(0, 0, seqs=1, tokens=40_000, per_token=per_token)
-    outcome = run(requests, prices, ONE_BY_ONE)
+    outcome = run(requests, prices, ONE_BY_ONE._replace(rules=rules))
     wait_N = (outcome.scheduled_N - outcome.arrival_N).astype(np.float64)
     batches = wait_N.reshape(50, -1).mean(axis=1)  # far longer than a busy period each
     return float(wait_N.mean()), float(batches.std(ddof=1) / np.sqrt(50))
 
 
+@pytest.mark.parametrize("rules", RULES)
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
-def test_constant_service_waits_as_m_d_1(load: float) -> None:
+def test_constant_service_waits_as_m_d_1(load: float, rules: str) -> None:
     # W = load D / (2 (1 - load)); D = 1,000 tokens of 1,000 ps
     draw = np.random.default_rng(3)
     arrival_N = np.cumsum(draw.exponential(1e6 / load, 200_000)).astype(np.int64)
-    mean, error = _mean_wait(arrival_N, np.full(200_000, 1000), 1000)
+    mean, error = _mean_wait(arrival_N, np.full(200_000, 1000), 1000, rules)
     assert mean == pytest.approx(load * 1e6 / (2 * (1 - load)), abs=4 * error)
     assert error < 0.06 * mean
 
 
+@pytest.mark.parametrize("rules", RULES)
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
-def test_exponential_service_waits_as_m_m_1(load: float) -> None:
+def test_exponential_service_waits_as_m_m_1(load: float, rules: str) -> None:
     # W = load S / (1 - load); S = 1,000 tokens on average, rounded up: half a token more
     draw = np.random.default_rng(4)
     arrival_N = np.cumsum(draw.exponential(1e6 / load, 200_000)).astype(np.int64)
     service_N = np.ceil(draw.exponential(1000 - 0.5, 200_000)).astype(np.int64)
-    mean, error = _mean_wait(arrival_N, service_N, 1000)
+    mean, error = _mean_wait(arrival_N, service_N, 1000, rules)
     assert mean == pytest.approx(load * 1e6 / (1 - load), abs=4 * error)
     assert error < 0.06 * mean
 

@@ -82,7 +82,7 @@ app.command(
             "steps": ("validate:steps", "Serving estimates against measured serving."),
             "serving": (
                 "validate_serving:serving",
-                "Serving estimates against your own benchmark results.",
+                "Estimates against your benchmarks, or simulated traffic against engine runs.",
             ),
         },
     )

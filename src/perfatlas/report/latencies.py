@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.report.quantities_text import format_interval, format_value
+from perfatlas.report.quantities_text import format_interval, format_share, format_value
 from perfatlas.report.rows import label_of
-from perfatlas.report.terminal import print_plain
+from perfatlas.report.terminal import print_line, print_plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 STATISTICS: Final = ("mean", "p50", "p90", "p95", "p99")
 APART: Final = ("_low", "_high", "_seed_half_width")
+SMALLEST_SHARE: Final = 0.005
 ROOM: Final = 78  # columns, from which on the interval has room
 SEEDS_ROOM: Final = 90  # the same beside half-widths over seeds
 
@@ -66,4 +67,38 @@ def print_distributions(console: Console, results: Mapping[str, Any]) -> None:
             cells = [f"± {format_value(name, width[statistic])}" for statistic in STATISTICS]
             table.add_row("  seeds", *cells, *(["90 %"] if wide else []), style="dim")
     print_plain(console, table)
+    console.print()
+
+
+PARTS: Final = {
+    "http": "HTTP",
+    "queue": "queue",
+    "prompt": "own prompt",
+    "shared": "steps shared with others",
+    "decode": "own decoding",
+    "interference": "prompts of others",
+    "preemption": "preemption",
+}
+
+
+def print_tail(console: Console, results: Mapping[str, Any]) -> None:
+    """Write what the slowest requests spent their time on, a line per metric.
+
+    Args:
+        console: From `open_terminal`.
+        results: The `results` of an answer, with `tail_ttft_s` and `tail_request_latency_s`.
+    """
+    for name in ("ttft_s", "request_latency_s"):
+        parts = results.get(f"tail_{name}")
+        if not parts:
+            continue
+        total = sum(parts.values())
+        ranked = sorted(parts.items(), key=lambda part: part[1], reverse=True)
+        told = ", ".join(
+            f"{PARTS[part]} {format_value(name, value)} ({format_share(value / total)})"
+            for part, value in ranked
+            if value >= SMALLEST_SHARE * total
+        )
+        label = label_of(name, short=True)
+        print_line(console, f"slowest 1 % by {label}, {format_value(name, total)}: {told}")
     console.print()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.breakdown import phase_table, phase_title, phases_of
 from perfatlas.report.evidence import calibration_table, evidence_headline, evidence_lines
-from perfatlas.report.latencies import print_distributions
+from perfatlas.report.latencies import print_distributions, print_tail
 from perfatlas.report.memory_bar import memory_bar, memory_verdict
 from perfatlas.report.quantities_text import format_value
 from perfatlas.report.results_text import print_results
@@ -53,6 +53,8 @@ def print_answer(console: Console, answer: Mapping[str, Any], *, reproduce: str)
         print_line(console, detail)
     console.print()
     print_distributions(console, results)
+    if "tail_ttft_s" in results:
+        print_tail(console, results)
     print_results(console, results)
     for name, memory in results.items():
         if isinstance(memory, dict) and "capacity_bytes" in memory:

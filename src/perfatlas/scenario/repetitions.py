@@ -70,5 +70,5 @@ def half_widths(
     return {
         f"{name}{SUFFIX}": {key: half_width([one[name][key] for one in repeated]) for key in first}
         for name, first in repeated[0].items()
-        if isinstance(first, dict)
+        if isinstance(first, dict) and "p99" in first
     }

@@ -32,6 +32,7 @@ from perfatlas.serving import (
     request_columns,
     series_columns,
     summarize,
+    tail_parts,
 )
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def _end(found: Mapping[str, Any], end: str) -> dict[str, Any]:
     """Return the results at one end of the interval, by name; rates have the other end."""
     other = {"low": "high", "high": "low"}[end]
     rates = ("output_tokens_per_s", "requests_per_s", "goodput_requests_per_s", "slo_attainment")
-    times = ("ttft_s", "tpot_s", "request_latency_s", "queue_s", "makespan_s")
+    times = ("ttft_s", "tpot_s", "itl_s", "request_latency_s", "queue_s", "makespan_s")
     ends = {f"{name}_{end}": found[name] for name in times}
     return ends | {f"{name}_{other}": found[name] for name in rates if name in found}
 
@@ -185,6 +186,7 @@ def _results(
     ready: Deployment, came: Arriving, outcome: Outcome, traffic: Traffic
 ) -> dict[str, Any]:
     found = summarize(came.requests, outcome, traffic.objectives(), ready.seen)
+    found |= tail_parts(came.requests, outcome, ready.table.prices, ready.limits, ready.seen)
     question = ready.question
     if came.concurrency:
         found["saturated"] = False

@@ -30,6 +30,7 @@ from perfatlas.serving.price_table import PriceTable, TableLimits, price_table
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests, plain_requests, whole_ticks
 from perfatlas.serving.scaling import scale_lengths, scale_rate
+from perfatlas.serving.tail import tail_parts
 from perfatlas.serving.trace_formats import read_requests
 from perfatlas.serving.traces import Window
 
@@ -64,6 +65,7 @@ __all__ = [
     "scale_rate",
     "series_columns",
     "summarize",
+    "tail_parts",
     "uniform_lengths",
     "whole_ticks",
 ]

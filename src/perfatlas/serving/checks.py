@@ -57,18 +57,13 @@ def check_limits(limits: Limits) -> None:
     """
     for name in ("max_num_seqs", "max_num_batched_tokens", "block_size", "kv_blocks"):
         _at_least(name, getattr(limits, name), 1)
-    if limits.max_num_seqs > limits.max_num_batched_tokens:
-        raise InvalidSpecError(
-            f"max_num_seqs {limits.max_num_seqs} is above max_num_batched_tokens "
-            f"{limits.max_num_batched_tokens}: a step could not give every sequence a token; "
-            "lower the first or raise the second"
-        )
     if limits.rules not in RULES:
         raise InvalidSpecError(
             f"rules {shown(limits.rules)} are unknown; choose one of {', '.join(RULES)}"
             f"{did_you_mean(limits.rules, RULES)}"
         )
     _check_chunks(limits)
+    _check_drafts(limits)
     if limits.long_prefill_token_threshold != 0:
         raise UnsupportedError(
             f"long_prefill_token_threshold {shown(limits.long_prefill_token_threshold)} is not "
@@ -76,7 +71,31 @@ def check_limits(limits: Limits) -> None:
         )
 
 
+def _check_drafts(limits: Limits) -> None:
+    drafts = limits.draft_tokens
+    for name in ("draft_tokens", "draft_seed"):
+        _at_least(name, getattr(limits, name), 0)
+    if len(limits.acceptance) != drafts or not all(0.0 <= p <= 1.0 for p in limits.acceptance):
+        raise InvalidSpecError(
+            f"acceptance is {shown(str(limits.acceptance))}; {drafts} draft_tokens need as many "
+            "probabilities, one for each position"
+        )
+    if drafts and limits.rules != "vllm":
+        raise UnsupportedError(
+            f"draft_tokens {drafts} under rules {limits.rules} are not simulated; use rules vllm"
+        )
+    if limits.max_num_seqs * (1 + drafts) > limits.max_num_batched_tokens:
+        raise InvalidSpecError(
+            f"max_num_seqs {limits.max_num_seqs} is above max_num_batched_tokens "
+            f"{limits.max_num_batched_tokens} over {1 + drafts} tokens: a step could not give "
+            "every sequence its tokens; lower the first or raise the second"
+        )
+
+
 def _check_chunks(limits: Limits) -> None:
+    _at_least("recv_interval", limits.recv_interval, 1)
+    _at_least("batch_wait_steps", limits.batch_wait_steps, 0)
+    _at_least("batch_wait_tokens", limits.batch_wait_tokens, 0)
     if not 0.0 < limits.new_token_ratio <= 1.0:
         raise InvalidSpecError(
             f"new_token_ratio is {limits.new_token_ratio}; it is above 0 and at most 1"
@@ -175,7 +194,7 @@ def check_prices(prices: StepPrices, limits: Limits, requests: Requests) -> None
         limits: Limits of a scheduler.
         requests: What arrives.
     """
-    longest = int((requests.isl_N + requests.osl_N).max(initial=1))
+    longest = int((requests.isl_N + requests.osl_N).max(initial=1)) + limits.draft_tokens
     borders = (prices.context_K, prices.queries_Q, prices.before_P)
     for name, border, reach in zip(
         ("context_K", "queries_Q", "before_P"),
@@ -184,14 +203,20 @@ def check_prices(prices: StepPrices, limits: Limits, requests: Requests) -> None
         strict=True,
     ):
         _check_borders(name, border, reach)
-    batch = prices.head_B.shape[0]
-    _at_least("entries of head_B", batch, limits.max_num_seqs + 1)
+    rows = limits.max_num_seqs * (1 + limits.draft_tokens) + 1
+    _at_least("entries of head_B", prices.head_B.shape[0], rows)
+    batch = prices.decode_linear_B.shape[0]
+    _at_least("entries of decode_linear_B", batch, limits.max_num_seqs + 1)
+    if prices.tokens_per_decode != 1 + limits.draft_tokens:
+        raise InvalidSpecError(
+            f"the prices are of {prices.tokens_per_decode} tokens per decode step of a sequence;"
+            f" with draft_tokens {limits.draft_tokens} it computes {1 + limits.draft_tokens}"
+        )
     _at_least(
         "entries of mixed_linear_T",
         prices.mixed_linear_T.shape[0],
         limits.max_num_batched_tokens + 1,
     )
-    _shape("decode_linear_B", prices.decode_linear_B, (batch,))
     for name in ("decode_base_BK", "decode_slope_BK"):
         _shape(name, getattr(prices, name), (batch, borders[0].shape[0]))
     for name in ("prefill_added_QP", "prefill_last_QP"):

@@ -21,6 +21,7 @@ from perfatlas.serving.overlap import cut_overlapped, end_overlapped
 from perfatlas.serving.running import (
     leave_queue,
     leave_running,
+    leave_unread,
     queue_last,
     take_finishing,
 )
@@ -130,7 +131,12 @@ def _arrive(world: World, i: int, now: int) -> None:
     replica.load += 1
     lane = world.lane_S[s]
     open_door = lane.waiting == 0 and lane.running < world.max_num_seqs
-    queue_last(world, i)
+    if world.rules == SGLANG:
+        open_door = lane.unread == 0 and (open_door or world.recv_interval > 1)
+    if world.rules == SGLANG and world.recv_interval > 1:
+        leave_unread(world, i)
+    else:
+        queue_last(world, i)
     if replica.steps == 0:
         _make_ready(world, r)
     if open_door and world.async_scheduling:
@@ -145,7 +151,7 @@ def _can_ever_run(world: World, i: int) -> bool:
     request = world.request_N[i]
     tokens = request.isl + request.osl
     if world.rules == VLLM:
-        tokens -= 1  # the last one is never stored
+        tokens += 2 * world.draft_tokens - 1  # the last one is never stored
     fits = blocks.count(world, tokens) <= world.kv_blocks
     if world.rules == SGLANG:  # it starts where a block more is free
         fits = tokens + world.block_size < world.kv_blocks * world.block_size
@@ -194,13 +200,20 @@ def _mixed(seed: int, i: int) -> np.uint64:
 def _rank(world: World, r: int) -> int:
     """Return the scheduler of a replica for a request: least 4 waiting + running."""
     best = r * world.ranks
-    least = 4 * world.lane_S[best].waiting + world.lane_S[best].running
+    least = _queued(world, best)
     for s in range(best + 1, (r + 1) * world.ranks):
-        load = 4 * world.lane_S[s].waiting + world.lane_S[s].running
+        load = _queued(world, s)
         if load < least:
             best = s
             least = load
     return int(best)
+
+
+@part
+def _queued(world: World, s: int) -> int:
+    """Return 4 waiting + running of a scheduler, what is not yet read among those waiting."""
+    lane = world.lane_S[s]
+    return int(4 * (lane.waiting + lane.unread) + lane.running)
 
 
 @part
@@ -288,7 +301,7 @@ def _sample(world: World, now: int) -> None:
     for s in range(world.lane_S.shape[0]):
         lane = world.lane_S[s]
         running += lane.running
-        waiting += lane.waiting
+        waiting += lane.waiting + lane.unread
         used += world.kv_blocks - lane.free
     world.series_WV[clock.rows, 0] = now
     world.series_WV[clock.rows, 1] = running

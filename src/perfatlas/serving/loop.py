@@ -36,10 +36,11 @@ def run(
 ) -> Outcome:
     """Return what comes of requests at replicas of an engine, to the picosecond.
 
-    Requests wait in the queue of their scheduler, which follows vLLM V1: one budget of tokens for
-    decoding and prompts, chunked prompts, blocks of cache given out as contexts grow, the last
-    admitted thrown out when none is left and recomputed later. Ctrl-C ends the simulation and keeps
-    what was simulated.
+    Requests wait in the queue of their scheduler, which follows the rules of `limits.rules`: those
+    of vLLM V1, with one budget of tokens for decoding and prompts, chunked prompts, blocks of cache
+    given out as contexts grow, the last admitted thrown out when none is left and recomputed later;
+    of SGLang, prompts before decoding; of TensorRT-LLM, blocks promised or used to the utmost; or
+    static batches. Ctrl-C ends the simulation and keeps what was simulated.
 
     Args:
         requests: What arrives. In a closed loop they are issued in order, the next one when one
@@ -55,8 +56,8 @@ def run(
             outrun its clock.
         InfeasibleError: The tables of shared prefixes are larger than memory.
 
-    Limits: Loads that routing reads are never stale. A last token is seen in the step that gives
-        it. Turns after a rejected one arrive `think_N` after its rejection.
+    Limits: Loads that routing reads are never stale. A last token is an end where the request says
+        so; there is no other. Turns after a rejected one arrive `think_N` after its rejection.
 
     Example:
         >>> import numpy as np

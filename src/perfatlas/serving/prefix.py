@@ -99,7 +99,7 @@ def extend_named(world: World, i: int, tokens: int) -> None:
     size = world.block_size
     for b in range((request.placed + size - 1) // size, (tokens + size - 1) // size):
         world.table_SHL[s, request.row, b] = _take(world, s)
-    if world.rules == VLLM:
+    if world.rules == VLLM and tokens <= request.isl + request.generated:  # of no drafts
         register(world, i, tokens)
 
 
@@ -289,12 +289,16 @@ def block_key(world: World, i: int, b: int) -> int:
     seed = np.uint64(i) ^ np.uint64(OWN)
     if end <= world.request_N[i].isl and traffic.hash_first_N[i + 1] > first:
         seed = np.uint64(traffic.hash_H[first + (end - 1) // traffic.hash_block])
-    return int(np.int64(_mixed(_mixed(seed) + np.uint64(b)) >> np.uint64(1)))
+    return int(np.int64(mixed(mixed(seed) + np.uint64(b)) >> np.uint64(1)))
 
 
 @part
-def _mixed(value: Any) -> Any:  # noqa: ANN401 - 64 bits without sign
-    """Return 64 bits that look random."""
+def mixed(value: Any) -> Any:  # noqa: ANN401 - 64 bits without sign
+    """Return 64 bits that look random.
+
+    Args:
+        value: 64 bits without sign.
+    """
     z = value + np.uint64(FACTORS[0])
     z = (z ^ (z >> np.uint64(30))) * np.uint64(FACTORS[1])
     z = (z ^ (z >> np.uint64(27))) * np.uint64(FACTORS[2])

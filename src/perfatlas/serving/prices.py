@@ -50,6 +50,9 @@ class StepPrices(NamedTuple):
         host_sequence: Host work per sequence of a step [ps].
         host_prefill: Host work of a step with prompts that no whole-step graph covers [ps].
         host_overlapped: Only the host work longer than the device's shows.
+        tokens_per_decode: Query tokens of a sequence in a decode step, 1 and its drafts. What is
+            read at B sequences that decode holds so many tokens for each, drafting included;
+            `mixed_linear_T` and `head_B` are read at as many tokens and rows of each.
     """
 
     decode_linear_B: Ticks
@@ -66,3 +69,4 @@ class StepPrices(NamedTuple):
     host_sequence: int
     host_prefill: int
     host_overlapped: bool
+    tokens_per_decode: int = 1

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from perfatlas.serving import blocks
 from perfatlas.serving.machine import part
 from perfatlas.serving.running import admit_head, queue_first, run_chunk, throw_out
+from perfatlas.serving.speculation import reserve
 from perfatlas.serving.state import NOBODY
 
 if TYPE_CHECKING:
@@ -40,7 +41,10 @@ def schedule_vllm(world: World, s: int, now: int) -> None:
         now: When the step begins [ps].
     """
     lane = world.lane_S[s]
-    _keep_decoding(world, s)
+    if world.draft_tokens == 0:
+        _keep_decoding(world, s)
+    else:
+        reserve(world, s)
     lane.decodes = lane.decoding
     if lane.partial != NOBODY:
         _continue_prompt(world, s)
@@ -63,7 +67,7 @@ def _continue_prompt(world: World, s: int) -> None:
     """Run the next chunk of the partly computed prompt, or throw it out."""
     lane = world.lane_S[s]
     request = world.request_N[lane.partial]
-    budget = world.max_num_batched_tokens - lane.decoding
+    budget = world.max_num_batched_tokens - lane.decoding * world.tokens_per_decode
     chunk = min(request.isl + request.generated - request.computed, budget)
     need = blocks.count(world, request.computed + chunk) - blocks.count(world, request.placed)
     if need > lane.free:
@@ -76,7 +80,7 @@ def _continue_prompt(world: World, s: int) -> None:
 def _admit(world: World, s: int, now: int) -> None:
     """Admit from the head of the queue until it is empty or its head does not fit."""
     lane = world.lane_S[s]
-    budget = world.max_num_batched_tokens - lane.decoding - lane.tokens
+    budget = world.max_num_batched_tokens - lane.decoding * world.tokens_per_decode - lane.tokens
     while lane.waiting > 0 and budget > 0 and lane.running < world.max_num_seqs:
         i = lane.waiting_head
         request = world.request_N[i]

@@ -158,9 +158,10 @@ def _back_to_prompt(world: World, i: int) -> None:
     request = world.request_N[i]
     s = request.lane
     lane = world.lane_S[s]
-    request.generated = request.osl - (request.finish - lane.step)
-    request.computed = request.isl + request.generated - 1
-    request.placed = request.computed
+    if world.draft_tokens == 0:
+        request.generated = request.osl - (request.finish - lane.step)
+        request.computed = request.isl + request.generated - 1
+        request.placed = request.computed
     drop(world.finishing_SH[s], world.request_N, lane.heap, request.place)
     lane.heap -= 1
     stop_decoding(world, i)
@@ -194,7 +195,7 @@ def throw_out(world: World, i: int) -> None:
             _back_to_prompt(world, i)
             loss.mark = request.computed + 1
             # what the step that runs computes of its own output is not known
-            known = request.computed - (1 if world.async_scheduling else 0)
+            known = request.computed - (request.gave if world.async_scheduling else 0)
     if world.rules != SGLANG:
         blocks.keep_known(world, i, known)
     blocks.release(world, i)
@@ -238,6 +239,44 @@ def queue_last(world: World, i: int) -> None:
     world.request_N[i].after = NOBODY
     lane.waiting_tail = i
     lane.waiting += 1
+
+
+@part
+def leave_unread(world: World, i: int) -> None:
+    """Leave a request that has arrived where its scheduler reads it later.
+
+    Args:
+        world: The simulation.
+        i: The request.
+    """
+    lane = world.lane_S[world.request_N[i].lane]
+    if lane.unread == 0:
+        lane.unread_head = i
+    else:
+        world.request_N[lane.unread_tail].after = i
+    world.request_N[i].after = NOBODY
+    lane.unread_tail = i
+    lane.unread += 1
+
+
+@part
+def read_all(world: World, s: int) -> None:
+    """Put what has arrived at the end of the queue of a scheduler.
+
+    Args:
+        world: The simulation.
+        s: The scheduler.
+    """
+    lane = world.lane_S[s]
+    if lane.unread == 0:
+        return
+    if lane.waiting == 0:
+        lane.waiting_head = lane.unread_head
+    else:
+        world.request_N[lane.waiting_tail].after = lane.unread_head
+    lane.waiting_tail = lane.unread_tail
+    lane.waiting += lane.unread
+    lane.unread = 0
 
 
 @part
@@ -299,7 +338,8 @@ def take_finishing(world: World, s: int) -> int:
     lane.heap -= 1
     request = world.request_N[i]
     request.computed = request.isl + request.osl - 1
-    request.placed = request.computed
+    if world.draft_tokens == 0:
+        request.placed = request.computed
     if world.rules == SGLANG:
         if world.async_scheduling:  # decodes once more in the next step, where that decodes
             request.placed += 1 if lane.decodes > 0 else 0
@@ -314,24 +354,27 @@ def take_finishing(world: World, s: int) -> int:
 
 
 @part
-def start_decoding(world: World, i: int) -> None:
+def start_decoding(world: World, i: int, steps: int) -> None:
     """Count a request with its prompt computed and its next token among those that decode.
 
     Args:
         world: The simulation.
         i: The request; the step counter is past the step that ended its prompt.
+        steps: Decode steps to its end.
     """
     request = world.request_N[i]
     s = request.lane
     lane = world.lane_S[s]
-    request.finish = lane.step + request.osl - request.generated - 1
+    request.finish = lane.step + steps
     put(world.finishing_SH[s], world.request_N, lane.heap, (request.finish, request.order, i))
     lane.heap += 1
     request.joined = lane.beat
+    request.gave = 1
     world.delay_N[i] -= lane.delay
     lane.decoding += 1
     lane.context += request.computed
-    blocks.join_growth(world, i)
+    if world.draft_tokens == 0:
+        blocks.join_growth(world, i)
 
 
 @part
@@ -347,4 +390,5 @@ def stop_decoding(world: World, i: int) -> None:
     world.delay_N[i] += lane.delay
     lane.decoding -= 1
     lane.context -= request.computed
-    blocks.leave_growth(world, i)
+    if world.draft_tokens == 0:
+        blocks.leave_growth(world, i)

@@ -34,6 +34,7 @@ REQUEST: Final = np.dtype(
         ("isl", "i4"),
         ("osl", "i4"),
         ("computed", "i4"),  # tokens in the cache, while its prompt runs
+        ("gave", "i4"),  # tokens its last decode step gave
         ("placed", "i4"),  # tokens that have a place there
         ("generated", "i4"),  # output tokens so far, while it does not decode
         ("after", "i4"),  # neighbours in the queue or among the running
@@ -95,6 +96,11 @@ LANE: Final = np.dtype(
             "full",  # nobody is admitted before a sequence has left the batch
             "ended",  # sequences that have ended and not left it
             "decays",  # steps since the ratio was set
+            "unread",  # requests that have arrived and are not yet read,
+            "unread_head",
+            "unread_tail",
+            "read",  # step after which requests were read last
+            "held",  # steps that prompts have waited for more of them
             "start",  # of the step being scheduled
             "delay",  # sum over steps of what they took beyond decoding alone
             "last_end",  # of the last step in which sequences decoded,
@@ -188,6 +194,7 @@ class World(NamedTuple):
     host_sequence: int
     host_prefill: int
     host_overlapped: bool
+    tokens_per_decode: int
     max_num_seqs: int
     max_num_batched_tokens: int
     block_size: int
@@ -199,6 +206,12 @@ class World(NamedTuple):
     chunked_prefill: bool
     mixed_chunk: bool
     new_token_ratio: float
+    recv_interval: int
+    batch_wait_steps: int
+    batch_wait_tokens: int
+    draft_tokens: int
+    draft_seed: int
+    accepted_D: NDArray[np.int64]  # draws below it accept a draft
     ranks: int
     routing: int  # place in ROUTINGS
     seed: int
@@ -260,6 +273,7 @@ def build_world(
     holds |= replicas._asdict()
     holds |= {
         "rules": RULES.index(limits.rules),
+        "accepted_D": np.array([int(p * 2**53) for p in limits.acceptance], np.int64),
         "routing": ROUTINGS.index(replicas.routing),
         "concurrency": concurrency,
         "coalesce": control.coalesce,
@@ -277,7 +291,7 @@ def _fresh_state(
     lane_S["free"] = limits.kv_blocks
     lane_S["spare"] = limits.kv_blocks
     lane_S["ratio"] = limits.new_token_ratio
-    for name in ("waiting_head", "waiting_tail", "running_tail", "partial"):
+    for name in ("waiting_head", "waiting_tail", "running_tail", "partial", "unread_head"):
         lane_S[name] = NOBODY
     request_N = _request_rows(requests)
     clock_1 = np.zeros(1, CLOCK)
@@ -318,7 +332,7 @@ def _named_blocks(requests: Requests, limits: Limits, lane_S: Rows) -> dict[str,
     blocks, rows, size, longest = 0, 0, 0, 0
     if limits.prefix_caching:
         blocks, rows, size = limits.kv_blocks, 2 * limits.max_num_seqs, limits.block_size
-        tokens = int((requests.isl_N + requests.osl_N).max(initial=0))
+        tokens = int((requests.isl_N + requests.osl_N).max(initial=0)) + 2 * limits.draft_tokens
         longest = min(-(-tokens // size), blocks)
     if not limits.async_scheduling:  # nobody starts before another has left
         rows //= 2

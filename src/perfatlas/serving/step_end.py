@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from perfatlas.serving import blocks
 from perfatlas.serving.machine import part
 from perfatlas.serving.running import last_joined, start_decoding
+from perfatlas.serving.speculation import advance_each, decode_steps
 from perfatlas.serving.state import NOBODY
 from perfatlas.serving.step_time import cell, stretch_time
 
@@ -38,9 +39,12 @@ def finish_step(world: World, s: int, steps: int, now: int) -> None:
     if lane.decodes > 0:
         lane.decays += steps - 1
         lane.step += 1
-        blocks.grow(world, s, steps - 1)
-        lane.step += steps - 1
-        lane.context += lane.decoding * steps
+        if world.draft_tokens == 0:
+            blocks.grow(world, s, steps - 1)
+            lane.step += steps - 1
+            lane.context += lane.decoding * steps
+        else:
+            advance_each(world, s)
     _start_fresh(world, s, now)
     if lane.partial != NOBODY:
         request = world.request_N[lane.partial]
@@ -100,16 +104,19 @@ def _count_gaps(world: World, line: tuple[int, int], steps: int, sequences: int)
     """Count the gaps of sequences in steps that take base + rise j each."""
     base, rise = line
     clock = world.clock_1[0]
+    last = world.gaps_G.shape[0] - 1
     j = 0
     while j < steps:
         g = clock.gap  # mostly as the last one
         gap = base + rise * j
-        if gap < world.edges_G[g] or gap >= world.edges_G[min(g + 1, world.gaps_G.shape[0] - 1)]:
+        if gap < world.edges_G[g] or gap >= world.edges_G[min(g + 1, last)]:
             g = cell(world.edges_G, gap)
             clock.gap = g
         end = steps
-        if rise > 0 and g + 1 < world.edges_G.shape[0]:
-            end = min(steps, (world.edges_G[g + 1] - base + rise - 1) // rise)
+        if g < last and base + rise * (steps - 1) >= world.edges_G[g + 1]:
+            end = (world.edges_G[g + 1] - base + rise - 1) // rise
+        elif base + rise * (steps - 1) < world.edges_G[g]:  # steps may fall from key to key
+            end = (base - world.edges_G[g]) // -rise + 1
         world.gaps_G[g] += (end - j) * sequences
         j = end
 
@@ -158,6 +165,10 @@ def _start_fresh(world: World, s: int, now: int) -> None:
             lane.learning += 1
         else:
             blocks.learn(world, i)
-        start_decoding(world, i)
+        steps = request.osl - request.generated - 1
+        if world.draft_tokens > 0:
+            request.generated += 1
+            steps = decode_steps(world, i, request.generated)
+        start_decoding(world, i, steps)
         i = request.after
     lane.fresh = 0

@@ -98,13 +98,17 @@ def rank_line(world: World, lane: Any, linear: int) -> Line:  # noqa: ANN401 - a
         lane: A scheduler that has scheduled.
         linear: Linear layers of the step [ps].
     """
-    base = linear + lane.attention + world.head_B[lane.decodes + lane.fresh]
+    base = (
+        linear + lane.attention + world.head_B[lane.decodes * world.tokens_per_decode + lane.fresh]
+    )
     if lane.chunks > 0:
         base += lane.last
     rise = 0
     room = MANY
     if lane.decodes > 0:
-        line = decode_attention(world, lane.decodes, lane.context + lane.decodes)
+        line = decode_attention(
+            world, lane.decodes, lane.context + lane.decodes * world.tokens_per_decode
+        )
         lane.keyed = line.base
         base += line.base
         rise = line.rise
@@ -123,7 +127,7 @@ def decode_time(world: World, lane: Any, linear: int) -> int:  # noqa: ANN401 - 
         lane: A scheduler whose step has its line.
         linear: Linear layers of the step without prompts [ps].
     """
-    device = linear + world.head_B[lane.decodes]
+    device = linear + world.head_B[lane.decodes * world.tokens_per_decode]
     if lane.decodes > 0:
         device += lane.keyed
     host = world.host_step + world.host_sequence * lane.decodes

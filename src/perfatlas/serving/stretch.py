@@ -133,13 +133,15 @@ def _run_planned(world: World, r: int, now: int) -> None:
 @part
 def _replica_line(world: World, first: int) -> Line:
     """Return the time of the replica's next steps."""
+    most = 0
     tokens = 0
     chunks = 0
     for s in range(first, first + world.ranks):
         lane = world.lane_S[s]
-        tokens = max(tokens, lane.decodes + lane.tokens)
+        most = max(most, lane.decodes)
+        tokens = max(tokens, lane.decodes * world.tokens_per_decode + lane.tokens)
         chunks += lane.chunks
-    linear = world.mixed_linear_T[tokens] if chunks > 0 else world.decode_linear_B[tokens]
+    linear = world.mixed_linear_T[tokens] if chunks > 0 else world.decode_linear_B[most]
     line: Line = rank_line(world, world.lane_S[first], linear)
     for s in range(first + 1, first + world.ranks):
         line = longest(line, rank_line(world, world.lane_S[s], linear))
@@ -168,13 +170,17 @@ def _beyond_decoding(world: World, first: int, time: int) -> int:
 @part
 def _alike(world: World, first: int, line: Line) -> int:
     """Return how many of the next steps differ from the one scheduled in nothing but contexts."""
-    if not world.coalesce:
+    if not world.coalesce or world.draft_tokens > 0:
         return 1
     steps = line.steps
     for s in range(first, first + world.ranks):
         lane = world.lane_S[s]
         if lane.chunks > 0 or lane.preempted > 0 or _may_open(world, lane):
             return 1
+        if lane.unread > 0 and lane.decodes == 0:
+            return 1
+        if lane.unread > 0:
+            steps = min(steps, world.recv_interval - (lane.step - lane.read) % world.recv_interval)
         if lane.decodes > 0:  # one that has ended already decodes once more
             steps = min(steps, max(1, world.finishing_SH[s, 0].key - lane.step))
     last = float(line.base) + float(line.rise) * steps + 1.0
@@ -194,6 +200,8 @@ def _may_open(world: World, lane: Any) -> bool:  # noqa: ANN401 - a row of lanes
     """
     if world.rules == SGLANG:
         return bool(lane.partial != NOBODY or (lane.waiting > 0 and not lane.full))
+    if lane.held > 0 and (lane.waiting > 0 or lane.partial != NOBODY):
+        return True
     return bool(
         world.rules == VLLM
         and world.prefix_caching

@@ -1,0 +1,115 @@
+"""Drafted tokens, worked by hand and against what their probabilities make on average.
+
+A step that only decodes takes 10 ps, one with prompts 100 ps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.serving.limits import Control, Limits
+from perfatlas.serving.loop import run
+from perfatlas.serving.requests import plain_requests
+from tests.serving.serving_support import flat_prices, requests_of
+
+ROOMY = Limits(4, 64, 4, 100)
+BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
+AHEAD = pytest.mark.parametrize("ahead", [False, True])
+
+
+@pytest.mark.parametrize(
+    ("acceptance", "finished"),
+    [
+        # 100, then 8 tokens by ones
+        ((0.0, 0.0), 180),
+        # the second draft follows a rejected one
+        ((0.0, 1.0), 180),
+        # by twos
+        ((1.0, 0.0), 140),
+        # by threes: 3 + 3 + 2
+        ((1.0, 1.0), 130),
+    ],
+)
+@BOTH
+@AHEAD
+def test_a_step_gives_one_token_more_than_it_accepts(
+    control: Control, *, ahead: bool, acceptance: tuple[float, ...], finished: int
+) -> None:
+    limits = ROOMY._replace(draft_tokens=2, acceptance=acceptance, async_scheduling=ahead)
+    prices = flat_prices(10, 100)._replace(tokens_per_decode=3)
+    outcome = run(requests_of([(0, 4, 9)]), prices, limits, control=control)
+    assert outcome.finished_N.tolist() == [finished]
+    assert outcome.steps == 1 + (finished - 100) // 10
+    assert outcome.gaps_G.sum() == 8
+
+
+@BOTH
+def test_drafts_take_budget_rows_and_keys(control: Control) -> None:
+    # 8 tokens a step. A decodes with 2 drafts, 3 tokens, all rejected; B's prompt of 8 gets 5, then
+    # 3. A row of the head takes 1000 ps, a key 1 ps.
+    #   0     A 4: 100 + 1000
+    #   1100  A 3, B 5: 100 + 3 rows + keys 4 + 3
+    #   4207  A 3, B 3: 100 + 4 rows + keys 5 + 3
+    #   8315  A 3: 10 + 3 rows + 6 + 3
+    prices = flat_prices(10, 100)._replace(
+        tokens_per_decode=3,
+        head_B=1000 * np.arange(65),
+        decode_slope_BK=np.ones((65, 1), np.int64),
+    )
+    limits = Limits(2, 8, 4, 100, draft_tokens=2, acceptance=(0.0, 0.0))
+    outcome = run(requests_of([(0, 4, 4), (1, 8, 1)]), prices, limits, control=control)
+    assert outcome.first_token_N.tolist() == [1100, 8315]
+    assert outcome.finished_N.tolist() == [11334, 8315]
+
+
+@BOTH
+def test_drafts_need_places_in_the_cache(control: Control) -> None:
+    # 5 blocks of 4; 3 drafts. A decode step at 4 tokens needs places for 4 + 1 + 3 + 3: 3 blocks.
+    # A and B: a block each for their prompts; A takes 2 more, B finds 1: it is thrown out at 100
+    # and starts over, 4 + 1 tokens, when A has ended at 110.
+    limits = ROOMY._replace(kv_blocks=5, draft_tokens=3, acceptance=(1.0, 1.0, 1.0))
+    prices = flat_prices(10, 100)._replace(tokens_per_decode=4)
+    outcome = run(requests_of([(0, 4, 5), (0, 4, 5)]), prices, limits, control=control)
+    assert outcome.preempted_N.tolist() == [0, 1]
+    assert outcome.finished_N.tolist() == [110, 220]
+
+
+def test_steps_are_as_many_as_their_probabilities_make() -> None:
+    # tokens of a step: 1 + 0.8 + 0.8 x 0.5 = 2.2; sd 0.87 a step, of 40,000 steps 0.004
+    count = 100
+    requests = plain_requests(np.zeros(count, np.int64), np.full(count, 4), np.full(count, 881))
+    limits = Limits(1, 64, 16, 1000, draft_tokens=2, acceptance=(0.8, 0.5))
+    outcome = run(requests, flat_prices(10, 100)._replace(tokens_per_decode=3), limits)
+    assert 880 * count / (outcome.steps - count) == pytest.approx(2.2, abs=0.02)
+
+
+def test_what_is_accepted_is_seeded() -> None:
+    requests = requests_of([(0, 4, 300)])
+    prices = flat_prices(10, 100)._replace(tokens_per_decode=2)
+    limits = ROOMY._replace(draft_tokens=1, acceptance=(0.5,))
+    steps = [run(requests, prices, limits._replace(draft_seed=seed)).steps for seed in (1, 1, 2)]
+    assert steps[0] == steps[1] != steps[2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"acceptance": (0.5,)}, r"0 draft_tokens need as many"),
+        ({"draft_tokens": 1, "acceptance": (1.5,)}, r"acceptance is '\(1.5,\)'"),
+        ({"draft_tokens": 1, "acceptance": (0.5,)}, r"prices are of 1 tokens.*computes 2"),
+        ({"draft_tokens": 31, "acceptance": (0.5,) * 31}, r"max_num_seqs 4 is above.*over 32 tok"),
+        ({"draft_tokens": -1}, r"draft_tokens is -1"),
+    ],
+)
+def test_contradicting_drafts_are_refused(changes: dict[str, object], message: str) -> None:
+    limits = ROOMY._replace(**changes)  # type: ignore[arg-type]
+    with pytest.raises(InvalidSpecError, match=message):
+        run(requests_of([(0, 4, 4)]), flat_prices(10, 100), limits)
+
+
+def test_drafts_under_other_rules_are_refused() -> None:
+    limits = ROOMY._replace(draft_tokens=1, acceptance=(0.5,), rules="sglang")
+    with pytest.raises(UnsupportedError, match="draft_tokens 1 under rules sglang"):
+        run(requests_of([(0, 4, 4)]), flat_prices(10, 100), limits)
