@@ -1,0 +1,42 @@
+"""How the simulator is compiled: parts are compiled into an entry, and only entries are kept on disk."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numba import njit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def part(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function for compiled callers; it is compiled with the first of them.
+
+    Args:
+        function: Arithmetic on numbers, records and arrays.
+    """
+    compiled: Callable[..., Any] = njit(error_model="numpy", _nrt=False)(function)
+    return compiled
+
+
+def entry(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that Python calls, compiled once for all processes.
+
+    The compiler's cache knows when the file of an entry changes, but not when a part in another
+    file does. The name therefore carries a digest of the room: a changed part is a new entry.
+
+    Args:
+        function: Calls parts.
+    """
+    digest = sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    function.__qualname__ = f"{function.__qualname__}_{digest.hexdigest()[:16]}"
+    try:
+        compiled: Callable[..., Any] = njit(cache=True, error_model="numpy", nogil=True, _nrt=False)(function)
+    except RuntimeError:  # no folder for the cache can be written: every process compiles
+        return part(function)
+    return compiled
