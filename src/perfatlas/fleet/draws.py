@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from perfatlas.fleet.machine import part
+from perfatlas.fleet.machine import small_part
 
 _WEYL: Final = np.uint64(0x9E3779B97F4A7C15)
 _FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
@@ -23,21 +23,21 @@ _S11: Final = np.uint64(11)
 _STEP: Final = 2.0**-53
 
 
-@part
+@small_part
 def mixed(z: np.uint64) -> np.uint64:
     """Return 64 bits that look random; the finaliser of SplitMix64.
 
     Args:
         z: Any 64 bits.
 
-    Source: Steele, Lea and Flood, OOPSLA'14: a Weyl sequence through this finaliser passes BigCrush.
+    Source: Steele, Lea and Flood, OOPSLA'14: a Weyl sequence through it passes BigCrush.
     """
     z = (z ^ (z >> _S30)) * _FIRST
     z = (z ^ (z >> _S27)) * _SECOND
     return z ^ (z >> _S31)
 
 
-@part
+@small_part
 def replica_key(seed: int, replica: int) -> np.uint64:
     """Return the key of a replica.
 
@@ -48,7 +48,7 @@ def replica_key(seed: int, replica: int) -> np.uint64:
     return np.uint64(mixed(mixed(np.uint64(seed) + _WEYL) + np.uint64(replica) * _WEYL))
 
 
-@part
+@small_part
 def uniform(key: np.uint64, stream: int, place: int) -> float:
     """Return a number above 0 and below 1.
 
@@ -62,7 +62,7 @@ def uniform(key: np.uint64, stream: int, place: int) -> float:
     return (np.float64(bits >> _S11) + 0.5) * _STEP
 
 
-@part
+@small_part
 def exponential(key: np.uint64, stream: int, place: int) -> float:
     """Return a draw from the exponential distribution of mean 1, by inverse transform.
 

@@ -42,7 +42,7 @@ _ROOT2: Final = math.sqrt(2.0)
 
 
 @part
-def age_at(law: Any, knots_2K: NDArray[np.float64], hazard: float) -> float:  # noqa: ANN401 - a record
+def age_at(law: Any, knots_2K: NDArray[np.float64], hazard: float) -> float:  # noqa: ANN401 - a record; a line per law
     """Return the age at which a cumulative hazard is reached [ticks].
 
     Args:
@@ -59,12 +59,13 @@ def age_at(law: Any, knots_2K: NDArray[np.float64], hazard: float) -> float:  # 
     if law.kind == LOGNORMAL:
         return float(law.a * math.exp(law.b * upper_normal(math.exp(-hazard))))
     if law.kind == BATHTUB:
-        return _bathtub_age(law, hazard)
-    return between(knots_2K[0], knots_2K[1], law.first, law.count, -math.expm1(-hazard))
+        return float(_bathtub_age(law, hazard))
+    probability = -math.expm1(-hazard)
+    return float(between(knots_2K[0], knots_2K[1], law.first, law.count, probability))
 
 
 @part
-def hazard_at(law: Any, knots_2K: NDArray[np.float64], age: float) -> float:  # noqa: ANN401
+def hazard_at(law: Any, knots_2K: NDArray[np.float64], age: float) -> float:  # noqa: ANN401, PLR0911
     """Return the cumulative hazard at an age.
 
     Args:
@@ -83,7 +84,7 @@ def hazard_at(law: Any, knots_2K: NDArray[np.float64], age: float) -> float:  # 
     if law.kind == LOGNORMAL:
         return -math.log(max(0.5 * math.erfc(math.log(age / law.a) / law.b / _ROOT2), 1e-300))
     if law.kind == BATHTUB:
-        return _bathtub_hazard(law, age)
+        return float(_bathtub_hazard(law, age))
     below = between(knots_2K[1], knots_2K[0], law.first, law.count, age)
     return -math.log(max(1.0 - below, 1e-300))
 
@@ -124,9 +125,7 @@ def _bathtub_hazard(law: Any, age: float) -> float:  # noqa: ANN401
 @part
 def _bathtub_age(law: Any, hazard: float) -> float:  # noqa: ANN401
     """Return the root of H(t) = hazard: it lies below the root of each term alone."""
-    high = min(
-        law.a * hazard ** (1.0 / law.b), law.c * hazard, law.d * hazard ** (1.0 / law.e)
-    )
+    high = min(law.a * hazard ** (1.0 / law.b), law.c * hazard, law.d * hazard ** (1.0 / law.e))
     low = min(
         law.a * (hazard / 3.0) ** (1.0 / law.b),
         law.c * hazard / 3.0,
@@ -140,7 +139,7 @@ def _bathtub_age(law: Any, hazard: float) -> float:  # noqa: ANN401
             low = middle
         else:
             high = middle
-    return high
+    return float(high)
 
 
 @part
@@ -164,4 +163,4 @@ def upper_normal(tail: float) -> float:
         density = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
         miss = (0.5 * math.erfc(z / _ROOT2) - small) / density
         z += miss / (1.0 - 0.5 * z * miss)
-    return z if tail < 0.5 else -z
+    return float(z if tail < 0.5 else -z)

@@ -10,13 +10,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from perfatlas.fleet.machine import part
+from perfatlas.fleet.machine import small_part
 
 NODE: Final = np.dtype([("time", "f8"), ("birth", "f8"), ("item", "i8")], align=True)
 Rows = NDArray[Any]
 
 
-@part
+@small_part
 def push(heap_H: Rows, size: int, time: float, birth: float, item: int) -> None:
     """Add a node to a heap that has room.
 
@@ -41,7 +41,7 @@ def push(heap_H: Rows, size: int, time: float, birth: float, item: int) -> None:
     heap_H[place].item = item
 
 
-@part
+@small_part
 def drop(heap_H: Rows, size: int) -> None:
     """Take the earliest node out of a heap.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perfatlas.fleet.machine import part
+from perfatlas.fleet.machine import part, small_part
 from perfatlas.fleet.state import (
     CHECKPOINT,
     DEGRADED,
@@ -37,7 +37,7 @@ def set_lengths(plan: Any, job: Any) -> None:  # noqa: ANN401 - records
         job.length[high] = blocks * job.length[high - 1] + more
 
 
-@part
+@small_part
 def place_of(plan: Any, job: Any, index: int) -> int:  # noqa: ANN401
     """Return the place at which a number of segments is complete [ticks].
 
@@ -57,7 +57,7 @@ def place_of(plan: Any, job: Any, index: int) -> int:  # noqa: ANN401
     return place
 
 
-@part
+@small_part
 def segments_at(plan: Any, job: Any, place: int) -> int:  # noqa: ANN401
     """Return how many segments are complete at a place.
 
@@ -79,7 +79,7 @@ def segments_at(plan: Any, job: Any, place: int) -> int:  # noqa: ANN401
     return index
 
 
-@part
+@small_part
 def begin(plan: Any, job: Any) -> None:  # noqa: ANN401
     """Let a stretch of running begin now.
 
@@ -91,7 +91,7 @@ def begin(plan: Any, job: Any) -> None:  # noqa: ANN401
     job.place = place_of(plan, job, job.index) + _slowed(plan, job, job.offset)
 
 
-@part
+@small_part
 def _slowed(plan: Any, job: Any, offset: int) -> int:  # noqa: ANN401
     """Return the ticks into a segment at the present speed, from those at full speed."""
     if job.slow_work == plan.work:
@@ -101,7 +101,7 @@ def _slowed(plan: Any, job: Any, offset: int) -> int:  # noqa: ANN401
     return int(-(-offset * job.slow_work // plan.work))
 
 
-@part
+@small_part
 def settle(plan: Any, job: Any) -> None:  # noqa: ANN401
     """Book the stretch until now and note which checkpoints are durable.
 
@@ -118,10 +118,7 @@ def settle(plan: Any, job: Any) -> None:  # noqa: ANN401
     stretched = job.index * job.slow_work + worked - before
     if job.slow_work != plan.work:
         worked = worked * plan.work // job.slow_work
-        if into < job.slow_work:
-            into = worked
-        else:
-            into = plan.work + into - job.slow_work
+        into = worked if into < job.slow_work else plan.work + into - job.slow_work
     job.offset = into
     done = job.index * plan.work + worked
     job.bucket[PRODUCTIVE] += done - job.done
@@ -133,9 +130,12 @@ def settle(plan: Any, job: Any) -> None:  # noqa: ANN401
     _bank(plan, job, place)
 
 
-@part
+@small_part
 def _bank(plan: Any, job: Any, place: int) -> None:  # noqa: ANN401
     """Note the last durable checkpoint that serves each level."""
+    if plan.levels == 1 and plan.level[0].lag == 0:
+        job.bank[0] = max(job.bank[0], job.index)
+        return
     serves = 0
     for level in range(plan.levels - 1, -1, -1):
         lag = plan.level[level].lag
@@ -149,7 +149,7 @@ def _bank(plan: Any, job: Any, place: int) -> None:  # noqa: ANN401
         job.bank[level] = serves
 
 
-@part
+@small_part
 def roll_back(plan: Any, job: Any, depth: int) -> None:  # noqa: ANN401
     """Return to the last checkpoint that serves a level, or by one step where peers hold the state.
 
@@ -178,7 +178,7 @@ def roll_back(plan: Any, job: Any, depth: int) -> None:  # noqa: ANN401
     job.bucket[LOST_WORK] += lost
 
 
-@part
+@small_part
 def go_to(job: Any, index: int) -> None:  # noqa: ANN401
     """Stand at a checkpoint.
 

@@ -165,14 +165,14 @@ def send_to_repair(
 
 @part
 def note_pool(plan: Any, job: Any, now: int) -> None:  # noqa: ANN401
-    """Add up the time of units that are out.
+    """Add up the time of places for spares whose unit is out.
 
     Args:
         plan: The plan.
         job: The job, before the number of such units changes.
         now: Until when [ticks].
     """
-    out = plan.units + plan.spares - job.active - job.idle
+    out = min(plan.units + plan.spares - job.active - job.idle, plan.spares)
     job.repair_ticks += out * (now - job.pool_since)
     job.pool_since = now
 

@@ -1,4 +1,4 @@
-"""From a failure back to work: detect, find units, restart; and again, if a failure comes between."""
+"""From a failure back to work: detect, find units, restart; again if a failure comes between."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from perfatlas.fleet.draws import exponential, uniform
 from perfatlas.fleet.hazards import age_at
-from perfatlas.fleet.machine import part
-from perfatlas.fleet.pattern import place_of
+from perfatlas.fleet.machine import part, small_part
+from perfatlas.fleet.pattern import begin, place_of
 from perfatlas.fleet.pool import come_back, fill_up, next_return
 from perfatlas.fleet.state import DETECTION, MAINTENANCE, NEVER, RESTART, WAITING
 from perfatlas.fleet.streams import CHECKPOINT_READ, RESTART_PHASE, RESTART_SUCCESS, SPARE_START
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perfatlas.fleet.state import Stores
 
 
-@part
+@small_part
 def spend(job: Any, ticks: int, bucket: int, exposed: bool) -> None:  # noqa: ANN401, FBT001
     """Let time pass that is not work.
 
@@ -54,7 +54,7 @@ def _pass(
     return True
 
 
-@part
+@small_part
 def stop(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN401
     """Let a failure stop the job, with all that fail at the same instant.
 
@@ -70,7 +70,7 @@ def stop(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN4
     recover(plan, job, stores)
 
 
-@part
+@small_part
 def clear(job: Any) -> None:  # noqa: ANN401
     """Forget what an earlier recovery demanded.
 
@@ -106,11 +106,14 @@ def recover(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
         _wait(plan, job, stores)
         if _restarted(plan, job, stores, job.took > took):
             break
-    new_speed(plan, job)
+    if job.slow > 0 or job.active < plan.units or job.slowdown > 1.0:
+        new_speed(plan, job)
+    else:
+        begin(plan, job)
     plan_events(plan, job, stores)
 
 
-@part
+@small_part
 def _wait(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     """Fill the job up with idle units; wait for repairs unless it can shrink."""
     if plan.spares < 0:
@@ -124,7 +127,7 @@ def _wait(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
         fill_up(plan, job, stores)
 
 
-@part
+@small_part
 def _restarted(plan: Any, job: Any, stores: Stores, spare: bool) -> bool:  # noqa: ANN401, FBT001
     """Return whether a restart, with those that follow if it does not help, meets no failure."""
     exposed = plan.restart_exposed == 1
@@ -142,7 +145,7 @@ def _restarted(plan: Any, job: Any, stores: Stores, spare: bool) -> bool:  # noq
         job.kind = min(job.kind + 1, plan.restarts - 1)
 
 
-@part
+@small_part
 def _restart_ticks(plan: Any, job: Any, stores: Stores, spare: bool) -> int:  # noqa: ANN401, FBT001
     """Return how long a restart takes if nothing comes between."""
     row = plan.restart[job.kind]
@@ -178,7 +181,7 @@ def upkeep(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     job.kind = max(job.kind, plan.maintenance_restart)
 
 
-@part
+@small_part
 def plan_events(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     """Note when something other than a failure happens to a job that runs.
 
@@ -199,6 +202,4 @@ def plan_events(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
             job.back = job.now
     if job.draining == 1:
         job.upkeep = from_now + place_of(plan, job, job.index + 1)
-    job.other = min(
-        min(job.work_end, job.found), min(min(job.slow_end, job.upkeep), job.back)
-    )
+    job.other = min(job.work_end, job.found, job.slow_end, job.upkeep, job.back)

@@ -31,7 +31,7 @@ FIELDS: Final = (
     "restarts",
     "finished",  # tick, NEVER where the work was not done
     "exposed",
-    "repair_ticks",  # of units, summed over those that are out
+    "repair_ticks",  # of places for spares whose unit is out
     "spares_taken",
 )
 
@@ -57,9 +57,9 @@ def run_replicas(
         start(plan_1[0], job_1[0], stores, drawn[0], drawn[1] + r)
         advance(plan_1[0], job_1[0], stores, NEVER)
         if job_1[0].full != 0:
-            return r
-        write(plan_1[0], job_1[0], outcome_RF[r])
-    return outcome_RF.shape[0]
+            return int(r)
+        write(job_1[0], outcome_RF[r])
+    return int(outcome_RF.shape[0])
 
 
 @part
@@ -210,11 +210,10 @@ def _notice(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
 
 
 @part
-def write(plan: Any, job: Any, row_F: NDArray[np.int64]) -> None:  # noqa: ANN401
+def write(job: Any, row_F: NDArray[np.int64]) -> None:  # noqa: ANN401
     """Write what became of a job.
 
     Args:
-        plan: The plan.
         job: The job at its end.
         row_F: Receives it, columns as `FIELDS` (F,).
     """

@@ -6,12 +6,14 @@ never changes, `JOB` what does; a `JOB` and its heaps are all there is to a repl
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from perfatlas.fleet.hazards import LAW
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 TICKS_PER_SECOND: Final = 1_000_000
 NEVER: Final = 2**62

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.fleet.draws import exponential, uniform
 from perfatlas.fleet.hazards import ENDLESS, age_at, hazard_at
 from perfatlas.fleet.heap import drop, push
-from perfatlas.fleet.machine import part
+from perfatlas.fleet.machine import part, small_part
 from perfatlas.fleet.state import MOST_CAUSES, NEVER
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ LASTS: Final = 7
 LEMON: Final = 8
 
 
-@part
+@small_part
 def stream(cause: int, purpose: int) -> int:
     """Return the number of a stream of a cause.
 
@@ -73,7 +73,7 @@ def start_streams(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401 
     find_next(plan, job, stores)
 
 
-@part
+@small_part
 def find_next(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     """Note when the next event comes and from where.
 
@@ -94,7 +94,7 @@ def find_next(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     job.due = int(best) if best < NEVER else NEVER
 
 
-@part
+@small_part
 def take_next(plan: Any, job: Any, stores: Stores) -> int:  # noqa: ANN401
     """Return the cause of the event that is due, MOST_CAUSES higher for a relapse, and go on.
 
@@ -124,7 +124,7 @@ def take_next(plan: Any, job: Any, stores: Stores) -> int:  # noqa: ANN401
     return int(cause)
 
 
-@part
+@small_part
 def _merged_cause(plan: Any, job: Any) -> int:  # noqa: ANN401
     if plan.memoryless == 1:
         return 0

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from perfatlas.fleet.draws import exponential, uniform
 from perfatlas.fleet.hazards import age_at
-from perfatlas.fleet.machine import part
-from perfatlas.fleet.pattern import begin, place_of, roll_back, set_lengths, settle
+from perfatlas.fleet.machine import part, small_part
+from perfatlas.fleet.pattern import begin, place_of, roll_back, set_lengths
 from perfatlas.fleet.pool import hit
 from perfatlas.fleet.state import MOST_CAUSES, MOST_SLOW, NEVER, SILENT, SLOWS
 from perfatlas.fleet.streams import DETECTED, LASTS, LEMON, stream, take_next
@@ -45,12 +45,12 @@ def strike(plan: Any, job: Any, stores: Stores, running: bool) -> int:  # noqa: 
         return -1
     if hit(plan, job, stores, cause, turn):
         job.failures += 1
-        return cause
+        return int(cause)
     job.unseen += 1
     return -1
 
 
-@part
+@small_part
 def interrupt(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN401
     """Note what a failure demands of recovery and fall back to the checkpoint it needs.
 
@@ -103,7 +103,7 @@ def _corrupt(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> None
 @part
 def _verified(plan: Any, job: Any) -> int:  # noqa: ANN401
     """Return the place at which this segment's verification ends."""
-    return place_of(plan, job, job.index) + job.slow_work + plan.verify
+    return int(place_of(plan, job, job.index) + job.slow_work + plan.verify)
 
 
 @part
@@ -138,8 +138,7 @@ def new_speed(plan: Any, job: Any) -> None:  # noqa: ANN401
     slowest = 1.0
     job.slow_end = NEVER
     for i in range(job.slow):
-        if job.spell_factor[i] > slowest:
-            slowest = job.spell_factor[i]
+        slowest = max(slowest, job.spell_factor[i])
         job.slow_end = min(job.slow_end, job.spell_end[i])
     missing = plan.units - job.active
     if missing > 0 and plan.replica_units > 0:
