@@ -97,7 +97,7 @@ def renewal_study(*, half_width: float = HALF_WIDTH, seed: int = 1) -> list[Agre
             restart_exposed=exposed,
         )
         fleet = one_cause(mtti_s, 8, detection=Constant(value_s=detection_s))
-        outcome = _worked(fleet, strategy, (float(exact.value_C), half_width), seed)
+        outcome = _worked(fleet, strategy, (float(exact.value_C), half_width), seed + number)
         name = f"MTTI {mtti_s:g} s, write {write_s:g} s, restart {restart_s:g} s"
         rows.append(_row("renewal efficiency", name, float(exact.value_C), outcome))
     return rows
@@ -133,9 +133,7 @@ def pattern_study(*, half_width: float = HALF_WIDTH, seed: int = 2) -> list[Agre
             Level(write_s=0.05 * h, read_s=0.2 * h, every=6),
         ),
     )
-    light = Cause(
-        name="process", lifetime=Exponential(mean_s=2 * h), shared=1.0, loses="process"
-    )
+    light = Cause(name="process", lifetime=Exponential(mean_s=2 * h), shared=1.0, loses="process")
     grave = Cause(name="node", lifetime=Exponential(mean_s=10 * h), shared=1.0)
     fleet = Fleet(units=8, causes=(light, grave))
     outcome = _worked(fleet, strategy, (exact, half_width), seed)
@@ -252,18 +250,14 @@ def _first_failure(law: Weibull, replicas: int, seed: int) -> Agreement:
     repair = Repair(name="never", stages=(RepairStage(name="-", lasts=Constant(value_s=1e10)),))
     fleet = Fleet(units=512, causes=(cause,), repairs=(repair,))
     exact = law.scale_s * gamma(1 + 1 / law.shape) * 512 ** (-1 / law.shape)
-    strategy = Strategy(
-        interval_s=HOUR_S, levels=(Level(write_s=0.0),), spares=Spares(count=0)
-    )
+    strategy = Strategy(interval_s=HOUR_S, levels=(Level(write_s=0.0),), spares=Spares(count=0))
     job = Job(fleet=fleet, units=512, horizon_s=400 * exact)
     outcome = simulate(job, strategy, replicas=10 * replicas, seed=seed)
     until_R = outcome.column("exposed") / TICKS_PER_SECOND
     return _sampled("first of fresh parts", f"Weibull {law.shape}", exact, until_R)
 
 
-def _worked(
-    fleet: Fleet, strategy: Strategy, wanted: tuple[float, float], seed: int
-) -> Outcome:
+def _worked(fleet: Fleet, strategy: Strategy, wanted: tuple[float, float], seed: int) -> Outcome:
     """Run a fixed amount of work to its end: its mean time is exact in the closed forms."""
     exact, half_width = wanted
     work_s = SEGMENTS * strategy.interval_s

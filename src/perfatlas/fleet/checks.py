@@ -22,7 +22,7 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from perfatlas.fleet.model import Cause, Fleet, Repair, Strategy
+    from perfatlas.fleet.model import Cause, Fleet, Repair, Shrink, Strategy
 
 LONGEST_S: Final = 1e12  # of 64-bit microseconds
 MOST_EVENTS: Final = 2e8  # of a replica; minutes
@@ -156,12 +156,27 @@ def check_strategy(strategy: Strategy, units: int) -> None:
         raise InvalidSpecError(f"{where}: spares = {strategy.spares.count}: expected 0 or more")
     if strategy.retained < 1:
         raise InvalidSpecError(f"{where}: retained = {strategy.retained}: expected 1 checkpoint up")
-    shrink = strategy.shrink
-    if shrink is not None and not 1 <= shrink.fewest <= units - shrink.replica_units + 1:
-        raise InvalidSpecError(f"{where}: shrink to {shrink.fewest} of {units} units: not smaller")
+    if strategy.shrink is not None:
+        _check_shrink(strategy.shrink, units, where)
     if strategy.maintenance is not None:
         _finite(f"{where}: maintenance every_s", strategy.maintenance.every_s, lowest=1.0)
         _finite(f"{where}: maintenance lasts_s", strategy.maintenance.lasts_s)
+
+
+def _check_shrink(shrink: Shrink, units: int, where: str) -> None:
+    _finite(f"{where}: rejoin_s", shrink.rejoin_s)
+    _finite(f"{where}: shrink overhead", shrink.overhead, lowest=1.0)
+    if shrink.replica_units < 1 or not 1 <= shrink.fewest < units:
+        raise InvalidSpecError(
+            f"{where}: shrink to {shrink.fewest} of {units} units by {shrink.replica_units}: "
+            "expected fewer units than the job has, and at least 1"
+        )
+    dropped = -(-(units - shrink.fewest) // shrink.replica_units) * shrink.replica_units
+    if dropped >= units:
+        raise InvalidSpecError(
+            f"{where}: with {shrink.fewest} of {units} units no replica of {shrink.replica_units} "
+            f"units is left: raise fewest to {shrink.replica_units}"
+        )
 
 
 def _check_names(fleet: Fleet, strategy: Strategy) -> None:

@@ -88,7 +88,9 @@ def begin(plan: Any, job: Any) -> None:  # noqa: ANN401
         job: The job.
     """
     job.since = job.now
-    job.place = place_of(plan, job, job.index) + _slowed(plan, job, job.offset)
+    into = _slowed(plan, job, job.offset)
+    job.place = place_of(plan, job, job.index) + into
+    job.worked = job.index * job.slow_work + min(into, job.slow_work)
 
 
 @small_part
@@ -98,7 +100,16 @@ def _slowed(plan: Any, job: Any, offset: int) -> int:  # noqa: ANN401
         return int(offset)
     if offset >= plan.work:
         return int(job.slow_work + offset - plan.work)
-    return int(-(-offset * job.slow_work // plan.work))
+    slowed = int(offset * (job.slow_work / plan.work))
+    while _at_full_speed(plan, job, slowed) < offset:
+        slowed += 1
+    return slowed
+
+
+@small_part
+def _at_full_speed(plan: Any, job: Any, worked: int) -> int:  # noqa: ANN401
+    """Return the work done in a segment, from the ticks it took at the present speed."""
+    return min(int(worked / (job.slow_work / plan.work)), plan.work)
 
 
 @small_part
@@ -111,13 +122,13 @@ def settle(plan: Any, job: Any) -> None:  # noqa: ANN401
     """
     ran = job.now - job.since
     place = job.place + ran
-    before = job.index * job.slow_work + min(_slowed(plan, job, job.offset), job.slow_work)
     job.index = segments_at(plan, job, place)
     into = place - place_of(plan, job, job.index)
     worked = min(into, job.slow_work)
-    stretched = job.index * job.slow_work + worked - before
+    stretched = job.index * job.slow_work + worked - job.worked
+    job.worked += stretched
     if job.slow_work != plan.work:
-        worked = worked * plan.work // job.slow_work
+        worked = _at_full_speed(plan, job, worked)
         into = worked if into < job.slow_work else plan.work + into - job.slow_work
     job.offset = into
     done = job.index * plan.work + worked
@@ -158,7 +169,10 @@ def roll_back(plan: Any, job: Any, depth: int) -> None:  # noqa: ANN401
         job: A job that is settled.
         depth: Level the failure needs, -1 for none.
     """
+    if depth < 0 and job.stepped == 1:
+        return
     if depth < 0:
+        job.stepped = 1
         worked = min(job.offset, plan.work)
         kept = max(worked - plan.step, 0)
         job.offset = kept

@@ -80,6 +80,7 @@ def clear(job: Any) -> None:  # noqa: ANN401
     job.kind = 0
     job.depth = -1
     job.detect = 0
+    job.stepped = 0
 
 
 @part

@@ -124,7 +124,7 @@ def advance(plan: Any, job: Any, stores: Stores, most_loss: int) -> bool:  # noq
     """
     while job.now < plan.horizon and job.finished == NEVER and job.full == 0:
         fails = job.now + max(job.due - job.exposed, 0)
-        now = min(fails, job.other, plan.horizon)
+        now = min(fails, max(job.other, job.now), plan.horizon)
         job.exposed += now - job.now
         job.now = now
         if now == plan.horizon:

@@ -154,6 +154,7 @@ JOB: Final = np.dtype(
             "offset",  # ticks into the next one, at full speed
             "base",  # index at the last rollback
             "done",  # work ticks behind the job
+            "worked",  # ticks of work up to `place`, at its speed
             "slow_work",  # ticks of a segment's work at the present speed
             "finished",
             "other",  # the earliest of the following
@@ -169,6 +170,7 @@ JOB: Final = np.dtype(
             "kind",  # of the restart under way
             "depth",  # level it needs
             "detect",  # ticks until it begins
+            "stepped",  # the step under way is already lost
             "took",  # a spare was taken
             "slow",  # spells under way
             "merged",  # events of the memoryless causes

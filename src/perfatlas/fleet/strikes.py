@@ -110,6 +110,8 @@ def _verified(plan: Any, job: Any) -> int:  # noqa: ANN401
 def _slow_down(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> None:  # noqa: ANN401
     """Let a slow spell begin."""
     if job.slow == MOST_SLOW:
+        end_spells(plan, job)
+    if job.slow == MOST_SLOW:
         job.full = 2
         return
     row = plan.cause[cause]
