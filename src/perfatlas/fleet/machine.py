@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # Nothing here allocates; without reference counts of the arrays passed it is six times faster.
+_COMPILED_IN: Final = ("machine.py", "state.py")
 _OPTIONS: Final = {"error_model": "numpy", "_nrt": False}
 
 
@@ -46,7 +47,9 @@ def entry(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     digest = sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
+        text = path.read_bytes()
+        if b"perfatlas.fleet.machine" in text or path.name in _COMPILED_IN:
+            digest.update(text)
     function.__qualname__ = f"{function.__qualname__}_{digest.hexdigest()[:16]}"
     try:
         compiled: Callable[..., Any] = njit(cache=True, nogil=True, **_OPTIONS)(function)

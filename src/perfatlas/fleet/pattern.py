@@ -103,7 +103,7 @@ def _slowed(plan: Any, job: Any, offset: int) -> int:  # noqa: ANN401
     slowed = int(offset * (job.slow_work / plan.work))
     while _at_full_speed(plan, job, slowed) < offset:
         slowed += 1
-    return slowed
+    return int(slowed)
 
 
 @small_part
