@@ -109,7 +109,7 @@ def _slowed(plan: Any, job: Any, offset: int) -> int:  # noqa: ANN401
 @small_part
 def _at_full_speed(plan: Any, job: Any, worked: int) -> int:  # noqa: ANN401
     """Return the work done in a segment, from the ticks it took at the present speed."""
-    return min(int(worked / (job.slow_work / plan.work)), plan.work)
+    return int(min(worked / (job.slow_work / plan.work), plan.work))
 
 
 @small_part
