@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.fleet.draws import replica_key
+from perfatlas.fleet.draws import exponential, replica_key
 from perfatlas.fleet.machine import entry, part
 from perfatlas.fleet.pattern import begin, go_to, roll_back, set_lengths, settle
 from perfatlas.fleet.pool import fill_up, note_pool
 from perfatlas.fleet.recovery import clear, plan_events, recover, spend, stop, upkeep
 from perfatlas.fleet.state import BUCKETS, IDLE, LOST_WORK, NEVER, PRODUCTIVE, RESTART
-from perfatlas.fleet.streams import find_next, start_streams
+from perfatlas.fleet.streams import MERGED_GAP, find_next, start_streams
 from perfatlas.fleet.strikes import end_spells, new_speed, strike
 
 if TYPE_CHECKING:
@@ -42,38 +42,61 @@ def run_replicas(
     job_1: NDArray[Any],
     stores: Stores,
     drawn: tuple[int, int],
+    until: tuple[int, bool],
     outcome_RF: NDArray[np.int64],
 ) -> int:
     """Run replicas one after the other; return how many, less where a heap was too small.
 
     Args:
         plan_1: The plan (1,).
-        job_1: Room for a job (1,).
+        job_1: Room for a job (1,); afterwards the last replica as it ended.
         stores: Tables and heaps.
         drawn: Seed, and number of the first replica.
+        until: Time lost at which a replica stops early [ticks], and whether it is a copy of
+            another, found in `job_1` and `stores`, that goes on with random numbers of its own.
         outcome_RF: Receives a row per replica, columns as `FIELDS` (R, F).
     """
+    plan, job = plan_1[0], job_1[0]
     for r in range(outcome_RF.shape[0]):
-        start(plan_1[0], job_1[0], stores, drawn[0], drawn[1] + r)
-        advance(plan_1[0], job_1[0], stores, NEVER)
-        if job_1[0].full != 0:
+        if until[1]:
+            _draw_anew(plan, job, stores, replica_key(drawn[0], drawn[1] + r))
+        else:
+            start(plan, job, stores, replica_key(drawn[0], drawn[1] + r))
+        if _lost(job) < until[0]:
+            advance(plan, job, stores, until[0])
+        if job.full != 0:
             return int(r)
-        write(job_1[0], outcome_RF[r])
+        write(job, outcome_RF[r])
     return int(outcome_RF.shape[0])
 
 
 @part
-def start(plan: Any, job: Any, stores: Stores, seed: int, replica: int) -> None:  # noqa: ANN401
+def _lost(job: Any) -> int:  # noqa: ANN401
+    """Return the time that was not productive [ticks]."""
+    return int(job.now - job.bucket[PRODUCTIVE] - job.bucket[IDLE])
+
+
+@part
+def _draw_anew(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # noqa: ANN401
+    """Give a copied job random numbers of its own."""
+    job.key = key
+    if plan.memoryless > 0:  # the wait for the next failure may begin anew at any time
+        wait = plan.mean_gap * exponential(key, MERGED_GAP, job.merged)
+        job.merged_time = job.exposed + wait
+        find_next(plan, job, stores)
+
+
+@part
+def start(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # noqa: ANN401
     """Make a job that has not begun.
 
     Args:
         plan: The plan.
         job: Room for it.
         stores: Tables and heaps.
-        seed: Of the study.
-        replica: Its number.
+        key: Of its random numbers.
     """
-    job.key = replica_key(seed, replica)
+    job.key = key
     _zero(job)
     for bucket in range(len(BUCKETS)):
         job.bucket[bucket] = 0
@@ -113,8 +136,8 @@ def _zero(job: Any) -> None:  # noqa: ANN401
 
 
 @part
-def advance(plan: Any, job: Any, stores: Stores, most_loss: int) -> bool:  # noqa: ANN401
-    """Run a job to its end, or until it lost a time; return whether it lost that.
+def advance(plan: Any, job: Any, stores: Stores, most_loss: int) -> None:  # noqa: ANN401
+    """Run a job to its end, or until it lost a time.
 
     Args:
         plan: The plan.
@@ -138,10 +161,9 @@ def advance(plan: Any, job: Any, stores: Stores, most_loss: int) -> bool:  # noq
                 plan_events(plan, job, stores)
         else:
             _something_else(plan, job, stores)
-        if job.now - job.bucket[PRODUCTIVE] >= most_loss and job.finished == NEVER:
-            return True
+        if job.finished == NEVER and _lost(job) >= most_loss:
+            return
     _end(plan, job)
-    return bool(job.now - job.bucket[PRODUCTIVE] - job.bucket[IDLE] >= most_loss)
 
 
 @part

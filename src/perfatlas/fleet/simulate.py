@@ -13,6 +13,7 @@ import numpy as np
 
 from perfatlas.fleet.outcome import Outcome
 from perfatlas.fleet.packing import Packed, grown, pack
+from perfatlas.fleet.state import NEVER
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -175,7 +176,8 @@ def run(
     done = 0
     while done < replicas:
         rows = outcome_RF[done : done + SLICE]
-        ran = run_replicas(packed.plan_1, packed.job_1, packed.stores, (seed, first + done), rows)
+        plan_1, job_1, stores, _ = packed
+        ran = run_replicas(plan_1, job_1, stores, (seed, first + done), (NEVER, False), rows)
         done += ran
         if ran < rows.shape[0]:
             packed = grown(packed)

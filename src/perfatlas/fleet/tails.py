@@ -15,22 +15,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.fleet.draws import exponential, replica_key
-from perfatlas.fleet.machine import entry
 from perfatlas.fleet.packing import grown, ticks
-from perfatlas.fleet.running import advance, start
-from perfatlas.fleet.simulate import Job, packed_job, simulate
-from perfatlas.fleet.state import IDLE, PRODUCTIVE, TICKS_PER_SECOND
-from perfatlas.fleet.streams import MERGED_GAP, find_next
+from perfatlas.fleet.running import FIELDS, run_replicas
+from perfatlas.fleet.simulate import Job, packed_job
+from perfatlas.fleet.state import IDLE, NEVER, PRODUCTIVE, TICKS_PER_SECOND
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from perfatlas.fleet.model import Strategy
     from perfatlas.fleet.packing import Packed
-    from perfatlas.fleet.state import Stores
 
+_State = tuple[Any, ...]
+MOST_LEVELS: Final = 100
 RUNS: Final = 8  # independent estimates behind the standard error
 
 
@@ -51,39 +47,6 @@ class Tail:
     levels_s: tuple[float, ...]
     runs: int
     replicas: int
-
-
-@entry
-def _start(
-    plan_1: NDArray[Any],
-    job_1: NDArray[Any],
-    stores: Stores,
-    drawn: tuple[int, int],
-    loss: int,
-) -> bool:
-    """Return whether a new replica loses a time before its end."""
-    start(plan_1[0], job_1[0], stores, drawn[0], drawn[1])
-    return bool(advance(plan_1[0], job_1[0], stores, loss))
-
-
-@entry
-def _resume(
-    plan_1: NDArray[Any],
-    job_1: NDArray[Any],
-    stores: Stores,
-    drawn: tuple[int, int],
-    loss: int,
-) -> bool:
-    """Return whether a copied replica, with new random numbers, loses a time before its end."""
-    job = job_1[0]
-    job.key = replica_key(drawn[0], drawn[1])
-    if job.now - job.bucket[PRODUCTIVE] - job.bucket[IDLE] >= loss:
-        return True  # it passed several levels at once
-    if plan_1[0].memoryless > 0:  # the wait for the next failure may begin anew at any time
-        wait = plan_1[0].mean_gap * exponential(job.key, MERGED_GAP, job.merged)
-        job.merged_time = job.exposed + wait
-        find_next(plan_1[0], job, stores)
-    return bool(advance(plan_1[0], job_1[0], stores, loss))
 
 
 def loss_probability(
@@ -114,7 +77,7 @@ def loss_probability(
     if not 0.0 < loss_s < job.horizon_s:
         raise InvalidSpecError(f"loss_s = {loss_s:g}: expected a time above 0 and in the horizon")
     packed = packed_job(job, strategy)
-    levels = _levels(job, strategy, loss_s, replicas, seed)
+    levels, packed = _levels(packed, ticks(loss_s), replicas, seed * 1000)
     estimates = []
     for turn in range(RUNS):
         estimate, packed = _run(packed, levels, replicas, seed * 1000 + 1 + turn)
@@ -122,71 +85,88 @@ def loss_probability(
     return Tail(
         probability=float(np.mean(estimates)),
         standard_error=float(np.std(estimates, ddof=1) / math.sqrt(RUNS)),
-        levels_s=levels,
+        levels_s=tuple(level / TICKS_PER_SECOND for level in levels),
         runs=RUNS,
         replicas=replicas,
     )
 
 
-def _levels(
-    job: Job, strategy: Strategy, loss_s: float, replicas: int, seed: int
-) -> tuple[float, ...]:
-    """Return losses [s] that about one in five replicas reaches from the one before."""
-    outcome = simulate(job, strategy, replicas=max(replicas, 200), seed=seed * 1000)
-    lost_R = (outcome.ended_R - outcome.column("productive")) / TICKS_PER_SECOND
-    middle, spread = float(np.median(lost_R)), float(np.std(lost_R))
-    first = float(np.quantile(lost_R, 0.8))
-    if first >= loss_s or spread == 0.0:
-        return (loss_s,)
-    levels: list[float] = []
-    level = first
-    # the tail falls at least about as a normal one: steps shrink as levels rise
-    while level < loss_s and len(levels) < 60:
+def _levels(packed: Packed, loss: int, replicas: int, seed: int) -> tuple[list[int], Packed]:
+    """Return losses [ticks] that one in five replicas reaches from the one before."""
+    levels: list[int] = []
+    states: list[_State] = []
+    random = np.random.default_rng(seed)
+    while len(levels) < MOST_LEVELS:
+        lost = []
+        for number in range(replicas):
+            state = states[int(random.integers(len(states)))] if states else None
+            _, packed = _advanced(packed, state, (seed, number), NEVER)
+            lost.append(_lost(packed))
+        beyond = [value for value in lost if value > (levels[-1] if levels else 0)]
+        level = int(np.quantile(lost, 0.8))
+        if levels and level <= levels[-1]:
+            level = min(beyond, default=loss)
+        if level >= loss:
+            break
+        reached, packed = _reached(packed, (states, level), replicas, random)
+        if not reached:
+            break
         levels.append(level)
-        level += 1.6 * spread / max((level - middle) / spread, 0.85)
-    return (*levels, loss_s)
+        states = reached
+    return [*levels, loss], packed
 
 
-def _run(
-    packed: Packed, levels: tuple[float, ...], replicas: int, seed: int
-) -> tuple[float, Packed]:
+def _run(packed: Packed, levels: list[int], replicas: int, seed: int) -> tuple[float, Packed]:
     """Return one estimate, and the job with heaps as large as they needed to be."""
     random = np.random.default_rng(seed)
-    states: list[tuple[Any, ...]] = []
-    probability, number = 1.0, 0
-    for place, level in enumerate(levels):
-        reached: list[tuple[Any, ...]] = []
-        for _ in range(replicas):
-            number += 1
-            if place == 0:
-                hit, packed = _advanced(packed, None, (seed, number), ticks(level))
-            else:
-                state = states[int(random.integers(len(states)))]
-                hit, packed = _advanced(packed, state, (seed, number), ticks(level))
-            if hit:
-                reached.append(_copied(packed))
-        probability *= len(reached) / replicas
-        states = reached
+    states: list[_State] = []
+    probability = 1.0
+    for level in levels:
+        states, packed = _reached(packed, (states, level), replicas, random)
+        probability *= len(states) / replicas
         if not states:
             return 0.0, packed
     return probability, packed
 
 
+def _reached(
+    packed: Packed,
+    stage: tuple[list[_State], int],
+    replicas: int,
+    random: np.random.Generator,
+) -> tuple[list[_State], Packed]:
+    """Return the states in which replicas, copied from others or new, reach a level [ticks]."""
+    states, level = stage
+    seed = int(random.integers(2**62))
+    reached = []
+    for number in range(replicas):
+        state = states[int(random.integers(len(states)))] if states else None
+        hit, packed = _advanced(packed, state, (seed, number), level)
+        if hit:
+            reached.append(_copied(packed))
+    return reached, packed
+
+
+def _lost(packed: Packed) -> int:
+    job = packed.job_1[0]
+    return int(job["now"] - job["bucket"][PRODUCTIVE] - job["bucket"][IDLE])
+
+
 def _advanced(
-    packed: Packed, state: tuple[Any, ...] | None, drawn: tuple[int, int], loss: int
+    packed: Packed, state: _State | None, drawn: tuple[int, int], loss: int
 ) -> tuple[bool, Packed]:
+    """Return whether a new or copied replica loses a time [ticks], and the job as it then is."""
+    row_1F = np.zeros((1, len(FIELDS)), np.int64)
     while True:
-        if state is None:
-            hit = _start(packed.plan_1, packed.job_1, packed.stores, drawn, loss)
-        else:
+        if state is not None:
             _restore(packed, state)
-            hit = _resume(packed.plan_1, packed.job_1, packed.stores, drawn, loss)
-        if packed.job_1["full"][0] == 0:
-            return bool(hit), packed
+        plan_1, job_1, stores, _ = packed
+        if run_replicas(plan_1, job_1, stores, drawn, (loss, state is not None), row_1F):
+            return _lost(packed) >= loss, packed
         packed = grown(packed)
 
 
-def _copied(packed: Packed) -> tuple[Any, ...]:
+def _copied(packed: Packed) -> _State:
     job, stores = packed.job_1, packed.stores
     return (
         job.copy(),
@@ -199,7 +179,7 @@ def _copied(packed: Packed) -> tuple[Any, ...]:
     )
 
 
-def _restore(packed: Packed, state: tuple[Any, ...]) -> None:
+def _restore(packed: Packed, state: _State) -> None:
     packed.job_1[:] = state[0]
     for store, kept in zip(packed.stores[1:], state[1:], strict=True):
         store[: kept.size] = kept
