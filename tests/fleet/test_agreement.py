@@ -36,8 +36,8 @@ def test_the_study_has_at_least_36_points() -> None:
     assert HALF_WIDTH <= 0.002
 
 
-def test_renewal_efficiency_at_a_coarse_half_width() -> None:
-    rows = renewal_study(half_width=0.02)
+def test_renewal_efficiency_over_36_points() -> None:
+    rows = renewal_study(half_width=0.005)
     assert len(rows) == 36
     assert_agree(rows)
 

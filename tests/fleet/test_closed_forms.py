@@ -124,7 +124,7 @@ def test_restart_longer_than_the_mtti_is_said() -> None:
     assert "hardly any work" in str(found.reason_C)
 
 
-def test_row_8_of_the_agreement_list() -> None:
+def test_2048_nodes_by_the_exact_form() -> None:
     mtti = DAY / (2048 * 6.5e-3)
     value = renewal_efficiency(1800.0, 60.0, 720.0, mtti).value_C  # detection exposed as well
     assert value == pytest.approx(0.74794, abs=5e-6)
