@@ -5,12 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from perfatlas.fleet.anchor_rules import consistent_intervals, job_mttf_s, llama3_settings
+from perfatlas.fleet.anchor_rules import (
+    consistent_intervals,
+    job_mttf_s,
+    llama3_settings,
+    rsc_mttf,
+)
 from perfatlas.fleet.anchors import published_anchors
-from perfatlas.fleet.catalog import find_rate, published_durations, published_rates
+from perfatlas.fleet.catalog import (
+    find_rate,
+    published_cause,
+    published_durations,
+    published_rates,
+)
 from perfatlas.fleet.components import Component, blast_units, causes_of, part_counts
 from perfatlas.fleet.laws import Exponential
-from perfatlas.fleet.model import Level, Strategy
+from perfatlas.fleet.model import Fleet, Level, Restart, Strategy, one_cause
 from perfatlas.fleet.packing import fleet_rate_per_s
 from perfatlas.fleet.rates import (
     exact_rate_interval,
@@ -84,6 +94,38 @@ def test_mttf_depends_on_what_counts_as_a_failure() -> None:
         job_mttf_s("llama3_gpu", 8)
 
 
+def test_each_kind_of_rate_explains_its_own_half_of_the_rsc_figures() -> None:
+    small, medium, large, largest = rsc_mttf()
+    for row in (large, largest):
+        assert row["by_hardware_rate_s"] == pytest.approx(row["published_s"], rel=0.025)
+        assert row["by_interruption_rate_s"] < 0.3 * row["published_s"]
+    assert medium["by_interruption_rate_s"] == pytest.approx(medium["published_s"], rel=1e-4)
+    assert small["by_interruption_rate_s"] == pytest.approx(small["published_s"], rel=0.12)
+    assert small["by_hardware_rate_s"] > 3 * small["published_s"]
+
+
+def test_llama3_causes_of_the_catalog_interrupt_a_job_as_published() -> None:
+    names = [
+        name
+        for name in published_rates()
+        if name.startswith("llama3_") and not name.startswith("llama3_node_")
+    ]
+    fleet = Fleet(units=2048, causes=tuple(published_cause(name) for name in names))
+    assert fleet_rate_per_s(fleet, 2048) * 54 * 86400 == pytest.approx(419.0)
+    strategy = Strategy(
+        interval_s=600.0,
+        levels=(Level(write_s=5.0),),
+        restarts=(Restart(name="restart", phases={"all": 300.0}),),
+        restart_exposed=False,
+    )
+    job = Job(fleet=fleet, units=2048, horizon_s=54 * 86400.0)
+    outcome = simulate(job, strategy, replicas=200)
+    assert outcome.mtti_s == pytest.approx(1296 * 3600 / 419, rel=0.02)
+    assert outcome.goodput > 0.9
+    with pytest.raises(InvalidSpecError, match="give per_unit"):
+        published_cause("hpn_tor")
+
+
 def test_what_explains_llama3_is_a_set_with_sharp_ends() -> None:
     settings = llama3_settings()
     good = [s for s in settings if s.shortest_s is not None and s.longest_s is not None]
@@ -102,8 +144,6 @@ def test_what_explains_llama3_is_a_set_with_sharp_ends() -> None:
 def test_the_simulator_confirms_an_end_of_the_set() -> None:
     mtti_s = 1296 * 3600 / 419
     setting = consistent_intervals(mtti_s, 0.9, writes_s=(15.0,), restarts_s=(300.0,))[0]
-    from perfatlas.fleet.model import Restart, one_cause
-
     strategy = Strategy(
         interval_s=float(setting.longest_s or 0),
         levels=(Level(write_s=15.0),),
@@ -183,8 +223,6 @@ def test_a_tree_of_a_system_runs() -> None:
         Component(kind="gpu", within="host", count=counts["gpu"] / counts["host"], lifetime=YEAR),
         Component(kind="nic", within="host", count=counts["nic"] / counts["host"], lifetime=YEAR),
     )
-    from perfatlas.fleet.model import Fleet
-
     fleet = Fleet(units=2048, causes=causes_of(tree, unit="host"))
     rate = fleet_rate_per_s(fleet, 2048)
     assert rate == pytest.approx((16_384 + counts["nic"]) / YEAR.mean_s)

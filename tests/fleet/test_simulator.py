@@ -509,3 +509,21 @@ def test_more_spares_than_the_fleet_has_are_refused_with_the_number_left() -> No
         simulate(
             days(one_cause(DAY, 18), 16, 1), replace(PLAIN, spares=Spares(count=9)), replicas=1
         )
+
+
+def test_a_verification_finds_an_error_although_the_speed_changed_since() -> None:
+    # an error strikes at 400 s; from 500 s on the 400 s of work that are left take 600 s; then come
+    # 30 s of verification, and everything since the start is lost
+    slow = Cause(
+        name="slow", lifetime=Constant(value_s=500.0), shared=1.0, effect="slows",
+        slowdown=1.5, lasts=Constant(value_s=1e9),
+    )  # fmt: skip
+    silent = Cause(name="silent", lifetime=Constant(value_s=400.0), shared=1.0, effect="corrupts")
+    strategy = Strategy(interval_s=900.0, levels=(Level(write_s=60.0),), verify_s=30.0, step_s=None)
+    found_s = 500.0 + 400.0 * 1.5 + 30.0
+    job = Job(fleet=Fleet(units=1, causes=(slow, silent)), units=1, horizon_s=found_s + 1.0)
+    outcome = simulate(job, strategy, replicas=1)
+    seconds = {name: int(outcome.column(name)[0]) / TICKS_PER_SECOND for name in BUCKETS}
+    assert seconds["lost_work"] == pytest.approx(900.0, abs=1e-5)
+    assert seconds["productive"] == pytest.approx(1.0 / 1.5, abs=1e-5)
+    assert int(outcome.column("interruptions")[0]) == 1

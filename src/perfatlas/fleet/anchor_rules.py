@@ -71,6 +71,37 @@ def job_mttf_s(rate_name: str, gpus: float) -> float:
     return rate.mean_s / (gpus / NODE_GPUS)
 
 
+RSC_MTTF_S: Final = {
+    8: 47.7 * DAY_S,
+    1024: 7.9 * HOUR_S,
+    16_384: 1.8 * HOUR_S,
+    131_072: 0.23 * HOUR_S,
+}  # arXiv 2410.21680; the first two measured, the others projected
+
+
+def rsc_mttf() -> list[dict[str, float]]:
+    """Return RSC-1's MTTF by job size [s]: published, and by each of its two kinds of rates.
+
+    The rate of failures attributed to hardware explains the projections, the rate of interrupted
+    jobs what was measured; neither explains both.
+
+    Example:
+        >>> from perfatlas.fleet.anchor_rules import rsc_mttf
+        >>> row = rsc_mttf()[1]
+        >>> print({key: round(value / 3600, 1) for key, value in row.items() if key != "gpus"})
+        {'published_s': 7.9, 'by_hardware_rate_s': 28.8, 'by_interruption_rate_s': 7.9}
+    """
+    return [
+        {
+            "gpus": float(gpus),
+            "published_s": published_s,
+            "by_hardware_rate_s": job_mttf_s("rsc1_node", gpus),
+            "by_interruption_rate_s": job_mttf_s("rsc1_job_1024_measured", gpus),
+        }
+        for gpus, published_s in RSC_MTTF_S.items()
+    ]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConsistentIntervals:
     """Intervals between checkpoints with which a job reaches a published efficiency.

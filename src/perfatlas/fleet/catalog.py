@@ -6,8 +6,10 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Literal
+from typing import Any, Literal
 
+from perfatlas.fleet.laws import Exponential
+from perfatlas.fleet.model import Cause
 from perfatlas.fleet.rates import exact_rate_interval
 from perfatlas.quantities import InvalidSpecError, did_you_mean
 
@@ -106,6 +108,41 @@ def find_rate(name: str) -> PublishedRate:
             f"{', '.join(rates)}"
         )
     return rates[name]
+
+
+def published_cause(name: str, *, gpus_per_unit: int = 8, **fields: Any) -> Cause:  # noqa: ANN401
+    """Return a cause that fails at a rate of the catalog, without memory.
+
+    A rate of a node counts once per unit, one of a GPU as often as a unit has GPUs, one of a job
+    once for all of it; what stops a job as a whole takes no unit out.
+
+    Args:
+        name: Of the rate.
+        gpus_per_unit: GPUs of a unit.
+        fields: Further fields of the cause.
+
+    Raises:
+        InvalidSpecError: There is no such rate, or it is of a link or switch, of which a unit has
+            no known number: give per_unit.
+
+    Example:
+        >>> from perfatlas.fleet.catalog import published_cause
+        >>> cause = published_cause("llama3_gpu")
+        >>> print(f"{cause.per_unit:g} x {86400 / cause.lifetime.mean_s:.3g} per day")
+        8 x 0.000167 per day
+    """
+    rate = find_rate(name)
+    parts: dict[str, dict[str, Any]] = {
+        "node": {"per_unit": 1.0},
+        "gpu": {"per_unit": float(gpus_per_unit)},
+        "job": {"shared": 1.0, "takes": "nothing", "loses": "process"},
+    }
+    if rate.of not in parts and "per_unit" not in fields:
+        raise InvalidSpecError(
+            f"{name} is a rate per {rate.of}: give per_unit, how many a unit has"
+        )
+    given = parts.get(rate.of, {}) | fields
+    return Cause(name=name, lifetime=Exponential(mean_s=rate.mean_s), **given)
 
 
 @cache

@@ -240,7 +240,7 @@ class Strategy:
         shrink: Going on with fewer units; None waits.
         maintenance: Planned downtime.
         slow_patience_s: Time lost to a slow unit before it is replaced [s]; None for never. The
-            ski-rental rule sets it to what replacing costs.
+            ski-rental rule sets it to what replacing costs. The job goes on from where it was.
         silent_restart: Name of the restart after a silent error; the first if empty.
         slow_restart: Name of the restart that replaces a slow unit; the first if empty.
         detection_exposed: Whether further failures strike before the first is detected.

@@ -195,6 +195,8 @@ def plan_events(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     job.work_end = NEVER
     if plan.segments > 0:
         job.work_end = from_now + place_of(plan, job, plan.segments)
+    if job.corrupt == 1 and plan.verify > 0:
+        job.found = from_now + place_of(plan, job, job.struck_at) + job.slow_work + plan.verify
     job.back = NEVER
     if plan.spares >= 0 and job.active < plan.units:
         come_back(plan, job, stores, job.now)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from perfatlas.fleet.draws import exponential, uniform
 from perfatlas.fleet.hazards import age_at
 from perfatlas.fleet.machine import part, small_part
-from perfatlas.fleet.pattern import begin, place_of, roll_back, set_lengths
+from perfatlas.fleet.pattern import begin, roll_back, set_lengths
 from perfatlas.fleet.pool import hit
 from perfatlas.fleet.state import MOST_CAUSES, MOST_SLOW, NEVER, SILENT, SLOWS
 from perfatlas.fleet.streams import DETECTED, LASTS, LEMON, stream, take_next
@@ -90,20 +90,13 @@ def _corrupt(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> None
     row = plan.cause[cause]
     if plan.verify > 0:
         if job.offset >= plan.work:
-            return  # the work of this segment is over
-        job.found = job.now + _verified(plan, job) - job.place
+            return  # the work of this segment is over; otherwise its verification finds it
     else:
         draw = exponential(job.key, stream(cause, LASTS), turn)
         job.found = job.now + int(age_at(plan.law[row.latency], stores.knots_2K, draw))
     job.corrupt = 1
     job.clean = job.bank[0]
     job.struck_at = job.index
-
-
-@part
-def _verified(plan: Any, job: Any) -> int:  # noqa: ANN401
-    """Return the place at which this segment's verification ends."""
-    return int(place_of(plan, job, job.index) + job.slow_work + plan.verify)
 
 
 @part
