@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.fleet.laws import Constant, Exponential, LogNormal, weibull_of_mean
+from perfatlas.fleet.laws import Constant, Exponential, LogNormal, Weibull, weibull_of_mean
 from perfatlas.fleet.model import (
     Cause,
     Fleet,
@@ -463,9 +463,14 @@ BAD: list[tuple[dict[str, object], dict[str, object], str]] = [
     ({}, {"shrink": Shrink(replica_units=8, fewest=3)}, "no replica of 8"),
     ({}, {"shrink": Shrink(replica_units=1, fewest=16)}, "fewer units than"),
     ({}, {"silent_restart": "restrt"}, "did you mean 'restart'"),
-    ({"horizon_s": 1e13}, {}, "the clock ends"),
+    ({"horizon_s": 1e13}, {}, "expected 0.001 to 1e\\+12"),
     ({"horizon_s": -1.0}, {}, "horizon_s = -1"),
     ({"work_s": 0.0}, {}, "work_s = 0"),
+    ({}, {"levels": (Level(write_s=1e300),)}, "write_s = 1e\\+300"),
+    ({}, {"levels": (Level(write_s=1.0, read_s=-1.0),)}, "read_s = -1"),
+    ({}, {"restarts": (Restart(name="a", phases={"load": -1.0}),)}, "a: load = -1"),
+    ({}, {"step_s": -1.0}, "step_s = -1"),
+    ({}, {"slow_patience_s": math.nan}, "slow_patience_s = nan"),
 ]
 
 
@@ -487,6 +492,9 @@ def test_contradictions_are_refused(
         ({"lifetime": Constant(value_s=0.0)}, "mean lifetime of zero"),
         ({"per_unit": -1.0}, "per_unit = -1"),
         ({"shared": 1.0}, "either per_unit or shared"),
+        ({"age_s": -1.0}, "age_s = -1"),
+        ({"lifetime": Weibull(shape=0.001, scale_s=1.0)}, "shape = 0.001: expected 0.05 to"),
+        ({"detection": LogNormal(median_s=1.0, sigma=40.0)}, "sigma = 40: expected"),
         ({"takes": "part"}, "units have none"),
         ({"effect": "slows"}, "slowdown above 1"),
         ({"effect": "corrupts"}, "verify_s"),
@@ -527,3 +535,15 @@ def test_a_verification_finds_an_error_although_the_speed_changed_since() -> Non
     assert seconds["lost_work"] == pytest.approx(900.0, abs=1e-5)
     assert seconds["productive"] == pytest.approx(1.0 / 1.5, abs=1e-5)
     assert int(outcome.column("interruptions")[0]) == 1
+
+
+def test_a_recovery_that_takes_for_ever_ends_at_the_horizon() -> None:
+    heavy = LogNormal(median_s=1e9, sigma=10.0)
+    restarts = (Restart(name="restart", phases={str(phase): heavy for phase in range(8)}),)
+    repair = Repair(name="swap", stages=(RepairStage(name="swap", lasts=heavy),))
+    fleet = replace(one_cause(H, 8), repairs=(repair,), crews=1, units=10)
+    strategy = replace(PLAIN, restarts=restarts, spares=Spares(count=2))
+    outcome = simulate(days(fleet, 8, 10), strategy, replicas=200)
+    total_R = np.sum([outcome.column(name) for name in BUCKETS], axis=0)
+    assert (total_R == outcome.horizon).all()
+    assert all((outcome.column(name) >= 0).all() for name in BUCKETS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -42,8 +41,6 @@ def check_job(fleet: Fleet, units: int, strategy: Strategy, horizon_s: float) ->
         InvalidSpecError: A number outside its range, or an unknown name.
     """
     _finite("horizon_s", horizon_s, lowest=1e-3)
-    if horizon_s > LONGEST_S:
-        raise InvalidSpecError(f"horizon_s = {horizon_s:g}: the clock ends at {LONGEST_S:g} s")
     if units < 1 or fleet.units < 1:
         raise InvalidSpecError(f"a job of {units} units in a fleet of {fleet.units}: expected 1 up")
     spares = strategy.spares.count
@@ -98,8 +95,9 @@ def _check_cause(cause: Cause, fleet: Fleet) -> None:
         raise InvalidSpecError(f"{where} takes a part, but units have none: parts_per_unit is 1")
     if cause.takes == "unit" and not 1 <= cause.units <= 64:
         raise InvalidSpecError(f"{where}: units = {cause.units}: expected 1 to 64 at once")
-    if cause.effect == "slows" and (cause.lasts is None or not cause.slowdown > 1.0):
-        raise InvalidSpecError(f"{where} slows: expected lasts and a slowdown above 1")
+    _finite(f"{where}: age_s", cause.age_s)
+    if cause.effect == "slows" and (cause.lasts is None or not 1.0 < cause.slowdown <= 1000.0):
+        raise InvalidSpecError(f"{where} slows: expected lasts and a slowdown above 1, to 1000")
     if cause.as_old and cause.ages == "mixed":
         raise InvalidSpecError(
             f"{where}: parts repaired as old have no mixed ages to start from; give age_s"
@@ -108,7 +106,7 @@ def _check_cause(cause: Cause, fleet: Fleet) -> None:
     if lemons is not None:
         if not isinstance(cause.lifetime, Exponential):
             raise InvalidSpecError(f"{where}: lemons need an exponential lifetime")
-        if not 0.0 < lemons.share < 1.0 or not lemons.factor > 1.0:
+        if not 0.0 < lemons.share < 1.0 or not 1.0 < lemons.factor < 1e6 or lemons.strikes < 0:
             raise InvalidSpecError(f"{where}: lemons: expected a share below 1, a factor above 1")
 
 
@@ -136,22 +134,10 @@ def check_strategy(strategy: Strategy, units: int) -> None:
     where = f"strategy {strategy.name!r}"
     _finite(f"{where}: interval_s", strategy.interval_s, lowest=1e-3)
     _finite(f"{where}: verify_s", strategy.verify_s)
-    _count(f"{where}: levels", len(strategy.levels), MOST_LEVELS)
-    _count(f"{where}: restarts", len(strategy.restarts), MOST_RESTARTS)
-    for level in strategy.levels:
-        _finite(f"{where}: {level.name}: write_s", level.write_s)
-        _finite(f"{where}: {level.name}: lag_s", level.lag_s)
-    every = [level.every for level in strategy.levels]
-    if every[0] != 1 or any(b % a or b <= a for a, b in pairwise(every)):
-        raise InvalidSpecError(
-            f"{where}: levels every {every} segments: expected 1 for the first and larger multiples"
-        )
-    for restart in strategy.restarts:
-        _count(f"{where}: {restart.name}: phases", max(len(restart.phases), 1), MOST_PHASES)
-        if not 0.0 < restart.success <= 1.0:
-            raise InvalidSpecError(
-                f"{where}: {restart.name}: success = {restart.success:g}: 0 to 1"
-            )
+    _finite(f"{where}: step_s", strategy.step_s or 0.0)
+    _finite(f"{where}: slow_patience_s", strategy.slow_patience_s or 0.0)
+    _check_levels(strategy, where)
+    _check_restarts(strategy, where)
     if strategy.spares.count is not None and strategy.spares.count < 0:
         raise InvalidSpecError(f"{where}: spares = {strategy.spares.count}: expected 0 or more")
     if strategy.retained < 1:
@@ -163,9 +149,36 @@ def check_strategy(strategy: Strategy, units: int) -> None:
         _finite(f"{where}: maintenance lasts_s", strategy.maintenance.lasts_s)
 
 
+def _check_levels(strategy: Strategy, where: str) -> None:
+    _count(f"{where}: levels", len(strategy.levels), MOST_LEVELS)
+    for level in strategy.levels:
+        _finite(f"{where}: {level.name}: write_s", level.write_s)
+        _finite(f"{where}: {level.name}: lag_s", level.lag_s)
+        if isinstance(level.read_s, float | int):
+            _finite(f"{where}: {level.name}: read_s", level.read_s)
+    every = [level.every for level in strategy.levels]
+    if every[0] != 1 or any(b % a or b <= a for a, b in pairwise(every)):
+        raise InvalidSpecError(
+            f"{where}: levels every {every} segments: expected 1 for the first and larger multiples"
+        )
+
+
+def _check_restarts(strategy: Strategy, where: str) -> None:
+    _count(f"{where}: restarts", len(strategy.restarts), MOST_RESTARTS)
+    for restart in strategy.restarts:
+        _count(f"{where}: {restart.name}: phases", max(len(restart.phases), 1), MOST_PHASES)
+        for name, phase in restart.phases.items():
+            if isinstance(phase, float | int):
+                _finite(f"{where}: {restart.name}: {name}", phase)
+        if not 0.0 < restart.success <= 1.0:
+            raise InvalidSpecError(
+                f"{where}: {restart.name}: success = {restart.success:g}: 0 to 1"
+            )
+
+
 def _check_shrink(shrink: Shrink, units: int, where: str) -> None:
     _finite(f"{where}: rejoin_s", shrink.rejoin_s)
-    _finite(f"{where}: shrink overhead", shrink.overhead, lowest=1.0)
+    _finite(f"{where}: shrink overhead", shrink.overhead, lowest=1.0, highest=1000.0)
     if shrink.replica_units < 1 or not 1 <= shrink.fewest < units:
         raise InvalidSpecError(
             f"{where}: shrink to {shrink.fewest} of {units} units by {shrink.replica_units}: "
@@ -233,9 +246,9 @@ def _count(where: str, value: int, most: int) -> None:
         raise InvalidSpecError(f"{where}: {value}: expected 1 to {most}")
 
 
-def _finite(where: str, value: float, lowest: float = 0.0) -> None:
-    if not math.isfinite(value) or value < lowest:
-        raise InvalidSpecError(f"{where} = {value:g}: expected a finite number from {lowest:g}")
+def _finite(where: str, value: float, lowest: float = 0.0, highest: float = LONGEST_S) -> None:
+    if not lowest <= value <= highest:
+        raise InvalidSpecError(f"{where} = {value:g}: expected {lowest:g} to {highest:g}")
 
 
 def cause_rate_per_s(cause: Cause, units: float) -> float:

@@ -38,6 +38,7 @@ LAW: Final = np.dtype(
     align=True,
 )
 ENDLESS: Final = 1e300
+LONGEST: Final = 5e17  # ticks; sums of several still fit into 64 bits
 _ROOT2: Final = math.sqrt(2.0)
 
 
@@ -62,6 +63,18 @@ def age_at(law: Any, knots_2K: NDArray[np.float64], hazard: float) -> float:  # 
         return float(_bathtub_age(law, hazard))
     probability = -math.expm1(-hazard)
     return float(between(knots_2K[0], knots_2K[1], law.first, law.count, probability))
+
+
+@part
+def ticks_at(law: Any, knots_2K: NDArray[np.float64], hazard: float) -> int:  # noqa: ANN401
+    """Return the same in whole ticks, at most 15,800 years.
+
+    Args:
+        law: Row of type `LAW`.
+        knots_2K: Probabilities and ages of table laws (2, K).
+        hazard: Cumulative hazard.
+    """
+    return int(min(age_at(law, knots_2K, hazard), LONGEST))
 
 
 @part

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from perfatlas.fleet.columns import FloatArray
 
 _KNOTS: Final = 4001
+SHAPES: Final = (0.05, 1000.0)  # of Weibull laws; beyond, means leave the range of numbers
+SIGMAS: Final = (1e-6, 10.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,8 +250,10 @@ def check_law(law: Law, name: str) -> None:
             _require(name, mean_s=law.mean_s)
         case Weibull():
             _require(name, shape=law.shape, scale_s=law.scale_s)
+            _between(name, "shape", law.shape, SHAPES)
         case LogNormal():
             _require(name, median_s=law.median_s, sigma=law.sigma)
+            _between(name, "sigma", law.sigma, SIGMAS)
         case Bathtub():
             for part in (law.infant, law.chance, law.wear):
                 check_law(part, name)
@@ -259,6 +263,11 @@ def check_law(law: Law, name: str) -> None:
             _require(name, smallest=min(law.values_s), largest=max(law.values_s), zero=True)
         case Tabled():
             _require(name, smallest=law.value_s_K[0], largest=law.value_s_K[-1], zero=True)
+
+
+def _between(name: str, field: str, value: float, ends: tuple[float, float]) -> None:
+    if not ends[0] <= value <= ends[1]:
+        raise InvalidSpecError(f"{name}: {field} = {value:g}: expected {ends[0]:g} to {ends[1]:g}")
 
 
 def _require(name: str, *, zero: bool = False, **values: float) -> None:

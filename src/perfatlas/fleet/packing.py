@@ -11,7 +11,7 @@ import numpy as np
 
 from perfatlas.fleet.checks import cause_rate_per_s, check_events, check_job
 from perfatlas.fleet.heap import NODE
-from perfatlas.fleet.laws import Constant, Exponential, Law, PackedLaws, mean_s, residual
+from perfatlas.fleet.laws import Exponential, Law, PackedLaws, mean_s, residual
 from perfatlas.fleet.model import NO_TIME, REACHES
 from perfatlas.fleet.state import (
     JOB,
@@ -187,7 +187,6 @@ def _pack_restarts(plan: Any, strategy: Strategy, laws: PackedLaws) -> None:  # 
         row["success"] = restart.success
         for name, phase in restart.phases.items():
             if isinstance(phase, float | int):
-                laws.add(Constant(value_s=float(phase)), f"{restart.name}: {name}")
                 row["fixed"] += ticks(phase)
             else:
                 row["law"][row["phases"]] = laws.add(phase, f"{restart.name}: {name}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.fleet.draws import exponential, uniform
-from perfatlas.fleet.hazards import age_at
+from perfatlas.fleet.hazards import LONGEST, age_at
 from perfatlas.fleet.heap import drop, push
 from perfatlas.fleet.machine import part
 from perfatlas.fleet.state import MOST_CAUSES, NEVER
@@ -151,7 +151,7 @@ def send_to_repair(
             if job.crew_free[other] < job.crew_free[crew]:
                 crew = other
         begins = max(begins, job.crew_free[crew])
-        job.crew_free[crew] = begins + ticks
+        job.crew_free[crew] = min(begins + ticks, LONGEST)
     if job.repairing >= stores.return_G.shape[0]:
         job.full = 1
         return
@@ -159,7 +159,7 @@ def send_to_repair(
     mark = -1.0
     if bad:
         mark = float(cause)
-    push(stores.return_G, job.repairing, begins + ticks, mark, item)
+    push(stores.return_G, job.repairing, min(begins + ticks, LONGEST), mark, item)
     job.repairing += 1
 
 

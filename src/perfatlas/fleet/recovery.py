@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.fleet.draws import exponential, uniform
-from perfatlas.fleet.hazards import age_at
+from perfatlas.fleet.hazards import ticks_at
 from perfatlas.fleet.machine import part, small_part
 from perfatlas.fleet.pattern import begin, place_of
 from perfatlas.fleet.pool import come_back, fill_up, next_return
@@ -153,16 +153,16 @@ def _restart_ticks(plan: Any, job: Any, stores: Stores, spare: bool) -> int:  # 
     ticks = row.fixed
     for phase in range(row.phases):
         draw = exponential(job.key, RESTART_PHASE, job.restarts * 16 + phase)
-        ticks += int(age_at(plan.law[row.law[phase]], stores.knots_2K, draw))
+        ticks += ticks_at(plan.law[row.law[phase]], stores.knots_2K, draw)
     if job.depth >= 0:
         level = plan.level[job.depth]
         ticks += level.read
         if level.read_law >= 0:
             draw = exponential(job.key, CHECKPOINT_READ, job.restarts)
-            ticks += int(age_at(plan.law[level.read_law], stores.knots_2K, draw))
+            ticks += ticks_at(plan.law[level.read_law], stores.knots_2K, draw)
     if spare and plan.spare_start >= 0:
         draw = exponential(job.key, SPARE_START, job.restarts)
-        ticks += int(age_at(plan.law[plan.spare_start], stores.knots_2K, draw))
+        ticks += ticks_at(plan.law[plan.spare_start], stores.knots_2K, draw)
     return int(ticks)
 
 

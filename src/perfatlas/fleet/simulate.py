@@ -6,6 +6,7 @@ Shape legend: R replicas, F fields of an outcome.
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
     from perfatlas.fleet.model import Fleet, Strategy
 
-SLICE: Final = 256  # replicas of one compiled call; then Ctrl-C is heard
+SLICE_S: Final = 0.2  # of compiled calls; then Ctrl-C is heard
+MOST_REPLICAS: Final = 20_000_000  # some gigabytes of outcomes
 FIRST: Final = 64  # replicas before a half-width is believed
 
 
@@ -71,8 +73,8 @@ def simulate(job: Job, strategy: Strategy, *, replicas: int, seed: int = 0) -> O
         >>> print(f"{simulate(job, strategy, replicas=200).goodput:.2f}")
         0.93
     """
-    if replicas < 1:
-        raise InvalidSpecError(f"replicas = {replicas}: expected 1 or more")
+    if not 1 <= replicas <= MOST_REPLICAS:
+        raise InvalidSpecError(f"replicas = {replicas}: expected 1 to {MOST_REPLICAS:,}")
     packed = packed_job(job, strategy)
     outcome_RF, _ = run(packed, (seed, 0), replicas)
     return Outcome(outcome_RF, job.units, strategy.spares.count, packed)
@@ -173,12 +175,14 @@ def run(
 
     seed, first = drawn
     outcome_RF = np.zeros((replicas, len(FIELDS)), np.int64)
-    done = 0
+    done, size = 0, 1
     while done < replicas:
-        rows = outcome_RF[done : done + SLICE]
+        rows = outcome_RF[done : done + size]
+        started = time.perf_counter()
         plan_1, job_1, stores, _ = packed
         ran = run_replicas(plan_1, job_1, stores, (seed, first + done), (NEVER, False), rows)
         done += ran
+        size = 2 * size if time.perf_counter() - started < SLICE_S / 2 else max(size // 2, 1)
         if ran < rows.shape[0]:
             packed = grown(packed)
     return outcome_RF, packed

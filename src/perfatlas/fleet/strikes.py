@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.fleet.draws import exponential, uniform
-from perfatlas.fleet.hazards import age_at
+from perfatlas.fleet.hazards import ticks_at
 from perfatlas.fleet.machine import part, small_part
 from perfatlas.fleet.pattern import begin, roll_back, set_lengths
 from perfatlas.fleet.pool import hit
@@ -65,7 +65,7 @@ def interrupt(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa:
     law = plan.law[row.detection]
     if law.kind > 0:
         draw = exponential(job.key, stream(cause, DETECTED), job.count[cause])
-    job.detect = max(job.detect, int(age_at(law, stores.knots_2K, draw)))
+    job.detect = max(job.detect, ticks_at(law, stores.knots_2K, draw))
     job.kind = max(job.kind, row.restart)
     job.depth = max(job.depth, row.level)
     roll_back(plan, job, job.depth)
@@ -93,7 +93,7 @@ def _corrupt(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> None
             return  # the work of this segment is over; otherwise its verification finds it
     else:
         draw = exponential(job.key, stream(cause, LASTS), turn)
-        job.found = job.now + int(age_at(plan.law[row.latency], stores.knots_2K, draw))
+        job.found = job.now + ticks_at(plan.law[row.latency], stores.knots_2K, draw)
     job.corrupt = 1
     job.clean = job.bank[0]
     job.struck_at = job.index
@@ -109,7 +109,7 @@ def _slow_down(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> No
         return
     row = plan.cause[cause]
     draw = exponential(job.key, stream(cause, LASTS), turn)
-    lasts = int(age_at(plan.law[row.duration], stores.knots_2K, draw))
+    lasts = ticks_at(plan.law[row.duration], stores.knots_2K, draw)
     job.spell_end[job.slow] = job.now + max(lasts, 1)
     job.spell_replaced[job.slow] = 0
     if plan.slow_patience < NEVER:  # replaced once its delay has cost the job its patience
