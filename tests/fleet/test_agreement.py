@@ -23,6 +23,9 @@ from perfatlas.fleet.renewal import optimal_interval_s, renewal_efficiency
 from perfatlas.fleet.simulate import Job, compare
 
 
+pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
+
+
 def assert_agree(rows: list[Agreement]) -> None:
     for row in rows:
         assert abs(row.z) <= 3.0, f"{row.group}, {row.name}: {row.simulated} not {row.exact}"

@@ -11,6 +11,7 @@ from perfatlas.fleet.model import Level, Strategy
 from perfatlas.fleet.simulate import Job, simulate
 from perfatlas.quantities import InvalidSpecError
 
+pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 GOOD = """
 units = 20
 gpus_per_unit = 8

@@ -33,6 +33,7 @@ from perfatlas.fleet.simulate import Job, simulate
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
 
+pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 TABLE = Path(__file__).parents[3] / "shared" / "data" / "reliability_measured.csv"
 HEAD = "source,metric,value,value_max,qualifier,unit,n_gpus\n"
 YEAR = Exponential(mean_s=365.25 * 86400)

@@ -31,6 +31,7 @@ from perfatlas.fleet.simulate import Job, compare, simulate, simulate_until
 from perfatlas.fleet.state import BUCKETS, NEVER, TICKS_PER_SECOND
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 
+pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 H = 3600.0
 DAY = 86400.0
 PLAIN = Strategy(

@@ -141,7 +141,7 @@ class Fleet:
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """Checkpoints of one kind.
+    """Checkpoints of one kind; one that goes far passes the nearer levels and is one of them too.
 
     Args:
         name: As tables show it, such as peer memory or remote storage.
