@@ -22,7 +22,6 @@ from perfatlas.fleet.model import Level, Restart, Strategy, one_cause
 from perfatlas.fleet.renewal import optimal_interval_s, renewal_efficiency
 from perfatlas.fleet.simulate import Job, compare
 
-
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 
 
