@@ -548,3 +548,11 @@ def test_a_recovery_that_takes_for_ever_ends_at_the_horizon() -> None:
     total_R = np.sum([outcome.column(name) for name in BUCKETS], axis=0)
     assert (total_R == outcome.horizon).all()
     assert all((outcome.column(name) >= 0).all() for name in BUCKETS)
+
+
+def test_wear_without_renewal_ends_in_a_refusal_not_in_a_hang() -> None:
+    worn = Cause(
+        name="worn", lifetime=Weibull(shape=5.0, scale_s=10 * DAY), per_unit=8.0, as_old=True
+    )
+    with pytest.raises(InvalidSpecError, match="repair them as new"):
+        simulate(days(Fleet(units=8, causes=(worn,)), 8, 6000), PLAIN, replicas=1)

@@ -10,6 +10,7 @@ from perfatlas.fleet.model import REACHES
 from perfatlas.fleet.state import (
     MOST_CAUSES,
     MOST_CREWS,
+    MOST_EVENTS,
     MOST_LEVELS,
     MOST_PHASES,
     MOST_REPAIRS,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from perfatlas.fleet.model import Cause, Fleet, Repair, Shrink, Strategy
 
 LONGEST_S: Final = 1e12  # of 64-bit microseconds
-MOST_EVENTS: Final = 2e8  # of a replica; minutes
 
 
 def check_job(fleet: Fleet, units: int, strategy: Strategy, horizon_s: float) -> None:
@@ -224,12 +224,12 @@ def check_events(rate_per_s: float, horizon_s: float) -> None:
         horizon_s: How long the job is watched [s].
 
     Raises:
-        InvalidSpecError: More than 2e8 events are expected.
+        InvalidSpecError: More than 2e7 events are expected.
     """
     if rate_per_s * horizon_s > MOST_EVENTS:
         raise InvalidSpecError(
             f"{rate_per_s * horizon_s:.1e} failures are expected, one every {1 / rate_per_s:.2g} s:"
-            f" a replica holds {MOST_EVENTS:.0e}; check the unit of the rates or watch it shorter"
+            f" a replica holds {MOST_EVENTS:,}; check the unit of the rates or watch it shorter"
         )
 
 

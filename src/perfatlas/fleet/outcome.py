@@ -142,7 +142,7 @@ class Outcome:
         said = []
         if self.goodput < 0.01:
             said.append(
-                f"goodput is {self.goodput:.1e}: the job is interrupted every {self.mtti_s:.0f} s, "
+                f"goodput is {self.goodput:.1e}: the job is interrupted every {self.mtti_s:.3g} s, "
                 "faster than it restarts and saves work"
             )
         if not self.converged:

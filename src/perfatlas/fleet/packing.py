@@ -16,6 +16,7 @@ from perfatlas.fleet.model import NO_TIME, REACHES
 from perfatlas.fleet.state import (
     JOB,
     MOST_CAUSES,
+    MOST_EVENTS,
     NEVER,
     PLAN,
     SILENT,
@@ -120,8 +121,14 @@ def grown(packed: Packed) -> Packed:
         packed: The job.
 
     Raises:
-        InvalidSpecError: More than 64 slow spells at once.
+        InvalidSpecError: More than 64 slow spells at once, or failures without end.
     """
+    if packed.job_1["full"][0] == 3:
+        days = packed.job_1["now"][0] / TICKS_PER_SECOND / 86400.0
+        raise InvalidSpecError(
+            f"a replica met {MOST_EVENTS:,} failures within {days:.3g} days: parts that wear out "
+            "and are repaired as old fail ever faster; watch the job shorter, or repair them as new"
+        )
     if packed.job_1["full"][0] == 2:
         raise InvalidSpecError(
             "more than 64 slow spells at once: lower the rate or the duration of fail-slow causes"

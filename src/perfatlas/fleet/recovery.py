@@ -44,7 +44,7 @@ def _pass(
     """Return whether a phase passes without a failure that stops the job again."""
     bucket, exposed = phase
     end = min(job.now + ticks, plan.horizon)
-    while exposed and job.due - job.exposed < end - job.now:
+    while exposed and job.full == 0 and job.due - job.exposed < end - job.now:
         spend(job, max(job.due - job.exposed, 0), bucket, True)  # noqa: FBT003
         cause = strike(plan, job, stores, False)  # noqa: FBT003
         if cause >= 0:
@@ -93,7 +93,7 @@ def recover(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
         stores: Its tables and heaps.
     """
     while job.now < plan.horizon and job.full == 0:
-        while job.due <= job.exposed:  # at the same instant
+        while job.due <= job.exposed and job.full == 0:  # at the same instant
             cause = strike(plan, job, stores, False)  # noqa: FBT003
             if cause >= 0:
                 interrupt(plan, job, stores, cause)

@@ -26,6 +26,7 @@ MOST_STAGES: Final = 6
 MOST_LAWS: Final = 160
 MOST_SLOW: Final = 64
 MOST_CREWS: Final = 256
+MOST_EVENTS: Final = 20_000_000  # of a replica; some seconds
 
 BUCKETS: Final = (
     "productive",
@@ -188,7 +189,7 @@ JOB: Final = np.dtype(
             "repair_ticks",
             "shrunk",
             "renewals",
-            "full",  # a heap is too small
+            "full",  # 1 a heap is too small, 2 too many slow spells, 3 too many events
             "events",
         )
     ]

@@ -9,7 +9,7 @@ from perfatlas.fleet.hazards import ticks_at
 from perfatlas.fleet.machine import part, small_part
 from perfatlas.fleet.pattern import begin, roll_back, set_lengths
 from perfatlas.fleet.pool import hit
-from perfatlas.fleet.state import MOST_CAUSES, MOST_SLOW, NEVER, SILENT, SLOWS
+from perfatlas.fleet.state import MOST_CAUSES, MOST_EVENTS, MOST_SLOW, NEVER, SILENT, SLOWS
 from perfatlas.fleet.streams import DETECTED, LASTS, LEMON, stream, take_next
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ def strike(plan: Any, job: Any, stores: Stores, running: bool) -> int:  # noqa: 
     turn = job.count[cause]
     job.count[cause] += 1
     job.events += 1
+    if job.events >= MOST_EVENTS:
+        job.full = 3
     if row.lemons > 0 and not _lemon(row, job, stores, cause, turn):
         job.unseen += 1
         return -1
