@@ -9,36 +9,30 @@ rows; data of Ostrouchov et al., GPU Lifetimes on Titan Supercomputer, SC20.
 
 from __future__ import annotations
 
-import csv
-import gzip
 from functools import cache
 
-import numpy as np
 import pytest
 
 from perfatlas.telemetry.families import EXPONENTIAL, LOGNORMAL, WEIBULL
 from perfatlas.telemetry.fits import compare_families, fit_family
 from perfatlas.telemetry.kaplan_meier import kaplan_meier
-from perfatlas.telemetry.lifetimes import Lifetimes, lifetimes
-from tests.telemetry.support import shared
+from perfatlas.telemetry.lifetime_table import LifetimeColumns, read_lifetimes
+from perfatlas.telemetry.lifetimes import Lifetimes
+from tests.telemetry.support import check_law, shared
 
 
 @cache
-def _rows() -> list[dict[str, str]]:
-    path = shared("titan_gpulife/gc_summary_loc.csv.gz")
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 def titan(batch: str, mark: str = "dead") -> Lifetimes:
-    rows = [row for row in _rows() if row["batch"] == batch]
-    failed = np.array([row[mark] == "TRUE" for row in rows])
-    return lifetimes([float(row["years"]) for row in rows], failed)
+    path = shared("titan_gpulife/gc_summary_loc.csv.gz")
+    columns = LifetimeColumns(age="years", failed=mark)
+    seen, counts = read_lifetimes(path, columns, where={"batch": batch})
+    check_law((counts,))
+    assert counts.total == 1 + 30_207
+    return seen
 
 
 def test_the_rows_selected() -> None:
     old, new = titan("old"), titan("new")
-    assert len(_rows()) == 30_207
     assert (old.units, old.failures) == (18_837, 5_027)
     assert (new.units, new.failures) == (11_370, 62)
     assert old.exposure + new.exposure == pytest.approx(100_889.46, abs=0.01)

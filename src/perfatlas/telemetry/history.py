@@ -126,9 +126,12 @@ class History:
         return int(self.start_s_E.shape[0])
 
     def units(self) -> list[str]:
-        """Return the name of the unit of each event: node, or node and device with a slash."""
-        pairs = zip(self.node.text(), self.device.text(), strict=True)
-        return [f"{node}/{device}" if device else node for node, device in pairs]
+        """Return the unit of each event: the node, node/device, or the job where a job failed."""
+        rows = zip(self.component.text(), self.node.text(), self.device.text(), strict=True)
+        units = [f"{node}/{device}" if device else node for _, node, device in rows]
+        jobs = self.component.is_any(["job"]).tolist()
+        names = self.job.text()
+        return [names[row] if jobs[row] else unit for row, unit in enumerate(units)]
 
     def place(self, event: int) -> str:
         """Return file and line of an event.

@@ -56,6 +56,7 @@ class Spells:
         failures: Failures, of known age or not.
         exposure_s: Time units were watched and up, summed [s].
         ageless: Spells left out of `seen`: their unit's age is not known.
+        unplaced: Failures of a unit that is not told; they count for the rate alone.
         during_repair: Failures left out: the unit was still down from the one before.
         recovery_not_told: Failures after which the next spell is taken to start at once.
         events_by_unit: Unit to its failures, of those that failed.
@@ -65,6 +66,7 @@ class Spells:
     failures: int
     exposure_s: float
     ageless: int
+    unplaced: int
     during_repair: int
     recovery_not_told: int
     events_by_unit: Mapping[str, int]
@@ -90,6 +92,7 @@ def failure_spells(
             f"watch of {watch.units} units from {watch.start_s:.0f} to {watch.end_s:.0f} s is empty"
         )
     by_unit = _events_by_unit(history, events_E, watch)
+    unplaced = len(by_unit.pop("", ()))
     names = set(by_unit) | set(watch.new_s)
     if len(names) > watch.units:
         raise InvalidSpecError(
@@ -102,9 +105,10 @@ def failure_spells(
     cut.ageless += watch.units - len(names)
     return Spells(
         seen=lifetimes(cut.exit_s, np.array(cut.failed, bool), cut.entry_s) if cut.exit_s else None,
-        failures=cut.failures,
+        failures=cut.failures + unplaced,
         exposure_s=cut.up_s + (watch.units - len(names)) * (watch.end_s - watch.start_s),
         ageless=cut.ageless,
+        unplaced=unplaced,
         during_repair=cut.during_repair,
         recovery_not_told=cut.recovery_not_told,
         events_by_unit={unit: len(events) for unit, events in by_unit.items()},
