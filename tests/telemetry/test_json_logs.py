@@ -166,7 +166,7 @@ def test_documents_cut_off_anywhere_are_refused(tmp_path: Path, cut: int) -> Non
         ("7", r"'\{' is expected"),
         ('{"events": 7}', "is not one list"),
         ('{"other": []}', "no list 'events'"),
-        ('{"events": [7]}', "record 1: 7 is not an object|line 1: 7 is not"),
+        ('{"events": [7]}', "record 1: 7 is not an object"),
         ('{"events": []} x', "after the end"),
         ('{"events": [NaN]}', "NaN is not JSON"),
     ],

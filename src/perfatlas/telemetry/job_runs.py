@@ -217,3 +217,21 @@ class RunsBuilder:
             times[row] = getattr(run, name)
         for name, counts in self._counts.items():
             counts[row] = getattr(run, name)
+
+
+def why_no_run(step: str, state: str, written: str, *, waiting: bool) -> str:
+    """Return why a record of accounting is no run of a job, "" where it is one.
+
+    Args:
+        step: Step of the job, "" for the job itself.
+        state: State, "" where it is not known.
+        written: State as written.
+        waiting: Whether the record stands for tasks that have not started.
+    """
+    if step:
+        return "step of a job"
+    if not state:
+        return f"state {written.split(maxsplit=1)[0]} is not known"
+    if waiting or state == "PENDING":
+        return "job that never started"
+    return ""

@@ -38,7 +38,8 @@ class JsonLog:
         self.file = LogFile(path)
         self.key = key
         self.by_line = Path(path).name.lower().endswith(_LINES)
-        self.tally = Tally(path=path, unit="lines" if self.by_line else "records")
+        self.unit = "line" if self.by_line else "record"
+        self.tally = Tally(path=path, unit=f"{self.unit}s")
         self.total = 0
 
     def items(self) -> Iterator[Item]:
@@ -54,8 +55,9 @@ class JsonLog:
                 self.tally.ignore("blank", number)
                 continue
             if not isinstance(value, Mapping):
-                raise refuse(self.file.path, number, f"{shown(value)} is not an object {{...}}")
-            yield Item(self.file.path, number, value)
+                problem = f"{shown(value)} is not an object {{...}}"
+                raise refuse(self.file.path, number, problem, unit=self.unit)
+            yield Item(self.file.path, number, value, self.unit)
 
     def close(self) -> FileCounts:
         """Return the counts of the log."""
@@ -69,12 +71,16 @@ class Item:
         path: The log.
         number: Its line or record.
         fields: Its fields.
+        unit: What is numbered: line or record.
     """
 
-    def __init__(self, path: str | Path, number: int, fields: Mapping[str, Any]) -> None:
+    def __init__(
+        self, path: str | Path, number: int, fields: Mapping[str, Any], unit: str = "line"
+    ) -> None:
         """Index the fields by their letters."""
         self.path = path
         self.number = number
+        self.unit = unit
         self.fields = {_letters(name): value for name, value in fields.items()}
 
     def get(self, name: str) -> Any:  # noqa: ANN401
@@ -92,7 +98,15 @@ class Item:
             name: Its name.
         """
         value = self.get(name)
-        return Item(self.path, self.number, value) if isinstance(value, Mapping) else None
+        return self.part(value) if isinstance(value, Mapping) else None
+
+    def part(self, fields: Mapping[str, Any]) -> Item:
+        """Return an object inside this one, told at the same place.
+
+        Args:
+            fields: Its fields.
+        """
+        return Item(self.path, self.number, fields, self.unit)
 
     def text(self, name: str, *, required: bool = False) -> str:
         """Return a text, "" where it is missing.
@@ -150,7 +164,7 @@ class Item:
             problem: What is wrong.
             name: The field, "" for the object as a whole.
         """
-        return refuse(self.path, self.number, problem, column=name)
+        return refuse(self.path, self.number, problem, column=name, unit=self.unit)
 
 
 def _letters(name: str) -> str:

@@ -10,7 +10,7 @@ discoveries, at `false_discovery`.
 Source: empirical Bayes for Poisson counts, Robbins 1956; control of the posterior expected false
 discovery rate, Newton et al., Biostatistics 5 (2004).
 
-Shape legend: U units.
+Shape legend: U units, G groups of units with equal counts, W their weights.
 """
 
 from __future__ import annotations
@@ -38,18 +38,31 @@ RATIO: Final = 3.0
 FALSE_DISCOVERY: Final = 0.05
 _ROUNDS: Final = 500
 _STILL: Final = 1e-9
+_NONE: Final = 1e-300
+
+
+class _Counts(NamedTuple):
+    """Units with as many failures in as long a watch, told once."""
+
+    events_G: Int
+    exposure_s_G: Float
+    weight_G: Float
+
+    @property
+    def rate(self) -> float:
+        return float(self.weight_G @ self.events_G / (self.weight_G @ self.exposure_s_G))
 
 
 class _Mixture(NamedTuple):
-    """A mixture fitted to the counts: its AIC, what it says of the fleet and of each unit."""
+    """A mixture fitted to the counts: its AIC, what it says of the fleet and of each group."""
 
     name: str
     aic: float
     median_per_s: float
     lemon_per_s: float
     lemon_share: float
-    lemon_U: Float
-    mean_U: Float
+    lemon_G: Float
+    mean_G: Float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,16 +130,13 @@ def find_lemons(
         a lemon of a fine node.
     """
     _check(units, events_U, exposure_s_U, ratio, false_discovery)
-    mixtures = [
-        _one_rate(events_U, exposure_s_U),
-        _gamma_rates(events_U, exposure_s_U, ratio),
-        _two_rates(events_U, exposure_s_U, ratio),
-    ]
+    counts, group_U = _grouped(events_U, exposure_s_U)
+    mixtures = [_one_rate(counts), _gamma_rates(counts, ratio), _two_rates(counts, ratio)]
     best = min(mixtures, key=lambda mixture: mixture.aic)
     weights = np.exp([0.5 * (best.aic - mixture.aic) for mixture in mixtures])
     weights /= weights.sum()
-    probability_U = weights @ np.stack([mixture.lemon_U for mixture in mixtures])
-    rate_U = weights @ np.stack([mixture.mean_U for mixture in mixtures])
+    probability_U = (weights @ np.stack([mixture.lemon_G for mixture in mixtures]))[group_U]
+    rate_U = (weights @ np.stack([mixture.mean_G for mixture in mixtures]))[group_U]
     order_U = np.lexsort((-rate_U, -probability_U))
     lemon_U = probability_U[order_U]
     false_U = np.cumsum(1.0 - lemon_U) / np.arange(1, lemon_U.size + 1)
@@ -170,44 +180,54 @@ def _check(
         )
 
 
-def _poisson(events_U: Int, mean_U: Float) -> Float:
-    log_U: Float = events_U * np.log(mean_U) - mean_U - gammaln(events_U + 1.0)
-    return log_U
+def _grouped(events_U: Int, exposure_s_U: Float) -> tuple[_Counts, Int]:
+    """Return the groups of equal units, and the group of each unit (U,)."""
+    rows_U2 = np.stack([events_U.astype(np.float64), exposure_s_U], axis=1)
+    rows_G2, group_U, size_G = np.unique(rows_U2, axis=0, return_inverse=True, return_counts=True)
+    events_G = rows_G2[:, 0].astype(np.int64)
+    counts = _Counts(events_G, rows_G2[:, 1].copy(), size_G.astype(np.float64))
+    return counts, group_U.reshape(-1)
 
 
-def _one_rate(events_U: Int, exposure_s_U: Float) -> _Mixture:
-    rate = float(events_U.sum() / exposure_s_U.sum())
-    likelihood = float(_poisson(events_U, rate * exposure_s_U).sum())
+def _poisson(events_G: Int, mean_G: Float) -> Float:
+    log_G: Float = events_G * np.log(mean_G) - mean_G - gammaln(events_G + 1.0)
+    return log_G
+
+
+def _one_rate(counts: _Counts) -> _Mixture:
+    rate = counts.rate
+    likelihood = float(counts.weight_G @ _poisson(counts.events_G, rate * counts.exposure_s_G))
     return _Mixture(
         name="one_rate",
         aic=2.0 - 2.0 * likelihood,
         median_per_s=rate,
         lemon_per_s=math.nan,
         lemon_share=0.0,
-        lemon_U=np.zeros(events_U.size),
-        mean_U=np.full(events_U.size, rate),
+        lemon_G=np.zeros(counts.events_G.size),
+        mean_G=np.full(counts.events_G.size, rate),
     )
 
 
-def _gamma_rates(events_U: Int, exposure_s_U: Float, ratio: float) -> _Mixture:
-    rate = float(events_U.sum() / exposure_s_U.sum())
+def _gamma_rates(counts: _Counts, ratio: float) -> _Mixture:
+    events_G, exposure_s_G, weight_G = counts
 
     def loss(inside: Float) -> float:
         shape, mean = np.exp(inside)
-        share_U = exposure_s_U * mean / (exposure_s_U * mean + shape)
-        log_U = gammaln(events_U + shape) - gammaln(shape) - gammaln(events_U + 1.0)
-        log_U += shape * np.log1p(-share_U) + events_U * np.log(share_U)
-        return float(-log_U.sum())
+        share_G = exposure_s_G * mean / (exposure_s_G * mean + shape)
+        log_G = gammaln(events_G + shape) - gammaln(shape) - gammaln(events_G + 1.0)
+        log_G += shape * np.log1p(-share_G) + events_G * np.log(share_G)
+        return float(-(weight_G @ log_G))
 
-    starts = [np.array([np.log(shape), np.log(rate)]) for shape in (0.1, 1.0, 10.0)]
-    bounds = [(-7.0, 12.0), (np.log(rate) - 3.0, np.log(rate) + 3.0)]
+    middle = math.log(counts.rate)
+    starts = [np.array([math.log(shape), middle]) for shape in (0.1, 1.0, 10.0)]
+    bounds = [(-7.0, 12.0), (middle - 3.0, middle + 3.0)]
     found = min(
         (minimize(loss, s, method="L-BFGS-B", bounds=bounds) for s in starts), key=lambda r: r.fun
     )
     shape, mean = np.exp(found.x)
     median = float(gamma_law.median(shape, scale=mean / shape))
     least = ratio * median
-    posterior = {"a": events_U + shape, "scale": 1.0 / (exposure_s_U + shape / mean)}
+    posterior = {"a": events_G + shape, "scale": 1.0 / (exposure_s_G + shape / mean)}
     share = float(gamma_law.sf(least, shape, scale=mean / shape))
     above = mean * float(gamma_law.sf(least, shape + 1.0, scale=mean / shape))
     return _Mixture(
@@ -216,20 +236,20 @@ def _gamma_rates(events_U: Int, exposure_s_U: Float, ratio: float) -> _Mixture:
         median_per_s=median,
         lemon_per_s=above / share if share > 0.0 else math.nan,
         lemon_share=share,
-        lemon_U=gamma_law.sf(least, **posterior),
-        mean_U=posterior["a"] * posterior["scale"],
+        lemon_G=gamma_law.sf(least, **posterior),
+        mean_G=posterior["a"] * posterior["scale"],
     )
 
 
-def _two_rates(events_U: Int, exposure_s_U: Float, ratio: float) -> _Mixture:
+def _two_rates(counts: _Counts, ratio: float) -> _Mixture:
     """Return two rates by expectation and maximization, from several starts."""
-    rate = float(events_U.sum() / exposure_s_U.sum())
+    rate = counts.rate
     guesses = [(high, share) for high in (3.0, 10.0, 50.0) for share in (0.02, 0.2)]
     starts = [(0.5 * rate, high * rate, share) for high, share in guesses]
     likelihood, low, high, share = max(
-        (_climb(events_U, exposure_s_U, start) for start in starts), key=lambda found: found[0]
+        (_climb(counts, start) for start in starts), key=lambda found: found[0]
     )
-    lemon_U = _responsibility(events_U, exposure_s_U, (low, high, share))[0]
+    lemon_G = _responsibility(counts, (low, high, share))[0]
     is_apart = high > ratio * low
     return _Mixture(
         name="two_rates",
@@ -237,35 +257,32 @@ def _two_rates(events_U: Int, exposure_s_U: Float, ratio: float) -> _Mixture:
         median_per_s=low,
         lemon_per_s=high if is_apart else math.nan,
         lemon_share=share if is_apart else 0.0,
-        lemon_U=lemon_U if is_apart else np.zeros(events_U.size),
-        mean_U=lemon_U * high + (1.0 - lemon_U) * low,
+        lemon_G=lemon_G if is_apart else np.zeros(lemon_G.size),
+        mean_G=lemon_G * high + (1.0 - lemon_G) * low,
     )
 
 
-def _climb(
-    events_U: Int, exposure_s_U: Float, start: tuple[float, float, float]
-) -> tuple[float, float, float, float]:
+def _climb(counts: _Counts, start: tuple[float, float, float]) -> tuple[float, float, float, float]:
+    events_G, exposure_s_G, weight_G = counts
     low, high, share = start
-    before = -math.inf
-    tiny = 1e-3 / exposure_s_U.sum()
+    likelihood = before = -math.inf
+    tiny = 1e-3 / float(weight_G @ exposure_s_G)
     for _ in range(_ROUNDS):
-        lemon_U, likelihood = _responsibility(events_U, exposure_s_U, (low, high, share))
+        lemon_G, likelihood = _responsibility(counts, (low, high, share))
         if likelihood - before < _STILL * abs(likelihood):
             break
         before = likelihood
-        fine_U = 1.0 - lemon_U
-        low = max(float(fine_U @ events_U / max(float(fine_U @ exposure_s_U), 1e-300)), tiny)
-        high = max(float(lemon_U @ events_U / max(float(lemon_U @ exposure_s_U), 1e-300)), tiny)
-        share = float(np.clip(lemon_U.mean(), 1e-9, 0.5))
+        lemon_W, fine_W = weight_G * lemon_G, weight_G * (1.0 - lemon_G)
+        low = max(float(fine_W @ events_G / max(float(fine_W @ exposure_s_G), _NONE)), tiny)
+        high = max(float(lemon_W @ events_G / max(float(lemon_W @ exposure_s_G), _NONE)), tiny)
+        share = float(np.clip(lemon_W.sum() / weight_G.sum(), 1e-9, 0.5))
     return likelihood, low, high, share
 
 
-def _responsibility(
-    events_U: Int, exposure_s_U: Float, mixture: tuple[float, float, float]
-) -> tuple[Float, float]:
-    """Return the probability of the high rate of each unit (U,), and the log-likelihood."""
+def _responsibility(counts: _Counts, mixture: tuple[float, float, float]) -> tuple[Float, float]:
+    """Return the probability of the high rate of each group (G,), and the log-likelihood."""
     low, high, share = mixture
-    fine_U = _poisson(events_U, low * exposure_s_U) + np.log1p(-share)
-    lemon_U = _poisson(events_U, high * exposure_s_U) + np.log(share)
-    both_U = logsumexp([fine_U, lemon_U], axis=0)
-    return np.exp(lemon_U - both_U), float(both_U.sum())
+    fine_G = _poisson(counts.events_G, low * counts.exposure_s_G) + math.log1p(-share)
+    lemon_G = _poisson(counts.events_G, high * counts.exposure_s_G) + math.log(share)
+    both_G = logsumexp([fine_G, lemon_G], axis=0)
+    return np.exp(lemon_G - both_G), float(counts.weight_G @ both_G)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.telemetry.history import FAILURE, NOTICE, Event, History, HistoryBuilder
-from perfatlas.telemetry.json_log import Item, JsonLog
+from perfatlas.telemetry.json_log import JsonLog
 from perfatlas.telemetry.xid_codes import xid_code
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from perfatlas.telemetry.counts import Tally
+    from perfatlas.telemetry.json_log import Item
 
 _STORE_ONLY: Final = ("STORE_ONLY", 2)  # name and number of the strategy
 _XID: Final = re.compile(r"(?:XID[-_ ]?)?(\d{1,3})", re.IGNORECASE)
@@ -130,7 +131,7 @@ def _devices(item: Item) -> tuple[str, ...]:
     for entity in entities:
         if not isinstance(entity, Mapping):
             raise item.wrong("holds something else than {entityType, entityValue}", "entities")
-        one = Item(item.path, item.number, entity)
+        one = item.part(entity)
         by_type.setdefault(one.text("entityType").lower(), []).append(one.text("entityValue"))
     best = next((kind for kind in _BEST_NAMES if kind in by_type), None)
     others = [value for kind, values in by_type.items() if kind not in _NODE for value in values]

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.telemetry.history import FAILURE, NOTICE, Event, History, HistoryBuilder
-from perfatlas.telemetry.json_log import Item, JsonLog
+from perfatlas.telemetry.json_log import JsonLog
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.telemetry.counts import Tally
+    from perfatlas.telemetry.json_log import Item
 
 _WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -156,7 +157,7 @@ def _conditions(item: Item, rules: Sequence[DetectorRules], tally: Tally) -> lis
     for one in listed:
         if not isinstance(one, dict):
             raise item.wrong("holds something else than a condition", "status.conditions")
-        condition = Item(item.path, item.number, one)
+        condition = item.part(one)
         if condition.text("type") not in known or condition.text("status") != "True":
             continue
         start_s = condition.time_s("lastTransitionTime", None)
