@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,7 @@ _PART: Final = re.compile(r"([^\[\],]*)(?:\[([^\[\]]*)\])?")
 _RANGE: Final = re.compile(r"(\d+)(?:-(\d+))?")
 
 
+@lru_cache(maxsize=64)
 def expand_hosts(text: str) -> tuple[str, ...]:
     """Return the names of a host list in its order.
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from typing import TYPE_CHECKING, Final, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.telemetry.counts import Tally
@@ -101,15 +102,14 @@ def _run_of(path: str | Path, record: Record, zone: str, tally: Tally) -> Run | 
         raise refuse(path, record.line, "is before the column 'Start'", column="End")
     submit = field.read("Submit", lambda text: _local(text, zone))
     status, signal = field.read("ExitCode", exit_code)
-    hosts = record.fields.get("NodeList", "")
-    field.read("NodeList", expand_hosts)
+    hosts = record.fields.get("NodeList", "") if field.read("NodeList", expand_hosts) else ""
     return Run(
         job=name.job,
         state=state,
-        submit_s=NOT_TOLD if submit is None else submit.timestamp(),
+        submit_s=NOT_TOLD if submit is None else submit.readings[0],
         start_s=start_s,
         end_s=end_s,
-        hosts="" if not expand_hosts(hosts) else hosts,
+        hosts=hosts,
         gpus=field.read("AllocTRES", gpus_of),
         status=status,
         signal=signal,
@@ -143,45 +143,45 @@ def _one_host(field: _Fields) -> str:
     return hosts[0] if len(hosts) == 1 else ""
 
 
-def _local(text: str, zone: str) -> dt.datetime | None:
+class _Time(NamedTuple):
+    """A local time: the one or two moments it may be [s since 1970-01-01 UTC]."""
+
+    readings: tuple[float, ...]
+    exists: bool
+
+
+@lru_cache(maxsize=1 << 14)
+def _local(text: str, zone: str) -> _Time | None:
     """Return a time of sacct in its zone, None where accounting has none."""
     plain = text.strip()
     if plain.lower() in UNKNOWN_TIMES:
         return None
     if plain.isdigit():
-        return dt.datetime.fromtimestamp(int(plain), zone_of(zone))
+        return _Time((float(plain),), exists=True)
     try:
-        return moment_of(plain, zone)
+        moment = moment_of(plain, zone)
     except InvalidSpecError as problem:
         text = f"{problem}; run sacct with SLURM_TIME_FORMAT=standard"
         raise InvalidSpecError(text) from problem
+    first, second = (moment.replace(fold=fold).timestamp() for fold in (0, 1))
+    back = dt.datetime.fromtimestamp(first, moment.tzinfo)
+    exists = back.replace(tzinfo=None, fold=0) == moment.replace(tzinfo=None, fold=0)
+    return _Time((first,) if first == second or not exists else (first, second), exists)
 
 
 def _settled(
-    start: dt.datetime, end: dt.datetime | None, elapsed_s: float, tally: Tally, line: int
+    start: _Time, end: _Time | None, elapsed_s: float, tally: Tally, line: int
 ) -> tuple[float, float]:
     """Return start and end [s since 1970-01-01 UTC], NaN for no end; local times made unique."""
     for moment in (start, end):
-        if moment is not None and not _exists(moment):
+        if moment is not None and not moment.exists:
             tally.repair(_MISSING_HOUR, line)
-    starts = _readings(start)
-    ends = [NOT_TOLD] if end is None else _readings(end)
-    if len(starts) == len(ends) == 1:
-        return starts[0], ends[0]
-    pairs = [(first, last) for first in starts for last in ends]
+    ends = (NOT_TOLD,) if end is None else end.readings
+    if len(start.readings) == len(ends) == 1:
+        return start.readings[0], ends[0]
+    pairs = [(first, last) for first in start.readings for last in ends]
     if math.isnan(elapsed_s) or end is None:
         tally.repair(_TWICE_OPEN, line)
         return pairs[0]
     tally.repair(_TWICE, line)
     return min(pairs, key=lambda pair: abs(pair[1] - pair[0] - elapsed_s))
-
-
-def _readings(moment: dt.datetime) -> list[float]:
-    """Return the one or two times that a local time may be [s since 1970-01-01 UTC]."""
-    first, second = (moment.replace(fold=fold).timestamp() for fold in (0, 1))
-    return [first] if first == second or not _exists(moment) else [first, second]
-
-
-def _exists(moment: dt.datetime) -> bool:
-    back = dt.datetime.fromtimestamp(moment.timestamp(), moment.tzinfo)
-    return back.replace(tzinfo=None, fold=0) == moment.replace(tzinfo=None, fold=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from perfatlas.quantities import InvalidSpecError, shown
@@ -57,6 +58,7 @@ class JobName(NamedTuple):
     waiting: bool
 
 
+@lru_cache(maxsize=64)
 def job_name(text: str) -> JobName:
     """Return the parts of a job id.
 
@@ -78,6 +80,7 @@ def job_name(text: str) -> JobName:
     return JobName(whole, step if dot else "", (match["task"] or "").startswith("["))
 
 
+@lru_cache(maxsize=1024)
 def duration_s(text: str) -> float:
     """Return a duration of accounting [s]; NaN where none is told.
 
@@ -145,6 +148,7 @@ def exit_code(text: str) -> tuple[int, int]:
     return int(status), int(signal)
 
 
+@lru_cache(maxsize=1024)
 def gpus_of(tres: str) -> int:
     """Return the GPUs in a list of trackable resources, 0 where it names none.
 
