@@ -65,8 +65,8 @@ def rate_posterior(
 
     Example:
         >>> from perfatlas.telemetry.rates import rate_posterior
-        >>> rate_posterior(0, 1000.0, prior=(1.0, 0.0), level=0.9).high_per_s
-        0.00299573227355399
+        >>> round(rate_posterior(0, 1000.0, prior=(1.0, 0.0), level=0.9).high_per_s, 9)
+        0.002995732
     """
     _check(events, exposure_s)
     check_level(level)
