@@ -203,3 +203,41 @@ def test_any_text_is_read_or_refused_and_never_lost(
     check_law(runs.files)
     assert runs.files[0].total == body.count("\n")
     assert "8" in runs.job.text()
+
+
+@pytest.mark.parametrize("bar", ["|", "\t", "|#", ";"])
+@pytest.mark.parametrize("closed", [False, True], ids=["-P", "-p"])
+def test_delimiters(tmp_path: Path, bar: str, closed: bool) -> None:  # noqa: FBT001
+    rows = [HEADER, row("7", "FAILED", f"{DAY}01:00:00", f"{DAY}02:00:00")]
+    end = bar if closed else ""
+    path = tmp_path / "jobs.txt"
+    path.write_text("".join(f"{one.replace('|', bar)}{end}\r\n" for one in rows), "utf-8")
+    assert read_sacct([path], zone="UTC").job.text() == ["7"]
+
+
+def test_identifiers_of_runs_and_failed_nodes(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.txt"
+    head = "JobID|SLUID|State|Start|End|NodeList|FailedNode"
+    when = f"{DAY}01:00:00|{DAY}02:00:00|n[1-4]"
+    rows = [f"7|a|NODE_FAIL|{when}|n3", f"7|b|NODE_FAIL|{when}|", f"7|a|NODE_FAIL|{when}|n3"]
+    path.write_text("\n".join([head, *rows]) + "\n", "utf-8")
+    runs = read_sacct([path], zone="UTC")
+    assert runs.failed_node.text() == ["n3", ""]
+    assert runs.files[0].merged == {"identical to a record above": 1}
+
+
+def test_logs_put_together_after_a_cut_are_told(tmp_path: Path) -> None:
+    good = row("8", "TIMEOUT", f"{DAY}01:00:00", f"{DAY}02:00:00")
+    runs = read_sacct([log(tmp_path, good, "7|run|FAI", good.replace("8", "9", 1))], zone="UTC")
+    assert runs.job.text() == ["8", "9"]
+    assert runs.files[0].ignored == {"header": 1, "text that fits no record": 1}
+    assert runs.files[0].first["text that fits no record"] == 3
+    check_law(runs.files)
+
+
+def test_times_in_another_format_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    epoch = row("7", "FAILED", "1772413200", "1772416800")
+    assert read_sacct([log(tmp_path, epoch)], zone="UTC").start_s_R.tolist() == [1772413200.0]
+    odd = row("7", "FAILED", "2026-13-02T01:00:00", f"{DAY}02:00:00")
+    with pytest.raises(InvalidSpecError, match="SLURM_TIME_FORMAT=standard"):
+        read_sacct([log(tmp_path, odd)], zone="UTC")

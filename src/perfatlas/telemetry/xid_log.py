@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from perfatlas.telemetry.lines import Line
 
 COALESCE_S: Final = 5.0
+NO_HELP: Final = Clock()
 _MARK: Final = "NVRM: Xid"
 _XID: Final = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<domain>[0-9a-fA-F]{4,8}):(?P<bus>[0-9a-fA-F]{2}):"
@@ -44,7 +45,7 @@ _REPEAT: Final = "repeat of one code on one GPU"
 def read_xid_log(
     paths: Sequence[str | Path],
     *,
-    clock: Clock | Mapping[str, Clock] = Clock(),  # noqa: B008
+    clock: Clock | Mapping[str, Clock] = NO_HELP,
     coalesce_s: float = COALESCE_S,
 ) -> History:
     """Return the Xid errors of kernel logs, in the order of the files given.
@@ -66,7 +67,7 @@ def read_xid_log(
         raise InvalidSpecError(f"coalesce_s = {shown(coalesce_s)}; at least 0 s")
     log = _XidLog(coalesce_s=coalesce_s)
     for path in paths:
-        one = clock.get(str(path), Clock()) if isinstance(clock, Mapping) else clock
+        one = clock.get(str(path), NO_HELP) if isinstance(clock, Mapping) else clock
         log.read(path, one)
     return log.events.close()
 
