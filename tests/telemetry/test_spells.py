@@ -53,6 +53,18 @@ def test_spells_by_hand() -> None:
     assert sorted(zip(old.entry_L, old.exit_L, strict=True)) == [(0.0, 50.0), (60.0, 150.0)]
 
 
+def test_a_unit_that_is_not_told_to_be_up_may_stay_down() -> None:
+    events = history_of([("a", 100.0, NAN), ("a", 150.0, NAN)])
+    up = failure_spells(events, np.ones(2, bool), Watch(0.0, 300.0, 1))
+    assert (up.failures, up.exposure_s) == (2, 300.0)
+    down = failure_spells(events, np.ones(2, bool), Watch(0.0, 300.0, 1), open_is_down=True)
+    assert (down.failures, down.exposure_s, down.during_repair) == (1, 100.0, 1)
+    lost = history_of([("", 100.0, NAN), ("", 150.0, NAN)])
+    placed = failure_spells(lost, np.ones(2, bool), Watch(0.0, 300.0, 4, {"a": 0.0}))
+    assert (placed.failures, placed.unplaced, placed.ageless) == (2, 2, 3)
+    assert placed.exposure_s == 1200.0
+
+
 def test_failures_during_a_repair_are_not_spells() -> None:
     events = history_of([("a", 100.0, 150.0), ("a", 120.0, 130.0), ("a", 150.0, NAN)])
     spells = failure_spells(events, np.ones(3, bool), Watch(0.0, 200.0, 1))

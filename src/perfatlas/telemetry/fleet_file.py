@@ -68,6 +68,11 @@ def _time(seconds: float) -> str:
     return f"{seconds:.8g} s"
 
 
+def _short(value: float) -> float:
+    """Return a number to the digits that are worth reading."""
+    return float(f"{value:.8g}")
+
+
 def _ends(low: float, high: float) -> list[str]:
     return [_time(low), _time(high)]
 
@@ -102,7 +107,7 @@ def _lemon_law(lemons: Lemons | None) -> dict[str, float] | None:
     if lemons is None or not lemons.flagged or not math.isfinite(lemons.lemon_per_s):
         return None
     factor = lemons.lemon_per_s / lemons.median_per_s
-    return {"share": lemons.lemon_share, "factor": factor}
+    return {"share": _short(lemons.lemon_share), "factor": _short(factor)}
 
 
 def law_of(fit: Fit) -> dict[str, Any]:
@@ -123,9 +128,9 @@ def law_of(fit: Fit) -> dict[str, Any]:
     if fit.family == "exponential":
         return {"law": "exponential", "mean": _time(1.0 / value["rate"])}
     if fit.family == "weibull":
-        return {"law": "weibull", "shape": value["shape"], "scale": _time(value["scale"])}
+        return {"law": "weibull", "shape": _short(value["shape"]), "scale": _time(value["scale"])}
     median = _time(math.exp(value["mu"]))
-    return {"law": "lognormal", "median": median, "sigma": value["sigma"]}
+    return {"law": "lognormal", "median": median, "sigma": _short(value["sigma"])}
 
 
 def _intervals(fit: Fit) -> dict[str, Any]:
@@ -134,9 +139,9 @@ def _intervals(fit: Fit) -> dict[str, Any]:
         return {"mean": _ends(1.0 / high["rate"], 1.0 / low["rate"])}
     if fit.family == "weibull":
         scale = _ends(low["scale"], high["scale"])
-        return {"shape": [low["shape"], high["shape"]], "scale": scale}
+        return {"shape": [_short(low["shape"]), _short(high["shape"])], "scale": scale}
     median = _ends(math.exp(low["mu"]), math.exp(high["mu"]))
-    return {"median": median, "sigma": [low["sigma"], high["sigma"]]}
+    return {"median": median, "sigma": [_short(low["sigma"]), _short(high["sigma"])]}
 
 
 def _duration_law(durations: Durations) -> dict[str, Any]:
@@ -165,8 +170,9 @@ def _with_shares(fit: FleetFit) -> list[tuple[CauseFit, dict[str, Any]]]:
     """Return each cause with its place in the ranking."""
     shares = []
     for cause, row in zip(fit.causes, fit.ranking, strict=True):
-        told = {"share": row.share, "share_interval": [row.share_low, row.share_high]}
-        above = None if math.isnan(row.above_next) else row.above_next
+        ends = [_short(row.share_low), _short(row.share_high)]
+        told = {"share": _short(row.share), "share_interval": ends}
+        above = None if math.isnan(row.above_next) else _short(row.above_next)
         shares.append((cause, told | {"more_frequent_than_next": above}))
     return shares
 
@@ -182,7 +188,9 @@ def _evidence(cause: CauseFit, share: dict[str, Any]) -> dict[str, Any]:
         "mean_time_between_interval": _ends(1.0 / rate.high_per_s, 1.0 / rate.low_per_s),
         **share,
         "law_interval": _intervals(cause.law) if cause.law else None,
-        "aic": {f.family: f.aic for f in cause.comparison.fits} if cause.comparison else None,
+        "aic": {f.family: _short(f.aic) for f in cause.comparison.fits}
+        if cause.comparison
+        else None,
         "repairs": repair.seen.failures if repair else 0,
         "repairs_not_told": repair.not_told if repair else spells.failures,
         "repair_interval": _intervals(repair.best) if repair and repair.best else None,
@@ -198,7 +206,7 @@ def _lemon_rows(lemons: Lemons | None) -> list[dict[str, Any]] | None:
         {
             "node": lemons.units[row],
             "events": int(lemons.events_U[row]),
-            "probability": float(lemons.probability_U[row]),
+            "probability": _short(float(lemons.probability_U[row])),
             "mean_time_between": _time(1.0 / float(lemons.rate_per_s_U[row])),
         }
         for row in range(lemons.flagged)

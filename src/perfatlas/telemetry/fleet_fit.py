@@ -181,7 +181,9 @@ def _fit_cause(
     nodes: int,
     options: FleetOptions,
 ) -> CauseFit:
-    spells = failure_spells(history, events_E, watch, repair=options.repair)
+    spells = failure_spells(
+        history, events_E, watch, repair=options.repair, open_is_down=options.open_is_down
+    )
     rate = rate_posterior(spells.failures, spells.exposure_s, level=options.level)
     lemons = _lemons(history, events_E, watch, nodes, options)
     comparison = _compared(spells.seen, options.level)

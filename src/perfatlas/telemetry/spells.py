@@ -73,7 +73,12 @@ class Spells:
 
 
 def failure_spells(
-    history: History, events_E: Bool, watch: Watch, *, repair: Repair = "as_new"
+    history: History,
+    events_E: Bool,
+    watch: Watch,
+    *,
+    repair: Repair = "as_new",
+    open_is_down: bool = False,
 ) -> Spells:
     """Return the spells that events of one cause cut the watch of its units into.
 
@@ -82,6 +87,8 @@ def failure_spells(
         events_E: Which of its events are failures of the cause (E,).
         watch: When which units were watched.
         repair: Whether a failure makes the unit new for this cause.
+        open_is_down: Whether a unit without a recovery stayed down to the end; otherwise it is
+            taken to be up again at once.
 
     Raises:
         InvalidSpecError: The watch is empty, an event lies outside it, a unit is newer than the end
@@ -100,6 +107,9 @@ def failure_spells(
             "failed too"
         )
     cut = _Cut(watch=watch, repair=repair)
+    if open_is_down:
+        for events in by_unit.values():
+            events[:] = [(s, watch.end_s if math.isnan(r) else r) for s, r in events]
     for unit in sorted(names):
         cut.add(watch.new_s.get(unit), by_unit.get(unit, []))
     cut.ageless += watch.units - len(names)
