@@ -180,6 +180,7 @@ def _with_shares(fit: FleetFit) -> list[tuple[CauseFit, dict[str, Any]]]:
 def _evidence(cause: CauseFit, share: dict[str, Any]) -> dict[str, Any]:
     spells, rate = cause.spells, cause.rate
     repair = cause.repair
+    fits = cause.comparison.fits if cause.comparison else ()
     return {
         "name": _name(cause),
         "events": spells.failures,
@@ -188,9 +189,7 @@ def _evidence(cause: CauseFit, share: dict[str, Any]) -> dict[str, Any]:
         "mean_time_between_interval": _ends(1.0 / rate.high_per_s, 1.0 / rate.low_per_s),
         **share,
         "law_interval": _intervals(cause.law) if cause.law else None,
-        "aic": {f.family: _short(f.aic) for f in cause.comparison.fits}
-        if cause.comparison
-        else None,
+        "aic": {fit.family: _short(fit.aic) for fit in fits} or None,
         "repairs": repair.seen.failures if repair else 0,
         "repairs_not_told": repair.not_told if repair else spells.failures,
         "repair_interval": _intervals(repair.best) if repair and repair.best else None,
