@@ -52,6 +52,7 @@ def fleet_document(fit: FleetFit, *, name: str = "fitted") -> dict[str, Any]:
         "repairs": repairs or None,
         "evidence": {
             "rate_kind": f"events of kind {', '.join(fit.options.kinds)}",
+            "failures_taken_as_effects": fit.cascades,
             "level": fit.options.level,
             "watches": {component: _watch(fit, component) for component in fit.watches},
             "causes": [_evidence(cause, share) for cause, share in _with_shares(fit)],

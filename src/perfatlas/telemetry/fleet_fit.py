@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, did_you_mean
+from perfatlas.telemetry.cascades import CASCADE_S, without_cascades
 from perfatlas.telemetry.causes import CauseRow, rank_causes
 from perfatlas.telemetry.fitness import fitness
 from perfatlas.telemetry.fits import compare_families
@@ -47,6 +48,8 @@ class FleetOptions:
         kinds: Kinds of events that count as failures.
         repair: Whether a failure makes the unit new for its cause.
         open_is_down: Whether an event without a recovery was still down at the end of the watch.
+        cascade_s: Failures of other causes within so long after one on the same device are its
+            effects [s].
         level: Probability of the intervals.
         lemon_ratio: A lemon fails at over so many times the median rate.
         false_discovery: Expected share of fine nodes among those flagged.
@@ -55,6 +58,7 @@ class FleetOptions:
     kinds: Sequence[str] = (FAILURE,)
     repair: Repair = "as_new"
     open_is_down: bool = False
+    cascade_s: float = CASCADE_S
     level: float = 0.95
     lemon_ratio: float = RATIO
     false_discovery: float = FALSE_DISCOVERY
@@ -114,7 +118,8 @@ class FleetFit:
         causes: One fit per component and cause, the most frequent first.
         ranking: The causes beside each other, their rates per node.
         options: What the logs did not say.
-        history: The history.
+        history: The history, effects of other failures marked as such.
+        cascades: Failures that were taken for effects of another one.
     """
 
     nodes: int
@@ -123,6 +128,7 @@ class FleetFit:
     ranking: tuple[CauseRow, ...]
     options: FleetOptions
     history: History
+    cascades: int
 
 
 def fit_fleet(
@@ -148,6 +154,7 @@ def fit_fleet(
     """
     if nodes < 1:
         raise InvalidSpecError(f"nodes = {nodes}; at least 1")
+    history, cascades = without_cascades(history, options.cascade_s)
     counted_E = history.kind.is_any(options.kinds)
     longest_s = max((watch.end_s - watch.start_s for watch in watches.values()), default=0.0)
     ranking = rank_causes(history, nodes * longest_s, kinds=options.kinds, level=options.level)
@@ -170,6 +177,7 @@ def fit_fleet(
         ranking=ranking,
         options=options,
         history=history,
+        cascades=cascades,
     )
 
 

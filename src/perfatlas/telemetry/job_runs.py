@@ -177,7 +177,8 @@ class RunsBuilder:
         self._files.append(counts)
 
     def close(self) -> JobRuns:
-        """Return the runs sorted by start."""
+        """Return the runs sorted by start; nothing can be added afterwards."""
+        self._rows.clear()
         start_s_R = np.array(self._times["start_s"], np.float64)
         order_R = np.argsort(start_s_R, kind="stable")
         labels = {name: column.close(order_R) for name, column in self._labels.items()}
