@@ -156,18 +156,18 @@ def test_job_and_node_causes_stand_side_by_side(tmp_path: Path) -> None:
     )
     history = joined([jobs, run_failures(runs)])
     watch = Watch(start_s, start_s + 24 * HOUR, 2)
-    fit = fit_fleet(history, {"job": watch._replace(units=1), "node": watch}, 2)
+    fit = fit_fleet(history, {"job": watch._replace(units=1), "host": watch}, 2)
     fleet = fleet_document(fit)
     causes = {cause["name"]: cause for cause in fleet["causes"]}
     assert causes["job_gpu"]["shared"] == 1.0
     assert causes["job_gpu"]["repair"] is None
     assert causes["job_gpu"]["detection"] == {"law": "constant", "value": "1 s"}
-    assert causes["node_node_fail"]["per_unit"] == 1.0
+    assert causes["host_node_fail"]["per_unit"] == 1.0
     # the node is not told: it counts for the rate; the job ran again an hour later
     assert fleet["repairs"][0]["stages"][0]["lasts"] == {"law": "constant", "value": "3600 s"}
     told = {one["name"]: one for one in fleet["evidence"]["causes"]}
-    assert told["node_node_fail"]["exposure"] == "172800 s"
-    assert any("not told count" in remark for remark in told["node_node_fail"]["remarks"])
+    assert told["host_node_fail"]["exposure"] == "172800 s"
+    assert any("not told count" in remark for remark in told["host_node_fail"]["remarks"])
 
 
 def test_what_is_not_watched_is_asked_for(tmp_path: Path) -> None:

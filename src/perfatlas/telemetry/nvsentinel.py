@@ -148,5 +148,5 @@ def _cause(item: Item, check: str) -> tuple[str, str]:
         code = xid_code(int(match[1]))
         return code.cause, code.component
     text = f"{check} {first}".lower()
-    component = item.text("componentClass").lower() or "node"
+    component = item.text("componentClass").lower() or "host"
     return _WORDS.sub("_", text).strip("_"), component

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 # State to component and kind; the cause is the state in small letters. Others are no event.
 _MEANING: Final = {
-    "NODE_FAIL": ("node", FAILURE),
-    "BOOT_FAIL": ("node", FAILURE),
-    "LAUNCH_FAILED": ("node", FAILURE),
-    "RECONFIG_FAIL": ("node", FAILURE),
+    "NODE_FAIL": ("host", FAILURE),
+    "BOOT_FAIL": ("host", FAILURE),
+    "LAUNCH_FAILED": ("host", FAILURE),
+    "RECONFIG_FAIL": ("host", FAILURE),
     "FAILED": ("job", UNCLEAR),
     "REQUEUED": ("job", UNCLEAR),
     "TIMEOUT": ("job", UNCLEAR),
