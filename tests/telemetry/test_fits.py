@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, lognorm, weibull_min
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.telemetry.families import EXPONENTIAL, FAMILIES, LOGNORMAL, WEIBULL, Family
+from perfatlas.telemetry.families import (
+    EXPONENTIAL,
+    FAMILIES,
+    LOGNORMAL,
+    WEIBULL,
+    Family,
+    log_likelihood,
+)
 from perfatlas.telemetry.fitness import fitness
 from perfatlas.telemetry.fits import compare_families, fit_family
 from perfatlas.telemetry.lifetimes import Lifetimes, lifetimes
@@ -49,6 +56,23 @@ def test_an_exponential_law_by_hand() -> None:
         assert 2.0 * drop == pytest.approx(chi2.ppf(0.95, 1), rel=1e-6)
 
 
+def test_the_ends_of_a_weibull_interval_are_a_quantile_of_likelihood_away() -> None:
+    seen = drawn(WEIBULL, 5, 300, late=True)
+    fit = fit_family(WEIBULL, seen, level=0.9)
+    failed = seen.failed_L
+    for shape in (fit.low["shape"], fit.high["shape"]):
+        # for a given shape the best scale is known: scale^shape = sum(t^shape - entry^shape) / d
+        exposed = seen.weight_L @ (seen.exit_L**shape - seen.entry_L**shape) / seen.failures
+        scale = exposed ** (1.0 / shape)
+        hazard = weibull_min.logpdf(seen.exit_L, shape, scale=scale)
+        hazard -= weibull_min.logsf(seen.exit_L, shape, scale=scale)
+        alive = weibull_min.logsf(seen.exit_L, shape, scale=scale)
+        alive -= weibull_min.logsf(seen.entry_L, shape, scale=scale)
+        told = seen.weight_L @ (np.where(failed, hazard, 0.0) + alive)
+        drop = 2.0 * (fit.log_likelihood - told)
+        assert drop == pytest.approx(chi2.ppf(0.9, 1), rel=1e-5)
+
+
 def test_likelihoods_are_those_of_scipy() -> None:
     ages, failed = [0.7, 1.9, 2.5, 3.0], np.array([True, True, False, True])
     for family in (WEIBULL, LOGNORMAL):
@@ -85,6 +109,15 @@ def test_the_family_that_made_the_data_wins_and_fits(family: Family) -> None:
     assert (comparison.shape_p_value > 0.01) == (family is EXPONENTIAL)
 
 
+def test_right_laws_are_rejected_as_often_as_they_should_be() -> None:
+    values = []
+    for seed in range(60):
+        seen = drawn(EXPONENTIAL, seed, 300, late=True)
+        values.append(fitness(fit_family(EXPONENTIAL, seen), seen).p_value)
+    # 20 % of 60 are 12; 4 and 21 are more than two standard deviations of 3.1 away
+    assert 4 < np.count_nonzero(np.array(values) < 0.2) < 21
+
+
 def test_a_wrong_law_is_found_out() -> None:
     seen = drawn(WEIBULL, 2, 4000)
     told = fitness(fit_family(EXPONENTIAL, seen), seen)
@@ -108,6 +141,35 @@ def test_the_unit_of_time_changes_nothing_but_the_scale(unit: float, seed: int) 
     assert two.parameters["scale"] == pytest.approx(unit * one.parameters["scale"], rel=1e-5)
     shift = one.failures * math.log(unit)
     assert two.log_likelihood == pytest.approx(one.log_likelihood - shift, rel=1e-6, abs=1e-5)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.tuples(st.floats(1e-3, 1e3), st.booleans(), st.floats(0.0, 0.99)),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_any_lifetimes_are_fitted_best_or_declined(rows: list[tuple[float, bool, float]]) -> None:
+    ages = [age for age, _, _ in rows]
+    entry = [age * share for age, _, share in rows]
+    seen = lifetimes(ages, [failed for _, failed, _ in rows], entry)
+    if not seen.failures:
+        return
+    comparison = compare_families(seen)
+    assert len(comparison.fits) + len(comparison.declined) == len(FAMILIES)
+    for fit in comparison.fits:
+        assert math.isfinite(fit.log_likelihood)
+        for name, value in fit.parameters.items():
+            assert fit.low[name] <= value <= fit.high[name]
+        family = next(one for one in FAMILIES if one.name == fit.family)
+        inside = family.fit(seen)
+        for step in (0.03, -0.03):
+            for which in range(inside.size):
+                beside = inside.copy()
+                beside[which] += step
+                assert log_likelihood(family, beside, seen) <= fit.log_likelihood + 1e-9
 
 
 def test_what_cannot_be_fitted_is_said() -> None:

@@ -141,6 +141,18 @@ def test_lemons_are_told_apart_from_the_law(tmp_path: Path) -> None:
     assert told["repairs_not_told"] == told["events"]
 
 
+def test_lemons_are_judged_by_the_time_they_were_exposed(tmp_path: Path) -> None:
+    path = tmp_path / "kern.log"
+    path.write_text("\n".join(xid_lines(np.random.default_rng(3))) + "\n", "utf-8")
+    watches = {"gpu": Watch(START, END, 200 * 8)}
+    # the others ran jobs for a tenth of the watch: then the four are nothing special
+    idle = {f"n{node}": 0.1 * (END - START) for node in range(4, 200)}
+    options = FleetOptions(node_exposure_s=idle)
+    fit = fit_fleet(read_xid_log([path]), watches, 200, options)
+    assert fit.causes[0].lemons is not None
+    assert fit.causes[0].lemons.flagged == 0
+
+
 def test_job_and_node_causes_stand_side_by_side(tmp_path: Path) -> None:
     start_s = 1772409600.0  # 2026-03-02T00:00:00Z
     jobs = read_job_log([lines(tmp_path, *acts("start", "interrupt", "detected", "running"))])

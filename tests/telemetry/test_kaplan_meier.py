@@ -29,6 +29,12 @@ def test_a_curve_by_hand() -> None:
         curve.at(4.1)
 
 
+def test_without_failures_all_live() -> None:
+    curve = kaplan_meier(lifetimes([1.0, 2.0], [False, False]))
+    assert curve.time_T.size == 0
+    assert curve.at([0.0, 2.0]).tolist() == [1.0, 1.0]
+
+
 def test_units_that_come_late_are_not_at_risk_before() -> None:
     curve = kaplan_meier(
         lifetimes([1.0, 3.0, 4.0, 4.0], [True, True, False, False], [0.0, 0.0, 2.0, 1.0])

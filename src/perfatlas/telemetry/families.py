@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq, minimize
-from scipy.special import gamma, log_ndtr
+from scipy.special import gammaln, log_ndtr
 
 from perfatlas.quantities import InfeasibleError
 
@@ -157,17 +157,14 @@ def _lognormal_gradient(inside_P: Float, seen: Lifetimes) -> Float:
 
 
 def _fit_lognormal(seen: Lifetimes) -> Float:
-    log_L = np.log(seen.exit_L[seen.failed_L])
-    weight_L = seen.weight_L[seen.failed_L]
-    if np.ptp(log_L) == 0.0:
+    if np.ptp(seen.exit_L[seen.failed_L]) == 0.0:
         raise InfeasibleError(
             f"no lognormal law fits best to {seen.failures} failures at one age; failures at more "
             "than one age are needed"
         )
-    # Start at a Weibull law's median and spread: 1.28 is the sd of log t over 1/shape, pi/sqrt(6).
-    log_shape, log_scale = _fit_weibull(seen)
-    spread = float(np.sqrt(np.cov(log_L, fweights=weight_L.astype(int)))) if log_L.size > 1 else 1.0
-    start_P = np.array([log_scale - 0.37 * np.exp(-log_shape), np.log(max(spread, 1e-3))])
+    # Start at the median of the exponential law with a spread of one e-fold.
+    median = np.log(2.0) * seen.exposure / seen.failures
+    start_P = np.array([np.log(median), 0.0])
     found = minimize(
         lambda p: -log_likelihood(LOGNORMAL, p, seen) / seen.failures,
         start_P,
@@ -185,6 +182,12 @@ def _fit_lognormal(seen: Lifetimes) -> Float:
     return inside_P
 
 
+def _exp(value: float) -> float:
+    """Return e to a power, inf where that is too large."""
+    with np.errstate(over="ignore"):
+        return float(np.exp(value))
+
+
 EXPONENTIAL: Final = Family(
     name="exponential",
     parameters=("rate",),
@@ -192,7 +195,7 @@ EXPONENTIAL: Final = Family(
     log_hazard=lambda time_L, p: np.full(time_L.shape, p[0]),
     hazard_integral=lambda time_L, p: np.exp(p[0]) * time_L,
     fit=_fit_exponential,
-    mean=lambda p: float(np.exp(-p[0])),
+    mean=lambda p: _exp(-p[0]),
 )
 WEIBULL: Final = Family(
     name="weibull",
@@ -201,7 +204,7 @@ WEIBULL: Final = Family(
     log_hazard=_weibull_hazard,
     hazard_integral=_weibull_integral,
     fit=_fit_weibull,
-    mean=lambda p: float(np.exp(p[1]) * gamma(1.0 + np.exp(-p[0]))),
+    mean=lambda p: _exp(p[1] + gammaln(1.0 + _exp(-p[0]))),
 )
 LOGNORMAL: Final = Family(
     name="lognormal",
@@ -210,6 +213,6 @@ LOGNORMAL: Final = Family(
     log_hazard=_lognormal_hazard,
     hazard_integral=_lognormal_integral,
     fit=_fit_lognormal,
-    mean=lambda p: float(np.exp(p[0] + 0.5 * np.exp(2.0 * p[1]))),
+    mean=lambda p: _exp(p[0] + 0.5 * _exp(2.0 * p[1])),
 )
 FAMILIES: Final = (EXPONENTIAL, WEIBULL, LOGNORMAL)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     Float = NDArray[np.float64]
 
+_HOPELESS: Final = 1e300  # loss where the likelihood is 0
+_ABSURD: Final = 300.0  # e-folds of a parameter from 1
 _FURTHEST: Final = 60.0  # steps of a parameter inside, each e-fold where it is a logarithm
 
 
@@ -151,6 +153,13 @@ def fit_family(family: Family, seen: Lifetimes, level: float = 0.95) -> Fit:
         )
     inside_P = family.fit(seen)
     best = log_likelihood(family, inside_P, seen)
+    mean = family.mean(inside_P)
+    absurd = np.abs(inside_P).max() > _ABSURD
+    if absurd or not (math.isfinite(mean) and math.isfinite(best)):
+        raise InfeasibleError(
+            f"no {family.name} law is told by {seen.failures} failures of {seen.units} units: the "
+            "one of the greatest likelihood has no finite mean, or a parameter beyond all numbers"
+        )
     drop = 0.5 * float(chi2.ppf(level, 1))
     ends = [_interval(family, inside_P, seen, which, best - drop) for which in range(len(inside_P))]
     named = [family.outside(np.array([end[side] for end in ends])) for side in (0, 1)]
@@ -161,7 +170,7 @@ def fit_family(family: Family, seen: Lifetimes, level: float = 0.95) -> Fit:
         low=_named(family, named[0]),
         high=_named(family, named[1]),
         level=level,
-        mean=family.mean(inside_P),
+        mean=mean,
         log_likelihood=best,
         aic=2.0 * len(inside_P) - 2.0 * best,
         failures=seen.failures,
@@ -207,10 +216,10 @@ def _profile(family: Family, inside_P: Float, seen: Lifetimes, which: int, value
 
     def loss(free: float) -> float:
         held_P[other] = free
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            found = -log_likelihood(family, held_P, seen)
-        return found if math.isfinite(found) else 1e300
+        found = -log_likelihood(family, held_P, seen)
+        return found if math.isfinite(found) else _HOPELESS
 
     start = float(inside_P[other])
-    best = minimize_scalar(loss, bracket=(start - 0.05, start + 0.05), tol=1e-9)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+        best = minimize_scalar(loss, bracket=(start - 0.05, start + 0.05), tol=1e-9)
     return -float(best.fun)

@@ -9,7 +9,7 @@ look like infant mortality.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -53,6 +53,9 @@ class FleetOptions:
         level: Probability of the intervals.
         lemon_ratio: A lemon fails at over so many times the median rate.
         false_discovery: Expected share of fine nodes among those flagged.
+        node_exposure_s: Node to how long it was exposed [s], such as the time it ran jobs
+            (`JobRuns.node_seconds`), by which lemons are judged; the whole watch where it is not
+            given.
     """
 
     kinds: Sequence[str] = (FAILURE,)
@@ -62,6 +65,7 @@ class FleetOptions:
     level: float = 0.95
     lemon_ratio: float = RATIO
     false_discovery: float = FALSE_DISCOVERY
+    node_exposure_s: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,20 +263,21 @@ def _remarks(spells: Spells) -> list[str]:
 def _lemons(
     history: History, events_E: Bool, watch: Watch, nodes: int, options: FleetOptions
 ) -> Lemons | None:
-    """Return the lemons among nodes, of which only those that failed are named."""
-    counts: dict[str, int] = {}
+    """Return the lemons among nodes; those that never failed need no name."""
+    counts = dict.fromkeys((n for n, s in options.node_exposure_s.items() if s > 0.0), 0)
     for code in history.node.code_E[events_E].tolist():
         name = history.node.names[code]
         if name:
             counts[name] = counts.get(name, 0) + 1
-    if nodes < 2 or not counts or len(counts) > nodes or sum(counts.values()) < FEWEST:
+    if nodes < 2 or len(counts) > nodes or sum(counts.values()) < FEWEST:
         return None
     names = [*counts, *(f"(node {i} without a failure)" for i in range(nodes - len(counts)))]
     events_U = np.array([*counts.values(), *[0] * (nodes - len(counts))], np.int64)
+    whole_s = watch.end_s - watch.start_s
     return find_lemons(
         names,
         events_U,
-        np.full(nodes, watch.end_s - watch.start_s),
+        np.array([options.node_exposure_s.get(name) or whole_s for name in names]),
         ratio=options.lemon_ratio,
         false_discovery=options.false_discovery,
     )
