@@ -41,13 +41,14 @@ def without_cascades(history: History, window_s: float = CASCADE_S) -> tuple[His
         raise InvalidSpecError(f"window_s = {shown(window_s)}; at least 0 s")
     first: dict[str, tuple[float, int]] = {}
     follows_E = np.zeros(history.size, bool)
-    units, cause_E = history.units(), history.cause.code_E
+    cause_E = history.cause.code_E
     has_node_E = ~history.node.is_any([""])
     for event in np.flatnonzero(history.kind.is_any([FAILURE]) & has_node_E).tolist():
         time_s, cause = float(history.start_s_E[event]), int(cause_E[event])
-        begun_s, root = first.get(units[event], (-np.inf, -1))
+        unit = history.unit(event)
+        begun_s, root = first.get(unit, (-np.inf, -1))
         if time_s - begun_s >= window_s:
-            first[units[event]] = (time_s, cause)
+            first[unit] = (time_s, cause)
         else:
             follows_E[event] = cause != root
     if not follows_E.any():

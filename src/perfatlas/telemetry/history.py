@@ -78,6 +78,14 @@ class Labels(NamedTuple):
         """Return the name of each row."""
         return [self.names[code] for code in self.code_E.tolist()]
 
+    def at(self, row: int) -> str:
+        """Return the name of one row.
+
+        Args:
+            row: Its index.
+        """
+        return self.names[int(self.code_E[row])]
+
     def is_any(self, names: Sequence[str]) -> Bool:
         """Tell which rows have one of these names (E,).
 
@@ -125,13 +133,20 @@ class History:
         """Return how many events there are."""
         return int(self.start_s_E.shape[0])
 
+    def unit(self, event: int) -> str:
+        """Return the unit of an event: its node, node/device, or the job where a job failed.
+
+        Args:
+            event: Index of the event.
+        """
+        if self.component.at(event) == "job":
+            return self.job.at(event)
+        node, device = self.node.at(event), self.device.at(event)
+        return f"{node}/{device}" if device else node
+
     def units(self) -> list[str]:
-        """Return the unit of each event: the node, node/device, or the job where a job failed."""
-        rows = zip(self.component.text(), self.node.text(), self.device.text(), strict=True)
-        units = [f"{node}/{device}" if device else node for _, node, device in rows]
-        jobs = self.component.is_any(["job"]).tolist()
-        names = self.job.text()
-        return [names[row] if jobs[row] else unit for row, unit in enumerate(units)]
+        """Return the unit of every event."""
+        return [self.unit(event) for event in range(self.size)]
 
     def place(self, event: int) -> str:
         """Return file and line of an event.

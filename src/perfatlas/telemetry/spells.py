@@ -129,7 +129,6 @@ def _events_by_unit(
     history: History, events_E: Bool, watch: Watch
 ) -> dict[str, list[tuple[float, float]]]:
     by_unit: dict[str, list[tuple[float, float]]] = {}
-    units = history.units()
     for event in np.flatnonzero(events_E).tolist():
         start_s = float(history.start_s_E[event])
         if not watch.start_s <= start_s <= watch.end_s:
@@ -137,7 +136,8 @@ def _events_by_unit(
                 f"{history.place(event)}: the event at {start_s:.0f} s lies outside the watch from "
                 f"{watch.start_s:.0f} to {watch.end_s:.0f} s"
             )
-        by_unit.setdefault(units[event], []).append((start_s, float(history.recovered_s_E[event])))
+        recovered_s = float(history.recovered_s_E[event])
+        by_unit.setdefault(history.unit(event), []).append((start_s, recovered_s))
     return by_unit
 
 
