@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from perfatlas.files import file_hash
 from perfatlas.quantities import InvalidSpecError, parse_quantity
-from perfatlas.telemetry.fleet_file import fleet_document, write_fleet
+from perfatlas.telemetry.fleet_evidence import evidence_document
+from perfatlas.telemetry.fleet_file import MOST_CAUSES, fleet_document, write_fleet
 from perfatlas.telemetry.fleet_fit import FleetOptions, fit_fleet
 from perfatlas.telemetry.history import joined
+from perfatlas.telemetry.history_table import read_history
 from perfatlas.telemetry.job_log import read_job_log
 from perfatlas.telemetry.nvsentinel import read_nvsentinel
 from perfatlas.telemetry.run_failures import run_failures
@@ -69,22 +72,26 @@ def test_a_fleet_of_known_laws_comes_back(tmp_path: Path) -> None:
     watches = {"gpu": Watch(START, END, NODES * GPUS, new)}
     fit = fit_fleet(history, watches, NODES, FleetOptions(open_is_down=True))
     path = tmp_path / "fleet.toml"
-    write_fleet(path, fit)
+    beside = write_fleet(path, fit)
+    assert beside.name == "fleet.evidence.toml"
     fleet = tomllib.loads(path.read_text("utf-8"))
+    evidence = tomllib.loads(beside.read_text("utf-8"))
+    assert evidence["fleet_hash"] == file_hash(path)
     assert (fleet["units"], fleet["gpus_per_unit"]) == (NODES, GPUS)
-    cause = fleet["causes"][0]
-    assert cause["name"] == cause["repair"] == fleet["repairs"][0]["name"] == "gpu_xid_79"
+    cause = fleet["cause"][0]
+    assert cause["name"] == cause["repair"] == fleet["repair"][1]["name"] == "gpu_xid_79"
     assert cause["per_unit"] == GPUS
     assert cause["ages"] == "mixed"
     assert cause["lifetime"]["law"] == "weibull"
     assert "lemons" not in cause
-    told = fleet["evidence"]["causes"][0]
+    told = evidence["cause"][0]
     low, high = told["law_interval"]["shape"]
     assert low < 1.7 < high
     low_s, high_s = map(seconds, told["law_interval"]["scale"])
     assert low_s < 900 * HOUR < high_s
     assert low_s < seconds(cause["lifetime"]["scale"]) < high_s
-    repair = fleet["repairs"][0]["stages"][0]["lasts"]
+    assert fleet["repair"][0]["name"] == "observed"
+    repair = fleet["repair"][1]["stages"][0]["lasts"]
     assert repair["law"] == "lognormal"
     assert seconds(repair["median"]) == pytest.approx(2.0 * HOUR, rel=0.1)
     assert repair["sigma"] == pytest.approx(0.6, abs=0.06)
@@ -94,24 +101,22 @@ def test_a_fleet_of_known_laws_comes_back(tmp_path: Path) -> None:
     assert seconds(told["exposure"]) == pytest.approx(up_s, rel=2e-3)
     between_s = seconds(told["exposure"]) / (told["events"] + 0.5)
     assert seconds(told["mean_time_between"]) == pytest.approx(between_s, rel=1e-7)
-    file = fleet["evidence"]["files"][0]
+    file = evidence["file"][0]
     assert file["hash"].startswith("sha256:")
     assert file["parsed"] + sum(file["merged"].values()) == file["lines"]
-    assert fleet["evidence"]["watches"]["gpu"]["end"] == dt.datetime.fromtimestamp(END, dt.UTC)
+    assert evidence["watches"]["gpu"]["end"] == dt.datetime.fromtimestamp(END, dt.UTC)
     assert any("weibull fits" in remark for remark in told["remarks"])
 
 
 def test_without_ages_a_cause_is_memoryless(tmp_path: Path) -> None:
     history = read_nvsentinel([health_log(tmp_path)])
     watches = {"gpu": Watch(START, END, NODES * GPUS)}
-    old = fleet_document(fit_fleet(history, watches, NODES, FleetOptions(repair="as_old")))
-    assert old["causes"][0]["lifetime"]["law"] == "exponential"
-    assert old["causes"][0]["as_old"] is True
-    told = old["evidence"]["causes"][0]
+    fit = fit_fleet(history, watches, NODES, FleetOptions(repair="as_old"))
+    old, told = fleet_document(fit)["cause"][0], evidence_document(fit)["cause"][0]
+    assert old["lifetime"]["law"] == "exponential"
+    assert "as_old" not in old
     assert any("0 failures of known age" in remark for remark in told["remarks"])
-    assert seconds(old["causes"][0]["lifetime"]["mean"]) == pytest.approx(
-        seconds(told["mean_time_between"])
-    )
+    assert seconds(old["lifetime"]["mean"]) == pytest.approx(seconds(told["mean_time_between"]))
 
 
 def xid_lines(random: np.random.Generator) -> list[str]:
@@ -129,15 +134,18 @@ def test_lemons_are_told_apart_from_the_law(tmp_path: Path) -> None:
     path = tmp_path / "kern.log"
     path.write_text("\n".join(xid_lines(np.random.default_rng(3))) + "\n", "utf-8")
     watches = {"gpu": Watch(START, END, 200 * 8)}
-    fleet = fleet_document(fit_fleet(read_xid_log([path]), watches, 200))
-    cause, told = fleet["causes"][0], fleet["evidence"]["causes"][0]
+    fit = fit_fleet(read_xid_log([path]), watches, 200)
+    cause, told = fleet_document(fit)["cause"][0], evidence_document(fit)["cause"][0]
     assert {lemon["node"] for lemon in told["lemon_nodes"]} == {"n0", "n1", "n2", "n3"}
     assert cause["lemons"]["factor"] == pytest.approx(10.0, rel=0.3)
     assert cause["lemons"]["share"] == pytest.approx(0.02, rel=0.1)
     # a node fails once in 800 h, so each of its 8 GPUs once in 6,400 h
     assert seconds(cause["lifetime"]["mean"]) == pytest.approx(6400 * HOUR, rel=0.15)
     assert cause["per_unit"] == 8.0
-    assert cause["repair"] is None
+    assert "repair" not in cause
+    assert "repair" not in fleet_document(fit)
+    write_fleet(tmp_path / "fleet.toml", fit)
+    assert "repairs take no time" in (tmp_path / "fleet.toml").read_text("utf-8")
     assert told["repairs_not_told"] == told["events"]
 
 
@@ -170,14 +178,15 @@ def test_job_and_node_causes_stand_side_by_side(tmp_path: Path) -> None:
     watch = Watch(start_s, start_s + 24 * HOUR, 2)
     fit = fit_fleet(history, {"job": watch._replace(units=1), "host": watch}, 2)
     fleet = fleet_document(fit)
-    causes = {cause["name"]: cause for cause in fleet["causes"]}
+    causes = {cause["name"]: cause for cause in fleet["cause"]}
     assert causes["job_gpu"]["shared"] == 1.0
-    assert causes["job_gpu"]["repair"] is None
+    assert causes["job_gpu"]["takes"] == "nothing"
+    assert "repair" not in causes["job_gpu"]
     assert causes["job_gpu"]["detection"] == {"law": "constant", "value": "1 s"}
     assert causes["host_node_fail"]["per_unit"] == 1.0
     # the node is not told: it counts for the rate; the job ran again an hour later
-    assert fleet["repairs"][0]["stages"][0]["lasts"] == {"law": "constant", "value": "3600 s"}
-    told = {one["name"]: one for one in fleet["evidence"]["causes"]}
+    assert fleet["repair"][1]["stages"][0]["lasts"] == {"law": "constant", "value": "3600 s"}
+    told = {one["name"]: one for one in evidence_document(fit)["cause"]}
     assert told["host_node_fail"]["exposure"] == "172800 s"
     assert any("not told count" in remark for remark in told["host_node_fail"]["remarks"])
 
@@ -188,3 +197,57 @@ def test_what_is_not_watched_is_asked_for(tmp_path: Path) -> None:
         fit_fleet(history, {"nic": Watch(START, END, 10)}, NODES)
     with pytest.raises(InvalidSpecError, match="nodes = 0"):
         fit_fleet(history, {"gpu": Watch(START, END, 10)}, 0)
+
+
+def many_causes(tmp_path: Path) -> Path:
+    """Write one failure each of 30 kinds, and 15 of one more."""
+    rows = [f"{START + 600.0 * i},hbm,rare_{i},failure,n{i}" for i in range(30)]
+    rows += [f"{START + 1e5 * i},hbm,often,failure,n{i}" for i in range(15)]
+    path = tmp_path / "events.csv"
+    path.write_text("\n".join(["start_s,component,cause,kind,node", *rows]) + "\n", "utf-8")
+    return path
+
+
+def test_rare_causes_are_taken_together(tmp_path: Path) -> None:
+    watch = Watch(START, END, NODES)
+    fit = fit_fleet(read_history(many_causes(tmp_path)), {"hbm": watch}, NODES)
+    causes = fleet_document(fit)["cause"]
+    assert len(causes) == MOST_CAUSES + 1
+    assert causes[0]["name"] == "hbm_often"
+    assert causes[-1]["name"] == "hbm_others"
+    # 31 - 16 causes with a failure each, a half added to each by Jeffreys' prior
+    exposure_s = NODES * 2000 * HOUR
+    assert seconds(causes[-1]["lifetime"]["mean"]) == pytest.approx(exposure_s / (15 * 1.5))
+    assert len(evidence_document(fit)["cause"]) == 31
+
+
+def test_parts_repaired_as_old_start_at_their_age(tmp_path: Path) -> None:
+    history = read_nvsentinel([health_log(tmp_path)])
+    new = {f"n{n}/{g}": START - 100 * HOUR for n in range(NODES) for g in range(GPUS)}
+    watches = {"gpu": Watch(START, END, NODES * GPUS, new)}
+    options = FleetOptions(repair="as_old", open_is_down=True)
+    cause = fleet_document(fit_fleet(history, watches, NODES, options))["cause"][0]
+    assert cause["lifetime"]["law"] != "exponential"
+    assert (cause["as_old"], cause["ages"], cause["age"]) == (True, "new", f"{2100 * 3600} s")
+
+
+@pytest.mark.parametrize("case", ["ages", "lemons", "as_old", "many"])
+def test_the_simulator_reads_what_is_written(tmp_path: Path, case: str) -> None:
+    fleet_file = pytest.importorskip("perfatlas.fleet.fleet_file")
+    watch = Watch(START, END, NODES * GPUS)
+    new = {f"n{n}/{g}": START for n in range(NODES) for g in range(GPUS)}
+    if case == "lemons":
+        log_path = tmp_path / "kern.log"
+        log_path.write_text("\n".join(xid_lines(np.random.default_rng(3))) + "\n", "utf-8")
+        fit = fit_fleet(read_xid_log([log_path]), {"gpu": watch._replace(units=1600)}, 200)
+    elif case == "many":
+        fit = fit_fleet(read_history(many_causes(tmp_path)), {"hbm": watch}, NODES)
+    else:
+        options = FleetOptions(repair="as_old" if case == "as_old" else "as_new")
+        history = read_nvsentinel([health_log(tmp_path)])
+        fit = fit_fleet(history, {"gpu": watch._replace(new_s=new)}, NODES, options)
+    path = tmp_path / "fleet.toml"
+    write_fleet(path, fit)
+    fleet = fleet_file.read_fleet(path)
+    assert fleet.units == fit.nodes
+    assert [cause.name for cause in fleet.causes][:1] == [fit.causes[0].name]

@@ -8,7 +8,6 @@ look like infant mortality.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -111,6 +110,11 @@ class CauseFit:
     detection: Durations | None
     remarks: tuple[str, ...]
 
+    @property
+    def name(self) -> str:
+        """Return component and cause as one name."""
+        return f"{self.component}_{self.cause}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class FleetFit:
@@ -120,6 +124,8 @@ class FleetFit:
         nodes: Nodes of the fleet.
         watches: Component to when its units were watched.
         causes: One fit per component and cause, the most frequent first.
+        repair: Time from failure to recovery of all causes but those of jobs, None where no log
+            tells any.
         ranking: The causes beside each other, their rates per node.
         options: What the logs did not say.
         history: The history, effects of other failures marked as such.
@@ -129,6 +135,7 @@ class FleetFit:
     nodes: int
     watches: Mapping[str, Watch]
     causes: tuple[CauseFit, ...]
+    repair: Durations | None
     ranking: tuple[CauseRow, ...]
     options: FleetOptions
     history: History
@@ -178,6 +185,7 @@ def fit_fleet(
         nodes=nodes,
         watches=watches,
         causes=tuple(fits),
+        repair=_any_repair(history, counted_E, watches, options),
         ranking=ranking,
         options=options,
         history=history,
@@ -226,7 +234,7 @@ def _chosen(
 ) -> tuple[Fit | None, list[str]]:
     """Return the fit that stands for a cause, None for its rate, and why."""
     remarks = _remarks(spells)
-    if lemons is not None and lemons.flagged and math.isfinite(lemons.lemon_per_s):
+    if lemons is not None and lemons.are_apart:
         remarks.append(
             f"{lemons.flagged} lemon nodes: the law is that of the other nodes, memoryless"
         )
@@ -289,6 +297,16 @@ def _durations(seen: Lifetimes | None, not_told: int, level: float) -> Durations
     comparison = _compared(seen, level)
     best = comparison.fits[0] if comparison is not None else None
     return Durations(best=best, seen=seen, not_told=not_told)
+
+
+def _any_repair(
+    history: History, counted_E: Bool, watches: Mapping[str, Watch], options: FleetOptions
+) -> Durations | None:
+    """Return the repairs of all causes but those of jobs, whose recovery is a restart."""
+    events_E = counted_E & ~history.component.is_any(["job"])
+    end_s = max(watch.end_s for watch in watches.values())
+    repairs = repair_times(history, events_E, end_s, open_is_down=options.open_is_down)
+    return _durations(repairs.seen, repairs.not_told, options.level)
 
 
 def _detection(history: History, events_E: Bool, level: float) -> Durations | None:

@@ -100,6 +100,11 @@ class Lemons:
     ratio: float
 
     @property
+    def are_apart(self) -> bool:
+        """Tell whether nodes are flagged and have a rate of their own."""
+        return self.flagged > 0 and math.isfinite(self.lemon_per_s)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Return the units flagged."""
         return self.units[: self.flagged]
