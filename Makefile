@@ -38,6 +38,7 @@ test: lint ## the whole test suite
 
 validate: $(STAMP) ## slow studies: predictions against measured tables and published runs
 	$(BIN)/perfatlas validate kernels --page docs/validation-kernels.md
+	$(BIN)/perfatlas validate measured --page docs/tier-measured.md
 	$(BIN)/perfatlas validate steps
 
 bench: $(STAMP) ## speed of perfatlas, side by side with peers

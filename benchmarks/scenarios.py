@@ -149,7 +149,7 @@ def _load(random: np.random.Generator, replicas: int) -> Cells:
     load: Cells = {"mode": mode, "isl": isl, "osl": osl}
     if mode == "static":
         return load | {"batch": sequences}
-    return load | {"concurrency": sequences * replicas}
+    return load | {"method": "formula", "concurrency": sequences * replicas}
 
 
 def _log_uniform(random: np.random.Generator, low: int, high: int) -> int:

@@ -12,12 +12,15 @@ if TYPE_CHECKING:
     from perfatlas.scenario.estimate import estimate
     from perfatlas.scenario.frontier import frontier
     from perfatlas.scenario.kernel import kernel_attention, kernel_gemm, kernel_moe
+    from perfatlas.scenario.request_rate import max_request_rate
+    from perfatlas.scenario.simulate import Simulation, simulate
     from perfatlas.scenario.table import TableAnswer, estimate_table
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Answer",
+    "Simulation",
     "TableAnswer",
     "__version__",
     "collective",
@@ -27,6 +30,8 @@ __all__ = [
     "kernel_attention",
     "kernel_gemm",
     "kernel_moe",
+    "max_request_rate",
+    "simulate",
 ]
 
 

@@ -255,7 +255,7 @@ def test_an_engine_is_shown_in_the_units_of_its_authors(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = " ".join(shown(capsys, "engines", "show", "vllm@0.24").split())
-    assert "2 MiB at tp 4" in text
+    assert "64 MiB at tp 2, 2 MiB at tp" in text
     assert "model_types ," not in text
     assert "67,108,864" not in text
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from perfatlas.collectives import CollectiveShapes, Implementation, price_collectives
+from perfatlas.engines import all_reduce_groups, resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.lab.cells_collectives import collective_cells
 from perfatlas.lab.fitting import error_statistics
@@ -55,7 +56,8 @@ def public_error(cell: Cell) -> float:
         system_index_U=np.zeros(size, np.int64),
         tier="physics",
         implementation=Implementation(
-            family=cell.family if cell.family != "nccl" else "", custom=custom
+            family=cell.family if cell.family != "nccl" else "",
+            custom_groups=all_reduce_groups(resolve_engine(cell.family)) if custom else {},
         ),
     )
     assert {match.calibration.id for match in priced.matches} >= {cell.id}

@@ -15,6 +15,7 @@ from perfatlas.collectives import (
     PricedCollectives,
     price_collectives,
 )
+from perfatlas.engines import all_reduce_groups, resolve_engine
 from perfatlas.hardware import System, resolve_system
 from perfatlas.quantities import UsageError
 
@@ -45,7 +46,10 @@ def price(
         systems=[named],
         system_index_U=np.zeros(1, np.int64),
         tier=tier,
-        implementation=Implementation(family=family, custom=bool(family)),
+        implementation=Implementation(
+            family=family,
+            custom_groups=all_reduce_groups(resolve_engine(family)) if family else {},
+        ),
     )
 
 
@@ -74,6 +78,23 @@ def test_small_messages_run_the_engine_kernel() -> None:
     assert engine.time_s_U[0] == pytest.approx(7.9e-6, rel=0.15)
     assert library.time_s_U[0] == pytest.approx(21.4e-6, rel=0.20)
     assert engine.matches[engine.match_U[0]].calibration.operator == "custom_all_reduce"
+
+
+@pytest.mark.parametrize(
+    ("family", "ranks", "own"),
+    [
+        *(("vllm", 3.0, False), ("vllm", 5.0, False), ("vllm", 6.0, True)),
+        *(("sglang", 7.0, False), ("trtllm", 6.0, False), ("trtllm", 8.0, True)),
+    ],
+)
+def test_groups_the_engine_kernel_refuses_go_to_the_library(
+    family: str, ranks: float, *, own: bool
+) -> None:
+    engine = price("all_reduce", 65536.0, ranks, family=family)
+    library = price("all_reduce", 65536.0, ranks)
+    assert (engine.time_s_U[0] < library.time_s_U[0]) == own
+    assert (engine.algorithm_U[0] in {"one_shot", "two_shot"}) == own
+    assert any(f"{family} reduces groups of 2" in note for note in engine.notes) != own
 
 
 def test_the_engine_kernel_stops_at_the_domain() -> None:

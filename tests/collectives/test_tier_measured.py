@@ -12,6 +12,7 @@ from perfatlas.collectives import (
     price_collectives,
 )
 from perfatlas.collectives.pricing import Tier
+from perfatlas.engines import all_reduce_groups, resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.measurements import has_silicon
 from perfatlas.measurements.comm_tables import comm_rows
@@ -39,7 +40,10 @@ def price(
         systems=[resolve_system(device)],
         system_index_U=np.zeros(len(sizes), np.int64),
         tier=tier,
-        implementation=Implementation(family=family, custom=bool(family)),
+        implementation=Implementation(
+            family=family,
+            custom_groups=all_reduce_groups(resolve_engine(family)) if family else {},
+        ),
     )
 
 

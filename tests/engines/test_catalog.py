@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from perfatlas.engines import engine_ids, engine_names, resolve_engine
+from perfatlas.engines import all_reduce_groups, engine_ids, engine_names, resolve_engine
 from perfatlas.engines.catalog import _read, _version_key
 from perfatlas.numerics import get_format
 from perfatlas.quantities import InvalidSpecError
@@ -25,6 +27,17 @@ def test_every_profile_loads_and_names_its_sources(profile_id: str) -> None:
     for alias in profile.format_aliases.values():
         assert get_format(alias.value).name == alias.value
         assert alias.source
+
+
+def test_an_engine_without_kernels_of_its_own_takes_the_groups_of_all_others() -> None:
+    assert all_reduce_groups(resolve_engine("ideal")) == {
+        "sglang": (2, 4, 6, 8),
+        "trtllm": (2, 4, 8, 16),
+        "vllm": (2, 4, 6, 8),
+    }
+    own = resolve_engine("vllm")
+    library = replace(own, all_reduce=replace(own.all_reduce, implementation="library"))
+    assert all_reduce_groups(library) == {}
 
 
 @pytest.mark.parametrize("profile_id", engine_ids())

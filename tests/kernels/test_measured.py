@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfatlas.hardware import resolve_system
-from perfatlas.kernels import DeviceColumns, PricedOperators, price_operators
+from perfatlas.kernels import DeviceColumns, PricedOperators, price_operators, silicon_row
 from perfatlas.kernels import measured as tier
 from perfatlas.kernels.residuals import carry, coordinates, correct
+from perfatlas.kernels.shapes import physics_model
 from perfatlas.measurements import has_silicon, load_calibrations, table_rows
-from perfatlas.measurements.residuals import interpolate
+from perfatlas.measurements.interpolation import interpolate
+from perfatlas.measurements.residuals import Correction
 from perfatlas.numerics import get_format
 from perfatlas.operators import FloatArray, Gemm
 from perfatlas.quantities import MissingDependencyError
@@ -76,21 +78,31 @@ def test_a_coordinate_is_a_weighted_logarithm() -> None:
     assert coordinates("gemm", shape).tolist() == [[12.0, 12.0, 5.0]]
 
 
-def test_neighbours_are_weighed_with_their_inverse_distance() -> None:
-    # weights 1/1, 1/2, 1/2 -> .5, .25, .25: mean .5 x .1 + .25 x .2 + .25 x .6 = .25, median .1
-    expected = interpolate(np.array([[1.0, 2.0, 2.0]]), np.array([[0.1, 0.2, 0.6]]))
-    assert expected[0] == pytest.approx((0.25 + 0.1) / 2.0)
+def between(place_K: FloatArray) -> FloatArray:
+    return np.abs(place_K[:, None] - place_K[None, :])[None]
+
+
+def test_neighbours_of_one_side_stand_for_each_other() -> None:
+    # on a line at -1, 2 and 2: a quarter and three quarters of the way would be the line between
+    # them, so the kriged mean is 2/3 x .1 + 1/3 x (.2 + .6) / 2 = .2; the weights of the median are
+    # 1, 1/2, 1/2: .1
+    expected = interpolate(
+        np.array([[1.0, 2.0, 2.0]]),
+        np.array([[0.1, 0.2, 0.6]]),
+        between(np.array([-1.0, 2.0, 2.0])),
+    )
+    assert expected[0] == pytest.approx((0.2 + 0.1) / 2.0, abs=1e-4)
 
 
 @given(
-    residuals=st.lists(st.floats(-3.0, 3.0), min_size=1, max_size=8),
-    distances=st.lists(st.floats(0.0, 9.0), min_size=8, max_size=8),
+    residuals=st.lists(st.floats(-3.0, 3.0), min_size=1, max_size=16),
+    places=st.lists(st.floats(-9.0, 9.0), min_size=16, max_size=16),
 )
 def test_no_correction_leaves_the_range_of_its_neighbours(
-    residuals: list[float], distances: list[float]
+    residuals: list[float], places: list[float]
 ) -> None:
-    near = np.array([sorted(distances[: len(residuals)])])
-    expected = interpolate(near, np.array([residuals]))[0]
+    place = np.array(sorted(places[: len(residuals)], key=abs))
+    expected = interpolate(np.abs(place)[None], np.array([residuals]), between(place))[0]
     assert min(residuals) - 1e-9 <= expected <= max(residuals) + 1e-9
 
 
@@ -131,6 +143,102 @@ def test_without_the_tables_the_tier_is_refused() -> None:
         pytest.skip("the measured tables are installed")
     with pytest.raises(MissingDependencyError, match="silicon"):
         kernel_gemm(system="h200_sxm", m=64, n=4096, k=4096, tier="measured")
+
+
+def test_a_product_alone_can_be_any_part_of_the_corrected_sum() -> None:
+    # physics: product 2, sum 2 + 2 = 4, measured 12: factor 3. The product's share is 6; at least 2
+    # (all that is missed is the quantization's), at most 12 - 2 = 10 (all is the product's).
+    ones = np.ones(2)
+    sums = Correction(3.0 * ones, -0.1 * ones, 0.1 * ones, np.ones(2, np.bool_))
+    found = tier.product_alone(sums, np.array([True, False]), 2.0 * ones)
+    assert found.factor_U.tolist() == [3.0, 3.0]
+    assert (6.0 * np.exp(found.low_U)).tolist() == pytest.approx([2.0, 6.0 * math.exp(-0.1)])
+    assert (6.0 * np.exp(found.high_U)).tolist() == pytest.approx([10.0, 6.0 * math.exp(0.1)])
+
+
+@given(factor=st.floats(0.05, 20.0), quantization=st.floats(0.0, 10.0), share=st.floats(0.0, 1.0))
+def test_every_way_to_share_what_is_missed_is_inside(
+    factor: float, quantization: float, share: float
+) -> None:
+    missed = (1.0 + quantization) * (factor - 1.0)
+    one = np.ones(1)
+    sums = Correction(factor * one, -0.0 * one, 0.0 * one, np.ones(1, np.bool_))
+    found = tier.product_alone(sums, np.ones(1, np.bool_), one + quantization)
+    low, high = factor * np.exp(found.low_U[0]), factor * np.exp(found.high_U[0])
+    assert low * (1.0 - 1e-9) <= max(1.0 + share * missed, 2.0**-10 * factor)
+    assert max(1.0 + share * missed, 0.0) <= high * (1.0 + 1e-9)
+
+
+@needs_silicon
+@pytest.mark.parametrize(
+    ("device", "family", "format_name"),
+    [
+        ("h200_sxm", "vllm", "fp8_dynamic"),
+        ("h200_sxm", "sglang", "fp8_block"),
+        ("b200_sxm", "trtllm", "nvfp4"),
+        ("h200_sxm", "vllm", "bf16"),
+    ],
+)
+def test_asked_as_it_was_measured_a_shape_takes_what_was_measured(
+    device: str, family: str, format_name: str
+) -> None:
+    rows = table_rows(device, "gemm", family, format_name)
+    some = np.random.default_rng(5).choice(rows.measured_s.size, 400, replace=False)
+    layout = get_format(format_name)
+    operator = Gemm(
+        name="gemm",
+        phase="prefill",
+        count=np.ones(400),
+        m=rows.columns["m"][some],
+        n=rows.columns["n"][some],
+        k=rows.columns["k"][some],
+        format=format_name,
+        weight_bytes_per_element=layout.weight_bytes,
+        input_bytes_per_element=layout.activation_bytes,
+        quantizes_input=rows.columns["quantize"][some],
+    )
+    devices = DeviceColumns(
+        devices=(resolve_system(device).device,), index_C=np.zeros(400, np.int64)
+    )
+    answer = price_operators([operator], devices, family=family, tier="measured")
+    # physics moves a row from its loop to cold caches
+    match = answer.matches[0].calibration
+    names = physics_model("gemm").shape_names
+    hot_UD = rows.shape_table(names)[some]
+    cold_UD = hot_UD.copy()
+    cold_UD[:, names.index("copies")] = 0.0
+    parameters = np.array([match.parameters[n] for n in physics_model("gemm").parameter_names])
+    silicon = silicon_row(resolve_system(device).device, format_name)
+    hot_s, cold_s = (tier.physics_of("gemm", one, silicon, parameters) for one in (hot_UD, cold_UD))
+    expected_s = np.maximum(rows.measured_s[some] * cold_s / hot_s, answer.bound_s_CO[:, 0])
+    ratio = answer.time_s_CO[:, 0] / expected_s
+    assert answer.measured_CO.all()
+    assert np.mean(np.abs(ratio - 1.0) < 1e-3) >= 0.97  # the rest are doubted rows
+    inside = (answer.low_s_CO[:, 0] <= 1.001 * expected_s) & (
+        expected_s <= 1.001 * answer.high_s_CO[:, 0]
+    )
+    assert inside.all()
+
+
+@needs_silicon
+@pytest.mark.usefixtures("own_home")
+@pytest.mark.parametrize("quantization", ["excluded", "included"])
+def test_beyond_the_rows_a_time_grows_and_spans_physics(quantization: str) -> None:
+    # the table rises linearly to 240 us at m = 32768, n = k = 64; physics knows a tenth of it
+    asked = {"system": "h200_sxm", "n": 64, "k": 64, "kernel_family": "vllm"}
+    asked |= {"format": "fp8_dynamic", "quantization": quantization}
+    sizes = (32768, 33000, 36000, 45000, 50000, 60000, 65536, 131072, 2**20, 2**29)
+    found = [kernel_gemm(**asked, m=m, tier="measured").results for m in sizes]
+    times = [one["time_s"] for one in found]
+    assert times == sorted(times)
+    assert times[1] < 1.05 * times[0]
+    beyond = kernel_gemm(**asked, m=65536, tier="physics").results
+    assert found[6]["time_s_low"] <= beyond["time_s"] < found[6]["time_s"]
+    assert found[6]["time_s"] <= found[6]["time_s_high"]
+    widths = [math.log(one["time_s_high"] / one["time_s_low"]) for one in found]
+    if quantization == "included":  # the product alone may be as fast as physics everywhere
+        assert widths[:7] == sorted(widths[:7])
+        assert widths[0] < 0.2
 
 
 @needs_silicon

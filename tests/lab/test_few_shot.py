@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from perfatlas.cli import main
 from perfatlas.files import user_folder, write_table
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.gemm import GEMM_SHAPE, gemm_time_s
 from perfatlas.kernels.silicon import silicon_row
-from perfatlas.lab import MeasurementReport, calibrate_measurements
+from perfatlas.lab import MeasurementReport, calibrate_measurements, few_shot
 from perfatlas.lab.few_shot import (
     REFITS,
     UNCHANGED,
@@ -23,8 +21,6 @@ from perfatlas.lab.few_shot import (
     refit_rows,
 )
 from perfatlas.lab.few_shot_rows import CHOSEN, RANGES, row_cells
-from perfatlas.lab.few_shot_search import folds, small_sample_quantiles
-from perfatlas.lab.independent import NOT_MEASURED, independent_check
 from perfatlas.measurements import (
     find_calibration,
     load_calibrations,
@@ -36,6 +32,7 @@ from perfatlas.measurements.calibration import find_shipped_calibration
 from perfatlas.measurements.rows import MeasuredRows
 from perfatlas.numerics import get_format
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario import kernel_gemm
 
 H200 = resolve_system("h200_sxm").device
 SHIPPED = load_calibrations("h200_sxm")["h200_sxm/gemm/vllm/bf16"].parameters
@@ -135,6 +132,7 @@ def test_too_few_rows_change_nothing(tmp_path: Path) -> None:
     (change,) = refit_rows(read(tmp_path / "rows.csv", TRUTH, rows=6), H200)
     assert "fewer than 10 rows" in change.reason
     columns = gemm_columns(TRUTH, 20) | dict.fromkeys("mnk", [4096] * 20)
+    columns["time_s"] = [2e-4] * 20
     write_table(tmp_path / "one.csv", columns)
     (change,) = refit_rows(read_measured_rows(tmp_path / "one.csv"), H200)
     assert "nothing can be held out" in change.reason
@@ -146,6 +144,77 @@ def test_rows_with_host_time_inside_are_counted_and_left_out(tmp_path: Path) -> 
     (change,) = refit_rows(read_measured_rows(path), H200)
     assert change.rows == 30
     assert list(change.left_out.values()) == [10]
+
+
+@pytest.mark.parametrize("factor", [1e-3, 0.2])
+def test_rows_faster_than_light_are_refused(tmp_path: Path, factor: float) -> None:
+    columns = gemm_columns(dict(SHIPPED), 40)
+    columns["time_s"] = [factor * time_s for time_s in columns["time_s"]]
+    write_table(tmp_path / "rows.csv", columns)
+    with pytest.raises(InvalidSpecError, match=r"of 40 are faster than h200_sxm .* unit"):
+        calibrate_measurements(tmp_path / "rows.csv", "h200_sxm")
+    assert not user_calibration_folder().exists()
+
+
+def test_a_few_rows_faster_than_light_are_counted_and_left_out(tmp_path: Path) -> None:
+    columns = gemm_columns(TRUTH, 40)
+    for row in (3, 17, 29):
+        columns["time_s"][row] /= 1e3
+    write_table(tmp_path / "rows.csv", columns)
+    report = calibrate_measurements(tmp_path / "rows.csv", "h200_sxm")
+    (change,) = report.changes
+    assert change.rows == 37
+    assert change.after is not None
+    assert change.after.mape < 0.05
+    assert any("gemm/vllm/bf16: 3 rows left out: faster" in said for said in report.warnings)
+
+
+def test_the_least_time_of_a_row_by_hand(tmp_path: Path) -> None:
+    # 64 x 8192 x 8192 in bf16: 134.2 MB of weights at 4.8 TB/s; of them 50 MiB may stay in L2
+    cold = {"m": [64] * 3, "n": [8192] * 3, "k": [8192] * 3, "copies": [0, 6, 0], "hot": [0, 0, 1]}
+    words = {"device": "h200_sxm", "operator": "gemm", "kernel_family": "vllm", "format": "bf16"}
+    write_table(
+        tmp_path / "rows.csv",
+        {**{name: [word] * 3 for name, word in words.items()}, **cold, "time_s": [5e-5] * 3},
+    )
+    (cell,) = row_cells(read_measured_rows(tmp_path / "rows.csv"), H200)
+    weights = 2 * 8192**2
+    expected = [weights / 4.8e12, *[(weights - H200.l2_bytes) / 4.8e12] * 2]
+    assert cell.least_s == pytest.approx(expected)
+
+
+def test_rows_no_fit_explains_write_nothing(tmp_path: Path) -> None:
+    columns = gemm_columns(TRUTH, 40)
+    columns["time_s"] = [1e3 * time_s for time_s in columns["time_s"]]
+    write_table(tmp_path / "rows.csv", columns)
+    report = calibrate_measurements(tmp_path / "rows.csv", "h200_sxm")
+    assert "misses rows by a factor of" in report.changes[0].reason
+    assert report.changes[0].moved == {}
+    assert report.written == ()
+    assert not user_calibration_folder().exists()
+
+
+def test_more_rows_than_are_looked_at_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(few_shot, "MOST_ROWS", 30)
+    path = measured(tmp_path / "rows.csv", dict(SHIPPED))
+    assert main(["calibrate", "--measurements", str(path), "--device", "h200_sxm"]) == 0
+    assert "gemm/vllm/bf16: 10 rows left out: more rows than" in capsys.readouterr().err
+
+
+def test_measurements_below_the_bound_make_nothing_sure(
+    once: tuple[MeasurementReport, str],
+) -> None:
+    quantiles = once[0].changes[0].quantiles
+    text = once[1]
+    for name, value in quantiles.items():
+        assert f"{name} = {value}" in text
+        text = text.replace(f"{name} = {value}", f"{name} = {value - 6.0:.4f}")
+    place(text)
+    answer = kernel_gemm(system="h200_sxm", m=64, n=8192, k=8192, kernel_family="vllm").results
+    assert answer["time_s_low"] == answer["bound_time_s"]
+    assert answer["time_s_high"] > 100.0 * answer["time_s"]
 
 
 def test_a_clock_scales_compute_and_nothing_else(tmp_path: Path) -> None:
@@ -302,24 +371,6 @@ def test_a_missing_file_is_an_invalid_input() -> None:
     assert main(["calibrate", "h200_sxm", "--measurements", "/nowhere/rows.csv"]) == 3
 
 
-@given(groups=st.lists(st.integers(min_value=0, max_value=30), min_size=1, max_size=60))
-def test_a_group_is_held_out_whole(groups: list[int]) -> None:
-    group_N = np.array(groups)
-    fold_N = folds(group_N)
-    for group in set(groups):
-        assert np.unique(fold_N[group_N == group]).size == 1
-
-
-def test_a_small_sample_is_as_wide_as_it_must_be() -> None:
-    # by hand: of 39 rows the (39 + 1) 0.05 = 2nd and the 38th in order
-    found = small_sample_quantiles(np.arange(39.0))
-    assert found["q05"] == 1.0
-    assert found["q95"] == 37.0
-    assert found["q50"] == 19.0
-    few = small_sample_quantiles(np.arange(10.0))
-    assert (few["q05"], few["q95"]) == (0.0, 9.0)
-
-
 def test_every_choice_is_a_parameter() -> None:
     for operator, names in CHOSEN.items():
         assert names <= set(RANGES[operator])
@@ -328,17 +379,3 @@ def test_every_choice_is_a_parameter() -> None:
 def test_the_folder_follows_perfatlas_home(own_home: Path) -> None:
     assert user_calibration_folder() == user_folder("data") / "calibrations"
     assert own_home in user_calibration_folder().parents
-
-
-def test_own_rows_beside_the_page_are_held_against_the_calibration_in_use(tmp_path: Path) -> None:
-    assert independent_check(tmp_path) == NOT_MEASURED
-    folder = tmp_path / "h200_sxm" / "2026-01-01_gpu_kernels"
-    folder.mkdir(parents=True)
-    measured(folder / "rows.csv", dict(SHIPPED))
-    last = independent_check(tmp_path).splitlines()[-1]
-    who, cell, rows, prior, mape = (text.strip() for text in last.split("|")[1:6])
-    assert who == "h200_sxm, 2026-01-01_gpu_kernels"
-    assert cell == "gemm/vllm/bf16"
-    assert prior == "h200_sxm/gemm/vllm/bf16"
-    assert int(rows) == 40
-    assert float(mape.rstrip(" %")) < 5.0  # the rows are the prior's own times with 2 % of noise

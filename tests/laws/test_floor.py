@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfatlas.collectives import OPS, CollectiveShapes, Implementation, price_collectives
+from perfatlas.engines import all_reduce_groups, resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels import PricedOperators, price_operators
 from tests.laws.support import (
@@ -154,7 +155,7 @@ def test_streams(tokens: list[int], width: int, stream: str, device: str, family
     ranks=st.sampled_from([1, 2, 3, 4, 8, 16, 64, 72, 256]),
     stride=st.sampled_from([1, 2, 8]),
     system=st.sampled_from([*MEASURED, *RELATIVES, "gb200", "cpu"]),
-    engine=st.sampled_from([("", 0.0), ("vllm", 8388608.0), ("trtllm", 8388608.0)]),
+    engine=st.sampled_from(["", "vllm", "trtllm"]),
 )
 @settings(max_examples=20)
 def test_collectives(
@@ -163,7 +164,7 @@ def test_collectives(
     ranks: int,
     stride: int,
     system: str,
-    engine: tuple[str, float],
+    engine: str,
 ) -> None:
     bytes_U = column(*sizes)
     priced = price_collectives(
@@ -176,7 +177,10 @@ def test_collectives(
         systems=[resolve_system(system)],
         system_index_U=np.zeros(len(sizes), np.int64),
         tier="auto",
-        implementation=Implementation(family=engine[0], custom=bool(engine[1])),
+        implementation=Implementation(
+            family=engine,
+            custom_groups=all_reduce_groups(resolve_engine(engine)) if engine else {},
+        ),
     )
     assert np.isfinite(priced.high_s_U).all()
     assert (priced.bound_s_U <= priced.low_s_U).all()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import tomllib
+from importlib import resources
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 
-from perfatlas.hardware import resolve_system
+from perfatlas.measurements import has_silicon, measured_device, table_rows
 from perfatlas.measurements.moe_rows import (
+    MOE_MODEL,
     doubtful_rows,
     matrices_of,
     slow_parts,
@@ -17,6 +22,9 @@ from perfatlas.measurements.moe_rows import (
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
 
+needs_silicon = pytest.mark.skipif(
+    not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
+)
 NAMES = ("tokens", "ep", "moe_tp", "skew")
 
 
@@ -74,10 +82,81 @@ def test_a_part_slower_than_its_whole_is_left_out() -> None:
     assert not slow_parts(parts, np.array([1.0, 1.4, 0.5, 9.0])).any()
 
 
-def test_who_reads_three_matrices_faster_than_memory_has_two() -> None:
-    device = resolve_system("h200_sxm").device
-    rows = columns(*((1024.0 + one, 1, 1, 0) for one in range(12)))
-    light_s = 3 * 256 * 7168 * 2048 * 2 / device.memory_bandwidth
-    for share, matrices in ((0.75, 2.0), (1.05, 3.0)):
-        found = matrices_of(rows, np.full(12, share * light_s), device)
-        assert set(found.tolist()) == {matrices}
+SUPER = "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B"
+TRITON = "sglang_fused_moe_triton"
+
+
+def listed() -> dict[str, list[dict[str, Any]]]:
+    text = resources.files("perfatlas").joinpath("data/ungated_experts.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+def network(hidden: float, intermediate: float, experts: float, top_k: float) -> dict[str, Any]:
+    sizes = (hidden, intermediate, experts, top_k)
+    return {name: np.array([size]) for name, size in zip(MOE_MODEL, sizes, strict=True)}
+
+
+def test_a_listed_network_has_two_matrices_at_every_width_and_no_other_has() -> None:
+    for one in listed()["network"]:
+        for hidden in one["hidden"]:
+            sizes = [hidden, *(one[name] for name in MOE_MODEL[1:])]
+            assert matrices_of(network(*sizes), "any kernel", "1.0").tolist() == [2.0]
+            for place in range(4):  # each size tells
+                other = [size + (at == place) for at, size in enumerate(sizes)]
+                assert matrices_of(network(*other), "any kernel", "1.0").tolist() == [3.0]
+
+
+def test_collectors_that_gave_every_network_a_gate_measured_three() -> None:
+    nano, ultra = network(2688, 1856, 128, 6), network(2048, 5120, 512, 22)
+    a_super = network(1024, 2688, 512, 22)
+    assert matrices_of(nano, "vllm_fused_moe", "0.14.0").tolist() == [3.0]
+    assert matrices_of(nano, TRITON, "0.5.10").tolist() == [3.0]
+    assert matrices_of(nano, TRITON, "0.5.14").tolist() == [2.0]
+    assert matrices_of(ultra, TRITON, "0.5.14").tolist() == [2.0]
+    assert matrices_of(a_super, TRITON, "0.5.14").tolist() == [3.0]
+
+
+def test_every_entry_of_the_list_names_a_source_and_known_networks() -> None:
+    models = {one["model"] for one in listed()["network"]}
+    assert SUPER in models
+    for one in (*listed()["network"], *listed()["measured_gated"]):
+        assert len(one["ref"]) > 40
+        assert set(one.get("models", ())) <= models
+
+
+def test_the_network_that_is_a_model_of_ours_has_no_gate_there() -> None:
+    nano = next(one for one in listed()["network"] if "Nano" in one["model"])
+    config = json.loads(
+        resources.files("perfatlas")
+        .joinpath("data/models/nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16.json")
+        .read_text("utf-8")
+    )["config"]
+    assert config["mlp_hidden_act"] == "relu2"
+    assert [config["hidden_size"]] == nano["hidden"]
+    assert config["moe_intermediate_size"] == nano["intermediate"]
+
+
+@needs_silicon
+@pytest.mark.parametrize(
+    ("device", "family", "format_name"),
+    [
+        ("h100_sxm", "vllm", "fp8_dynamic"),
+        ("b200_sxm", "vllm", "nvfp4"),
+        ("b200_sxm", "sglang", "nvfp4"),
+    ],
+)
+def test_no_fast_row_of_a_gated_network_reads_its_weights_faster_than_memory(
+    device: str, family: str, format_name: str
+) -> None:
+    # the list against the rows: cold weights of a balanced load, all experts of a rank in use
+    rows = table_rows(device, "moe", family, format_name).columns
+    measured_s = table_rows(device, "moe", family, format_name).measured_s
+    card = measured_device(device)
+    active = np.minimum(rows["experts"], rows["tokens"] * rows["top_k"]) / rows["ep"]
+    width = rows["intermediate"] / rows["moe_tp"]
+    weight_bytes = rows["matrices"] * active * rows["hidden"] * width
+    weight_bytes = weight_bytes * rows["weight_bytes_per_element"]
+    cold = (rows["skew"] == 0.0) & (weight_bytes > 4.0 * card.l2_bytes) & (active >= 1.0)
+    least_s = weight_bytes / card.memory_bandwidth
+    assert cold.sum() > 100
+    assert np.quantile(measured_s[cold] / least_s[cold], 0.005) > 0.95

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfatlas.collectives import measured as collectives
+from perfatlas.kernels import measured as kernels
+from perfatlas.measurements import residuals
+from perfatlas.measurements.beyond_rows import EDGE_LOSS, EDGE_TRIED
 from perfatlas.measurements.residuals import Residuals, carry, correct, number_groups
 
 SPACE = np.array([[size, ranks] for size in range(8, 30) for ranks in (1.0, 2.0, 3.0)])
@@ -40,3 +47,107 @@ def test_a_row_its_neighbours_allow_is_what_was_measured() -> None:
 def test_a_shape_beside_an_outlier_does_not_follow_it() -> None:
     beside = SPACE[ROW : ROW + 1] + np.array([[0.01, 0.0]])
     assert np.log(correct(table(2.4), beside).factor_U[0]) == pytest.approx(SMOOTH[ROW], abs=0.3)
+
+
+SOURCE = Path(residuals.__file__).parents[2]
+# What residuals take from these is named by its value: silicon, links, the hash of the table.
+BY_VALUE = {"hardware", "files", "quantities"}
+
+
+def imported(module: str) -> set[str]:
+    """Return the modules of perfatlas that one imports at run time."""
+    path = SOURCE.joinpath(*module.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    found = set()
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("perfatlas"):
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                is_module = SOURCE.joinpath(*inner.split(".")).with_suffix(".py").is_file()
+                found.add(inner if is_module else str(node.module))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("room", "code"), [("kernels", kernels.CODE), ("collectives", collectives.CODE)]
+)
+def test_residuals_are_kept_under_all_the_code_they_rest_on(
+    room: str, code: tuple[str, ...]
+) -> None:
+    waiting, seen = {f"perfatlas.{room}.measured", "perfatlas.measurements.tables"}, set()
+    if room == "kernels":  # the physics of an operator is found by its name
+        waiting |= {
+            f"perfatlas.kernels.{path.stem}"
+            for path in (SOURCE / "perfatlas/kernels").glob("[a-z]*.py")
+        }
+    while waiting:
+        module = waiting.pop()
+        seen.add(module)
+        if module.split(".")[1] not in BY_VALUE:
+            waiting |= imported(module) - seen
+    assert {module.split(".")[1] for module in seen} - BY_VALUE <= set(code)
+    assert {
+        "perfatlas.measurements.sparse_tables",
+        "perfatlas.measurements.recurrent_tables",
+    } <= seen
+
+
+def test_residuals_are_fitted_anew_where_any_module_of_a_room_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = tmp_path / "measurements"
+    room.mkdir()
+    (room / "sparse_tables.py").write_text("ROWS = 1\n")
+    monkeypatch.setattr(residuals, "__file__", str(room / "residuals.py"))
+    before = residuals.code_hash.__wrapped__(("measurements",))
+    (room / "sparse_tables.py").write_text("ROWS = 2\n")
+    assert residuals.code_hash.__wrapped__(("measurements",)) != before
+
+
+TALL = np.column_stack((SPACE, np.full(len(SPACE), 7.0)))  # a third coordinate never varied
+EDGE = carry(TALL, 2.0 + SMOOTH, number_groups(TALL[:, :1]))
+
+
+@given(size=st.floats(29.0, 31.0), ranks=st.sampled_from([1.0, 2.0, 3.0]))
+def test_within_two_octaves_beyond_the_rows_the_correction_is_that_of_the_edge(
+    size: float, ranks: float
+) -> None:
+    found = correct(EDGE, np.array([[size, ranks, 7.0], [29.0, ranks, 7.0]]))
+    assert found.measured_U.all()
+    assert found.factor_U[0] == pytest.approx(found.factor_U[1])
+
+
+def test_beyond_the_rows_the_interval_grows_until_it_spans_physics() -> None:
+    query = np.array([[29.0 + more, 2.0, 7.0] for more in (0.0, 0.25, 0.5, 1.0, 2.0)])
+    found = correct(EDGE, query)
+    assert np.all(np.diff(found.high_U - found.low_U) >= 0.0)
+    # in e-folds from physics: its answer is 0, the edge's more than 2
+    low_U = np.log(found.factor_U) + found.low_U
+    assert low_U[0] > 2.0
+    assert low_U[3] <= 0.0
+
+
+@given(size=st.floats(31.0, 80.0), step=st.floats(0.0, 1.0))
+def test_farther_out_the_correction_shrinks_too_slowly_for_a_time_to_fall(
+    size: float, step: float
+) -> None:
+    found = correct(EDGE, np.array([[size, 2.0, 7.0], [size + step, 2.0, 7.0]]))
+    near, far = np.log(found.factor_U)
+    assert near - far <= EDGE_LOSS * step + 0.0101
+    if not found.measured_U[1]:
+        assert found.factor_U[1] == 1.0
+
+
+def test_far_beyond_the_rows_physics_answers() -> None:
+    edge = np.log(correct(EDGE, np.array([[29.0, 2.0, 7.0]])).factor_U[0])
+    gone = 29.0 + EDGE_TRIED + edge / EDGE_LOSS
+    found = correct(EDGE, np.array([[gone - 1.0, 2.0, 7.0], [gone + 1.0, 2.0, 7.0]]))
+    assert found.measured_U.tolist() == [True, False]
+    assert found.factor_U[1] == 1.0
+
+
+def test_what_rows_never_varied_is_not_followed() -> None:
+    found = correct(EDGE, np.array([[20.0, 2.0, 7.0], [20.0, 2.0, 90.0]]))
+    assert found.measured_U.tolist() == [True, False]
+    size_alone = correct(EDGE, np.array([[60.0, 2.0, 7.0]]), np.array([0.0, 1.0, 1.0]))
+    assert not size_alone.measured_U[0]

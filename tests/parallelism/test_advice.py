@@ -19,7 +19,7 @@ def test_says_by_how_much_and_what_helps() -> None:
     assert memory.fits.tolist() == [False]
     first, *changes = shortfall_advice(asked, devices=DEVICES)
     excess = (memory.total_bytes - memory.capacity_bytes)[0] / 1e9
-    assert first.startswith(f"the load does not fit by {excess:.3f} GB per GPU")
+    assert first.startswith(f"the load does not fit by {excess:.4g} GB per GPU")
     assert "126.9 GB usable per GPU (0.9 of 141 GB)" in first
     text = "\n".join(changes)
     for change in ("tp = 2 fits", "pp = 2 fits", "kv_format = fp8_static fits", "b200_sxm"):

@@ -16,6 +16,7 @@ from perfatlas.models import (
     Mamba2,
     MlaAttention,
     ModelFormats,
+    MoeFfn,
     SparseIndexer,
     parameter_counts,
 )
@@ -28,6 +29,7 @@ from perfatlas.parallelism import (
     memory_footprint,
     weight_columns,
 )
+from perfatlas.parallelism.weights import expert_padding_bytes
 from tests.parallelism.examples import (
     BF16,
     DEEPSEEK_V3,
@@ -73,7 +75,9 @@ def question(
             block_size=column(16),
             kv_blocks=column(kv_blocks),
         ),
-        overheads=MemoryOverheads(context_bytes=1e8, communication_bytes=4e8, graph_bytes=5e8),
+        overheads=MemoryOverheads(
+            context_bytes=1e8, communication_bytes=4e8, graph_bytes=5e8, sampler_copies=3.5
+        ),
         memory_bytes=column(memory),
     )
 
@@ -213,8 +217,8 @@ def test_experts_of_all_ranks_sum_to_the_model(split: tuple[int, int]) -> None:
 def test_footprint_of_llama_70b_on_eight_gpus() -> None:
     memory = memory_footprint(question())
     tokens, hidden = 8192, 8192
-    sampling = tokens * hidden * 2 + 256 * 128256 * 4
-    network = tokens * (2 * hidden + 3 * 28672 / 8) * 2
+    sampling = tokens * hidden * 2 + 3.5 * 256 * 128256 * 4
+    network = tokens * (4 * hidden + 3 * 28672 / 8) * 2
     assert memory.activation_bytes.tolist() == [max(sampling, network)]
     assert memory.kv_bytes.tolist() == [64 * 2560 * 40_960]
     assert memory.other_bytes.tolist() == [1e9]
@@ -229,6 +233,53 @@ def test_footprint_of_llama_70b_on_eight_gpus() -> None:
 def test_one_gpu_has_no_communication_buffers() -> None:
     memory = memory_footprint(question(SMALL_DENSE, plan=plan_of()))
     assert memory.other_bytes.tolist() == [6e8]
+
+
+def test_a_static_share_is_of_what_context_and_communicators_leave() -> None:
+    asked = question()
+    static = replace(asked, overheads=replace(asked.overheads, rule="static"))
+    memory = memory_footprint(static)
+    cache = memory.capacity_bytes - (memory.total_bytes - memory.kv_bytes)
+    # 0.9 x (141e9 - 0.5e9) - weights; graphs and activations live in the rest
+    expected = 0.9 * 140.5e9 - memory.weights_bytes
+    assert cache[0] == pytest.approx(expected[0], abs=1.0)
+
+
+def test_a_sampler_holds_its_copies_of_all_logits() -> None:
+    few, many = (
+        memory_footprint(
+            replace(
+                question(SMALL_DENSE, plan=plan_of()),
+                overheads=MemoryOverheads(
+                    context_bytes=0.0, communication_bytes=0.0, graph_bytes=0.0, sampler_copies=n
+                ),
+            )
+        ).activation_bytes[0]
+        for n in (10_000.0, 10_001.0)
+    )
+    assert many - few == 256 * SMALL_DENSE.vocab_size * 4
+
+
+def test_padded_experts_by_hand() -> None:
+    (group,) = (g for g in SMALL_MOE.layers if isinstance(g.ffn, MoeFfn))
+    ffn = group.ffn
+    assert isinstance(ffn, MoeFfn)
+    hidden, width = SMALL_MOE.hidden_size, ffn.intermediate_size
+    multiples = (hidden + 1, width + 1)  # the next multiple of each
+    added = expert_padding_bytes(SMALL_MOE, BF16, plan_of(), multiples)
+    per_matrix = (hidden + 1) * (width + 1) - hidden * width
+    matrices = 3 if ffn.gated else 2
+    assert added.tolist() == [group.count * ffn.num_experts * matrices * per_matrix * 2.0]
+    assert expert_padding_bytes(SMALL_MOE, BF16, plan_of(), (1, 1)).tolist() == [0.0]
+    assert expert_padding_bytes(SMALL_DENSE, BF16, plan_of(), multiples).tolist() == [0.0]
+
+
+@given(hidden=st.sampled_from([1, 128, 256]), width=st.sampled_from([1, 64, 128, 256]))
+def test_padding_is_shared_by_expert_ranks(hidden: int, width: int) -> None:
+    one = expert_padding_bytes(SMALL_MOE, BF16, plan_of(), (hidden, width))[0]
+    plan = plan_of(attention_dp=4, ep=4)
+    assert expert_padding_bytes(SMALL_MOE, BF16, plan, (hidden, width))[0] == one / 4
+    assert one >= 0.0
 
 
 def test_attention_dp_multiplies_the_cache_of_a_replica() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import math
 
 import pytest
 
@@ -23,6 +24,23 @@ def test_names_fold_and_numbers_are_whole_or_left_out(width: int) -> None:
     assert "\u2026" not in text
     assert "141 GB" in text
     assert ("1.98 PFLOP/s" in text) == ("shows fp8" not in text)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("bias", math.log(0.01), "-99.0 %"),  # a hundredth of what was measured
+        ("tpot_bias", math.log(1.5), "50.0 %"),
+        ("median_bias", 800.0, "> 9,999 %"),
+        ("mean_error", -0.16, "-16.0 %"),
+        ("mape_before", 17614058898.5, "> 9,999 %"),
+        ("mape", 99.99, "9999.0 %"),
+    ],
+)
+def test_per_cents_are_of_the_measurement_and_end_somewhere(
+    key: str, value: float, text: str
+) -> None:
+    assert format_value(key, value) == text
 
 
 def test_facts_that_say_nothing_take_no_line() -> None:

@@ -9,7 +9,12 @@ import pytest
 
 from perfatlas.scenario import estimate, estimate_table
 
-DENSE = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "mode": "aggregated"}
+DENSE = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "system": "h200_sxm",
+    "mode": "aggregated",
+    "method": "formula",
+}
 
 
 def operators(answer: Any, phase: str) -> dict[str, dict[str, Any]]:  # noqa: ANN401

@@ -39,7 +39,7 @@ SCENARIOS: list[tuple[dict[str, Any], int, tuple[str, ...]]] = [
     ({"batch": 10**10}, 3, ("batch = ", "1000000000")),
     ({"batch": [1, 2]}, 3, ("batch",)),
     ({"mode": "dynamic"}, 3, ("mode", "'static'")),
-    ({"method": "simulate"}, 3, ("method", "'formula'")),
+    ({"method": "guess"}, 3, ("method", "'formula'")),
     ({"tier": "best"}, 3, ("tier", "'bound'")),
     ({"gpu_memory_utilization": 1.5}, 3, ("gpu_memory_utilization = 1.5",)),
     ({"clock_ratio": 3}, 3, ("clock_ratio = 3",)),
@@ -156,6 +156,12 @@ OPERATORS: list[tuple[Any, dict[str, Any], int, tuple[str, ...]]] = [
     (collective, {**LINK, "system": "mi300x", "tier": "physics"}, 5, ("mi300x",)),
     (collective, {**LINK, "system": "mi300x", "tier": "measured"}, 5, ("mi300x has none",)),
     (collective, {**LINK, "silicon_version": "0.24.0"}, 3, ("tier measured", "is auto")),
+    (
+        collective,
+        {**LINK, "kernel_family": "nccl", "tier": "measured", "silicon_version": "0.24.0"},
+        3,
+        ("silicon_version = '0.24.0'", "nccl is the library"),
+    ),
 ]
 
 

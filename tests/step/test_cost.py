@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -33,6 +36,20 @@ def test_a_decode_step_by_hand() -> None:
     step = decode_step(context(), np.ones(1), np.full(1, 1024.0))
     assert step.total_s()[0] == pytest.approx(cold / 4.8e12, rel=1e-12)
     assert step.low_s() == step.high_s() == step.total_s()
+
+
+def test_a_step_leaves_groups_that_its_engine_refuses_to_the_library(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    sizes = {"hidden_size": 1152, "intermediate_size": 3072, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 18, "num_key_value_heads": 6, "vocab_size": 512}
+    config.write_text(json.dumps({"model_type": "llama", **sizes, **heads}))
+    load = {"model": str(config), "system": "h200_sxm", "engine": "vllm", "batch": 8, "isl": 8}
+    used = {
+        tp: {row["id"] for row in estimate(**load, tp=tp).evidence.calibrations} for tp in (2, 3)
+    }
+    assert "h200_sxm/custom_all_reduce/vllm/bf16" in used[2]
+    assert "h200_sxm/custom_all_reduce/vllm/bf16" not in used[3]
+    assert "h200_sxm/all_reduce/nccl/bf16" in used[3]
 
 
 def test_products_of_a_prefill_chunk_by_hand() -> None:

@@ -36,6 +36,11 @@ app.command(
     help="Estimate one inference scenario: latency, throughput, memory, and what bounds them.",
 )
 app.command(
+    "perfatlas.cli.simulate:simulate",
+    name="simulate",
+    help="Simulate traffic through an engine: queues, tails, preemptions, goodput.",
+)
+app.command(
     _group(
         "kernel",
         "Time one operator on one GPU.",
@@ -68,7 +73,12 @@ app.command(
         {
             "kernels": ("validate:kernels", "Operators against measured tables."),
             "collectives": ("validate:collectives", "Collectives against measured tables."),
+            "measured": (
+                "validate_measured:measured",
+                "Tier measured against rows held out of its tables.",
+            ),
             "blocks": ("validate:blocks", "Sums of operators against measured attention blocks."),
+            "capacity": ("validate:capacity", "Cache sizes against those engines print."),
             "steps": ("validate:steps", "Serving estimates against measured serving."),
             "serving": (
                 "validate_serving:serving",

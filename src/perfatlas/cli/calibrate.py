@@ -157,7 +157,7 @@ def _calibrate_rows(measurements: Path, device: str, output: Path | None, *, jso
     print_rows(console, moved, title="\nparameters that moved")
     for warning in report.warnings:
         sys.stderr.write(f"perfatlas: {warning}\n")
-    where = f"wrote {report.file}" if report.file else "nothing written: no cell got better"
+    where = f"wrote {report.file}" if report.file else "nothing written: the column kept says why"
     sys.stdout.write(f"\nbefore, after: mean error of rows while they were held out\n{where}\n")
     return 0
 

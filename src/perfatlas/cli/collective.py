@@ -36,7 +36,8 @@ class CollectiveFlags:
         format: Number format of the elements.
         gpus: GPUs that take part.
         nodes: Nodes they are spread over; by default as few as hold them.
-        kernel_family: Engine whose small-message kernels run; by default the library's.
+        kernel_family: Whose kernels run: an engine's, such as vllm, or nccl; by default the fastest
+            all-reduce of all, and nccl for the rest.
         tier: Which pricing.
         silicon_version: Of the tables of tier measured: the version of the engine measured.
     """

@@ -61,7 +61,7 @@ def estimate(
     extra, output = extra or EstimateFlags(), output or OutputFlags()
     asked = given(flags or ScenarioFlags())
     if extra.scenario is not None:
-        asked = {**_read_scenario(extra.scenario), **asked}
+        asked = {**read_scenario_file(extra.scenario), **asked}
     if wants_table(output):
         if extra.frontier or extra.trace is not None:
             raise UsageError("--frontier and --trace answer one scenario, --table answers many")
@@ -76,11 +76,13 @@ def estimate(
     return _estimate(asked, extra, as_json=output.json)
 
 
-def _read_scenario(path: Path) -> dict[str, Any]:
+def read_scenario_file(path: Path) -> dict[str, Any]:
     """Return the fields of a scenario file; unknown names are refused where all names are."""
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as problem:
+    except OSError as problem:
+        raise InvalidSpecError(f"cannot read scenario '{path}': {problem.strerror}") from problem
+    except UnicodeDecodeError as problem:
         raise InvalidSpecError(f"cannot read scenario '{path}': {problem}") from problem
     except (tomllib.TOMLDecodeError, RecursionError) as problem:
         raise InvalidSpecError(f"scenario '{path}' is not TOML: {problem}") from problem

@@ -26,8 +26,11 @@ class GemmFlags:
         n: Columns of the weights: output features.
         k: Inner dimension: input features.
         format: Number format of the product.
+        quantization: Of the activation, as measured with fp8_dynamic, fp8_block and nvfp4: in the
+            time or not.
         kernel_family: Whose kernels, such as vllm; by default the fastest of all.
         protocol: How time is measured; cold is with cold caches.
+        clock_ratio: Clock over the sustained clock of the device.
         tier: Which pricing.
         silicon_version: Of the tables of tier measured: the version of the engine measured.
     """
@@ -37,8 +40,10 @@ class GemmFlags:
     n: Count = None
     k: Count = None
     format: Annotated[str | None, default("bf16")] = None
+    quantization: Annotated[Literal["excluded", "included"] | None, default("excluded")] = None
     kernel_family: str | None = None
     protocol: Annotated[str | None, default("cold")] = None
+    clock_ratio: Annotated[float | None, default("1")] = None
     tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
     silicon_version: str | None = None
 
@@ -65,6 +70,7 @@ class AttentionFlags:
         window: Sliding window in tokens; 0 is none.
         kernel_family: Whose kernels, such as vllm; by default the fastest of all.
         protocol: How time is measured; cold is with cold caches.
+        clock_ratio: Clock over the sustained clock of the device.
         tier: Which pricing.
         silicon_version: Of the tables of tier measured: the version of the engine measured.
     """
@@ -85,6 +91,7 @@ class AttentionFlags:
     window: Annotated[Count, default("0")] = None
     kernel_family: str | None = None
     protocol: Annotated[str | None, default("cold")] = None
+    clock_ratio: Annotated[float | None, default("1")] = None
     tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
     silicon_version: str | None = None
 
@@ -108,6 +115,7 @@ class MoeFlags:
             power_law_1.2.
         kernel_family: Whose kernels, such as vllm; by default the fastest of all.
         protocol: How time is measured; cold is with cold caches.
+        clock_ratio: Clock over the sustained clock of the device.
         tier: Which pricing.
         silicon_version: Of the tables of tier measured: the version of the engine measured.
     """
@@ -124,6 +132,7 @@ class MoeFlags:
     distribution: Annotated[str | None, default("uniform")] = None
     kernel_family: str | None = None
     protocol: Annotated[str | None, default("cold")] = None
+    clock_ratio: Annotated[float | None, default("1")] = None
     tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
     silicon_version: str | None = None
 

@@ -12,7 +12,7 @@ from perfatlas.files import read_table, table_format, write_table
 from perfatlas.quantities import PerfatlasError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from perfatlas.cli.vocabulary import OutputFlags
 
@@ -151,4 +151,13 @@ def _answer_row(face: Callable[..., Any], row: Mapping[str, Any]) -> dict[str, A
         results = face(**fields).to_dict()["results"]
     except PerfatlasError as problem:
         return {"error_code": problem.error_code, "error": str(problem)}
-    return dict(results)
+    return dict(_flat(results))
+
+
+def _flat(results: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield results as cells: a distribution is one per statistic, as in ttft_s_p99."""
+    for name, value in results.items():
+        if isinstance(value, dict):
+            yield from ((f"{name}_{inner}", cell) for inner, cell in value.items())
+        else:
+            yield name, value

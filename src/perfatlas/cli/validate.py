@@ -1,4 +1,4 @@
-"""`perfatlas validate kernels|collectives|blocks|steps`: predictions against measurements."""
+"""`perfatlas validate kernels|collectives|blocks|capacity|steps`: against measurements."""
 
 from __future__ import annotations
 
@@ -100,6 +100,24 @@ BLOCK_HEADINGS: Final = {
     },
     "skipped": {"where": "", "why": "why", "rows": "rows"},
 }
+CAPACITY_HEADINGS: Final = {
+    "totals": {
+        "group": "",
+        "rows": "rows",
+        "median_error": "median",
+        "p90_error": "p90",
+        "bias": "bias",
+        "worst_error": "worst",
+    },
+    "runs": {
+        "id": "run",
+        "published": "published",
+        "predicted": "predicted",
+        "error": "error",
+        "gap_bytes": "gap",
+    },
+    "left_out": {"id": "run", "reason": "reason"},
+}
 PUBLISHED_HEADINGS: Final = {
     "id": "published run",
     "op": "",
@@ -110,7 +128,7 @@ PUBLISHED_HEADINGS: Final = {
     "error": "error",
     "mape": "MAPE",
     "median_error": "median",
-    "bias": "bias",
+    "mean_error": "bias",
     "inside_90": "in 90 %",
 }
 FOR_MACHINES: Final = ("predictions", "left_out")
@@ -199,6 +217,25 @@ def blocks(
         ]
         print_rows(console, rows, columns=BLOCK_HEADINGS[name], title=title)
     return 0
+
+
+def capacity(*, json: Annotated[bool, SWITCH] = False) -> int:
+    """Compare derived cache sizes with those engines printed when they started.
+
+    Args:
+        json: Print one JSON object.
+    """
+    from perfatlas import lab
+    from perfatlas.report import open_terminal, print_rows
+
+    results = lab.validate_capacity()
+    if json:
+        print_json(envelope("validate capacity", results=results, scenario={}))
+        return _gate(results)
+    console = open_terminal(sys.stdout)
+    for name, columns in CAPACITY_HEADINGS.items():
+        print_rows(console, results[name], columns=columns, title=name.replace("_", " "))
+    return _gate(results)
 
 
 def steps(
@@ -296,8 +333,14 @@ def _print_cells(results: Mapping[str, Any], level: str) -> None:
     print_rows(console, results["skipped"], title="not scored")
     for name in ("published", "published_totals"):
         if name in results:
-            shown = {k: text for k, text in PUBLISHED_HEADINGS.items() if k in results[name][0]}
-            print_rows(console, results[name], columns=shown, title=name.replace("_", " "))
+            rows = [_published(row) for row in results[name]]
+            shown = {k: text for k, text in PUBLISHED_HEADINGS.items() if k in rows[0]}
+            print_rows(console, rows, columns=shown, title=name.replace("_", " "))
+
+
+def _published(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row whose bias, a mean error and no logarithm as elsewhere, says so."""
+    return {("mean_error" if name == "bias" else name): value for name, value in row.items()}
 
 
 def _print(results: Mapping[str, Any], headings: Mapping[str, str]) -> None:

@@ -49,6 +49,7 @@ _PLAN: Final = Group("Plan", sort_key=3)
 _FORMATS: Final = Group("Formats", sort_key=4)
 _LIMITS: Final = Group("Engine limits", sort_key=5)
 _PHASES: Final = Group("Disaggregated serving", sort_key=6)
+_TRAFFIC: Final = Group("Traffic", sort_key=2)
 SWITCH: Final = Parameter(negative="", show_default=False)
 MANY: Final = Parameter(negative="")
 _REPLICAS: Final = Parameter(alias="--replicas")
@@ -67,7 +68,8 @@ class Subject:
             best without them.
         silicon_version: Of the tables of tier measured; by default that of the calibrations.
         mode: One static batch, continuous batching, or separate prefill and decode GPUs.
-        method: How aggregated and disaggregated serving is answered.
+        method: How aggregated serving is answered: by closed forms without queues, or a short
+            simulation; auto simulates one scenario where prompts wait for each other.
         clock_ratio: Clock over the sustained clock of the device.
     """
 
@@ -79,7 +81,7 @@ class Subject:
     mode: Annotated[Literal["static", "aggregated", "disaggregated"] | None, default("static")] = (
         None
     )
-    method: Annotated[Literal["auto", "formula"] | None, default("auto")] = None
+    method: Annotated[Literal["auto", "formula", "simulate"] | None, default("auto")] = None
     clock_ratio: Annotated[float | None, default("1")] = None
 
 
@@ -227,6 +229,111 @@ class ScenarioFlags:
     load: Load = field(default_factory=Load)
     limits: Limits = field(default_factory=Limits)
     phases: Phases = field(default_factory=Phases)
+
+
+@Parameter(name="*", group=_TRAFFIC)
+@dataclass(frozen=True, kw_only=True)
+class Traffic:
+    """What arrives, and what is asked of it.
+
+    Args:
+        requests: File of requests: CSV, Parquet or JSON Lines with arrival_s, isl, osl.
+        request_format: Format of that file: perfatlas, azure, mooncake, burstgpt, bailian, vllm or
+            aiperf.
+        request_rate: Generated requests per second; inf for all at once.
+        concurrency: Requests in flight of a closed loop, in place of a rate.
+        num_requests: How many are generated, or read of the file.
+        arrival: How generated requests arrive: poisson, gamma, constant or closed.
+        burstiness: Of arrival gamma: 1 is poisson, below 1 comes in bursts.
+        isl: Input tokens of a generated request, their mean where lengths vary.
+        osl: Output tokens of a generated request, their mean where lengths vary.
+        length_distribution: Of generated lengths: fixed, uniform or lognormal.
+        length_spread: Share below and above the mean (uniform), or sigma (lognormal).
+        rate_scale: Lets the requests of a file come so many times as fast.
+        length_scale: Multiplies the lengths of the requests of a file.
+        seed: Seed of everything that is drawn.
+        num_seeds: Simulations, of seed, seed + 1, ...: means over them, and how sure they are.
+        routing: How replicas share requests: round_robin, least_loaded or random.
+        prefix_caching: Share cached prefixes; by default where the requests have hashes.
+        scheduler: Rules of the scheduler, in place of the engine's own.
+        chunked_prefill: Let a prompt run in several steps; by default as the engine does.
+        mixed_chunk: Of SGLang: let sequences decode in steps with prompts.
+        measured_at: Where latencies are taken: by a client over HTTP, or inside the engine.
+        slo_ttft_s: Objective: most seconds to the first token.
+        slo_tpot_s: Objective: most seconds per output token after the first.
+        slo_itl_s: Objective: most seconds between tokens, on average of a request.
+        slo_request_latency_s: Objective: most seconds of a request.
+        slo_percentile: Of --find-rate: the percentile that meets them; by default the mean.
+    """
+
+    requests: File | None = None
+    request_format: Annotated[str | None, default("perfatlas")] = None
+    request_rate: float | None = None
+    concurrency: Count = None
+    num_requests: Annotated[Count, default("1000")] = None
+    arrival: Literal["poisson", "gamma", "constant", "closed"] | None = None
+    burstiness: float | None = None
+    isl: Annotated[Count, default("1024")] = None
+    osl: Annotated[Count, default("128")] = None
+    length_distribution: Annotated[
+        Literal["fixed", "uniform", "lognormal"] | None, default("fixed")
+    ] = None
+    length_spread: float | None = None
+    rate_scale: Annotated[float | None, default("1")] = None
+    length_scale: Annotated[float | None, default("1")] = None
+    seed: Annotated[int | None, default("0")] = None
+    num_seeds: Annotated[Count, default("1")] = None
+    routing: Annotated[
+        Literal["round_robin", "least_loaded", "random"] | None, default("round_robin")
+    ] = None
+    prefix_caching: bool | None = None
+    scheduler: (
+        Literal["vllm", "sglang", "trtllm_guaranteed_no_evict", "trtllm_max_utilization", "static"]
+        | None
+    ) = None
+    chunked_prefill: bool | None = None
+    mixed_chunk: bool | None = None
+    measured_at: Annotated[Literal["client", "engine"] | None, default("client")] = None
+    slo_ttft_s: float | None = None
+    slo_tpot_s: float | None = None
+    slo_itl_s: float | None = None
+    slo_request_latency_s: float | None = None
+    slo_percentile: float | None = None
+
+
+@Parameter(name="*", group=_SCENARIO)
+@dataclass(frozen=True, kw_only=True)
+class Deployed:
+    """What runs where.
+
+    Args:
+        model: Hugging Face id or catalog name, config.json, or the folder that holds it.
+        system: Catalog name, TOML file, or name with changes: h200_sxm{device.tdp=500W}.
+        engine: vllm or ideal (no host time); dated as in vllm@0.24.
+        tier: Which pricing: a lower limit, physics, physics corrected by measured rows, or the
+            best without them.
+        silicon_version: Of the tables of tier measured; by default that of the calibrations.
+        clock_ratio: Clock over the sustained clock of the device.
+    """
+
+    model: str | None = None
+    system: str | None = None
+    engine: Annotated[str | None, default("vllm")] = None
+    tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
+    silicon_version: str | None = None
+    clock_ratio: Annotated[float | None, default("1")] = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class SimulationFlags:
+    """All flags of a simulation."""
+
+    subject: Deployed = field(default_factory=Deployed)
+    traffic: Traffic = field(default_factory=Traffic)
+    plan: Plan = field(default_factory=Plan)
+    formats: Formats = field(default_factory=Formats)
+    limits: Limits = field(default_factory=Limits)
 
 
 @Parameter(name="*")

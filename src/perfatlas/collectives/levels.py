@@ -15,6 +15,16 @@ from perfatlas.collectives.algorithms import custom_algorithm, library_algorithm
 from perfatlas.collectives.codes import EXCHANGES, EXPERT_EXCHANGES
 from perfatlas.collectives.fabric import FABRIC_PARAMETERS, PASSES, fabric_time_s
 from perfatlas.collectives.measured import correct_rows, with_table
+from perfatlas.collectives.notes import (
+    EXPERTS_NOTE,
+    FABRIC_NOTE,
+    NODE_NOTE,
+    NODES_NOTE,
+    RANKS_NOTE,
+    SEND_NOTE,
+    SWITCH_NOTE,
+    refused_groups,
+)
 from perfatlas.collectives.parameters import (
     CUSTOM_OPERATOR,
     FABRIC_FAMILY,
@@ -54,34 +64,7 @@ MEASURED: Final = LIBRARY_PARAMETERS.index("ranks_measured")
 IN_NETWORK: Final = LIBRARY_PARAMETERS.index("efficiency_in_network")
 CUSTOM_MEASURED: Final = CUSTOM_PARAMETERS.index("ranks_measured")
 CUSTOM_HAND_OVER: Final = CUSTOM_PARAMETERS.index("switch_bytes")
-RANKS_NOTE: Final = (
-    "collectives beyond the measured ranks are extrapolated: interval of fits on 2 and 4 ranks"
-    " against 8; small messages switch to a tree (assumption) where it is shorter"
-)
-NODE_NOTE: Final = (
-    "devices of one node but different domains talk over the host link with the parameters of the"
-    " domain's library collectives: not measured"
-)
-FABRIC_NOTE: Final = (
-    "collectives between nodes are derived: DeepEP exchanges over 1 to 8 nodes give the NIC"
-    " efficiency and the cost of a hop; levels pipeline their chunks (latencies add, the slowest"
-    " level sets the rest; over PCIe all bytes share the host link); interval of one doubling of"
-    " the ranks for each of the nodes, on its slow side"
-)
 NODES_MEASURED: Final = 8.0  # of the fabric's calibration
-NODES_NOTE: Final = (
-    "nothing was measured between more than 8 nodes: extrapolated, congestion and the latency of"
-    " rings over many ranks left out, so rather too fast"
-)
-SWITCH_NOTE: Final = (
-    "no all_reduce inside the switch was seen on the ranks measured: on more ranks large ones stay"
-    " rings, rather too slow"
-)
-EXPERTS_NOTE: Final = (
-    "dispatch and combine answer in physics: rows of one size and number of ranks differ in tokens,"
-    " experts and kernel, so none of them is a hit"
-)
-SEND_NOTE: Final = "send_recv was not measured: priced as one pair of an all_to_all"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +80,7 @@ class Question:
         systems: Distinct systems.
         index_U: Position in `systems` (U,).
         family: Engine whose all-reduce runs.
-        custom: Whether the engine has its own all-reduce.
+        custom_groups: Ranks of the groups the engine's own all-reduce takes; empty for none.
         format_name: Number format of the elements.
         version: Version of the engine's tables that correct the physics inside a domain, "" for
             that of the calibrations; None leaves all in physics.
@@ -111,7 +94,7 @@ class Question:
     systems: Sequence[System]
     index_U: IntArray
     family: str
-    custom: bool
+    custom_groups: tuple[int, ...]
     format_name: str
     version: str | None = None
 
@@ -150,7 +133,7 @@ def level_times(question: Question) -> LevelTimes:
         question: Sizes, placement and systems.
     """
     inner = _library_levels(question, _inner_cells(question))
-    if question.op == "all_reduce" and question.custom:
+    if question.op == "all_reduce" and question.custom_groups:
         inner = _with_custom(question, inner)
     return _with_fabric(question, inner)
 
@@ -283,7 +266,12 @@ def _with_custom(question: Question, inner: LevelTimes) -> LevelTimes:
     time_U, latency_U = _with_latency(custom_time_s, shape_UD, parameters_UP)
     ranks_LU, match_U = question.group.ranks_LU, cells.match_S[question.index_U]
     runs_U = (match_U >= 0) & (ranks_LU[1:] == 1.0).all(axis=0) & (ranks_LU[0] > 1.0)
-    runs_U &= ranks_LU[0] <= parameters_UP[:, CUSTOM_MEASURED]
+    taken_U = np.isin(ranks_LU[0], question.custom_groups)
+    if np.any(runs_U & ~taken_U):
+        inner = replace(
+            inner, notes=(*inner.notes, refused_groups(question.family, question.custom_groups))
+        )
+    runs_U &= taken_U & (ranks_LU[0] <= parameters_UP[:, CUSTOM_MEASURED])
     # The sizes an engine hands over were measured with the switch adding where it can.
     handed_U = shape_UD[:, 0] > parameters_UP[:, CUSTOM_HAND_OVER]
     runs_U &= ~handed_U | (_adds_inside(question) == adds_measured(cells)[question.index_U])

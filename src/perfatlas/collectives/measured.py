@@ -9,8 +9,7 @@ Shape legend: U unique shapes, R measured rows, D shape columns, F coordinates, 
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
-from pathlib import Path
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -23,13 +22,13 @@ from perfatlas.collectives.physics import (
     custom_time_s,
     library_time_s,
 )
-from perfatlas.files import content_hash
 from perfatlas.hardware import resolve_system
 from perfatlas.measurements.comm_tables import CUSTOM, LIBRARY_OPS, comm_rows, comm_table
 from perfatlas.measurements.residuals import (
     Correction,
     Residuals,
     carry,
+    code_hash,
     correct,
     kept_residuals,
     no_residuals,
@@ -43,6 +42,11 @@ if TYPE_CHECKING:
     from perfatlas.measurements import CalibrationMatch
     from perfatlas.operators import FloatArray, IntArray
 
+# Rooms whose code residuals depend on; links and parameters are named by their values.
+CODE: Final = (
+    *("sampling", "numerics", "operators", "parallelism"),
+    *("measurements", "collectives"),
+)
 LEAST_ROWS: Final = 30  # fewer do not tell how far a residual carries
 SIZE, RANKS = COLLECTIVE_SHAPE.index("bytes"), COLLECTIVE_SHAPE.index("ranks")
 AXES: Final = 2
@@ -123,7 +127,7 @@ def residuals_of(match: CalibrationMatch) -> Residuals:
 def _residuals(
     cell: tuple[str, str, str, str], table: tuple[str, str], parameters: tuple[float, ...]
 ) -> Residuals:
-    stated = repr((cell, table, parameters, _link(cell[0]), _sources()))
+    stated = repr((cell, table, parameters, _link(cell[0]), code_hash(CODE)))
     return kept_residuals(stated, lambda: fit_residuals(cell, table[0], parameters))
 
 
@@ -131,17 +135,6 @@ def _link(device: str) -> tuple[float, bool]:
     """Return the bandwidth of a device's link and whether its switch reduces."""
     scale_up = resolve_system(device).device.scale_up
     return scale_up.bandwidth, scale_up.in_network_reduction
-
-
-@cache
-def _sources() -> str:
-    """Return the hash of the code that residuals depend on."""
-    here, tables = Path(__file__).parent, Path(__file__).parent.parent / "measurements"
-    files = (
-        *(here / f"{name}.py" for name in ("measured", "physics", "wire")),
-        *(tables / f"{name}.py" for name in ("residuals", "comm_tables")),
-    )
-    return content_hash("".join(content_hash(path.read_bytes()) for path in files))
 
 
 def fit_residuals(

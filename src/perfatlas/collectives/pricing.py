@@ -5,7 +5,7 @@ Shape legend: U unique shapes, S distinct systems, L levels, P parameters, D sha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -22,11 +22,10 @@ from perfatlas.collectives.placement import (
     within_group,
 )
 from perfatlas.collectives.wire import least_wire_bytes, ring_wire_bytes
-from perfatlas.measurements import kernel_families
 from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -62,14 +61,15 @@ class Implementation:
 
     Args:
         family: Engine whose all-reduce runs, "" for the fastest of all, the library included.
-        custom: The engine runs its own all-reduce inside a domain; the calibration knows where it
-            hands over to the library.
+        custom_groups: Kernel family -> sizes of the groups inside a domain that its own all-reduce
+            takes; the calibration knows the size of buffer above which the library reduces. Empty
+            leaves every all-reduce to the library.
         silicon_version: Version of the engine whose tables tier measured reads; "" for those the
             calibrations were fitted on.
     """
 
     family: str = ""
-    custom: bool = False
+    custom_groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     silicon_version: str = ""
 
 
@@ -165,20 +165,17 @@ def price_collectives(
         systems=systems,
         index_U=system_index_U,
         family=implementation.family,
-        custom=implementation.custom,
+        custom_groups=implementation.custom_groups.get(implementation.family, ()),
         format_name=shapes.format_name,
         version=implementation.silicon_version if tier == "measured" else None,
     )
-    if question.family or not question.custom or shapes.op != "all_reduce":
+    engines = [
+        replace(question, family=name, custom_groups=groups)
+        for name, groups in implementation.custom_groups.items()
+    ]
+    if question.family or not engines or shapes.op != "all_reduce":
         return _compose(shapes, bound_U, level_times(question))
-    families = kernel_families(system.device.name for system in systems)
-    engines = [replace(question, family=name) for name in families]
-    return _fastest(
-        [
-            _compose(shapes, bound_U, level_times(one))
-            for one in (*engines, replace(question, custom=False))
-        ]
-    )
+    return _fastest([_compose(shapes, bound_U, level_times(one)) for one in (question, *engines)])
 
 
 def _fastest(priced: Sequence[PricedCollectives]) -> PricedCollectives:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from perfatlas.engines.catalog import engine_ids, engine_names, resolve_engine
+from perfatlas.engines.catalog import (
+    all_reduce_groups,
+    engine_ids,
+    engine_names,
+    resolve_engine,
+)
 from perfatlas.engines.profile import (
     EngineProfile,
 )
@@ -12,6 +17,7 @@ __all__ = [
     "STEP_ERRORS",
     "EngineProfile",
     "StepError",
+    "all_reduce_groups",
     "engine_ids",
     "engine_names",
     "resolve_engine",

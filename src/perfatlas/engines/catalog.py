@@ -12,6 +12,7 @@ from perfatlas.engines.profile import (
     EngineMemory,
     EngineProfile,
     FormatAlias,
+    FrontEnd,
     Fusion,
     HostTime,
     Overlap,
@@ -68,6 +69,26 @@ def resolve_engine(text: str) -> EngineProfile:
     )
 
 
+def all_reduce_groups(profile: EngineProfile) -> dict[str, tuple[int, ...]]:
+    """Return kernel family -> sizes of the groups an engine reduces with kernels of its own.
+
+    Args:
+        profile: The engine; one without a family of its own takes those of all others.
+
+    Example:
+        >>> from perfatlas.engines import all_reduce_groups, resolve_engine
+        >>> all_reduce_groups(resolve_engine("vllm"))
+        {'vllm': (2, 4, 6, 8)}
+    """
+    lenders = (resolve_engine(name) for name in engine_names())
+    profiles = (profile,) if profile.kernel_family else tuple(lenders)
+    return {
+        one.kernel_family: one.all_reduce.group_sizes
+        for one in profiles
+        if one.kernel_family and profile.all_reduce.custom and one.all_reduce.custom
+    }
+
+
 def _load(profile_id: str) -> EngineProfile:
     path = resources.files("perfatlas").joinpath(f"data/engines/{profile_id}.toml")
     return _read(profile_id, path.read_text("utf-8"))
@@ -120,6 +141,7 @@ def _profile(profile_id: str, raw: dict[str, Any]) -> EngineProfile:
             for o in raw.get("overlap", [])
         ),
         host=_host(raw["host"]),
+        front=_front(raw["front"]),
         memory=_memory(raw["memory"]),
         scheduler=_scheduler(raw["scheduler"]),
     )
@@ -128,12 +150,17 @@ def _profile(profile_id: str, raw: dict[str, Any]) -> EngineProfile:
 def _all_reduce(raw: dict[str, Any]) -> AllReduceRules:
     fusion = dict(raw.get("all_reduce_norm_fusion", {}))
     sources = [raw["all_reduce"]["ref"]]
+    groups: tuple[int, ...] = ()
+    if raw["kernel_family"] and raw["all_reduce"]["implementation"] == "custom":
+        groups = tuple(raw["all_reduce"]["group_sizes"]["value"])
+        sources.append(raw["all_reduce"]["group_sizes"]["ref"])
     formats = tuple(fusion.pop("formats", ()))
     model_types = tuple(fusion.pop("model_types", ()))
     if fusion:
         sources.append(fusion.pop("ref"))
     return AllReduceRules(
         implementation=raw["all_reduce"]["implementation"],
+        group_sizes=groups,
         norm_fusion_bytes={
             arch: {int(tp): mib * MEBIBYTE for tp, mib in limits.items()}
             for arch, limits in fusion.items()
@@ -154,14 +181,26 @@ def _host(raw: dict[str, Any]) -> HostTime:
     )
 
 
+def _front(raw: dict[str, Any]) -> FrontEnd:
+    return FrontEnd(
+        request_s=parse_quantity(raw["request"], "s"),
+        token_s=parse_quantity(raw["token"], "s"),
+        response_s=parse_quantity(raw["response"], "s"),
+        source=raw["ref"],
+    )
+
+
 def _memory(raw: dict[str, Any]) -> EngineMemory:
     return EngineMemory(
         rule=raw["rule"],
         gpu_memory_utilization=raw["gpu_memory_utilization"],
         reserves_sampler=raw["reserves_sampler"],
+        sampler_copies=raw["sampler_copies"],
         context_bytes=parse_quantity(raw["context"], "bytes"),
         communication_bytes=parse_quantity(raw["communication"], "bytes"),
         graph_bytes=parse_quantity(raw["graphs"], "bytes"),
+        graphs_up_to=raw["graphs_up_to"],
+        expert_multiples=raw.get("expert_multiples", {}),
         source=raw["ref"],
     )
 
@@ -179,5 +218,8 @@ def _scheduler(raw: dict[str, Any]) -> SchedulerDefaults:
         graph_sizes=tuple(sizes),
         mixes=raw["mixes"]["value"],
         mixes_source=raw["mixes"]["ref"],
+        rules=raw["rules"]["value"],
+        chunked_prefill=raw["rules"]["chunked_prefill"],
+        rules_source=raw["rules"]["ref"],
         source=raw["ref"],
     )

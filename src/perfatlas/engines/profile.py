@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +67,7 @@ class AllReduceRules:
     Args:
         implementation: "custom" (one- and two-shot kernels, the library above a size the measured
             kernels hold) or "library".
+        group_sizes: Ranks of the groups its own kernels take; the library reduces all others.
         norm_fusion_bytes: {architecture: {tp: largest buffer}} of the fused all-reduce + norm
             [bytes].
         norm_fusion_formats: Formats that kernel also quantizes to.
@@ -75,6 +76,7 @@ class AllReduceRules:
     """
 
     implementation: Literal["custom", "library"]
+    group_sizes: tuple[int, ...]
     norm_fusion_bytes: Mapping[str, Mapping[int, float]]
     norm_fusion_formats: tuple[str, ...]
     norm_fusion_model_types: tuple[str, ...]
@@ -106,6 +108,23 @@ class HostTime:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FrontEnd:
+    """What a client waits for outside the steps; other requests do not wait meanwhile.
+
+    Args:
+        request_s: HTTP and tokenizing, before a request is in the queue [s].
+        token_s: Detokenizing and streaming an output token, after the step that gives it [s].
+        response_s: After the last token [s].
+        source: Where the times come from.
+    """
+
+    request_s: float
+    token_s: float
+    response_s: float
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class EngineMemory:
     """Device memory that is neither weights, cache nor activations.
 
@@ -114,18 +133,25 @@ class EngineMemory:
             "free" memory, after everything but the cache; or "static": weights and cache alone.
         gpu_memory_utilization: The share, in (0, 1].
         reserves_sampler: Logits are reserved for max_num_seqs, not for the sequences that run.
-        context_bytes: Device context and loaded kernels [bytes].
-        communication_bytes: Communicators and their buffers, with several ranks [bytes].
-        graph_bytes: Captured graphs [bytes].
+        sampler_copies: Copies of all logits in fp32 that sampling holds at its peak.
+        context_bytes: Device context and loaded kernels, as far as the rule counts them [bytes].
+        communication_bytes: Communicators and their buffers, with several ranks, likewise [bytes].
+        graph_bytes: Captured graphs, where every size is captured [bytes].
+        graphs_up_to: Only sizes up to so many times max_num_seqs are captured.
+        expert_multiples: {format of experts: {architecture of the device: multiples its kernel
+            rounds model width and expert width up to}}.
         source: Where the figures come from.
     """
 
     rule: Literal["total", "free", "static"]
     gpu_memory_utilization: float
     reserves_sampler: bool
+    sampler_copies: float
     context_bytes: float
     communication_bytes: float
     graph_bytes: float
+    graphs_up_to: float
+    expert_multiples: Mapping[str, Mapping[str, Sequence[int]]]
     source: str
 
 
@@ -144,6 +170,9 @@ class SchedulerDefaults:
         graph_sizes: Batch sizes whose decode step is captured, rising.
         mixes: A prompt shares its step with the sequences that decode; else they wait for it.
         mixes_source: Where this is documented.
+        rules: Which rules its scheduler follows.
+        chunked_prefill: A prompt may run in several steps.
+        rules_source: Where both are documented.
         source: Where the limits are documented.
     """
 
@@ -157,6 +186,9 @@ class SchedulerDefaults:
     graph_sizes: tuple[int, ...]
     mixes: bool
     mixes_source: str
+    rules: str
+    chunked_prefill: bool
+    rules_source: str
     source: str
 
 
@@ -177,7 +209,9 @@ class EngineProfile:
         all_reduce: Which kernel reduces.
         fusions: Operators other kernels absorb.
         overlaps: Operators that run on a second stream.
+        front: Outside the steps.
         host: Host work per step.
+        front: What a client waits for outside the steps.
         memory: Device memory of its own.
         scheduler: Limits it starts with.
     """
@@ -194,6 +228,7 @@ class EngineProfile:
     fusions: tuple[Fusion, ...]
     overlaps: tuple[Overlap, ...]
     host: HostTime
+    front: FrontEnd
     memory: EngineMemory
     scheduler: SchedulerDefaults
 

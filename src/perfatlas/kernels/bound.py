@@ -1,6 +1,6 @@
 """Tier `bound`: the speed of light of an operator on a device.
 
-Shape legend: C candidates.
+Shape legend: C candidates, R rows.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfatlas.operators import BOUND_COMPUTE, BOUND_MEMORY
+from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,3 +52,17 @@ def bound_time(operator: Operator, devices: DeviceColumns) -> BoundTime:
     compute_s = work.flop / devices.peak_flop_per_s(operator.compute_format)
     code = np.where(compute_s >= memory_s, BOUND_COMPUTE, BOUND_MEMORY).astype(np.int8)
     return BoundTime(np.maximum(compute_s, memory_s), code)
+
+
+def resource_code(code_R: NDArray[np.int8], bound_R: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Return what bounds each row: issue time is compute only where arithmetic could be the limit.
+
+    A product that must move more bytes than it multiplies and still waits for its tiles does not
+    fill the device: that is latency.
+
+    Args:
+        code_R: What the physics is limited by, a code of `BOUND_NAMES` (R,).
+        bound_R: The same of the bound (R,).
+    """
+    underfilled_R = (code_R == BOUND_COMPUTE) & (bound_R == BOUND_MEMORY)
+    return np.where(underfilled_R, BOUND_LATENCY, code_R).astype(np.int8)

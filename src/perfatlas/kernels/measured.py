@@ -11,29 +11,30 @@ M matches.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache, lru_cache
-from pathlib import Path
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.files import content_hash
-from perfatlas.kernels.residuals import carry, correct, no_residuals
+from perfatlas.kernels.residuals import LEAST_RATIO, carry, correct, no_residuals
 from perfatlas.kernels.shapes import physics_model
 from perfatlas.kernels.silicon import silicon_row
 from perfatlas.measurements import measured_device, other_card, table_rows
-from perfatlas.measurements.residuals import Correction, kept_residuals, with_rows_of
-from perfatlas.measurements.tables import TABLES
+from perfatlas.measurements.residuals import Correction, code_hash, kept_residuals, with_rows_of
+from perfatlas.measurements.tables import QUANTIZED_INSIDE, TABLES
 from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from perfatlas.measurements import CalibrationMatch
     from perfatlas.measurements.residuals import Residuals
     from perfatlas.operators import FloatArray, IntArray
 
-MEASUREMENT_FILES: Final = ("residuals", "tables", "moe_rows")  # what correcting rests on
+# Rooms whose code residuals depend on; silicon and parameters are named by their values.
+CODE: Final = ("sampling", "numerics", "operators", "measurements", "kernels")
 LEAST_ROWS: Final = 100  # fewer do not tell how far a residual carries
 
 
@@ -76,25 +77,10 @@ def _residuals(
     cell: tuple[str, str, str, str], table: tuple[str, str], parameters: tuple[float, ...]
 ) -> Residuals:
     silicon_S = _silicon(cell[0], cell[3])
-    stated = (cell, table, parameters, silicon_S.tolist(), _sources(cell[1]))
+    stated = (cell, table, parameters, silicon_S.tolist(), code_hash(CODE))
     return kept_residuals(
         repr(stated), lambda: fit_residuals(cell, table[0], silicon_S, parameters)
     )
-
-
-@cache
-def _sources(operator: str) -> str:
-    """Return the hash of the code that residuals depend on."""
-    module = physics_model(operator).physics.__module__.rpartition(".")[2]
-    here = Path(__file__).parent
-    files = (
-        *(here / f"{name}.py" for name in (module, "measured", "residuals")),
-        *(
-            here.parent / "measurements" / f"{name}.py"
-            for name in ("residuals", "tables", "moe_rows")
-        ),
-    )
-    return content_hash("".join(content_hash(path.read_bytes()) for path in files))
 
 
 def _silicon(device: str, format_name: str) -> FloatArray:
@@ -172,3 +158,78 @@ def correct_rows(
         for all_U, some_U in zip(whole, found, strict=True):
             all_U[some] = some_U
     return whole
+
+
+def lacks_quantization(
+    operator: str,
+    matches: Sequence[CalibrationMatch],
+    shape_UD: FloatArray,
+    match_U: IntArray,
+) -> NDArray[np.bool_]:
+    """Return which products leave out the quantization that their measured rows hold (U,).
+
+    Args:
+        operator: Calibration operator of all of them.
+        matches: Calibrations (M).
+        shape_UD: Columns of the physics (U, D).
+        match_U: Position in `matches` (U,).
+    """
+    if operator != "gemm":
+        return np.zeros(match_U.shape, np.bool_)
+    inside_M = np.array([holds_quantization(match) for match in matches])
+    lacks_U: NDArray[np.bool_] = inside_M[match_U] & (shape_UD[:, _quantize()] == 0.0)
+    return lacks_U
+
+
+def with_quantization(key_UD: FloatArray) -> FloatArray:
+    """Return products with their activation quantized inside the time (U, D).
+
+    Args:
+        key_UD: Columns of the physics of a product first (U, D).
+    """
+    quantized_UD = key_UD.copy()
+    quantized_UD[:, _quantize()] = 1.0
+    return quantized_UD
+
+
+def _quantize() -> int:
+    return physics_model("gemm").shape_names.index("quantize")
+
+
+def holds_quantization(match: CalibrationMatch) -> bool:
+    """Return whether the activation was quantized inside the times of a calibration's rows.
+
+    Args:
+        match: The calibration of an operator on a device.
+    """
+    cell = match.calibration
+    return cell.operator == "gemm" and cell.format in QUANTIZED_INSIDE
+
+
+def product_alone(near: Correction, alone_U: NDArray[np.bool_], whole_U: FloatArray) -> Correction:
+    """Return the correction of products without the quantization that was measured with them.
+
+    What physics misses of the sum is shared out as physics shares the sum. The interval spans both
+    other ways: all of it is the quantization's, or all of it is the product's.
+
+    Args:
+        near: Corrections of the sums (U,).
+        alone_U: Where the product is asked for alone (U,).
+        whole_U: Physics of the sum over physics of the product (U,).
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.kernels.measured import Correction, product_alone
+        >>> sums = Correction(np.array([3.0]), np.zeros(1), np.zeros(1), np.ones(1, np.bool_))
+        >>> found = product_alone(sums, np.ones(1, np.bool_), np.array([2.0]))
+        >>> (found.factor_U * np.exp([found.low_U[0], found.high_U[0]])).round(6).tolist()
+        [1.0, 5.0]
+    """
+    none_U = -np.log(near.factor_U)
+    all_U = np.log(np.maximum(whole_U + (1.0 - whole_U) / near.factor_U, LEAST_RATIO))
+    low_U = np.minimum(near.low_U, np.minimum(none_U, all_U))
+    high_U = np.maximum(near.high_U, np.maximum(none_U, all_U))
+    return near._replace(
+        low_U=np.where(alone_U, low_U, near.low_U),
+        high_U=np.where(alone_U, high_U, near.high_U),
+    )

@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from perfatlas.kernels.bound import bound_time
-from perfatlas.kernels.measured import correct_rows, with_table
+from perfatlas.kernels.bound import bound_time, resource_code
+from perfatlas.kernels.measured import (
+    correct_rows,
+    lacks_quantization,
+    product_alone,
+    with_quantization,
+    with_table,
+)
 from perfatlas.kernels.shape_range import octaves_outside, widening_per_octave
 from perfatlas.kernels.shapes import (
     PhysicsModel,
@@ -25,7 +31,6 @@ from perfatlas.kernels.shapes import (
 from perfatlas.kernels.silicon import CLOCK, PEAK, SiliconRows
 from perfatlas.kernels.unique import unique_rows
 from perfatlas.measurements import CalibrationMatch, find_calibration, kernel_families, lend
-from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -147,11 +152,15 @@ def _price_family(
             at = (table.candidate_R, table.operator_R)
             time_R = np.maximum(priced.time_s_U[inverse_R], bound_CO[at])
             time_CO[at], match_CO[at] = time_R, table.match_R
-            code_CO[at] = _label(priced.code_U[inverse_R], code_CO[at])
+            code_CO[at] = resource_code(priced.code_U[inverse_R], code_CO[at])
             measured_CO[at] = priced.measured_U[inverse_R]
             outside_CO[at] = priced.outside_U[inverse_R]
             low_CO[at] = np.maximum(time_R * priced.low_U[inverse_R], bound_CO[at])
-            high_CO[at] = time_R * priced.high_U[inverse_R]
+            # Measurements that all lie below the bound contradict it: by how much tells how wrong
+            # they are, not that the answer is sure.
+            high_R = time_R * priced.high_U[inverse_R]
+            mirrored_R = time_R / priced.low_U[inverse_R]
+            high_CO[at] = np.where(high_R < bound_CO[at], mirrored_R, high_R)
             distinct_O += np.bincount(table.operator_R[first_U], minlength=distinct_O.size)
     return PricedOperators(
         time_s_CO=time_CO,
@@ -216,7 +225,8 @@ class _Prices(NamedTuple):
 
 def _price(table: _Table, first_U: IntArray, catalog: _Matches) -> _Prices:
     """Return the prices of distinct rows of a table in the tier of the catalog."""
-    shape_UD, time_s_U, code_U = table.price(first_U)
+    key_UD = table.key_RD[first_U]
+    shape_UD, time_s_U, code_U = table.price(key_UD)
     match_U = table.match_R[first_U]
     low_U, high_U = catalog.spread()[match_U].T
     name, limits_M = table.operator_name, [match.limits for match in catalog.matches]
@@ -226,12 +236,16 @@ def _price(table: _Table, first_U: IntArray, catalog: _Matches) -> _Prices:
     if catalog.version is None:
         nowhere_U = np.zeros(first_U.shape, np.bool_)
         return _Prices(time_s_U, code_U, low_U, high_U, nowhere_U, outside_U)
-    near = correct_rows(table.operator_name, catalog.matches, shape_UD, match_U)
+    near = correct_rows(name, catalog.matches, shape_UD, match_U)
+    alone_U = near.measured_U & lacks_quantization(name, catalog.matches, shape_UD, match_U)
+    if alone_U.any():
+        whole_s_U = table.price(with_quantization(key_UD))[1]
+        near = product_alone(near, alone_U, whole_s_U / time_s_U)
     return _Prices(
         time_s_U=time_s_U * near.factor_U,
         code_U=code_U,
-        low_U=np.where(near.measured_U, np.exp(near.low_U), low_U),
-        high_U=np.where(near.measured_U, np.exp(near.high_U), high_U),
+        low_U=np.where(near.measured_U, np.exp(near.low_U) / wider_U, low_U),
+        high_U=np.where(near.measured_U, np.exp(near.high_U) * wider_U, high_U),
         measured_U=near.measured_U,
         outside_U=outside_U,
     )
@@ -300,9 +314,8 @@ class _Table:
     candidate_R: IntArray
     operator_R: IntArray
 
-    def price(self, first_U: IntArray) -> tuple[FloatArray, FloatArray, NDArray[np.int8]]:
-        """Return distinct shapes (U, D), their physics (U,) [s] and bound codes (U,)."""
-        key_UD = self.key_RD[first_U]
+    def price(self, key_UD: FloatArray) -> tuple[FloatArray, FloatArray, NDArray[np.int8]]:
+        """Return shapes of distinct keys (U, D), their physics (U,) [s] and bound codes (U,)."""
         silicon_US = self.silicon_MS[key_UD[:, self.shape_width + 1].astype(np.int64)]
         clock_ratio_U = key_UD[:, self.shape_width + 2]
         silicon_US[:, PEAK] *= clock_ratio_U
@@ -311,16 +324,6 @@ class _Table:
         shape_UD = np.ascontiguousarray(key_UD[:, : self.shape_width])
         model = physics_model(self.operator_name)
         return shape_UD, *model.physics(shape_UD, silicon_US, parameters_UP)
-
-
-def _label(code_R: NDArray[np.int8], bound_R: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Return what bounds each row: issue time is compute only where arithmetic could be the limit.
-
-    A product that must move more bytes than it multiplies and still waits for its tiles does not
-    fill the device: that is latency.
-    """
-    underfilled_R = (code_R == BOUND_COMPUTE) & (bound_R == BOUND_MEMORY)
-    return np.where(underfilled_R, BOUND_LATENCY, code_R).astype(np.int8)
 
 
 def _by_model(
@@ -380,10 +383,9 @@ def _parameters(match: CalibrationMatch, name: str, model: PhysicsModel) -> list
     if match.calibration.operator != name:
         return [0.0] * len(model.parameter_names)
     fitted = match.calibration.parameters
-    missing = [p for p in model.parameter_names if p not in fitted]
-    if missing:
+    if missing := [p for p in model.parameter_names if p not in fitted]:
         raise InvalidSpecError(
-            f"calibration {match.calibration.id} was fitted for an older model: it lacks"
+            f"calibration {match.calibration.id} was fitted for an older model and lacks"
             f" {', '.join(missing)}; renew it with `{match.calibration.command}`"
         )
     return [fitted[p] for p in model.parameter_names]

@@ -31,8 +31,9 @@ class Axis(NamedTuple):
     linear: bool = False
 
 
+# Columns that are followed beyond their measured range; the others are what a model or a plan is.
+SIZES: Final = ("m", "n", "k", "tokens", "batch", "q_len", "kv_len", "queries")
 _LATENT: Final = (
-    *(Axis(("batch",)), Axis(("q_len",)), Axis(("kv_len",)), Axis(("num_heads",))),
     *(Axis(("kv_lora_rank",), 4.0), Axis(("rope_dim",), 4.0), Axis(("nope_dim",), 4.0)),
     *(Axis(("value_head_dim",), 4.0), Axis(("selected",))),
 )
@@ -51,32 +52,39 @@ AXES: Final[Mapping[str, tuple[Axis, ...]]] = {
     "gemm": (Axis(("m",), 2.0), Axis(("n",)), Axis(("k",), 0.5)),
     "moe": (
         Axis(("tokens",), 2.0),
-        Axis(("hidden",)),
+        Axis(("hidden",), 2.0),
         Axis(("intermediate",), over=("moe_tp",)),
         Axis(("experts",), over=("ep",)),
         *(Axis(("top_k",)), Axis(("ep",)), Axis(("matrices",), 8.0)),
-        Axis(("tokens", "top_k"), over=("experts",)),
+        Axis(("tokens", "top_k"), 2.0, over=("experts",)),
         Axis(("skew",), 16.0, linear=True),
     ),
     "prefill_attention": (
         *(Axis(("batch",)), Axis(("q_len",)), Axis(("kv_len",))),
-        *(Axis(("num_heads",)), Axis(("num_kv_heads",), 0.5)),
+        *(Axis(("num_heads",), 0.5), Axis(("num_kv_heads",), 0.5)),
         *(Axis(("head_dim",), 4.0), Axis(("value_head_dim",), 4.0, over=("head_dim",))),
-        Axis(("window",), 4.0),
+        *(Axis(("window",), 4.0), Axis(("batch", "q_len", "num_heads"), 2.0)),
     ),
     "decode_attention": (
         *(Axis(("batch",)), Axis(("q_len",), 2.0), Axis(("kv_len",))),
         *(Axis(("num_heads",), 0.5), Axis(("num_kv_heads",), 0.5)),
         *(Axis(("head_dim",), 2.0), Axis(("value_head_dim",), 4.0, over=("head_dim",))),
         *(Axis(("window",), 2.0), Axis(("batch", "num_kv_heads"))),
+        Axis(("batch", "num_kv_heads", "kv_len")),
         Axis(("num_heads",), over=("num_kv_heads",)),
     ),
     "scan_prefill": (*_SCAN, Axis(("flop_per_token",), 4.0, over=("num_heads",))),
     "scan_decode": (*_SCAN, Axis(("state_bytes",), 4.0, over=("num_heads",))),
     "conv_prefill": _CONV,
     "conv_decode": _CONV,
-    "mla_prefill": _LATENT,
-    "mla_decode": _LATENT,
+    "mla_prefill": (
+        *(Axis(("batch",)), Axis(("q_len",)), Axis(("kv_len",)), Axis(("num_heads",), 0.5)),
+        *(Axis(("batch", "q_len", "num_heads")), *_LATENT),
+    ),
+    "mla_decode": (
+        *(Axis(("batch",), 2.0), Axis(("q_len",)), Axis(("kv_len",), 2.0)),
+        *(Axis(("num_heads",), 0.5), *_LATENT),
+    ),
     "sparse_mla_prefill": (
         *(Axis(("queries",), 2.0), Axis(("q_len",), 0.5), Axis(("kv_len",), 0.5)),
         *(Axis(("num_heads",)), Axis(("selected",))),
@@ -138,7 +146,20 @@ def correct(residuals: Residuals, operator: str, shape_UD: FloatArray) -> Correc
         operator: A name of `AXES`.
         shape_UD: Columns of its physics (U, D).
     """
-    return near.correct(residuals, coordinates(operator, shape_UD))
+    return near.correct(residuals, coordinates(operator, shape_UD), followed(operator))
+
+
+def followed(operator: str) -> FloatArray:
+    """Return the coordinate of one octave along sizes, 0 along what a model or a plan is (F,).
+
+    Args:
+        operator: A name of `AXES`.
+    """
+    octaves = [
+        axis.weight if not axis.linear and any(name in SIZES for name in axis.times) else 0.0
+        for axis in AXES[operator]
+    ]
+    return np.array(octaves)
 
 
 def carry(operator: str, shape_RD: FloatArray, residual_R: FloatArray) -> Residuals:

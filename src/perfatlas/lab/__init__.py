@@ -5,10 +5,12 @@ from __future__ import annotations
 from perfatlas.lab.calibrate import calibrate, calibrate_cell
 from perfatlas.lab.cells import Cell, Range, Rows
 from perfatlas.lab.fitting import error_statistics, fit_parameters
+from perfatlas.lab.measured_page import write_measured_page
 from perfatlas.lab.registry import device_cells
 from perfatlas.lab.user_calibration import MeasurementReport, calibrate_measurements
 from perfatlas.lab.validate import CellScore, validate_kernels
 from perfatlas.lab.validate_blocks import validate_blocks
+from perfatlas.lab.validate_capacity import validate_capacity
 from perfatlas.lab.validate_measured import validate_measured
 from perfatlas.lab.validate_serving import validate_serving
 from perfatlas.lab.validate_steps import left_out_runs, validate_steps
@@ -27,8 +29,10 @@ __all__ = [
     "fit_parameters",
     "left_out_runs",
     "validate_blocks",
+    "validate_capacity",
     "validate_kernels",
     "validate_measured",
     "validate_serving",
     "validate_steps",
+    "write_measured_page",
 ]

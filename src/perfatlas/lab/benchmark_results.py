@@ -68,7 +68,9 @@ def _text_of(path: Path, name: str) -> str:
     try:
         with path.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as problem:
+    except OSError as problem:
+        raise InvalidSpecError(f"cannot read results '{path}': {problem.strerror}") from problem
+    except ValueError as problem:
         raise InvalidSpecError(f"cannot read results '{path}': {problem}") from problem
     if len(content) > MAX_BYTES:
         raise InvalidSpecError(

@@ -5,8 +5,10 @@ Shape legend: U measured rows, D shape dimensions.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Final
+import tomllib
+from functools import cache, partial
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -59,6 +61,9 @@ CUSTOM_RANGES: Final = {
 # Sizes per rank at which a library may change protocol: between the powers of two measured.
 SWITCH_EXPONENTS: Final = (13.5, 14.5, 15.5, 16.5, 17.5, 18.5, 19.5, 20.5, 21.5)
 CUSTOM_SWITCH_EXPONENTS: Final = (18.5, 19.5, 20.5, 21.5, 22.5, 23.5, 24.5, 25.5, 26.5)
+MIB: Final = 2.0**20
+EDGE: Final = 1e-4  # to the side of a limit where its own size belongs: six digits are stored
+NVLINK: Final = "nvlink"
 
 
 def collective_cells(device: str) -> tuple[Cell, ...]:
@@ -120,9 +125,46 @@ def _beats_a_ring(rows: Rows) -> bool:
     return bool(offered and ring_share > LIBRARY_RANGES["efficiency_most_ranks"].high)
 
 
+def hand_over_sizes(device: str, family: str, version: str) -> tuple[float, ...]:
+    """Return the sizes up to which an engine's all-reduce may run its own kernels [bytes].
+
+    Those of the engine's source; where it names none for these links, powers of two between the
+    sizes measured.
+
+    Args:
+        device: Catalog name.
+        family: Engine.
+        version: Its version.
+
+    Source:
+        data/collectives/hand_over.toml, each size with the file it is from.
+
+    Example:
+        >>> from perfatlas.lab.cells_collectives import hand_over_sizes
+        >>> [size / 2**20 for size in hand_over_sizes("a100_sxm", "vllm", "0.14.0")]  # below 8 MiB
+        [7.9992]
+    """
+    chip = hardware.resolve_system(device).device
+    found: set[float] = set()
+    for rule in _hand_overs():
+        ours = rule["family"] == family and version in rule.get("versions", (version,))
+        if ours and chip.architecture in rule["architectures"] and chip.scale_up.kind == NVLINK:
+            found |= {size * MIB * (1.0 - EDGE) for size in rule.get("below", ())}
+            found |= {size * MIB * (1.0 + EDGE) for size in rule.get("up_to", ())}
+    return tuple(sorted(found)) or tuple(2.0**exponent for exponent in CUSTOM_SWITCH_EXPONENTS)
+
+
+@cache
+def _hand_overs() -> tuple[dict[str, Any], ...]:
+    """Return where engines leave their own all-reduce, as data."""
+    text = resources.files("perfatlas").joinpath("data/collectives/hand_over.toml")
+    return tuple(tomllib.loads(text.read_text("utf-8"))["hand_over"])
+
+
 def _custom_cell(device: str, family: str) -> Cell:
     load = partial(_load, device, CUSTOM, family, "bf16")
-    most = float(np.max(load().shape_UD[:, 1]))
+    rows = load()
+    most = float(np.max(rows.shape_UD[:, 1]))
     return Cell(
         device=device,
         operator=CUSTOM,
@@ -133,8 +175,8 @@ def _custom_cell(device: str, family: str) -> Cell:
         silicon=np.zeros(NUM_SILICON),
         ranges=CUSTOM_RANGES,
         grid=tuple(
-            {"ranks_measured": most, "switch_bytes": 2.0**exponent}
-            for exponent in CUSTOM_SWITCH_EXPONENTS
+            {"ranks_measured": most, "switch_bytes": size}
+            for size in hand_over_sizes(device, family, rows.version)
         ),
         protocol=CUSTOM_PROTOCOL,
     )

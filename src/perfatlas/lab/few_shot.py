@@ -22,6 +22,7 @@ from perfatlas.measurements.transfer import (
     load_transfers,
     silicon_of,
 )
+from perfatlas.quantities import InvalidSpecError, format_quantity
 from perfatlas.sampling import seeded_subset
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ ROW_SCATTER: Final = 0.1
 SPREAD: Final = 0.5
 LEAST_SPREAD: Final = 0.1
 MOST_SPREAD: Final = 1.0
+LARGEST_MISS: Final = 2.0  # median factor by which rows held out may be missed
+IMPOSSIBLE: Final = 0.25  # share of rows faster than light beyond which no other is believed
 MOVED: Final = 0.02  # relative change of a parameter that is worth a line
 UNCHANGED: Final = "as it was"
 BORROWED: Final = "parameters of another device"
@@ -127,6 +130,7 @@ def refit_rows(
 
     Raises:
         UnsupportedError: The device does not multiply in a format of the rows.
+        InvalidSpecError: Over a quarter of the rows of a cell are faster than the device can be.
 
     Source:
         Maximum a posteriori with Laplace residuals and a normal prior on ln(parameter); selection
@@ -145,10 +149,14 @@ def refit_cell(cell: RowCell, device: Device, without: Sequence[str] = ()) -> Ce
         cell: The rows.
         device: Where they ran.
         without: Devices whose calibrations are not looked at.
+
+    Raises:
+        InvalidSpecError: Over a quarter of the rows are faster than the device can be.
     """
     eager = int(np.sum(~cell.graph_N))
     kept = cell.take(np.flatnonzero(cell.graph_N))
     left_out = {"not launched from a CUDA graph": eager} if eager else {}
+    kept = _possible(kept, device, left_out)
     if kept.rows > MOST_ROWS:
         left_out["more rows than are looked at"] = kept.rows - MOST_ROWS
         kept = kept.take(seeded_subset(kept.rows, MOST_ROWS, SEED))
@@ -174,6 +182,30 @@ def refit_cell(cell: RowCell, device: Device, without: Sequence[str] = ()) -> Ce
         prior=prior.name if prior else "",
         reason=reason,
     )
+
+
+def _possible(cell: RowCell, device: Device, left_out: dict[str, int]) -> RowCell:
+    """Return the rows that are no faster than light, the others counted.
+
+    Raises:
+        InvalidSpecError: Those are over a quarter of the rows.
+    """
+    faster_N = cell.measured_s < cell.least_s
+    faster = int(np.sum(faster_N))
+    if faster > IMPOSSIBLE * cell.rows:
+        worst = int(np.argmax(cell.least_s / cell.measured_s))
+        took, least = (
+            format_quantity(float(time_s[worst]), "s") for time_s in (cell.measured_s, cell.least_s)
+        )
+        raise InvalidSpecError(
+            f"measured rows {cell.operator}/{cell.family}/{cell.format}: {faster:,} of"
+            f" {cell.rows:,} are faster than {device.name} can move their bytes or multiply, one"
+            f" took {took} and needs {least} at least; check the unit of the times (time_s or"
+            " time_us), the shapes, hot and copies, and the device"
+        )
+    if faster:
+        left_out["faster than the device can move their bytes or multiply"] = faster
+    return cell.take(np.flatnonzero(~faster_N))
 
 
 def known_calibrations(cell: RowCell, without: Sequence[str] = ()) -> tuple[Calibration, ...]:
@@ -238,6 +270,8 @@ def _refit(
     found = fit_alternatives(cell, problem)[kept]
     parameters = {name: _digits(value) for name, value in found.items()}
     residual = np.log(cell.measured_s / held_out[kept])
+    miss = float(np.exp(np.median(np.abs(residual))))
+    usable = miss <= LARGEST_MISS
     return CellChange(
         operator=cell.operator,
         family=cell.family,
@@ -248,16 +282,17 @@ def _refit(
         held_out_by=cell.held_out_by,
         prior=prior.name,
         prior_parameters=dict(prior.parameters),
-        kept=kept,
-        parameters=parameters,
+        kept=kept if usable else "",
+        parameters=parameters if usable else {},
         before=error_statistics(held_out[UNCHANGED], cell.measured_s),
         after=error_statistics(held_out[kept], cell.measured_s),
         quantiles=small_sample_quantiles(residual),
         moved={
             name: (prior.parameters[name], value)
             for name, value in parameters.items()
-            if abs(value - prior.parameters[name]) > MOVED * abs(prior.parameters[name])
+            if usable and abs(value - prior.parameters[name]) > MOVED * abs(prior.parameters[name])
         },
+        reason="" if usable else f"best fit misses rows by a factor of {miss:.3g} (median)",
     )
 
 

@@ -6,10 +6,11 @@ Shape legend: N rows, D shape columns, S silicon fields, P parameters.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.kernels import device_peak
 from perfatlas.kernels.shapes import calibration_key, physics_model, shape_columns
 from perfatlas.kernels.silicon import CLOCK, PEAK, silicon_row
 from perfatlas.lab.cells_attention import DECODE_RANGES, PREFILL_RANGES, KernelRule, prefill_grid
@@ -104,6 +105,7 @@ class RowCell:
         group_N: Which rows are held out together (N,).
         held_out_by: Shape columns that make the groups.
         graph_N: Whether a row was launched from a CUDA graph (N,).
+        least_s: Speed of light of each row under its protocol (N,) [s].
     """
 
     operator: str
@@ -115,6 +117,7 @@ class RowCell:
     group_N: IntArray
     held_out_by: tuple[str, ...]
     graph_N: np.ndarray[Any, np.dtype[np.bool_]]
+    least_s: FloatArray
 
     @property
     def rows(self) -> int:
@@ -150,6 +153,7 @@ class RowCell:
             group_N=self.group_N[chosen],
             held_out_by=self.held_out_by,
             graph_N=self.graph_N[chosen],
+            least_s=self.least_s[chosen],
         )
 
     def has_parameters(self, parameters: Mapping[str, float]) -> bool:
@@ -183,7 +187,7 @@ def row_cells(rows: MeasuredRows, device: Device) -> tuple[RowCell, ...]:
     Raises:
         UnsupportedError: The device does not multiply in a format of the rows.
     """
-    blocks: dict[tuple[str, str, str], list[tuple[FloatArray, FloatArray, IntArray]]] = {}
+    blocks: dict[tuple[str, str, str], list[_Block]] = {}
     for keys in _kinds(rows):
         chosen = np.flatnonzero(_is_kind(rows, keys))
         part = rows.take(chosen)
@@ -195,30 +199,59 @@ def row_cells(rows: MeasuredRows, device: Device) -> tuple[RowCell, ...]:
         silicon_NS[:, PEAK] *= ratio
         silicon_NS[:, CLOCK] *= ratio
         key = (name, keys[1], formats[0])
-        blocks.setdefault(key, []).append((_shapes(part, operator), silicon_NS, chosen))
+        least_s = _least_s(part, operator, device)
+        blocks.setdefault(key, []).append(
+            _Block(_shapes(part, operator), silicon_NS, least_s, chosen)
+        )
     return tuple(_joined(key, found, rows) for key, found in blocks.items())
 
 
-def _joined(
-    key: tuple[str, str, str],
-    blocks: list[tuple[FloatArray, FloatArray, IntArray]],
-    rows: MeasuredRows,
-) -> RowCell:
-    chosen = np.concatenate([block[2] for block in blocks])
+class _Block(NamedTuple):
+    """Rows of one kind: shapes (N, D), silicon (N, S), least times (N,) [s], place in the file."""
+
+    shape_ND: FloatArray
+    silicon_NS: FloatArray
+    least_s: FloatArray
+    chosen: IntArray
+
+
+def _least_s(rows: MeasuredRows, operator: Operator, device: Device) -> FloatArray:
+    """Return the least time of rows of one kind (N,) [s], below which a measurement is a mistake.
+
+    Arithmetic at the clock of the row, the highest where it states none, and bytes from memory. A
+    loop that finds tensors in cache finds no more than the cache holds.
+    """
+    work, clock = operator.work(), rows.numbers["clock_hz"]
+    warm_N = (rows.numbers["hot"] > 0.0) | (rows.numbers["copies"] > 0.0)
+    spilled_N = np.where(work.activation_bytes > device.l2_bytes, work.activation_bytes, 0.0)
+    moved_N = work.cold_bytes + spilled_N - np.where(warm_N, device.l2_bytes, 0.0)
+    memory_s: FloatArray = np.maximum(moved_N, 0.0) / device.memory_bandwidth
+    if not np.any(work.flop):
+        return memory_s
+    clock_N = np.where(np.isnan(clock), device.boost_clock_hz, clock)
+    peak_N = device_peak(device, operator.compute_format) * clock_N / device.peak_clock_hz
+    return np.maximum(memory_s, work.flop / peak_N)
+
+
+def _joined(key: tuple[str, str, str], blocks: list[_Block], rows: MeasuredRows) -> RowCell:
+    chosen = np.concatenate([block.chosen for block in blocks])
     order = np.argsort(chosen)
     chosen = chosen[order]
-    shape_ND = np.concatenate([block[0] for block in blocks])[order]
+    shape_ND = np.concatenate([block.shape_ND for block in blocks])[order]
     group_N, held_out_by = _groups(rows.take(chosen), key[0])
     return RowCell(
         operator=key[0],
         family=key[1],
         format=key[2],
         shape_ND=np.ascontiguousarray(shape_ND),
-        silicon_NS=np.ascontiguousarray(np.concatenate([block[1] for block in blocks])[order]),
+        silicon_NS=np.ascontiguousarray(
+            np.concatenate([block.silicon_NS for block in blocks])[order]
+        ),
         measured_s=rows.time_s[chosen],
         group_N=group_N,
         held_out_by=held_out_by,
         graph_N=rows.numbers["graph"][chosen] == 1.0,
+        least_s=np.concatenate([block.least_s for block in blocks])[order],
     )
 
 

@@ -10,7 +10,9 @@ from perfatlas.files import check_writable, write_atomic
 from perfatlas.lab.cells import MEASURED_DEVICES, exclusions
 from perfatlas.lab.independent import independent_check
 from perfatlas.lab.protocols import PROTOCOLS
+from perfatlas.lab.protocols_left_out import left_out_errors, left_out_table, slow_medians
 from perfatlas.lab.protocols_medians import kernel_goals
+from perfatlas.lab.protocols_parameters import parameter_table
 from perfatlas.lab.protocols_split import GROUPED_BY
 from perfatlas.lab.protocols_tables import (
     Results,
@@ -86,6 +88,8 @@ def page_text(results: Mapping[str, Mapping[str, Any]], independent: str) -> str
     """
     medians: Results = {name: list(found["medians"]) for name, found in results.items()}
     cells: Results = {name: list(found["cells"]) for name, found in results.items()}
+    left = left_out_errors(cells["own"])
+    slow = slow_medians(cells["own"], left)
     text = (
         resources.files("perfatlas").joinpath("data/validation/kernel_page.md").read_text("utf-8")
     )
@@ -95,8 +99,8 @@ def page_text(results: Mapping[str, Mapping[str, Any]], independent: str) -> str
         cells=len(cells["own"]),
         rows=f"{sum(row['rows'] for row in cells['own']):,}",
         groups=table(["operator", "kept together"], GROUPED_BY.items()),
-        tally=tally_table(medians),
-        goals=goal_table(medians),
+        tally=tally_table(medians, slow),
+        goals=goal_table(medians, slow),
         hard=_hard(),
         missed=_missed(cells),
         beaten=_beaten(cells),
@@ -104,7 +108,9 @@ def page_text(results: Mapping[str, Mapping[str, Any]], independent: str) -> str
         protocols="\n\n".join(_section(name, medians, cells) for name in results),
         skipped=_skipped(results),
         exclusions=_exclusions(),
+        left_out=left_out_table(left),
         independent=independent,
+        parameters=parameter_table(cells["own"]),
     )
 
 
@@ -129,7 +135,7 @@ def _hard() -> str:
 def _beaten(cells: Results) -> str:
     """Return the cells a fit of this device's rows leaves behind the two-parameter model."""
     parts = [
-        f"{TITLES[name]}:\n\n" + ("\n".join(beaten_cells(cells[name])) or "None.")
+        f"{TITLES[name]}:\n\n" + ("\n".join(beaten_cells(cells[name], cells["own"])) or "None.")
         for name in ("own", "unseen-shapes")
         if name in cells
     ]

@@ -71,8 +71,8 @@ def calibrate_measurements(
         output: Calibration file to write; by default the one perfatlas reads for the device.
 
     Raises:
-        InvalidSpecError: A row or the device's spec is wrong, no row is of the device, or the
-            file cannot be written.
+        InvalidSpecError: A row or the device's spec is wrong, no row is of the device, over a
+            quarter of a cell's rows is faster than it can be, or the file cannot be written.
         UnsupportedError: The device does not multiply in a format of the rows.
     """
     device = _device(device_text)
@@ -98,7 +98,10 @@ def calibrate_measurements(
         written=written,
         file=str(target) if written else "",
         used=used and bool(written),
-        warnings=_warnings(every, device, default if written and not used else None),
+        warnings=(
+            *_left_out(changes),
+            *_warnings(every, device, default if written and not used else None),
+        ),
     )
 
 
@@ -185,6 +188,15 @@ def _calibration(name: str, device: Device, rows: MeasuredRows, change: CellChan
         data_version=f"{file} ({', '.join(stacks)[:80]})" if stacks else file,
         fitted=dt.datetime.now(tz=dt.UTC).date().isoformat(),
         command=f"perfatlas calibrate --measurements {file} --device {device.name}",
+    )
+
+
+def _left_out(changes: Sequence[CellChange]) -> tuple[str, ...]:
+    """Return a sentence for every reason for which rows of a cell were left out."""
+    return tuple(
+        f"{change.operator}/{change.family}/{change.format}: {count:,} rows left out: {why}"
+        for change in changes
+        for why, count in change.left_out.items()
     )
 
 

@@ -5,8 +5,7 @@ Shape legend: U measured rows, G columns that name a group.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from statistics import median
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,55 +14,35 @@ from perfatlas import hardware
 from perfatlas.collectives import measured as links
 from perfatlas.kernels.residuals import AXES, GROUPS, carry, correct
 from perfatlas.kernels.shapes import physics_model
+from perfatlas.lab.cells import MEASURED_DEVICES
 from perfatlas.lab.fitting import error_statistics
+from perfatlas.lab.measured_medians import UnseenScore, median_rows
 from perfatlas.lab.protocols_split import held_out
 from perfatlas.lab.registry import device_cells
 from perfatlas.measurements import find_shipped_calibration, table_rows
 from perfatlas.measurements import residuals as near
 from perfatlas.measurements.comm_tables import CUSTOM, LIBRARY_OPS
 from perfatlas.measurements.moe_rows import MOE_MODEL
+from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from perfatlas.lab.cells import Cell
     from perfatlas.operators import FloatArray
 
 # What is held out whole, never a neighbouring batch: as tier measured judges itself, and models.
 UNSEEN: Final[Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]] = {
-    name: (("shape", columns), *((("model", MOE_MODEL),) if name == "moe" else ()))
+    name: (("layout", columns), ("model", MOE_MODEL)) if name == "moe" else (("shape", columns),)
     for name, columns in GROUPS.items()
 }
 COLLECTIVES: Final = (*LIBRARY_OPS, CUSTOM)  # inside a domain
 
 
-@dataclass(frozen=True, kw_only=True)
-class UnseenScore:
-    """Errors of one cell on the groups held out; errors are fractions.
-
-    Args:
-        cell: "<device>/<operator>/<family>/<format>".
-        unseen: What is new about the held-out rows: their shape, or the whole model.
-        rows: Rows compared.
-        physics_mape: Of the shipped calibration, which was fitted on a sample that may hold them.
-        measured_mape: Of the same corrected by the residuals of the other groups.
-        inside_90: Share of rows inside the interval of tier measured.
-        half_width: Median half-width of that interval, in e-folds.
-        near: Share of rows near enough to be corrected.
-    """
-
-    cell: str
-    unseen: str
-    rows: int
-    physics_mape: float
-    measured_mape: float
-    inside_90: float
-    half_width: float
-    near: float
-
-
 def validate_measured(
-    systems: Sequence[str], operators: Sequence[str] = (*AXES, *COLLECTIVES)
+    systems: Sequence[str] = (),
+    operators: Sequence[str] = (),
+    progress: Callable[[UnseenScore], None] | None = None,
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the errors of tier measured on a fifth of the groups, held out of its residuals.
 
@@ -72,28 +51,46 @@ def validate_measured(
     of the size of collectives: a neighbouring batch of a held-out row is held out with it.
 
     Args:
-        systems: Devices with measured tables.
+        systems: Devices with measured tables; all of them by default.
         operators: Operators to score; all that tier measured corrects by default.
+        progress: Called after each score.
 
     Returns:
         {"cells": one row per cell, "medians": one per operator, family and format over devices}.
 
     Raises:
+        InvalidSpecError: A device without measured tables, or an operator that is not corrected.
         MissingDependencyError: The measured tables are not installed.
     """
-    scores = [
-        score
-        for system in systems
-        for cell in device_cells(system, operators)
-        for score in _scores(cell)
-    ]
-    groups: dict[tuple[str, str], list[UnseenScore]] = {}
-    for score in scores:
-        groups.setdefault((score.cell.partition("/")[2], score.unseen), []).append(score)
-    return {
-        "cells": [asdict(score) for score in scores],
-        "medians": [_median_row(*key, found) for key, found in sorted(groups.items())],
-    }
+    check_names("system", systems, MEASURED_DEVICES)
+    check_names("operator", operators, (*AXES, *COLLECTIVES))
+    scores = []
+    for system in systems or MEASURED_DEVICES:
+        for cell in device_cells(system, operators or (*AXES, *COLLECTIVES)):
+            for score in _scores(cell):
+                scores.append(score)
+                if progress is not None:
+                    progress(score)
+    return {"cells": [asdict(score) for score in scores], "medians": median_rows(scores)}
+
+
+def check_names(what: str, names: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse a name that is not known.
+
+    Args:
+        what: What the names are of.
+        names: Names given.
+        known: Names there are.
+
+    Raises:
+        InvalidSpecError: With the nearest known name.
+    """
+    for name in names:
+        if name not in known:
+            raise InvalidSpecError(
+                f"{what} = {shown(name)}: no measured rows correct it"
+                f"{did_you_mean(name, known) or ';'} there are {', '.join(known)}"
+            )
 
 
 def _scores(cell: Cell) -> Iterator[UnseenScore]:
@@ -121,17 +118,25 @@ def score_unseen_sizes(cell: Cell) -> Iterator[UnseenScore]:
     space_RF, seen_UD = links.coordinates(rows.shape_UD), rows.shape_UD[~held]
     known = near.carry(space_RF[~held], residual_R[~held], links.size_groups(seen_UD))
     correction = near.correct(known, space_RF[held])
-    yield _score(cell, "size", physics_s[held], rows.measured_s[held], correction)
+    yield score_of(cell, "size", physics_s[held], rows.measured_s[held], correction)
 
 
-def _score(
+def score_of(
     cell: Cell,
     unseen: str,
     physics_s: FloatArray,
     measured_s: FloatArray,
     correction: near.Correction,
 ) -> UnseenScore:
-    """Return the errors on held-out rows, before and after their correction."""
+    """Return the errors on held-out rows, before and after their correction.
+
+    Args:
+        cell: What was measured.
+        unseen: What is new about the rows.
+        physics_s: Physics (U,) [s].
+        measured_s: Measured times (U,) [s].
+        correction: Of the physics (U,).
+    """
     left: FloatArray = np.log(measured_s / physics_s) - np.log(correction.factor_U)
     inside = (left >= correction.low_U) & (left <= correction.high_U)
     statistics = error_statistics(physics_s * correction.factor_U, measured_s)
@@ -170,18 +175,4 @@ def score_unseen(cell: Cell) -> Iterator[UnseenScore]:
         residual = np.log(measured_s / physics_s)
         known = carry(cell.operator, shape_UD[~held], residual[~held])
         correction = correct(known, cell.operator, shape_UD[held])
-        yield _score(cell, unseen, physics_s[held], measured_s[held], correction)
-
-
-def _median_row(key: str, unseen: str, found: Sequence[UnseenScore]) -> dict[str, Any]:
-    operator, family, format_name = key.split("/")
-    names = ("physics_mape", "measured_mape", "inside_90", "half_width")
-    return {
-        "operator": operator,
-        "family": family,
-        "format": format_name,
-        "unseen": unseen,
-        "gpus": len(found),
-        "rows": sum(score.rows for score in found),
-        **{name: round(median(getattr(score, name) for score in found), 4) for name in names},
-    }
+        yield score_of(cell, unseen, physics_s[held], measured_s[held], correction)

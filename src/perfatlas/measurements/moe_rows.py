@@ -1,13 +1,16 @@
-"""Which measured rows of expert networks are what they say: one rank's share of gated experts.
+"""Which measured rows of expert networks are what they say: one rank's share of the experts.
 
-What a row leaves unsaid is read from rows of the same table: the work of some contains that of
-others, and no kernel reads faster than memory delivers.
+What a row leaves unsaid is read from rows of the same table, where the work of some contains that
+of others, and from the files of the checkpoints.
 
 Shape legend: U measured rows.
 """
 
 from __future__ import annotations
 
+import tomllib
+from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,7 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.hardware import Device
     from perfatlas.operators import FloatArray
 
     Mask = NDArray[np.bool_]
@@ -29,27 +31,35 @@ POSSIBLE_RATIO: Final = 1.15  # balanced over skewed time that measurement noise
 UNSHARED: Final = (0.85, 1.15)  # time on more ranks over time on two where nothing was shared out
 MOST: Final = 0.5  # of the models of a table
 SLOW_PART: Final = 1.5  # time of a part over that of the whole that tuning explains
-COLD_CACHES: Final = 2.0  # weights of this many caches come from memory
-GATED: Final = 3.0
-UNGATED: Final = 2.0
-TOO_FAST: Final = 0.9  # of the time memory needs for three matrices
-FASTEST: Final = 0.02  # quantile that stands for the fastest rows
-FEW_ROWS: Final = 10
+GATED: Final = 3.0  # weight matrices: gate, up, down
+UNGATED: Final = 2.0  # up, down
 LEAST_TIME_S: Final = 1e-9
+
+
+SLOW: Final = "a part slower than its whole"
 
 
 def left_out(columns: Columns, measured_s: FloatArray) -> dict[str, Mask]:
     """Return reason -> rows that are not one rank's share as its columns state it (U,).
 
+    A row is counted once, for the first reason it meets.
+
     Args:
         columns: Columns of an MoE table by name (U,).
         measured_s: Measured times (U,) [s].
     """
-    return {
+    if not measured_s.size:
+        return {}
+    found = {
         "balanced load of a model whose router is not balanced": doubtful_rows(columns, measured_s),
         "choices of other ranks computed as well": unshared_rows(columns, measured_s),
-        "a part slower than its whole": slow_parts(columns, measured_s),
+        SLOW: slow_parts(columns, measured_s),
     }
+    before = np.zeros(measured_s.shape, np.bool_)
+    for reason, rows in found.items():
+        found[reason] = rows & ~before
+        before |= rows
+    return found
 
 
 def doubtful_rows(columns: Columns, measured_s: FloatArray) -> Mask:
@@ -141,35 +151,62 @@ def slow_parts(columns: Columns, measured_s: FloatArray) -> Mask:
     return slow
 
 
-def matrices_of(columns: Columns, measured_s: FloatArray, device: Device) -> FloatArray:
+def matrices_of(columns: Columns, kernel: str, version: str) -> FloatArray:
     """Return the weight matrices of an expert, which the tables do not tell (U,).
 
-    Three with a gate, two without (Nemotron-H). A model whose fastest rows read three matrices of
-    cold weights in less time than memory needs has two.
+    Three with a gate, two without. Which networks have none is data with its sources
+    (data/ungated_experts.toml), and so are the collectors that measured them with one: no time of
+    a row is looked at.
 
     Args:
         columns: Columns of an MoE table by name (U,).
-        measured_s: Measured times (U,) [s].
-        device: What the rows were measured on.
+        kernel: What the table calls the kernel that ran.
+        version: Version of its engine.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.measurements.moe_rows import matrices_of
+        >>> sizes = {"hidden": 2048.0, "intermediate": 5120.0, "experts": 512.0, "top_k": 22.0}
+        >>> network = {name: np.array([size]) for name, size in sizes.items()}
+        >>> matrices_of(network, "vllm_modeloptfp8moe_triton_tritonexperts", "0.24.0")
+        array([2.])
+        >>> matrices_of(network, "vllm_fused_moe", "0.22.0")
+        array([3.])
     """
-    local = columns["experts"] / columns["ep"]
-    active = np.minimum(
-        local, np.maximum(columns["tokens"] * columns["top_k"] / columns["ep"], 1.0)
-    )
-    width = columns["intermediate"] / columns["moe_tp"]
-    weight_bytes = GATED * active * columns["hidden"] * width * columns["weight_bytes_per_element"]
-    cold = (columns["skew"] == 0.0) & (weight_bytes > COLD_CACHES * device.l2_bytes)
-    ratio = measured_s * device.memory_bandwidth / weight_bytes
-    model = _group(columns, MOE_MODEL)
-    matrices = np.full(measured_s.shape, GATED)
-    for one in np.unique(model[cold]):
-        rows = cold & (model == one)
-        if rows.sum() >= FEW_ROWS and np.quantile(ratio[rows], FASTEST) < TOO_FAST:
-            matrices[model == one] = UNGATED
+    matrices = np.full(columns["hidden"].shape, GATED)
+    for network in _ungated()["network"]:
+        if not _measured_gated(network["model"], kernel, version):
+            found = np.isin(columns["hidden"], network["hidden"])
+            for name in MOE_MODEL[1:]:
+                found &= columns[name] == network[name]
+            matrices[found] = UNGATED
     return matrices
 
 
+def _measured_gated(model: str, kernel: str, version: str) -> bool:
+    """Return whether the collector of a kernel gave a network without a gate one."""
+    return any(
+        kernel in rule["kernels"]
+        and version in rule.get("versions", (version,))
+        and model in rule.get("models", (model,))
+        for rule in _ungated()["measured_gated"]
+    )
+
+
+@cache
+def _ungated() -> dict[str, list[dict[str, Any]]]:
+    """Return the networks without a gate and the collectors that gave them one, as data."""
+    text = resources.files("perfatlas").joinpath("data/ungated_experts.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
 def _group(columns: Columns, names: tuple[str, ...]) -> NDArray[Any]:
-    """Return a number for each row, equal where the named columns are (U,)."""
-    table = np.stack([columns[name] for name in names], axis=1)
-    return np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)
+    """Return a number for each row, equal where the named columns are (U,).
+
+    Column by column: numpy sorts numbers many times faster than rows of them.
+    """
+    number = np.zeros(columns[names[0]].shape, np.int64)
+    for name in names:
+        values, place = np.unique(columns[name], return_inverse=True)
+        number = np.unique(number * values.size + place.reshape(-1), return_inverse=True)[1]
+    return number

@@ -8,32 +8,34 @@ from __future__ import annotations
 import zipfile
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from perfatlas.files import atomic_file, content_hash, user_folder
+from perfatlas.measurements.beyond_rows import EDGE_TRIED, kept_beyond, to_edge
 from perfatlas.measurements.calibration import load_calibrations
+from perfatlas.measurements.interpolation import LEAST_DISTANCE, NEIGHBOURS, expected_at
 from perfatlas.measurements.silicon import choose_version, data_hash, table_paths
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.sampling import seeded_subset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
     from perfatlas.measurements.calibration import CalibrationMatch
     from perfatlas.operators import FloatArray, IntArray
 
-NEIGHBOURS: Final = 8
-LEAST_DISTANCE: Final = 1e-6  # a row closer than this is the shape itself
 FEW_PAIRS: Final = 4_000_000  # of shapes and rows, up to which comparing all beats a search tree
 BINS: Final = 8
 FOLDS: Final = 4
 SAMPLE: Final = 1500
 SEED: Final = 20252
+LEAST_TRIED: Final = 30  # rows that tell quantiles
 DOUBT: Final = 4.0  # intervals by which its neighbours miss a row that is not to be trusted
 LEAST_INTERVAL: Final = 0.01  # e-folds: rounding and clocks alone
 FADE: Final = 2.0  # times the largest distance tried, where nothing of the correction is left
@@ -86,52 +88,53 @@ class Correction(NamedTuple):
     measured_U: NDArray[np.bool_]
 
 
-def interpolate(distance_UK: FloatArray, residual_UK: FloatArray) -> FloatArray:
-    """Return the residual expected among neighbours (U,).
-
-    Midway between their mean and their median, both weighted with the inverse distance: the mean
-    is smoother, the median forgives a row of another kernel or a bad measurement. A neighbour at
-    no distance has all the weight.
-
-    Args:
-        distance_UK: Distances (U, K).
-        residual_UK: Residuals there (U, K).
-
-    Example:
-        >>> import numpy as np
-        >>> from perfatlas.measurements.residuals import interpolate
-        >>> near = interpolate(np.array([[0.0, 1.0]]), np.array([[0.3, 0.9]]))
-        >>> round(float(near[0]), 4)
-        0.3
-    """
-    weight_UK = 1.0 / np.maximum(distance_UK, LEAST_DISTANCE)
-    weight_UK /= weight_UK.sum(axis=1, keepdims=True)
-    mean_U = (weight_UK * residual_UK).sum(axis=1)
-    order_UK = np.argsort(residual_UK, axis=1)
-    rising_UK = np.take_along_axis(residual_UK, order_UK, axis=1)
-    share_UK = np.cumsum(np.take_along_axis(weight_UK, order_UK, axis=1), axis=1)
-    middle_U = np.argmax(share_UK >= 0.5 * share_UK[:, -1:], axis=1)
-    median_U = rising_UK[np.arange(middle_U.size), middle_U]
-    expected_U: FloatArray = 0.5 * (mean_U + median_U)
-    return expected_U
-
-
-def correct(residuals: Residuals, query_UF: FloatArray) -> Correction:
+def correct(
+    residuals: Residuals, query_UF: FloatArray, octave_F: FloatArray | None = None
+) -> Correction:
     """Return the correction of the physics times of shapes.
 
     Where the nearest row is doubted, the other neighbours answer and the interval holds that row.
+    A shape beyond the measured sizes has the correction of the nearest shape at their edge, and
+    within one octave its interval grows to span that of physics alone. Farther out than outer
+    octaves were tried the correction shrinks, and where nothing is left of it physics answers.
 
     Args:
         residuals: Of the cell whose parameters the physics used.
         query_UF: Shapes in the space of its rows (U, F).
+        octave_F: Coordinate of one octave along sizes that are followed beyond the rows, 0 along
+            the others (F,); by default 1 along all.
     """
+    octaves_F = np.ones(query_UF.shape[1]) if octave_F is None else octave_F
+    edge_UF, outside_U = to_edge(residuals.coordinate_RF, query_UF, octaves_F)
+    return _from_edge(residuals, _within(residuals, edge_UF), outside_U)
+
+
+def _from_edge(residuals: Residuals, found: Correction, outside_U: FloatArray) -> Correction:
+    """Return corrections found at the edge as they are beyond it."""
+    edge_U = np.log(found.factor_U)
+    kept_U = kept_beyond(edge_U, outside_U)
+    measured_U = found.measured_U & ((outside_U <= EDGE_TRIED) | (np.abs(kept_U) > LEAST_INTERVAL))
+    share_U = np.minimum(outside_U, 1.0)
+    low, high = residuals.low_B[-1], residuals.high_B[-1]  # of physics alone
+    low_U = np.minimum(found.low_U, share_U * (min(low, 0.0) - kept_U))
+    high_U = np.maximum(found.high_U, share_U * (max(high, 0.0) - kept_U))
+    return Correction(
+        factor_U=np.where(measured_U, np.exp(kept_U), 1.0),
+        low_U=np.where(measured_U, low_U, low),
+        high_U=np.where(measured_U, high_U, high),
+        measured_U=measured_U,
+    )
+
+
+def _within(residuals: Residuals, query_UF: FloatArray) -> Correction:
+    """Return the correction of shapes no larger or smaller than the rows."""
     distance_UK, index_UK = residuals.nearest(query_UF)
-    plain = _corrected(residuals, distance_UK, residuals.residual_R[index_UK])
+    plain = _corrected(residuals, distance_UK, index_UK)
     doubted_U = _doubted(residuals, index_UK[:, 0])
     if not doubted_U.any():
         return plain
     own_U = residuals.residual_R[index_UK[:, 0]]
-    others = _corrected(residuals, distance_UK[:, 1:], residuals.residual_R[index_UK[:, 1:]])
+    others = _corrected(residuals, distance_UK[:, 1:], index_UK[:, 1:])
     left_U = own_U - np.log(others.factor_U)
     wide = others._replace(
         low_U=np.minimum(others.low_U, left_U), high_U=np.maximum(others.high_U, left_U)
@@ -141,12 +144,10 @@ def correct(residuals: Residuals, query_UF: FloatArray) -> Correction:
     return Correction(*(np.where(doubted_U, one_U, other_U) for one_U, other_U in pairs))
 
 
-def _corrected(
-    residuals: Residuals, distance_UK: FloatArray, residual_UK: FloatArray
-) -> Correction:
+def _corrected(residuals: Residuals, distance_UK: FloatArray, index_UK: IntArray) -> Correction:
     """Return the correction that neighbours make, nearest first."""
     near_U = distance_UK[:, 0]
-    expected_U = interpolate(distance_UK, residual_UK)
+    expected_U = expected_at(residuals.coordinate_RF, residuals.residual_R, distance_UK, index_UK)
     trust_U = np.interp(near_U, residuals.distance_B, residuals.trust_B)
     measured_U = near_U <= residuals.reach[0]
     return Correction(
@@ -166,7 +167,7 @@ def _doubted(residuals: Residuals, row_U: IntArray) -> NDArray[np.bool_]:
     distance_VK, index_VK = residuals.nearest(residuals.coordinate_RF[row_V])
     if distance_VK.shape[1] < NEIGHBOURS:
         return np.zeros(row_U.size, np.bool_)
-    others = _corrected(residuals, distance_VK[:, 1:], residuals.residual_R[index_VK[:, 1:]])
+    others = _corrected(residuals, distance_VK[:, 1:], index_VK[:, 1:])
     # The interval on a row is the narrowest of all: its neighbours answer from the next bin on.
     away_V = np.maximum(distance_VK[:, 1], residuals.distance_B[1])
     low_V = np.interp(away_V, residuals.distance_B, residuals.low_B)
@@ -193,21 +194,26 @@ def carry(space_RF: FloatArray, residual_R: FloatArray, group_R: IntArray) -> Re
     """
     sample = seeded_subset(residual_R.size, SAMPLE, SEED)
     alone = _search(_search_tree(space_RF), space_RF[sample], NEIGHBOURS + 1)
-    tried = [_tried(alone[0][:, 1:], residual_R[alone[1][:, 1:]], residual_R[sample])]
+    distance_UK, index_UK = alone[0][:, 1:], alone[1][:, 1:]
+    expected_U = expected_at(space_RF, residual_R, distance_UK, index_UK)
+    tried = [(distance_UK[:, 0], expected_U, residual_R[sample])]
     fold_R = np.random.default_rng(SEED).permutation(int(group_R.max()) + 1)[group_R] % FOLDS
     for fold in range(FOLDS):
         seen, asked = np.flatnonzero(fold_R != fold), sample[fold_R[sample] == fold]
         if seen.size > NEIGHBOURS and asked.size:
             tree = _search_tree(space_RF[seen])
             distance_UK, index_UK = _search(tree, space_RF[asked], NEIGHBOURS)
-            tried.append(_tried(distance_UK, residual_R[seen[index_UK]], residual_R[asked]))
+            expected_U = expected_at(space_RF, residual_R, distance_UK, seen[index_UK])
+            tried.append((distance_UK[:, 0], expected_U, residual_R[asked]))
     near, expected, actual = (np.concatenate(parts) for parts in zip(*tried, strict=True))
     edges = np.quantile(near, np.linspace(0.0, 1.0, BINS + 1))
     place = np.clip(np.searchsorted(edges, near, side="left") - 1, 0, BINS - 1)
     bins = [place == b for b in range(BINS) if np.any(place == b)]
     trust = [_best_trust(expected[one], actual[one]) for one in bins]
     left = [actual[one] - t * expected[one] for one, t in zip(bins, trust, strict=True)]
-    low, high = (np.array([np.quantile(rest, q) for rest in left]) for q in (0.05, 0.95))
+    whole = np.arange(near.size) >= sample.size  # predicted without any of their group
+    parts = [_widest(rest, whole[one]) for one, rest in zip(bins, left, strict=True)]
+    low, high = np.array(parts).T
     tried_most = float(near.max())
     physics_low, physics_high = np.quantile(residual_R, [0.05, 0.95])
     middles = [float(np.median(near[one])) for one in bins]
@@ -220,6 +226,16 @@ def carry(space_RF: FloatArray, residual_R: FloatArray, group_R: IntArray) -> Re
         high_B=np.array([high.min(), *high, high[-1], physics_high]),
         reach=np.array([FADE * tried_most]),
     )
+
+
+def _widest(left_U: FloatArray, whole_U: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return the wider quantiles of rows left out alone and of those left out with their group.
+
+    At one distance a row whose group is known is foretold better than one of a new group.
+    """
+    parts = [left_U, *(left_U[some] for some in (whole_U, ~whole_U) if some.sum() >= LEAST_TRIED)]
+    ends = np.array([np.quantile(part, [0.05, 0.95]) for part in parts])
+    return float(ends[:, 0].min()), float(ends[:, 1].max())
 
 
 def no_residuals(axes: int) -> Residuals:
@@ -286,7 +302,8 @@ def kept_residuals(stated: str, fit: Callable[[], Residuals]) -> Residuals:
         fit: Computes them.
     """
     folder = user_folder("cache") / "residuals"
-    path = folder / f"{content_hash(stated).removeprefix('sha256:')[:32]}.npz"
+    name = content_hash(stated).removeprefix("sha256:")
+    path = folder / f"{name[:32]}.npz"
     found = _read(path)
     if found is None:
         found = fit()
@@ -298,6 +315,21 @@ def kept_residuals(stated: str, fit: Callable[[], Residuals]) -> Residuals:
     return found
 
 
+@cache
+def code_hash(rooms: tuple[str, ...]) -> str:
+    """Return the hash of all code in some rooms, and of the lists it reads from `data`.
+
+    Part of what residuals are kept under.
+
+    Args:
+        rooms: Names of packages of perfatlas.
+    """
+    package = Path(__file__).parents[1]
+    files = [path for room in rooms for path in sorted((package / room).rglob("*.py"))]
+    files += sorted((package / "data").glob("*.toml"))
+    return content_hash("".join(content_hash(path.read_bytes()) for path in files))
+
+
 def _read(path: Path) -> Residuals | None:
     """Return cached residuals, None where there are none or the file is damaged."""
     if not path.is_file():
@@ -307,12 +339,6 @@ def _read(path: Path) -> Residuals | None:
             return Residuals(**{name: arrays[name] for name in SAVED})
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
-
-
-def _tried(
-    distance_UK: FloatArray, residual_UK: FloatArray, actual_U: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    return distance_UK[:, 0], interpolate(distance_UK, residual_UK), actual_U
 
 
 def _best_trust(expected_U: FloatArray, actual_U: FloatArray) -> float:

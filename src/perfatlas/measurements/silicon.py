@@ -171,6 +171,13 @@ def silicon_systems() -> tuple[str, ...]:
 
 
 def _column(table: Any, field: str) -> NDArray[Any]:  # noqa: ANN401 - pyarrow carries no types
-    """Return one Arrow column as numpy; text becomes an object array."""
-    values: NDArray[Any] = table.column(field).to_numpy()
+    """Return one Arrow column as numpy; text becomes an object array of few, shared strings."""
+    import pyarrow as pa
+
+    column = table.column(field).combine_chunks()
+    if pa.types.is_string(column.type) and not column.null_count:
+        encoded = column.dictionary_encode()
+        words = np.array(encoded.dictionary.to_pylist(), dtype=object)
+        return np.asarray(words[encoded.indices.to_numpy()])
+    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return values

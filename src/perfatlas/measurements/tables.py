@@ -8,13 +8,14 @@ Shape legend: U measured rows.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from perfatlas.hardware import resolve_system
-from perfatlas.measurements.moe_rows import GATED, left_out, matrices_of
+from perfatlas.measurements.moe_rows import left_out, matrices_of
 from perfatlas.measurements.recurrent_tables import (
     KERNEL_NAMES,
     recurrent_columns,
@@ -223,24 +224,57 @@ def _copies(table: SiliconTable, format_name: str, weight_bytes: FloatArray) -> 
 
 def main_moe_rows(table: SiliconTable, format_name: str) -> NDArray[np.bool_]:
     """Return the rows of the main MoE kernel of a format (rows,)."""
-    sources = table.columns["kernel_source"].astype(str)
+    sources = table.columns["kernel_source"]
     rows: NDArray[np.bool_] = _of_moe_format(table, format_name)
-    for other in OTHER_KERNELS:
-        rows &= np.char.find(sources, other) < 0
+    for name in set(sources.tolist()):
+        if any(other in name for other in OTHER_KERNELS):
+            rows &= sources != name
     if not rows.any():
         return rows
-    names, counts = np.unique(sources[rows], return_counts=True)
-    chosen: NDArray[np.bool_] = rows & (sources == names[np.argmax(counts)])
+    counts = Counter(sources[rows].tolist())
+    most = max(sorted(counts), key=lambda name: counts[name])
+    chosen: NDArray[np.bool_] = rows & (sources == most)
     return chosen
 
 
 def _of_moe_format(table: SiliconTable, format_name: str) -> NDArray[np.bool_]:
-    words = [word for word, name in MOE_FORMATS.items() if name == format_name]
-    found: NDArray[np.bool_] = np.isin(table.columns["moe_dtype"].astype(str), words)
+    found: NDArray[np.bool_] = np.zeros(table.rows, np.bool_)
+    for word, name in MOE_FORMATS.items():
+        if name == format_name:
+            found |= table.columns["moe_dtype"] == word
     return found
 
 
 def _moe(table: SiliconTable, format_name: str) -> TableRows:
+    rows = _every_moe_row(table, format_name)
+    kept = np.ones(rows.measured_s.shape, np.bool_)
+    excluded = dict(rows.excluded)
+    for reason, found in left_out(rows.columns, rows.measured_s).items():
+        excluded[reason] = int(np.sum(found))
+        kept &= ~found
+    return _some(rows, kept)._replace(excluded=excluded)
+
+
+def left_out_moe_rows(device: str, family: str, format_name: str) -> dict[str, TableRows]:
+    """Return reason -> the MoE rows of a cell that are left out for the times they took.
+
+    Args:
+        device: Catalog name.
+        family: Engine whose kernels were measured.
+        format_name: Format of the calibration.
+
+    Raises:
+        MissingDependencyError: The measured tables are not installed.
+        UnsupportedError: There is no such table.
+    """
+    table = read_table(device, TABLES["moe"][0], family, TABLES["moe"][1])
+    rows = _every_moe_row(table, format_name)
+    found = left_out(rows.columns, rows.measured_s)
+    return {reason: _some(rows, these) for reason, these in found.items()}
+
+
+def _every_moe_row(table: SiliconTable, format_name: str) -> TableRows:
+    """Return the rows of the main kernel, believable or not."""
     keep = main_moe_rows(table, format_name)
     layout = get_format(format_name)
     names, place = np.unique(table.columns["distribution"][keep].astype(str), return_inverse=True)
@@ -251,28 +285,21 @@ def _moe(table: SiliconTable, format_name: str) -> TableRows:
     columns |= {
         "weight_bytes_per_element": layout.weight_bytes,
         "input_bytes_per_element": layout.activation_bytes,
-        "matrices": GATED,
         "skew": skews,
         "hot": 1.0,
     }
     others = int(_of_moe_format(table, format_name).sum() - keep.sum())
     rows = _rows(table, keep, columns, {"another kernel than the cell's": others})
-    return _believable(rows, table.system) if rows.measured_s.size else rows
+    if not rows.measured_s.size:
+        return rows
+    kernel = str(table.columns["kernel_source"][keep][0])
+    matrices = matrices_of(rows.columns, kernel, table.version)
+    return rows._replace(columns={**rows.columns, "matrices": matrices})
 
 
-def _believable(rows: TableRows, system: str) -> TableRows:
-    """Return the MoE rows that are one rank's share, with the matrices of their experts."""
-    kept = np.ones(rows.measured_s.shape, np.bool_)
-    excluded = dict(rows.excluded)
-    for reason, found in left_out(rows.columns, rows.measured_s).items():
-        excluded[reason] = int(np.sum(kept & found))
-        kept &= ~found
-    columns = {name: values[kept] for name, values in rows.columns.items()}
-    measured_s = rows.measured_s[kept]
-    if measured_s.size:
-        device = resolve_system(system).device
-        columns["matrices"] = matrices_of(columns, measured_s, device)
-    return rows._replace(columns=columns, measured_s=measured_s, excluded=excluded)
+def _some(rows: TableRows, chosen: NDArray[np.bool_]) -> TableRows:
+    columns = {name: values[chosen] for name, values in rows.columns.items()}
+    return rows._replace(columns=columns, measured_s=rows.measured_s[chosen])
 
 
 @cache

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 
 # The sampler works on fp32 logits of the whole vocabulary.
 LOGIT_BYTES: Final = 4.0
+# Hidden states of all tokens that are alive beside what a block works on: the output of attention
+# and the residual, which the caller of a compiled piece holds, and the residual and the normalized
+# input the piece makes of them. Liveness alone allows three or four; four is what the start-up logs
+# of three dense models on one GPU leave (data/validation/kv_capacity.toml, vLLM 0.11.0).
+LIVE_HIDDEN: Final = 4.0
 
 
 def activation_bytes(
@@ -35,16 +40,17 @@ def activation_bytes(
     max_num_batched_tokens: FloatArray,
     max_num_seqs: FloatArray,
     moe_chunk_tokens: float,
+    sampler_copies: float,
 ) -> FloatArray:
     """Return the activation peak of one rank (C,) [bytes].
 
-    With T tokens of model width h in 16 bits, hidden state and residual (2h) stay while a block
-    runs. The peak is the largest of:
+    With T tokens of model width h in 16 bits, four hidden states (4h) stay while a block runs. The
+    peak is the largest of:
         attention: projected heads and their output, divided over tp;
         dense network: 3f/tp (gate, up and their product; 2f without a gate);
         experts: min(T x attention_dp, chunk) x top_k rows of max((matrices - 1) f/moe_tp, h) and
-            of f/moe_tp, beside the gathered tokens where attention_dp > 1;
-        sampling: the hidden state and max_num_seqs rows of fp32 logits.
+            of max(f/moe_tp, h), beside the gathered tokens where attention_dp > 1;
+        sampling: one hidden state and sampler_copies x max_num_seqs rows of fp32 logits.
 
     Args:
         architecture: The model.
@@ -52,17 +58,19 @@ def activation_bytes(
         max_num_batched_tokens: Tokens of one step of an attention-DP rank (C,).
         max_num_seqs: Sequences the sampler is sized for (C,).
         moe_chunk_tokens: Tokens the fused expert kernel takes at once.
+        sampler_copies: Copies of all logits in fp32 that sampling holds at its peak.
 
     Source: derived; it is the tensors vLLM's profile run allocates (gpu_worker.py,
-        determine_available_memory; fused_moe.py for the expert workspace).
+        determine_available_memory; fused_moe.py workspace_shapes for the two expert workspaces,
+        (T, top_k, max(f, h)) and (T, top_k, max(2f, h))).
     Limits: An allocator's fragmentation and kernel workspaces are not counted; the expert
         workspace does not shrink with ep, as in vLLM.
     """
     hidden = float(architecture.hidden_size)
     tokens = max_num_batched_tokens / plan.cp
     peak = tokens * hidden * ACTIVATION_BYTES
-    peak = peak + max_num_seqs * architecture.vocab_size * LOGIT_BYTES
-    stream = 2.0 * hidden
+    peak = peak + sampler_copies * max_num_seqs * architecture.vocab_size * LOGIT_BYTES
+    stream = LIVE_HIDDEN * hidden
     for group in architecture.layers:
         mixer = tokens * (stream + _mixer_width(group.mixer) / plan.tp)
         peak = np.maximum(peak, mixer * ACTIVATION_BYTES)
@@ -86,7 +94,8 @@ def _expert_elements(
     rows = np.minimum(everyone, chunk) * ffn.top_k
     # Gathered input and summed output; a rank that shares no tokens works in place.
     gathered = np.where(plan.attention_dp > 1, 2.0 * everyone, tokens) * hidden
-    return rows * (np.maximum(first, hidden) + width) + gathered
+    workspaces: FloatArray = np.maximum(first, hidden) + np.maximum(width, hidden)
+    return rows * workspaces + gathered
 
 
 def _mixer_width(mixer: Mixer | None) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.parallelism.activations import activation_bytes
 from perfatlas.parallelism.cache import kv_bytes_per_sequence
-from perfatlas.parallelism.weights import weight_columns
+from perfatlas.parallelism.weights import expert_padding_bytes, weight_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from perfatlas.models.emission import ModelFormats
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism.plan import PlanColumns
+    from perfatlas.parallelism.weights import Multiples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,19 +29,23 @@ class MemoryOverheads:
     """Memory of an engine that is neither weights, cache nor activations [bytes].
 
     Args:
-        context_bytes: CUDA context and loaded kernels.
+        context_bytes: CUDA context and loaded kernels, as far as the rule counts them.
         communication_bytes: Communicators and their buffers, where a replica has several ranks.
-        graph_bytes: Captured graphs.
+        graph_bytes: Captured graphs, one figure or (C,).
+        sampler_copies: Copies of all logits in fp32 that sampling holds at its peak.
         rule: What the usable share of memory is a share of: "total", "free" or "static".
         moe_chunk_tokens: Tokens the fused expert kernel takes at once; vLLM's
             VLLM_FUSED_MOE_CHUNK_SIZE (vllm/envs.py).
+        expert_multiples: Multiples the expert kernel rounds model width and expert width up to.
     """
 
     context_bytes: float
     communication_bytes: float
-    graph_bytes: float
+    graph_bytes: float | FloatArray
+    sampler_copies: float
     rule: str = "total"
     moe_chunk_tokens: float = 16384.0
+    expert_multiples: Multiples = (1, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +98,7 @@ class MemoryColumns:
     """The memory of one rank, every field (C,).
 
     Args:
-        weights_bytes: Weights with scales.
+        weights_bytes: Weights with scales and the padding of expert kernels.
         kv_bytes: Cache of the load, without the rounding to blocks.
         activation_bytes: Peak of one forward pass.
         other_bytes: Context, communication buffers and graphs.
@@ -129,29 +134,28 @@ def memory_footprint(question: MemoryQuestion) -> MemoryColumns:
         length in whole blocks. `kv_blocks` replaces the derived number of blocks.
 
     Source: vLLM v1/worker/gpu_worker.py determine_available_memory: usable share of memory less
-        everything that is not cache; graphs are counted as in its current releases.
+        everything that is not cache; graphs are counted as in its current releases. SGLang
+        model_runner.py profile_max_num_token: the share is of memory free before weights load.
     Limits: One pool for all layers without padding between layer kinds; vLLM's reserved null
         block (one per pool) is not subtracted; decode of pp micro-batches shares one pool.
     """
     load, plan = question.load, question.plan
     formats, architecture = question.formats, question.architecture
-    weights = weight_columns(architecture, formats, plan).stage_bytes
+    padding = expert_padding_bytes(architecture, formats, plan, question.overheads.expert_multiples)
+    weights = weight_columns(architecture, formats, plan).stage_bytes + padding
     activations = activation_bytes(
         architecture,
         plan,
         load.max_num_batched_tokens,
         load.max_num_seqs,
         question.overheads.moe_chunk_tokens,
+        question.overheads.sampler_copies,
     )
-    several = plan.gpus_per_replica > 1
-    other = (
-        question.overheads.context_bytes
-        + question.overheads.graph_bytes
-        + np.where(several, question.overheads.communication_bytes, 0.0)
-    )
+    outside = _outside(question)
+    other = outside + question.overheads.graph_bytes
     exact = kv_bytes_per_sequence(architecture, formats.kv, plan, load.tokens_per_sequence)
     fixed = weights + activations + other
-    capacity = _capacity(question, fixed, activations + other)
+    capacity = _capacity(question, fixed, activations + other, outside)
     room = _cache_room(question, np.maximum(capacity - fixed, 0.0))
     kv_bytes = load.sequences * exact
     return MemoryColumns(
@@ -167,13 +171,24 @@ def memory_footprint(question: MemoryQuestion) -> MemoryColumns:
     )
 
 
+def _outside(question: MemoryQuestion) -> FloatArray:
+    """Return what is taken before any weight is loaded: context and communicators (C,) [bytes]."""
+    overheads = question.overheads
+    several = question.plan.gpus_per_replica > 1
+    return overheads.context_bytes + np.where(several, overheads.communication_bytes, 0.0)
+
+
 def _capacity(
-    question: MemoryQuestion, fixed_bytes: FloatArray, working_bytes: FloatArray
+    question: MemoryQuestion,
+    fixed_bytes: FloatArray,
+    working_bytes: FloatArray,
+    outside_bytes: FloatArray,
 ) -> FloatArray:
     """Return the memory an engine may fill by its own rule (C,) [bytes].
 
     "total": the share covers everything. "free": the cache takes the share of what everything
-    else leaves. "static": the share covers weights and cache, the rest is left to work in.
+    else leaves. "static": weights and cache take the share of what context and communicators
+    leave, the rest is left to work in.
     """
     share, memory = question.load.gpu_memory_utilization, question.memory_bytes
     if question.overheads.rule == "free":
@@ -181,7 +196,8 @@ def _capacity(
             fixed_bytes > memory, fixed_bytes - memory, 0.0
         )
     if question.overheads.rule == "static":
-        return np.floor(np.minimum(memory, share * memory + working_bytes))
+        room = share * np.maximum(memory - outside_bytes, 0.0)
+        return np.floor(np.minimum(memory, room + working_bytes))
     return np.floor(memory * share)
 
 

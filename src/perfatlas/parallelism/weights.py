@@ -16,6 +16,9 @@ from perfatlas.operators import Gemm, GroupedGemm
 from perfatlas.parallelism.groups import ACTIVATION_BYTES
 from perfatlas.parallelism.sharding import divide_gemm, stage_share
 
+Multiples = tuple[int, int]
+"""Multiples a kernel rounds the model width and the expert width of a rank up to."""
+
 if TYPE_CHECKING:
     from perfatlas.models import Architecture
     from perfatlas.models.emission import ModelFormats
@@ -104,6 +107,45 @@ def weight_columns(
         head_bytes=head_bytes,
         stage_bytes=layers_bytes * stage_share(architecture, plan) + ends,
     )
+
+
+def expert_padding_bytes(
+    architecture: Architecture, formats: ModelFormats, plan: PlanColumns, multiples: Multiples
+) -> FloatArray:
+    """Return what a kernel's tiles add to the experts of one rank (C,) [bytes].
+
+    Args:
+        architecture: The model.
+        formats: The formats of the deployment.
+        plan: The plans (C,).
+        multiples: Model width and expert width of a rank are rounded up to multiples of these.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.models import resolve_model
+        >>> from perfatlas.models import ModelFormats
+        >>> from perfatlas.parallelism import PlanColumns
+        >>> from perfatlas.parallelism.weights import expert_padding_bytes
+        >>> formats = ModelFormats(gemm="bf16", moe="mxfp4", kv="bf16", attention="bf16")
+        >>> one = np.ones(1)
+        >>> plan = PlanColumns(tp=one, pp=one, cp=one, attention_dp=one, ep=one, moe_tp=one, dp=one)
+        >>> model = resolve_model("openai/gpt-oss-20b").architecture
+        >>> # 24 layers x 32 experts x 3 matrices x (3072 x 2944 - 2880 x 2880) x 4.25 bits
+        >>> float(expert_padding_bytes(model, formats, plan, (256, 128))[0])
+        917471232.0
+    """
+    hidden_multiple, width_multiple = multiples
+    total = np.zeros_like(plan.tp)
+    for operator in _linear_layers(architecture, formats, "prefill", plan.tp):
+        if isinstance(operator, GroupedGemm):
+            width = operator.intermediate / plan.moe_tp
+            padded = (np.ceil(operator.hidden / hidden_multiple) * hidden_multiple) * (
+                np.ceil(width / width_multiple) * width_multiple
+            )
+            matrices = operator.matrices * operator.experts / plan.ep * operator.count
+            added = matrices * (padded - operator.hidden * width)
+            total = total + added * operator.weight_bytes_per_element
+    return total * stage_share(architecture, plan)
 
 
 def _linear_layers(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from perfatlas.report.frontier import print_frontier
 from perfatlas.report.reproduce import reproduce_line
+from perfatlas.report.requests_trace import requests_trace_text
 from perfatlas.report.rows import print_facts, print_rows
 from perfatlas.report.sourced import print_sourced, profile_values, system_values
 from perfatlas.report.terminal import open_terminal
 from perfatlas.report.text import print_answer
 from perfatlas.report.trace import chrome_trace, chrome_trace_text
+from perfatlas.report.traffic_page import traffic_page
 
 __all__ = [
     "chrome_trace",
@@ -21,5 +23,7 @@ __all__ = [
     "print_sourced",
     "profile_values",
     "reproduce_line",
+    "requests_trace_text",
     "system_values",
+    "traffic_page",
 ]

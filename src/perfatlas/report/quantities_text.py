@@ -11,9 +11,10 @@ from perfatlas.quantities import format_quantity
 SUFFIX_UNITS: Final = (
     ("_bytes_per_s", "B/s"),
     ("_flop_per_s", "FLOP/s"),
-    ("_tokens_per_s", "tokens/s"),
+    ("_tokens_per_s", ""),
     ("_per_s_per_gpu", ""),
     ("_per_s_per_user", ""),
+    ("requests_per_s", ""),
     ("_per_s", "/s"),
     ("_bytes", "B"),
     ("_flop", "FLOP"),
@@ -24,7 +25,9 @@ SUFFIX_UNITS: Final = (
 )
 SCALED: Final = frozenset(("B/s", "FLOP/s", "B", "FLOP", "Hz", "s", "W", "J"))
 # words of a key that make its value a fraction, printed as per cent
-FRACTIONS: Final = frozenset(("mape", "error", "noise", "inside", "bias"))
+FRACTIONS: Final = frozenset(("mape", "error", "noise", "inside", "attainment"))
+LOGARITHM: Final = "bias"  # word of a key whose value is a mean ln(predicted / measured)
+MOST_PERCENT: Final = 9999.0  # beyond it more digits say nothing
 MISSING: Final = "-"
 
 
@@ -72,6 +75,11 @@ def format_value(key: str, value: object) -> str:
         >>> from perfatlas.report.quantities_text import format_value
         >>> format_value("time_s", 0.0123), format_value("fits", True)
         ('12.3 ms', 'yes')
+
+        A bias is a mean logarithm, ln(1/100) a prediction of a hundredth:
+
+        >>> format_value("tpot_bias", -4.605), format_value("tpot_mape", 1.8e6)
+        ('-99.0 %', '> 9,999 %')
     """
     if value is None:
         return MISSING
@@ -109,8 +117,11 @@ def _mapping_text(facts: dict[str, object]) -> str:
 
 
 def _number_text(key: str, value: float) -> str:
-    if not FRACTIONS.isdisjoint(key.split("_")):
-        return f"{100 * value:.1f} %"
+    words = key.split("_")
+    if LOGARITHM in words:
+        return _percent(math.expm1(min(value, MOST_PERCENT / 100.0)))
+    if not FRACTIONS.isdisjoint(words) or key.endswith("_hit_rate"):
+        return _percent(value)
     if key.endswith("_bits"):
         return f"{value:g}"  # defined, not measured
     unit = unit_of(key)
@@ -119,6 +130,11 @@ def _number_text(key: str, value: float) -> str:
     if unit in SCALED:
         return format_quantity(float(value), unit, exact=False)
     return f"{format_number(value)} {unit}".rstrip()
+
+
+def _percent(fraction: float) -> str:
+    percent = 100 * fraction
+    return f"> {MOST_PERCENT:,.0f} %" if percent > MOST_PERCENT else f"{percent:.1f} %"
 
 
 def format_interval(key: str, low: float, high: float) -> str:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-HIDDEN: Final = ("gpus", "method")  # said in the headline and the assumptions
+# said in the headline, the assumptions and the warnings, or twice
+HIDDEN: Final = ("gpus", "method", "interrupted", "kv_blocks")
 NARROW: Final = 64
 NO_INTERVAL: Final = "no interval"
 

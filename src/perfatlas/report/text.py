@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.breakdown import phase_table, phase_title, phases_of
 from perfatlas.report.evidence import calibration_table, evidence_headline, evidence_lines
+from perfatlas.report.latencies import print_distributions
 from perfatlas.report.memory_bar import memory_bar, memory_verdict
 from perfatlas.report.quantities_text import format_value
 from perfatlas.report.results_text import print_results
@@ -22,7 +23,7 @@ PLAN: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp")
 ALWAYS: Final = ("tp", "prefill_workers", "decode_workers")  # told even when they are 1
 POOL: Final = ("workers", "batch")
 FORMATS: Final = ("format", "gemm_format", "moe_format", "kv_format", "attention_format")
-LOAD: Final = ("batch", "concurrency", "prefix")
+LOAD: Final = ("batch", "concurrency", "request_rate", "prefix")
 
 
 def print_answer(console: Console, answer: Mapping[str, Any], *, reproduce: str) -> None:
@@ -51,6 +52,7 @@ def print_answer(console: Console, answer: Mapping[str, Any], *, reproduce: str)
     if detail := subheadline(answer):
         print_line(console, detail)
     console.print()
+    print_distributions(console, results)
     print_results(console, results)
     for name, memory in results.items():
         if isinstance(memory, dict) and "capacity_bytes" in memory:

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from perfatlas.scenario.answer import Answer
+from perfatlas.scenario.capacity import cache_capacity
 from perfatlas.scenario.collective import collective
 from perfatlas.scenario.estimate import estimate
 from perfatlas.scenario.frontier import frontier
 from perfatlas.scenario.kernel import kernel_attention, kernel_gemm, kernel_moe
+from perfatlas.scenario.request_rate import max_request_rate
 from perfatlas.scenario.serving_formula import (
     Latencies,
     aggregated_latencies,
     pipelined_s,
     static_latencies,
 )
+from perfatlas.scenario.simulate import Simulation, simulate
 from perfatlas.scenario.table import estimate_table
+from perfatlas.scenario.traffic import TRAFFIC_NAMES
 from perfatlas.scenario.vocabulary import FIELD_NAMES, Scenario
 
 __all__ = [
     "FIELD_NAMES",
+    "TRAFFIC_NAMES",
     "Answer",
     "Latencies",
     "Scenario",
+    "Simulation",
     "aggregated_latencies",
+    "cache_capacity",
     "collective",
     "estimate",
     "estimate_table",
@@ -29,6 +36,8 @@ __all__ = [
     "kernel_attention",
     "kernel_gemm",
     "kernel_moe",
+    "max_request_rate",
     "pipelined_s",
+    "simulate",
     "static_latencies",
 ]

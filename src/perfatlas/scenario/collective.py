@@ -15,8 +15,10 @@ from perfatlas.collectives import (
     bus_bandwidth,
     price_collectives,
 )
+from perfatlas.collectives.parameters import LIBRARY_FAMILY
+from perfatlas.engines import all_reduce_groups
 from perfatlas.operators import BOUND_NAMES
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, shown
 from perfatlas.scenario.answer import Answer
 from perfatlas.scenario.breakdown import single_evidence, single_row
 from perfatlas.scenario.reader import OperatorReader
@@ -45,9 +47,10 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
 
     Args:
         **fields: system, op, bytes (as nccl-tests counts them), gpus, nodes (default: as few
-            scale-up domains as hold the gpus), kernel_family (engine whose small-message kernels
-            run; default the library), format (of the elements; integers are not reduced in the
-            switch), tier, silicon_version (of the tables of tier measured).
+            scale-up domains as hold the gpus), kernel_family (whose kernels run: an engine's, or
+            the library's, nccl; by default the fastest all-reduce of all and otherwise the
+            library's), format (of the elements; integers are not reduced in the switch), tier,
+            silicon_version (of the tables of tier measured).
 
     Raises:
         InvalidSpecError: A field is missing, unknown or contradicts another.
@@ -65,8 +68,8 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
     size, gpus = reader.size("bytes", largest=LARGEST_BUFFER), reader.size("gpus")
     system = _spread(reader.system(), int(gpus[0]), reader)
     tier = reader.tier()
-    engine, version = reader.kernel_engine(), reader.text("silicon_version")
-    require_tier(system, tier, engine.kernel_family, version or None)
+    implementation = _implementation(reader)
+    require_tier(system, tier, implementation.family, implementation.silicon_version or None)
     priced = price_collectives(
         CollectiveShapes(
             op=op,
@@ -78,9 +81,7 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
         systems=(system,),
         system_index_U=np.zeros(1, np.int64),
         tier=tier,
-        implementation=Implementation(
-            family=engine.kernel_family, custom=engine.all_reduce.custom, silicon_version=version
-        ),
+        implementation=implementation,
     )
     time_s = float(priced.time_s_U[0])
     results = {
@@ -97,6 +98,28 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
         ),
     }
     return _answer(reader, op, system, priced, results)
+
+
+def _implementation(reader: OperatorReader) -> Implementation:
+    """Return whose collectives run.
+
+    Raises:
+        InvalidSpecError: No engine has that name, or a version is asked of the library's tables.
+    """
+    version = reader.text("silicon_version")
+    if reader.text("kernel_family") == LIBRARY_FAMILY:
+        if version:
+            raise InvalidSpecError(
+                f"silicon_version = {shown(version)} names the tables of an engine, and"
+                f" {LIBRARY_FAMILY} is the library; leave one of the two out"
+            )
+        return Implementation()
+    engine = reader.kernel_engine()
+    return Implementation(
+        family=engine.kernel_family,
+        custom_groups=all_reduce_groups(engine),
+        silicon_version=version,
+    )
 
 
 def _spread(system: System, gpus: int, reader: OperatorReader) -> System:

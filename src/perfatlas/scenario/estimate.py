@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.parallelism import plan_problems
@@ -11,16 +12,34 @@ from perfatlas.scenario.breakdown import breakdown_rows
 from perfatlas.scenario.contradictions import read_scenario
 from perfatlas.scenario.disaggregated import PoolRates, asked_of_pools, split_pools
 from perfatlas.scenario.evaluate import Evaluation, evaluate
-from perfatlas.scenario.evidence import merged_evidence, question_evidence, question_warnings
+from perfatlas.scenario.evidence import (
+    FORMULA,
+    merged_evidence,
+    question_evidence,
+    question_warnings,
+)
 from perfatlas.scenario.memory import does_not_fit
 from perfatlas.scenario.question import Question, has_experts, plan_sizes, resolve_question
 from perfatlas.scenario.results import memory_columns, plain_results, result_columns
+from perfatlas.scenario.steady import is_simulated, steady_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.scenario.vocabulary import Scenario
 
+# results of the closed forms that a simulation replaces: all but memory
+NOT_SIMULATED: Final = frozenset(
+    f"{name}{end}"
+    for name in (
+        "ttft_s",
+        "tpot_s",
+        "request_latency_s",
+        "output_tokens_per_s_per_gpu",
+        "output_tokens_per_s_per_user",
+    )
+    for end in ("", "_low", "_high")
+) | {"prefill_steps", "gpus"}
 POOLS: Final = (
     "disaggregated: the cache travels over one NIC per device without contention; no queueing in"
     " either pool; throughput is that of the slower pool"
@@ -32,7 +51,8 @@ def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is check
 
     Args:
         **fields: Names of the vocabulary: model, system, gpus, tp, engine, format, mode, batch,
-            concurrency, isl, osl and the rest.
+            concurrency, isl, osl and the rest. Of mode aggregated, method auto is simulated where
+            prompts wait for each other, formula elsewhere.
 
     Raises:
         InvalidSpecError: A name, value or plan breaks a rule.
@@ -49,8 +69,22 @@ def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is check
     if scenario.mode == "disaggregated":
         return _answer_pools(scenario)
     question, evaluation = evaluate_one(scenario)
-    asked = asked_scenario(scenario) | resolved_formats(question)
-    return _answer(question, evaluation, asked)
+    answer = _answer(question, evaluation, asked_scenario(scenario) | resolved_formats(question))
+    if is_simulated(question, answer.results):
+        return _simulated(question, answer)
+    return answer
+
+
+def _simulated(question: Question, formula: Answer) -> Answer:
+    """Return an answer whose latencies are simulated; memory and breakdown stay."""
+    found = steady_state(question.scenarios[0])
+    said = (text for text in formula.evidence.assumptions if not text.startswith(FORMULA))
+    results = {name: value for name, value in formula.results.items() if name not in NOT_SIMULATED}
+    return replace(
+        formula,
+        results=found.results | results | {"method": "simulate"},
+        evidence=replace(formula.evidence, assumptions=(*said, found.said)),
+    )
 
 
 def asked_scenario(scenario: Scenario) -> dict[str, Any]:

@@ -11,14 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.engines import StepError, step_errors
-from perfatlas.operators import (
-    Attention,
-    Convolution,
-    KeyScores,
-    KeySelection,
-    LatentAttention,
-    Scan,
-)
 from perfatlas.parallelism import MemoryColumns, stage_share
 from perfatlas.scenario.memory import question_memory
 from perfatlas.scenario.serving_formula import (
@@ -28,6 +20,7 @@ from perfatlas.scenario.serving_formula import (
     static_latencies,
 )
 from perfatlas.step import (
+    ALONE,
     PrefillChunks,
     StepContext,
     StepCost,
@@ -45,8 +38,6 @@ if TYPE_CHECKING:
     from perfatlas.scenario.question import Question
 
 
-# Operators that decoding sequences run apart from a prefill in the same step.
-ALONE: Final = (Attention, Convolution, KeyScores, KeySelection, LatentAttention, Scan)
 # Of a step: below it an operator without measured kernels does not spoil the interval.
 LEAST_BOUND_SHARE: Final = 0.005
 

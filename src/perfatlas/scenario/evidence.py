@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from perfatlas.hardware import cited_sources
-from perfatlas.operators import LatentAttention
+from perfatlas.kernels.measured import holds_quantization
+from perfatlas.operators import Gemm, LatentAttention
 from perfatlas.scenario.answer import Evidence
 from perfatlas.scenario.breakdown import (
     calibration_rows,
@@ -17,11 +18,12 @@ from perfatlas.scenario.breakdown import (
     used_matches,
 )
 from perfatlas.scenario.evaluate import LEAST_BOUND_SHARE, question_step_error
+from perfatlas.scenario.quantization import SHARED
 from perfatlas.scenario.question import has_experts
 from perfatlas.scenario.tiers import MEASURED_STANDING, joined_tiers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from perfatlas.scenario.evaluate import Evaluation
     from perfatlas.scenario.question import Question
@@ -32,6 +34,7 @@ NO_KERNELS = (
     " real kernels are slower, so times are lower limits without an upper end"
 )
 
+FORMULA: Final = "method formula"
 STANDING: Final = (
     "decode is priced at the mean context isl + osl/2; caches are cold and the kernels of a step"
     " run back to back"
@@ -42,6 +45,18 @@ WIDEST: Final = 4.0  # high over low; beyond it an interval decides nothing
 INTERVAL: Final = "the 90 % interval composes kernel errors, all taken as shared (correlation 1)"
 
 
+class PricedSteps(Protocol):
+    """What holds a step of each kind, to tell what prices rest on."""
+
+    @property
+    def prefill(self) -> StepCost:
+        """Cost of a step with a prompt."""
+
+    @property
+    def decode(self) -> StepCost:
+        """Cost of a decode step."""
+
+
 def question_evidence(question: Question, evaluation: Evaluation) -> Evidence:
     """Return the evidence of the first candidate.
 
@@ -49,7 +64,19 @@ def question_evidence(question: Question, evaluation: Evaluation) -> Evidence:
         question: What was asked.
         evaluation: Its numbers.
     """
-    costs = (evaluation.prefill, evaluation.decode)
+    tier = tier_of((evaluation.prefill, evaluation.decode), 0)
+    return step_evidence(question, evaluation, _standing_assumptions(question, tier))
+
+
+def step_evidence(question: Question, steps: PricedSteps, standing: Sequence[str]) -> Evidence:
+    """Return the evidence of the steps of the first candidate.
+
+    Args:
+        question: What was asked.
+        steps: What was priced.
+        standing: What the way from steps to the answer assumes.
+    """
+    costs = (steps.prefill, steps.decode)
     matches = used_matches(costs, 0)
     system = question.placement.systems[int(question.placement.index_C[0])]
     notes = dict.fromkeys(note for match in matches for note in match.notes)
@@ -63,10 +90,10 @@ def question_evidence(question: Question, evaluation: Evaluation) -> Evidence:
             *question.model.architecture.notes,
             *notes,
             *system.notes,
-            *_standing_assumptions(question, tier_of(costs, 0)),
+            *standing,
             *_uncorrected(question, costs),
             *_outside(costs),
-            *_nothing_left_out(evaluation.prefill),
+            *_nothing_left_out(steps.prefill),
         ),
         sources=_sources(question),
     )
@@ -97,16 +124,22 @@ def _versions(question: Question, costs: Sequence[StepCost]) -> dict[str, str]:
 
 
 def _standing_assumptions(question: Question, tier: str) -> tuple[str, ...]:
-    host = question.profile.host
     said = [STANDING] if tier == "bound" else [STANDING, _interval(question)]
+    said += engine_assumptions(question)
+    if question.scenarios[0].mode == "aggregated":
+        said.append(f"{FORMULA}: steady closed loop, no queueing; TTFT is a floor under load")
+    return tuple(said)
+
+
+def engine_assumptions(question: Question) -> list[str]:
+    """Return what a step takes from the engine and the load of experts."""
+    host, said = question.profile.host, []
     if question.profile.name != "ideal":
         hidden = "hidden behind the GPU" if host.overlapped else "added to the GPU"
         said.append(f"host time per step {hidden}: {host.source}")
     if has_experts(question.model.architecture):
         said.append(f"expert load: {question.scenarios[0].expert_distribution}")
-    if question.scenarios[0].mode == "aggregated":
-        said.append("method formula: steady closed loop, no queueing; TTFT is a floor under load")
-    return tuple(said)
+    return said
 
 
 def _interval(question: Question) -> str:
@@ -166,7 +199,19 @@ def _uncorrected(question: Question, costs: Sequence[StepCost]) -> list[str]:
                 f"{cost.operators[0].phase}: no measured rows near {', '.join(names)}: physics,"
                 f" {share:.0%} of the step"
             )
+        alone = dict.fromkeys(_alone(cost))
+        if alone:
+            said.append(f"{cost.operators[0].phase}: {', '.join(alone)}: {SHARED}")
     return said
+
+
+def _alone(cost: StepCost) -> Iterator[str]:
+    """Yield the products of the first candidate corrected by rows that hold a quantization too."""
+    for o, operator in enumerate(cost.operators):
+        if isinstance(operator, Gemm) and cost.measured_CO[0, o] and cost.count_CO[0, o] > 0:
+            excluded = np.broadcast_to(operator.quantizes_input, operator.m.shape)[0] == 0.0
+            if excluded and holds_quantization(cost.matches[cost.match_CO[0, o]]):
+                yield operator.name
 
 
 def _sources(question: Question) -> tuple[str, ...]:

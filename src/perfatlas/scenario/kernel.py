@@ -8,6 +8,7 @@ import numpy as np
 
 from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.quantization import CHOICES, quantizes_input
 from perfatlas.scenario.reader import OperatorReader
 from perfatlas.scenario.vocabulary import check_distribution
 
@@ -22,8 +23,10 @@ GEMM_FIELDS: Final = (
     "n",
     "k",
     "format",
+    "quantization",
     "kernel_family",
     "protocol",
+    "clock_ratio",
     "tier",
     "silicon_version",
 )
@@ -44,6 +47,7 @@ ATTENTION_FIELDS: Final = (
     "rope_dim",
     "kernel_family",
     "protocol",
+    "clock_ratio",
     "tier",
     "silicon_version",
 )
@@ -60,6 +64,7 @@ MOE_FIELDS: Final = (
     "distribution",
     "kernel_family",
     "protocol",
+    "clock_ratio",
     "tier",
     "silicon_version",
 )
@@ -69,11 +74,14 @@ def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name 
     """Return the time of one matrix product C[m, n] = A[m, k] W[k, n].
 
     Args:
-        **fields: system, m, n, k, format (bf16), kernel_family (the engine whose kernels run;
-            default the fastest of all), protocol (cold), tier (auto), silicon_version.
+        **fields: system, m, n, k, format (bf16), quantization (of the activation: excluded, or
+            included as fp8_dynamic, fp8_block and nvfp4 were measured), kernel_family (the engine
+            whose kernels run; default the fastest of all), protocol (cold), clock_ratio (1, over
+            the sustained clock), tier (auto), silicon_version.
 
     Raises:
-        InvalidSpecError: A dimension is missing or not a positive integer.
+        InvalidSpecError: A dimension is missing or not a positive integer, or the quantization of
+            a format that was not measured with one.
         UnsupportedError: No such format on the device, or no data for the tier.
 
     Example:
@@ -84,6 +92,7 @@ def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name 
     reader = OperatorReader("kernel gemm", fields)
     reader.allow(GEMM_FIELDS)
     number_format = reader.number_format("format")
+    quantization = reader.choice("quantization", CHOICES, "excluded")
     operator = Gemm(
         name="gemm",
         phase="prefill",
@@ -94,6 +103,7 @@ def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name 
         format=number_format.name,
         weight_bytes_per_element=number_format.weight_bytes,
         input_bytes_per_element=number_format.activation_bytes,
+        quantizes_input=quantizes_input(quantization, number_format.name),
     )
     return reader.price(operator)
 
@@ -104,7 +114,7 @@ def kernel_attention(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, 
     Args:
         **fields: system, phase (prefill or decode), kind (gqa or mla), batch, q_len, kv_len,
             num_heads, num_kv_heads, head_dim, window, format, kv_format, kv_lora_rank, rope_dim,
-            kernel_family, protocol, tier, silicon_version.
+            kernel_family, protocol, clock_ratio, tier, silicon_version.
 
     Raises:
         InvalidSpecError: A dimension is missing or contradicts another.
@@ -168,8 +178,8 @@ def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
 
     Args:
         **fields: system, tokens, hidden, intermediate, experts, top_k, ep, moe_tp, format,
-            distribution (uniform, balanced or power_law_<alpha>), kernel_family, tier,
-            silicon_version.
+            distribution (uniform, balanced or power_law_<alpha>), kernel_family, clock_ratio,
+            tier, silicon_version.
 
     Raises:
         InvalidSpecError: A dimension is missing or contradicts another.

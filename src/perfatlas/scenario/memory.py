@@ -1,6 +1,6 @@
 """Device memory of a question, and the advice when it does not fit.
 
-Shape legend: C candidates.
+Shape legend: C candidates, S graph sizes.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from perfatlas.parallelism import (
 )
 
 if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
     from perfatlas.scenario.question import Question
 
 
@@ -46,11 +47,35 @@ def memory_question(question: Question) -> MemoryQuestion:
         overheads=MemoryOverheads(
             context_bytes=engine.context_bytes,
             communication_bytes=engine.communication_bytes,
-            graph_bytes=engine.graph_bytes,
+            graph_bytes=engine.graph_bytes * _captured_share(question),
+            sampler_copies=engine.sampler_copies,
             rule=engine.rule,
+            expert_multiples=_expert_multiples(question),
         ),
         memory_bytes=devices.gather("memory_bytes"),
     )
+
+
+def _expert_multiples(question: Question) -> tuple[int, int]:
+    """Return the multiples the expert kernel of a question rounds widths up to, (1, 1) for none."""
+    columns = question.placement.devices()
+    architecture = columns.devices[columns.index_C[0]].architecture
+    by_device = question.profile.memory.expert_multiples.get(question.formats.moe, {})
+    hidden, width = by_device.get(architecture, (1, 1))
+    return hidden, width
+
+
+def _captured_share(question: Question) -> FloatArray:
+    """Return the share of an engine's graph sizes that it captures (C,).
+
+    Source: vLLM v1/worker/gpu_model_runner.py profile_cudagraph_memory: the estimate grows with
+        the number of graphs; config/vllm.py: the largest size is twice max_num_seqs.
+    """
+    sizes_S = np.array(question.profile.scheduler.graph_sizes, np.float64)
+    largest = question.profile.memory.graphs_up_to * question.limits.max_num_seqs
+    captured = np.searchsorted(sizes_S, largest, side="right")
+    share: FloatArray = captured / max(sizes_S.size, 1)
+    return share
 
 
 def question_memory(question: Question) -> MemoryColumns:

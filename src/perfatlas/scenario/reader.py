@@ -14,6 +14,7 @@ from perfatlas.operators import BOUND_NAMES
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
 from perfatlas.scenario.answer import Answer
 from perfatlas.scenario.breakdown import single_evidence, single_row
+from perfatlas.scenario.quantization import quantization_of, said_of_quantization
 from perfatlas.scenario.tiers import MEASURED_STANDING, require_tier, tier_name
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 TIERS: Final[tuple[Tier, ...]] = ("auto", "bound", "physics", "measured")
 LARGEST: Final = 10**9  # a dimension beyond this is a typing error
+CLOCKS: Final = (0.05, 2.0)  # over the sustained clock, as a scenario takes them
 
 
 class OperatorReader:
@@ -96,6 +98,25 @@ class OperatorReader:
             )
         return np.array([number])
 
+    def clock_ratio(self) -> float:
+        """Return the clock over the sustained clock of the device, 1 by default.
+
+        Raises:
+            InvalidSpecError: Not a number, or outside `CLOCKS`.
+        """
+        value = self.given.get("clock_ratio", 1.0)
+        try:
+            ratio = float("nan") if isinstance(value, bool) else float(value)
+        except (TypeError, ValueError, OverflowError):
+            ratio = float("nan")
+        least, most = CLOCKS
+        if not least <= ratio <= most:
+            raise InvalidSpecError(
+                f"clock_ratio = {shown(value)}: expected a number from {least:g} to {most:g}, the"
+                " clock over the sustained clock of the device"
+            )
+        return ratio
+
     def choice(self, name: str, choices: Sequence[str], default: str) -> str:
         """Return one of a few words.
 
@@ -142,7 +163,11 @@ class OperatorReader:
         """
         self.choice("protocol", ("cold",), "cold")
         system, tier = self.system(), self.tier()
-        devices = DeviceColumns(devices=(system.device,), index_C=np.zeros(1, np.int64))
+        devices = DeviceColumns(
+            devices=(system.device,),
+            index_C=np.zeros(1, np.int64),
+            clock_ratio_C=np.array([self.clock_ratio()]),
+        )
         family, version = self.family(), self.text("silicon_version")
         if tier == "measured" or version:
             require_tier(system, tier, family, version or None)
@@ -162,6 +187,7 @@ def _answer(
 ) -> Answer:
     match = priced.matches[priced.match_CO[0, 0]] if priced.match_CO[0, 0] >= 0 else None
     work = operator.work()
+    measured = bool(priced.measured_CO[0, 0])
     results = {
         "time_s": float(priced.time_s_CO[0, 0]),
         "time_s_low": float(priced.low_s_CO[0, 0]),
@@ -169,24 +195,33 @@ def _answer(
         "time_s_high": None if match is None else float(priced.high_s_CO[0, 0]),
         "bound": BOUND_NAMES[priced.code_CO[0, 0]],
         "bound_time_s": float(priced.bound_s_CO[0, 0]),
-        "tier": tier_name(calibrated=match is not None, measured=bool(priced.measured_CO[0, 0])),
+        "tier": tier_name(calibrated=match is not None, measured=measured),
         "flop": float(work.flop[0]),
         "cold_bytes": float(work.cold_bytes[0]),
         "activation_bytes": float(work.activation_bytes[0]),
+        **quantization_of(operator),
     }
     warning = (
         f"{system.device.name} has no measured kernels for this operator and format: the time is"
         " the bound (speed of light), a lower limit"
     )
     said = ["cold caches, one kernel of a CUDA graph"]
+    said += said_of_quantization(operator, match, measured=measured)
+    if reader.clock_ratio() != 1.0:
+        said.append(
+            f"{reader.clock_ratio():g} of the sustained clock: what follows the clock is scaled;"
+            " no kernel was measured at another clock, so the interval is that of the sustained one"
+        )
     if reader.tier() == "measured":
         said.append(MEASURED_STANDING)
         if results["tier"] == "physics" and match is not None and match.table[0]:
             said.append("no measured rows near this shape: physics")
     outside = float(priced.outside_CO[0, 0])
     if outside > 0.0:
+        kept = "what physics misses at their edge is kept and " if measured else ""
         said.append(
-            f"{outside:.1f} octaves outside the shapes that were measured: the interval is widened"
+            f"{outside:.1f} octaves outside the shapes that were measured: {kept}the interval is"
+            " widened"
         )
     return Answer(
         command=reader.command,

@@ -23,12 +23,14 @@ from perfatlas.scenario.disaggregated import PoolRates, split_pools
 from perfatlas.scenario.evaluate import Evaluation, evaluate, select
 from perfatlas.scenario.question import Question, group_key, resolve_question
 from perfatlas.scenario.results import MEMORY, memory_columns, plain_column, result_columns
+from perfatlas.scenario.steady import is_simulated, steady_state
 from perfatlas.scenario.vocabulary import FIELD_NAMES, Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.operators import FloatArray
+    from perfatlas.scenario.deployment import Priced
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +57,9 @@ def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
 
     Raises:
         InvalidSpecError: A column is not a list, or columns differ in length.
+
+    Limits: what method simulate or auto simulates is simulated row by row, some milliseconds each;
+        10,000 rows in seconds are method formula.
 
     Example:
         >>> from perfatlas.scenario import estimate_table
@@ -109,6 +114,7 @@ class _Sink:
         self.size = size
         self.columns: dict[str, FloatArray] = {}
         self.errors: dict[int, PerfatlasError] = {}
+        self.priced: Priced = {}
         self.rows_priced = 0
         self.distinct = 0
 
@@ -189,6 +195,21 @@ def _answer_group(rows: Sequence[int], scenarios: Sequence[Scenario], sink: _Sin
     sink.put([kept[g] for g in good], {name: v[good] for name, v in columns.items()})
     for position in np.flatnonzero(~evaluation.memory.fits).tolist():
         sink.refuse(kept[position], shortfall(evaluation, position))
+    for g in good.tolist():
+        formula = {name: float(columns[name][g]) for name in ("ttft_s", "request_latency_s")}
+        if is_simulated(select(question, [g]), formula):
+            _simulate(kept[g], question.scenarios[g], sink)
+
+
+def _simulate(row: int, scenario: Scenario, sink: _Sink) -> None:
+    """Put what a short simulation finds in place of closed forms."""
+    try:
+        found = steady_state(scenario, sink.priced).results
+    except PerfatlasError as error:
+        sink.refuse(row, error)
+        return
+    values = {name: np.nan if value is None else value for name, value in found.items()}
+    sink.put([row], {name: np.array([value], np.float64) for name, value in values.items()})
 
 
 def _answer_pools(rows: Sequence[int], scenarios: Sequence[Scenario], sink: _Sink) -> None:

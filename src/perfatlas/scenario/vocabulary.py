@@ -16,7 +16,7 @@ from pydantic import (
 from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 MAX_COUNT: Final = 10**9  # no cluster, batch or context is larger; far from overflow
 
@@ -33,7 +33,7 @@ Tokens = Annotated[int, BeforeValidator(_no_truth_value), Field(ge=0, le=MAX_COU
 STEEPEST: Final = 10.0  # exponent of an expert load nobody has
 
 Mode = Literal["static", "aggregated", "disaggregated"]
-Method = Literal["auto", "formula"]
+Method = Literal["auto", "formula", "simulate"]
 
 
 def check_distribution(text: str) -> str:
@@ -147,15 +147,21 @@ def parse_scenario(fields: Mapping[str, Any]) -> Scenario:
     try:
         return Scenario.model_validate(given)
     except ValidationError as error:
-        raise InvalidSpecError(_sentences(error)) from None
+        raise InvalidSpecError(sentences(error, FIELD_NAMES)) from None
 
 
-def _sentences(error: ValidationError) -> str:
+def sentences(error: ValidationError, names: Sequence[str]) -> str:
+    """Return what is wrong with named fields, for people.
+
+    Args:
+        error: What the schema found.
+        names: Every name that is known.
+    """
     parts = []
     for problem in error.errors(include_url=False):
         name = ".".join(str(p) for p in problem["loc"])
         if problem["type"] == "extra_forbidden":
-            parts.append(f"unknown field {name!r}{did_you_mean(name, FIELD_NAMES)}")
+            parts.append(f"unknown field {name!r}{did_you_mean(name, names)}")
         elif problem["type"] == "missing":
             parts.append(f"{name} is required")
         else:

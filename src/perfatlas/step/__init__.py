@@ -5,6 +5,7 @@ from __future__ import annotations
 from perfatlas.step.context import Placement, StepContext
 from perfatlas.step.cost import StepCost, price_steps
 from perfatlas.step.phases import (
+    ALONE,
     decode_step,
     decode_work,
     prefill_step,
@@ -14,6 +15,7 @@ from perfatlas.step.phases import (
 from perfatlas.step.tokens import PrefillChunks, padded_batch, prefill_chunks
 
 __all__ = [
+    "ALONE",
     "Placement",
     "PrefillChunks",
     "StepContext",

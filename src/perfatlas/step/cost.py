@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from perfatlas.collectives import CollectiveShapes, Implementation, price_collectives
+from perfatlas.engines import all_reduce_groups
 from perfatlas.kernels import price_operators
 from perfatlas.operators import Collective
 from perfatlas.step.fusion import exposed_share
@@ -204,7 +205,7 @@ def _implementation(context: StepContext) -> Implementation:
     """Return whose collectives the engine runs."""
     return Implementation(
         family=context.profile.kernel_family,
-        custom=context.profile.all_reduce.custom,
+        custom_groups=all_reduce_groups(context.profile),
         silicon_version=context.silicon_version,
     )
 

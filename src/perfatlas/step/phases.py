@@ -6,7 +6,7 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from perfatlas.models import StepTokens, step_operators
 from perfatlas.operators import (
     Attention,
     Collective,
+    Convolution,
     FloatArray,
     GroupedGemm,
     KeyScores,
@@ -21,6 +22,7 @@ from perfatlas.operators import (
     LatentAttention,
     Operator,
     Phase,
+    Scan,
 )
 from perfatlas.parallelism import shard_operators
 from perfatlas.step.cost import Step, StepCost, price_steps
@@ -29,6 +31,9 @@ from perfatlas.step.tokens import padded_batch
 
 if TYPE_CHECKING:
     from perfatlas.step.context import StepContext
+
+# Operators that decoding sequences run apart from a prefill in the same step.
+ALONE: Final = (Attention, Convolution, KeyScores, KeySelection, LatentAttention, Scan)
 
 
 def prefill_step(context: StepContext, tokens: StepTokens) -> StepCost:

@@ -1,0 +1,173 @@
+"""`perfatlas simulate`: traffic through an engine, one scenario or a table of them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from cyclopts import Group, Parameter
+
+from perfatlas.cli.estimate import read_scenario_file
+from perfatlas.cli.output import require, show_answer
+from perfatlas.cli.table_run import answer_rows, show_summary, wants_table
+from perfatlas.cli.vocabulary import SWITCH, File, OutputFlags, SimulationFlags, default, given
+from perfatlas.files import check_writable, write_atomic, write_table
+from perfatlas.quantities import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfatlas.scenario import Simulation
+
+_OUTPUT: Final = Group("Output", sort_key=7)
+INTERRUPTED: Final = 130
+SILENT_S: Final = 0.5  # between two looks at how far a simulation is
+COMPILES_S: Final = 1.5  # pricing and the first slice of a compiled loop take far less
+BAR: Final = 30  # characters
+EXAMPLE: Final = (
+    "perfatlas simulate --model meta-llama/Llama-3.1-8B-Instruct --system h200_sxm"
+    " --request-rate 20 --isl 1024 --osl 256"
+)
+
+
+@Parameter(name="*", group=_OUTPUT)
+@dataclass(frozen=True, kw_only=True)
+class SimulateFlags:
+    """What else `simulate` reads and writes.
+
+    Args:
+        scenario: TOML file with the same names as the flags; flags win over it.
+        find_rate: Find the largest request rate that meets the objectives (--slo-...).
+        per_request: Write what came of every request (CSV, Parquet or JSON Lines).
+        html: Write a page with charts.
+        trace: Write a Chrome trace of the requests (JSON; ui.perfetto.dev opens it).
+        trace_from_s: Start of the window that --trace shows, in seconds.
+        trace_for_s: Length of that window, in seconds; by default to the end.
+    """
+
+    scenario: File | None = None
+    find_rate: Annotated[bool, SWITCH] = False
+    per_request: File | None = None
+    html: File | None = None
+    trace: File | None = None
+    trace_from_s: Annotated[float | None, default("0")] = None
+    trace_for_s: float | None = None
+
+    def files(self) -> dict[str, File]:
+        """Return the files one simulation writes, by flag."""
+        named = {"--per-request": self.per_request, "--html": self.html, "--trace": self.trace}
+        return {flag: path for flag, path in named.items() if path is not None}
+
+
+def simulate(
+    *,
+    flags: SimulationFlags | None = None,
+    extra: SimulateFlags | None = None,
+    output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
+) -> int:
+    """Return the exit code of a simulation.
+
+    Args:
+        flags: The deployment and its traffic.
+        extra: Scenario file and per-request output.
+        output: Where the answer goes.
+    """
+    extra, output = extra or SimulateFlags(), output or OutputFlags()
+    asked = {
+        name: str(value) if name == "requests" else value
+        for name, value in given(flags or SimulationFlags()).items()
+    }
+    if extra.scenario is not None:
+        asked = {**read_scenario_file(extra.scenario), **asked}
+    if wants_table(output):
+        if extra.files():
+            flag = next(iter(extra.files()))
+            raise UsageError(f"{flag} is of one simulation, --table runs many")
+        return _simulate_table(asked, output, find_rate=extra.find_rate)
+    require(asked, ("model", "system"), example=EXAMPLE)
+    for path in extra.files().values():
+        check_writable(path)
+    return _simulate(asked, extra, as_json=output.json)
+
+
+def _simulate(asked: dict[str, Any], extra: SimulateFlags, *, as_json: bool) -> int:
+    from perfatlas import scenario
+
+    with _Watch() as watch:
+        if extra.find_rate:
+            done = scenario.max_request_rate(**asked)
+        else:
+            done = scenario.simulate(progress=watch, **asked)
+    code = show_answer(done.answer.to_dict(), as_json=as_json, asked=asked)
+    sys.stdout.flush()  # whatever becomes of the files, the answer is out
+    _write_files(done, extra, asked)
+    return INTERRUPTED if done.outcome.interrupted else code
+
+
+class _Watch:
+    """What says on stderr that a simulation compiles or runs; it never stops one."""
+
+    def __init__(self) -> None:
+        self._compiling = threading.Timer(COMPILES_S, self._tell_compiling)
+        self._compiling.daemon = True
+        self._told = time.monotonic()
+        self._shown = False
+
+    def __enter__(self) -> Callable[[float], bool]:
+        self._compiling.start()
+        return self._look
+
+    def __exit__(self, *_: object) -> None:
+        self._compiling.cancel()
+        if self._shown:
+            sys.stderr.write("\r\033[K")
+
+    def _tell_compiling(self) -> None:
+        sys.stderr.write("perfatlas: compiling the simulator, once; later runs start at once\n")
+
+    def _look(self, share: float) -> bool:
+        self._compiling.cancel()
+        now = time.monotonic()
+        if sys.stderr.isatty() and now - self._told >= SILENT_S:
+            self._told, self._shown = now, True
+            bar = "#" * round(BAR * share)
+            sys.stderr.write(f"\r[{bar:.<{BAR}}] {share:4.0%}; Ctrl-C keeps what is done ")
+            sys.stderr.flush()
+        return False
+
+
+def _write_files(done: Simulation, extra: SimulateFlags, asked: dict[str, Any]) -> None:
+    from perfatlas import report
+
+    if not extra.files():
+        return
+    columns = done.per_request()
+    if extra.per_request is not None:
+        write_table(str(extra.per_request), columns)
+    if extra.html is not None:
+        answer = done.answer.to_dict()
+        line = report.reproduce_line(answer["command"], asked)
+        page = report.traffic_page(answer, columns, done.series(), reproduce=line)
+        write_atomic(extra.html, page)
+    if extra.trace is not None:
+        text = report.requests_trace_text(
+            columns, start_s=extra.trace_from_s or 0.0, duration_s=extra.trace_for_s
+        )
+        write_atomic(extra.trace, text)
+    for flag, path in extra.files().items():
+        sys.stderr.write(f"perfatlas: {flag} written to {path}\n")
+
+
+def _simulate_table(asked: dict[str, Any], output: OutputFlags, *, find_rate: bool) -> int:
+    from perfatlas import scenario
+
+    def face(**fields: Any) -> Any:  # noqa: ANN401 - the vocabulary is checked by its schema
+        answered = scenario.max_request_rate if find_rate else scenario.simulate
+        return answered(**fields).answer
+
+    names = (*scenario.FIELD_NAMES, *scenario.TRAFFIC_NAMES)
+    summary = answer_rows(face, output, asked=asked, names=names)
+    return show_summary("simulate", summary, asked=asked, as_json=output.json)

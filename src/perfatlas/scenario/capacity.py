@@ -1,0 +1,84 @@
+"""How much cache the memory of a deployment leaves: the blocks a simulation runs on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from perfatlas.parallelism import plan_problems
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.memory import question_memory
+from perfatlas.scenario.question import Question, resolve_question
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.parallelism import MemoryColumns
+    from perfatlas.scenario.vocabulary import Scenario
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheCapacity:
+    """The cache of one scheduler: of one attention-DP rank of one replica.
+
+    Args:
+        blocks: Blocks, with those an engine keeps for itself.
+        tokens: Tokens they hold.
+        cache_bytes: Memory left for them on the fullest rank [bytes].
+        weights_bytes: Weights of that rank [bytes].
+    """
+
+    blocks: int
+    tokens: int
+    cache_bytes: float
+    weights_bytes: float
+
+
+def derived_blocks(question: Question, memory: MemoryColumns) -> int:
+    """Return how many cache blocks of a scheduler memory leaves.
+
+    Args:
+        question: One scenario.
+        memory: Of its fullest rank.
+    """
+    ranks, block = int(question.plan.attention_dp[0]), int(question.limits.block_size[0])
+    return int(memory.kv_capacity_tokens[0]) // ranks // block
+
+
+def cache_capacity(
+    scenario: Scenario, engine_memory: Mapping[str, Any] | None = None
+) -> CacheCapacity:
+    """Return the cache a scenario's memory leaves, as `simulate` derives it.
+
+    Args:
+        scenario: A model on a system, its plan, engine and limits.
+        engine_memory: Fields of the engine's memory that another version of it has otherwise.
+
+    Raises:
+        InvalidSpecError: A name, value or plan breaks a rule.
+        UnsupportedError: No model, data or engine for the combination.
+
+    Example:
+        >>> from perfatlas.scenario import Scenario, cache_capacity
+        >>> found = cache_capacity(Scenario(model="meta-llama/Llama-3.1-8B", system="h200_sxm"))
+        >>> found.tokens == 16 * found.blocks
+        True
+    """
+    question, problems = resolve_question([scenario])
+    if question is None:
+        raise problems[0] or InvalidSpecError("nothing to hold")
+    (problem,) = plan_problems(question.model.architecture, question.plan)
+    if problem is not None:
+        raise InvalidSpecError(problem)
+    if engine_memory:
+        changed = replace(question.profile.memory, **engine_memory)
+        question = replace(question, profile=replace(question.profile, memory=changed))
+    memory = question_memory(question)
+    blocks = derived_blocks(question, memory)
+    fixed = memory.total_bytes - memory.kv_bytes
+    return CacheCapacity(
+        blocks=blocks,
+        tokens=blocks * int(question.limits.block_size[0]),
+        cache_bytes=float((memory.capacity_bytes - fixed)[0]),
+        weights_bytes=float(memory.weights_bytes[0]),
+    )

@@ -1,0 +1,234 @@
+"""An engine on its devices, ready to run requests."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.engines import step_errors
+from perfatlas.parallelism import plan_problems
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.scenario.capacity import derived_blocks
+from perfatlas.scenario.evaluate import step_context
+from perfatlas.scenario.memory import does_not_fit, question_memory
+from perfatlas.scenario.question import Question, resolve_question
+from perfatlas.serving import (
+    Control,
+    Limits,
+    Outcome,
+    PriceTable,
+    Replicas,
+    Requests,
+    Seen,
+    StepPrices,
+    TableLimits,
+    price_table,
+    run,
+    whole_ticks,
+)
+
+if TYPE_CHECKING:
+    from perfatlas.parallelism import MemoryColumns
+    from perfatlas.scenario.traffic import Arriving, Traffic
+    from perfatlas.scenario.vocabulary import Scenario
+
+    Priced = dict[tuple[str, TableLimits], PriceTable]
+
+# what the rules of a scheduler are, in words
+SAID: Final = {
+    "vllm": (
+        "requests wait in the queues of vLLM V1 schedulers: one token budget for prompts and"
+        " decodes, cache by blocks, the last admitted recomputed when none is free"
+    ),
+    "trtllm_guaranteed_no_evict": (
+        "requests wait in the queues of TensorRT-LLM's in-flight batching: one starts where the"
+        " blocks to its last token are promised to nobody, and nobody is thrown out"
+    ),
+    "trtllm_max_utilization": (
+        "requests wait in the queues of TensorRT-LLM's in-flight batching: one starts where its"
+        " prompt fits; without a free block the last started is paused and starts over"
+    ),
+    "sglang": (
+        "requests wait in the queues of SGLang schedulers: prompts run before decodes and apart"
+        " from them, one starts where what is expected of the others leaves room, the shortest"
+        " outputs retracted when none is left"
+    ),
+    "static": (
+        "requests wait for a batch to end: the next one starts when its longest output is done"
+    ),
+}
+# fields of a scenario that no step price depends on
+LOAD: Final = frozenset(("mode", "method", "isl", "osl", "batch", "concurrency", "kv_blocks", "dp"))
+NULL_BLOCKS: Final = 1  # vLLM keeps one block that holds nothing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployment:
+    """An engine on its devices, ready to run requests.
+
+    Args:
+        question: What runs where.
+        memory: Of the fullest rank.
+        limits: Of one scheduler.
+        replicas: How many, and how requests are divided among them.
+        table: What steps cost.
+        seen: What a client sees later than the engine.
+    """
+
+    question: Question
+    memory: MemoryColumns
+    limits: Limits
+    replicas: Replicas
+    table: PriceTable
+    seen: Seen
+
+
+def deployment(
+    scenario: Scenario, traffic: Traffic, came: Arriving, known: Priced | None = None
+) -> Deployment:
+    """Return the deployment of a scenario, its steps priced for what arrives.
+
+    Args:
+        scenario: What runs where.
+        traffic: How it is shared.
+        came: What arrives.
+        known: Tables of prices of earlier calls, to take from and to add to.
+
+    Raises:
+        InvalidSpecError: A name, value or plan breaks a rule.
+        InfeasibleError: The model and one request do not fit.
+        UnsupportedError: No model, data or scheduler for the combination.
+    """
+    question, problems = resolve_question([scenario])
+    if question is None:
+        raise problems[0] or InvalidSpecError("nothing to simulate")
+    (problem,) = plan_problems(question.model.architecture, question.plan)
+    if problem is not None:
+        raise InvalidSpecError(problem)
+    memory = question_memory(question)
+    if derived_blocks(question, memory) <= NULL_BLOCKS:
+        sentence, advice = does_not_fit(question)
+        raise InfeasibleError(sentence, advice=advice)
+    limits = _limits(question, memory, traffic, came.requests)
+    table = _table(question, limits, came.requests, {} if known is None else known)
+    seen = _seen(question, traffic)
+    replicas = Replicas(
+        number=int(question.plan.dp[0]),
+        ranks=int(question.plan.attention_dp[0]),
+        routing=traffic.routing,
+        seed=traffic.seed,
+        turnaround=int(whole_ticks(np.array(sum(seen)))),
+    )
+    return Deployment(
+        question=question, memory=memory, limits=limits, replicas=replicas, table=table, seen=seen
+    )
+
+
+def _table(question: Question, limits: Limits, requests: Requests, known: Priced) -> PriceTable:
+    """Return what steps cost, up to rounded reaches, so that similar loads share a table."""
+    longest = _rounded_up(int((requests.isl_N + requests.osl_N).max()))
+    asked = int(question.limits.max_num_seqs[0])
+    reach = TableLimits(
+        max_num_seqs=min(_rounded_up(limits.max_num_seqs), max(asked, limits.max_num_seqs)),
+        max_num_batched_tokens=limits.max_num_batched_tokens,
+        longest_context=min(longest, limits.kv_blocks * limits.block_size + limits.block_size),
+    )
+    key = (question.scenarios[0].model_dump_json(exclude=set(LOAD)), reach)
+    if key not in known:
+        known[key] = price_table(step_context(question), reach)
+    return known[key]
+
+
+def _rounded_up(value: int) -> int:
+    """Return the next power of two or three halves of one."""
+    power = 1 << max(value - 1, 0).bit_length()
+    return power * 3 // 4 if power >= 4 and value <= power * 3 // 4 else power
+
+
+def _seen(question: Question, traffic: Traffic) -> Seen:
+    front = question.profile.front
+    if traffic.measured_at == "engine":
+        return Seen()
+    return Seen(front.request_s, front.token_s, front.response_s)
+
+
+def _limits(
+    question: Question, memory: MemoryColumns, traffic: Traffic, requests: Requests
+) -> Limits:
+    asked = question.limits
+    block = int(asked.block_size[0])
+    derived = derived_blocks(question, memory) - NULL_BLOCKS
+    blocks = derived if math.isnan(asked.kv_blocks[0]) else int(asked.kv_blocks[0])
+    budget = int(asked.max_num_batched_tokens[0])
+    # no more run at a time than arrive, or than hold a block each
+    most = min(int(asked.max_num_seqs[0]), budget, blocks, requests.isl_N.shape[0])
+    shared = traffic.prefix_caching
+    profile = question.profile.scheduler
+    chunked = profile.chunked_prefill
+    if traffic.scheduler is not None or traffic.chunked_prefill is not None:
+        chunked = traffic.chunked_prefill is not False
+    return Limits(
+        max_num_seqs=max(most, 1),
+        max_num_batched_tokens=budget,
+        block_size=block,
+        kv_blocks=blocks,
+        prefix_caching=requests.hash_block > 0 if shared is None else shared,
+        async_scheduling=question.profile.host.overlapped,
+        rules=traffic.scheduler or profile.rules,
+        chunked_prefill=chunked,
+        mixed_chunk=traffic.mixed_chunk,
+    )
+
+
+def run_traffic(ready: Deployment, came: Arriving, prices: StepPrices, control: Control) -> Outcome:
+    """Return what comes of traffic at a deployment.
+
+    Args:
+        ready: The deployment.
+        came: What arrives.
+        prices: Its step prices, or those scaled.
+        control: Interruption and series.
+    """
+    return run(
+        came.requests,
+        prices,
+        ready.limits,
+        ready.replicas,
+        concurrency=came.concurrency,
+        control=control,
+    )
+
+
+def scaled_prices(prices: StepPrices, factor: float) -> StepPrices:
+    """Return prices with every time of the device and the host times a factor.
+
+    Args:
+        prices: The tables.
+        factor: Above 0.
+    """
+    times = [
+        name
+        for name, value in prices._asdict().items()
+        if name.startswith(("decode_", "mixed_", "head_", "prefill_"))
+    ]
+    tables = {name: np.rint(getattr(prices, name) * factor).astype(np.int64) for name in times}
+    hosts = {
+        name: round(getattr(prices, name) * factor)
+        for name in ("host_step", "host_sequence", "host_prefill")
+    }
+    return prices._replace(**tables, **hosts)
+
+
+def price_ends(question: Question) -> dict[str, float]:
+    """Return factors of all step times at both ends of the interval, none where nothing is known.
+
+    They are how far time per output token of published runs was from predicted; as one factor on
+    all steps, so that queues grow with it.
+    """
+    error = step_errors().get(question.profile.name)
+    if error is None or question.scenarios[0].tier == "bound":
+        return {}
+    return {"low": math.exp(error.q05), "high": math.exp(error.q95)}

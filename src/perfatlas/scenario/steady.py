@@ -1,0 +1,155 @@
+"""The steady state of a closed loop, from a short simulation instead of closed forms.
+
+Closed forms know how long a prompt takes. They do not know that prompts wait for each other and
+hold up the sequences that decode.
+
+Shape legend: N requests.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.quantities import InfeasibleError
+from perfatlas.scenario.deployment import (
+    SAID,
+    Deployment,
+    deployment,
+    price_ends,
+    run_traffic,
+    scaled_prices,
+)
+from perfatlas.scenario.traffic import Arriving, Traffic
+from perfatlas.serving import Control, all_at_once, plain_requests, request_latencies
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.scenario.deployment import Priced
+    from perfatlas.scenario.question import Question
+    from perfatlas.scenario.vocabulary import Scenario
+
+WARM_ROUNDS: Final = 2  # requests per one in flight, before the ones that count
+ROUNDS: Final = 8  # requests per one in flight that count
+FEWEST: Final = 24  # requests that count
+NAMES: Final = ("ttft_s", "tpot_s", "request_latency_s")
+WAITING: Final = 0.1  # mean number of others at their prompts, from which on waiting matters
+HOW: Final = (
+    "method simulate: mean over {count:,} requests of a closed loop that ran before, all of {isl:,}"
+    " tokens in and {osl:,} out; {rules}; TTFT includes {late:.1f} ms of HTTP and tokenizing"
+    " ({source})"
+)
+
+
+class SteadyState(NamedTuple):
+    """What a closed loop settles to.
+
+    Args:
+        results: By name of the vocabulary, with `_low` and `_high` where an interval is known.
+        said: How it was found, a sentence.
+    """
+
+    results: dict[str, Any]
+    said: str
+
+
+def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState:
+    """Return latencies and throughput of a closed loop at the concurrency of a scenario.
+
+    Args:
+        scenario: Of mode aggregated; without a concurrency, one request per replica.
+        known: Tables of prices of earlier calls, to take from and to add to.
+
+    Raises:
+        InvalidSpecError: A name, value or plan breaks a rule.
+        InfeasibleError: The model and one request do not fit.
+        UnsupportedError: No scheduler, model or data for the combination.
+    """
+    replicas = scenario.dp or 1
+    concurrency = scenario.concurrency or (scenario.batch or 1) * replicas
+    count = max(ROUNDS * concurrency, FEWEST)
+    first = WARM_ROUNDS * concurrency
+    total = first + count + concurrency  # the last ones run while the loop empties
+    osl_N = np.full(total, scenario.osl)
+    # those in flight at the start are met at an even spread of their outputs
+    osl_N[:concurrency] = np.ceil(scenario.osl * np.arange(1, concurrency + 1) / concurrency)
+    requests = plain_requests(all_at_once(total), np.full(total, scenario.isl), osl_N)
+    came = Arriving(requests, concurrency, (), ())
+    ready = deployment(scenario, Traffic(routing="least_loaded"), came, known)
+    limits = ready.limits
+    if not limits.chunked_prefill and scenario.isl > limits.max_num_batched_tokens:
+        raise InfeasibleError(
+            f"{ready.question.profile.id} rejects prompts of {scenario.isl:,} tokens: a step holds"
+            f" {limits.max_num_batched_tokens:,} (max_num_batched_tokens), and it does not divide"
+            " prompts by default",
+            advice=(f"max_num_batched_tokens = {scenario.isl} holds one", "method formula divides"),
+        )
+    window = slice(first, first + count)
+    results = _means(ready, came, window, 1.0)
+    results |= {f"{name}_{end}": None for name in results for end in ("low", "high")}
+    for end, factor in price_ends(ready.question).items():
+        other = {"low": "high", "high": "low"}[end]
+        for name, value in _means(ready, came, window, factor).items():
+            rate = name.startswith("output_tokens")
+            results[f"{name}_{other if rate else end}"] = value
+    said = HOW.format(
+        count=count,
+        isl=scenario.isl,
+        osl=scenario.osl,
+        rules=SAID[ready.limits.rules],
+        late=1e3 * ready.seen.request_s,
+        source=ready.question.profile.front.source,
+    )
+    return SteadyState(results | {"gpus": int(ready.question.plan.ranks[0])}, said)
+
+
+def _means(ready: Deployment, came: Arriving, window: slice, factor: float) -> dict[str, Any]:
+    """Return means over the requests that count, at prices times a factor."""
+    prices = ready.table.prices
+    if factor != 1.0:
+        prices = scaled_prices(prices, factor)
+    outcome = run_traffic(ready, came, prices, Control())
+    found = request_latencies(came.requests, outcome, ready.seen)
+    counted_N = (found.place_N >= window.start) & (found.place_N < window.stop)
+    means: dict[str, Any] = {
+        name: _finite(float(getattr(found, name)[counted_N].mean())) for name in NAMES
+    }
+    # Little's law, the way between client and engine included
+    rate = came.concurrency / (means["request_latency_s"] + ready.seen.response_s)
+    tokens = float(came.requests.osl_N[-1])
+    tpot_s = means["tpot_s"]
+    return means | {
+        "output_tokens_per_s_per_gpu": rate * tokens / float(ready.question.plan.ranks[0]),
+        "output_tokens_per_s_per_user": None if tpot_s is None else 1.0 / tpot_s,
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def is_simulated(question: Question, results: Mapping[str, Any]) -> bool:
+    """Return whether method simulate answers: asked for, or auto where waiting matters.
+
+    Args:
+        question: Of one candidate.
+        results: Its closed forms: TTFT and request latency.
+    """
+    scenario = question.scenarios[0]
+    if scenario.mode != "aggregated" or scenario.method == "formula":
+        return False
+    return scenario.method == "simulate" or _waiting_matters(question, results)
+
+
+def _waiting_matters(question: Question, results: Mapping[str, Any]) -> bool:
+    """Return whether prompts meet others at their prompts, and a simulation can tell."""
+    scenario = question.scenarios[0]
+    held = question.profile.scheduler.chunked_prefill or (
+        scenario.isl <= float(question.limits.max_num_batched_tokens[0])
+    )
+    known = scenario.pp == 1 and scenario.prefix == 0 and held
+    others = float(question.load.sequences[0]) - 1.0
+    return known and others * results["ttft_s"] >= WAITING * results["request_latency_s"]

@@ -1,0 +1,239 @@
+"""The vocabulary of traffic, and the requests it describes."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.vocabulary import Count, Scenario, sentences
+from perfatlas.serving import (
+    Requests,
+    Window,
+    all_at_once,
+    constant_arrivals,
+    fixed_lengths,
+    gamma_arrivals,
+    lognormal,
+    lognormal_lengths,
+    plain_requests,
+    poisson_arrivals,
+    range_around,
+    read_requests,
+    scale_lengths,
+    scale_rate,
+    uniform_lengths,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+DEFAULT_REQUESTS: Final = 1000
+ROUNDS: Final = 10  # of a closed loop, as benchmark clients send
+Positive = Annotated[float, Field(gt=0.0)]
+OBJECTIVES: Final = ("ttft_s", "tpot_s", "itl_s", "request_latency_s")
+
+
+class Traffic(BaseModel):
+    """What arrives: a file of requests, or generated ones. None means "derive it"."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
+    requests: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
+    request_format: str = "perfatlas"
+    request_rate: Positive | None = None
+    num_requests: Count | None = None
+    arrival: Literal["poisson", "gamma", "constant", "closed"] | None = None
+    burstiness: Positive | None = None
+    length_distribution: Literal["fixed", "uniform", "lognormal"] = "fixed"
+    length_spread: Annotated[float, Field(ge=0.0)] | None = None
+    rate_scale: Positive = 1.0
+    length_scale: Positive = 1.0
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
+    num_seeds: Annotated[int, Field(ge=1, le=1000)] = 1
+    routing: Literal["round_robin", "least_loaded", "random"] = "round_robin"
+    prefix_caching: bool | None = None
+    scheduler: (
+        Literal["vllm", "sglang", "trtllm_guaranteed_no_evict", "trtllm_max_utilization", "static"]
+        | None
+    ) = None
+    chunked_prefill: bool | None = None
+    mixed_chunk: bool = False
+
+    measured_at: Literal["client", "engine"] = "client"
+
+    slo_ttft_s: Positive | None = None
+    slo_tpot_s: Positive | None = None
+    slo_itl_s: Positive | None = None
+    slo_request_latency_s: Positive | None = None
+    slo_percentile: Annotated[float, Field(gt=0.0, lt=100.0)] | None = None
+
+    def objectives(self) -> dict[str, float]:
+        """Return the objectives that are set, by metric [s]."""
+        asked = {name: getattr(self, f"slo_{name}") for name in OBJECTIVES}
+        return {name: value for name, value in asked.items() if value is not None}
+
+
+TRAFFIC_NAMES: Final = tuple(Traffic.model_fields)
+
+
+class Arriving(NamedTuple):
+    """Requests, and what is known of how they came to be.
+
+    Args:
+        requests: What arrives.
+        concurrency: Requests in flight of a closed loop, 0 for arrivals by time.
+        assumptions: Sentences for the evidence.
+        warnings: What a reader should know.
+    """
+
+    requests: Requests
+    concurrency: int
+    assumptions: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def parse_traffic(fields: Mapping[str, Any]) -> Traffic:
+    """Return the traffic of named fields; None and empty text count as not given.
+
+    Raises:
+        InvalidSpecError: A name is unknown or a value breaks its rule; all of them are named.
+
+    Example:
+        >>> from perfatlas.scenario.traffic import parse_traffic
+        >>> parse_traffic({"request_rate": "4", "arrival": None}).request_rate
+        4.0
+    """
+    given = {
+        name: value
+        for name, value in fields.items()
+        if value is not None and not (isinstance(value, str) and not value.strip())
+    }
+    try:
+        return Traffic.model_validate(given)
+    except ValidationError as error:
+        raise InvalidSpecError(sentences(error, (*TRAFFIC_NAMES, *Scenario.model_fields))) from None
+
+
+def arriving(traffic: Traffic, scenario: Scenario) -> Arriving:
+    """Return the requests of some traffic; lengths and concurrency are those of the scenario.
+
+    Args:
+        traffic: What arrives.
+        scenario: isl, osl and concurrency of generated requests.
+
+    Raises:
+        InvalidSpecError: Two fields contradict each other, or the file of requests is wrong.
+    """
+    _refuse_contradictions(traffic, scenario)
+    closed = _is_closed(traffic, scenario)
+    made = _read(traffic) if traffic.requests is not None else _generated(traffic, scenario, closed)
+    concurrency = (scenario.concurrency or 0) if closed else 0
+    return made._replace(concurrency=concurrency)
+
+
+def _is_closed(traffic: Traffic, scenario: Scenario) -> bool:
+    if traffic.arrival is not None:
+        return traffic.arrival == "closed"
+    return scenario.concurrency is not None and traffic.request_rate is None
+
+
+def _refuse_contradictions(traffic: Traffic, scenario: Scenario) -> None:
+    closed = _is_closed(traffic, scenario)
+    if closed and scenario.concurrency is None:
+        raise InvalidSpecError("arrival = closed: give concurrency, the requests in flight")
+    if closed and traffic.request_rate is not None:
+        raise InvalidSpecError(
+            f"arrival = closed has no request_rate ({traffic.request_rate:g}): the next request"
+            " comes when one ends; leave request_rate or arrival out"
+        )
+    if not closed and scenario.concurrency is not None:
+        raise InvalidSpecError(
+            f"concurrency = {scenario.concurrency} and request_rate: requests arrive by their"
+            " times or when one ends; give one of the two"
+        )
+    if traffic.requests is None and not closed and traffic.request_rate is None:
+        raise InvalidSpecError(
+            "nothing arrives: give request_rate (requests/s, inf for all at once), concurrency for"
+            " a closed loop, or requests, a file"
+        )
+    if traffic.requests is not None and not closed and traffic.request_rate is not None:
+        raise InvalidSpecError(
+            "requests arrive by the times in their file; rate_scale = 2 lets them come twice as"
+            " fast, and request_rate is for generated requests"
+        )
+    if traffic.requests is not None and traffic.num_seeds > 1:
+        raise InvalidSpecError(
+            f"num_seeds = {traffic.num_seeds} draws traffic again; requests of a file are as they"
+            " are: leave one of the two out"
+        )
+    if traffic.burstiness is not None and traffic.arrival != "gamma":
+        raise InvalidSpecError(f"burstiness = {traffic.burstiness:g} is that of arrival = gamma")
+    if traffic.length_spread is not None and traffic.length_distribution == "fixed":
+        raise InvalidSpecError(
+            f"length_spread = {traffic.length_spread:g}: lengths are fixed; set"
+            " length_distribution to uniform or lognormal"
+        )
+
+
+def _read(traffic: Traffic) -> Arriving:
+    trace = read_requests(
+        str(traffic.requests), traffic.request_format, Window(first=traffic.num_requests)
+    )
+    requests = scale_rate(trace.requests, traffic.rate_scale)
+    requests = scale_lengths(requests, traffic.length_scale, traffic.length_scale)
+    said = f"{requests.isl_N.shape[0]:,} requests of {traffic.requests} ({traffic.request_format})"
+    scaled = [
+        f"{name} {value:g}"
+        for name, value in (
+            ("rate_scale", traffic.rate_scale),
+            ("length_scale", traffic.length_scale),
+        )
+        if value != 1.0
+    ]
+    return Arriving(requests, 0, (", ".join((said, *scaled)),), trace.warnings)
+
+
+def _generated(traffic: Traffic, scenario: Scenario, closed: bool) -> Arriving:  # noqa: FBT001
+    for name in ("rate_scale", "length_scale"):
+        if getattr(traffic, name) != 1.0:
+            raise InvalidSpecError(f"{name} scales the requests of a file; there is none")
+    count = traffic.num_requests
+    if count is None:
+        count = max(DEFAULT_REQUESTS, ROUNDS * (scenario.concurrency or 0))
+    arrival = "closed" if closed else traffic.arrival or "poisson"
+    times = all_at_once(count) if closed else _times(traffic, arrival, count)
+    lengths = [_lengths(traffic, getattr(scenario, name), name, count) for name in ("isl", "osl")]
+    how = f"{scenario.concurrency} in flight" if closed else f"{traffic.request_rate:g} requests/s"
+    spread = "" if traffic.length_spread is None else f" {traffic.length_spread:g}"
+    said = (
+        f"{count:,} generated requests, {arrival}, {how}, lengths"
+        f" {traffic.length_distribution}{spread}, seed {traffic.seed}; prompts share nothing"
+    )
+    return Arriving(plain_requests(times, *lengths), 0, (said,), ())
+
+
+def _times(traffic: Traffic, arrival: str, count: int) -> NDArray[Any]:
+    rate = traffic.request_rate or math.inf
+    if math.isinf(rate):
+        return all_at_once(count)
+    if arrival == "constant":
+        return constant_arrivals(count, rate)
+    if arrival == "gamma":
+        return gamma_arrivals(count, rate, (traffic.burstiness or 1.0) ** -0.5, traffic.seed)
+    return poisson_arrivals(count, rate, traffic.seed)
+
+
+def _lengths(
+    traffic: Traffic, mean: int, column: Literal["isl", "osl"], count: int
+) -> NDArray[Any]:
+    spread = traffic.length_spread or 0.0
+    if traffic.length_distribution == "uniform":
+        return uniform_lengths(count, range_around(mean, spread), column, traffic.seed)
+    if traffic.length_distribution == "lognormal":
+        return lognormal_lengths(count, lognormal(mean=mean, sigma=spread), column, traffic.seed)
+    return fixed_lengths(count, mean)

@@ -1,0 +1,70 @@
+"""The steps a simulation ran most of its time, priced operator by operator for the breakdown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from perfatlas.models import StepTokens
+from perfatlas.scenario.evaluate import step_context
+from perfatlas.step import StepCost, decode_step, prefill_step
+
+if TYPE_CHECKING:
+    from perfatlas.scenario.deployment import Deployment
+    from perfatlas.serving import Outcome, Requests
+
+
+class TypicalSteps(NamedTuple):
+    """A prompt and a decode step of mean size.
+
+    Args:
+        prefill: One prompt of mean length, or as much of it as one step takes.
+        decode: As many sequences as decoded per step, at their mean context.
+        said: What they are, a sentence.
+    """
+
+    prefill: StepCost
+    decode: StepCost
+    said: str
+
+
+def typical_steps(ready: Deployment, requests: Requests, outcome: Outcome) -> TypicalSteps:
+    """Return the steps of mean size of a simulation.
+
+    Args:
+        ready: The deployment.
+        requests: What arrived.
+        outcome: What came of it; where nothing completed, of one sequence.
+    """
+    done = outcome.finished_N >= 0
+    isl_N, osl_N = (requests.isl_N[done], requests.osl_N[done])
+    if not isl_N.size:
+        isl_N, osl_N = requests.isl_N, requests.osl_N
+    decoded = int((osl_N - 1).sum())
+    schedulers = ready.replicas.ranks  # of one engine; engines step on their own
+    batch = min(max(round(decoded / max(outcome.steps * schedulers, 1)), 1), most_running(ready))
+    weight_N = np.maximum(osl_N - 1, 1)
+    keys = max(round(float(np.average(isl_N + osl_N / 2, weights=weight_N))), 1)
+    prompt = min(max(round(float(isl_N.mean())), 1), ready.limits.max_num_batched_tokens)
+    context = step_context(ready.question)
+    one = np.ones(1)
+    return TypicalSteps(
+        prefill=prefill_step(
+            context, StepTokens(batch=one, q_len=prompt * one, kv_len=prompt * one)
+        ),
+        decode=decode_step(context, batch * one, keys * one),
+        said=(
+            f"the steps shown are of mean size in this run: a prompt of {prompt:,} tokens;"
+            f" {batch:,} sequences that decode at {keys:,} tokens of context"
+        ),
+    )
+
+
+def most_running(ready: Deployment) -> int:
+    """Return how many sequences one scheduler runs at most.
+
+    Args:
+        ready: The deployment.
+    """
+    return ready.limits.max_num_seqs

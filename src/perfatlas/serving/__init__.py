@@ -1,0 +1,69 @@
+"""Traffic through engines: arrivals, schedulers, caches, one compiled event loop."""
+
+from __future__ import annotations
+
+from perfatlas.serving.arrivals import (
+    all_at_once,
+    constant_arrivals,
+    gamma_arrivals,
+    poisson_arrivals,
+)
+from perfatlas.serving.lengths import (
+    fixed_lengths,
+    lognormal,
+    lognormal_lengths,
+    range_around,
+    uniform_lengths,
+)
+from perfatlas.serving.limits import Control, Limits, Replicas
+from perfatlas.serving.loop import run
+from perfatlas.serving.metrics import (
+    Seen,
+    request_columns,
+    request_latencies,
+    saturated,
+    series_columns,
+    summarize,
+)
+from perfatlas.serving.outcome import Outcome
+from perfatlas.serving.price_table import PriceTable, TableLimits, price_table
+from perfatlas.serving.prices import StepPrices
+from perfatlas.serving.requests import TICKS_PER_SECOND, Requests, plain_requests, whole_ticks
+from perfatlas.serving.scaling import scale_lengths, scale_rate
+from perfatlas.serving.trace_formats import read_requests
+from perfatlas.serving.traces import Window
+
+__all__ = [
+    "TICKS_PER_SECOND",
+    "Control",
+    "Limits",
+    "Outcome",
+    "PriceTable",
+    "Replicas",
+    "Requests",
+    "Seen",
+    "StepPrices",
+    "TableLimits",
+    "Window",
+    "all_at_once",
+    "constant_arrivals",
+    "fixed_lengths",
+    "gamma_arrivals",
+    "lognormal",
+    "lognormal_lengths",
+    "plain_requests",
+    "poisson_arrivals",
+    "price_table",
+    "range_around",
+    "read_requests",
+    "request_columns",
+    "request_latencies",
+    "run",
+    "saturated",
+    "scale_lengths",
+    "scale_rate",
+    "series_columns",
+    "summarize",
+    "uniform_lengths",
+    "whole_ticks",
+]

@@ -1,0 +1,272 @@
+"""What the loop refuses before it starts: contradictions that it would answer with nonsense.
+
+Shape legend: N requests.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
+from perfatlas.serving.limits import ROUTINGS, RULES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.serving.limits import Control, Limits, Replicas
+    from perfatlas.serving.prices import StepPrices
+    from perfatlas.serving.requests import Requests
+
+LONGEST_REQUEST: Final = 1 << 30  # tokens, prompt and output
+LONGEST_STEP: Final = 1_000_000_000_000_000  # ps, of any part of a step: 1,000 s
+LONGEST_THINK: Final = 4_000_000_000_000_000_000  # ps: may begin at the last tick of the clock
+SAFE: Final = 1_000_000_000_000_000_000  # ps: a sum of some of these fits into 64 bits
+
+
+def check_replicas(replicas: Replicas, concurrency: int, control: Control) -> None:
+    """Refuse a fleet without engines or with an unknown routing.
+
+    Args:
+        replicas: Engines and routing.
+        concurrency: Requests in flight of a closed loop.
+        control: How the simulation runs.
+    """
+    for name in ("number", "ranks"):
+        _at_least(f"replicas.{name}", getattr(replicas, name), 1)
+    for name, value in (
+        ("replicas.seed", replicas.seed),
+        ("replicas.turnaround", replicas.turnaround),
+        ("concurrency", concurrency),
+        ("control.series_rows", control.series_rows),
+    ):
+        _at_least(name, value, 0)
+    if replicas.routing not in ROUTINGS:
+        raise InvalidSpecError(
+            f"routing {shown(replicas.routing)} is unknown; choose one of {', '.join(ROUTINGS)}"
+            f"{did_you_mean(replicas.routing, ROUTINGS)}"
+        )
+
+
+def check_limits(limits: Limits) -> None:
+    """Refuse limits under which a scheduler cannot run.
+
+    Args:
+        limits: Limits of a scheduler.
+    """
+    for name in ("max_num_seqs", "max_num_batched_tokens", "block_size", "kv_blocks"):
+        _at_least(name, getattr(limits, name), 1)
+    if limits.max_num_seqs > limits.max_num_batched_tokens:
+        raise InvalidSpecError(
+            f"max_num_seqs {limits.max_num_seqs} is above max_num_batched_tokens "
+            f"{limits.max_num_batched_tokens}: a step could not give every sequence a token; "
+            "lower the first or raise the second"
+        )
+    if limits.rules not in RULES:
+        raise InvalidSpecError(
+            f"rules {shown(limits.rules)} are unknown; choose one of {', '.join(RULES)}"
+            f"{did_you_mean(limits.rules, RULES)}"
+        )
+    _check_chunks(limits)
+    if limits.long_prefill_token_threshold != 0:
+        raise UnsupportedError(
+            f"long_prefill_token_threshold {shown(limits.long_prefill_token_threshold)} is not "
+            "simulated: several prompts would be partly computed; set it to 0"
+        )
+
+
+def _check_chunks(limits: Limits) -> None:
+    if not 0.0 < limits.new_token_ratio <= 1.0:
+        raise InvalidSpecError(
+            f"new_token_ratio is {limits.new_token_ratio}; it is above 0 and at most 1"
+        )
+    whole = limits.rules in ("vllm", "sglang")
+    if whole and not limits.chunked_prefill:
+        raise UnsupportedError(
+            f"rules {limits.rules} without chunked_prefill are not simulated; set it to true"
+        )
+    if not whole and limits.chunked_prefill and limits.max_num_batched_tokens < limits.block_size:
+        raise InvalidSpecError(
+            f"max_num_batched_tokens {limits.max_num_batched_tokens} is below block_size "
+            f"{limits.block_size}: a chunk of whole blocks never fits; raise the first"
+        )
+
+
+def check_requests(requests: Requests, last: int) -> None:
+    """Refuse columns of unlike length, unsorted arrivals, turns without a turn before.
+
+    Args:
+        requests: What arrives.
+        last: Last time of the clock [ps].
+    """
+    count = requests.isl_N.shape[0]
+    for name in ("arrival_N", "osl_N", "session_N", "think_N"):
+        _shape(name, getattr(requests, name), (count,))
+    _shape("hash_first_N", requests.hash_first_N, (count + 1,))
+    falls = np.flatnonzero(np.diff(requests.arrival_N) < 0)
+    if falls.size:
+        i = int(falls[0]) + 1
+        raise InvalidSpecError(
+            f"request {i} arrives at {requests.arrival_N[i]} ps, before request {i - 1} at "
+            f"{requests.arrival_N[i - 1]} ps; sort the requests by arrival"
+        )
+    for name, most in (
+        ("isl_N", LONGEST_REQUEST),
+        ("osl_N", LONGEST_REQUEST),
+        ("think_N", LONGEST_THINK),
+    ):
+        _within(name, getattr(requests, name), most)
+    if count and not 0 <= requests.arrival_N[0] <= requests.arrival_N[-1] <= last:
+        raise InvalidSpecError(
+            f"arrivals run from {requests.arrival_N[0]} to {requests.arrival_N[-1]} ps; they "
+            f"start at 0 and end by {last} ps"
+        )
+    _check_turns(requests)
+    _check_hashes(requests)
+
+
+def _check_turns(requests: Requests) -> None:
+    if (requests.think_N < 0).all():
+        return
+    order = np.argsort(requests.session_N, kind="stable")
+    session_N = requests.session_N[order]
+    first_N = np.ones(order.shape[0], np.bool_)
+    first_N[1:] = session_N[1:] != session_N[:-1]
+    alone_N = first_N | (session_N < 0)
+    orphans = np.sort(order[alone_N & (requests.think_N[order] >= 0)])
+    if orphans.size:
+        raise InvalidSpecError(
+            f"request {orphans[0]} has think time {requests.think_N[orphans[0]]} ps but no turn of "
+            "its session comes before it; give it -1 and an arrival"
+        )
+
+
+def _check_hashes(requests: Requests) -> None:
+    places_N = requests.hash_first_N
+    if places_N[0] != 0 or (np.diff(places_N) < 0).any() or places_N[-1] > requests.hash_H.size:
+        raise InvalidSpecError(
+            f"hash_first_N runs from {places_N[0]} to {places_N[-1]}; it rises from 0 to at most "
+            f"the {requests.hash_H.size} hashes there are"
+        )
+    if places_N[-1] == 0:
+        return
+    if requests.hash_block < 1:
+        raise InvalidSpecError(
+            f"hash_block is {requests.hash_block} though prompts have hashes; say how many tokens "
+            "a hashed block has"
+        )
+    need_N = -(-requests.isl_N // requests.hash_block)
+    have_N = np.diff(places_N)
+    wrong = np.flatnonzero((have_N != 0) & (have_N != need_N))
+    if wrong.size:
+        i = int(wrong[0])
+        raise InvalidSpecError(
+            f"request {i} of {requests.isl_N[i]} tokens has {have_N[i]} hashes; blocks of "
+            f"{requests.hash_block} tokens need {need_N[i]}, or none"
+        )
+
+
+def check_prices(prices: StepPrices, limits: Limits, requests: Requests) -> None:
+    """Refuse tables that do not cover the steps the limits allow.
+
+    Args:
+        prices: Tables of a step.
+        limits: Limits of a scheduler.
+        requests: What arrives.
+    """
+    longest = int((requests.isl_N + requests.osl_N).max(initial=1))
+    borders = (prices.context_K, prices.queries_Q, prices.before_P)
+    for name, border, reach in zip(
+        ("context_K", "queries_Q", "before_P"),
+        borders,
+        (0, limits.max_num_batched_tokens, min(longest, limits.kv_blocks * limits.block_size)),
+        strict=True,
+    ):
+        _check_borders(name, border, reach)
+    batch = prices.head_B.shape[0]
+    _at_least("entries of head_B", batch, limits.max_num_seqs + 1)
+    _at_least(
+        "entries of mixed_linear_T",
+        prices.mixed_linear_T.shape[0],
+        limits.max_num_batched_tokens + 1,
+    )
+    _shape("decode_linear_B", prices.decode_linear_B, (batch,))
+    for name in ("decode_base_BK", "decode_slope_BK"):
+        _shape(name, getattr(prices, name), (batch, borders[0].shape[0]))
+    for name in ("prefill_added_QP", "prefill_last_QP"):
+        _shape(name, getattr(prices, name), (borders[1].shape[0], borders[2].shape[0]))
+    # the last chunk may take back some of the start that is part of every step with prompts
+    start = int(prices.mixed_linear_T[1:].min(initial=LONGEST_STEP))
+    for name in prices._fields:
+        value = np.asarray(getattr(prices, name))
+        least = {"prefill_last_QP": -start, "decode_slope_BK": -LONGEST_STEP}.get(name, 0)
+        if (value < least).any() or (value > LONGEST_STEP).any():
+            raise InvalidSpecError(
+                f"{name} holds {value.min()} to {value.max()}; it is {least} to 1e15"
+            )
+    _check_lines(prices)
+    _check_products(prices, limits, longest)
+
+
+def _check_lines(prices: StepPrices) -> None:
+    """Refuse steps that fall below no time inside a cell; they may fall from key to key."""
+    batch_B1 = np.arange(prices.decode_base_BK.shape[0], dtype=np.float64)[:, None]
+    fall_BK = batch_B1 * np.diff(prices.context_K) * prices.decode_slope_BK[:, :-1]
+    linear = min(prices.decode_linear_B[1:].min(), prices.mixed_linear_T[1:].min())
+    wrong = np.argwhere(prices.decode_base_BK[:, :-1] + fall_BK + linear < 0)
+    if wrong.size:
+        b, k = wrong[0]
+        raise InvalidSpecError(
+            f"decode_slope_BK[{b}, {k}] = {prices.decode_slope_BK[b, k]} takes a step of {b}"
+            f" sequences below 0 before {prices.context_K[k + 1]} keys"
+        )
+    if (prices.decode_slope_BK[:, -1] < 0).any():
+        raise InvalidSpecError("decode_slope_BK falls in its last column, which has no end")
+
+
+def _check_products(prices: StepPrices, limits: Limits, longest: int) -> None:
+    """Refuse tables whose sums over sequences or products with tokens leave 64 bits."""
+    width = max(int(np.diff(border).max()) for border in (prices.queries_Q, prices.before_P))
+    tokens = max(width, longest)
+    for name, factor, words in (
+        ("decode_slope_BK", limits.max_num_seqs * longest, "keys of a step"),
+        ("prefill_added_QP", limits.max_num_seqs, "sequences"),
+        ("prefill_added_QP", tokens, "tokens of a cell or a request"),
+        ("prefill_last_QP", tokens, "tokens of a cell or a request"),
+    ):
+        most = int(np.abs(getattr(prices, name)).max())
+        if most * factor > SAFE:
+            raise InvalidSpecError(
+                f"{name} holds {most} ps, times {factor} {words} more than 64 bits can count; give"
+                " cheaper steps, shorter requests or closer borders"
+            )
+
+
+def _check_borders(name: str, border: NDArray[np.int64], reach: int) -> None:
+    least = 1 if reach == 0 else 2
+    rising = border.shape[0] >= least and border[0] == 0 and (np.diff(border) > 0).all()
+    if not rising or border[-1] < reach:
+        raise InvalidSpecError(
+            f"{name} is {shown(str(border.tolist()))}; it needs at least {least} borders that rise"
+            f" from 0 to {reach} or more"
+        )
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise InvalidSpecError(f"{name} is {shown(int(value))}; it is at least {least}")
+
+
+def _within(name: str, column: NDArray[np.int64], most: int) -> None:
+    least = -1 if name == "think_N" else 0
+    wrong = np.flatnonzero((column < least) | (column > most))
+    if wrong.size:
+        raise InvalidSpecError(
+            f"{name} of request {wrong[0]} is {column[wrong[0]]}; it is {least} to {most}"
+        )
+
+
+def _shape(name: str, column: NDArray[np.int64], shape: tuple[int, ...]) -> None:
+    if column.shape != shape:
+        raise InvalidSpecError(f"{name} has shape {column.shape}; the others ask for {shape}")

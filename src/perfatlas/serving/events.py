@@ -1,0 +1,309 @@
+"""The order of things: steps end, requests arrive, steps begin.
+
+At one instant, first every step that ends there ends, by index of replica, and in it requests
+finish by rank and order of admission; then requests arrive, by index; then every replica that waits
+begins a step. A request that another's last token causes to arrive at once is therefore in the
+queue of the next step.
+
+Shape legend: N requests, S schedulers, R replicas, C requests yet to come, W rows of the
+series and V its columns.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from perfatlas.serving import blocks
+from perfatlas.serving.heap import drop, put
+from perfatlas.serving.limits import SGLANG, VLLM
+from perfatlas.serving.machine import entry, holder, part
+from perfatlas.serving.overlap import cut_overlapped, end_overlapped
+from perfatlas.serving.running import (
+    leave_queue,
+    leave_running,
+    queue_last,
+    take_finishing,
+)
+from perfatlas.serving.state import NEVER, NOBODY, World
+from perfatlas.serving.step_end import learn_late
+from perfatlas.serving.stretch import begin, cut, end
+
+hold = holder(World._fields)
+MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64
+
+
+@entry
+def advance(columns: World, instants: int, last: int) -> int:
+    """Go on for some instants; return how many were left when nothing more was to come.
+
+    Args:
+        columns: The simulation.
+        instants: Most instants of this call.
+        last: Time beyond which the clock does not reach [ps].
+    """
+    world = hold(*columns)
+    clock = world.clock_1[0]
+    while instants > 0:
+        now = _next_arrival(world)
+        for r in range(world.end_R.shape[0]):
+            now = min(now, world.end_R[r])
+        if now == NEVER:
+            break
+        if now > last:
+            clock.late = 1
+            break
+        clock.now = now
+        instants -= 1
+        _end_steps(world, now)
+        while _next_arrival(world) <= now:
+            _arrive(world, _take_arrival(world), now)
+        while clock.ready > 0:
+            clock.ready -= 1
+            r = world.ready_R[clock.ready]
+            world.replica_R[r].ready = 0
+            begin(world, r, now)
+        if now >= clock.due and world.series_WV.shape[0] > 0:
+            _sample(world, now)
+    return instants
+
+
+@part
+def _skip_turns(world: World) -> None:
+    """Move to the next request whose arrival no other causes."""
+    clock = world.clock_1[0]
+    while clock.next < world.request_N.shape[0] and world.think_N[clock.next] >= 0:
+        clock.next += 1
+
+
+@part
+def _expect(world: World, i: int, time: int) -> None:
+    """Let a request arrive at a time."""
+    clock = world.clock_1[0]
+    put(world.coming_C, world.request_N, clock.coming, (time, i, i))
+    clock.coming += 1
+
+
+@part
+def _next_arrival(world: World) -> int:
+    """Return when the next request arrives [ps], NEVER if none is known."""
+    clock = world.clock_1[0]
+    time = NEVER
+    if clock.coming > 0:
+        time = world.coming_C[0].key
+    if world.concurrency == 0 and clock.next < world.request_N.shape[0]:
+        time = min(time, world.arrival_N[clock.next])
+    return time
+
+
+@part
+def _take_arrival(world: World) -> int:
+    """Return the next request to arrive, the lowest of those of one instant."""
+    clock = world.clock_1[0]
+    listed = clock.next
+    caused = clock.coming > 0
+    if world.concurrency == 0 and listed < world.request_N.shape[0]:
+        time = world.arrival_N[listed]
+        first = world.coming_C[0]
+        if not caused or time < first.key or (time == first.key and listed < first.item):
+            clock.next += 1
+            _skip_turns(world)
+            return int(listed)
+    i = world.coming_C[0].item
+    drop(world.coming_C, world.request_N, clock.coming, 0)
+    clock.coming -= 1
+    return int(i)
+
+
+@part
+def _arrive(world: World, i: int, now: int) -> None:
+    """Send a request to a scheduler's queue, or reject it."""
+    request = world.request_N[i]
+    world.came_N[i] = now
+    if not _can_ever_run(world, i):
+        _follow(world, i, now)
+        return
+    r = _route(world, i)
+    s = _rank(world, r)
+    world.replica_N[i] = r
+    request.lane = s
+    replica = world.replica_R[r]
+    replica.load += 1
+    lane = world.lane_S[s]
+    open_door = lane.waiting == 0 and lane.running < world.max_num_seqs
+    queue_last(world, i)
+    if replica.steps == 0:
+        _make_ready(world, r)
+    if open_door and world.async_scheduling:
+        cut_overlapped(world, r, now)
+    elif open_door and replica.steps > 0:
+        cut(world, r, now)
+
+
+@part
+def _can_ever_run(world: World, i: int) -> bool:
+    """Return whether an engine with nothing else to do could finish a request."""
+    request = world.request_N[i]
+    tokens = request.isl + request.osl
+    if world.rules == VLLM:
+        tokens -= 1  # the last one is never stored
+    fits = blocks.count(world, tokens) <= world.kv_blocks
+    if world.rules == SGLANG:  # it starts where a block more is free
+        fits = tokens + world.block_size < world.kv_blocks * world.block_size
+    whole = world.chunked_prefill or request.isl <= world.max_num_batched_tokens
+    return bool(request.isl > 0 and request.osl > 0 and fits and whole)
+
+
+@part
+def _make_ready(world: World, r: int) -> None:
+    """Let a replica begin a step at this instant."""
+    if world.replica_R[r].ready == 0:
+        clock = world.clock_1[0]
+        world.replica_R[r].ready = 1
+        world.ready_R[clock.ready] = r
+        clock.ready += 1
+
+
+@part
+def _route(world: World, i: int) -> int:
+    """Return the replica of a request."""
+    count = world.end_R.shape[0]
+    if world.routing == 0:
+        clock = world.clock_1[0]
+        r = clock.turn
+        clock.turn = (r + 1) % count
+        return int(r)
+    if world.routing == 1:
+        return int(np.int64(_mixed(world.seed, i) >> np.uint64(1)) % count)
+    best = 0
+    for r in range(1, count):
+        if world.replica_R[r].load < world.replica_R[best].load:
+            best = r
+    return best
+
+
+@part
+def _mixed(seed: int, i: int) -> np.uint64:
+    """Return a number of 64 bits that looks random; splitmix64 of Steele, Lea and Flood 2014."""
+    z = np.uint64(seed) + np.uint64(i + 1) * np.uint64(MIX[0])
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(MIX[1])
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(MIX[2])
+    return z ^ (z >> np.uint64(31))
+
+
+@part
+def _rank(world: World, r: int) -> int:
+    """Return the scheduler of a replica for a request: least 4 waiting + running."""
+    best = r * world.ranks
+    least = 4 * world.lane_S[best].waiting + world.lane_S[best].running
+    for s in range(best + 1, (r + 1) * world.ranks):
+        load = 4 * world.lane_S[s].waiting + world.lane_S[s].running
+        if load < least:
+            best = s
+            least = load
+    return int(best)
+
+
+@part
+def _end_steps(world: World, now: int) -> None:
+    """End every step that ends at this instant."""
+    for r in range(world.end_R.shape[0]):
+        if world.end_R[r] == now:
+            if world.async_scheduling:
+                if end_overlapped(world, r):
+                    for s in range(r * world.ranks, (r + 1) * world.ranks):
+                        learn_late(world, s)
+                        if world.rules == SGLANG:
+                            _finish(world, s, now)
+                        _let_leave(world, s, now)
+            else:
+                end(world, r, now)
+                for s in range(r * world.ranks, (r + 1) * world.ranks):
+                    _finish(world, s, now)
+            _make_ready(world, r)
+
+
+@part
+def _finish(world: World, s: int, now: int) -> None:
+    """Finish the requests of a scheduler whose last token the step now ending gave."""
+    while True:
+        i = take_finishing(world, s)
+        if i == NOBODY:
+            break
+        _end_request(world, i, now)
+
+
+@part
+def _let_leave(world: World, s: int, now: int) -> None:
+    """Finish the requests of a scheduler whose end was foreseen when their last step began."""
+    lane = world.lane_S[s]
+    left = lane.leaving + lane.learning + lane.ended
+    for place in range(lane.leaving):
+        i = world.leaving_SH[s, place]
+        if world.request_N[i].computed == 0:  # thrown out meanwhile
+            leave_queue(world, i)
+        _end_request(world, i, now)
+    if lane.waiting > 0 and left > 0:
+        world.replica_R[s // world.ranks].stale = 1
+    lane.leaving = 0
+    lane.learning = 0
+
+
+@part
+def _end_request(world: World, i: int, now: int) -> None:
+    """Finish a request that decodes no more."""
+    request = world.request_N[i]
+    world.finished_N[i] = now
+    if request.computed > 0:
+        leave_running(world, i)
+        blocks.release(world, i)
+    world.replica_R[request.lane // world.ranks].load -= 1
+    _follow(world, i, now)
+
+
+@part
+def _follow(world: World, i: int, now: int) -> None:
+    """Let come what the end of a request, finished or rejected, causes to come."""
+    world.clock_1[0].left -= 1
+    turn = world.request_N[i].next_turn
+    if turn != NOBODY:
+        _expect(world, turn, now + world.turnaround + world.think_N[turn])
+    elif world.concurrency > 0:
+        clock = world.clock_1[0]
+        _skip_turns(world)
+        if clock.next < world.request_N.shape[0]:
+            again = now + world.turnaround
+            _expect(world, clock.next, max(again, world.arrival_N[clock.next]))
+            clock.next += 1
+
+
+@part
+def _sample(world: World, now: int) -> None:
+    """Write a row of the series."""
+    clock = world.clock_1[0]
+    if clock.rows == world.series_WV.shape[0]:
+        _thin(world)
+    running = 0
+    waiting = 0
+    used = 0
+    for s in range(world.lane_S.shape[0]):
+        lane = world.lane_S[s]
+        running += lane.running
+        waiting += lane.waiting
+        used += world.kv_blocks - lane.free
+    world.series_WV[clock.rows, 0] = now
+    world.series_WV[clock.rows, 1] = running
+    world.series_WV[clock.rows, 2] = waiting
+    world.series_WV[clock.rows, 3] = used
+    clock.rows += 1
+    clock.due = now + clock.pause
+
+
+@part
+def _thin(world: World) -> None:
+    """Keep every second row of a full series and double its pause."""
+    clock = world.clock_1[0]
+    clock.rows //= 2
+    clock.pause *= 2
+    for w in range(clock.rows):
+        for v in range(world.series_WV.shape[1]):
+            world.series_WV[w, v] = world.series_WV[2 * w, v]

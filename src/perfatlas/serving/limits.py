@@ -1,0 +1,92 @@
+"""What bounds a scheduler, how replicas share the traffic, how a simulation is watched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RULES: Final = (
+    "vllm",
+    "sglang",
+    "trtllm_guaranteed_no_evict",
+    "trtllm_max_utilization",
+    "static",
+)
+VLLM, SGLANG, NO_EVICT, MAX_UTILIZATION, STATIC = range(len(RULES))
+ROUTINGS: Final = ("round_robin", "random", "least_loaded")
+
+
+class Limits(NamedTuple):
+    """Limits of one scheduler, by the names of vLLM V1.
+
+    Args:
+        max_num_seqs: Sequences that run together.
+        max_num_batched_tokens: Tokens of one step, decoded and of prompts; at least `max_num_seqs`.
+        block_size: Tokens of a cache block.
+        kv_blocks: Usable cache blocks, the null block not counted.
+        reserve_full_isl: Admit a sequence only where all of its tokens so far fit into free blocks,
+            not only its first chunk (`scheduler_reserve_full_isl`). Nothing is set aside.
+        long_prefill_token_threshold: Longest chunk of one prompt; only 0, no limit, is simulated.
+        prefix_caching: Full blocks of equal hash are shared.
+        async_scheduling: A step is scheduled when the one before it begins, so that what arrives
+            or is given back in a step counts from the step after the next. The engine is never
+            ahead of itself when idle. Host work is hidden only where the prices say so.
+        rules: One of `RULES`; what `rules_*` modules say of them.
+        chunked_prefill: A prompt may run in several steps; where it may not, one longer than
+            `max_num_batched_tokens` is rejected. TensorRT-LLM and static batches alone do without.
+        mixed_chunk: Of SGLang: sequences decode in steps with prompts too.
+        new_token_ratio: Of SGLang: share of their longest outputs that sequences are expected to
+            give, at the start; SGLANG_INIT_NEW_TOKEN_RATIO times schedule_conservativeness.
+    """
+
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    block_size: int
+    kv_blocks: int
+    reserve_full_isl: bool = True
+    long_prefill_token_threshold: int = 0
+    prefix_caching: bool = False
+    async_scheduling: bool = False
+    rules: str = "vllm"
+    chunked_prefill: bool = True
+    mixed_chunk: bool = False
+    new_token_ratio: float = 0.7
+
+
+class Replicas(NamedTuple):
+    """Equal engines behind one router.
+
+    Args:
+        number: Engines.
+        ranks: Attention-data-parallel ranks of an engine: each has its scheduler and its cache, all
+            step together. A request goes to the rank with the least 4 waiting + running at its
+            arrival, the lowest one of equals.
+        routing: `round_robin` over accepted requests, `random`, or `least_loaded`: fewest waiting
+            and running, the lowest one of equals.
+        seed: Seed of `random`.
+        turnaround: From the last token of a request to the arrival of the one it causes, in a
+            closed loop or a conversation, beyond the time to think [ps].
+    """
+
+    number: int = 1
+    ranks: int = 1
+    routing: str = "round_robin"
+    seed: int = 0
+    turnaround: int = 0
+
+
+class Control(NamedTuple):
+    """How a simulation runs; nothing here changes what comes of the requests.
+
+    Args:
+        coalesce: Take stretches of equal decode steps at once.
+        watch: Told every 20,000 instants which share of the requests is done; true stops the
+            simulation.
+        series_rows: Most rows of the sampled series, 0 for none.
+    """
+
+    coalesce: bool = True
+    watch: Callable[[float], bool] | None = None
+    series_rows: int = 0

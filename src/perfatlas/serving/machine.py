@@ -1,0 +1,64 @@
+"""How the loop is compiled: parts inline into one entry, which alone is kept on disk."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numba import njit, types
+from numba.experimental import structref
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def part(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that compiled code may call; it is compiled with its first caller.
+
+    Args:
+        function: Arithmetic on numbers and arrays.
+    """
+    compiled: Callable[..., Any] = njit(error_model="numpy")(function)
+    return compiled
+
+
+def entry(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function compiled once for all processes, where a folder can be written.
+
+    The compiler's cache watches the file of a function but not those of its parts. A digest of the
+    whole room in the function's name makes every change of a part a new entry.
+
+    Args:
+        function: What Python calls; its parts are marked `part`.
+    """
+    digest = sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    function.__qualname__ = f"{function.__qualname__}_{digest.hexdigest()[:16]}"
+    try:
+        compiled: Callable[..., Any] = njit(cache=True, error_model="numpy", nogil=True)(function)
+    except RuntimeError:  # no folder for the cache can be written: every process compiles
+        return part(function)
+    return compiled
+
+
+@structref.register
+class _HeldType(types.StructRef):  # type: ignore[misc] # untyped
+    """Fields behind one pointer."""
+
+
+def holder(fields: tuple[str, ...]) -> Callable[..., Any]:
+    """Return what compiled code calls to put a named tuple of many columns behind one pointer.
+
+    A tuple is handed over whole, some hundred numbers in every call; a pointer is one.
+
+    Args:
+        fields: Names of the columns; they are read and written as those of the tuple.
+    """
+
+    class Held:
+        """Stands for the fields; never built by the interpreter."""
+
+    structref.define_constructor(Held, _HeldType, fields)
+    return Held

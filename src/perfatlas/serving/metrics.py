@@ -1,0 +1,246 @@
+"""Latencies, throughput and goodput of what was simulated.
+
+Shape legend: N requests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.serving.requests import TICKS_PER_SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from perfatlas.serving.outcome import Outcome, Series
+    from perfatlas.serving.requests import Requests
+
+PERCENTILES: Final = (50, 90, 95, 99)
+STATISTICS: Final = ("mean", *(f"p{percent}" for percent in PERCENTILES))
+OBJECTIVES: Final = ("ttft_s", "tpot_s", "itl_s", "request_latency_s")
+BACKLOG: Final = 10  # requests that wait, from which on a growing queue is more than chance
+GROWTH: Final = 2.0  # of the backlog from the first half of the arrivals to their last third
+LOOKS: Final = 60  # at the queue, evenly over the arrivals
+
+
+class Seen(NamedTuple):
+    """What a client sees later than the engine [s].
+
+    Args:
+        request_s: From sending a request to its place in the queue.
+        token_s: From the step that gives a token to the client.
+        response_s: From the last token to the end of the response, when the client goes on.
+    """
+
+    request_s: float = 0.0
+    token_s: float = 0.0
+    response_s: float = 0.0
+
+
+AT_ENGINE: Final = Seen()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Latencies:
+    """Of every completed request; times [s].
+
+    Args:
+        arrival_s: Arrival (N,).
+        queue_s: In the queue, to the first step with a token of the request (N,).
+        ttft_s: Arrival to first output token (N,).
+        tpot_s: (request latency - TTFT) / (osl - 1) (N,); NaN for a single output token.
+        request_latency_s: Arrival to last output token (N,).
+        place_N: Which requests these are (N,).
+    """
+
+    arrival_s: NDArray[np.float64]
+    queue_s: NDArray[np.float64]
+    ttft_s: NDArray[np.float64]
+    tpot_s: NDArray[np.float64]
+    request_latency_s: NDArray[np.float64]
+    place_N: NDArray[np.int64]
+
+
+def request_latencies(requests: Requests, outcome: Outcome, seen: Seen = AT_ENGINE) -> Latencies:
+    """Return the latencies of the requests that completed.
+
+    Args:
+        requests: What arrived.
+        outcome: What came of it.
+        seen: What lies between the engine and the client.
+    """
+    place_N = np.flatnonzero(outcome.finished_N >= 0)
+    arrival = outcome.arrival_N[place_N]
+    first, last = outcome.first_token_N[place_N], outcome.finished_N[place_N]
+    gaps = requests.osl_N[place_N] - 1
+    between_s = (last - first) / TICKS_PER_SECOND
+    return Latencies(
+        arrival_s=arrival / TICKS_PER_SECOND,
+        queue_s=(outcome.scheduled_N[place_N] - arrival) / TICKS_PER_SECOND,
+        ttft_s=(first - arrival) / TICKS_PER_SECOND + (seen.request_s + seen.token_s),
+        tpot_s=np.where(gaps > 0, between_s / np.maximum(gaps, 1), np.nan),
+        request_latency_s=(last - arrival) / TICKS_PER_SECOND + (seen.request_s + seen.token_s),
+        place_N=place_N,
+    )
+
+
+def statistics(values_N: NDArray[np.float64]) -> dict[str, float | None]:
+    """Return mean and percentiles of values, None where there are none.
+
+    Percentiles interpolate linearly between order statistics; NaN values are left out.
+
+    Args:
+        values_N: Values (N,).
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.serving.metrics import statistics
+        >>> statistics(np.array([1.0, 2.0, 3.0]))["p50"]
+        2.0
+    """
+    known = values_N[np.isfinite(values_N)]
+    if not known.size:
+        return dict.fromkeys(STATISTICS)
+    at = np.percentile(known, PERCENTILES)
+    values = (float(known.mean()), *(float(value) for value in at))
+    return dict(zip(STATISTICS, values, strict=True))
+
+
+def request_columns(
+    requests: Requests, outcome: Outcome, seen: Seen = AT_ENGINE
+) -> dict[str, list[Any]]:
+    """Return what came of every request, as columns of a table; None where nothing did.
+
+    Args:
+        requests: What arrived.
+        outcome: What came of it.
+        seen: What lies between the engine and the client.
+    """
+    found = request_latencies(requests, outcome, seen)
+    count = requests.isl_N.shape[0]
+    state_N = np.full(count, "waiting", dtype=object)
+    state_N[outcome.scheduled_N >= 0] = "running"
+    state_N[outcome.arrival_N < 0] = "to come"
+    state_N[(outcome.arrival_N >= 0) & (outcome.replica_N < 0)] = "rejected"
+    state_N[found.place_N] = "completed"
+    columns: dict[str, list[Any]] = {
+        "request": list(range(count)),
+        "state": state_N.tolist(),
+        "arrival_s": _times(outcome.arrival_N),
+        "isl": requests.isl_N.tolist(),
+        "osl": requests.osl_N.tolist(),
+        "replica": [None if value < 0 else value for value in outcome.replica_N.tolist()],
+        "cached_tokens": outcome.cached_N.tolist(),
+        "preemptions": outcome.preempted_N.tolist(),
+    }
+    for name in ("queue_s", "ttft_s", "tpot_s", "request_latency_s"):
+        column: list[float | None] = [None] * count
+        for place, value in zip(found.place_N.tolist(), getattr(found, name).tolist(), strict=True):
+            column[place] = None if value != value else value  # noqa: PLR0124 - NaN has no gap
+        columns[name] = column
+    return columns
+
+
+def series_columns(series: Series, kv_blocks: int) -> dict[str, list[float]]:
+    """Return the state over time as columns of a table: time_s, running, waiting, kv_used_share.
+
+    Args:
+        series: State over time.
+        kv_blocks: Cache blocks of all schedulers.
+    """
+    return {
+        "time_s": (series.time_W / TICKS_PER_SECOND).tolist(),
+        "running": series.running_W.tolist(),
+        "waiting": series.waiting_W.tolist(),
+        "kv_used_share": (series.used_W / max(kv_blocks, 1)).tolist(),
+    }
+
+
+def _times(ticks_N: NDArray[np.int64]) -> list[float | None]:
+    return [None if tick < 0 else tick / TICKS_PER_SECOND for tick in ticks_N.tolist()]
+
+
+def meets(latencies: Latencies, slos: Mapping[str, float]) -> NDArray[np.bool_]:
+    """Return which completed requests meet every objective (N,).
+
+    Args:
+        latencies: Of the completed requests.
+        slos: Largest value by name: ttft_s, tpot_s, itl_s (the mean gap of a request, so its
+            TPOT), request_latency_s [s].
+    """
+    good: NDArray[np.bool_] = np.ones(latencies.place_N.size, np.bool_)
+    for name, most in slos.items():
+        values = latencies.tpot_s if name == "itl_s" else getattr(latencies, name)
+        good &= ~(values > most)  # a single output token has no gap and meets any
+    return good
+
+
+def summarize(
+    requests: Requests, outcome: Outcome, slos: Mapping[str, float], seen: Seen = AT_ENGINE
+) -> dict[str, Any]:
+    """Return what a simulation comes to, by names of the vocabulary.
+
+    Throughput and goodput are over the makespan, first arrival to last token. A rejected request
+    meets no objective.
+
+    Args:
+        requests: What arrived.
+        outcome: What came of it.
+        slos: As in `meets`.
+        seen: What lies between the engine and the client.
+    """
+    found = request_latencies(requests, outcome, seen)
+    completed = int(found.place_N.size)
+    makespan_s = float((found.arrival_s + found.request_latency_s).max(initial=0.0))
+    makespan_s -= float(outcome.arrival_N[outcome.arrival_N >= 0].min(initial=0)) / TICKS_PER_SECOND
+    tokens = int(requests.osl_N[found.place_N].sum())
+    prompt = int(requests.isl_N[found.place_N].sum())
+    rejected = int(np.count_nonzero((outcome.arrival_N >= 0) & (outcome.replica_N < 0)))
+    names = ("ttft_s", "tpot_s", "request_latency_s", "queue_s")
+    result: dict[str, Any] = {name: statistics(getattr(found, name)) for name in names}
+    rate = 1.0 / makespan_s if makespan_s > 0.0 else None
+    result |= {
+        "makespan_s": makespan_s,
+        "requests_completed": completed,
+        "requests_rejected": rejected,
+        "preemptions": outcome.preemptions,
+        "steps": outcome.steps,
+        "output_tokens_per_s": None if rate is None else tokens * rate,
+        "requests_per_s": None if rate is None else completed * rate,
+        "prefix_hit_rate": int(outcome.cached_N[found.place_N].sum()) / prompt if prompt else None,
+        "saturated": saturated(outcome),
+        "interrupted": outcome.interrupted,
+    }
+    if slos:
+        good = int(np.count_nonzero(meets(found, slos)))
+        asked = completed + rejected
+        result["goodput_requests_per_s"] = None if rate is None else good * rate
+        result["slo_attainment"] = good / asked if asked else None
+    return result
+
+
+def saturated(outcome: Outcome) -> bool:
+    """Return whether requests came faster than they were served: the queue grows to the end.
+
+    True where over the last third of the arrivals more than `BACKLOG` requests wait for their first
+    step on average, and `GROWTH` times as many as over the first half: a queue that grows evenly
+    has three times as many there. A closed loop never is.
+
+    Args:
+        outcome: Of an open loop.
+    """
+    arrived_N = np.sort(outcome.arrival_N[outcome.arrival_N >= 0])
+    if arrived_N.size < LOOKS:
+        return False
+    served_N = np.sort(outcome.scheduled_N[outcome.scheduled_N >= 0])
+    at = arrived_N[np.arange(1, LOOKS + 1) * arrived_N.size // LOOKS - 1]
+    waiting = np.searchsorted(arrived_N, at, side="right") - np.searchsorted(
+        served_N, at, side="right"
+    )
+    late, early = waiting[-LOOKS // 3 :].mean(), waiting[: LOOKS // 2].mean()
+    return bool(late > BACKLOG and late > GROWTH * early)

@@ -1,0 +1,71 @@
+"""What came of every request, and what the engine did, as columns.
+
+Shape legend: N requests, W windows of the series, G borders of gaps.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ticks = NDArray[np.int64]
+# borders of gaps between tokens [ps]: 0, then 16 to a decade from 10 us to 100 s
+GAP_EDGES: Final = np.append(0, np.rint(10.0 ** (7 + np.arange(113) / 16)).astype(np.int64))
+
+
+class Series(NamedTuple):
+    """State of all schedulers together, sampled at the first event of every pause.
+
+    Args:
+        time_W: Times (W,) [ps], rising.
+        running_W: Requests that run (W,).
+        waiting_W: Requests in queues (W,).
+        used_W: Cache blocks that requests hold (W,).
+    """
+
+    time_W: Ticks
+    running_W: NDArray[np.int64]
+    waiting_W: NDArray[np.int64]
+    used_W: NDArray[np.int64]
+
+
+class Outcome(NamedTuple):
+    """What came of a simulation; times in picoseconds, -1 where it never happened.
+
+    Args:
+        arrival_N: Arrival (N,); what a closed loop or a session made of it.
+        scheduled_N: Start of the first step with a token of the request (N,).
+        first_token_N: End of the step that gave the first output token (N,).
+        finished_N: End of the step that gave the last one (N,).
+        replica_N: Where it ran (N,), -1 where it was rejected or, with no arrival, not reached.
+        preempted_N: Times it was preempted (N,).
+        cached_N: Prompt tokens taken from the prefix cache (N,).
+        interference_N: What steps in which it decoded took beyond decoding alone, because prompts
+            of any rank ran in them, and all of the steps with prompts for which it paused (N,);
+            0 where it did not finish.
+        lost_N: From the steps without it, after it was thrown out, to the ends of those that
+            brought it back to the same token (N,).
+        gaps_G: Gaps between two tokens of a request that lie from one of `GAP_EDGES` up to the
+            next (G,), those of tokens too that SGLang drops as it retracts their request.
+        steps: Steps the engines ran, coalesced ones counted one by one.
+        preemptions: Over all requests.
+        interrupted: The simulation was stopped before its end.
+        series: State over time; empty where none was asked for.
+    """
+
+    arrival_N: Ticks
+    scheduled_N: Ticks
+    first_token_N: Ticks
+    finished_N: Ticks
+    replica_N: NDArray[np.int64]
+    preempted_N: NDArray[np.int64]
+    cached_N: NDArray[np.int64]
+    interference_N: Ticks
+    lost_N: Ticks
+    gaps_G: NDArray[np.int64]
+    steps: int
+    preemptions: int
+    interrupted: bool
+    series: Series

@@ -1,0 +1,112 @@
+"""One step of one scheduler by the rules of TensorRT-LLM: in-flight batches and static ones.
+
+What fits is decided in two parts. Capacity: under `trtllm_guaranteed_no_evict` a request starts
+where all blocks it will ever hold are neither held nor needed by those that run to reach their
+ends, so that nobody is ever thrown out; under `trtllm_max_utilization` where its prompt fits, and
+when a sequence that decodes finds no block the last started is paused, to start over from the head
+of the queue. `static` promises blocks too, and starts requests only when none is left that decodes.
+Tokens: those that decode take one each, prompts what is left, in their order. Without chunks the
+first prompt that does not fit whole ends it; with chunks it is cut to a multiple of a block, and
+may get nothing. A prompt takes blocks for all its tokens when it starts.
+
+A sequence whose last token the running step gives is neither counted against the slots nor paused.
+
+Source: NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/batch_manager/capacityScheduler.cpp,
+GuaranteedNoEvictScheduler::impl() and MaxUtilizationScheduler::operator();
+microBatchScheduler.cpp, MicroBatchScheduler::operator() and setCtxRequestsChunkSize() of
+FIRST_COME_FIRST_SERVED; tensorrt_llm/_torch/pyexecutor/py_executor.py, which schedules the next
+step while one runs and passes over requests that it is known to complete.
+
+Limits: nothing starts behind a cut prompt in the same step. Tokens found in the cache take no
+budget. No request is held back for a prefix that another computes in the same step. A paused
+request that has outgrown the budget resumes in chunks. One that is paused keeps the token of the
+step that runs.
+
+Shape legend: S schedulers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.serving import blocks
+from perfatlas.serving.limits import MAX_UTILIZATION, STATIC
+from perfatlas.serving.machine import part
+from perfatlas.serving.running import admit_head, has_ended, queue_first, run_chunk, throw_out
+from perfatlas.serving.state import NOBODY
+
+if TYPE_CHECKING:
+    from perfatlas.serving.state import World
+
+
+@part
+def schedule_trtllm(world: World, s: int, now: int) -> None:
+    """Decide what a scheduler runs in its next step.
+
+    Args:
+        world: The simulation.
+        s: The scheduler.
+        now: When the step begins [ps].
+    """
+    lane = world.lane_S[s]
+    residue = -lane.step % world.block_size
+    while world.growth_SB[s, residue] > lane.free:
+        _pause_last(world, s)
+    blocks.grow(world, s, 1)
+    lane.decodes = lane.decoding
+    if lane.preempted > 0 or (world.rules == STATIC and lane.decoding > 0):
+        return
+    budget = world.max_num_batched_tokens - lane.decoding
+    if lane.partial != NOBODY:
+        request = world.request_N[lane.partial]
+        chunk = _cut(world, request.isl + request.generated - request.computed, budget)
+        if chunk > 0:
+            run_chunk(world, lane.partial, chunk)
+        budget -= lane.tokens
+    if lane.partial == NOBODY:
+        _start(world, s, budget, now)
+
+
+@part
+def _pause_last(world: World, s: int) -> None:
+    """Throw out the last started that does not end anyway; it starts over before those waiting."""
+    i = world.lane_S[s].running_tail
+    while has_ended(world, i):
+        i = world.request_N[i].before
+    throw_out(world, i)
+    queue_first(world, i)
+
+
+@part
+def _cut(world: World, wanted: int, budget: int) -> int:
+    """Return the tokens of a chunk: all that is wanted, or whole blocks within the budget."""
+    if wanted <= budget:
+        return wanted
+    return int(budget // world.block_size * world.block_size)
+
+
+@part
+def _start(world: World, s: int, budget: int, now: int) -> None:
+    """Start requests from the head of the queue while they fit."""
+    lane = world.lane_S[s]
+    left = lane.free if world.rules == MAX_UTILIZATION else lane.spare
+    while lane.waiting > 0 and budget > 0 and lane.partial == NOBODY:
+        i = lane.waiting_head
+        request = world.request_N[i]
+        total = request.isl + request.generated
+        if world.rules == MAX_UTILIZATION:
+            left -= blocks.count(world, total)
+        else:
+            left -= blocks.promised(world, i)
+        found = blocks.hits(world, i)
+        wanted = total - found[0] * world.block_size
+        chunk = _cut(world, wanted, budget)
+        cut = chunk < wanted
+        if left < 0 or lane.running - lane.leaving >= world.max_num_seqs or chunk == 0:
+            break
+        if cut and not world.chunked_prefill and total <= world.max_num_batched_tokens:
+            break
+        admit_head(world, i, found, now)
+        blocks.extend(world, i, total)
+        run_chunk(world, i, chunk)
+        budget -= chunk

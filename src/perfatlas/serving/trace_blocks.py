@@ -1,0 +1,345 @@
+"""Trace files in blocks of whole lines: a file of any size passes through bounded memory.
+
+A block offers the same rows twice: as an Arrow table, parsed in compiled code, and as Python
+mappings with their line numbers. The table is what is read; the mappings are read where the table
+cannot be, to name the line that is wrong.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+BLOCK_BYTES: Final = 1 << 23
+LONGEST_LINE_BYTES: Final = 1 << 26
+_MOST_LISTS: Final = 64  # in one row that Arrow reads
+_SIGNATURES: Final = {
+    b"\x1f\x8b": "gzip-compressed; decompress it first (gzip -d)",
+    b"\x28\xb5\x2f\xfd": "zstd-compressed; decompress it first (zstd -d)",
+    b"PK\x03\x04": "a zip archive; unpack it first",
+    b"PAR1": "a Parquet file; name it .parquet",
+    b"version https://git-lfs": "a Git LFS pointer; fetch the data first (git lfs pull)",
+}
+
+
+class Block(NamedTuple):
+    """Rows of a trace that follow each other.
+
+    Args:
+        place: What a row is called in messages: line or row.
+        first: Number of the first row.
+        table: Gives the rows as an Arrow table with the columns asked for, one row per line from
+            `first` on; None where that cannot be done.
+        rows: Gives number and cells of each row that is not blank.
+    """
+
+    place: str
+    first: int
+    table: Callable[[], Any]
+    rows: Callable[[], Iterator[tuple[int, Mapping[str, object]]]]
+
+
+def refuse(path: str | Path, place: str, problem: str) -> InvalidSpecError:
+    """Return the error of a place in a trace.
+
+    Args:
+        path: The file.
+        place: Line or row and its number, "" for the whole file.
+        problem: What is wrong, and what to do.
+    """
+    where = f", {place}" if place else ""
+    return InvalidSpecError(f"trace '{path}'{where}: {problem}")
+
+
+def jsonl_blocks(path: str | Path, schema: Mapping[str, Any]) -> Iterator[Block]:
+    """Yield the objects of a JSON Lines file.
+
+    Args:
+        path: The file.
+        schema: Key to the Arrow type it is read as, of the keys to read.
+
+    Raises:
+        InvalidSpecError: The file cannot be read or has no lines; later, when a block is read, a
+            line that is not an object.
+    """
+    for first, data in line_blocks(path):
+        yield Block(
+            place="line",
+            first=first,
+            table=partial(_jsonl_table, data, schema),
+            rows=partial(_jsonl_rows, path, first, data),
+        )
+
+
+def csv_blocks(
+    path: str | Path, schema: Mapping[str, Any], required: Sequence[str]
+) -> Iterator[Block]:
+    """Yield the records of a CSV file whose first line names the columns.
+
+    Args:
+        path: The file.
+        schema: Column to the Arrow type it is read as; those the file lacks are left out.
+        required: Columns that must be there.
+
+    Raises:
+        InvalidSpecError: The file cannot be read, has no rows, or lacks a column; later, when a
+            block is read, a record with more or fewer cells than the header.
+
+    Limits: a quoted cell holds no line break.
+    """
+    names: list[str] = []
+    for first, data in line_blocks(path):
+        start, body = first, data
+        if not names:
+            header, _, body = data.partition(b"\n")
+            start = first + 1
+            names = _header_names(path, header, required)
+        if not body:
+            continue
+        known = {name: kind for name, kind in schema.items() if name in names}
+        yield Block(
+            place="line",
+            first=start,
+            table=partial(_csv_table, body, names, known),
+            rows=partial(_csv_rows, path, start, body, names),
+        )
+
+
+def parquet_blocks(
+    path: str | Path, names: Sequence[str], required: Sequence[str]
+) -> Iterator[Block]:
+    """Yield the rows of a Parquet file; the first is row 1.
+
+    Args:
+        path: The file.
+        names: Columns to read where the file has them.
+        required: Columns that must be there.
+
+    Raises:
+        InvalidSpecError: The file cannot be read, is not Parquet or lacks a column.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            known = file.schema_arrow.names
+            _check_names(path, known, required)
+            first = 1
+            for batch in file.iter_batches(columns=[n for n in names if n in known]):
+                yield Block(
+                    place="row",
+                    first=first,
+                    table=partial(pa.Table.from_batches, [batch]),
+                    rows=partial(_batch_rows, batch, first),
+                )
+                first += batch.num_rows
+    except OSError as problem:
+        raise refuse(path, "", f"cannot be read: {problem.strerror or problem}") from problem
+    except pa.ArrowException as problem:
+        raise refuse(path, "", f"is not a Parquet file: {problem}") from problem
+
+
+def _batch_rows(batch: Any, first: int) -> Iterator[tuple[int, Mapping[str, object]]]:  # noqa: ANN401
+    yield from enumerate(batch.to_pylist(), first)
+
+
+def line_blocks(path: str | Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the number of the first line and whole lines, each ended by a line break.
+
+    Args:
+        path: The file.
+
+    Raises:
+        InvalidSpecError: The file cannot be read, is empty or compressed, or a line is too long.
+    """
+    first, rest = 1, b""
+    try:
+        with Path(path).open("rb") as file:
+            while data := file.read(BLOCK_BYTES):
+                if len(data) < BLOCK_BYTES and not data.endswith(b"\n"):
+                    data += b"\n"  # the last line of the file
+                if first == 1 and not rest:
+                    data = _check_start(path, data)
+                cut = data.rfind(b"\n") + 1
+                if cut == 0:
+                    rest += data
+                    _check_line(path, first, rest)
+                    continue
+                block, rest = rest + data[:cut], data[cut:]
+                yield first, block
+                first += block.count(b"\n")
+    except OSError as problem:
+        raise refuse(path, "", f"cannot be read: {problem.strerror}") from problem
+    if rest:
+        yield first, rest + b"\n"
+    elif first == 1:
+        raise refuse(path, "", "is empty")
+
+
+def _check_start(path: str | Path, data: bytes) -> bytes:
+    for signature, reason in _SIGNATURES.items():
+        if data.startswith(signature):
+            raise refuse(path, "", f"is {reason}")
+    return data.removeprefix(b"\xef\xbb\xbf")
+
+
+def _check_line(path: str | Path, first: int, rest: bytes) -> None:
+    if len(rest) > LONGEST_LINE_BYTES:
+        raise refuse(
+            path,
+            f"line {first}",
+            f"longer than {LONGEST_LINE_BYTES >> 20} MiB; one request per line is expected",
+        )
+
+
+def _header_names(path: str | Path, header: bytes, required: Sequence[str]) -> list[str]:
+    text = _text(path, 1, header)
+    names = [name.strip() for name in _cells(path, 1, text)]
+    repeated = {name for name in names if names.count(name) > 1}
+    if repeated:
+        raise refuse(path, "line 1", f"two columns named {shown(min(repeated))}")
+    _check_names(path, names, required)
+    return names
+
+
+def _check_names(path: str | Path, names: Sequence[str], required: Sequence[str]) -> None:
+    for name in required:
+        if name not in names:
+            raise refuse(
+                path,
+                "",
+                f"no column {name!r} among {', '.join(shown(n) for n in names[:12]) or 'none'}"
+                f"{did_you_mean(name, names)}; needed: {', '.join(required)}",
+            )
+
+
+def _jsonl_table(data: bytes, schema: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    import pyarrow as pa
+    import pyarrow.json as pj
+
+    if not (_is_utf8(data) and all(map(_is_plain, data[:-1].split(b"\n")))):
+        return None
+    try:
+        table = pj.read_json(
+            pa.BufferReader(data),
+            read_options=pj.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            parse_options=pj.ParseOptions(
+                explicit_schema=pa.schema(list(schema.items())),
+                unexpected_field_behavior="ignore",
+            ),
+        )
+    except pa.ArrowException:
+        return None
+    return table if table.num_rows == data.count(b"\n") else None
+
+
+def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_plain(line: bytes) -> bool:
+    """Tell whether a line is one object without objects in it, and with few lists.
+
+    Arrow's parser ends the process on deep nesting and on a bare null (pyarrow 26); json does not.
+    """
+    text = line.strip()
+    return (
+        text.startswith(b"{")
+        and text.endswith(b"}")
+        and text.count(b"{") == text.count(b"}") == 1
+        and text.count(b"[") <= _MOST_LISTS
+    )
+
+
+def _csv_table(data: bytes, names: list[str], schema: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
+    try:
+        table = pc.read_csv(
+            pa.BufferReader(data),
+            read_options=pc.ReadOptions(
+                use_threads=False, block_size=len(data) + 1, column_names=names
+            ),
+            convert_options=pc.ConvertOptions(
+                column_types=dict(schema), include_columns=list(schema), null_values=[]
+            ),
+        )
+    except pa.ArrowException:
+        return None
+    return table if table.num_rows == data.count(b"\n") else None
+
+
+def _jsonl_rows(
+    path: str | Path, first: int, data: bytes
+) -> Iterator[tuple[int, Mapping[str, object]]]:
+    for number, line in _lines(first, data):
+        text = _text(path, number, line)
+        try:
+            row = json.loads(text, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as problem:
+            raise refuse(
+                path,
+                f"line {number}",
+                f"not JSON ({problem}): {shown(text.strip())}; one object per line is expected, "
+                "and a file that was cut off ends in half of one",
+            ) from problem
+        if not isinstance(row, dict):
+            raise refuse(path, f"line {number}", f"{shown(row)} is not an object {{...}}")
+        yield number, row
+
+
+def _csv_rows(
+    path: str | Path, first: int, data: bytes, names: list[str]
+) -> Iterator[tuple[int, Mapping[str, object]]]:
+    for number, line in _lines(first, data):
+        cells = _cells(path, number, _text(path, number, line))
+        if len(cells) != len(names):
+            raise refuse(
+                path,
+                f"line {number}",
+                f"{len(cells)} cells where the header names {len(names)} columns: "
+                f"{', '.join(names)}",
+            )
+        yield number, dict(zip(names, cells, strict=True))
+
+
+def _lines(first: int, data: bytes) -> Iterator[tuple[int, bytes]]:
+    for number, line in enumerate(data.split(b"\n"), first):
+        if line.strip():
+            yield number, line
+
+
+def _text(path: str | Path, number: int, line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError as problem:
+        raise refuse(
+            path, f"line {number}", f"not UTF-8 text ({problem.reason}): is this a trace?"
+        ) from problem
+
+
+def _cells(path: str | Path, number: int, line: str) -> list[str]:
+    try:
+        return next(csv.reader([line.rstrip("\r")], strict=True), [])
+    except csv.Error as problem:
+        raise refuse(path, f"line {number}", f"not CSV: {problem}") from problem
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a number of JSON")

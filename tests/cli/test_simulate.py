@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfatlas.cli import main
+from perfatlas.files import read_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ASKED = ["--model", "meta-llama/Llama-3.1-8B-Instruct", "--system", "h200_sxm"]
+FEW = ["--isl", "256", "--osl", "16", "--num-requests", "30"]
+
+
+def answered(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert main(["simulate", *ASKED, *FEW, *words, "--json"]) == 0
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def test_the_answer_is_an_envelope_like_that_of_other_verbs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answer = answered(capsys, "--request-rate", "10")
+    assert answer["schema"] == "perfatlas/1"
+    assert answer["command"] == "simulate"
+    assert answer["scenario"]["request_rate"] == 10
+    assert answer["results"]["requests_completed"] == 30
+    assert set(answer["results"]["ttft_s"]) == {"mean", "p50", "p90", "p95", "p99"}
+    assert answer["evidence"]["tier"] == "physics"
+
+
+def test_flags_win_over_a_scenario_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text('request_rate = 5\nseed = 3\nengine = "ideal"\n')
+    answer = answered(capsys, "--scenario", str(tmp_path / "s.toml"), "--seed", "4")
+    scenario = answer["scenario"]
+    assert (scenario["request_rate"], scenario["seed"], scenario["engine"]) == (5, 4, "ideal")
+
+
+def test_text_shows_the_tail_and_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", *ASKED, *FEW, "--concurrency", "4", "--num-seeds", "2"]) == 0
+    text = capsys.readouterr().out
+    assert all(word in text for word in ("TTFT", "TPOT", "p99", "seeds", "reproduce: perfatlas"))
+    assert max(map(len, text.splitlines()[:-1])) <= 80
+    assert "…" not in text
+
+
+def test_every_request_is_written_where_asked(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "requests.parquet"
+    answer = answered(capsys, "--request-rate", "10", "--per-request", str(path))
+    table = read_table(str(path))
+    assert table.rows == 30
+    ttft = [float(cell) for cell in table.cells("ttft_s")]
+    assert sum(ttft) / 30 == pytest.approx(answer["results"]["ttft_s"]["mean"])
+
+
+def test_a_table_has_a_simulation_per_row(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "in.csv").write_text("request_rate,osl\n5,8\n20,8\n-1,8\n")
+    words = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv")]
+    assert main(["simulate", *ASKED, *FEW, *words]) == 0
+    table = read_table(str(tmp_path / "out.csv"))
+    assert [bool(code) for code in table.cells("error_code")] == [False, False, True]
+    p99 = table.cells("ttft_s_p99")
+    assert float(p99[0]) < float(p99[1])
+    assert "2 answered, 1 with an error" in capsys.readouterr().out
+
+
+def test_requests_of_a_file_are_simulated(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "requests.csv"
+    path.write_text("arrival_s,isl,osl\n0,100,10\n0.5,200,20\n")
+    assert main(["simulate", *ASKED, "--requests", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["results"]["requests_completed"] == 2
+    path.write_text("arrival_s,isl,osl\n0,100,10\n0.5,-200,20\n")
+    assert main(["simulate", *ASKED, "--requests", str(path)]) == 3
+    assert "line 3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--request-rate", "5", "--table", "x.csv"], 2, "belong together"),
+        (["--request-rate", "abc"], 2, "request-rate"),
+        (["--requests", "/no/such/file"], 3, "/no/such/file"),
+        ([], 3, "nothing arrives"),
+    ],
+)
+def test_a_wrong_question_is_answered_with_what_is_wrong(
+    capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
+) -> None:
+    assert main(["simulate", *ASKED, *words]) == code
+    assert said in capsys.readouterr().err
+
+
+def test_the_largest_rate_is_found_and_told(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*FEW, "--slo-ttft-s", "0.1", "--slo-percentile", "90", "--find-rate"]
+    assert main(["simulate", *ASKED, *words]) == 0
+    text = capsys.readouterr().out
+    assert "largest requests/s within objectives" in text
+    assert "reproduce: perfatlas simulate --find-rate --model" in text
+    assert main(["simulate", *ASKED, *FEW, "--slo-ttft-s", "1e-4", "--find-rate"]) == 4
+    assert "no request rate meets the objectives" in capsys.readouterr().err

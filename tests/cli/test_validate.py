@@ -1,0 +1,20 @@
+"""`perfatlas validate collectives`: what its tables call bias."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfatlas.cli import main
+from perfatlas.lab.validate_published import validate_published
+from perfatlas.measurements import has_silicon
+
+
+@pytest.mark.skipif(not has_silicon(), reason="the measured tables are not installed")
+def test_the_bias_of_published_runs_is_their_mean_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    main(["validate", "collectives"])
+    (total,) = (row for row in validate_published()["published_totals"] if row["op"] == "all")
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("all "))
+    assert f"{100 * total['bias']:.1f} %" in line

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from perfatlas.engines import resolve_engine
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario import Scenario, cache_capacity, simulate
+
+LLAMA = Scenario(model="meta-llama/Llama-3.1-8B", system="h200_sxm")
+
+
+def llama(**changes: int) -> Scenario:
+    return LLAMA.model_copy(update=changes)
+
+
+def test_a_simulation_runs_on_these_blocks_but_one() -> None:
+    found = cache_capacity(LLAMA)
+    ran = simulate(model=LLAMA.model, system=LLAMA.system, request_rate=1, num_requests=2)
+    assert ran.answer.results["kv_blocks"] == found.blocks - 1
+
+
+def test_llama_8b_on_h200_by_hand() -> None:
+    found = cache_capacity(llama(max_num_seqs=256, max_num_batched_tokens=8192))
+    gib = 2**30
+    peak = 8192 * (4 * 4096 + 3 * 14336) * 2  # above 3.5 x 256 x 128,256 fp32 logits
+    assert peak > 3.5 * 256 * 128256 * 4 + 8192 * 4096 * 2
+    left = math.floor(139.8 * gib * 0.92) - 16060522496 - peak - (0.15 + 0.65) * gib
+    assert found.cache_bytes == pytest.approx(left, abs=2.0)
+    assert found.blocks == math.floor(left / (16 * 131072))
+
+
+def test_fewer_sequences_capture_fewer_graphs() -> None:
+    few = cache_capacity(llama(max_num_seqs=16, max_num_batched_tokens=8192))
+    many = cache_capacity(llama(max_num_seqs=256, max_num_batched_tokens=8192))
+    sizes = resolve_engine("vllm").scheduler.graph_sizes
+    captured = sum(size <= 32 for size in sizes) / len(sizes)
+    graphs = resolve_engine("vllm").memory.graph_bytes
+    assert few.cache_bytes - many.cache_bytes == pytest.approx(graphs * (1 - captured), abs=2.0)
+
+
+def test_experts_are_padded_where_the_kernel_of_the_device_pads() -> None:
+    def weights(system: str, engine: str = "vllm") -> float:
+        asked = Scenario(model="openai/gpt-oss-20b", system=system, engine=engine)
+        return cache_capacity(asked).weights_bytes
+
+    added = 24 * 32 * 3 * (3072 * 2944 - 2880 * 2880) * (0.5 + 1 / 32)
+    assert weights("a100_sxm") - weights("h100_sxm") == pytest.approx(added)
+    assert weights("a100_sxm", engine="sglang") == weights("h100_sxm")
+
+
+def test_what_another_version_has_otherwise_replaces_the_profile() -> None:
+    asked = llama(max_num_seqs=256)
+    plain, changed = cache_capacity(asked), cache_capacity(asked, {"graph_bytes": 0.0})
+    assert changed.cache_bytes - plain.cache_bytes == pytest.approx(0.65 * 2**30, abs=2.0)
+
+
+def test_a_plan_that_breaks_a_rule_is_refused() -> None:
+    with pytest.raises(InvalidSpecError, match="tp"):
+        cache_capacity(llama(tp=7))

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfatlas.cli.kernel import AttentionFlags, GemmFlags, MoeFlags
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario import kernel_attention, kernel_gemm, kernel_moe
+from perfatlas.scenario.kernel import ATTENTION_FIELDS, GEMM_FIELDS, MOE_FIELDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfatlas.scenario import Answer
+
+LARGE = {"system": "h200_sxm", "m": 8192, "n": 8192, "k": 8192}
+
+
+def test_the_compute_bound_follows_the_clock() -> None:
+    whole, half = (kernel_gemm(**LARGE, tier="bound", clock_ratio=r).results for r in (1, 0.5))
+    assert half["bound_time_s"] == pytest.approx(2.0 * whole["bound_time_s"])
+
+
+def test_the_memory_bound_does_not() -> None:
+    small = {**LARGE, "m": 1}
+    whole, half = (kernel_gemm(**small, tier="bound", clock_ratio=r).results for r in (1, 0.5))
+    assert half["bound"] == whole["bound"] == "memory"
+    assert half["bound_time_s"] == whole["bound_time_s"]
+
+
+@pytest.mark.parametrize(
+    ("face", "fields"),
+    [
+        (kernel_gemm, LARGE),
+        (kernel_attention, {"system": "h200_sxm", "kv_len": 4096, "num_heads": 8, "batch": 64}),
+        (
+            kernel_moe,
+            {
+                "system": "h200_sxm",
+                "tokens": 4096,
+                "hidden": 4096,
+                "intermediate": 1536,
+                "experts": 128,
+                "top_k": 8,
+            },
+        ),
+    ],
+)
+def test_a_slower_clock_is_no_faster_and_says_so(
+    face: Callable[..., Answer], fields: dict[str, Any]
+) -> None:
+    answers = [face(**fields, tier="physics", clock_ratio=ratio) for ratio in (1.0, 0.7)]
+    whole, slow = (answer.results["time_s"] for answer in answers)
+    assert whole <= slow <= whole / 0.7
+    assert "0.7 of the sustained clock" not in str(answers[0].to_dict())
+    assert "0.7 of the sustained clock" in str(answers[1].to_dict())
+
+
+@pytest.mark.parametrize("value", [0, -1, 3, "fast", True, float("nan")])
+def test_an_impossible_clock_is_refused(value: object) -> None:
+    with pytest.raises(InvalidSpecError, match=r"clock_ratio = .*from 0\.05 to 2"):
+        kernel_gemm(**LARGE, clock_ratio=value)
+
+
+def test_every_field_of_a_kernel_is_a_flag() -> None:
+    faces = ((GemmFlags, GEMM_FIELDS), (AttentionFlags, ATTENTION_FIELDS), (MoeFlags, MOE_FIELDS))
+    for flags, names in faces:
+        assert sorted(flags.__dataclass_fields__) == sorted(names)

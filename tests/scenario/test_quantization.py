@@ -1,0 +1,67 @@
+"""Whether the quantization of an activation is in the answer, and that the answer says so."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfatlas.measurements import has_silicon
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario import estimate, kernel_gemm
+
+ASKED = {"system": "h200_sxm", "m": 4096, "n": 4096, "k": 4096, "kernel_family": "vllm"}
+needs_silicon = pytest.mark.skipif(
+    not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
+)
+
+
+@pytest.mark.parametrize("tier", ["bound", "physics"])
+def test_a_quantization_is_added_and_named(tier: str) -> None:
+    excluded = kernel_gemm(**ASKED, format="fp8_dynamic", tier=tier)
+    included = kernel_gemm(**ASKED, format="fp8_dynamic", tier=tier, quantization="included")
+    assert excluded.results["quantization"] == "excluded"
+    assert included.results["quantization"] == "included"
+    # 16 bits read and 8 written of every element of the activation, beside those of the product
+    more = included.results["activation_bytes"] - excluded.results["activation_bytes"]
+    assert more == 4096 * 4096 * 3
+    assert included.results["time_s"] >= excluded.results["time_s"]
+    assert any("is not in the time" in said for said in excluded.evidence.assumptions)
+    assert any("is in the time" in said for said in included.evidence.assumptions)
+
+
+@pytest.mark.parametrize("format_name", ["bf16", "int8", "int4_wo", "fp8"])
+def test_a_quantization_nobody_measured_is_refused(format_name: str) -> None:
+    with pytest.raises(InvalidSpecError, match="it was with fp8_dynamic, fp8_block, nvfp4"):
+        kernel_gemm(**ASKED, format=format_name, quantization="included")
+
+
+def test_another_word_is_refused() -> None:
+    with pytest.raises(InvalidSpecError, match="one of excluded, included"):
+        kernel_gemm(**ASKED, format="fp8_dynamic", quantization="yes")
+
+
+def test_a_format_without_one_says_nothing_of_it() -> None:
+    answer = kernel_gemm(**ASKED, format="bf16")
+    assert "quantization" not in answer.results
+    assert not any("quantization" in said for said in answer.evidence.assumptions)
+
+
+@needs_silicon
+def test_rows_that_hold_a_quantization_are_named_where_the_answer_does_not() -> None:
+    excluded = kernel_gemm(**ASKED, format="fp8_dynamic", tier="measured")
+    included = kernel_gemm(**ASKED, format="fp8_dynamic", tier="measured", quantization="included")
+    assert excluded.results["tier"] == included.results["tier"] == "measured"
+    assert any("share of their corrected sum" in said for said in excluded.evidence.assumptions)
+    assert not any("share of their" in said for said in included.evidence.assumptions)
+    width = [r["time_s_high"] / r["time_s_low"] for r in (excluded.results, included.results)]
+    assert width[0] > width[1]
+
+
+@needs_silicon
+def test_a_step_names_the_products_whose_quantization_the_engine_absorbs() -> None:
+    asked = {"model": "Qwen/Qwen3-8B", "system": "h200_sxm", "batch": 8, "tier": "measured"}
+    answer = estimate(**asked, gemm_format="fp8_dynamic", engine="vllm")
+    said = [s for s in answer.evidence.assumptions if "share of their corrected sum" in s]
+    assert len(said) == 2  # of each phase
+    assert "qkv_projection" in said[0]
+    plain = estimate(**asked, gemm_format="bf16", engine="vllm")
+    assert not any("corrected sum" in said for said in plain.evidence.assumptions)

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perfatlas import Simulation, estimate, simulate
+from perfatlas.engines import resolve_engine
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.scenario.repetitions import averaged, half_widths
+
+DEPLOYED: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B-Instruct", "system": "h200_sxm"}
+SMALL: dict[str, Any] = {**DEPLOYED, "isl": 512, "osl": 32, "num_requests": 60}
+
+
+def results_of(**fields: object) -> dict[str, Any]:
+    return dict(simulate(**{**SMALL, **fields}).answer.results)
+
+
+@pytest.mark.parametrize("engine", ["ideal", "vllm"])
+def test_one_request_at_a_time_takes_what_the_estimate_says(engine: str) -> None:
+    asked = {**SMALL, "engine": engine, "isl": 3000, "osl": 200}
+    found = simulate(**asked, concurrency=1, measured_at="engine").answer.results
+    static = estimate(
+        **{name: asked[name] for name in (*DEPLOYED, "engine", "isl", "osl")}, mode="static"
+    ).results
+    assert found["ttft_s"]["p50"] == pytest.approx(static["ttft_s"], rel=2e-3)
+    assert found["tpot_s"]["mean"] == pytest.approx(static["tpot_s"], rel=2e-3)
+    assert found["queue_s"]["p99"] == 0.0
+
+
+def test_a_client_waits_for_http_too_and_the_engine_for_the_client() -> None:
+    inside, outside = (results_of(concurrency=1, measured_at=at) for at in ("engine", "client"))
+    front = resolve_engine("vllm").front
+    late = front.request_s + front.token_s
+    assert outside["ttft_s"]["p50"] == pytest.approx(inside["ttft_s"]["p50"] + late)
+    assert outside["tpot_s"]["mean"] == pytest.approx(inside["tpot_s"]["mean"], rel=1e-6)
+    # 60 requests one after the other, each with its way there and back
+    assert outside["makespan_s"] == pytest.approx(
+        inside["makespan_s"] + 60 * late + 59 * front.response_s, rel=1e-6
+    )
+
+
+def test_a_seed_gives_the_same_answer_and_another_one_does_not() -> None:
+    first, again, other = (results_of(request_rate=20, seed=seed) for seed in (3, 3, 4))
+    assert first == again
+    assert first["ttft_s"]["mean"] != other["ttft_s"]["mean"]
+
+
+def test_several_seeds_give_means_and_how_sure_they_are() -> None:
+    apart = [results_of(request_rate=20, seed=seed) for seed in (7, 8, 9)]
+    found = results_of(request_rate=20, seed=7, num_seeds=3)
+    mean = sum(one["ttft_s"]["p90"] for one in apart) / 3
+    assert found["ttft_s"]["p90"] == pytest.approx(mean)
+    assert found["requests_completed"] == 60
+    # t of 2 degrees of freedom at 95 %: 2.92; 3 seeds
+    spread = (sum((one["ttft_s"]["p90"] - mean) ** 2 for one in apart) / 2) ** 0.5
+    assert found["ttft_s_seed_half_width"]["p90"] == pytest.approx(2.92 * spread / 3**0.5, rel=1e-3)
+
+
+def test_means_keep_flags_and_say_where_nothing_is_known() -> None:
+    repeated: list[dict[str, Any]] = [
+        {"saturated": False, "n": 3, "x": {"mean": 1.0, "p99": None}},
+        {"saturated": True, "n": 3, "x": {"mean": 3.0, "p99": 4.0}},
+    ]
+    assert averaged(repeated) == {"saturated": True, "n": 3, "x": {"mean": 2.0, "p99": None}}
+    # 6.314 is t of 1 degree of freedom at 95 %, the deviation of 1 and 3 is sqrt 2
+    widths = half_widths(repeated)["x_seed_half_width"]
+    assert widths["mean"] == pytest.approx(6.314, rel=1e-3)
+    assert widths["p99"] is None
+
+
+def test_the_interval_holds_the_answer_and_slower_steps_hold_goodput_down() -> None:
+    found = results_of(request_rate=30, slo_ttft_s=0.03)
+    for name in ("ttft_s", "tpot_s", "request_latency_s"):
+        ends = (found[f"{name}_low"]["mean"], found[f"{name}_high"]["mean"])
+        assert ends[0] < found[name]["mean"] < ends[1]
+    assert found["slo_attainment_low"] <= found["slo_attainment"] <= found["slo_attainment_high"]
+    assert 0.0 < found["slo_attainment"] < 1.0
+    rate = found["requests_completed"] / found["makespan_s"]
+    assert found["goodput_requests_per_s"] == pytest.approx(found["slo_attainment"] * rate)
+
+
+def test_too_many_requests_are_said_to_be_too_many() -> None:
+    done = simulate(**{**SMALL, "num_requests": 2000}, request_rate=1000)
+    assert done.answer.results["saturated"] is True
+    assert any("come faster than they are served" in text for text in done.answer.warnings)
+    calm = simulate(**SMALL, request_rate=1)
+    assert calm.answer.results["saturated"] is False
+    assert not calm.answer.warnings
+
+
+def test_a_request_larger_than_the_cache_is_rejected_as_the_engine_would() -> None:
+    done = simulate(**SMALL, request_rate=5, kv_blocks=20)  # 320 tokens, 543 are needed
+    assert done.answer.results["requests_rejected"] == SMALL["num_requests"]
+    assert done.answer.results["ttft_s"]["mean"] is None
+    assert set(done.per_request()["state"]) == {"rejected"}
+
+
+def test_every_request_has_its_row() -> None:
+    done = simulate(**SMALL, request_rate=20)
+    rows = done.per_request()
+    assert {len(column) for column in rows.values()} == {SMALL["num_requests"]}
+    assert rows["isl"] == [512] * 60
+    mean = sum(rows["ttft_s"]) / 60
+    assert done.answer.results["ttft_s"]["mean"] == pytest.approx(mean)
+    for queue, ttft, latency in zip(
+        rows["queue_s"], rows["ttft_s"], rows["request_latency_s"], strict=True
+    ):
+        assert 0.0 <= queue < ttft < latency
+
+
+def test_what_is_stopped_keeps_what_was_simulated() -> None:
+    done: Simulation = simulate(
+        **{**SMALL, "num_requests": 20_000}, request_rate=20, progress=lambda _share: True
+    )
+    assert done.outcome.interrupted
+    found = done.answer.results
+    assert 0 < found["requests_completed"] < 20_000
+    assert "ttft_s_low" not in found
+    assert any("interrupted" in text for text in done.answer.warnings)
+
+
+def test_the_steps_shown_are_of_mean_size() -> None:
+    done = simulate(**{**SMALL, "osl": 200}, concurrency=4)
+    (said,) = (text for text in done.answer.evidence.assumptions if "mean size" in text)
+    assert "a prompt of 512 tokens" in said
+    assert "4 sequences that decode at 612 tokens" in said
+    assert {row["phase"] for row in done.answer.breakdown} == {"prefill", "decode"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "words"),
+    [
+        ({}, InvalidSpecError, "nothing arrives"),
+        ({"request_rate": 2, "concurrency": 4}, InvalidSpecError, "give one of the two"),
+        ({"request_rate": -1}, InvalidSpecError, "request_rate"),
+        ({"request_rate": 2, "mode": "static"}, UnsupportedError, "mode aggregated"),
+        ({"request_rate": 2, "batch": 4}, InvalidSpecError, "does not read batch"),
+        ({"request_rate": 2, "scheduler": "orca"}, InvalidSpecError, "scheduler"),
+        ({"request_rate": 2, "gpus": 2, "pp": 2, "tp": 1}, UnsupportedError, "pp = 2"),
+        ({"request_rate": 2, "burstiness": 2}, InvalidSpecError, "arrival = gamma"),
+        ({"requests": "x.csv", "num_seeds": 2}, InvalidSpecError, "num_seeds = 2"),
+        ({"request_rate": 2, "model": "meta-llama/Llama-3.1-405B"}, InfeasibleError, "fit"),
+        ({"request_rate": 2, "requsts": "x"}, InvalidSpecError, "requsts"),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused(
+    fields: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        simulate(**{**DEPLOYED, **fields})

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perfatlas import estimate, estimate_table
+from perfatlas.quantities import UnsupportedError
+
+ASKED: dict[str, Any] = {
+    "model": "meta-llama/Llama-3.1-8B-Instruct",
+    "system": "h200_sxm",
+    "mode": "aggregated",
+    "isl": 2048,
+    "osl": 256,
+}
+
+
+def test_alone_nothing_waits() -> None:
+    static = estimate(**{**ASKED, "mode": "static"}).results
+    simulated = estimate(**ASKED, method="simulate").results
+    # HTTP, tokenizing and streaming are in one of the two
+    assert simulated["ttft_s"] == pytest.approx(static["ttft_s"] + 0.015563 + 46e-6, rel=2e-3)
+    assert simulated["tpot_s"] == pytest.approx(static["tpot_s"], rel=2e-3)
+
+
+def test_in_a_crowd_prompts_wait_and_the_rate_of_tokens_stays() -> None:
+    asked = {**ASKED, "concurrency": 64}
+    formula, simulated = (estimate(**asked, method=m).results for m in ("formula", "simulate"))
+    assert simulated["ttft_s"] > 1.2 * formula["ttft_s"]
+    rate = "output_tokens_per_s_per_gpu"
+    assert simulated[rate] == pytest.approx(formula[rate], rel=0.1)
+    assert simulated["ttft_s_low"] < simulated["ttft_s"] < simulated["ttft_s_high"]
+    assert simulated[f"{rate}_low"] < simulated[rate] < simulated[f"{rate}_high"]
+
+
+def test_auto_simulates_where_waiting_matters() -> None:
+    alone, crowd = (estimate(**ASKED, concurrency=n) for n in (1, 64))
+    assert (alone.results["method"], crowd.results["method"]) == ("formula", "simulate")
+    assert any("method simulate" in text for text in crowd.evidence.assumptions)
+    assert not any("method formula" in text for text in crowd.evidence.assumptions)
+    assert crowd.results == estimate(**ASKED, concurrency=64, method="simulate").results
+
+
+def test_a_table_simulates_the_rows_that_ask_for_it() -> None:
+    methods = ["formula", "simulate", "auto", "simulate"]
+    table = {name: [value] * 4 for name, value in ASKED.items()}
+    table |= {
+        "pp": [1, 1, 1, 2],
+        "concurrency": [16] * 4,
+        "method": methods,
+        "engine": ["vllm"] * 4,
+    }
+    columns = estimate_table(table).columns
+    assert columns["error_code"] == ["", "", "", "unsupported"]
+    ttft = columns["ttft_s"]
+    assert ttft[0] < ttft[1] == ttft[2]
+    assert ttft[1] == estimate(**ASKED, concurrency=16, method="simulate").results["ttft_s"]
+
+
+def test_a_pipeline_is_answered_by_closed_forms_alone() -> None:
+    piped = {**ASKED, "pp": 2, "concurrency": 64}
+    assert estimate(**piped).results["method"] == "formula"
+    with pytest.raises(UnsupportedError, match="pp = 2"):
+        estimate(**piped, method="simulate")
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm", "ideal"])
+def test_every_engine_has_its_scheduler(engine: str) -> None:
+    asked = {**ASKED, "engine": engine, "concurrency": 48}
+    found = estimate(**asked, method="simulate")
+    rate = "output_tokens_per_s_per_gpu"
+    formula = estimate(**asked, method="formula").results
+    assert found.results[rate] == pytest.approx(formula[rate], rel=0.25)

@@ -1,0 +1,109 @@
+"""Sequences and named cache blocks of the slow simulations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+
+@dataclass
+class Sequence:
+    index: int
+    isl: int
+    osl: int
+    prompt_keys: list[Hashable]
+    generated: int = 0
+    num_computed: int = 0
+    blocks: list[int] = field(default_factory=list)
+    num_registered: int = 0
+    target: int = 0  # tokens when last admitted: past them it decodes
+    placeholders: int = 0  # output tokens of steps that have not ended
+    arrival: int = -1
+    scheduled: int = -1
+    first_token: int = -1
+    finished: int = -1
+    replica: int = -1
+    preempted: int = 0
+    interference: int = 0
+    lost: int = 0
+    lost_since: int = -1
+    mark: int = 0  # tokens computed when it was thrown out
+    last_token: int = -1
+    cached: int = 0
+
+    @property
+    def num_tokens(self) -> int:
+        return self.isl + self.generated
+
+    def key(self, block: int) -> Hashable:
+        if block < len(self.prompt_keys):
+            return self.prompt_keys[block]
+        return ("own", self.index, block)
+
+
+@dataclass
+class Part:
+    """What a step computes of one sequence."""
+
+    sequence: Sequence
+    tokens: int
+    before: int
+    target: int
+
+    @property
+    def decodes(self) -> bool:
+        return self.before >= self.target
+
+    @property
+    def samples(self) -> bool:
+        return self.before + self.tokens >= self.target
+
+
+class Pool:
+    """Cache blocks by name: a queue of free ones, a map from hash to its blocks."""
+
+    def __init__(self, count: int, *, caching: bool) -> None:
+        self.free = list(range(count))
+        self.references = [0] * count
+        self.key_of: dict[int, Hashable] = {}
+        self.cached: dict[Hashable, list[int]] = {}
+        self.caching = caching
+
+    def take(self) -> int:
+        block = self.free.pop(0)
+        key = self.key_of.pop(block, None)
+        if key is not None:
+            self.cached[key].remove(block)
+            if not self.cached[key]:
+                del self.cached[key]
+        self.references[block] = 1
+        return block
+
+    def touch(self, block: int) -> None:
+        if self.references[block] == 0:
+            self.free.remove(block)
+        self.references[block] += 1
+
+    def give_back(self, blocks: list[int]) -> None:
+        for block in reversed(blocks):
+            self.references[block] -= 1
+            if self.references[block] == 0:
+                self.free.append(block)
+
+    def register(self, block: int, key: Hashable) -> None:
+        if self.caching:
+            self.key_of[block] = key
+            self.cached.setdefault(key, []).append(block)
+
+    def lookup(self, sequence: Sequence, block_size: int) -> list[int]:
+        found: list[int] = []
+        if self.caching:
+            for block in range((sequence.num_tokens - 1) // block_size):
+                same = self.cached.get(sequence.key(block))
+                if not same:
+                    break
+                found.append(same[0])
+        return found

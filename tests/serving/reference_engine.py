@@ -1,0 +1,256 @@
+"""Engines written again, slowly: one event after the other, every step by itself.
+
+It shares no code with the loop it checks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from perfatlas.serving.outcome import GAP_EDGES
+from tests.serving.reference_blocks import Part, Sequence
+from tests.serving.reference_sglang import SglangScheduler
+from tests.serving.reference_trtllm import TrtllmScheduler
+from tests.serving.reference_vllm import Scheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from perfatlas.serving.limits import Limits, Replicas
+    from perfatlas.serving.prices import StepPrices, Ticks
+    from perfatlas.serving.requests import Requests
+
+GOLDEN = 0x9E3779B97F4A7C15
+WORD = 2**64 - 1
+
+
+def _chunk(prices: StepPrices, table: Ticks, queries: int, before: int) -> int:
+    """Linear along the queries at both borders, then along the keys, each rounded down."""
+    q = max(k for k in range(len(prices.queries_Q) - 1) if prices.queries_Q[k] <= queries)
+    p = max(k for k in range(len(prices.before_P) - 1) if prices.before_P[k] <= before)
+    q0, q1 = int(prices.queries_Q[q]), int(prices.queries_Q[q + 1])
+    p0, p1 = int(prices.before_P[p]), int(prices.before_P[p + 1])
+    ends = []
+    for column in (p, p + 1):
+        low, high = int(table[q, column]), int(table[q + 1, column])
+        ends.append(low + (high - low) * (queries - q0) // (q1 - q0))
+    return ends[0] + (ends[1] - ends[0]) * (before - p0) // (p1 - p0)
+
+
+def step_time(prices: StepPrices, ranks: list[list[Part]]) -> int:
+    """Every rank waits for the longest."""
+    mixed = any(not part.decodes for rank in ranks for part in rank)
+    tokens = max(sum(part.tokens for part in rank) for rank in ranks)
+    linear = int(prices.mixed_linear_T[tokens] if mixed else prices.decode_linear_B[tokens])
+    return max(_rank_time(prices, rank, linear) for rank in ranks)
+
+
+def _rank_time(prices: StepPrices, parts: list[Part], linear: int) -> int:
+    chunks = [part for part in parts if not part.decodes]
+    decodes = [part for part in parts if part.decodes]
+    device = linear + int(prices.head_B[sum(part.samples for part in parts)])
+    if decodes:
+        keys = sum(part.before + 1 for part in decodes)
+        count = len(decodes)
+        cell = max(k for k, border in enumerate(prices.context_K) if border <= keys // count)
+        past = keys - count * int(prices.context_K[cell])
+        device += int(prices.decode_base_BK[count, cell])
+        device += int(prices.decode_slope_BK[count, cell]) * past
+    for part in chunks:
+        device += _chunk(prices, prices.prefill_added_QP, part.tokens, part.before)
+    if chunks:
+        last = prices.prefill_last_QP
+        device += max(_chunk(prices, last, part.tokens, part.before) for part in chunks)
+    host = prices.host_step + prices.host_sequence * len(parts)
+    host += prices.host_prefill if chunks else 0
+    return max(device, host) if prices.host_overlapped else device + host
+
+
+@dataclass
+class Replica:
+    index: int
+    ranks: list[Scheduler]
+    end: int = -1  # of the step that runs, -1 between steps
+    running: list[list[Part]] = field(default_factory=list)  # by rank
+    planned: list[list[Part]] = field(default_factory=list)
+    start: int = 0
+    paused: list[Sequence] = field(default_factory=list)
+
+    @property
+    def load(self) -> int:
+        return sum(len(rank.waiting) + len(rank.running) for rank in self.ranks)
+
+
+class Simulation:
+    """At one instant steps end, then requests arrive, then steps begin."""
+
+    def __init__(
+        self,
+        requests: Requests,
+        prices: StepPrices,
+        limits: Limits,
+        replicas: Replicas,
+        concurrency: int = 0,
+    ) -> None:
+        self.requests = requests
+        self.prices = prices
+        self.limits = limits
+        self.routing = replicas.routing
+        self.seed = replicas.seed
+        self.concurrency = concurrency
+        named = {"vllm": Scheduler, "sglang": SglangScheduler}
+        scheduler = named.get(limits.rules, TrtllmScheduler)
+        self.replicas = [
+            Replica(index, [scheduler(limits) for _ in range(replicas.ranks)])
+            for index in range(replicas.number)
+        ]
+        self.sequences = [self._sequence(i) for i in range(len(requests.isl_N))]
+        self.turn = 0
+        self.steps = 0
+        self.gaps = [0] * len(GAP_EDGES)
+        self.most_running = 0
+        self.comes: list[tuple[int, int]] = []
+        self.free = [i for i in range(len(self.sequences)) if requests.think_N[i] < 0]
+        if concurrency == 0:
+            self.comes = [(int(requests.arrival_N[i]), i) for i in self.free]
+        for _ in range(concurrency):
+            self.issue(0)
+
+    def _sequence(self, i: int) -> Sequence:
+        requests, size = self.requests, self.limits.block_size
+        hashes = requests.hash_H[requests.hash_first_N[i] : requests.hash_first_N[i + 1]]
+        keys: list[Hashable] = []
+        if len(hashes):
+            for block in range(int(requests.isl_N[i]) // size):
+                last = ((block + 1) * size - 1) // requests.hash_block
+                keys.append((int(hashes[last]), block))
+        return Sequence(i, int(requests.isl_N[i]), int(requests.osl_N[i]), keys)
+
+    def issue(self, now: int) -> None:
+        if self.free:
+            i = self.free.pop(0)
+            self.comes.append((max(now, int(self.requests.arrival_N[i])), i))
+
+    def follow(self, i: int, now: int) -> None:
+        session = self.requests.session_N[i]
+        later = [
+            j
+            for j in range(i + 1, len(self.sequences))
+            if session >= 0 and self.requests.session_N[j] == session
+        ]
+        if later and self.requests.think_N[later[0]] >= 0:
+            self.comes.append((now + int(self.requests.think_N[later[0]]), later[0]))
+        elif self.concurrency:
+            self.issue(now)
+
+    def route(self, i: int) -> Replica:
+        count = len(self.replicas)
+        if self.routing == "round_robin":
+            self.turn += 1
+            return self.replicas[(self.turn - 1) % count]
+        if self.routing == "random":
+            z = (self.seed + (i + 1) * GOLDEN) & WORD
+            z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & WORD
+            z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & WORD
+            return self.replicas[((z ^ (z >> 31)) >> 1) % count]
+        return min(self.replicas, key=lambda replica: replica.load)
+
+    def arrive(self, i: int, now: int) -> None:
+        sequence = self.sequences[i]
+        sequence.arrival = now
+        limits = self.limits
+        most = sequence.isl + sequence.osl - (limits.rules == "vllm")
+        whole = limits.chunked_prefill or sequence.isl <= limits.max_num_batched_tokens
+        fits = most <= limits.kv_blocks * limits.block_size
+        if limits.rules == "sglang":
+            fits = most + limits.block_size < limits.kv_blocks * limits.block_size
+        if sequence.isl < 1 or sequence.osl < 1 or not whole or not fits:
+            self.follow(i, now)
+            return
+        replica = self.route(i)
+        sequence.replica = replica.index
+        min(
+            replica.ranks, key=lambda rank: 4 * len(rank.waiting) + len(rank.running)
+        ).waiting.append(sequence)
+
+    def plan(self, replica: Replica, start: int) -> None:
+        for rank in replica.ranks:
+            rank.schedule(start)
+        replica.planned = [rank.scheduled for rank in replica.ranks]
+
+    def pausing(self, replica: Replica) -> list[Sequence]:
+        """Sequences that could decode in a step of prompts alone; SGLang lets them wait."""
+        waits: list[Sequence] = []
+        if self.limits.rules != "sglang":
+            return waits
+        for rank, parts in zip(replica.ranks, replica.running, strict=True):
+            runs = [part.sequence for part in parts]
+            if any(part.decodes for part in parts):
+                continue
+            waits += [
+                one for one in rank.running if one not in runs and one.num_computed >= one.target
+            ]
+        return waits
+
+    def note(self, replica: Replica, now: int) -> None:
+        """What the step that ends did to sequences, before its tokens are handed out."""
+        for one in replica.paused:
+            one.interference += now - replica.start
+        decodes = [[part for part in rank if part.decodes] for rank in replica.running]
+        extra = 0
+        if decodes != replica.running and any(decodes):
+            extra = now - replica.start - step_time(self.prices, decodes)
+        for part in (part for rank in replica.running for part in rank):
+            one = part.sequence
+            gone = one.num_computed == 0  # thrown out while the step ran
+            if one.finished >= 0:
+                continue
+            if part.decodes:
+                one.interference += extra
+            back = part.samples or part.before + part.tokens >= one.mark
+            if back and not part.decodes and not gone and one.lost_since >= 0:
+                one.lost += now - one.lost_since
+                one.lost_since = -1
+            if part.samples:
+                if one.generated > 0:
+                    gap = now - one.last_token
+                    border = max(k for k, edge in enumerate(GAP_EDGES) if edge <= gap)
+                    self.gaps[border] += 1
+                one.last_token = now
+
+    def begin(self, replica: Replica, now: int) -> None:
+        if not any(replica.planned):
+            self.plan(replica, now)
+        for _ in range(2):  # an idle engine looks again
+            if not any(replica.planned):
+                for rank in replica.ranks:
+                    rank.idle()
+                self.plan(replica, now)
+        replica.running, replica.planned = replica.planned, []
+        if any(replica.running):
+            replica.end = now + step_time(self.prices, replica.running)
+            self.steps += 1
+            replica.start = now
+            replica.paused = self.pausing(replica)
+            if self.limits.async_scheduling:
+                self.plan(replica, replica.end)
+
+    def run(self) -> Simulation:
+        while self.comes or any(replica.end >= 0 for replica in self.replicas):
+            ends = [replica.end for replica in self.replicas if replica.end >= 0]
+            now = min(ends + [time for time, _ in self.comes])
+            for replica in self.replicas:
+                if replica.end == now:
+                    replica.end = -1
+                    self.note(replica, now)
+                    for rank, parts in zip(replica.ranks, replica.running, strict=True):
+                        for sequence in rank.update(parts, now):
+                            self.follow(sequence.index, now)
+            while self.comes and min(self.comes)[0] <= now:
+                self.comes.sort()
+                self.arrive(self.comes.pop(0)[1], now)
+            for replica in self.replicas:
+                if replica.end < 0:
+                    self.begin(replica, now)
+        return self

@@ -1,0 +1,228 @@
+"""SGLang written again, slowly: batches of sequences, merged, filtered and retracted as the engine
+does, results handled when a step has ended.
+
+It shares no code with the loop it checks. Rules: sgl-project/sglang, python/sglang/srt/managers,
+scheduler.py, schedule_policy.py and schedule_batch.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.serving.reference_blocks import Part, Sequence
+from tests.serving.reference_vllm import Scheduler
+
+if TYPE_CHECKING:
+    from perfatlas.serving.limits import Limits
+
+CLIP = 4096
+RETRACT_STEPS = 20
+
+
+class SglangScheduler(Scheduler):
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self.batch: list[Sequence] = []  # running_batch
+        self.last: list[Sequence] = []  # last_batch, where it ran prompts
+        self.chunked: Sequence | None = None
+        self.full = False
+        self.idle()
+
+    def idle(self) -> None:
+        self.ratio = self.limits.new_token_ratio
+        self.decays = 0
+
+    def current_ratio(self) -> float:
+        if not self.decays:
+            return self.ratio
+        least = self.limits.new_token_ratio * 0.14
+        decay = (self.limits.new_token_ratio - least) / 600
+        return max(self.ratio - self.decays * decay, least)
+
+    def schedule(self, now: int) -> None:
+        self.now = now
+        self.scheduled = []
+        if self.last:
+            kept = [one for one in self.last if one.finished < 0 and one is not self.chunked]
+            if len(kept) < len(self.last):
+                self.full = False
+            self.batch += kept
+            order = {id(one): place for place, one in enumerate(self.running)}
+            self.batch.sort(key=lambda one: order.get(id(one), -1))
+            if self.chunked is not None:
+                self.register(self.chunked, self.chunked.num_computed)
+        self.last = []
+        prompts = self.prefill(now)
+        if prompts:
+            self.last = [part.sequence for part in prompts]
+            self.scheduled = prompts
+            if self.limits.mixed_chunk:
+                self.mix()
+        else:
+            self.decode()
+        for part in self.scheduled:
+            part.sequence.num_computed = part.before + part.tokens
+
+    def mix(self) -> None:
+        self.batch = [one for one in self.batch if one.finished < 0]
+        if sum(self.page_needed(one) for one in self.batch) <= len(self.pool.free):
+            for one in self.batch:
+                self.extend(one, one.num_computed + 1)
+                self.put(one, 1)
+            self.last += self.batch
+            self.batch = []
+
+    def page_needed(self, one: Sequence) -> bool:
+        return one.num_computed % self.limits.block_size == 0
+
+    def decode(self) -> None:
+        if not self.batch:
+            return
+        before = len(self.batch)
+        self.batch = [one for one in self.batch if one.finished < 0]
+        if not self.batch:
+            self.full = False
+            return
+        if sum(self.page_needed(one) for one in self.batch) > len(self.pool.free):
+            self.retract()
+        else:
+            self.decays += 1
+        if len(self.batch) < before:
+            self.full = False
+        for one in self.batch:
+            self.extend(one, one.num_computed + 1)
+            self.put(one, 1)
+
+    def retract(self) -> None:
+        order = sorted(self.batch, key=lambda one: (one.generated, -one.isl), reverse=True)
+        while sum(self.page_needed(one) for one in order) > len(self.pool.free):
+            victim = order.pop()
+            self.batch.remove(victim)
+            self.running.remove(victim)
+            self.preempt(victim)
+            self.waiting.append(self.waiting.pop(0))
+        given = sum(one.generated for one in self.batch) + RETRACT_STEPS * len(self.batch)
+        self.ratio = min(1.0, given / (sum(one.osl for one in self.batch) + 1))
+        self.decays = 0
+
+    def extend(self, one: Sequence, tokens: int) -> None:
+        need = -(-tokens // self.limits.block_size) - len(one.blocks)
+        assert need <= len(self.pool.free)
+        one.blocks += [self.pool.take() for _ in range(need)]
+
+    def update(self, parts: list[Part], now: int) -> list[Sequence]:
+        done = []
+        for part in parts:
+            one = part.sequence
+            # it ended or was retracted while the step ran
+            if not part.samples or one.finished >= 0 or one.num_computed == 0:
+                continue
+            if not part.decodes:
+                self.register(one, part.target)
+            one.generated += 1
+            if one.first_token < 0:
+                one.first_token = now
+            if one.generated == one.osl:
+                one.finished = now
+                self.running.remove(one)
+                self.pool.give_back(one.blocks)
+                one.blocks = []
+                done.append(one)
+        return done
+
+    def prefill(self, now: int) -> list[Part]:
+        if (self.full or not self.waiting) and self.chunked is None:
+            return []
+        slots = self.limits.max_num_seqs - len(self.batch)
+        if slots <= 0 and self.chunked is None:
+            self.full = True
+            return []
+        return Adder(self, now).add(slots)
+
+
+class Adder:
+    """The budgets of one step with prompts."""
+
+    def __init__(self, scheduler: SglangScheduler, now: int) -> None:
+        self.scheduler = scheduler
+        self.limits = scheduler.limits
+        self.now = now
+        self.size = self.limits.block_size
+        mixed = len(scheduler.batch) if self.limits.mixed_chunk else 0
+        self.tokens = self.limits.max_num_batched_tokens - mixed
+        expected = sum(min(one.osl - one.generated, CLIP) for one in scheduler.batch)
+        self.total = float(len(scheduler.pool.free) * self.size - mixed)
+        self.total -= expected * scheduler.current_ratio()
+        self.parts: list[Part] = []
+
+    def paged(self, tokens: int) -> int:
+        return -(-tokens // self.size) * self.size
+
+    def add(self, slots: int) -> list[Part]:
+        scheduler = self.scheduler
+        if scheduler.chunked is not None and not self.add_chunked(scheduler.chunked):
+            return []
+        while scheduler.waiting:
+            if len(self.parts) >= slots:
+                scheduler.full = True
+            if scheduler.full or not self.add_one(scheduler.waiting[0]):
+                break
+        return self.parts
+
+    def add_chunked(self, one: Sequence) -> bool:
+        whole = one.target - one.num_computed
+        most = min(self.tokens, int(self.total))
+        if most <= 0:
+            most = self.tokens
+        room = (len(self.scheduler.pool.free) + len(one.blocks)) * self.size - one.num_computed
+        chunk = min(whole, most, room)
+        if chunk <= 0:
+            return False
+        self.launch(one, chunk)
+        self.total -= self.paged(chunk) + self.size
+        self.tokens -= self.paged(chunk)
+        if chunk == whole:
+            self.scheduler.chunked = None
+            self.total -= min(one.osl, CLIP)
+        else:
+            self.tokens = 0
+        return True
+
+    def add_one(self, one: Sequence) -> bool:
+        scheduler = self.scheduler
+        hits = scheduler.pool.lookup(one, self.size)
+        locked = sum(scheduler.pool.references[block] == 0 for block in hits) * self.size
+        chunk = whole = one.num_tokens - len(hits) * self.size
+        left = self.total - locked
+        if chunk + min(one.osl - one.generated, CLIP) + self.size >= left:
+            scheduler.full = True
+            return False
+        if self.paged(chunk) > self.tokens:
+            chunk = self.tokens // self.size * self.size
+        if chunk <= 0:
+            return False
+        scheduler.waiting.pop(0)
+        scheduler.running.append(one)
+        for block in hits:
+            scheduler.pool.touch(block)
+        one.blocks = hits
+        one.num_registered = len(hits)
+        one.num_computed = len(hits) * self.size
+        one.target = one.num_tokens
+        if one.scheduled < 0:
+            one.scheduled = self.now
+            one.cached = one.num_computed
+        self.launch(one, chunk)
+        self.total = left - self.paged(chunk) - self.size
+        self.tokens -= self.paged(chunk)
+        if chunk == whole:
+            self.total -= min(one.osl, CLIP)
+        else:
+            scheduler.chunked = one
+        if self.total <= 0:
+            scheduler.full = True
+        return self.total > 0 and self.tokens > 0
+
+    def launch(self, one: Sequence, chunk: int) -> None:
+        self.scheduler.extend(one, one.num_computed + chunk)
+        self.parts.append(Part(one, chunk, one.num_computed, one.target))

@@ -1,0 +1,147 @@
+"""TensorRT-LLM written again, slowly: capacity first, then tokens, over the list of all requests.
+
+It shares no code with the loop it checks. Rules: NVIDIA/TensorRT-LLM,
+cpp/tensorrt_llm/batch_manager/capacityScheduler.cpp and microBatchScheduler.cpp.
+"""
+
+from __future__ import annotations
+
+from tests.serving.reference_blocks import Part, Sequence
+from tests.serving.reference_vllm import Scheduler
+
+
+class TrtllmScheduler(Scheduler):
+    def blocks_of(self, tokens: int) -> int:
+        return -(-tokens // self.limits.block_size)
+
+    def schedule(self, now: int) -> None:
+        self.now = now
+        self.scheduled = []
+        going = [
+            sequence
+            for sequence in self.running
+            if not (
+                sequence.placeholders and sequence.generated + sequence.placeholders >= sequence.osl
+            )
+        ]
+        if self.limits.rules == "trtllm_max_utilization":
+            chosen = self.max_utilization(going)
+        else:
+            chosen = self.guaranteed(going)
+        self.micro_batch(chosen, now)
+        for part in self.scheduled:
+            part.sequence.num_computed += part.tokens
+            if part.samples:
+                part.sequence.placeholders += 1
+
+    def guaranteed(self, going: list[Sequence]) -> list[Sequence]:
+        left = len(self.pool.free)
+        chosen = []
+        pending = []
+        for sequence in going:
+            if sequence.num_computed >= sequence.target:
+                chosen.append(sequence)
+                left -= self.blocks_of(sequence.isl + sequence.osl) - len(sequence.blocks)
+            else:
+                pending.append(sequence)
+        if self.limits.rules == "static" and chosen:
+            return chosen
+        for sequence in pending + self.waiting:
+            need = self.blocks_of(sequence.isl + sequence.osl) - len(sequence.blocks)
+            if len(chosen) >= self.limits.max_num_seqs or need > left:
+                break
+            chosen.append(sequence)
+            left -= need
+        return chosen
+
+    def max_utilization(self, going: list[Sequence]) -> list[Sequence]:
+        free = len(self.pool.free)
+        held = list(self.pool.references)
+        active = going + self.waiting
+        end = len(active)
+        chosen: list[Sequence] = []
+        paused: list[Sequence] = []
+        taken = 0
+        at = 0
+        while at < end:
+            sequence = active[at]
+            need = 0
+            if sequence not in going:
+                need = self.blocks_of(sequence.num_tokens)
+            elif sequence.num_computed >= sequence.target:
+                need = self.blocks_of(sequence.num_computed + 1) - len(sequence.blocks)
+            if len(chosen) < self.limits.max_num_seqs and taken + need <= free:
+                chosen.append(sequence)
+                taken += need
+                at += 1
+                continue
+            started = [k for k in range(at, end) if active[k] in going]
+            if not started:
+                break
+            end = started[-1]
+            paused.append(active[end])
+            for block in active[end].blocks:
+                held[block] -= 1
+                free += held[block] == 0
+        for sequence in paused:
+            self.running.remove(sequence)
+            self.register(sequence, sequence.num_computed - sequence.placeholders)
+            self.preempt(sequence)
+        return chosen
+
+    def micro_batch(self, chosen: list[Sequence], now: int) -> None:
+        budget = self.limits.max_num_batched_tokens
+        size = self.limits.block_size
+        contexts = []
+        for sequence in chosen:
+            if sequence in self.running and sequence.num_computed >= sequence.target:
+                assert self.give(sequence, sequence.num_computed + 1)
+                self.put(sequence, 1)
+                budget -= 1
+            else:
+                contexts.append(sequence)
+        for sequence in contexts:
+            started = sequence in self.running
+            hits = [] if started else self.pool.lookup(sequence, size)
+            done = sequence.num_computed if started else len(hits) * size
+            target = sequence.target if started else sequence.num_tokens
+            chunk = wanted = target - done
+            if wanted > budget:
+                chunk = budget // size * size
+                if not self.limits.chunked_prefill and target <= self.limits.max_num_batched_tokens:
+                    break
+            if chunk == 0:
+                break
+            if not started:
+                self.start(sequence, hits, now)
+            self.put(sequence, chunk)
+            budget -= chunk
+            if chunk < wanted:
+                break
+
+    def start(self, sequence: Sequence, hits: list[int], now: int) -> None:
+        self.waiting.remove(sequence)
+        self.running.append(sequence)
+        for block in hits:
+            self.pool.touch(block)
+        sequence.blocks = hits
+        sequence.num_registered = len(hits)
+        sequence.num_computed = len(hits) * self.limits.block_size
+        sequence.target = sequence.num_tokens
+        if sequence.scheduled < 0:
+            sequence.scheduled = now
+            sequence.cached = sequence.num_computed
+        assert self.give(sequence, sequence.target)
+
+    def give(self, sequence: Sequence, tokens: int) -> bool:
+        need = self.blocks_of(tokens) - len(sequence.blocks)
+        if need > len(self.pool.free):
+            return False
+        sequence.blocks += [self.pool.take() for _ in range(need)]
+        return True
+
+    def update(self, parts: list[Part], now: int) -> list[Sequence]:
+        for part in parts:
+            if part.samples and not part.decodes and part.sequence in self.running:
+                self.register(part.sequence, part.target)
+        return super().update(parts, now)

@@ -1,0 +1,147 @@
+"""Small engines, prices and scenarios that the tests of this room share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfatlas.serving.limits import ROUTINGS, RULES, Limits, Replicas
+from perfatlas.serving.prices import StepPrices
+from perfatlas.serving.requests import Requests, plain_requests
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def flat_prices(
+    decode: int, mixed: int, *, seqs: int = 64, tokens: int = 512, per_token: int = 0
+) -> StepPrices:
+    """A decode step takes `decode`, one with prompts `mixed` + `per_token` for each token."""
+    nothing = np.zeros((seqs + 1, 1), np.int64)
+    return StepPrices(
+        decode_linear_B=np.full(seqs + 1, decode),
+        mixed_linear_T=mixed + per_token * np.arange(tokens + 1),
+        head_B=np.zeros(seqs + 1, np.int64),
+        context_K=np.zeros(1, np.int64),
+        decode_base_BK=nothing,
+        decode_slope_BK=nothing,
+        queries_Q=np.array([0, tokens]),
+        before_P=np.array([0, 1_000_000]),
+        prefill_added_QP=np.zeros((2, 2), np.int64),
+        prefill_last_QP=np.zeros((2, 2), np.int64),
+        host_step=0,
+        host_sequence=0,
+        host_prefill=0,
+        host_overlapped=False,
+    )
+
+
+def random_prices(draw: np.random.Generator, limits: Limits) -> StepPrices:
+    """Tables without order or reason: nothing may rest on times that rise."""
+    batch, tokens = limits.max_num_seqs + 1, limits.max_num_batched_tokens
+    context_K = np.concatenate([[0], np.cumsum(draw.integers(1, 40, draw.integers(0, 5)))])
+    cells = context_K.shape[0]
+    queries_Q = np.array([0, *sorted({1, tokens // 2 + 1, tokens})], np.int64)
+    before_P = np.array([0, 10, 100, 100_000])
+    base_BK = draw.integers(0, 300, (batch, cells))
+    # down to where the attention of a batch reaches 0 at the end of its cell; the last has none
+    keys_BK = np.maximum(np.arange(batch), 1)[:, None] * np.append(np.diff(context_K), 10**9)
+    slope_BK = np.maximum(draw.integers(-2, 3, (batch, cells)), -(base_BK // keys_BK))
+    return StepPrices(
+        decode_linear_B=draw.integers(0, 50, batch),
+        mixed_linear_T=draw.integers(20, 90, tokens + 1),
+        head_B=draw.integers(0, 9, batch),
+        context_K=context_K,
+        decode_base_BK=base_BK,
+        decode_slope_BK=slope_BK,
+        queries_Q=queries_Q,
+        before_P=before_P,
+        prefill_added_QP=draw.integers(0, 50, (queries_Q.shape[0], before_P.shape[0])),
+        prefill_last_QP=draw.integers(-20, 50, (queries_Q.shape[0], before_P.shape[0])),
+        host_step=int(draw.integers(0, 60)),
+        host_sequence=int(draw.integers(0, 4)),
+        host_prefill=int(draw.integers(0, 20)),
+        host_overlapped=bool(draw.integers(2)),
+    )
+
+
+def scaled(prices: StepPrices, factor: int) -> StepPrices:
+    """The same prices times a factor."""
+    times = [
+        name
+        for name in prices._fields
+        if name not in ("context_K", "queries_Q", "before_P", "host_overlapped")
+    ]
+    return prices._replace(**{name: getattr(prices, name) * factor for name in times})
+
+
+def random_limits(draw: np.random.Generator) -> Limits:
+    """Mostly tight ones."""
+    seqs = int(draw.choice([1, 2, 3, 4, 6, 8, 30]))
+    size = int(draw.choice([1, 2, 3, 4, 8, 16]))
+    rules = str(draw.choice(["vllm", "sglang", *RULES]))
+    return Limits(
+        max_num_seqs=seqs,
+        max_num_batched_tokens=max(seqs, size) + int(draw.integers(0, 40)),
+        block_size=size,
+        kv_blocks=int(draw.integers(4, 60)) * int(draw.choice([1, 1, 1, 6])),
+        reserve_full_isl=bool(draw.integers(2)),
+        prefix_caching=bool(draw.integers(2)),
+        async_scheduling=bool(draw.integers(2)),
+        rules=rules,
+        mixed_chunk=bool(draw.integers(2)),
+        new_token_ratio=float(draw.choice([0.02, 0.3, 0.7, 1.0])),
+        chunked_prefill=rules in ("vllm", "sglang") or bool(draw.integers(2)),
+    )
+
+
+def random_requests(draw: np.random.Generator, count: int, longest: int) -> Requests:
+    """Prompts that share beginnings, sessions with turns, some requests too long or empty."""
+    isl_N = draw.integers(0 if draw.random() < 0.3 else 1, longest + 1, count)
+    osl_N = draw.integers(0 if draw.random() < 0.3 else 1, longest + 1, count)
+    spread = int(draw.choice([1, 100, 3_000, 60_000]))
+    arrival_N = np.sort(draw.integers(0, spread, count))
+    requests = plain_requests(arrival_N, isl_N, osl_N)
+    if draw.random() < 0.5:
+        session_N = draw.integers(-1, 4, count)
+        think_N = np.where(draw.random(count) < 0.6, draw.choice([0, 7, 300], count), -1)
+        for i in range(count):
+            if session_N[i] < 0 or session_N[i] not in session_N[:i]:
+                think_N[i] = -1
+        requests = requests._replace(session_N=session_N, think_N=think_N)
+    return _with_hashes(draw, requests)
+
+
+def _with_hashes(draw: np.random.Generator, requests: Requests) -> Requests:
+    block = int(draw.choice([1, 3, 4, 8]))
+    hashes: list[int] = []
+    first = [0]
+    for isl in requests.isl_N:
+        if draw.random() < 0.9:
+            family = int(draw.integers(3))
+            apart = int(draw.integers(0, 20))
+            own = int(draw.integers(100, 200))
+            for place in range(-(-int(isl) // block)):
+                shared = place < apart
+                hashes.append(1000 * place + (family if shared else own))
+        first.append(len(hashes))
+    return requests._replace(
+        hash_first_N=np.array(first), hash_H=np.array(hashes, np.int64), hash_block=block
+    )
+
+
+def random_replicas(draw: np.random.Generator) -> Replicas:
+    """One to three engines of one to three ranks."""
+    return Replicas(
+        number=int(draw.integers(1, 4)),
+        ranks=int(draw.choice([1, 1, 2, 3])),
+        routing=str(draw.choice(ROUTINGS)),
+        seed=int(draw.integers(100)),
+    )
+
+
+def requests_of(rows: Sequence[tuple[int, int, int]]) -> Requests:
+    """Requests of (arrival, isl, osl)."""
+    table = np.array(rows, np.int64).reshape(-1, 3)
+    return plain_requests(table[:, 0].copy(), table[:, 1].copy(), table[:, 2].copy())

@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from perfatlas.operators import FloatArray
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.serving.price_parts import step_parts
+from perfatlas.serving.price_table import PriceTable, TableLimits, price_table
+from perfatlas.serving.requests import TICKS_PER_SECOND, whole_ticks
+from perfatlas.serving.table_steps import StepLoads, step_s
+from perfatlas.step import StepContext
+from tests.serving import price_support as support
+
+LLAMA_70B = "meta-llama/Llama-3.1-70B-Instruct"
+V3, V32 = "deepseek-ai/DeepSeek-V3", "deepseek-ai/DeepSeek-V3.2"
+CASES: dict[str, dict[str, object]] = {
+    "dense on a workstation card": {"system": "rtx_pro_6000_server"},
+    "dense": {},
+    "experts over two ranks": {
+        "model": "Qwen/Qwen3-30B-A3B",
+        "system": "rtx_pro_6000_server",
+        "attention_dp": 2,
+        "ep": 2,
+    },
+    "prompts apart": {"model": LLAMA_70B, "tp": 4, "format": "fp8", "engine": "sglang"},
+    "few graphs": {"model": LLAMA_70B, "tp": 4, "format": "fp8", "engine": "trtllm"},
+    "latent attention": {"model": V3, "tp": 8},
+    "latent attention, experts over eight ranks": {
+        "model": V3,
+        "engine": "sglang",
+        "attention_dp": 8,
+        "ep": 8,
+    },
+    "sparse attention": {"model": V32, "engine": "sglang", "tp": 8},
+    "gated delta net": {"model": "Qwen/Qwen3-Next-80B-A3B-Instruct", "tp": 2},
+    "windows": {"model": "openai/gpt-oss-120b"},
+    "context parallel": {"cp": 2},
+    "ideal": {"model": "Qwen/Qwen3-32B", "system": "b200_sxm", "engine": "ideal", "tp": 2},
+    "bound": {"tier": "bound"},
+}
+
+
+@cache
+def case(name: str) -> tuple[StepContext, PriceTable]:
+    one = support.context(**CASES[name])
+    return one, support.table(one)
+
+
+def misses(predicted_s: FloatArray, direct_s: FloatArray) -> FloatArray:
+    miss_R: FloatArray = np.abs(predicted_s / direct_s - 1.0)
+    return miss_R
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_decode_steps_are_those_of_the_closed_form(name: str) -> None:
+    one, table = case(name)
+    steps = support.random_steps(400)
+    read_s = step_s(table.prices, steps.decode_loads())
+    miss = misses(read_s, support.direct_decode_s(one, steps))
+    assert np.quantile(miss, 0.99) < 0.01
+    assert miss.max() < 0.04
+    assert miss.mean() < 0.001
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_steps_with_a_chunk_are_those_of_the_closed_form(name: str) -> None:
+    one, table = case(name)
+    steps = support.random_steps(400)
+    read_s = step_s(table.prices, steps.mixed_loads())
+    direct_s = support.direct_mixed_s(one, steps)
+    miss = misses(read_s, direct_s)
+    assert np.quantile(miss, 0.99) < 0.01
+    assert miss.max() < 0.04
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_chunks_that_share_a_step_share_the_device(name: str) -> None:
+    one, table = case(name)
+    steps = support.random_steps(400, most_chunks=32)
+    direct_s = support.direct_mixed_s(one, steps)
+    miss = misses(step_s(table.prices, steps.mixed_loads()), direct_s)
+    assert np.median(miss) < 0.02
+    assert miss.mean() < 0.03  # 0.36 were each alone on the device
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_linear_part_is_that_of_every_number_of_tokens(name: str) -> None:
+    one, table = case(name)
+    tokens_T = np.arange(1.0, support.LIMITS.max_num_batched_tokens + 1.0)
+    parts, shortest = step_parts(one), np.ones(1)
+    direct_s = parts.mixed_s(tokens_T)
+    start = whole_ticks(parts.chunk_s(shortest, shortest, 0.0 * shortest))
+    ticks_T = table.prices.mixed_linear_T[1:] - start
+    miss = misses(ticks_T / TICKS_PER_SECOND, direct_s)
+    assert np.quantile(miss, 0.99) < 0.007
+    assert miss.max() < 0.028
+
+
+def test_a_decode_step_by_hand() -> None:
+    # two sequences of 1024 keys: weights, 2 x 1023 cached tokens, 65 norms, 2 embedding rows
+    linear = 32 * ((4096 + 2 * 1024) * 4096 + 4096 * 4096 + 3 * 4096 * 14336)
+    row = 32 * 2 * 8 * 128 * 2
+    cold = (linear + 128256 * 4096) * 2 + 2 * 1023 * row + 65 * 4096 * 2 + 2 * 4096 * 2
+    prices = support.table(support.context(engine="ideal", tier="bound")).prices
+    two = np.full(1, 2)
+    loads = StepLoads(two, 1024 * two, two, support.NONE, support.NONE, support.NONE)
+    assert step_s(prices, loads)[0] == pytest.approx(cold / 4.8e12, rel=1e-6)
+    # a key more of each of them: 2 rows of the cache
+    slope = prices.decode_slope_BK[2, 1] / TICKS_PER_SECOND
+    assert slope == pytest.approx(row / 4.8e12, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_decode_attention_is_continuous_and_linear_parts_cost(name: str) -> None:
+    prices = case(name)[1].prices
+    batch_B = np.arange(prices.decode_base_BK.shape[0])
+    width_BK = batch_B[:, None] * np.diff(prices.context_K)
+    end_BK = prices.decode_base_BK[:, :-1] + prices.decode_slope_BK[:, :-1] * width_BK
+    # a slope is rounded to a picosecond per key
+    assert np.all(np.abs(end_BK - prices.decode_base_BK[:, 1:]) <= width_BK / 2 + 1)
+    assert np.all(prices.decode_base_BK[0] == 0)
+    assert np.all(prices.decode_base_BK[1:, 2:] > 0)
+    assert np.all(prices.decode_base_BK >= 0)
+    for table in (prices.decode_linear_B, prices.mixed_linear_T[1:], prices.head_B):
+        assert np.all(table[1:] > 0)
+    assert prices.decode_linear_B[0] == prices.head_B[0] == 0
+    assert np.all(prices.prefill_added_QP >= 0)
+    assert np.all(prices.prefill_added_QP[0] == 0)
+    for borders in (prices.context_K, prices.queries_Q, prices.before_P):
+        assert borders[0] == 0
+        assert np.all(np.diff(borders) > 0)
+
+
+def test_tables_of_the_bound_rise() -> None:
+    # direct pricing at the bound rises with every size, so the tables do
+    prices = case("bound")[1].prices
+    for table in (prices.mixed_linear_T, prices.head_B):
+        assert np.all(np.diff(table) >= 0)
+    assert np.all(np.diff(prices.decode_base_BK, axis=0) >= 0)
+    assert np.all(np.diff(prices.decode_base_BK, axis=1)[1:, 1:] > 0)
+    assert np.all(prices.decode_slope_BK[1:, 1:] > 0)
+    alone_QP = (prices.prefill_added_QP + prices.prefill_last_QP)[1:]
+    assert np.all(np.diff(alone_QP, axis=0) >= -2)  # two parts, each rounded
+    assert np.all(np.diff(alone_QP, axis=1) >= -2)
+
+
+def test_many_steps_at_once_are_the_steps_one_by_one() -> None:
+    prices = case("dense")[1].prices
+    n, cell = 17, 3
+    first = n * int(prices.context_K[cell])
+    number = (int(prices.context_K[cell + 1]) - int(prices.context_K[cell])) // 2
+    keys = first + n * np.arange(number)
+    batch = np.full(number, n)
+    loads = StepLoads(batch, keys, batch, support.NONE, support.NONE, support.NONE)
+    one_by_one = np.rint(step_s(prices, loads) * TICKS_PER_SECOND).astype(np.int64).sum()
+    fixed = prices.decode_linear_B[n] + prices.head_B[n] + prices.decode_base_BK[n, cell]
+    slope = int(prices.decode_slope_BK[n, cell])
+    at_once = number * int(fixed) + slope * (n * number * (number - 1) // 2)
+    assert one_by_one == at_once
+
+
+def test_host_work_shows_where_it_is_longer() -> None:
+    one = support.context(system="h200_sxm{device.memory.bandwidth=1 PB/s}", tier="bound")
+    host, prices = one.profile.host, support.table(one).prices
+    none = np.zeros(1, np.int64)
+    loads = StepLoads(none + 3, none + 3, none + 4, none, none + 1, none)
+    work_s = host.step_s + 4 * host.per_sequence_s + 32 * host.per_layer_prefill_s
+    assert step_s(prices, loads)[0] == pytest.approx(work_s)
+    added = prices._replace(host_overlapped=False)
+    assert step_s(added, loads)[0] > work_s
+    assert case("ideal")[1].prices.host_step == 0
+
+
+def test_a_table_tells_what_it_rests_on() -> None:
+    _, table = case("experts over two ranks")
+    names = {match.calibration.operator for match in table.decode.matches}
+    assert {"gemm", "decode_attention", "moe"} <= names
+    assert table.decode.bound_share()[0] < 0.01
+    bound = case("bound")[1]
+    assert bound.prefill.matches == ()
+    assert bound.prefill.bound_share()[0] == pytest.approx(1.0, abs=0.1)
+
+
+def test_small_tables() -> None:
+    one = support.context(tier="bound")
+    least = TableLimits(max_num_seqs=1, max_num_batched_tokens=1, longest_context=1)
+    prices = price_table(one, least).prices
+    none = np.zeros(1, np.int64)
+    loads = StepLoads(none + 1, none + 1, none + 1, support.NONE, support.NONE, support.NONE)
+    large = case("bound")[1].prices
+    assert step_s(prices, loads)[0] == pytest.approx(step_s(large, loads)[0], rel=1e-6)
+
+
+def test_pipelines_are_refused_by_name() -> None:
+    with pytest.raises(UnsupportedError, match=r"pp = 2.*use pp = 1"):
+        support.table(support.context(pp=2))
+
+
+def test_several_candidates_are_refused() -> None:
+    with pytest.raises(InvalidSpecError, match="2 candidates"):
+        support.table(support.repeated(support.context(), 2))
+
+
+def test_clocks_are_kept() -> None:
+    one = support.context(model="Qwen/Qwen3-8B")
+    slow = replace(one, placement=replace(one.placement, clock_ratio_C=np.full(1, 0.5)))
+    fast_T, slow_T = (support.table(each).prices.mixed_linear_T for each in (one, slow))
+    assert slow_T[8000] > 1.5 * fast_T[8000]

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfatlas.serving.limits import Control
+from perfatlas.serving.loop import run
+from tests.serving.reference_engine import Simulation
+from tests.serving.serving_support import (
+    random_limits,
+    random_prices,
+    random_replicas,
+    random_requests,
+    scaled,
+)
+
+SCALE = 3_000_000
+COLUMNS = (
+    *("arrival", "scheduled", "first_token", "finished", "replica", "preempted", "cached"),
+    *("interference", "lost"),
+)
+
+
+def _compare(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    limits = random_limits(draw)
+    prices = random_prices(draw, limits)
+    longest = max(2, limits.kv_blocks * limits.block_size // int(draw.choice([2, 4, 8])))
+    count = int(draw.choice([1, 5, 20, 40, 120]))
+    requests = random_requests(draw, count, min(longest, 100))
+    replicas = random_replicas(draw)
+    concurrency = int(draw.choice([0, 0, 1, 3, 12, 70]))
+    if draw.random() < 0.3:  # times as long as real ones
+        requests = requests._replace(
+            arrival_N=requests.arrival_N * SCALE,
+            think_N=np.where(requests.think_N > 0, requests.think_N * SCALE, requests.think_N),
+        )
+        prices = scaled(prices, SCALE)
+    slow = Simulation(requests, prices, limits, replicas, concurrency).run()
+    for coalesce in (True, False):
+        fast = run(
+            requests,
+            prices,
+            limits,
+            replicas,
+            concurrency=concurrency,
+            control=Control(coalesce=coalesce),
+        )
+        for name in COLUMNS:
+            expected = [getattr(sequence, name) for sequence in slow.sequences]
+            assert getattr(fast, f"{name}_N").tolist() == expected, (name, coalesce)
+        assert fast.steps == slow.steps
+        assert fast.gaps_G.tolist() == slow.gaps
+        assert fast.preemptions == sum(sequence.preempted for sequence in slow.sequences)
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=300)
+def test_every_request_fares_as_in_the_slow_simulation(seed: int) -> None:
+    _compare(seed)

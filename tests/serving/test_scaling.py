@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving.arrivals import constant_arrivals, gamma_arrivals
+from perfatlas.serving.lengths import lognormal, lognormal_lengths
+from perfatlas.serving.requests import LONGEST_S, TICKS_PER_SECOND, Requests, plain_requests
+from perfatlas.serving.scaling import (
+    mean_rate,
+    scale_lengths,
+    scale_rate,
+    spread_batches,
+    take_window,
+)
+from perfatlas.serving.sessions import Turns, sessions
+from tests.serving.support import check_invariants, hashes_of, hit_share
+
+
+def traffic(count: int = 60, rate: float = 5.0, seed: int = 1) -> Requests:
+    lengths = (
+        lognormal_lengths(count, lognormal(median=400, sigma=1), column, seed)
+        for column in ("isl", "osl")
+    )
+    return plain_requests(gamma_arrivals(count, rate, 2.0, seed), *lengths)
+
+
+def talks() -> Requests:
+    asked = np.array([64, 10, 40, 100, 7, 33])
+    second = TICKS_PER_SECOND
+    turns = Turns(asked_N=asked, osl_N=asked + 1, think_N=second * np.array([0, 2, 2, 0, 3, 3]))
+    return sessions(second * np.array([0, 1]), np.array([3, 3]), turns, hash_block=16)
+
+
+@given(st.floats(0.05, 50.0), st.integers(0, 99))
+def test_compressed_time_scales_the_rate_and_keeps_the_rest(factor: float, seed: int) -> None:
+    before = traffic(seed=seed)
+    after = scale_rate(before, factor)
+    check_invariants(after)
+    assert mean_rate(after) == pytest.approx(factor * mean_rate(before), rel=1e-9)
+    assert after.arrival_N.shape == before.arrival_N.shape
+    for name in ("isl_N", "osl_N", "session_N", "think_N", "hash_H"):
+        assert getattr(after, name) is getattr(before, name)
+
+
+def test_rate_of_one_instant_is_endless_and_of_one_request_unknown() -> None:
+    one = np.ones(3, np.int64)
+    assert mean_rate(plain_requests(0 * one, one, one)) == math.inf
+    with pytest.raises(InvalidSpecError, match="1 requests have no rate"):
+        mean_rate(plain_requests(one[:1], one[:1], one[:1]))
+
+
+@given(st.floats(1e-4, 10.0), st.floats(1e-4, 10.0))
+def test_scaled_lengths_are_whole_and_near(isl_factor: float, osl_factor: float) -> None:
+    before = traffic()
+    after = scale_lengths(before, isl_factor, osl_factor)
+    check_invariants(after)
+    # half a token of rounding, and one token at least
+    assert np.all(np.abs(after.isl_N - before.isl_N * isl_factor) <= 1)
+    assert np.all(np.abs(after.osl_N - before.osl_N * osl_factor) <= 1)
+    assert after.arrival_N is before.arrival_N
+
+
+@pytest.mark.parametrize("factor", [0.0625, 0.125, 0.5, 2.0, 3.0])
+def test_scaled_prompts_share_the_same_blocks(factor: float) -> None:
+    before = talks()
+    after = scale_lengths(before, factor, 1.0)
+    check_invariants(after)
+    assert after.hash_block == 16 * factor
+    assert np.array_equal(after.hash_H, before.hash_H)
+    # partial blocks are rounded up, whole ones are shared: the share moves by less than rounding
+    assert hit_share(after) == pytest.approx(hit_share(before), abs=0.05)
+
+
+def test_a_window_keeps_order_hashes_and_begins_at_zero() -> None:
+    talk = talks()
+    part = take_window(talk, start_s=0.5, end_s=4.5)
+    check_invariants(part)
+    # arrivals at 0 1 2 4 4 7 s: four inside
+    assert (part.arrival_N / TICKS_PER_SECOND).tolist() == [0.5, 1.5, 3.5, 3.5]
+    for row in range(4):
+        assert np.array_equal(hashes_of(part, row), hashes_of(talk, row + 1))
+    # the first turn of session 0 is gone: its second arrives by the clock, its third thinks
+    assert part.session_N.tolist() == [1, 0, 0, 1]
+    assert (part.think_N >= 0).tolist() == [False, False, True, True]
+    assert take_window(talk, first=2).isl_N.tolist() == talk.isl_N[:2].tolist()
+
+
+@given(st.integers(1, 80), st.floats(0.0, 10.0), st.floats(0.1, 10.0))
+def test_windows_hold_what_arrives_in_them(first: int, start: float, span: float) -> None:
+    all_of_them = traffic()
+    time_s = all_of_them.arrival_N / TICKS_PER_SECOND
+    inside = int(np.count_nonzero((time_s >= start) & (time_s < start + span)))
+    if not inside:
+        with pytest.raises(InvalidSpecError, match="no request arrives"):
+            take_window(all_of_them, first=first, start_s=start, end_s=start + span)
+        return
+    part = take_window(all_of_them, first=first, start_s=start, end_s=start + span)
+    check_invariants(part)
+    assert part.isl_N.shape[0] == min(first, inside)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda r: scale_rate(r, 0.0), "rate factor = 0.0"),
+        (lambda r: scale_rate(r, math.nan), "rate factor = nan"),
+        (lambda r: scale_rate(r, 1e-7), "take a window"),
+        (lambda r: scale_lengths(r, -1.0, 1.0), "isl factor = -1.0"),
+        (lambda r: scale_lengths(r, 1.0, math.inf), "osl factor = inf"),
+        (lambda r: scale_lengths(r, 1.0, 1e9), "makes a length of"),
+        (lambda r: scale_lengths(r, 0.3, 1.0), "nearest factor that keeps it whole is 5/16"),
+        (lambda r: take_window(r, start_s=99.0), "no request arrives from 99 s"),
+        (lambda r: take_window(r, first=0), "among the first 0"),
+    ],
+)
+def test_scalings_out_of_range_are_refused(call: object, words: str) -> None:
+    assert callable(call)
+    with pytest.raises(InvalidSpecError, match=words):
+        call(talks())
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=30), st.integers(1, 5 * 10**17))
+def test_spread_requests_stay_before_the_next_stamp(stamps: list[int], tick: int) -> None:
+    arrival_N = np.sort(np.array(stamps)) * tick
+    one = np.ones_like(arrival_N)
+    spread = spread_batches(plain_requests(arrival_N, one, one))
+    check_invariants(spread)
+    time_T = np.unique(arrival_N)
+    # each lies from its own stamp to before the next; those of the last have no next
+    later = np.searchsorted(time_T, arrival_N, side="right") < time_T.shape[0]
+    following = time_T[np.searchsorted(time_T, arrival_N[later], side="right")]
+    assert np.all(spread.arrival_N >= arrival_N)
+    assert spread.arrival_N[-1] <= LONGEST_S * TICKS_PER_SECOND
+    assert np.all(spread.arrival_N[later] < following)
+
+
+def test_constant_traffic_has_its_rate() -> None:
+    one = np.ones(11, np.int64)
+    assert mean_rate(plain_requests(constant_arrivals(11, 2.5), one, one)) == pytest.approx(2.5)

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.serving.sessions import Turns, sessions
+from tests.serving.support import check_invariants, hashes_of, hit_share
+
+turn = st.tuples(st.integers(1, 60), st.integers(1, 60), st.integers(0, 9))
+talks = st.lists(
+    st.tuples(st.integers(0, 20), st.lists(turn, min_size=1, max_size=5)), min_size=1, max_size=5
+)
+
+
+def test_prompts_grow_by_what_was_said() -> None:
+    second = TICKS_PER_SECOND
+    turns = Turns(
+        asked_N=np.array([10, 5, 8, 20]),
+        osl_N=np.array([30, 7, 4, 1]),
+        think_N=second * np.array([0, 2, 3, 0]),
+    )
+    talk = sessions(
+        second * np.array([1, 4]), np.array([3, 1]), turns, hash_block=16, shared_prefix=32
+    )
+    # session 0: 32 + 10, then + 30 + 5, then + 7 + 8; session 1 begins between its turns
+    assert talk.isl_N.tolist() == [42, 77, 52, 92]
+    assert talk.session_N.tolist() == [0, 0, 1, 0]
+    assert (talk.arrival_N // second).tolist() == [1, 3, 4, 6]
+    assert (talk.think_N / second).tolist() == [-1 / second, 2, -1 / second, 3]
+    check_invariants(talk)
+    first, again, other = (hashes_of(talk, row).tolist() for row in (0, 1, 2))
+    # 42 tokens fill 2 blocks of 16, both of the shared prefix, and start a third
+    assert first[:2] == again[:2] == other[:2]
+    assert len({first[2], again[2], other[2]}) == 3
+
+
+@given(talks, st.integers(1, 32), st.integers(0, 70))
+def test_prefixes_are_shared_as_far_as_prompts_agree(
+    drawn: list[tuple[int, list[tuple[int, int, int]]]], block: int, shared: int
+) -> None:
+    columns = [np.array(column) for column in zip(*(t for _, d in drawn for t in d), strict=True)]
+    starts = np.array([start for start, _ in drawn])
+    turns_S = np.array([len(turns) for _, turns in drawn])
+    talk = sessions(starts, turns_S, Turns(*columns), hash_block=block, shared_prefix=shared)
+    check_invariants(talk)
+    for a in range(talk.isl_N.shape[0]):
+        for b in range(a):
+            same = talk.session_N[a] == talk.session_N[b]
+            # turns of a session agree on the shorter prompt, others on the shared prefix
+            agree = int(min(talk.isl_N[a], talk.isl_N[b])) if same else shared
+            one, two = hashes_of(talk, a).tolist(), hashes_of(talk, b).tolist()
+            common = 0
+            while common < min(len(one), len(two)) and one[common] == two[common]:
+                common += 1
+            assert common == agree // block
+            assert not set(one[common:]) & set(two[common:])
+
+
+def test_an_endless_cache_recomputes_only_what_is_new() -> None:
+    # blocks of one token: every prompt finds all of the prompt before it
+    column = np.array([4, 6, 5])
+    turns = Turns(asked_N=column, osl_N=column, think_N=0 * column)
+    talk = sessions(np.array([0]), np.array([3]), turns, hash_block=1)
+    # prompts of 4, 14 and 25 tokens find 0, 4 and 14
+    assert hit_share(talk) == pytest.approx(18 / 43)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"starts": [0, 1]}, "2 starts and 1 numbers of turns"),
+        ({"counts": [0]}, "at least 1 turn"),
+        ({"starts": [-1]}, "starts at 0"),
+        ({"asked": [5, 0]}, "asked_N holds 0"),
+        ({"asked": [5]}, "asked_N has 1 rows for 2 turns"),
+        ({"think": [0, -2]}, "think_N holds -2"),
+        ({"think": [0, 2**62 + 2**59]}, "think_N holds"),
+        ({"think": [0, 2**62], "starts": [2**62]}, "last turn arrives"),
+        ({"asked": [5, 10**9]}, "session 0 grows to a prompt"),
+        ({"block": 0}, "hash_block = 0"),
+    ],
+)
+def test_turns_that_do_not_fit_are_refused(change: dict[str, object], words: str) -> None:
+    given_columns: dict[str, object] = {
+        "starts": [0],
+        "counts": [2],
+        "asked": [5, 5],
+        "think": [0, 0],
+        "block": 16,
+    } | change
+    starts, counts, asked, think = (
+        np.array(given_columns[name]) for name in ("starts", "counts", "asked", "think")
+    )
+    turns = Turns(asked_N=asked, osl_N=np.array([3, 3]), think_N=think)
+    block = given_columns["block"]
+    assert isinstance(block, int)
+    with pytest.raises(InvalidSpecError, match=words):
+        sessions(starts, counts, turns, hash_block=block)

@@ -1,0 +1,334 @@
+"""What a broken trace meets: a typed error that names file, place and rule; never a traceback."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfatlas.quantities import InvalidSpecError, PerfatlasError
+from perfatlas.serving import trace_blocks
+from perfatlas.serving.requests import LONGEST_S
+from perfatlas.serving.trace_formats import REQUEST_FORMATS, read_requests
+from perfatlas.serving.traces import Window
+from tests.serving.support import FIXTURES, check_invariants
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+MOONCAKE = {"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [1, 2]}
+BAILIAN = {
+    "chat_id": 1, "parent_chat_id": -1, "timestamp": 0.5,
+    "input_length": 17, "output_length": 4, "type": "text", "turn": 1, "hash_ids": [1, 2],
+}  # fmt: skip
+HEADERS = {
+    "azure": "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n",
+    "burstgpt": "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+    "5,m,4,1,5,x\n",
+    "perfatlas": "arrival_s,isl,osl\n0,5,5\n",
+}
+
+
+def refusal(path: Path, name: str, window: Window | None = None) -> str:
+    with pytest.raises(InvalidSpecError) as error:
+        read_requests(path, name, window or Window())
+    message = str(error.value)
+    assert path.name in message
+    return message
+
+
+def jsonl(folder: Path, *rows: Mapping[str, object]) -> Path:
+    path = folder / "trace.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "words"),
+    [
+        ("azure", "2023-11-16 18:17:04.03,0,5", "line 3: ContextTokens = '0'; at least 1"),
+        ("azure", "2023-11-16 18:17:04.03,-7,5", "line 3: ContextTokens = '-7'; at least 1"),
+        ("azure", "2023-11-16 18:17:04.03,5.5,5", "line 3: ContextTokens = '5.5' is not a whole"),
+        ("azure", "2023-11-16 18:17:04.03,,5", "line 3: ContextTokens = '' is not a whole"),
+        ("azure", "2023-11-16 18:17:04.03,nan,5", "line 3: ContextTokens = 'nan' is not a whole"),
+        ("azure", "2023-11-16 18:17:04.03,5", "line 3: 2 cells where the header names 3"),
+        ("azure", "2023-11-16 18:17:04.03,5,5,5", "line 3: 4 cells where the header names 3"),
+        ("azure", "2023-11-16 18:17:04.03,99999999999,5", "at most 1000000000 tokens"),
+        ("azure", f"2023-11-16 18:17:04.03,{'9' * 30},5", "line 3: ContextTokens = '999"),
+        ("azure", f"2023-11-16 18:17:04.03,{'9' * 6000},5", "line 3: ContextTokens = '999"),
+        ("azure", "yesterday,5,5", "line 3: TIMESTAMP = 'yesterday' is not a time like 2023-11-16"),
+        (
+            "azure",
+            "2023-02-30 18:17:04.03,5,5",
+            "line 3: TIMESTAMP = '2023-02-30 18:17:04.03': day",
+        ),
+        ("azure", "9999-12-31 23:59:59,5,5", "years from 1678 to 2261"),
+        ("azure", "2024-11-16 18:17:04.03,5,5", "line 3: arrives 3.16224e.07 s after the start"),
+        ("azure", '2023-11-16 18:17:04.03,"5,5', "line 3: not CSV"),
+        ("burstgpt", "nan,m,4,1,5,x", "line 3: Timestamp = 'nan'; a finite number"),
+        ("burstgpt", "inf,m,4,1,5,x", "line 3: Timestamp = 'inf'; a finite number"),
+        ("burstgpt", "6,m,0,1,5,x", "line 3: Request tokens = 0 for an answered request"),
+        ("burstgpt", "6,m,4,-1,5,x", "line 3: Response tokens = '-1'; at least 0"),
+        ("burstgpt", "soon,m,4,1,5,x", "line 3: Timestamp = 'soon' is not a number"),
+        ("perfatlas", "-0.5,5,5", "line 3: arrival_s = '-0.5'; a finite number of at least 0"),
+        ("perfatlas", "1e300,5,5", r"line 3: arrives 1e\+300 s after the start"),
+        ("perfatlas", "1,5,0", "line 3: osl = '0'; at least 1"),
+        ("perfatlas", "1,true,3", "line 3: isl = 'true' is not a whole"),
+    ],
+)
+def test_a_wrong_record_names_line_column_and_value(
+    tmp_path: Path, name: str, line: str, words: str
+) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(HEADERS[name] + line + "\n")
+    message = refusal(path, name)
+    with pytest.raises(InvalidSpecError, match=words):
+        read_requests(path, name)
+    assert len(message) < 400
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("mooncake", {"timestamp": -1}, "line 2: timestamp = -1; a finite number of at least 0"),
+        ("mooncake", {"timestamp": True}, "line 2: timestamp = True is not a number"),
+        ("mooncake", {"timestamp": "now"}, "line 2: timestamp = 'now' is not a number"),
+        ("mooncake", {"timestamp": None}, "line 2: timestamp = None is not a number"),
+        ("mooncake", {"timestamp": 10**400}, "timestamp = an integer of 1329 bits; a finite"),
+        ("mooncake", {"timestamp": 6e9}, "line 2: arrives 6e.06 s after the start"),
+        ("mooncake", {"input_length": 0}, "line 2: input_length = 0; at least 1"),
+        ("mooncake", {"input_length": 5.5}, "line 2: input_length = 5.5 is not a whole number"),
+        ("mooncake", {"input_length": 10**30}, "line 2: input_length = .* does not fit in 64 bits"),
+        ("mooncake", {"input_length": [5]}, "line 2: input_length = a list of 1 items is not a"),
+        ("mooncake", {"output_length": 0}, "line 2: output_length = 0; at least 1"),
+        ("mooncake", {"input_length": 1025}, "2 hashes for 1025 tokens; .* 512 tokens make 3"),
+        ("mooncake", {"hash_ids": None}, "line 2: hash_ids = None is not a list"),
+        ("mooncake", {"hash_ids": [1, None]}, "line 2: hash_ids = None is not a whole number"),
+        ("mooncake", {"hash_ids": [1, "x"]}, "line 2: hash_ids = 'x' is not a whole number"),
+        ("mooncake", {"hash_ids": [1, 2**64]}, "does not fit in 64 bits"),
+        ("mooncake", {"hash_ids": []}, "line 2: 0 hashes for 600 tokens"),
+        ("bailian", {"chat_id": 1}, "line 2: chat_id 1 is that of a row above too"),
+        ("bailian", {"chat_id": 2, "timestamp": 0.25}, "line 2: arrives before the row above it"),
+        ("bailian", {"chat_id": 2, "turn": "two"}, "line 2: turn = 'two' is not a whole number"),
+        ("bailian", {"chat_id": 2, "input_length": 33}, "line 2: 2 hashes for 33 tokens"),
+    ],
+)  # fmt: skip
+def test_a_wrong_object_names_line_key_and_value(
+    tmp_path: Path, name: str, change: dict[str, object], words: str
+) -> None:
+    row = MOONCAKE if name == "mooncake" else BAILIAN
+    path = jsonl(tmp_path, row, row | change)
+    refusal(path, name)
+    with pytest.raises(InvalidSpecError, match=words):
+        read_requests(path, name)
+
+
+@pytest.mark.parametrize("name", sorted(REQUEST_FORMATS))
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty"),
+        (b"\n\n \n", ""),
+        (gzip.compress(b"x", mtime=0), "gzip-compressed; decompress it first"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer"),
+        (b"PAR1\x00\x00", "name it .parquet"),
+        (b"\x00\xff\xfe\x01" * 99, ""),
+        (b"\xff\xd8\xff\xe0\n\x00\n", ""),
+        (b"[]\n", ""),
+        (b"{}\n", ""),
+        (b"[" * 100_000, ""),
+        (b'{"a": ' * 100_000, ""),
+        (b"a,b,c\n1,2,3\n", ""),
+        (b"\n" * 9 + b"null\n", ""),
+    ],
+)
+def test_no_file_breaks_a_reader(tmp_path: Path, name: str, content: bytes, words: str) -> None:
+    path = tmp_path / ("a.csv" if name in HEADERS else "a.jsonl")
+    path.write_bytes(content)
+    assert words in refusal(path, name)
+
+
+@pytest.mark.parametrize("name", sorted(REQUEST_FORMATS))
+def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
+    assert "No such file" in refusal(tmp_path / "none.csv", name)
+    (tmp_path / "folder.csv").mkdir()
+    assert "Is a directory" in refusal(tmp_path / "folder.csv", name)
+
+
+@pytest.mark.parametrize(
+    ("header", "name", "words"),
+    [
+        ("timestamp,ContextTokens,GeneratedTokens", "azure", "did you mean 'timestamp'"),
+        ("TIMESTAMP,ContextToken,GeneratedTokens", "azure", "did you mean 'ContextToken'"),
+        ("TIMESTAMP,TIMESTAMP,GeneratedTokens", "azure", "two columns named 'TIMESTAMP'"),
+        ("Timestamp,Model,Request token,Response tokens", "burstgpt", "no column 'Request tokens'"),
+        ("arrival,isl,osl", "perfatlas", "no column 'arrival_s' among 'arrival', 'isl', 'osl'"),
+    ],
+)
+def test_wrong_columns_get_the_nearest_name(
+    tmp_path: Path, header: str, name: str, words: str
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(header + "\n1,2,3\n")
+    assert words in refusal(path, name)
+
+
+def test_a_wrong_key_gets_the_nearest_name(tmp_path: Path) -> None:
+    row = {"input_len" if key == "input_length" else key: value for key, value in MOONCAKE.items()}
+    path = jsonl(tmp_path, row)
+    assert "line 1: no 'input_length'; did you mean 'input_len'?" in refusal(path, "mooncake")
+
+
+def test_a_header_alone_holds_no_requests(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("arrival_s,isl,osl\n")
+    assert "holds no requests" in refusal(path, "perfatlas")
+
+
+def test_a_file_that_was_cut_off_says_so(tmp_path: Path) -> None:
+    path = jsonl(tmp_path, MOONCAKE, MOONCAKE)
+    path.write_bytes(path.read_bytes()[:-30])
+    message = refusal(path, "mooncake")
+    assert "line 2: not JSON" in message
+    assert "cut off" in message
+
+
+def test_lines_are_counted_over_blocks_and_blanks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_blocks, "BLOCK_BYTES", 256)
+    row = json.dumps(MOONCAKE)
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join([*[row] * 40, "", *[row] * 40, "{", row]))
+    assert "line 82: not JSON" in refusal(path, "mooncake")
+
+
+def test_a_line_without_end_is_refused_before_memory_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_blocks, "LONGEST_LINE_BYTES", 1 << 20)
+    monkeypatch.setattr(trace_blocks, "BLOCK_BYTES", 1 << 16)
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"[" + b"1," * (1 << 21))
+    assert "line 1: longer than 1 MiB" in refusal(path, "mooncake")
+
+
+def test_wrong_parquet_files_name_the_row(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    good = {"arrival_s": [0.0, 1.0], "isl": [5, 6], "osl": [7, 8]}
+    for change, words in (
+        ({"arrival_s": [0.0, float("nan")]}, "row 2: arrival_s = nan; a finite number"),
+        ({"isl": [5, None]}, "row 2: isl = None is not a whole number"),
+        ({"isl": [5.0, 6.5]}, "row 2: isl = 6.5 is not a whole number"),
+        ({"isl": [True, False]}, "row 1: isl = True is not a whole number"),
+        ({"osl": ["7", "x"]}, "row 2: osl = 'x' is not a whole number"),
+        ({"osl": [[7], [8]]}, "row 1: osl = a list of 1 items is not a whole number"),
+    ):
+        pq.write_table(pa.table(good | change), path)
+        assert words in refusal(path, "perfatlas")
+    pq.write_table(pa.table({"arrival": [0.0], "isl": [5], "osl": [7]}), path)
+    assert "no column 'arrival_s'" in refusal(path, "perfatlas")
+    path.write_bytes(path.read_bytes()[:-9])
+    assert "is not a Parquet file" in refusal(path, "perfatlas")
+    path.write_text("arrival_s,isl,osl\n")
+    assert "is not a Parquet file" in refusal(path, "perfatlas")
+    path.unlink()
+    assert "No such file" in refusal(path, "perfatlas")
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (["0,9,1,a,0", "1,9,1,a,0"], "line 3: turn = 0 does not come after the turn"),
+        (["0,9,1,a,0", "1,9,1,,4"], "line 3: turn = 4 is a turn of no session"),
+        (["5,9,1,a,0", "1,9,1,b,0"], "line 3: arrives before the row above it"),
+        (["0,9,1,a,0", "1,9,1,a,"], "line 3: turn = '' is not a whole number"),
+        (["0,9,1,a,", "1,9,1,a,1"], "line 3: turn is given here and not in the rows above"),
+    ],
+)
+def test_turns_out_of_order_are_refused(tmp_path: Path, rows: list[str], words: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["arrival_s,isl,osl,session,turn", *rows]))
+    assert words in refusal(path, "perfatlas")
+
+
+def test_hashes_in_some_rows_only_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("arrival_s,isl,osl,prefix_hash_ids\n0,9,1,5\n1,9,1,\n")
+    assert "line 3: 0 prefix_hash_ids; in all rows or in none" in refusal(path, "perfatlas")
+    path.write_text("arrival_s,isl,osl,prefix_hash_ids\n0,9,1,5\n1,90,1,6 7 8\n2,8,1,4 5\n")
+    assert "line 4: 2 prefix_hash_ids for 8 tokens; no size of block" in refusal(path, "perfatlas")
+
+
+def test_vllm_files_say_what_to_save(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"input_lens": [1], "output_lens": [1]}')
+    assert "--save-detailed" in refusal(path, "vllm")
+    path.write_text('{"start_times": [1.0], "input_lens": [1, 2], "output_lens": [1]}')
+    assert "lists of different lengths" in refusal(path, "vllm")
+    path.write_text('{"start_times": [1.0], "input_lens": [0], "output_lens": [1]}')
+    assert "request 1: input_lens = 0; at least 1" in refusal(path, "vllm")
+    path.write_text("{}\n{}\n")
+    assert "--append-result" in refusal(path, "vllm")
+    path.write_text("INFO 09-10 19:10:43 [logger.py:45] Received request c-1: params: x.\n")
+    assert "line 1: no prompt_token_ids of request 'c-1'" in refusal(path, "vllm")
+    path.write_text("INFO nothing of interest\n")
+    assert "holds no requests" in refusal(path, "vllm")
+
+
+def test_aiperf_inputs_have_no_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "inputs.json"
+    path.write_text('{"data": [{"session_id": "s", "payloads": []}]}')
+    assert "read the profile_export.jsonl of the same run" in refusal(path, "aiperf")
+    row = json.loads((FIXTURES / "aiperf_profile_export.jsonl").read_text().splitlines()[1])
+    del row["metrics"]["output_sequence_length"]
+    assert "line 1: no 'output_sequence_length'" in refusal(jsonl(tmp_path, row), "aiperf")
+
+
+def test_a_trace_longer_than_a_simulation_is_read_by_windows(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"arrival_s,isl,osl\n0,5,5\n{LONGEST_S + 1},6,6\n{LONGEST_S + 2},7,7\n")
+    assert "read a window" in refusal(path, "perfatlas")
+    trace = read_requests(path, "perfatlas", Window(start_s=LONGEST_S))
+    assert trace.requests.isl_N.tolist() == [6, 7]
+    assert trace.requests.arrival_N.tolist() == [10**12, 2 * 10**12]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"first": 0}, {"start_s": -1.0}, {"start_s": 5.0, "end_s": 5.0}]
+)
+def test_empty_windows_are_refused(fields: dict[str, float]) -> None:
+    with pytest.raises(InvalidSpecError, match="window"):
+        Window(**fields)  # type: ignore[arg-type]
+
+
+@given(
+    st.sampled_from(sorted(REQUEST_FORMATS)),
+    st.binary(max_size=40) | st.text(max_size=20).map(lambda text: text.encode("utf-8", "replace")),
+    st.integers(0, 400),
+)
+def test_bytes_written_over_a_sample_are_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, name: str, noise: bytes, place: int
+) -> None:
+    files = {"burstgpt": "burstgpt_sessions.csv", "bailian": "bailian.jsonl"}
+    files |= {"vllm": "vllm_bench.json", "aiperf": "aiperf_profile_export.jsonl"}
+    content = (
+        (FIXTURES / files[name]).read_bytes()
+        if name in files
+        else HEADERS.get(name, json.dumps(MOONCAKE) + "\n").encode() * 2
+    )
+    path = tmp_path_factory.mktemp("noise") / ("a.csv" if name in HEADERS else "a.jsonl")
+    path.write_bytes(content[:place] + noise + content[place + len(noise) :])
+    try:
+        trace = read_requests(path, name)
+    except PerfatlasError as error:
+        assert path.name in str(error)  # noqa: PT017
+    else:
+        check_invariants(trace.requests)
