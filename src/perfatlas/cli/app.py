@@ -41,6 +41,11 @@ app.command(
     help="Simulate traffic through an engine: queues, tails, preemptions, goodput.",
 )
 app.command(
+    "perfatlas.cli.goodput:app",
+    name="goodput",
+    help="Tell what failures leave of a job's time, and which checkpoints and spares help.",
+)
+app.command(
     _group(
         "kernel",
         "Time one operator on one GPU.",

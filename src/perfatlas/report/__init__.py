@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perfatlas.report.frontier import print_frontier
+from perfatlas.report.goodput_text import print_goodput
 from perfatlas.report.reproduce import reproduce_line
 from perfatlas.report.requests_trace import requests_trace_text
 from perfatlas.report.rows import print_facts, print_rows
@@ -19,6 +20,7 @@ __all__ = [
     "print_answer",
     "print_facts",
     "print_frontier",
+    "print_goodput",
     "print_rows",
     "print_sourced",
     "profile_values",

@@ -7,6 +7,8 @@ from perfatlas.scenario.capacity import cache_capacity
 from perfatlas.scenario.collective import collective
 from perfatlas.scenario.estimate import estimate
 from perfatlas.scenario.frontier import frontier
+from perfatlas.scenario.goodput import goodput
+from perfatlas.scenario.goodput_fields import GOODPUT_NAMES, SPARE_NAMES
 from perfatlas.scenario.kernel import kernel_attention, kernel_gemm, kernel_moe
 from perfatlas.scenario.request_rate import max_request_rate
 from perfatlas.scenario.serving_formula import (
@@ -16,12 +18,15 @@ from perfatlas.scenario.serving_formula import (
     static_latencies,
 )
 from perfatlas.scenario.simulate import Simulation, simulate
+from perfatlas.scenario.spares import goodput_spares
 from perfatlas.scenario.table import estimate_table
 from perfatlas.scenario.traffic import TRAFFIC_NAMES
 from perfatlas.scenario.vocabulary import FIELD_NAMES, Scenario
 
 __all__ = [
     "FIELD_NAMES",
+    "GOODPUT_NAMES",
+    "SPARE_NAMES",
     "TRAFFIC_NAMES",
     "Answer",
     "Latencies",
@@ -33,6 +38,8 @@ __all__ = [
     "estimate",
     "estimate_table",
     "frontier",
+    "goodput",
+    "goodput_spares",
     "kernel_attention",
     "kernel_gemm",
     "kernel_moe",
