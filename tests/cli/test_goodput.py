@@ -83,3 +83,25 @@ def test_wrong_words_end_with_their_exit_code(
 ) -> None:
     assert main(["goodput", *words]) == code
     assert said in capsys.readouterr().err
+
+
+def test_a_fleet_is_answered_in_80_columns_and_as_a_page(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    page = tmp_path / "page.html"
+    words = ["--fleet", "llama3", "--gpus", "16384", "--mfu", "0.4", "--half-width", "0.02"]
+    more = ["--what-if", "--spare-start-s", "300", "--html", str(page)]
+    assert main(["goodput", *JOB, *words, *more]) == 0
+    text = capsys.readouterr().out
+    assert all(word in text for word in ("factor by factor", "30 more spares", "what if"))
+    *lines, last = text.splitlines()
+    assert "--what-if" in last
+    assert max(map(len, lines)) <= 80
+    assert "Where the time goes" in page.read_text("utf-8")
+
+
+def test_what_if_and_pages_are_of_one_job(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--fleet", "llama3", "--table", "in.csv", "--output", "out.csv"]
+    assert main(["goodput", *JOB, *words, "--what-if"]) == 2
+    assert "--what-if is of one job" in capsys.readouterr().err

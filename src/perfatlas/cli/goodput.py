@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -12,20 +14,29 @@ from perfatlas.cli.estimate import read_scenario_file
 from perfatlas.cli.output import print_json, require
 from perfatlas.cli.table_run import answer_rows, show_summary, wants_table
 from perfatlas.cli.vocabulary import SWITCH, Count, File, OutputFlags, default, given
+from perfatlas.files import check_writable, write_atomic
+from perfatlas.quantities import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from perfatlas.scenario import Answer
 
 _JOB: Final = Group("Job", sort_key=1)
 _FAILURES: Final = Group("Failures", sort_key=2)
+_FLEET: Final = Group("Fleet", sort_key=3)
 _OUTPUT: Final = Group("Output", sort_key=7)
 EXAMPLE: Final = (
     "perfatlas goodput --gpus 16384 --mtti-s 11134 --checkpoint-write-s 60 --restart-s 300"
 )
 SPARES_EXAMPLE: Final = (
     "perfatlas goodput spares --nodes 2048 --node-mtbf-s 1.3e7 --repair-s 86400 --target 0.999"
+)
+
+SLOW_S: Final = 1.5
+SLOW: Final = (
+    "perfatlas: simulating; compiled at the first use, and run until the goodput is as sure as"
+    " --half-width asks\n"
 )
 
 app: Final = App(
@@ -96,6 +107,40 @@ class FailureFlags:
     repair_s: float | None = None
 
 
+@Parameter(name="*", group=_FLEET)
+@dataclass(frozen=True, kw_only=True)
+class FleetFlags:
+    """A job on a whole fleet, simulated.
+
+    Args:
+        fleet: A TOML file, or llama3 or rsc1; in place of the failures above.
+        fleet_units: Nodes or racks of the fleet, in place of the file's.
+        checkpoint_lag_s: Seconds after a write until the checkpoint is durable.
+        spare_kind: Whether spares are powered (warm, hot) and fail too.
+        spare_start_s: Seconds a restart takes longer when it takes in a spare.
+        fewest_gpus: Go on with fewer GPUs down to these, rather than wait.
+        replica_gpus: GPUs that are given up together then; by default a unit.
+        work_s: Run until so many seconds of useful work are done: time to finish, cost.
+        mfu: Share of the peak FLOPs that useful time reaches.
+        scheduling: Share of the time in which the job is scheduled.
+        what_if: Rank single changes by the GPU-hours they gain.
+        more_spares: Spares that --what-if adds.
+    """
+
+    fleet: str | None = None
+    fleet_units: Count = None
+    checkpoint_lag_s: Annotated[float | None, default("0")] = None
+    spare_kind: Annotated[Literal["cold", "warm", "hot"] | None, default("cold")] = None
+    spare_start_s: Annotated[float | None, default("0")] = None
+    fewest_gpus: Count = None
+    replica_gpus: Count = None
+    work_s: float | None = None
+    mfu: float | None = None
+    scheduling: float | None = None
+    what_if: Annotated[bool | None, SWITCH] = None
+    more_spares: Annotated[Count, default("30")] = None
+
+
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class GoodputFlags:
@@ -103,18 +148,21 @@ class GoodputFlags:
 
     job: JobFlags = field(default_factory=JobFlags)
     failures: FailureFlags = field(default_factory=FailureFlags)
+    fleet: FleetFlags = field(default_factory=FleetFlags)
 
 
 @Parameter(name="*", group=_OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class GoodputFiles:
-    """What else `goodput` reads.
+    """What else `goodput` reads and writes.
 
     Args:
         scenario: TOML file with the same names as the flags; flags win over it.
+        html: Write a page with charts.
     """
 
     scenario: File | None = None
+    html: File | None = None
 
 
 @app.default
@@ -138,9 +186,47 @@ def goodput(
     if extra.scenario is not None:
         asked = {**read_scenario_file(extra.scenario), **asked}
     if wants_table(output):
+        if extra.html is not None or asked.get("what_if"):
+            flag = "--html" if extra.html is not None else "--what-if"
+            raise UsageError(f"{flag} is of one job, --table answers many")
         return _table(scenario.goodput, output, "goodput", asked, scenario.GOODPUT_NAMES)
     require(asked, ("checkpoint_write_s", "restart_s"), example=EXAMPLE)
-    return _show(scenario.goodput(**asked), asked, as_json=output.json)
+    if extra.html is not None:
+        check_writable(extra.html)
+    columns: dict[str, list[float]] = {}
+    with told_if_slow():
+        if "fleet" in asked:
+            run = scenario.fleet_goodput(**asked)
+            answer, columns = run.answer, run.per_replica()
+        else:
+            answer = scenario.goodput(**asked)
+    code = _show(answer, asked, as_json=output.json)
+    if extra.html is not None:
+        _write_page(extra.html, answer, columns, asked)
+    return code
+
+
+@contextlib.contextmanager
+def told_if_slow() -> Iterator[None]:
+    """Say on stderr why it takes long: compiling, once, or an answer that has to be sure."""
+    timer = threading.Timer(SLOW_S, sys.stderr.write, [SLOW])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _write_page(
+    path: File, answer: Answer, columns: dict[str, list[float]], asked: dict[str, Any]
+) -> None:
+    from perfatlas import report
+
+    sys.stdout.flush()  # whatever becomes of the page, the answer is out
+    line = report.reproduce_line(answer.command, asked)
+    write_atomic(path, report.goodput_page(answer.to_dict(), columns, reproduce=line))
+    sys.stderr.write(f"perfatlas: --html written to {path}\n")
 
 
 @Parameter(name="*", group=_JOB)

@@ -15,6 +15,8 @@ name = "swap"
 relapse = "1 h"
 stages = [{ name = "swap", lasts = { law = "lognormal", median = "4 h", sigma = 1 } }]
 ```
+
+In place of name and lifetime a cause may name a rate of the catalog: `published = "llama3_gpu"`.
 """
 
 from __future__ import annotations
@@ -96,7 +98,8 @@ def fleet_of(table: Mapping[str, Any], origin: str) -> Fleet:
     if "units" not in given:
         raise InvalidSpecError(f"{origin}: units is missing: how many units the fleet has")
     causes = _tables(table.get("cause", []), f"{origin}: cause")
-    given["causes"] = tuple(_cause(cause, origin) for cause in causes)
+    gpus = given.get("gpus_per_unit", 8)
+    given["causes"] = tuple(_cause(cause, origin, gpus) for cause in causes)
     repairs = _tables(table.get("repair", []), f"{origin}: repair")
     if repairs:
         given["repairs"] = tuple(_repair(repair, origin) for repair in repairs)
@@ -127,16 +130,20 @@ def law_of(value: object, field: str) -> Law:
     return law
 
 
-def _cause(table: Mapping[str, Any], origin: str) -> Cause:
-    name = _name(table, f"{origin}: cause")
+def _cause(table: Mapping[str, Any], origin: str, gpus_per_unit: int) -> Cause:
+    """Return a cause; one that is `published` has the name, parts and rate of the catalog."""
+    from perfatlas.fleet.catalog import published_cause
+
+    rate = _name(table, f"{origin}: cause", "published") if "published" in table else ""
+    name = rate or _name(table, f"{origin}: cause")
     where = f"{origin}: cause {name!r}"
-    known = {field.name for field in fields(Cause)}
-    _known(table, (known - {"age_s"}) | {"age"}, where)
-    given: dict[str, Any] = dict(table)
+    known = {field.name for field in fields(Cause)} - {"age_s"} | {"age"}
+    _known(table, known - {"name", "lifetime"} | {"published"} if rate else known, where)
+    given: dict[str, Any] = {key: value for key, value in table.items() if key != "published"}
     for key in ("lifetime", "detection", "lasts"):
         if key in given:
             given[key] = law_of(given[key], f"{where}: {key}")
-    if "lifetime" not in given:
+    if "lifetime" not in given and not rate:
         raise InvalidSpecError(f"{where}: lifetime is missing, such as {{ law, mean }}")
     if "age" in given:
         given["age_s"] = parse_duration(given.pop("age"), field=f"{where}: age")
@@ -154,6 +161,8 @@ def _cause(table: Mapping[str, Any], origin: str) -> Cause:
             strikes=_whole(lemons.get("strikes", 0), f"{where}: lemons: strikes"),
         )
     _choices(given, where)
+    if rate:
+        return published_cause(rate, gpus_per_unit=gpus_per_unit, **given)
     return Cause(**given)
 
 
@@ -261,10 +270,10 @@ def _whole(value: object, field: str) -> int:
     return value
 
 
-def _name(table: Mapping[str, Any], where: str) -> str:
-    name = table.get("name")
+def _name(table: Mapping[str, Any], where: str, key: str = "name") -> str:
+    name = table.get(key)
     if not isinstance(name, str) or not name:
-        raise InvalidSpecError(f"{where}: name = {shown(name)}: expected a text")
+        raise InvalidSpecError(f"{where}: {key} = {shown(name)}: expected a text")
     return name
 
 

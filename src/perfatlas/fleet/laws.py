@@ -169,6 +169,41 @@ def weibull_of_mean(mean: float, shape: float) -> Weibull:
     return Weibull(shape=shape, scale_s=mean / math.gamma(1.0 + 1.0 / shape))
 
 
+def scaled(law: Law, factor: float) -> Law:  # noqa: PLR0911 - a line per law
+    """Return a law of the same shape whose times are all so many times as long.
+
+    Args:
+        law: The law.
+        factor: Above zero.
+
+    Example:
+        >>> from perfatlas.fleet.laws import Weibull, scaled
+        >>> scaled(Weibull(shape=2.0, scale_s=10.0), 0.5)
+        Weibull(shape=2.0, scale_s=5.0)
+    """
+    match law:
+        case Constant():
+            return Constant(value_s=law.value_s * factor)
+        case Exponential():
+            return Exponential(mean_s=law.mean_s * factor)
+        case Weibull():
+            return Weibull(shape=law.shape, scale_s=law.scale_s * factor)
+        case LogNormal():
+            return LogNormal(median_s=law.median_s * factor, sigma=law.sigma)
+        case Empirical():
+            return Empirical(values_s=tuple(value * factor for value in law.values_s))
+        case Tabled():
+            longer = tuple(value * factor for value in law.value_s_K)
+            return Tabled(probability_K=law.probability_K, value_s_K=longer)
+        case Bathtub():
+            infant, chance, wear = law.infant, law.chance, law.wear
+            return Bathtub(
+                infant=Weibull(shape=infant.shape, scale_s=infant.scale_s * factor),
+                chance=Exponential(mean_s=chance.mean_s * factor),
+                wear=Weibull(shape=wear.shape, scale_s=wear.scale_s * factor),
+            )
+
+
 def residual(law: Law) -> Law:
     """Return what is left of a lifetime met at a random time, long after ages have mixed.
 

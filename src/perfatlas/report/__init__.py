@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perfatlas.report.frontier import print_frontier
+from perfatlas.report.goodput_page import goodput_page
 from perfatlas.report.goodput_text import print_goodput
 from perfatlas.report.reproduce import reproduce_line
 from perfatlas.report.requests_trace import requests_trace_text
@@ -16,6 +17,7 @@ from perfatlas.report.traffic_page import traffic_page
 __all__ = [
     "chrome_trace",
     "chrome_trace_text",
+    "goodput_page",
     "open_terminal",
     "print_answer",
     "print_facts",

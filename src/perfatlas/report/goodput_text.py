@@ -25,11 +25,11 @@ LABELS: Final = {
     "interruptions": "interruptions",
     "gpu_hours": "GPU-hours held",
     "lost_gpu_hours": "GPU-hours lost",
-    "useful_gpu_hours": "GPU-hours of useful work",
+    "useful_gpu_hours": "GPU-hours of useful work, 90 % of runs",
     "lost_usd": "cost of what is lost",
     "usd_per_useful_gpu_hour": "cost of a useful GPU-hour",
     "cost_usd": "cost",
-    "finish_s": "time to finish",
+    "finish_s": "time to finish, 90 % of runs",
     "blocked_probability": "share of time the job waits",
     "blocked_probability_one_fewer": "with one spare fewer",
     "nodes_under_repair": "nodes under repair, on average",
@@ -47,6 +47,14 @@ BUCKETS: Final = {
     "maintenance": "maintenance",
     "idle": "idle",
 }
+FACTORS: Final = {
+    "availability": "availability: nodes are there",
+    "scheduling": "scheduling: the job is on them",
+    "ettr": "effective time: it makes progress",
+    "not_degraded": "at full speed",
+    "mfu": "MFU: of the peak FLOPs",
+    "product": "the product",
+}
 METHODS: Final = {
     "exact": "closed form, exact",
     "daly": "closed form of Daly",
@@ -60,7 +68,14 @@ METHODS: Final = {
 ENDS: Final = ("_low", "_high")
 TIMES: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
 BAR: Final = 28
-SHARES: Final = ("goodput", "blocked_probability", "blocked_probability_one_fewer", "target")
+SHARES: Final = (
+    "goodput",
+    "blocked_probability",
+    "blocked_probability_one_fewer",
+    "target",
+    "mfu",
+    "scheduling",
+)
 
 
 def time_text(seconds: float) -> str:
@@ -164,7 +179,8 @@ def goodput_headline(answer: Answered) -> str:
     scenario = dict(answer["scenario"])
     gpus = scenario.pop("gpus", None)
     words = [
-        f"{name.removesuffix('_s').replace('_', ' ')} {value_text(name, value)}"
+        f"{name.removesuffix('_s').replace('_', ' ')} "
+        f"{'' if value is True else value_text(name, value)}".rstrip()
         for name, value in scenario.items()
         if value is not False and name not in ("half_width", "seed")
     ]
@@ -192,7 +208,7 @@ def result_lines(results: Answered) -> list[tuple[str, str, str]]:
             label = LABELS["optimal_checkpoint_interval_s"]
         if isinstance(value, dict):
             shown = value_text(name, value["mean"])
-            interval = f"{value_text(name, value['p5'])} - {value_text(name, value['p95'])}"
+            interval = _ends(value_text(name, value["p5"]), value_text(name, value["p95"]))
         else:
             shown, interval = value_text(name, value), ""
             low, high = (results.get(f"{name}{end}") for end in ENDS)
@@ -203,6 +219,7 @@ def result_lines(results: Answered) -> list[tuple[str, str, str]]:
 
 
 def _ends(low: str, high: str) -> str:
+    """Return both ends, the unit once where they share it."""
     (number, _, unit), (_, _, other) = low.partition(" "), high.partition(" ")
     return f"{number} - {high}" if unit == other else f"{low} - {high}"
 
@@ -249,19 +266,21 @@ def print_waterfall(console: Console, rows: Sequence[Answered]) -> None:
     print_plain(console, text, wrap=False)
 
 
-def _print_factors(console: Console, factors: Sequence[Answered]) -> None:
+def _print_factors(console: Console, factors: Mapping[str, float]) -> None:
     console.print()
-    print_line(console, "what of the peak is left, factor by factor", style="bold")
-    lines = [(str(row["name"]).replace("_", " "), share_text(row["value"])) for row in factors]
-    widest = max(len(name) for name, _ in lines)
-    for (name, value), row in zip(lines, factors, strict=True):
-        left = f"   leaves {share_text(row['product'])}"
-        print_line(console, f"  {name:<{widest}}  {value:>7}{left}")
+    of = "peak" if "mfu" in factors else "time"
+    print_line(console, f"what of the {of} is left, factor by factor", style="bold")
+    widest = max(len(FACTORS[name]) for name in factors)
+    left = 1.0
+    for name, value in factors.items():
+        left = value if name == "product" else left * value
+        after = "" if name == "product" else f"   leaves {share_text(left)}"
+        print_line(console, f"  {FACTORS[name]:<{widest}}  {share_text(value):>7}{after}")
 
 
 def _print_changes(console: Console, changes: Sequence[Answered]) -> None:
     console.print()
-    print_line(console, "what single changes would gain, in GPU-hours", style="bold")
+    print_line(console, "what single changes would gain, in GPU-hours, ± 90 %", style="bold")
     widest = max(len(str(row["name"])) for row in changes)
     for row in changes:
         gained, width = row["gpu_hours_gained"], row["gpu_hours_gained_half_width"]

@@ -10,6 +10,7 @@ from perfatlas.fleet.columns import Judged
 from perfatlas.fleet.estimates import linear_goodput, meta_ettr, saxena_availability
 from perfatlas.fleet.intervals import daly_higher_order_s, saxena_interval_s, young_interval_s
 from perfatlas.fleet.renewal import optimal_interval_s, renewal_efficiency
+from perfatlas.fleet.shipped import shipped_fleets
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.answer import Answer, Evidence
 from perfatlas.scenario.goodput_fields import FLEET_NAMES, SimpleGoodput, parsed
@@ -51,7 +52,13 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
         from perfatlas.scenario.fleet_goodput import fleet_goodput
 
         return fleet_goodput(**fields).answer
-    asked = parsed(SimpleGoodput, fields, FLEET_NAMES)
+    fleet_only = [name for name in FLEET_NAMES if name not in SimpleGoodput.model_fields]
+    if unread := [name for name in fleet_only if fields.get(name) not in (None, "")]:
+        raise InvalidSpecError(
+            f"{', '.join(unread)} is of a whole fleet: give fleet, a TOML file or one of"
+            f" {', '.join(shipped_fleets())}"
+        )
+    asked = parsed(SimpleGoodput, fields)
     told = interruptions_of(asked)
     given = {name: value for name, value in fields.items() if value not in (None, "")}
     beyond = _beyond_closed_forms(asked)

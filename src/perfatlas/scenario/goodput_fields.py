@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 DAY_S: Final = 86400.0
+MONTH_S: Final = 30.0 * DAY_S
 
 
 def _a_number(value: object) -> object:
@@ -46,7 +47,7 @@ class Resilience(BaseModel):
     checkpoint_write_s: Pause
     restart_s: Pause
     spares: Whole | None = None
-    duration_s: Duration = 30.0 * DAY_S
+    duration_s: Duration = MONTH_S
     usd_per_gpu_hour: Price | None = None
     half_width: Level = 0.002
     seed: Annotated[int, Field(ge=0, le=2**31)] = 0
@@ -70,9 +71,12 @@ class FleetGoodput(Resilience):
     """A job on a fleet of a file or of the catalog, always simulated."""
 
     fleet: Annotated[str, Field(min_length=1, max_length=4096)]
+    fleet_units: Count | None = None
+    detection_s: Pause | None = None
     checkpoint_lag_s: Pause = 0.0
     spare_kind: Literal["cold", "warm", "hot"] = "cold"
     spare_start_s: Pause = 0.0
+    replica_gpus: Count | None = None
     fewest_gpus: Count | None = None
     work_s: Duration | None = None
     mfu: Share | None = None

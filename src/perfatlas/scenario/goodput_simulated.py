@@ -25,8 +25,8 @@ from perfatlas.scenario.interruptions import bucket_rows, frequency, lost_hours,
 
 if TYPE_CHECKING:
     from perfatlas.fleet.outcome import Outcome
-    from perfatlas.scenario.interruptions import Interruptions
     from perfatlas.scenario.goodput_fields import SimpleGoodput
+    from perfatlas.scenario.interruptions import Interruptions
 
 MOST_FAILURES: Final = 150_000_000  # of all replicas; about a minute
 MOST_REPLICAS: Final = 100_000
