@@ -47,6 +47,17 @@ app.command(
 )
 app.command(
     _group(
+        "fleet",
+        "Turn a cluster's own logs into a fleet that can be simulated and explained.",
+        {
+            "import": ("fleet_logs:import_", "Read logs into one history of failures and repairs."),
+            "fit": ("fleet_logs:fit", "Fit laws to histories; write a fleet and its evidence."),
+            "report": ("fleet_report:report", "Explain a fleet or a history on one page."),
+        },
+    )
+)
+app.command(
+    _group(
         "kernel",
         "Time one operator on one GPU.",
         {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from perfatlas.report.fleet_page import fleet_page, history_page
+from perfatlas.report.fleet_text import print_fitted
 from perfatlas.report.frontier import print_frontier
 from perfatlas.report.goodput_page import goodput_page
 from perfatlas.report.goodput_text import print_goodput
@@ -17,10 +19,13 @@ from perfatlas.report.traffic_page import traffic_page
 __all__ = [
     "chrome_trace",
     "chrome_trace_text",
+    "fleet_page",
     "goodput_page",
+    "history_page",
     "open_terminal",
     "print_answer",
     "print_facts",
+    "print_fitted",
     "print_frontier",
     "print_goodput",
     "print_rows",

@@ -60,3 +60,18 @@ def _codes() -> dict[int, XidCode]:
     file = resources.files("perfatlas").joinpath("data/telemetry/xid_codes.toml")
     rows = tomllib.loads(file.read_text("utf-8"))["code"]
     return {row["xid"]: XidCode(**(row | {"causes": frozenset(row["causes"])})) for row in rows}
+
+
+def xid_meaning(cause: str) -> str:
+    """Return what a cause of a history means in words, "" where it is no Xid or has no title.
+
+    Args:
+        cause: Such as xid_79, or gpu_xid_79 with its component.
+
+    Example:
+        >>> from perfatlas.telemetry.xid_codes import xid_meaning
+        >>> xid_meaning("node_fail"), xid_meaning("gpu_xid_79") != ""
+        ('', True)
+    """
+    _, mark, code = cause.rpartition("xid_")
+    return xid_code(int(code)).title if mark and code.isdigit() else ""
