@@ -96,6 +96,10 @@ app.command(
             "blocks": ("validate:blocks", "Sums of operators against measured attention blocks."),
             "capacity": ("validate:capacity", "Cache sizes against those engines print."),
             "steps": ("validate:steps", "Serving estimates against measured serving."),
+            "fleet": (
+                "validate_fleet:fleet",
+                "The job simulator against closed forms and published figures.",
+            ),
             "serving": (
                 "validate_serving:serving",
                 "Serving estimates against your own benchmark results.",

@@ -7,6 +7,7 @@ explain it; a figure that leaves out what a model needs is declined.
 from __future__ import annotations
 
 import csv
+import io
 import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -58,27 +59,38 @@ GPU_CAUSES: Final = (
 )
 
 
-def published_anchors(path: Path) -> list[Anchor]:
+def published_anchors(path: Path | None = None) -> list[Anchor]:
     """Return every figure of a table of published reliability figures, in its order.
 
     Args:
-        path: CSV with columns source, metric, value, value_max, qualifier, unit and n_gpus.
+        path: CSV with columns source, metric, value, value_max, qualifier, unit and n_gpus; by
+            default the figures that come with perfatlas, each with its reference.
 
     Raises:
         InvalidSpecError: A column is missing, a value is no number, or a figure has neither a rule
             nor a reason to decline it.
     """
-    with path.open(encoding="utf-8", newline="") as stream:
-        reader = csv.DictReader(stream)
-        missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
-        if missing:
-            raise InvalidSpecError(f"{path}: no column {', '.join(missing)}")
-        rows = list(reader)
-    sums = _sums(rows, path)
-    return [_anchor(_figure(row, sums, path)) for row in rows]
+    place = "published_figures.csv" if path is None else str(path)
+    reader = csv.DictReader(io.StringIO(_text_of(path)))
+    missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+    if missing:
+        raise InvalidSpecError(f"{place}: no column {', '.join(missing)}")
+    rows = list(reader)
+    sums = _sums(rows, place)
+    return [_anchor(_figure(row, sums, place)) for row in rows]
 
 
-def _sums(rows: Sequence[dict[str, str]], path: Path) -> dict[str, float]:
+def _text_of(path: Path | None) -> str:
+    if path is None:
+        shipped = resources.files("perfatlas").joinpath("data/fleet/published_figures.csv")
+        return shipped.read_text("utf-8")
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InvalidSpecError(f"the figures '{path}' cannot be read: {problem}") from problem
+
+
+def _sums(rows: Sequence[dict[str, str]], path: str) -> dict[str, float]:
     """Return sums over the rows that other rows are checked against."""
     causes = {
         row["metric"]: _number(row["value"], path)
@@ -96,7 +108,7 @@ def _sums(rows: Sequence[dict[str, str]], path: Path) -> dict[str, float]:
     }
 
 
-def _figure(row: dict[str, str], sums: dict[str, float], path: Path) -> Figure:
+def _figure(row: dict[str, str], sums: dict[str, float], path: str) -> Figure:
     return Figure(
         source=row["source"],
         metric=row["metric"],
@@ -109,7 +121,7 @@ def _figure(row: dict[str, str], sums: dict[str, float], path: Path) -> Figure:
     )
 
 
-def _number(text: str, path: Path) -> float:
+def _number(text: str, path: str) -> float:
     try:
         return float(text)
     except ValueError as error:
