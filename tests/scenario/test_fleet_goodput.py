@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from perfatlas.scenario import fleet_goodput
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 DAY = 86400.0
+ROOT = Path(__file__).parents[2]
 SMALL = """
 units = 40
 [[cause]]
@@ -77,7 +79,8 @@ def test_buckets_factors_and_spread_belong_together(small: dict[str, object]) ->
     factors = results["factors"]
     assert factors["product"] == pytest.approx(results["goodput"] * 0.4 * 0.9)
     assert factors["availability"] * factors["ettr"] == pytest.approx(results["goodput"])
-    assert results["cost_usd"] == pytest.approx((256 + 24) * 480 * 2.0)
+    assert results["gpus_held"] == 256 + 24
+    assert results["cost_usd"] == pytest.approx(280 * 480 * 2.0)
     useful = results["useful_gpu_hours"]
     assert useful["p5"] < useful["p50"] < useful["p95"]
     assert useful["mean"] == pytest.approx(results["goodput"] * results["gpu_hours"])
@@ -189,3 +192,16 @@ def test_a_wrong_published_cause_is_refused(tmp_path: Path, text: str, said: str
 )
 def test_a_scaled_law_has_a_scaled_mean(law: Law) -> None:
     assert mean_s(scaled(law, 3.0)) == pytest.approx(3.0 * mean_s(law))
+
+
+def test_a_rack_that_leaves_whole_needs_its_spares() -> None:
+    with (ROOT / "examples" / "nvlink_domain" / "domains.csv").open(encoding="utf-8") as table:
+        rows = {row.pop("name"): row for row in csv.DictReader(table)}
+    found = {
+        name: goodput(**{**row, "fleet": str(ROOT / row["fleet"])}).results["factors"]
+        for name, row in rows.items()
+    }
+    assert found["racks of 72"]["availability"] < 0.5
+    for name in ("nodes of 8", "racks of 72 and 48 spare", "64 of 72"):
+        assert found[name]["availability"] > 0.99, name
+    assert found["racks of 72 with fewer"]["product"] > found["nodes of 8"]["product"]

@@ -30,6 +30,24 @@ KINDS: Final = {
     "planned": "done on purpose",
     "overhead": "time spent otherwise",
 }
+CAUSE_COLUMNS: Final = (
+    "reason",
+    "in words",
+    "share",
+    "in the fleet, every",
+    "what it does",
+    "noticed after",
+    "repair",
+)
+EVENT_COLUMNS: Final = (
+    "part",
+    "reason",
+    "in words",
+    "what it is",
+    "events",
+    "machines",
+    "over after, on average",
+)
 WORDS: Final = (
     ("GPU", "the chip that does the arithmetic; a machine holds several"),
     ("job", "one computation that runs on many GPUs at once; when one of them fails, all stop"),
@@ -60,15 +78,7 @@ def fleet_page(name: str, facts: Facts, evidence: Facts | None) -> str:
         ),
         "<h2>What fails</h2>",
         _table(
-            (
-                "reason",
-                "in words",
-                "share",
-                "in the fleet, every",
-                "what it does",
-                "noticed after",
-                "repair",
-            ),
+            CAUSE_COLUMNS,
             (_cause_cells(cause) for cause in causes),
         ),
         *_repairs(facts["repairs"]),
@@ -93,46 +103,15 @@ def history_page(name: str, facts: Facts) -> str:
         name: Of the history.
         facts: As `history_facts` tells them.
     """
-    kinds = "; ".join(f"{KINDS[kind]}: {count:,}" for kind, count in facts["kinds"].items())
-    told = (
-        f"From {facts['first']} to {facts['last']} the logs tell {facts['events']:,} events"
-        f" ({kinds})."
-        if facts["events"]
-        else "The logs tell no event."
-    )
-    charts = []
-    if facts["days"]:
-        charts.append(("Failures per day", _days(facts)))
+    charts = [("Failures per day", _days(facts))] if facts["days"] else []
     parts = [
         f"<h1>What went wrong: {html.escape(name)}</h1>",
-        _said(told),
+        _said(_period(facts)),
         "<h2>What happened</h2>",
-        _table(
-            (
-                "part",
-                "reason",
-                "in words",
-                "what it is",
-                "events",
-                "machines",
-                "over after, on average",
-            ),
-            (
-                (
-                    row["component"],
-                    row["cause"],
-                    row["meaning"] or "-",
-                    KINDS[row["kind"]],
-                    f"{row['events']:,}",
-                    f"{row['nodes']:,}",
-                    "not told" if row["mean_down_s"] is None else time_text(row["mean_down_s"]),
-                )
-                for row in facts["causes"]
-            ),
-        ),
+        _table(EVENT_COLUMNS, (_event_cells(row) for row in facts["causes"])),
         "<h2>Machines with the most failures</h2>",
         _said(
-            "Some machines are always first by chance; `perfatlas fleet fit` tells which fail so"
+            "Some machines are always first by chance; perfatlas fleet fit tells which fail so"
             " often that chance is no explanation."
         ),
         _table(
@@ -143,6 +122,28 @@ def history_page(name: str, facts: Facts) -> str:
         *_glossary(),
     ]
     return page_of(f"perfatlas fleet report: {name}", parts)
+
+
+def _period(facts: Facts) -> str:
+    if not facts["events"]:
+        return "The logs tell no event."
+    kinds = "; ".join(f"{KINDS[kind]}: {count:,}" for kind, count in facts["kinds"].items())
+    return (
+        f"From {facts['first']} to {facts['last']} the logs tell {facts['events']:,} events"
+        f" ({kinds})."
+    )
+
+
+def _event_cells(row: Facts) -> tuple[str, ...]:
+    return (
+        row["component"],
+        row["cause"],
+        row["meaning"] or "-",
+        KINDS[row["kind"]],
+        f"{row['events']:,}",
+        f"{row['nodes']:,}",
+        "not told" if row["mean_down_s"] is None else time_text(row["mean_down_s"]),
+    )
 
 
 def _said(text: str) -> str:

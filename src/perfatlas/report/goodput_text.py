@@ -34,6 +34,7 @@ LABELS: Final = {
     "blocked_probability_one_fewer": "with one spare fewer",
     "nodes_under_repair": "nodes under repair, on average",
     "spares": "spares",
+    "gpus_held": "GPUs held, spares among them",
     "replicas": "simulated replicas",
 }
 BUCKETS: Final = {

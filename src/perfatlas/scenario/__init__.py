@@ -6,7 +6,7 @@ from perfatlas.scenario.answer import Answer
 from perfatlas.scenario.capacity import cache_capacity
 from perfatlas.scenario.collective import collective
 from perfatlas.scenario.estimate import estimate
-from perfatlas.scenario.fleet_goodput import FleetRun, fleet_goodput
+from perfatlas.scenario.fleet_goodput import fleet_goodput
 from perfatlas.scenario.frontier import frontier
 from perfatlas.scenario.goodput import goodput
 from perfatlas.scenario.goodput_fields import GOODPUT_NAMES, SPARE_NAMES
@@ -30,7 +30,6 @@ __all__ = [
     "SPARE_NAMES",
     "TRAFFIC_NAMES",
     "Answer",
-    "FleetRun",
     "Latencies",
     "Scenario",
     "Simulation",

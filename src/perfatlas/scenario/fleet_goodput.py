@@ -144,6 +144,7 @@ def _results(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> dict[str
         "gpu_hours": ready.gpus * ended_s / HOUR_S,
         "lost_gpu_hours": (1.0 - outcome.goodput) * ready.gpus * ended_s / HOUR_S,
         "gpus": ready.gpus,
+        "gpus_held": _held(ready),
         "spares": ready.strategy.spares.count,
         "method": "simulate",
         "replicas": replicas,
@@ -174,14 +175,18 @@ def _costs(
     """Return what job and spares cost [USD], where a price is given."""
     if asked.usd_per_gpu_hour is None:
         return {}
-    held = ready.gpus + (ready.strategy.spares.count or 0) * ready.job.fleet.gpus_per_unit
-    cost_R = held * outcome.ended_R / TICKS_PER_SECOND / HOUR_S * asked.usd_per_gpu_hour
+    cost_R = _held(ready) * outcome.ended_R / TICKS_PER_SECOND / HOUR_S * asked.usd_per_gpu_hour
     cost = distribution(cost_R)
     useful = outcome.goodput * results["gpu_hours"]
     return {
         "cost_usd": cost if asked.work_s is not None else cost["mean"],
         "usd_per_useful_gpu_hour": cost["mean"] / useful if useful else None,
     }
+
+
+def _held(ready: FleetJob) -> int:
+    """Return the GPUs of the job and of what stands by."""
+    return ready.gpus + (ready.strategy.spares.count or 0) * ready.job.fleet.gpus_per_unit
 
 
 def factors(asked: FleetGoodput, shares: dict[str, float]) -> dict[str, float]:
