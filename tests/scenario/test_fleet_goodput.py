@@ -205,3 +205,10 @@ def test_a_rack_that_leaves_whole_needs_its_spares() -> None:
     for name in ("nodes of 8", "racks of 72 and 48 spare", "64 of 72"):
         assert found[name]["availability"] > 0.99, name
     assert found["racks of 72 with fewer"]["product"] > found["nodes of 8"]["product"]
+
+
+def test_a_rest_of_the_fleet_that_stands_by_is_said(small: dict[str, object]) -> None:
+    few = goodput(**{**small, "spares": None, "gpus": 8})
+    assert few.results["spares"] == 39
+    assert any("39 units, stands by" in text for text in few.warnings)
+    assert not any("stands by" in text for text in goodput(**small).warnings)

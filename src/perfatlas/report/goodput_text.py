@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.evidence import evidence_lines
@@ -69,6 +70,7 @@ METHODS: Final = {
 ENDS: Final = ("_low", "_high")
 TIMES: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
 BAR: Final = 28
+MOST_DECIMALS: Final = 6
 SHARES: Final = (
     "goodput",
     "blocked_probability",
@@ -80,7 +82,7 @@ SHARES: Final = (
 
 
 def time_text(seconds: float) -> str:
-    """Return a time in the largest unit of which there are 1.5 or more, in three digits.
+    """Return a time in the largest unit of which there is enough to read it, in three digits.
 
     Args:
         seconds: A time [s].
@@ -91,22 +93,25 @@ def time_text(seconds: float) -> str:
         ('3.09 h', '54 d', '60 s', '0 s')
     """
     for size, unit in TIMES:
-        if seconds >= 1.5 * size or (unit == "d" and seconds == size):
+        if seconds >= 1.5 * size or (unit in ("d", "s") and seconds >= size):
             return f"{format_number(float(f'{seconds / size:.3g}'))} {unit}"
     return f"{seconds:.3g} s"
 
 
 def share_text(share: float) -> str:
-    """Return a share in per cent, three digits of it.
+    """Return a share in per cent, three digits of it, or two of what is missing to all.
 
     Args:
         share: Of one.
 
     Example:
         >>> from perfatlas.report.goodput_text import share_text
-        >>> share_text(0.92665), share_text(0.00136), share_text(0.0)
-        ('92.7 %', '0.136 %', '0 %')
+        >>> share_text(0.92665), share_text(0.00136), share_text(0.0), share_text(0.99963)
+        ('92.7 %', '0.136 %', '0 %', '99.963 %')
     """
+    if 0.999 <= share < 1.0:
+        decimals = min(1 - math.floor(math.log10(100.0 * (1.0 - share))), MOST_DECIMALS)
+        return f"{100.0 * share:.{decimals}f} %"
     return f"{100.0 * share:.3g} %"
 
 
@@ -259,7 +264,7 @@ def print_waterfall(console: Console, rows: Sequence[Answered]) -> None:
         start = start - row["share"] if name != names[0] else 0.0
         first, last = round(BAR * start), round(BAR * (start + row["share"]))
         first = min(first, BAR - 1)
-        last = max(last, first + 1)
+        last = max(last, first + 1) if row["share"] else first
         bar = light * first + full * (last - first) + light * (BAR - last)
         hours = f"  {row['gpu_hours']:>11,.0f} GPU-h" if "gpu_hours" in row else ""
         text.append(f"  {name:<{widest}}  {format_share(row['share']):>6}  {bar}{hours}\n")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MOST_FAILURES: Final = 100_000_000  # of all replicas; well under a minute
 MOST_REPLICAS: Final = 100_000
+MANY_SPARES: Final = 0.1  # of the units of the job
 SAMPLED: Final = 1.645 / 1.960  # from the 95 % interval of the mean to 90 %
 QUANTILES: Final = {"p5": 0.05, "p50": 0.5, "p95": 0.95, "p99": 0.99}
 
@@ -85,7 +86,7 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         results=results,
         breakdown=bucket_rows(ended_shares(outcome), held_s),
         evidence=Evidence(tier="simulate", assumptions=tuple(_said(asked, ready, outcome))),
-        warnings=tuple(outcome.remarks()),
+        warnings=(*outcome.remarks(), *_warnings(asked, ready)),
     )
     return FleetRun(answer=answer, outcome=outcome)
 
@@ -182,6 +183,17 @@ def _costs(
         "cost_usd": cost if asked.work_s is not None else cost["mean"],
         "usd_per_useful_gpu_hour": cost["mean"] / useful if useful else None,
     }
+
+
+def _warnings(asked: FleetGoodput, ready: FleetJob) -> list[str]:
+    spares = ready.strategy.spares.count or 0
+    if asked.spares is not None or spares <= MANY_SPARES * ready.job.units:
+        return []
+    said = (
+        f"the rest of the fleet, {spares:,} units, stands by for this job and is counted as held;"
+        " spares says how many do"
+    )
+    return [said]
 
 
 def _held(ready: FleetJob) -> int:
