@@ -86,6 +86,29 @@ def test_buckets_factors_and_spread_belong_together(small: dict[str, object]) ->
     assert useful["mean"] == pytest.approx(results["goodput"] * results["gpu_hours"])
 
 
+def test_the_interval_holds_how_sure_the_rates_are(small: dict[str, object]) -> None:
+    fields = {"checkpoint_write_s": 30, "restart_s": 600, "gpus": 16_384, "half_width": 0.005}
+    known = goodput(fleet="llama3", **fields)
+    low, high = known.results["goodput_low"], known.results["goodput_high"]
+    # 419 failures: 8 % of the rate, and the error of the mean, of the 13 % that are lost
+    lost = 1 - known.results["goodput"]
+    assert 0.01 < (high - low) / 2 < 0.2 * lost
+    assert any("± 8.3 % by the counts" in text for text in known.evidence.assumptions)
+    unknown = goodput(**small)
+    assert any("is not known" in text for text in unknown.evidence.assumptions)
+    path = Path(str(small["fleet"])).with_suffix(".evidence.toml")
+    path.write_text(
+        '[[cause]]\nname = "node"\nmean_time_between = "40 d"\n'
+        'mean_time_between_interval = ["20 d", "80 d"]\n'
+    )
+    fitted = goodput(**small).results
+    assert fitted["goodput_low"] < unknown.results["goodput_low"]
+    assert fitted["goodput_high"] > unknown.results["goodput_high"]
+    path.write_text("cause = ")
+    with pytest.raises(InvalidSpecError, match="fit the fleet again"):
+        goodput(**small)
+
+
 def test_work_that_ends_has_a_time_and_a_cost(small: dict[str, object]) -> None:
     run = fleet_goodput(**small, work_s=5 * DAY, usd_per_gpu_hour=2.0)
     finish, cost = run.answer.results["finish_s"], run.answer.results["cost_usd"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -14,7 +13,6 @@ from perfatlas.cli.envelope import envelope
 from perfatlas.cli.output import print_json, require
 from perfatlas.cli.vocabulary import SWITCH, File, given
 from perfatlas.files import check_writable, write_atomic
-from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,21 +59,12 @@ def report(subject: str, /, *, flags: ReportFlags | None = None) -> int:
 
 def _fleet(subject: str) -> dict[str, Any]:
     from perfatlas.fleet.fleet_facts import fleet_facts
-    from perfatlas.fleet.shipped import resolve_fleet
+    from perfatlas.fleet.shipped import read_evidence, resolve_fleet
 
-    facts = fleet_facts(resolve_fleet(subject))
-    beside = Path(subject).with_suffix(".evidence.toml")
-    return {"fleet": facts, "evidence": _evidence(beside) if beside.is_file() else None}
-
-
-def _evidence(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as problem:
-        raise InvalidSpecError(
-            f"the evidence '{path}' beside the fleet cannot be read: {problem}; fit the fleet again"
-            " or move it away"
-        ) from problem
+    return {
+        "fleet": fleet_facts(resolve_fleet(subject)),
+        "evidence": read_evidence(subject),
+    }
 
 
 def _history(subject: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.fleet.fleet_file import fleet_of, read_fleet
 from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
@@ -20,6 +20,27 @@ def shipped_fleets() -> tuple[str, ...]:
     """Return the names of the fleets that come with perfatlas."""
     folder = resources.files("perfatlas").joinpath(_FOLDER)
     return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir()))
+
+
+def read_evidence(name: str) -> dict[str, Any] | None:
+    """Return what a fitted fleet rests on, None where no evidence lies beside it.
+
+    Args:
+        name: As of `resolve_fleet`.
+
+    Raises:
+        InvalidSpecError: There is evidence, and it cannot be read.
+    """
+    path = Path(name).with_suffix(".evidence.toml")
+    if name in shipped_fleets() or not path.is_file():
+        return None
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as problem:
+        raise InvalidSpecError(
+            f"the evidence '{path}' beside the fleet cannot be read: {problem}; fit the fleet again"
+            " or move it away"
+        ) from problem
 
 
 def resolve_fleet(name: str) -> Fleet:

@@ -24,7 +24,7 @@ LABELS: Final = {
     "mtti_s": "mean time to interruption",
     "interruptions_per_day": "interruptions a day",
     "interruptions": "interruptions",
-    "gpu_hours": "GPU-hours held",
+    "gpu_hours": "GPU-hours of the job",
     "lost_gpu_hours": "GPU-hours lost",
     "useful_gpu_hours": "GPU-hours of useful work, 90 % of runs",
     "lost_usd": "cost of what is lost",
@@ -111,8 +111,8 @@ def share_text(share: float) -> str:
     """
     if 0.999 <= share < 1.0:
         decimals = min(1 - math.floor(math.log10(100.0 * (1.0 - share))), MOST_DECIMALS)
-        return f"{100.0 * share:.{decimals}f} %"
-    return f"{100.0 * share:.3g} %"
+        return f"{100.0 * share:.{decimals}f}".rstrip("0") + " %"
+    return f"{100.0 * share:#.3g}".rstrip(".") + " %" if share else "0 %"
 
 
 def value_text(name: str, value: Any) -> str:  # noqa: ANN401 - a result of any kind

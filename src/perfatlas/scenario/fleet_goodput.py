@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from perfatlas.fleet.outcome import Outcome, exact_sum
-from perfatlas.fleet.simulate import simulate_until
+from perfatlas.fleet.simulate import simulate, simulate_until
 from perfatlas.fleet.state import BUCKETS, IDLE, TICKS_PER_SECOND
 from perfatlas.quantities import InvalidSpecError, shown
 from perfatlas.scenario.answer import Answer, Evidence
 from perfatlas.scenario.fleet_job import FleetJob, fleet_job
 from perfatlas.scenario.goodput_fields import DAY_S, SIMPLE_NAMES, FleetGoodput, parsed
 from perfatlas.scenario.interruptions import HOUR_S, bucket_rows
+from perfatlas.scenario.rate_interval import more_often, rate_interval
 from perfatlas.scenario.what_if import single_changes
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         most_replicas=_most_replicas(ready),
         seed=asked.seed,
     )
-    results = _results(asked, ready, outcome)
+    rates = rate_interval(ready.job.fleet, ready.job.units, asked.fleet)
+    results = _results(asked, ready, outcome) | _ends(asked, ready, outcome, rates.share)
     if asked.what_if:
         results["changes"] = single_changes(asked, ready, outcome)
     given = {name: value for name, value in fields.items() if value not in (None, "", False)}
@@ -85,7 +87,9 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         scenario=given | {"gpus": ready.gpus},
         results=results,
         breakdown=bucket_rows(ended_shares(outcome), held_s),
-        evidence=Evidence(tier="simulate", assumptions=tuple(_said(asked, ready, outcome))),
+        evidence=Evidence(
+            tier="simulate", assumptions=(*_said(asked, ready, outcome), rates.said())
+        ),
         warnings=(*outcome.remarks(), *_warnings(asked, ready)),
     )
     return FleetRun(answer=answer, outcome=outcome)
@@ -129,13 +133,12 @@ def ended_shares(outcome: Outcome) -> dict[str, float]:
 
 def _results(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> dict[str, Any]:
     replicas = outcome.ticks_RF.shape[0]
-    spread = SAMPLED * outcome.half_width
     ended_s = exact_sum(outcome.ended_R) / TICKS_PER_SECOND / replicas
     failures = float(outcome.column("failures").sum()) / replicas
     results: dict[str, Any] = {
         "goodput": outcome.goodput,
-        "goodput_low": max(outcome.goodput - spread, 0.0),
-        "goodput_high": min(outcome.goodput + spread, 1.0),
+        "goodput_low": None,
+        "goodput_high": None,
         "checkpoint_interval_s": ready.strategy.interval_s,
         "optimal_checkpoint_interval_s": ready.optimal_interval_s,
         "mtti_s": outcome.mtti_s,
@@ -158,6 +161,20 @@ def _results(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> dict[str
         results["unfinished"] = outcome.unfinished
     results |= _costs(asked, ready, outcome, results)
     return results | {"factors": factors(asked, ended_shares(outcome))}
+
+
+def _ends(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, share: float) -> dict[str, float]:
+    """Return both ends of goodput: failures more and less often, and the error of the mean."""
+    found = {}
+    for end, sign in (("low", 1.0), ("high", -1.0)):
+        moved = outcome
+        if share:
+            job = replace(ready.job, fleet=more_often(ready.job.fleet, 1.0 + sign * share))
+            count = outcome.ticks_RF.shape[0]
+            moved = simulate(job, ready.strategy, replicas=count, seed=asked.seed)
+        value = moved.goodput - sign * SAMPLED * moved.half_width
+        found[f"goodput_{end}"] = min(max(value, 0.0), 1.0)
+    return found
 
 
 def distribution(value_R: NDArray[np.float64]) -> dict[str, float]:
@@ -229,8 +246,7 @@ def _said(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> list[str]:
     count = outcome.ticks_RF.shape[0]
     ran = (
         f"{count:,} replicas of the job on {ready.job.units:,} of {fleet.units:,} units of"
-        f" {fleet.gpus_per_unit} GPUs, seed {asked.seed}; the interval of goodput is that of their"
-        " mean, how sure the rates of the fleet are is not in it"
+        f" {fleet.gpus_per_unit} GPUs, seed {asked.seed}"
     )
     said = [ran, f"what fails: {', '.join(cause.name for cause in fleet.causes)}"]
     if asked.checkpoint_interval_s is None:
