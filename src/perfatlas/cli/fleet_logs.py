@@ -133,7 +133,7 @@ def _print_imported(history: History, results: Mapping[str, Any]) -> None:
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in results["kinds"].items())
     console.print(f"{history.size:,} events" + (f": {kinds}" if kinds else ""))
     for file in history.files:
-        console.print(f"{file.path}: {file.total:,} {file.unit}")
+        console.print(f"{file.path}: {file.total:,} {file.unit}", soft_wrap=True)
         told: dict[str, Any] = {"parsed": f"{file.parsed:,}"}
         for name in ("merged", "ignored", "repaired"):
             counts: Mapping[str, int] = getattr(file, name)

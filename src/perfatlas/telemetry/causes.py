@@ -73,9 +73,10 @@ def rank_causes(
     counted_E = history.kind.is_any(kinds)
     total = int(np.count_nonzero(counted_E))
     if not total:
+        found = ", ".join(sorted(set(history.kind.text()))) or "there are none"
         raise InvalidSpecError(
-            f"no event of kind {', '.join(kinds)} among {history.size}: "
-            f"{', '.join(sorted(set(history.kind.text()))) or 'there are none'}"
+            f"no event of kind {', '.join(kinds)} among {history.size}: {found}; kinds (--kinds)"
+            " says which count as failures"
         )
     groups: dict[tuple[str, str], list[int]] = {}
     component, cause, units = history.component.text(), history.cause.text(), history.units()

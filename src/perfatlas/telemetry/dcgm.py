@@ -97,7 +97,9 @@ class _Scrapes:
                 continue
             time_s = scraped_s if sample.time_ms is None else sample.time_ms / 1e3
             if time_s is None:
-                problem = "the sample has no time; give that of the scrape (scraped={path: ...})"
+                problem = (
+                    "the sample has no time; give that of the scrape (scraped, --scraped TIME)"
+                )
                 raise refuse(path, line.number, problem)
             if not line.ended and sample.time_ms is None:
                 raise refuse(path, line.number, "the last line has no line break: cut off?")

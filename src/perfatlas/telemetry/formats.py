@@ -80,7 +80,7 @@ def _dcgm(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
 def _problems(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
     if not options.rules:
         raise InvalidSpecError(
-            "node-problem-detector: give its configuration (rules=, such as kernel-monitor.json): "
+            "node-problem-detector: give its configuration (rules, --rules kernel-monitor.json): "
             "it says which events are the detector's"
         )
     return Imported(read_problems(paths, [read_rules(path) for path in options.rules]), None)

@@ -95,7 +95,7 @@ class LineClock:
         node = host or self._clock.node
         if not node:
             raise InvalidSpecError(
-                "the line names no host; give the node the log is of (node='...'), or write it "
+                "the line names no host; give the node the log is of (node, --node NAME), or write it "
                 "with journalctl -k -o short-iso"
             )
         return Stamp(time_s, node)
@@ -103,14 +103,16 @@ class LineClock:
     def _boot_s(self) -> float:
         if self._clock.boot_s is None:
             raise InvalidSpecError(
-                "the time counts from boot; give boot_s, the time of boot [s since 1970-01-01 UTC] "
+                "the time counts from boot; give boot_s (--boot), the time of boot [s since 1970-01-01 UTC] "
                 "(the line btime of /proc/stat), or write the log with journalctl -k -o short-iso"
             )
         return self._clock.boot_s
 
     def _syslog(self, match: re.Match[str]) -> float:
         if self._year is None:
-            raise InvalidSpecError("the time tells no year; give year=, that of the first line")
+            raise InvalidSpecError(
+                "the time tells no year; give that of the first line (year, --year 2026)"
+            )
         month = _MONTHS.index(match["month"]) + 1
         # A line that was late by a day does not turn the year, December before January does.
         if self._month == 12 and month == 1:
@@ -123,7 +125,7 @@ class LineClock:
 
     def _ctime(self, text: str) -> float:
         if self._clock.zone is None:
-            raise InvalidSpecError(f"{shown(text)} has no time zone; give zone=")
+            raise InvalidSpecError(f"{shown(text)} has no time zone; give zone (--zone UTC)")
         try:
             moment = dt.datetime.strptime(text, "%b %d %H:%M:%S %Y")  # noqa: DTZ007
         except ValueError as problem:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 REQUIRED: Final = ("JobID", "State", "Start", "End")
 _Value = TypeVar("_Value")
 _ZONE_ASKED: Final = (
-    "sacct writes local times without a zone; say which it was: zone='UTC', or a name such as "
+    "sacct writes local times without a zone; say which it was: zone, --zone UTC, or a name such as "
     "'Europe/Berlin'"
 )
 _TWICE: Final = "local time that occurs twice, settled by the elapsed time"
