@@ -95,7 +95,7 @@ class LineClock:
         node = host or self._clock.node
         if not node:
             raise InvalidSpecError(
-                "the line names no host; give the node the log is of (node, --node NAME), or write it "
+                "the line names no host; give the node it is of (node, --node NAME), or write it "
                 "with journalctl -k -o short-iso"
             )
         return Stamp(time_s, node)
@@ -103,7 +103,7 @@ class LineClock:
     def _boot_s(self) -> float:
         if self._clock.boot_s is None:
             raise InvalidSpecError(
-                "the time counts from boot; give boot_s (--boot), the time of boot [s since 1970-01-01 UTC] "
+                "the time counts from boot; give boot_s (--boot), when that was [s since 1970 UTC] "
                 "(the line btime of /proc/stat), or write the log with journalctl -k -o short-iso"
             )
         return self._clock.boot_s

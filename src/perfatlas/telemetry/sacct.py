@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 REQUIRED: Final = ("JobID", "State", "Start", "End")
 _Value = TypeVar("_Value")
 _ZONE_ASKED: Final = (
-    "sacct writes local times without a zone; say which it was: zone, --zone UTC, or a name such as "
-    "'Europe/Berlin'"
+    "sacct writes local times without a zone; say which it was: zone, --zone UTC, or a name "
+    "such as 'Europe/Berlin'"
 )
 _TWICE: Final = "local time that occurs twice, settled by the elapsed time"
 _TWICE_OPEN: Final = "local time that occurs twice, taken as the first"

@@ -49,7 +49,7 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
         0.9266
     """
     if fields.get("fleet") not in (None, ""):
-        from perfatlas.scenario.fleet_goodput import fleet_goodput
+        from perfatlas.scenario.fleet_run import fleet_goodput
 
         return fleet_goodput(**fields).answer
     fleet_only = [name for name in FLEET_NAMES if name not in SimpleGoodput.model_fields]
