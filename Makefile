@@ -33,10 +33,11 @@ lint: $(STAMP) ## formatting, lint, types, architecture contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The simulator compiles once, before the tests that would otherwise wait for it, each worker for itself.
+# Simulators compile once, before the tests that would otherwise wait for them, each worker for itself.
 test: lint ## the whole test suite
 	$(BIN)/perfatlas simulate --model meta-llama/Llama-3.1-8B --system h200_sxm --request-rate 1 \
 	  --num-requests 1 --json > /dev/null
+	$(BIN)/perfatlas goodput --fleet llama3 --json > /dev/null
 	$(BIN)/python -m pytest -q -n 2
 
 validate: $(STAMP) ## slow studies: predictions against measured tables and published runs
