@@ -37,7 +37,7 @@ lint: $(STAMP) ## formatting, lint, types, architecture contracts
 test: lint ## the whole test suite
 	$(BIN)/perfatlas simulate --model meta-llama/Llama-3.1-8B --system h200_sxm --request-rate 1 \
 	  --num-requests 1 --json > /dev/null
-	$(BIN)/perfatlas goodput --fleet llama3 --json > /dev/null
+	$(BIN)/perfatlas goodput --fleet llama3 --checkpoint-write-s 60 --restart-s 600 --json > /dev/null
 	$(BIN)/python -m pytest -q -n 2
 
 validate: $(STAMP) ## slow studies: predictions against measured tables and published runs
