@@ -109,6 +109,16 @@ def test_the_interval_holds_how_sure_the_rates_are(small: dict[str, object]) -> 
         goodput(**small)
 
 
+def test_a_job_on_the_whole_fleet_is_told_that_it_waits_for_every_repair(
+    small: dict[str, object],
+) -> None:
+    whole = fleet_goodput(**{**small, "gpus": 320, "spares": None, "half_width": 0.05}).answer
+    assert any("no unit stands by" in text for text in whole.warnings)
+    fewer = fleet_goodput(**small).answer
+    assert not any("no unit stands by" in text for text in fewer.warnings)
+    assert whole.results["goodput"] < fewer.results["goodput"]
+
+
 def test_work_that_ends_has_a_time_and_a_cost(small: dict[str, object]) -> None:
     run = fleet_goodput(**small, work_s=5 * DAY, usd_per_gpu_hour=2.0)
     finish, cost = run.answer.results["finish_s"], run.answer.results["cost_usd"]

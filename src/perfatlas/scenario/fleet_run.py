@@ -204,6 +204,12 @@ def _costs(
 
 def _warnings(asked: FleetGoodput, ready: FleetJob) -> list[str]:
     spares = ready.strategy.spares.count or 0
+    if spares == 0 and ready.job.units == ready.job.fleet.units:
+        said = (
+            f"no unit stands by: the job is on all {ready.job.units:,} units of the fleet and waits"
+            " for every repair; fewer gpus leave spares"
+        )
+        return [said]
     if asked.spares is not None or spares <= MANY_SPARES * ready.job.units:
         return []
     said = (
