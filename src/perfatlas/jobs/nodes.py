@@ -1,0 +1,130 @@
+"""Nodes and their GPUs: who holds which, and which can be had.
+
+Shape legend: as in `state`.
+"""
+
+from __future__ import annotations
+
+from perfatlas.jobs.agenda import cancel, plan
+from perfatlas.jobs.machine import part, small_part
+from perfatlas.jobs.state import DOWN, DRAINING, NEVER, UP, World
+
+
+@small_part
+def _count(world: World, free: int, by: int) -> None:
+    """Count a node that is up, by its free GPUs, in or out."""
+    state = world.state_1[0]
+    world.count_F[free] += by
+    state.free += by * free
+    if free < world.plan_1[0].gpus:
+        state.partial += by * free
+
+
+@part
+def set_free(world: World, node: int, free: int) -> None:
+    """Set the free GPUs of a node.
+
+    Args:
+        world: The schedule.
+        node: Which node.
+        free: Its free GPUs.
+    """
+    it = world.node_N[node]
+    if it.up == UP:
+        _count(world, it.free, -1)
+        _count(world, free, 1)
+        world.open_N[node] = free
+    else:
+        world.state_1[0].down += free - it.free
+    it.free = free
+
+
+@part
+def set_up(world: World, node: int, up: int) -> None:
+    """Set whether a node is up.
+
+    Args:
+        world: The schedule.
+        node: Which node.
+        up: UP, DRAINING or DOWN.
+    """
+    it = world.node_N[node]
+    if it.up == UP and up != UP:
+        _count(world, it.free, -1)
+        world.state_1[0].down += it.free
+        world.open_N[node] = -1
+    elif it.up != UP and up == UP:
+        world.state_1[0].down -= it.free
+        _count(world, it.free, 1)
+        world.open_N[node] = it.free
+    it.up = up
+
+
+@part
+def repair(world: World, node: int, ticks: int) -> None:
+    """Take a node down for a repair, or longer if it is under repair.
+
+    Args:
+        world: The schedule.
+        node: Which node.
+        ticks: Of the repair, below zero for never.
+    """
+    it = world.node_N[node]
+    until = NEVER if ticks < 0 else world.state_1[0].now + ticks
+    if it.up == DOWN:
+        until = max(until, it.until)
+    set_up(world, node, DOWN)
+    it.until = until
+    if until < NEVER:
+        plan(world.back_H, world.back_N, world.until_N, node, until)
+    else:
+        cancel(world.back_H, world.back_N, world.until_N, node)
+
+
+@part
+def attach(world: World, j: int, node: int) -> None:
+    """Give a job its GPUs of a node.
+
+    Args:
+        world: The schedule.
+        j: The job.
+        node: A node with as many free.
+    """
+    job = world.job_J[j]
+    place = node * world.plan_1[0].gpus
+    while world.entry_E[place] >= 0:
+        place += 1
+    world.entry_E[place] = j
+    world.next_E[place] = job.first
+    job.first = place
+    world.active_U[job.user] += job.gpus
+    set_free(world, node, world.node_N[node].free - job.gpus)
+
+
+@part
+def detach(world: World, j: int, node: int) -> None:
+    """Take the GPUs of a node from a job.
+
+    Args:
+        world: The schedule.
+        j: The job.
+        node: A node it holds, or -1 for all of them.
+    """
+    job, gpus = world.job_J[j], world.plan_1[0].gpus
+    before, place = -1, job.first
+    while place >= 0:
+        after = world.next_E[place]
+        at = place // gpus
+        if node in (-1, at):
+            if before < 0:
+                job.first = after
+            else:
+                world.next_E[before] = after
+            world.entry_E[place] = -1
+            world.active_U[job.user] -= job.gpus
+            set_free(world, at, world.node_N[at].free + job.gpus)
+            if world.node_N[at].up == DRAINING and world.node_N[at].free == gpus:
+                repair(world, at, world.node_N[at].repair)
+        else:
+            before = place
+        place = after

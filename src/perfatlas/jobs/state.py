@@ -1,0 +1,255 @@
+"""What a schedule is made of, as records that compiled code reads and writes.
+
+Times are whole ticks of a millisecond, GPU-time is whole GPU-ticks: every bucket adds up exactly.
+`PLAN` never changes, `STATE` and the rest of a `World` do.
+
+Shape legend: J jobs, N nodes, E places of GPUs on nodes, Q places of the queue, H heap, F free
+GPUs, R running jobs, X failures, U users, T rows of a profile.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TICKS_PER_SECOND: Final = 1_000
+NEVER: Final = 2**62
+LONGEST: Final = 2**40  # ticks of any time that is given: 34 years
+
+STATES: Final = (
+    "pending",
+    "queued",
+    "running",
+    "stalled",
+    "waiting",
+    "held",
+    "completed",
+    "timeout",
+    "node_fail",
+    "preempted",
+)
+PENDING: Final = 0  # not yet submitted
+QUEUED: Final = 1
+RUNNING: Final = 2
+STALLED: Final = 3  # a node died and nobody noticed yet
+WAITING: Final = 4  # keeps its other nodes until one replaces the dead one
+HELD: Final = 5  # backs off before it is queued again
+COMPLETED: Final = 6
+TIMEOUT: Final = 7
+NODE_FAIL: Final = 8
+PREEMPTED: Final = 9
+
+BUCKETS: Final = (
+    "productive",
+    "lost_work",
+    "restart",
+    "detection",
+    "waiting",
+    "down",
+    "idle_jobs_queued",
+    "idle_no_jobs",
+)
+PRODUCTIVE: Final = 0
+LOST_WORK: Final = 1
+RESTART: Final = 2
+DETECTION: Final = 3
+REPLACING: Final = 4
+DOWN_GPUS: Final = 5
+IDLE_QUEUED: Final = 6
+IDLE_EMPTY: Final = 7
+
+UP: Final = 0  # nodes
+DRAINING: Final = 1
+DOWN: Final = 2
+
+ORDERS: Final = ("fifo", "priority", "fair_share")
+FIFO: Final = 0
+PRIORITY: Final = 1
+FAIR_SHARE: Final = 2
+BACKFILLS: Final = ("none", "easy", "conservative")
+EASY: Final = 1
+CONSERVATIVE: Final = 2
+PREEMPTIONS: Final = ("none", "requeue", "cancel")
+CANCEL: Final = 2
+RESPONSES: Final = ("restart", "shrink", "elastic", "replace")
+SHRINK: Final = 1
+ELASTIC: Final = 2
+REPLACE: Final = 3
+
+PLAN: Final = np.dtype(
+    [
+        (name, "i8")
+        for name in (
+            "nodes",
+            "gpus",  # of a node
+            "domain",  # nodes of a rack or NVLink domain
+            "leaf",  # nodes below a leaf switch
+            "order",
+            "backfill",
+            "depth",
+            "preemption",
+            "best_fit",
+            "level",  # 0 anywhere, 1 within a domain, 2 within a leaf
+            "required",  # else preferred
+            "response",
+            "detection",
+            "patience",
+            "most_restarts",
+            "backoff",
+            "most_backoff",
+            "keeps_place",  # a requeued job queues by its submission
+            "until",
+        )
+    ]
+    + [("half_life", "f8")],
+    align=True,
+)
+JOB: Final = np.dtype(
+    [
+        (name, "i8")
+        for name in (
+            "submit",
+            "run",
+            "limit",  # NEVER without one
+            "nodes",
+            "gpus",  # on each node
+            "user",
+            "priority",
+            "requeue",
+            "interval",  # of checkpoints; 0 without any
+            "overhead",  # of a restart
+            "fewest",  # nodes it goes on with
+            "state",
+            "key",  # time it queues by
+            "queued_at",
+            "work",  # node-ticks left
+            "begun",  # of the attempt
+            "kill",  # end of the attempt by its limit
+            "mark",  # since when the present bucket runs
+            "since",  # work begins
+            "held",  # nodes
+            "lost",  # nodes since the last restart
+            "lost_node",
+            "first",  # entry of its first node
+            "attempts",
+            "restarts",
+            "preempted",  # times
+            "started",  # first
+            "ended",
+            "waited",  # ticks in the queue
+            "promised",  # first reservation at the head of the queue
+            "spread",  # domains of the first attempt
+            "lost_work",  # GPU-ticks
+            "chosen",  # as a victim
+        )
+    ],
+    align=True,
+)
+NODE: Final = np.dtype(
+    [(name, "i8") for name in ("up", "free", "until", "repair", "owner", "attempt")], align=True
+)
+FAILURE: Final = np.dtype(
+    [(name, "i8") for name in ("time", "node", "width", "repair", "drain")], align=True
+)
+STATE: Final = np.dtype(
+    [
+        (name, "i8")
+        for name in (
+            "now",
+            "submitted",
+            "failed",  # rows of failures behind
+            "left",  # jobs not ended
+            "head",
+            "tail",
+            "runs",  # running jobs
+            "waits",  # jobs that wait for a node
+            "free",  # GPUs of nodes that are up
+            "partial",  # of them, on nodes partly used
+            "down",  # free GPUs of nodes that are not up
+            "split",  # the head would fit by count but not on the nodes
+            "stranded_ticks",
+            "split_ticks",
+            "backfilled",
+            "unseen",  # failures of nodes that were down
+            "usage_time",
+            "steps",
+            "done",
+        )
+    ]
+    + [("bucket", "i8", (len(BUCKETS),))],
+    align=True,
+)
+
+
+class World(NamedTuple):
+    """All there is to a schedule.
+
+    Args:
+        plan_1: What never changes.
+        state_1: Clock, counters, buckets.
+        job_J: Jobs in the order of submission (J,).
+        node_N: Nodes (N,).
+        failure_X: What befalls nodes, in the order of time (X,).
+        open_N: Free GPUs of nodes that are up, -1 of others (N,).
+        count_F: Nodes that are up by free GPUs (F,).
+        entry_E: Job of each place of a node, -1 free (E,).
+        next_E: Next entry of the same job, -1 last (E,).
+        queue_Q: Waiting jobs from `head` to `tail` (Q,).
+        run_R: Jobs that hold nodes, by the end of their limit (R,).
+        wait_J: Jobs that wait for a node (J,).
+        victim_R: Jobs chosen to be preempted (R,).
+        heap_H: Jobs by their next event; the first place counts them (H,).
+        spot_J: Place in the heap, 0 absent (J,).
+        event_J: Time of the next event (J,).
+        back_H: Nodes by their return; the first place counts them (H,).
+        back_N: Place in that heap (N,).
+        until_N: Time of the return (N,).
+        chosen_N: Nodes of the last placement (N,).
+        trial_N: Scratch (N,).
+        future_N: Free GPUs when the head is due (N,).
+        kept_N: GPUs the head is due (N,).
+        group_N: Scratch (N,).
+        usage_U: Decayed GPU-ticks of users (U,).
+        share_U: What they are entitled to (U,).
+        active_U: GPUs they hold (U,).
+        rank_U: Usage over share (U,).
+        profile_TN: Free GPUs from each time on (T, N).
+        time_T: Times of a profile (T,).
+        since_N: Scratch (N,).
+    """
+
+    plan_1: NDArray[Any]
+    state_1: NDArray[Any]
+    job_J: NDArray[Any]
+    node_N: NDArray[Any]
+    failure_X: NDArray[Any]
+    open_N: NDArray[np.int64]
+    count_F: NDArray[np.int64]
+    entry_E: NDArray[np.int64]
+    next_E: NDArray[np.int64]
+    queue_Q: NDArray[np.int64]
+    run_R: NDArray[np.int64]
+    wait_J: NDArray[np.int64]
+    victim_R: NDArray[np.int64]
+    heap_H: NDArray[np.int64]
+    spot_J: NDArray[np.int64]
+    event_J: NDArray[np.int64]
+    back_H: NDArray[np.int64]
+    back_N: NDArray[np.int64]
+    until_N: NDArray[np.int64]
+    chosen_N: NDArray[np.int64]
+    trial_N: NDArray[np.int64]
+    future_N: NDArray[np.int64]
+    kept_N: NDArray[np.int64]
+    group_N: NDArray[np.int64]
+    usage_U: NDArray[np.float64]
+    share_U: NDArray[np.float64]
+    active_U: NDArray[np.int64]
+    rank_U: NDArray[np.float64]
+    profile_TN: NDArray[np.int16]
+    time_T: NDArray[np.int64]
+    since_N: NDArray[np.int64]
