@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from perfatlas.jobs.machine import part
+from perfatlas.jobs.machine import part, small_part
 from perfatlas.jobs.state import NEVER
 
 Ints = NDArray[np.int64]
 
 
-@part
+@small_part
 def earliest(heap_H: Ints, time_I: Ints) -> int:
     """Return the time of the next item, NEVER without any.
 

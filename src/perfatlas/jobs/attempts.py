@@ -6,7 +6,7 @@ Shape legend: as in `state`.
 from __future__ import annotations
 
 from perfatlas.jobs.agenda import cancel, plan
-from perfatlas.jobs.machine import part
+from perfatlas.jobs.machine import part, small_part
 from perfatlas.jobs.nodes import attach, detach
 from perfatlas.jobs.placing import domains_of
 from perfatlas.jobs.queueing import enqueue
@@ -45,17 +45,27 @@ def begin(world: World, j: int) -> None:
         job.started = state.now
         job.spread = domains_of(world, j)
     job.attempts += 1
-    place = state.runs
-    state.runs += 1
-    while place > 0:
-        other = world.run_R[place - 1]
-        kill = world.job_J[other].kill
-        if kill < job.kill or (kill == job.kill and other < j):
-            break
-        world.run_R[place] = other
-        place -= 1
-    world.run_R[place] = j
+    _enlist(world, j)
     resume(world, j, job.attempts > 1)
+
+
+@small_part
+def _enlist(world: World, j: int) -> None:
+    """Put a job among the running ones, which are sorted by the end of their limit."""
+    state, kill = world.state_1[0], world.job_J[j].kill
+    low, high = 0, state.runs
+    while low < high:
+        middle = (low + high) >> 1
+        other = world.run_R[middle]
+        ends = world.job_J[other].kill
+        if ends < kill or (ends == kill and other < j):
+            low = middle + 1
+        else:
+            high = middle
+    for place in range(state.runs, low, -1):
+        world.run_R[place] = world.run_R[place - 1]
+    world.run_R[low] = j
+    state.runs += 1
 
 
 @part
@@ -104,7 +114,7 @@ def settle(world: World, j: int, done: bool) -> None:  # noqa: FBT001
     state.bucket[LOST_WORK] += (worked - kept) * gpus
 
 
-@part
+@small_part
 def release(world: World, j: int) -> None:
     """Take all nodes from a job that is settled.
 
@@ -126,7 +136,7 @@ def release(world: World, j: int) -> None:
     cancel(world.heap_H, world.spot_J, world.event_J, j)
 
 
-@part
+@small_part
 def leave_waits(world: World, j: int) -> None:
     """Take a job out of the list of those that wait for a node.
 
@@ -142,7 +152,7 @@ def leave_waits(world: World, j: int) -> None:
         world.wait_J[after] = world.wait_J[after + 1]
 
 
-@part
+@small_part
 def end(world: World, j: int, how: int) -> None:
     """End a job that holds nodes.
 
@@ -159,6 +169,42 @@ def end(world: World, j: int, how: int) -> None:
 
 
 @part
+def fail(world: World, j: int) -> None:
+    """End a job that failed for good.
+
+    Args:
+        world: The schedule.
+        j: The job.
+    """
+    end(world, j, NODE_FAIL)
+
+
+@part
+def stop(world: World, j: int) -> None:
+    """Take a job off its nodes before it is done.
+
+    Args:
+        world: The schedule.
+        j: The job.
+    """
+    settle(world, j, False)  # noqa: FBT003
+    release(world, j)
+
+
+@part
+def regain(world: World, j: int, node: int) -> None:
+    """Give a settled job one node more.
+
+    Args:
+        world: The schedule.
+        j: The job.
+        node: A free node.
+    """
+    attach(world, j, node)
+    world.job_J[j].held += 1
+
+
+@part
 def give_up_nodes(world: World, j: int) -> None:
     """Stop a job that lost a node and queue it again, or end it where that is not allowed.
 
@@ -168,10 +214,9 @@ def give_up_nodes(world: World, j: int) -> None:
     """
     job, rules, now = world.job_J[j], world.plan_1[0], world.state_1[0].now
     if not job.requeue or job.restarts >= rules.most_restarts:
-        end(world, j, NODE_FAIL)
+        fail(world, j)
         return
-    settle(world, j, False)  # noqa: FBT003
-    release(world, j)
+    stop(world, j)
     job.restarts += 1
     pause = rules.backoff
     for _ in range(job.restarts - 1):

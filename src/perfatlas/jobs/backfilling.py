@@ -6,10 +6,10 @@ Shape legend: as in `state`.
 from __future__ import annotations
 
 from perfatlas.jobs.attempts import begin
-from perfatlas.jobs.machine import part
+from perfatlas.jobs.machine import part, small_part
 from perfatlas.jobs.placing import choose, fits_by_count
 from perfatlas.jobs.queueing import dequeue
-from perfatlas.jobs.state import NEVER, UP, World
+from perfatlas.jobs.state import FAIR_SHARE, NEVER, UP, World
 
 
 @part
@@ -18,7 +18,8 @@ def easy(world: World) -> None:
 
     The head is promised certain nodes at the earliest time at which, by their limits, enough jobs
     have ended. Another job may start if its own limit ends it by then, or where it leaves the
-    promised GPUs alone.
+    promised GPUs alone. The promise is made anew when GPUs became free, nodes went or came, or
+    another job leads; in between only jobs that came in are looked at.
 
     Args:
         world: The schedule.
@@ -26,18 +27,37 @@ def easy(world: World) -> None:
     Source: Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995 (EASY); node by node as Slurm's
         sched/backfill does it.
     """
-    state, depth = world.state_1[0], world.plan_1[0].depth
-    due = _promise(world, world.queue_Q[state.head])
-    place, last = state.head + 1, min(state.tail, state.head + 1 + depth)
-    while place < last:
-        if state.free == 0:
-            break
+    state, head = world.state_1[0], world.queue_Q[world.state_1[0].head]
+    place = state.head + 1
+    last = min(state.tail, place + world.plan_1[0].depth)
+    if state.stale or head != state.last_head or world.plan_1[0].order == FAIR_SHARE:
+        state.due = _promise(world, head)
+        state.last_head, state.stale = head, 0
+    else:
+        place = max(place, state.fresh)
+    for width in range(world.refused_2F.shape[1]):
+        world.refused_2F[0, width] = world.refused_2F[1, width] = NEVER
+    while place < last and state.free:
         j = world.queue_Q[place]
-        if fits_by_count(world, j) and _start_beside(world, j, due):
-            dequeue(world, place)
-            begin(world, j)
-            state.backfilled += 1
+        limit = world.ask_J3[j, 2]
+        beside = int(state.due < NEVER and (limit == NEVER or state.now + limit > state.due))
+        if not _refused(world, j, beside):
+            if _start_beside(world, j, beside):
+                dequeue(world, place)
+                begin(world, j)
+                state.backfilled += 1
+            else:
+                world.refused_2F[beside, world.ask_J3[j, 1]] = world.ask_J3[j, 0]
         place += 1
+
+
+@small_part
+def _refused(world: World, j: int, beside: int) -> bool:
+    """Tell whether as many nodes were refused before in this pass: less is free since."""
+    nodes, gpus = world.ask_J3[j, 0], world.ask_J3[j, 1]
+    return bool(
+        nodes >= world.refused_2F[0, gpus] or (beside and nodes >= world.refused_2F[1, gpus])
+    )
 
 
 @part
@@ -74,14 +94,17 @@ def _promise(world: World, head: int) -> int:
 
 
 @part
-def _start_beside(world: World, j: int, due: int) -> bool:
+def _start_beside(world: World, j: int, beside: int) -> bool:
     """Choose nodes for a job that keep the promise; tell whether there are any."""
-    job, now = world.job_J[j], world.state_1[0].now
-    if due == NEVER or (job.limit < NEVER and now + job.limit <= due):
+    if not fits_by_count(world, j):
+        world.refused_2F[0, world.ask_J3[j, 1]] = world.ask_J3[j, 0]
+        return False
+    if not beside:
         return bool(choose(world, world.open_N, j))
+    job = world.job_J[j]
     for node in range(world.open_N.shape[0]):
-        beside = world.future_N[node] - world.kept_N[node]
-        world.trial_N[node] = min(world.open_N[node], beside)
+        spared = world.future_N[node] - world.kept_N[node]
+        world.trial_N[node] = min(world.open_N[node], spared)
     if not choose(world, world.trial_N, j):
         return False
     for have in range(job.nodes):

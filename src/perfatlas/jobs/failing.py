@@ -6,14 +6,13 @@ Shape legend: as in `state`.
 from __future__ import annotations
 
 from perfatlas.jobs.agenda import plan
-from perfatlas.jobs.attempts import end, give_up_nodes, leave_waits, resume, settle
+from perfatlas.jobs.attempts import fail, give_up_nodes, leave_waits, regain, resume, settle
 from perfatlas.jobs.machine import part
-from perfatlas.jobs.nodes import attach, detach, repair, set_up
+from perfatlas.jobs.nodes import detach, repair, set_up
 from perfatlas.jobs.state import (
     DOWN,
     DRAINING,
     ELASTIC,
-    NODE_FAIL,
     REPLACE,
     RUNNING,
     SHRINK,
@@ -96,7 +95,7 @@ def notice(world: World, j: int) -> None:
     elif rules.response == ELASTIC:
         job.restarts += 1
         if job.restarts > rules.most_restarts:
-            end(world, j, NODE_FAIL)
+            fail(world, j)
         elif job.held >= max(job.fewest, 1):
             settle(world, j, False)  # noqa: FBT003
             resume(world, j, True)  # noqa: FBT003
@@ -132,7 +131,7 @@ def run_out_of_patience(world: World, j: int) -> None:
         j: A job that waits.
     """
     if world.plan_1[0].response == ELASTIC:
-        end(world, j, NODE_FAIL)
+        fail(world, j)
     else:
         give_up_nodes(world, j)
 
@@ -155,12 +154,11 @@ def come_back(world: World, node: int) -> None:
     if job.state not in (RUNNING, STALLED, WAITING) or job.attempts != it.attempt:
         return
     settle(world, j, False)  # noqa: FBT003
-    attach(world, j, node)
-    job.held += 1
+    regain(world, j, node)
     if job.state == RUNNING:
         job.restarts += 1
         if job.restarts > world.plan_1[0].most_restarts:
-            end(world, j, NODE_FAIL)
+            fail(world, j)
         else:
             resume(world, j, True)  # noqa: FBT003
     elif job.state == WAITING and job.held >= job.fewest:
@@ -185,8 +183,8 @@ def replace_nodes(world: World) -> None:
             continue
         settle(world, j, False)  # noqa: FBT003
         leave_waits(world, j)
-        attach(world, j, node)
-        job.held += 1
+        regain(world, j, node)
+        state.stale = 1
         resume(world, j, True)  # noqa: FBT003
 
 

@@ -20,7 +20,7 @@ def _count(world: World, free: int, by: int) -> None:
         state.partial += by * free
 
 
-@part
+@small_part
 def set_free(world: World, node: int, free: int) -> None:
     """Set the free GPUs of a node.
 
@@ -30,6 +30,8 @@ def set_free(world: World, node: int, free: int) -> None:
         free: Its free GPUs.
     """
     it = world.node_N[node]
+    if free > it.free:
+        world.state_1[0].stale = 1
     if it.up == UP:
         _count(world, it.free, -1)
         _count(world, free, 1)
@@ -49,6 +51,7 @@ def set_up(world: World, node: int, up: int) -> None:
         up: UP, DRAINING or DOWN.
     """
     it = world.node_N[node]
+    world.state_1[0].stale = 1
     if it.up == UP and up != UP:
         _count(world, it.free, -1)
         world.state_1[0].down += it.free
@@ -81,7 +84,7 @@ def repair(world: World, node: int, ticks: int) -> None:
         cancel(world.back_H, world.back_N, world.until_N, node)
 
 
-@part
+@small_part
 def attach(world: World, j: int, node: int) -> None:
     """Give a job its GPUs of a node.
 
@@ -101,7 +104,7 @@ def attach(world: World, j: int, node: int) -> None:
     set_free(world, node, world.node_N[node].free - job.gpus)
 
 
-@part
+@small_part
 def detach(world: World, j: int, node: int) -> None:
     """Take the GPUs of a node from a job.
 

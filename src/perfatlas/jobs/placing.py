@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from perfatlas.jobs.machine import part
+from perfatlas.jobs.machine import part, small_part
 from perfatlas.jobs.state import World
 
 Ints = NDArray[np.int64]
 
 
-@part
+@small_part
 def fits_by_count(world: World, j: int) -> bool:
     """Tell whether enough nodes have enough free GPUs now, wherever they are.
 
@@ -57,7 +57,7 @@ def choose(world: World, avail_N: Ints, j: int) -> bool:
     return _scatter(world, avail_N, gpus, wanted)
 
 
-@part
+@small_part
 def _room(avail_N: Ints, ends: tuple[int, int], gpus: int) -> int:
     found = 0
     for node in range(ends[0], ends[1]):

@@ -5,7 +5,7 @@ Shape legend: as in `state`.
 
 from __future__ import annotations
 
-from perfatlas.jobs.attempts import end, release, requeue, settle
+from perfatlas.jobs.attempts import requeue, stop
 from perfatlas.jobs.machine import part
 from perfatlas.jobs.placing import choose
 from perfatlas.jobs.state import CANCEL, PREEMPTED, UP, World
@@ -41,11 +41,11 @@ def preempt(world: World, j: int) -> bool:
             continue
         job.chosen = 0
         job.preempted += 1
+        stop(world, victim)
         if world.plan_1[0].preemption == CANCEL:
-            end(world, victim, PREEMPTED)
+            job.state, job.ended = PREEMPTED, world.state_1[0].now
+            world.state_1[0].left -= 1
         else:
-            settle(world, victim, False)  # noqa: FBT003
-            release(world, victim)
             requeue(world, victim)
     return True
 

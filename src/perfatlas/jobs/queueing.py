@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 
-from perfatlas.jobs.machine import part
+from perfatlas.jobs.machine import part, small_part
 from perfatlas.jobs.state import FAIR_SHARE, FIFO, PRIORITY, QUEUED, World
 
 
-@part
+@small_part
 def before(world: World, one: int, other: int) -> bool:
     """Tell whether a job is served before another.
 
@@ -47,15 +47,17 @@ def enqueue(world: World, j: int) -> None:
             queue_Q[place - state.head] = queue_Q[place]
         state.tail -= state.head
         state.head = 0
+        state.fresh = 0
     place = state.tail
     state.tail += 1
     while place > state.head and before(world, j, queue_Q[place - 1]):
         queue_Q[place] = queue_Q[place - 1]
         place -= 1
     queue_Q[place] = j
+    state.fresh = min(state.fresh, place)
 
 
-@part
+@small_part
 def dequeue(world: World, place: int) -> None:
     """Take a job out of the queue; those before it move up by one place.
 

@@ -18,7 +18,7 @@ from perfatlas.jobs.failing import (
     replace_nodes,
     run_out_of_patience,
 )
-from perfatlas.jobs.machine import entry, part
+from perfatlas.jobs.machine import entry, part, small_part
 from perfatlas.jobs.placing import choose, fits_by_count
 from perfatlas.jobs.preempting import preempt
 from perfatlas.jobs.queueing import age_usage, dequeue, enqueue, sort_queue
@@ -63,7 +63,7 @@ def run_world(world: World, most: int) -> bool:
     return False
 
 
-@part
+@small_part
 def _next_time(world: World) -> int:
     state = world.state_1[0]
     now = min(
@@ -77,7 +77,7 @@ def _next_time(world: World) -> int:
     return int(now)
 
 
-@part
+@small_part
 def _advance(world: World, now: int) -> None:
     """Let time pass: GPUs that no job holds stay idle or down."""
     state = world.state_1[0]
@@ -92,7 +92,7 @@ def _advance(world: World, now: int) -> None:
     age_usage(world)
 
 
-@part
+@small_part
 def _step(world: World) -> None:
     state = world.state_1[0]
     _job_events(world)
@@ -120,17 +120,16 @@ def _job_events(world: World) -> None:
         job = world.job_J[j]
         if job.state == HELD:
             requeue(world, j)
-        elif job.state == RUNNING and (state.now - job.since) * job.held >= job.work:
-            end(world, j, COMPLETED)
-        elif state.now >= job.kill:
-            end(world, j, TIMEOUT)
+        elif job.state == RUNNING or state.now >= job.kill:
+            done = job.state == RUNNING and (state.now - job.since) * job.held >= job.work
+            end(world, j, COMPLETED if done else TIMEOUT)
         elif job.state == STALLED:
             notice(world, j)
         else:
             run_out_of_patience(world, j)
 
 
-@part
+@small_part
 def _pass(world: World) -> None:
     """Start what can start."""
     state, rules = world.state_1[0], world.plan_1[0]
@@ -150,11 +149,13 @@ def _pass(world: World) -> None:
             choose(world, world.open_N, j)
             dequeue(world, place)
             begin(world, j)
+            state.stale = 1
             continue
         if not ready:
             break
         dequeue(world, state.head)
         begin(world, j)
+        state.stale = 1
     if state.tail > state.head:
         if rules.backfill == EASY and state.free:
             easy(world)
@@ -162,6 +163,7 @@ def _pass(world: World) -> None:
             conservative(world)
         job = world.job_J[world.queue_Q[state.head]]
         state.split = job.nodes * job.gpus <= state.free
+    state.fresh = NEVER
 
 
 @part

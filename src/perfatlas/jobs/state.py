@@ -170,6 +170,10 @@ STATE: Final = np.dtype(
             "free",  # GPUs of nodes that are up
             "partial",  # of them, on nodes partly used
             "down",  # free GPUs of nodes that are not up
+            "stale",  # GPUs became free since the last promise
+            "last_head",  # job it was made to
+            "due",  # when
+            "fresh",  # first place of the queue where a job came in since, NEVER for none
             "split",  # the head would fit by count but not on the nodes
             "stranded_ticks",
             "split_ticks",
@@ -192,6 +196,7 @@ class World(NamedTuple):
         plan_1: What never changes.
         state_1: Clock, counters, buckets.
         job_J: Jobs in the order of submission (J,).
+        ask_J3: Nodes, GPUs on each and limit once more, close together (J, 3).
         node_N: Nodes (N,).
         failure_X: What befalls nodes, in the order of time (X,).
         open_N: Free GPUs of nodes that are up, -1 of others (N,).
@@ -213,6 +218,7 @@ class World(NamedTuple):
         future_N: Free GPUs when the head is due (N,).
         kept_N: GPUs the head is due (N,).
         group_N: Scratch (N,).
+        refused_2F: Fewest nodes refused in a pass by GPUs on each: anywhere, beside a promise (2, F).
         usage_U: Decayed GPU-ticks of users (U,).
         share_U: What they are entitled to (U,).
         active_U: GPUs they hold (U,).
@@ -225,6 +231,7 @@ class World(NamedTuple):
     plan_1: NDArray[Any]
     state_1: NDArray[Any]
     job_J: NDArray[Any]
+    ask_J3: NDArray[np.int64]
     node_N: NDArray[Any]
     failure_X: NDArray[Any]
     open_N: NDArray[np.int64]
@@ -246,6 +253,7 @@ class World(NamedTuple):
     future_N: NDArray[np.int64]
     kept_N: NDArray[np.int64]
     group_N: NDArray[np.int64]
+    refused_2F: NDArray[np.int64]
     usage_U: NDArray[np.float64]
     share_U: NDArray[np.float64]
     active_U: NDArray[np.int64]
