@@ -69,7 +69,8 @@ def _lose(world: World, j: int, node: int) -> None:
     job.held -= 1
     job.lost += 1
     job.lost_node = node
-    if rules.response == ELASTIC and job.nodes > 1 and world.node_N[node].owner < 0:
+    owner = world.node_N[node].owner
+    if rules.response == ELASTIC and job.nodes > 1 and (owner < 0 or j < owner):
         world.node_N[node].owner = j
         world.node_N[node].attempt = job.attempts
     if job.state == RUNNING:
@@ -176,8 +177,7 @@ def replace_nodes(world: World) -> None:
     state, place = world.state_1[0], 0
     while place < state.waits:
         j = world.wait_J[place]
-        job = world.job_J[j]
-        node = _replacement(world, job.lost_node, job.gpus)
+        node = _replacement(world, j)
         if node < 0:
             place += 1
             continue
@@ -189,9 +189,19 @@ def replace_nodes(world: World) -> None:
 
 
 @part
-def _replacement(world: World, lost: int, gpus: int) -> int:
+def _holds(world: World, j: int, node: int) -> bool:
+    gpus = world.plan_1[0].gpus
+    for place in range(node * gpus, (node + 1) * gpus):
+        if world.entry_E[place] == j:
+            return True
+    return False
+
+
+@part
+def _replacement(world: World, j: int) -> int:
     """Return a node for the one that was lost, -1 for none."""
-    rules = world.plan_1[0]
+    rules, job = world.plan_1[0], world.job_J[j]
+    lost, gpus = job.lost_node, job.gpus
     for level in range(rules.level, 4):
         size = rules.domain if level == 1 else rules.leaf
         first, last = lost - lost % size, lost - lost % size + size
@@ -200,7 +210,8 @@ def _replacement(world: World, lost: int, gpus: int) -> int:
         best = -1
         for node in range(first, min(last, rules.nodes)):
             room = world.open_N[node]
-            if room >= gpus and (best < 0 or (rules.best_fit and room < world.open_N[best])):
+            closer = best < 0 or (rules.best_fit and room < world.open_N[best])
+            if room >= gpus and closer and not _holds(world, j, node):
                 best = node
         if best >= 0 or level == 0 or (rules.required and level < 3):
             return best
