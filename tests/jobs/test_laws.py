@@ -104,7 +104,7 @@ def test_fair_share_brings_equal_users_equal_service() -> None:
     assert fifo[halves[1]].mean() > 2.9 * fifo[halves[0]].mean()
     assert fair[halves[1]].mean() == pytest.approx(fair[halves[0]].mean(), rel=0.05)
     double = Policy(order="fair_share", shares={"late": 3.0}, half_life_s=1e6)
-    third = schedule(jobs, cluster, double, until_s=40.0)
+    third = schedule(jobs, cluster, double, until_s=20.0)
     done = [(third.column("ended")[half] >= 0).sum() for half in halves]
     assert done[1] / done[0] == pytest.approx(3.0, rel=0.1)
 

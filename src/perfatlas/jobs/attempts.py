@@ -37,7 +37,7 @@ def begin(world: World, j: int) -> None:
     """
     job, state = world.job_J[j], world.state_1[0]
     for place in range(job.nodes):
-        attach(world, j, world.chosen_N[place])
+        attach(world, j, world.node_N[place].chosen)
     job.held, job.lost = job.nodes, 0
     job.begun = state.now
     job.kill = state.now + job.limit if job.limit < NEVER else NEVER
@@ -145,11 +145,11 @@ def leave_waits(world: World, j: int) -> None:
         j: The job.
     """
     state, place = world.state_1[0], 0
-    while world.wait_J[place] != j:
+    while world.job_J[place].wait_list != j:
         place += 1
     state.waits -= 1
     for after in range(place, state.waits):
-        world.wait_J[after] = world.wait_J[after + 1]
+        world.job_J[after].wait_list = world.job_J[after + 1].wait_list
 
 
 @small_part

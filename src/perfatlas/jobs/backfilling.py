@@ -35,8 +35,8 @@ def easy(world: World) -> None:
         state.last_head, state.stale = head, 0
     else:
         place = max(place, state.fresh)
-    for width in range(world.refused_2F.shape[1]):
-        world.refused_2F[0, width] = world.refused_2F[1, width] = NEVER
+    for width in range(world.free_F.shape[0]):
+        world.free_F[width].refused[0] = world.free_F[width].refused[1] = NEVER
     while place < last and state.free:
         j = world.queue_Q[place]
         limit = world.ask_J3[j, 2]
@@ -47,7 +47,7 @@ def easy(world: World) -> None:
                 begin(world, j)
                 state.backfilled += 1
             else:
-                world.refused_2F[beside, world.ask_J3[j, 1]] = world.ask_J3[j, 0]
+                world.free_F[world.ask_J3[j, 1]].refused[beside] = world.ask_J3[j, 0]
         place += 1
 
 
@@ -56,7 +56,7 @@ def _refused(world: World, j: int, beside: int) -> bool:
     """Tell whether as many nodes were refused before in this pass: less is free since."""
     nodes, gpus = world.ask_J3[j, 0], world.ask_J3[j, 1]
     return bool(
-        nodes >= world.refused_2F[0, gpus] or (beside and nodes >= world.refused_2F[1, gpus])
+        nodes >= world.free_F[gpus].refused[0] or (beside and nodes >= world.free_F[gpus].refused[1])
     )
 
 
@@ -67,7 +67,7 @@ def _promise(world: World, head: int) -> int:
     found, place = 0, 0
     for node in range(world.open_N.shape[0]):
         world.future_N[node] = world.open_N[node]
-        world.kept_N[node] = 0
+        world.node_N[node].kept = 0
         found += world.open_N[node] >= job.gpus
     while place < state.runs:
         due = world.job_J[world.run_R[place]].kill
@@ -82,11 +82,11 @@ def _promise(world: World, head: int) -> int:
                     was = world.future_N[node]
                     world.future_N[node] = was + it.gpus
                     found += was < job.gpus <= was + it.gpus
-                at = world.next_E[at]
+                at = world.place_E[at].after
             place += 1
         if found >= job.nodes and choose(world, world.future_N, head):
             for have in range(job.nodes):
-                world.kept_N[world.chosen_N[have]] = job.gpus
+                world.node_N[world.node_N[have].chosen].kept = job.gpus
             if job.promised == NEVER:
                 job.promised = due
             return int(due)
@@ -97,18 +97,18 @@ def _promise(world: World, head: int) -> int:
 def _start_beside(world: World, j: int, beside: int) -> bool:
     """Choose nodes for a job that keep the promise; tell whether there are any."""
     if not fits_by_count(world, j):
-        world.refused_2F[0, world.ask_J3[j, 1]] = world.ask_J3[j, 0]
+        world.free_F[world.ask_J3[j, 1]].refused[0] = world.ask_J3[j, 0]
         return False
     if not beside:
         return bool(choose(world, world.open_N, j))
     job = world.job_J[j]
     for node in range(world.open_N.shape[0]):
-        spared = world.future_N[node] - world.kept_N[node]
+        spared = world.future_N[node] - world.node_N[node].kept
         world.trial_N[node] = min(world.open_N[node], spared)
     if not choose(world, world.trial_N, j):
         return False
     for have in range(job.nodes):
-        world.future_N[world.chosen_N[have]] -= job.gpus
+        world.future_N[world.node_N[have].chosen] -= job.gpus
     return True
 
 
@@ -163,7 +163,7 @@ def _profile(world: World) -> int:
             node = at // gpus
             if world.node_N[node].up == UP:
                 world.profile_TN[rows - 1, node] += job.gpus
-            at = world.next_E[at]
+            at = world.place_E[at].after
     return rows
 
 
@@ -177,18 +177,18 @@ def _copy(world: World, row: int, to: int) -> None:
 def _slot(world: World, j: int, rows: int) -> int:
     """Return the first row at which a job can start, -1 for none; `chosen_N` holds its nodes."""
     job, seen = world.job_J[j], 0
-    for node in range(world.since_N.shape[0]):
-        world.since_N[node] = 0
+    for node in range(world.open_N.shape[0]):
+        world.node_N[node].since = 0
     for row in range(rows):
         ends = world.time_T[row] + job.limit if job.limit < NEVER else NEVER
         while seen < rows and (seen <= row or world.time_T[seen] < ends):
-            for node in range(world.since_N.shape[0]):
+            for node in range(world.open_N.shape[0]):
                 if world.profile_TN[seen, node] < job.gpus:
-                    world.since_N[node] = seen + 1
+                    world.node_N[node].since = seen + 1
             seen += 1
         found = 0
-        for node in range(world.since_N.shape[0]):
-            found += world.since_N[node] <= row
+        for node in range(world.open_N.shape[0]):
+            found += world.node_N[node].since <= row
         if found >= job.nodes and _least(world, j, (row, seen)):
             return row
     return -1
@@ -197,9 +197,9 @@ def _slot(world: World, j: int, rows: int) -> int:
 @part
 def _least(world: World, j: int, span: tuple[int, int]) -> bool:
     """Choose among nodes that are free all through some rows."""
-    for node in range(world.since_N.shape[0]):
+    for node in range(world.open_N.shape[0]):
         least = -1
-        if world.since_N[node] <= span[0]:
+        if world.node_N[node].since <= span[0]:
             least = int(world.profile_TN[span[0], node])
             for row in range(span[0] + 1, span[1]):
                 least = min(least, int(world.profile_TN[row, node]))
@@ -224,5 +224,5 @@ def _book(world: World, j: int, row: int, span: tuple[int, int]) -> int:
         rows += 1
     for at in range(row, last):
         for have in range(job.nodes):
-            world.profile_TN[at, world.chosen_N[have]] -= job.gpus
+            world.profile_TN[at, world.node_N[have].chosen] -= job.gpus
     return rows

@@ -44,8 +44,8 @@ def befall(world: World, row: int) -> None:
         repair(world, node, event.repair)
         gpus = world.plan_1[0].gpus
         for place in range(node * gpus, (node + 1) * gpus):
-            if world.entry_E[place] >= 0:
-                _lose(world, world.entry_E[place], node)
+            if world.place_E[place].job >= 0:
+                _lose(world, world.place_E[place].job, node)
 
 
 @part
@@ -115,10 +115,10 @@ def _wait(world: World, j: int) -> None:
     settle(world, j, False)  # noqa: FBT003
     job.state = WAITING
     state.waits += 1
-    while place > 0 and world.wait_J[place - 1] > j:
-        world.wait_J[place] = world.wait_J[place - 1]
+    while place > 0 and world.job_J[place - 1].wait_list > j:
+        world.job_J[place].wait_list = world.job_J[place - 1].wait_list
         place -= 1
-    world.wait_J[place] = j
+    world.job_J[place].wait_list = j
     wake = min(state.now + world.plan_1[0].patience, job.kill)
     plan(world.heap_H, world.spot_J, world.event_J, j, wake)
 
@@ -176,7 +176,7 @@ def replace_nodes(world: World) -> None:
     """
     state, place = world.state_1[0], 0
     while place < state.waits:
-        j = world.wait_J[place]
+        j = world.job_J[place].wait_list
         node = _replacement(world, j)
         if node < 0:
             place += 1
@@ -192,7 +192,7 @@ def replace_nodes(world: World) -> None:
 def _holds(world: World, j: int, node: int) -> bool:
     gpus = world.plan_1[0].gpus
     for place in range(node * gpus, (node + 1) * gpus):
-        if world.entry_E[place] == j:
+        if world.place_E[place].job == j:
             return True
     return False
 

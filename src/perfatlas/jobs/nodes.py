@@ -14,7 +14,7 @@ from perfatlas.jobs.state import DOWN, DRAINING, NEVER, UP, World
 def _count(world: World, free: int, by: int) -> None:
     """Count a node that is up, by its free GPUs, in or out."""
     state = world.state_1[0]
-    world.count_F[free] += by
+    world.free_F[free].count += by
     state.free += by * free
     if free < world.plan_1[0].gpus:
         state.partial += by * free
@@ -95,12 +95,12 @@ def attach(world: World, j: int, node: int) -> None:
     """
     job = world.job_J[j]
     place = node * world.plan_1[0].gpus
-    while world.entry_E[place] >= 0:
+    while world.place_E[place].job >= 0:
         place += 1
-    world.entry_E[place] = j
-    world.next_E[place] = job.first
+    world.place_E[place].job = j
+    world.place_E[place].after = job.first
     job.first = place
-    world.active_U[job.user] += job.gpus
+    world.user_U[job.user].active += job.gpus
     set_free(world, node, world.node_N[node].free - job.gpus)
 
 
@@ -116,15 +116,15 @@ def detach(world: World, j: int, node: int) -> None:
     job, gpus = world.job_J[j], world.plan_1[0].gpus
     before, place = -1, job.first
     while place >= 0:
-        after = world.next_E[place]
+        after = world.place_E[place].after
         at = place // gpus
         if node in (-1, at):
             if before < 0:
                 job.first = after
             else:
-                world.next_E[before] = after
-            world.entry_E[place] = -1
-            world.active_U[job.user] -= job.gpus
+                world.place_E[before].after = after
+            world.place_E[place].job = -1
+            world.user_U[job.user].active -= job.gpus
             set_free(world, at, world.node_N[at].free + job.gpus)
             if world.node_N[at].up == DRAINING and world.node_N[at].free == gpus:
                 repair(world, at, world.node_N[at].repair)

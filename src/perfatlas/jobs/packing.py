@@ -14,16 +14,19 @@ from perfatlas.jobs.state import (
     BACKFILLS,
     CONSERVATIVE,
     FAILURE,
+    FREE,
     JOB,
     LONGEST,
     NEVER,
     NODE,
     ORDERS,
+    PLACE,
     PLAN,
     PREEMPTIONS,
     RESPONSES,
     STATE,
     TICKS_PER_SECOND,
+    USER,
     World,
 )
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, did_you_mean
@@ -243,23 +246,22 @@ def _world(
     state_1["left"], state_1["free"] = size, nodes * gpus
     state_1["last_head"], state_1["fresh"] = -1, NEVER
     ask_J3 = np.stack([job_J["nodes"], job_J["gpus"], job_J["limit"]], axis=1)
-    count_F = np.zeros(gpus + 1, np.int64)
-    count_F[gpus] = nodes
+    free_F, user_U = np.zeros(gpus + 1, FREE), np.zeros(users, USER)
+    free_F["count"][gpus] = nodes
+    user_U["share"] = share_U
+    place_E = np.zeros(nodes * gpus, PLACE)
+    place_E["job"] = -1
 
     def ints(*shape: int) -> NDArray[np.int64]:
         return np.zeros(shape, np.int64)
 
     return World(
-        plan_1=plan_1, state_1=state_1, job_J=job_J, ask_J3=ask_J3, node_N=node_N, failure_X=failure_X,
-        open_N=np.full(nodes, gpus, np.int64), count_F=count_F,
-        entry_E=np.full(nodes * gpus, -1, np.int64), next_E=ints(nodes * gpus),
-        queue_Q=ints(2 * size + 1), run_R=ints(size + 1), wait_J=ints(size + 1),
-        victim_R=ints(most + 1), heap_H=ints(size + 2), spot_J=ints(size), event_J=ints(size),
-        back_H=ints(nodes + 2), back_N=ints(nodes), until_N=ints(nodes), chosen_N=ints(nodes),
-        trial_N=ints(nodes), future_N=ints(nodes), kept_N=ints(nodes), group_N=ints(nodes),
-        refused_2F=ints(2, gpus + 1),
-        usage_U=np.zeros(users), share_U=share_U, active_U=ints(users), rank_U=np.zeros(users),
-        profile_TN=np.zeros((rows, nodes), np.int16), time_T=ints(rows), since_N=ints(nodes),
+        plan_1=plan_1, state_1=state_1, job_J=job_J, ask_J3=ask_J3, node_N=node_N,
+        failure_X=failure_X, user_U=user_U, place_E=place_E, free_F=free_F,
+        open_N=np.full(nodes, gpus, np.int64), queue_Q=ints(2 * size + 1), run_R=ints(size + 1),
+        heap_H=ints(size + 2), spot_J=ints(size), event_J=ints(size), back_H=ints(nodes + 2),
+        back_N=ints(nodes), until_N=ints(nodes), trial_N=ints(nodes), future_N=ints(nodes),
+        profile_TN=np.zeros((rows, nodes), np.int16), time_T=ints(rows),
     )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ def fits_by_count(world: World, j: int) -> bool:
     job = world.job_J[j]
     wanted, found = job.nodes, 0
     for free in range(job.gpus, world.plan_1[0].gpus + 1):
-        found += world.count_F[free]
+        found += world.free_F[free].count
     return bool(found >= wanted)
 
 
@@ -91,7 +91,7 @@ def _take(
             if have == wanted:
                 break
             if avail_N[node] >= gpus:
-                world.chosen_N[have] = node
+                world.node_N[have].chosen = node
                 have += 1
         return have
     for free in range(gpus, plan.gpus + 1):
@@ -99,7 +99,7 @@ def _take(
             if have == wanted:
                 return have
             if avail_N[node] == free:
-                world.chosen_N[have] = node
+                world.node_N[have].chosen = node
                 have += 1
     return have
 
@@ -111,7 +111,7 @@ def _scatter(world: World, avail_N: Ints, gpus: int, wanted: int) -> bool:
     groups, total = 0, 0
     for first in range(0, plan.nodes, plan.domain):
         room = _room(avail_N, (first, min(first + plan.domain, plan.nodes)), gpus)
-        world.group_N[groups] = room
+        world.node_N[groups].group = room
         total += room
         groups += 1
     if total < wanted:
@@ -120,9 +120,9 @@ def _scatter(world: World, avail_N: Ints, gpus: int, wanted: int) -> bool:
     while have < wanted:
         best = 0
         for group in range(1, groups):
-            if world.group_N[group] > world.group_N[best]:
+            if world.node_N[group].group > world.node_N[best].group:
                 best = group
-        world.group_N[best] = -1
+        world.node_N[best].group = -1
         first = best * plan.domain
         ends = (first, min(first + plan.domain, plan.nodes))
         have = _take(world, avail_N, ends, gpus, (have, wanted))
@@ -139,12 +139,12 @@ def domains_of(world: World, j: int) -> int:
     """
     plan = world.plan_1[0]
     for group in range((plan.nodes + plan.domain - 1) // plan.domain):
-        world.group_N[group] = 0
+        world.node_N[group].group = 0
     spread, place = 0, world.job_J[j].first
     while place >= 0:
         group = place // plan.gpus // plan.domain
-        if not world.group_N[group]:
+        if not world.node_N[group].group:
             spread += 1
-        world.group_N[group] = 1
-        place = world.next_E[place]
+        world.node_N[group].group = 1
+        place = world.place_E[place].after
     return spread

@@ -28,14 +28,14 @@ def preempt(world: World, j: int) -> bool:
     if victims == 0:
         return False
     for place in range(victims - 1, -1, -1):
-        victim = world.victim_R[place]
+        victim = world.job_J[place].victim_list
         _lend(world, victim, -1)
         if choose(world, world.trial_N, j):
             world.job_J[victim].chosen = 0
         else:
             _lend(world, victim, 1)
     for place in range(victims):
-        victim = world.victim_R[place]
+        victim = world.job_J[place].victim_list
         job = world.job_J[victim]
         if not job.chosen:
             continue
@@ -67,13 +67,13 @@ def _pick(world: World, j: int) -> int:
         if best < 0:
             break
         world.job_J[best].chosen = 1
-        world.victim_R[victims] = best
+        world.job_J[victims].victim_list = best
         victims += 1
         _lend(world, best, 1)
         enough = choose(world, world.trial_N, j)
     if not enough:
         for place in range(victims):
-            world.job_J[world.victim_R[place]].chosen = 0
+            world.job_J[world.job_J[place].victim_list].chosen = 0
         victims = 0
     return victims
 
@@ -99,4 +99,4 @@ def _lend(world: World, j: int, by: int) -> None:
         node = place // gpus
         if world.node_N[node].up == UP:
             world.trial_N[node] += by * world.job_J[j].gpus
-        place = world.next_E[place]
+        place = world.place_E[place].after

@@ -24,8 +24,8 @@ def before(world: World, one: int, other: int) -> bool:
     order = world.plan_1[0].order
     if order == PRIORITY and a.priority != b.priority:
         return bool(a.priority > b.priority)
-    if order == FAIR_SHARE and world.rank_U[a.user] != world.rank_U[b.user]:
-        return bool(world.rank_U[a.user] < world.rank_U[b.user])
+    if order == FAIR_SHARE and world.user_U[a.user].rank != world.user_U[b.user].rank:
+        return bool(world.user_U[a.user].rank < world.user_U[b.user].rank)
     if a.key != b.key:
         return bool(a.key < b.key)
     return one < other
@@ -90,10 +90,10 @@ def age_usage(world: World) -> None:
         return
     decay = 2.0 ** (-passed / plan.half_life)
     gain = plan.half_life / math.log(2.0) * (1.0 - decay)
-    for user in range(world.usage_U.shape[0]):
-        usage = world.usage_U[user] * decay + world.active_U[user] * gain
-        world.usage_U[user] = usage
-        world.rank_U[user] = usage / world.share_U[user]
+    for user in range(world.user_U.shape[0]):
+        usage = world.user_U[user].usage * decay + world.user_U[user].active * gain
+        world.user_U[user].usage = usage
+        world.user_U[user].rank = usage / world.user_U[user].share
     state.usage_time = state.now
 
 

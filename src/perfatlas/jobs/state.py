@@ -145,15 +145,34 @@ JOB: Final = np.dtype(
             "spread",  # domains of the first attempt
             "lost_work",  # GPU-ticks
             "chosen",  # as a victim
+            "wait_list",  # job at this place of those that wait for a node
+            "victim_list",  # job at this place of those to be preempted
         )
     ],
     align=True,
 )
+_NODE_FIELDS: Final = (
+    "up",
+    "free",
+    "until",
+    "repair",
+    "owner",  # elastic job that lost it
+    "attempt",  # of that job
+    "chosen",  # node at this place of the last placement
+    "kept",  # GPUs the head of the queue is promised
+    "group",  # scratch of placements
+    "since",  # scratch of reservations
+)
 NODE: Final = np.dtype(
-    [(name, "i8") for name in ("up", "free", "until", "repair", "owner", "attempt")], align=True
+    [(name, "i8") for name in _NODE_FIELDS], align=True
 )
 FAILURE: Final = np.dtype(
     [(name, "i8") for name in ("time", "node", "width", "repair", "drain")], align=True
+)
+PLACE: Final = np.dtype([("job", "i8"), ("after", "i8")], align=True)
+FREE: Final = np.dtype([("count", "i8"), ("refused", "i8", (2,))], align=True)
+USER: Final = np.dtype(
+    [("usage", "f8"), ("share", "f8"), ("rank", "f8"), ("active", "i8")], align=True
 )
 STATE: Final = np.dtype(
     [
@@ -199,33 +218,23 @@ class World(NamedTuple):
         ask_J3: Nodes, GPUs on each and limit once more, close together (J, 3).
         node_N: Nodes (N,).
         failure_X: What befalls nodes, in the order of time (X,).
+        user_U: Decayed GPU-ticks, share, usage over share, and GPUs held (U,).
+        place_E: Job of each place of a node, -1 free, and the next place of that job (E,).
+        free_F: Nodes that are up by free GPUs, and the fewest nodes refused in a pass by GPUs on
+            each, anywhere and beside a promise (F,).
         open_N: Free GPUs of nodes that are up, -1 of others (N,).
-        count_F: Nodes that are up by free GPUs (F,).
-        entry_E: Job of each place of a node, -1 free (E,).
-        next_E: Next entry of the same job, -1 last (E,).
         queue_Q: Waiting jobs from `head` to `tail` (Q,).
         run_R: Jobs that hold nodes, by the end of their limit (R,).
-        wait_J: Jobs that wait for a node (J,).
-        victim_R: Jobs chosen to be preempted (R,).
         heap_H: Jobs by their next event; the first place counts them (H,).
         spot_J: Place in the heap, 0 absent (J,).
         event_J: Time of the next event (J,).
         back_H: Nodes by their return; the first place counts them (H,).
         back_N: Place in that heap (N,).
         until_N: Time of the return (N,).
-        chosen_N: Nodes of the last placement (N,).
         trial_N: Scratch (N,).
         future_N: Free GPUs when the head is due (N,).
-        kept_N: GPUs the head is due (N,).
-        group_N: Scratch (N,).
-        refused_2F: Fewest nodes refused in a pass by GPUs on each: anywhere, beside a promise (2, F).
-        usage_U: Decayed GPU-ticks of users (U,).
-        share_U: What they are entitled to (U,).
-        active_U: GPUs they hold (U,).
-        rank_U: Usage over share (U,).
         profile_TN: Free GPUs from each time on (T, N).
         time_T: Times of a profile (T,).
-        since_N: Scratch (N,).
     """
 
     plan_1: NDArray[Any]
@@ -234,30 +243,19 @@ class World(NamedTuple):
     ask_J3: NDArray[np.int64]
     node_N: NDArray[Any]
     failure_X: NDArray[Any]
+    user_U: NDArray[Any]
+    place_E: NDArray[Any]
+    free_F: NDArray[Any]
     open_N: NDArray[np.int64]
-    count_F: NDArray[np.int64]
-    entry_E: NDArray[np.int64]
-    next_E: NDArray[np.int64]
     queue_Q: NDArray[np.int64]
     run_R: NDArray[np.int64]
-    wait_J: NDArray[np.int64]
-    victim_R: NDArray[np.int64]
     heap_H: NDArray[np.int64]
     spot_J: NDArray[np.int64]
     event_J: NDArray[np.int64]
     back_H: NDArray[np.int64]
     back_N: NDArray[np.int64]
     until_N: NDArray[np.int64]
-    chosen_N: NDArray[np.int64]
     trial_N: NDArray[np.int64]
     future_N: NDArray[np.int64]
-    kept_N: NDArray[np.int64]
-    group_N: NDArray[np.int64]
-    refused_2F: NDArray[np.int64]
-    usage_U: NDArray[np.float64]
-    share_U: NDArray[np.float64]
-    active_U: NDArray[np.int64]
-    rank_U: NDArray[np.float64]
     profile_TN: NDArray[np.int16]
     time_T: NDArray[np.int64]
-    since_N: NDArray[np.int64]
