@@ -1,6 +1,6 @@
 """How many jobs per second are scheduled on one core: 100,000 jobs, FIFO with EASY backfill.
 
-    python benchmarks/schedule_rate.py [--json] [--jobs 100000] [--runs 5]
+python benchmarks/schedule_rate.py [--json] [--jobs 100000] [--runs 5]
 """
 
 from __future__ import annotations
@@ -85,8 +85,16 @@ def main() -> int:
     goal = 1e5 if asked.jobs == 100_000 else 0.0
     rows = [
         rate(trace(asked.jobs, load=0.9), easy, "FIFO + EASY, load 0.9", goal, asked.runs),
-        rate(trace(asked.jobs, load=1.1), easy, "FIFO + EASY, load 1.1 (long queue)", goal, asked.runs),
-        rate(trace(asked.jobs, load=0.9), near, "the same, best fit within a leaf", 0.0, asked.runs),
+        rate(
+            trace(asked.jobs, load=1.1),
+            easy,
+            "FIFO + EASY, load 1.1 (long queue)",
+            goal,
+            asked.runs,
+        ),
+        rate(
+            trace(asked.jobs, load=0.9), near, "the same, best fit within a leaf", 0.0, asked.runs
+        ),
         rate(trace(asked.jobs, load=0.9), Policy(), "FIFO, load 0.9", 0.0, asked.runs),
     ]
     if asked.json:

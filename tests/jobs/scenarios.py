@@ -41,7 +41,9 @@ def random_scenario(seed: int) -> Scenario:
     nodes_J = np.array([rng.randint(1, rng.choice([1, room])) for _ in range(size)])
     gpus_J = nodes_J * np.array([rng.randint(1, cluster.gpus_per_node) for _ in range(size)])
     limited = policy.backfill != "none" or rng.random() < 0.5
-    run_J = np.array([rng.choice([0, rng.randint(1, 40), rng.randint(1, 200)]) for _ in range(size)])
+    run_J = np.array(
+        [rng.choice([0, rng.randint(1, 40), rng.randint(1, 200)]) for _ in range(size)]
+    )
     limit_J = run_J + np.array([rng.choice([1, rng.randint(1, 60), 10_000]) for _ in range(size)])
     limit_J = np.maximum(limit_J - np.array([rng.choice([0, 0, 5]) for _ in range(size)]), 1)
     if limited and rng.random() < 0.3:

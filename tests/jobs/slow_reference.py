@@ -97,9 +97,7 @@ class Reference:
             return found[: job.nodes] if len(found) >= job.nodes else None
         for level in range(rules.level, 3):
             size = self.domain if level == 1 else self.leaf
-            groups = [
-                fit(range(a, min(a + size, self.nodes))) for a in range(0, self.nodes, size)
-            ]
+            groups = [fit(range(a, min(a + size, self.nodes))) for a in range(0, self.nodes, size)]
             enough = [g for g in groups if len(g) >= job.nodes]
             if enough:
                 best = min(enough, key=len) if rules.best_fit else enough[0]
@@ -142,7 +140,9 @@ class Reference:
             self.add("waiting", spent * gpus)
         else:
             worked = max(self.now - job.since, 0)
-            kept = worked if done else (worked // job.interval * job.interval if job.interval else 0)
+            kept = (
+                worked if done else (worked // job.interval * job.interval if job.interval else 0)
+            )
             self.add("restart", (spent - worked) * gpus)
             self.add("productive", kept * gpus)
             self.add("lost_work", (worked - kept) * gpus)
@@ -269,8 +269,7 @@ class Reference:
             if job.state == "held":
                 self.requeue(job)
             elif (
-                job.state == "running"
-                and (self.now - job.since) * len(job.nodes_held) >= job.work
+                job.state == "running" and (self.now - job.since) * len(job.nodes_held) >= job.work
             ):
                 self.end(job, "completed")
             elif self.now >= job.kill:

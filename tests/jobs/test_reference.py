@@ -16,9 +16,7 @@ def test_compiled_schedule_equals_a_plain_one_in_every_field(first: int) -> None
     for seed in range(first, first + 100):
         it = random_scenario(seed)
         until_s = None if it.until is None else it.until / 1000
-        outcome = schedule(
-            it.jobs, it.cluster, it.policy, failures=it.failures, until_s=until_s
-        )
+        outcome = schedule(it.jobs, it.cluster, it.policy, failures=it.failures, until_s=until_s)
         assert found_by(outcome) == expected_by(run_reference(it)), f"seed {seed}"
 
 

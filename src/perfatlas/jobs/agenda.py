@@ -89,9 +89,7 @@ def _down(heap_H: Ints, spot_I: Ints, time_I: Ints, item: int, place: int) -> No
         below = heap_H[child]
         if child < size:
             other = heap_H[child + 1]
-            if time_I[other] < time_I[below] or (
-                time_I[other] == time_I[below] and other < below
-            ):
+            if time_I[other] < time_I[below] or (time_I[other] == time_I[below] and other < below):
                 child, below = child + 1, other
         if time < time_I[below] or (time == time_I[below] and item < below):
             break

@@ -56,7 +56,8 @@ def _refused(world: World, j: int, beside: int) -> bool:
     """Tell whether as many nodes were refused before in this pass: less is free since."""
     nodes, gpus = world.ask_J3[j, 0], world.ask_J3[j, 1]
     return bool(
-        nodes >= world.free_F[gpus].refused[0] or (beside and nodes >= world.free_F[gpus].refused[1])
+        nodes >= world.free_F[gpus].refused[0]
+        or (beside and nodes >= world.free_F[gpus].refused[1])
     )
 
 

@@ -47,7 +47,9 @@ def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int
     """
     check_fleet(fleet)
     if fleet.units != cluster.nodes:
-        raise InvalidSpecError(f"the fleet has {fleet.units} units, the cluster {cluster.nodes} nodes")
+        raise InvalidSpecError(
+            f"the fleet has {fleet.units} units, the cluster {cluster.nodes} nodes"
+        )
     if not (math.isfinite(horizon_s) and horizon_s > 0.0):
         raise InvalidSpecError(f"horizon_s = {horizon_s:g}: expected a time above zero")
     rows: list[NDArray[np.int64]] = []

@@ -112,7 +112,9 @@ def _plan(
         "required": policy.required,
         "response": _index("response", response.kind, RESPONSES),
         "detection": _time("detection_s", response.detection_s),
-        "patience": NEVER if response.patience_s is None else _time("patience_s", response.patience_s),
+        "patience": NEVER
+        if response.patience_s is None
+        else _time("patience_s", response.patience_s),
         "most_restarts": _restarts(response.most_restarts),
         "backoff": _time("backoff_s", response.backoff_s),
         "most_backoff": _time("most_backoff_s", response.most_backoff_s),
@@ -269,9 +271,7 @@ def _or(values: ArrayLike | None, size: int, default: int) -> ArrayLike:
     return np.full(size, default, np.int64) if values is None else values
 
 
-def _column(
-    jobs: Jobs, name: str, values: ArrayLike, least: int, most: int
-) -> NDArray[np.int64]:
+def _column(jobs: Jobs, name: str, values: ArrayLike, least: int, most: int) -> NDArray[np.int64]:
     rows = range(1, jobs.size + 1) if jobs.row_J is None else jobs.row_J.tolist()
     return _checked(name, values, (jobs.size, least, most), rows)
 
@@ -292,9 +292,7 @@ def _checked(
     bad = (whole < least) | (whole > most)
     if bad.any():
         at = int(np.argmax(bad))
-        raise InvalidSpecError(
-            f"row {rows[at]}: {name} = {whole[at]}: expected {least} to {most}"
-        )
+        raise InvalidSpecError(f"row {rows[at]}: {name} = {whole[at]}: expected {least} to {most}")
     return whole
 
 

@@ -70,7 +70,9 @@ def _read(reading: Reading, line: int, item: Mapping[str, Any]) -> None:
             raise reading.wrong(line, "an attempt ends before it starts")
         run_s += end_s - start_s
     detail = attempts[-1].get("detail")
-    hosts = [host for host in detail if isinstance(host, Mapping)] if isinstance(detail, list) else []
+    hosts = (
+        [host for host in detail if isinstance(host, Mapping)] if isinstance(detail, list) else []
+    )
     gpus = sum(len(host.get("gpus") or ()) for host in hosts)
     submit_s = _moment(reading, line, item["submitted_time"])
     if gpus < 1:

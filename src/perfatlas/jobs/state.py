@@ -163,9 +163,7 @@ _NODE_FIELDS: Final = (
     "group",  # scratch of placements
     "since",  # scratch of reservations
 )
-NODE: Final = np.dtype(
-    [(name, "i8") for name in _NODE_FIELDS], align=True
-)
+NODE: Final = np.dtype([(name, "i8") for name in _NODE_FIELDS], align=True)
 FAILURE: Final = np.dtype(
     [(name, "i8") for name in ("time", "node", "width", "repair", "drain")], align=True
 )

@@ -105,17 +105,33 @@ class Trace:
         """Return one sentence for people."""
         reasons = [f"{n} {why}, first at {self.first[why]}" for why, n in self.ignored.items()]
         told = f" ({'; '.join(reasons)})" if reasons else ""
-        return f"{self.total} rows, {self.jobs.size} jobs, {sum(self.ignored.values())} ignored{told}"
+        return (
+            f"{self.total} rows, {self.jobs.size} jobs, {sum(self.ignored.values())} ignored{told}"
+        )
 
 
 class RunColumns(Protocol):
     """What `runs_as_jobs` needs of the runs that an accounting reader returns (R,)."""
 
-    submit_s_R: NDArray[np.float64]
-    start_s_R: NDArray[np.float64]
-    end_s_R: NDArray[np.float64]
-    gpus_R: NDArray[np.int64]
-    host_count_R: NDArray[np.int64]
+    @property
+    def submit_s_R(self) -> NDArray[np.float64]:  # noqa: N802
+        """When submitted or requeued [s]."""
+
+    @property
+    def start_s_R(self) -> NDArray[np.float64]:  # noqa: N802
+        """When started [s], NaN for never."""
+
+    @property
+    def end_s_R(self) -> NDArray[np.float64]:  # noqa: N802
+        """When ended [s], NaN where it had not."""
+
+    @property
+    def gpus_R(self) -> NDArray[np.int64]:  # noqa: N802
+        """GPUs allocated, 0 where none are told."""
+
+    @property
+    def host_count_R(self) -> NDArray[np.int64]:  # noqa: N802
+        """Nodes, 0 where not told."""
 
 
 def read_jobs(path: str | Path, format: str) -> Trace:  # noqa: A002 - the word of the CLI
