@@ -55,8 +55,9 @@ def rate(jobs: Jobs, policy: Policy, words: str, goal: float, runs: int) -> Row:
     timing, outcome = timed(lambda: schedule(jobs, CLUSTER, policy), runs=runs)
     state = outcome.world.state_1[0]
     note = (
-        f"{jobs.size:,} jobs on {CLUSTER.gpus:,} GPUs, utilisation {outcome.utilisation:.3f}, mean "
-        f"wait {float(np.nanmean(outcome.wait_s_J)):,.0f} s, {int(state['backfilled']):,} backfilled"
+        f"{jobs.size:,} jobs on {CLUSTER.gpus:,} GPUs, utilisation {outcome.utilisation:.3f}, "
+        f"mean wait {float(np.nanmean(outcome.wait_s_J)):,.0f} s, "
+        f"{int(state['backfilled']):,} backfilled"
     )
     value = jobs.size / timing.wall_s
     return Row(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-import sys
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -14,9 +12,7 @@ from perfatlas.jobs.model import Cluster, Failures, Jobs, Policy, Response
 from perfatlas.jobs.outcome import ScheduleOutcome
 from perfatlas.jobs.packing import check_cluster
 from perfatlas.jobs.state import BUCKETS, NEVER, STATES
-
-sys.path.insert(0, str(Path(__file__).parent))
-from slow_reference import FOREVER, Reference, RefJob
+from tests.jobs.slow_reference import FOREVER, Reference, RefJob
 
 COMPARED = ("started", "ended", "attempts", "restarts", "preempted", "waited", "lost_work")
 
@@ -30,7 +26,7 @@ class Scenario(NamedTuple):
 
 
 def random_scenario(seed: int) -> Scenario:
-    rng = random.Random(seed)
+    rng = random.Random(seed)  # noqa: S311 - a scenario, no secret
     cluster, together, required = _cluster(rng)
     policy = _policy(rng, together, required=required)
     size = rng.randint(1, 22)
@@ -66,7 +62,7 @@ def random_scenario(seed: int) -> Scenario:
     return Scenario(jobs, cluster, policy, _failures(rng, cluster), until)
 
 
-def _cluster(rng: random.Random) -> tuple[Cluster, Any, bool]:
+def _cluster(rng: random.Random) -> tuple[Cluster, Literal["anywhere", "domain", "leaf"], bool]:
     domain, domains = rng.choice([1, 2, 3]), rng.randint(1, 4)
     cluster = Cluster(
         nodes=domain * domains,
@@ -74,10 +70,13 @@ def _cluster(rng: random.Random) -> tuple[Cluster, Any, bool]:
         nodes_per_domain=domain,
         nodes_per_leaf=min(2 * domain, domain * domains),
     )
-    return cluster, rng.choice(["anywhere", "domain", "leaf"]), rng.random() < 0.4
+    levels: list[Literal["anywhere", "domain", "leaf"]] = ["anywhere", "domain", "leaf"]
+    return cluster, rng.choice(levels), rng.random() < 0.4
 
 
-def _policy(rng: random.Random, together: Any, *, required: bool) -> Policy:
+def _policy(
+    rng: random.Random, together: Literal["anywhere", "domain", "leaf"], *, required: bool
+) -> Policy:
     order: Any = rng.choice(["fifo", "priority", "fair_share"])
     modes: list[Any] = ["none", "requeue", "cancel"] if order == "priority" else ["none"]
     kinds: list[Any] = ["restart", "shrink", "elastic", "replace"]
@@ -127,9 +126,9 @@ def _rows(jobs: Jobs) -> list[RefJob]:
     }  # fmt: skip
     rows = []
     for j in range(jobs.size):
-        row = {n: FOREVER if c is None else int(c[j]) for n, c in columns.items()}
+        row: dict[str, Any] = {n: FOREVER if c is None else int(c[j]) for n, c in columns.items()}
         row["gpus"] = -(-int(jobs.gpus_J[j]) // row["nodes"])
-        rows.append(RefJob(index=j, **row))  # type: ignore[arg-type]
+        rows.append(RefJob(index=j, **row))
     return rows
 
 

@@ -1,4 +1,4 @@
-"""The scheduler once more, in plain Python and the most direct way: lists, sets, full recomputation.
+"""The scheduler once more, in plain Python: lists, sets, everything counted anew each time.
 
 It shares no code with the room and keeps no state that could be recomputed: what is free is counted
 from who holds what, each time it is asked for.
@@ -7,8 +7,9 @@ from who holds what, each time it is asked for.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from types import SimpleNamespace
 
 FOREVER = 2**62
 
@@ -56,7 +57,9 @@ HOLDING = ("running", "stalled", "waiting")
 class Reference:
     """One schedule; `rules` has the names of a policy and its response, times in ticks."""
 
-    def __init__(self, jobs: list[RefJob], size: tuple[int, int, int, int], rules: Any) -> None:
+    def __init__(
+        self, jobs: list[RefJob], size: tuple[int, int, int, int], rules: SimpleNamespace
+    ) -> None:
         self.jobs = jobs
         self.nodes, self.gpus, self.domain, self.leaf = size
         self.rules = rules
@@ -86,7 +89,7 @@ class Reference:
         rules = self.rules
         everywhere = range(self.nodes)
 
-        def fit(nodes: Any) -> list[int]:
+        def fit(nodes: Iterable[int]) -> list[int]:
             found = [n for n in nodes if avail[n] >= job.gpus]
             if rules.best_fit:
                 found.sort(key=lambda n: (avail[n], n))
@@ -325,13 +328,13 @@ class Reference:
                     break
 
     # -- who starts ---------------------------------------------------------------------------
-    def rank(self, index: int) -> Any:
+    def rank(self, index: int) -> tuple[float, int, int]:
         job = self.jobs[index]
         if self.rules.order == "priority":
             return (-job.priority, job.key, index)
         if self.rules.order == "fair_share":
             return (self.usage[job.user] / self.rules.share[job.user], job.key, index)
-        return (job.key, index)
+        return (0, job.key, index)
 
     def holders(self) -> list[RefJob]:
         held = [j for j in self.jobs if j.state in HOLDING]

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-from scenarios import random_scenario, run_reference
 
 from perfatlas.jobs.model import Cluster, Jobs, Policy
 from perfatlas.jobs.simulate import schedule
 from perfatlas.jobs.state import NEVER
+from tests.jobs.scenarios import random_scenario, run_reference
 
 
 def _many(seed: int, size: int = 400) -> Jobs:
@@ -31,7 +26,7 @@ def test_work_is_conserved_and_nothing_starts_before_it_is_submitted() -> None:
     jobs, cluster = _many(1), Cluster(nodes=8, nodes_per_domain=2, nodes_per_leaf=4)
     assert jobs.limit_J is not None
     for backfill in ("none", "easy", "conservative"):
-        outcome = schedule(jobs, cluster, Policy(backfill=backfill))  # type: ignore[arg-type]
+        outcome = schedule(jobs, cluster, Policy(backfill=backfill))
         work = int((jobs.run_J * jobs.gpus_J).sum())
         assert outcome.states == {"completed": jobs.size}
         assert outcome.gpu_ticks()["productive"] == work
@@ -62,7 +57,7 @@ def test_no_node_runs_two_gangs_beyond_its_gpus(seed: int) -> None:
 def test_easy_never_delays_what_the_head_was_promised(seed: int) -> None:
     jobs, cluster = _many(seed), Cluster(nodes=8, nodes_per_domain=2)
     for together in ("anywhere", "domain"):
-        policy = Policy(backfill="easy", placement="best_fit", together=together)  # type: ignore[arg-type]
+        policy = Policy(backfill="easy", placement="best_fit", together=together)
         outcome = schedule(jobs, cluster, policy)
         promised, started = outcome.column("promised"), outcome.column("started")
         heads = promised < NEVER
@@ -80,7 +75,7 @@ def test_without_backfill_jobs_start_in_their_order() -> None:
 def test_backfill_shortens_the_mean_wait() -> None:
     jobs, cluster = _many(8), Cluster(nodes=8)
     waits = {
-        name: float(schedule(jobs, cluster, Policy(backfill=name)).wait_s_J.mean())  # type: ignore[arg-type]
+        name: float(schedule(jobs, cluster, Policy(backfill=name)).wait_s_J.mean())
         for name in ("none", "easy", "conservative")
     }
     assert waits["easy"] < waits["none"]

@@ -15,13 +15,13 @@ from perfatlas.jobs.simulate import schedule
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 
 
-def _jobs(*rows: tuple[float, float, int], **columns: Any) -> Jobs:
+def _jobs(*rows: tuple[float, float, int], **columns: Any) -> Jobs:  # noqa: ANN401
     submit_s, run_s, gpus = zip(*rows, strict=True)
     jobs = Jobs(submit_J=ticks(submit_s), run_J=ticks(run_s), gpus_J=np.array(gpus), **columns)
     return jobs if jobs.limit_J is not None else jobs.with_limits(1.0, least_s=1.0)
 
 
-def _starts(jobs: Jobs, cluster: Cluster, **rules: Any) -> list[float]:
+def _starts(jobs: Jobs, cluster: Cluster, **rules: Any) -> list[float]:  # noqa: ANN401
     outcome = schedule(jobs, cluster, Policy(**rules))
     return (outcome.column("started") / 1000).tolist()  # type: ignore[no-any-return]
 

@@ -1,14 +1,9 @@
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from scenarios import expected_by, found_by, random_scenario, run_reference
-
 from perfatlas.jobs.simulate import schedule
+from tests.jobs.scenarios import expected_by, found_by, random_scenario, run_reference
 
 
 @pytest.mark.parametrize("first", range(0, 1200, 100))

@@ -30,7 +30,7 @@ def _run(
     nodes: int = 3,
     width: int = 1,
     job: dict[str, Any] | None = None,
-    **rules: Any,
+    **rules: Any,  # noqa: ANN401
 ) -> ScheduleOutcome:
     columns: dict[str, Any] = {
         "submit_J": ticks([0]),

@@ -10,28 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from perfatlas.jobs.csv_traces import TASK_COLUMNS
 from perfatlas.jobs.model import Cluster, Policy
 from perfatlas.jobs.simulate import schedule
 from perfatlas.jobs.traces import read_jobs, runs_as_jobs
 from perfatlas.quantities import InvalidSpecError
 
-HELIOS = """job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue
-1425511,uXBbc,vcJkd,1,1,1,COMPLETED,2020-06-09 18:41:01,2020-06-09 18:41:01,2020-06-10 04:55:09,36848,0
-1425513,uzqls,vcpDC,16,1,2,CANCELLED,2020-06-09 18:41:28,2020-06-09 18:41:38,2020-06-17 14:15:21,675223,10
-1425512,uVMrF,vchbv,4,16,1,FAILED,2020-06-09 18:41:27,2020-06-09 18:41:27,2020-06-09 18:45:36,249,0
-1425514,uVMrF,vchbv,0,16,1,COMPLETED,2020-06-09 18:42:27,2020-06-09 18:42:27,2020-06-09 18:45:36,189,0
-1425515,uVMrF,vchbv,2,16,1,CANCELLED,2020-06-09 18:42:28,None,2020-06-09 18:45:36,0,189
-"""
-KALOS = """job_id,user,node_num,gpu_num,cpu_num,mem_per_pod_GB,shared_mem_per_pod,type,state,submit_time,start_time,end_time,fail_time,stop_time,duration,queue,gpu_time
-dlctk696s0jbvitv,uf794,8,64,960,1000,100.0,Other,FAILED,2023-05-17 11:00:58+00:00,2023-05-17 11:01:08+00:00,2023-05-17 11:01:16+00:00,2023-05-17 11:01:16+00:00,,18,10.0,1152.0
-dlc1t2ypl09b8qtp,uf794,8,64,960,1000,100.0,Pretrain,CANCELLED,2023-05-17 19:28:42+08:00,2023-05-17 11:28:54+00:00,2023-05-17 11:30:04+00:00,,2023-05-17 11:30:04+00:00,82,12.0,5248.0
-"""
-TASKS = """4f057009a5d481acec67b088,tensorflow,1.0,Terminated,1739162.0,1739200.0,600.0,29.296875,50.0,MISC
-j2,worker,6.0,Failed,1739100.0,1739400.0,600.0,29.0,50.0,T4
-j2,ps,2.0,Terminated,1739100.0,1739400.0,600.0,29.0,,T4
-j3,worker,1.0,Running,1739100.0,,600.0,29.0,800.0,V100
-j4,worker,1.0,Waiting,,,600.0,29.0,800.0,V100
-"""
+FOLDER = Path(__file__).parent / "traces"
+HELIOS = (FOLDER / "helios.csv").read_text("utf-8")
+KALOS = (FOLDER / "acme_kalos.csv").read_text("utf-8")
+TASKS = (FOLDER / "alibaba_tasks.csv").read_text("utf-8")
 PHILLY: list[dict[str, Any]] = [
     {
         "status": "Pass",
@@ -93,7 +81,7 @@ def test_acme_times_have_zones_and_run_times_start_at_the_start(tmp_path: Path) 
 
 
 def test_alibaba_tasks_with_or_without_a_header(tmp_path: Path) -> None:
-    header = "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type\n"
+    header = ",".join(TASK_COLUMNS) + "\n"
     bare = read_jobs(_file(tmp_path, TASKS), "alibaba_gpu_v2020")
     headed = read_jobs(_file(tmp_path, header + TASKS), "alibaba_gpu_v2020")
     for trace in (bare, headed):

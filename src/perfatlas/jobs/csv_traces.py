@@ -7,7 +7,7 @@ import datetime as dt
 import math
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.jobs.traces import NEVER_RAN, NO_END, NO_GPU, Reading, Row
+from perfatlas.jobs.reading import NEVER_RAN, NO_END, NO_GPU, Reading, Row
 from perfatlas.quantities import InvalidSpecError, shown
 
 if TYPE_CHECKING:

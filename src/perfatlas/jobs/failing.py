@@ -191,10 +191,10 @@ def replace_nodes(world: World) -> None:
 @part
 def _holds(world: World, j: int, node: int) -> bool:
     gpus = world.plan_1[0].gpus
+    found = False
     for place in range(node * gpus, (node + 1) * gpus):
-        if world.place_E[place].job == j:
-            return True
-    return False
+        found = found or world.place_E[place].job == j
+    return found
 
 
 @part

@@ -80,7 +80,8 @@ def _supported(cause: Cause) -> None:
     )  # fmt: skip
     if odd:
         raise UnsupportedError(
-            f"cause {cause.name!r} cannot befall a schedule: {odd}; leave it out or simulate one job"
+            f"cause {cause.name!r} cannot befall a schedule: {odd}; leave it out, or simulate "
+            "one job"
         )
 
 

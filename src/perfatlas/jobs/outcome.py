@@ -107,7 +107,7 @@ class ScheduleOutcome:
         total = self.cluster.gpus * self.now
         return int(self.world.state_1[name][0]) / total if total else 0.0
 
-    def promised_s_J(self) -> Float:
+    def promised_s_J(self) -> Float:  # noqa: N802 - shape letters
         """Return the first time each head of the queue was promised [s], NaN of others (J,)."""
         promised_J = self.column("promised")
         return np.where(promised_J == NEVER, np.nan, promised_J / TICKS_PER_SECOND)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.jobs.traces import NEVER_RAN, NO_END, NO_GPU, Reading, Row
+from perfatlas.jobs.reading import NEVER_RAN, NO_END, NO_GPU, Reading, Row
 from perfatlas.quantities import InvalidSpecError, shown
 
 if TYPE_CHECKING:

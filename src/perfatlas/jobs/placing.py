@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfatlas.jobs.machine import part, small_part
-from perfatlas.jobs.state import World
+from perfatlas.jobs.state import World  # noqa: TC001 - as in the other parts
 
 Ints = NDArray[np.int64]
 
@@ -54,7 +54,7 @@ def choose(world: World, avail_N: Ints, j: int) -> bool:
             return bool(_take(world, avail_N, ends, gpus, (0, wanted)) == wanted)
         if plan.required:
             return False
-    return _scatter(world, avail_N, gpus, wanted)
+    return bool(_scatter(world, avail_N, gpus, wanted))
 
 
 @small_part

@@ -36,8 +36,8 @@ def schedule(
         InfeasibleError: A job can never run on the cluster; names its row.
         InvalidSpecError: A number outside its range, an unknown name, rows out of order.
 
-    Limits: all nodes are equal; GPUs are the only thing that jobs share; a pass over the queue takes
-        no time and happens whenever something changed.
+    Limits: all nodes are equal; GPUs are the only thing that jobs share; a pass over the queue
+        takes no time and happens whenever something changed.
 
     Example:
         >>> import numpy as np

@@ -6,79 +6,23 @@ Shape legend: J jobs.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from perfatlas.jobs.csv_traces import read_acme, read_alibaba, read_helios
 from perfatlas.jobs.model import Jobs, ticks
+from perfatlas.jobs.philly import read_philly
+from perfatlas.jobs.reading import NEVER_RAN, NO_END, NO_GPU, Reading, Row
 from perfatlas.quantities import InvalidSpecError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
-
-NO_GPU: Final = "asked for no GPU"
-NEVER_RAN: Final = "never ran"
-NO_END: Final = "still ran, or its end was not recorded"
-
-
-class Row(NamedTuple):
-    """A job as a trace tells it.
-
-    Args:
-        line: Line or record it was read from, from 1.
-        submit_s: When submitted [s].
-        run_s: How long it ran [s].
-        gpus: GPUs.
-        nodes: Nodes, 0 where not told.
-        user: Who.
-        kind: Class it is counted in, mostly how it ended.
-    """
-
-    line: int
-    submit_s: float
-    run_s: float
-    gpus: int
-    nodes: int
-    user: str
-    kind: str
-
-
-@dataclass
-class Reading:
-    """Rows while a trace is read; total = jobs + ignored.
-
-    Args:
-        path: The file.
-    """
-
-    path: Path
-    rows: list[Row] = field(default_factory=list)
-    ignored: Counter[str] = field(default_factory=Counter)
-    first: dict[str, int] = field(default_factory=dict)
-
-    def ignore(self, reason: str, line: int) -> None:
-        """Count a row that is left out.
-
-        Args:
-            reason: Why.
-            line: Where it is.
-        """
-        self.ignored[reason] += 1
-        self.first.setdefault(reason, line)
-
-    def wrong(self, line: int, problem: str) -> InvalidSpecError:
-        """Return the error of a place.
-
-        Args:
-            line: Where.
-            problem: What is wrong.
-        """
-        return InvalidSpecError(f"trace '{self.path}', row {line}: {problem}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,9 +96,6 @@ def read_jobs(path: str | Path, format: str) -> Trace:  # noqa: A002 - the word 
     Limits: these traces tell no time limits: see `Jobs.with_limits`. Accounting of Slurm is read by
         `telemetry` and turned into jobs by `runs_as_jobs`.
     """
-    from perfatlas.jobs.csv_traces import read_acme, read_alibaba, read_helios
-    from perfatlas.jobs.philly import read_philly
-
     readers: dict[str, Callable[[Path], Reading]] = {
         "philly": read_philly,
         "helios": read_helios,
@@ -218,7 +159,7 @@ def close(reading: Reading) -> Trace:
         reasons = ", ".join(f"{n} {why}" for why, n in reading.ignored.items()) or "it has no rows"
         raise InvalidSpecError(f"trace '{reading.path}' has no job to schedule: {reasons}")
     ordered = sorted(rows, key=lambda row: row.submit_s)
-    moved = sum(b.submit_s < a.submit_s for a, b in zip(rows, rows[1:], strict=False))
+    moved = sum(b.submit_s < a.submit_s for a, b in pairwise(rows))
     users = tuple(dict.fromkeys(row.user for row in ordered))
     kinds = tuple(dict.fromkeys(row.kind for row in ordered))
     user_at = {name: code for code, name in enumerate(users)}
