@@ -57,7 +57,8 @@ def _file(folder: Path, text: str) -> Path:
 def test_helios_rows_become_jobs_in_order_of_submission(tmp_path: Path) -> None:
     trace = read_jobs(_file(tmp_path, HELIOS), "helios")
     assert trace.text() == (
-        "5 rows, 3 jobs, 2 ignored (1 asked for no GPU, first at 5; 1 never ran, first at 6)"
+        "5 rows, 3 jobs, 1 not in the order of submission, 2 ignored "
+        "(1 asked for no GPU, first at 5; 1 never ran, first at 6)"
     )
     jobs = trace.jobs
     assert jobs.submit_J.tolist() == [0, 26_000, 27_000]

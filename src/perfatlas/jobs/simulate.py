@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from perfatlas.jobs.model import Cluster, Failures, Jobs, Policy
 
 STEPS: Final = 4_096  # of a compiled call; then Ctrl-C is heard
+SLOW_STEPS: Final = 64  # where each makes reservations for many jobs
 
 
 def schedule(
@@ -54,7 +55,8 @@ def schedule(
 
     until = None if until_s is None else int(ticks(until_s))
     world = pack(jobs, cluster, policy, failures, until)
-    while not run_world(world, STEPS):
+    steps = SLOW_STEPS if policy.backfill == "conservative" else STEPS
+    while not run_world(world, steps):
         pass
     now = int(world.state_1["now"][0])
     if cluster.gpus * now >= 2**63:

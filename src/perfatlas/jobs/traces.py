@@ -49,9 +49,9 @@ class Trace:
         """Return one sentence for people."""
         reasons = [f"{n} {why}, first at {self.first[why]}" for why, n in self.ignored.items()]
         told = f" ({'; '.join(reasons)})" if reasons else ""
-        return (
-            f"{self.total} rows, {self.jobs.size} jobs, {sum(self.ignored.values())} ignored{told}"
-        )
+        ignored = sum(self.ignored.values())
+        sorted_in = f", {self.moved} not in the order of submission" if self.moved else ""
+        return f"{self.total} rows, {self.jobs.size} jobs{sorted_in}, {ignored} ignored{told}"
 
 
 class RunColumns(Protocol):
