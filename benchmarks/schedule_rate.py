@@ -84,19 +84,16 @@ def main() -> int:
     easy = Policy(backfill="easy")
     near = Policy(backfill="easy", placement="best_fit", together="leaf")
     goal = 1e5 if asked.jobs == 100_000 else 0.0
+    few, kept = min(asked.jobs, 5_000), Policy(backfill="conservative", depth=50)
+    asked_for: list[tuple[Jobs, Policy, str, float]] = [
+        (trace(asked.jobs, load=0.9), easy, "FIFO + EASY, load 0.9", goal),
+        (trace(asked.jobs, load=1.1), easy, "FIFO + EASY, load 1.1 (long queue)", goal),
+        (trace(asked.jobs, load=0.9), near, "FIFO + EASY, best fit within a leaf", 0.0),
+        (trace(asked.jobs, load=0.9), Policy(), "FIFO, load 0.9", 0.0),
+        (trace(few, load=2.0), kept, "conservative, 50 reservations, load 2", 0.0),
+    ]
     rows = [
-        rate(trace(asked.jobs, load=0.9), easy, "FIFO + EASY, load 0.9", goal, asked.runs),
-        rate(
-            trace(asked.jobs, load=1.1),
-            easy,
-            "FIFO + EASY, load 1.1 (long queue)",
-            goal,
-            asked.runs,
-        ),
-        rate(
-            trace(asked.jobs, load=0.9), near, "the same, best fit within a leaf", 0.0, asked.runs
-        ),
-        rate(trace(asked.jobs, load=0.9), Policy(), "FIFO, load 0.9", 0.0, asked.runs),
+        rate(jobs, policy, words, least, asked.runs) for jobs, policy, words, least in asked_for
     ]
     if asked.json:
         json.dump({"rows": [dataclasses.asdict(row) for row in rows]}, sys.stdout)
