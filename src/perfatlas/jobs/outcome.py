@@ -1,0 +1,155 @@
+"""What became of jobs and of every GPU-hour.
+
+Shape legend: J jobs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.jobs.state import BUCKETS, COMPLETED, NEVER, STATES, TICKS_PER_SECOND
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.jobs.model import Cluster, Jobs
+    from perfatlas.jobs.state import World
+
+    Float = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+SHORTEST_S: Final = 10.0  # of a run time in a slowdown
+
+
+@dataclass(frozen=True)
+class ScheduleOutcome:
+    """A schedule that has been run.
+
+    Args:
+        jobs: The jobs.
+        cluster: Where they ran.
+        world: What compiled code left.
+    """
+
+    jobs: Jobs
+    cluster: Cluster
+    world: World
+
+    def column(self, name: str) -> Ints:
+        """Return a field of all jobs (J,): ticks, counts or codes as `state.JOB` has them.
+
+        Args:
+            name: One of the fields.
+        """
+        return np.asarray(self.world.job_J[name], np.int64)
+
+    @property
+    def now(self) -> int:
+        """Ticks from 0 to the end of the schedule."""
+        return int(self.world.state_1["now"][0])
+
+    @cached_property
+    def states(self) -> dict[str, int]:
+        """How many jobs ended in each state; only those that occur."""
+        counts = np.bincount(self.column("state"), minlength=len(STATES)).tolist()
+        return {name: n for name, n in zip(STATES, counts, strict=True) if n}
+
+    @cached_property
+    def wait_s_J(self) -> Float:  # noqa: N802 - shape letters
+        """Time from submission to the first start [s] (J,); NaN for jobs that never started."""
+        started_J = self.column("started")
+        wait_J = (started_J - self.column("submit")) / TICKS_PER_SECOND
+        return np.where(started_J < 0, np.nan, wait_J)
+
+    @cached_property
+    def slowdown_J(self) -> Float:  # noqa: N802 - shape letters
+        """Bounded slowdown of completed jobs (J,), NaN of others.
+
+        Source: Feitelson et al., JSSPP 1997: time from submission to end over run time, which
+            counts as 10 s at least; never below 1.
+        """
+        took_J = (self.column("ended") - self.column("submit")) / TICKS_PER_SECOND
+        run_s_J = np.maximum(self.column("run") / TICKS_PER_SECOND, SHORTEST_S)
+        done_J = self.column("state") == COMPLETED
+        return np.where(done_J, np.maximum(took_J / run_s_J, 1.0), np.nan)
+
+    def gpu_ticks(self) -> dict[str, int]:
+        """Return the GPU-ticks of each bucket; they add up to GPUs times ticks exactly."""
+        found = self.world.state_1["bucket"][0].tolist()
+        return dict(zip(BUCKETS, found, strict=True))
+
+    def shares(self) -> dict[str, float]:
+        """Return the share of all GPU-time in each bucket; zeros where no time passed."""
+        total = self.cluster.gpus * self.now
+        return {name: value / total if total else 0.0 for name, value in self.gpu_ticks().items()}
+
+    @property
+    def utilisation(self) -> float:
+        """Share of all GPU-time that jobs held GPUs."""
+        idle = ("down", "idle_jobs_queued", "idle_no_jobs")
+        return sum(value for name, value in self.shares().items() if name not in idle)
+
+    @property
+    def stranded(self) -> float:
+        """Share of all GPU-time free on nodes that are partly in use."""
+        return self._share("stranded_ticks")
+
+    @property
+    def fragmented(self) -> float:
+        """Share of all GPU-time free in sufficient number for the first waiting job, in vain."""
+        return self._share("split_ticks")
+
+    def _share(self, name: str) -> float:
+        total = self.cluster.gpus * self.now
+        return int(self.world.state_1[name][0]) / total if total else 0.0
+
+    def promised_s_J(self) -> Float:  # noqa: N802 - shape letters
+        """Return the first time each head of the queue was promised [s], NaN of others (J,)."""
+        promised_J = self.column("promised")
+        return np.where(promised_J == NEVER, np.nan, promised_J / TICKS_PER_SECOND)
+
+    def by_kind(self) -> list[dict[str, Any]]:
+        """Return one row per class of jobs: counts, waiting, slowdown, lost GPU-hours."""
+        kind_J = self.jobs.kind_J
+        code_J = np.zeros(self.jobs.size, np.int64) if kind_J is None else np.asarray(kind_J)
+        rows = []
+        for code, name in enumerate(self.jobs.kinds):
+            of_J = code_J == code
+            lost = int(self.column("lost_work")[of_J].sum())
+            rows.append(
+                {
+                    "kind": name,
+                    "jobs": int(of_J.sum()),
+                    "completed": int((of_J & (self.column("state") == COMPLETED)).sum()),
+                    **_summary("wait_s", self.wait_s_J[of_J]),
+                    **_summary("slowdown", self.slowdown_J[of_J]),
+                    "restarts": int(self.column("restarts")[of_J].sum()),
+                    "preemptions": int(self.column("preempted")[of_J].sum()),
+                    "lost_gpu_hours": lost / TICKS_PER_SECOND / 3600.0,
+                }
+            )
+        return rows
+
+    def remarks(self) -> list[str]:
+        """Return what a reader must know beside the numbers."""
+        said = []
+        unseen = int(self.world.state_1["unseen"][0])
+        if unseen:
+            said.append(f"{unseen} failures or drains struck nodes that were already out")
+        unended = sum(self.states.get(name, 0) for name in STATES[:6])
+        if unended:
+            said.append(f"{unended} of {self.jobs.size} jobs had not ended at the end")
+        return said
+
+
+def _summary(name: str, values: Float) -> dict[str, float | None]:
+    """Return mean, median and 90 % quantile; None where no job has the value."""
+    known = values[~np.isnan(values)]
+    if not known.size:
+        return dict.fromkeys((f"{name}_mean", f"{name}_p50", f"{name}_p90"))
+    p50, p90 = np.quantile(known, [0.5, 0.9]).tolist()
+    return {f"{name}_mean": float(known.mean()), f"{name}_p50": p50, f"{name}_p90": p90}

@@ -1,0 +1,188 @@
+"""Job traces as columns: which rows became jobs, and why the others did not.
+
+Shape legend: J jobs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from perfatlas.jobs.csv_traces import read_acme, read_alibaba, read_helios
+from perfatlas.jobs.model import Jobs, ticks
+from perfatlas.jobs.philly import read_philly
+from perfatlas.jobs.reading import NEVER_RAN, NO_END, NO_GPU, Reading, Row
+from perfatlas.quantities import InvalidSpecError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """Jobs of a trace.
+
+    Args:
+        jobs: In the order of submission, the first at time 0.
+        total: Rows the trace has.
+        ignored: Reason to how many rows were left out.
+        first: Reason to the first such row.
+        moved: Jobs that stood in the trace before one submitted earlier.
+        start_s: Time of the first submission, as the trace counts [s].
+    """
+
+    jobs: Jobs
+    total: int
+    ignored: Mapping[str, int]
+    first: Mapping[str, int]
+    moved: int
+    start_s: float
+
+    def text(self) -> str:
+        """Return one sentence for people."""
+        reasons = [f"{n} {why}, first at {self.first[why]}" for why, n in self.ignored.items()]
+        told = f" ({'; '.join(reasons)})" if reasons else ""
+        ignored = sum(self.ignored.values())
+        sorted_in = f", {self.moved} not in the order of submission" if self.moved else ""
+        return f"{self.total} rows, {self.jobs.size} jobs{sorted_in}, {ignored} ignored{told}"
+
+
+class RunColumns(Protocol):
+    """What `runs_as_jobs` needs of the runs that an accounting reader returns (R,)."""
+
+    @property
+    def submit_s_R(self) -> NDArray[np.float64]:  # noqa: N802
+        """When submitted or requeued [s]."""
+
+    @property
+    def start_s_R(self) -> NDArray[np.float64]:  # noqa: N802
+        """When started [s], NaN for never."""
+
+    @property
+    def end_s_R(self) -> NDArray[np.float64]:  # noqa: N802
+        """When ended [s], NaN where it had not."""
+
+    @property
+    def gpus_R(self) -> NDArray[np.int64]:  # noqa: N802
+        """GPUs allocated, 0 where none are told."""
+
+    @property
+    def host_count_R(self) -> NDArray[np.int64]:  # noqa: N802
+        """Nodes, 0 where not told."""
+
+
+def read_jobs(path: str | Path, format: str) -> Trace:  # noqa: A002 - the word of the CLI
+    """Return the jobs of a public trace.
+
+    Args:
+        path: The file, as its publisher packs it out.
+        format: philly, helios, acme or alibaba_gpu_v2020 (the task table).
+
+    Raises:
+        InvalidSpecError: An unknown format, a file that cannot be read or is cut off, a missing
+            column, a field that is not what it should be, with its row.
+
+    Source: the READMEs of msr-fiddle/philly-traces, S-Lab-System-Group/HeliosData,
+        InternLM/AcmeTrace and alibaba/clusterdata (cluster-trace-gpu-v2020). Read from them and
+        tested on rows written by hand: none of these files was at hand.
+
+    Limits: these traces tell no time limits: see `Jobs.with_limits`. Accounting of Slurm is read by
+        `telemetry` and turned into jobs by `runs_as_jobs`.
+    """
+    readers: dict[str, Callable[[Path], Reading]] = {
+        "philly": read_philly,
+        "helios": read_helios,
+        "acme": read_acme,
+        "alibaba_gpu_v2020": read_alibaba,
+    }
+    if format not in readers:
+        raise InvalidSpecError(
+            f"format = {format!r} is not one of {', '.join(readers)}{did_you_mean(format, readers)}"
+        )
+    try:
+        reading = readers[format](Path(path))
+    except OSError as error:
+        raise InvalidSpecError(f"trace '{path}' cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidSpecError(f"trace '{path}' is not UTF-8: {error.reason}") from error
+    return close(reading)
+
+
+def runs_as_jobs(runs: RunColumns, users: Sequence[str], states: Sequence[str]) -> Trace:
+    """Return the runs of Slurm accounting as jobs; a requeued job is as many jobs as it had runs.
+
+    Args:
+        runs: Columns as `telemetry.job_runs.JobRuns` has them; submission is that of each run.
+        users: User of each run, or one text where not told.
+        states: State of each run.
+    """
+    reading = Reading(Path("runs"))
+    columns = zip(
+        runs.submit_s_R.tolist(), runs.start_s_R.tolist(), runs.end_s_R.tolist(),
+        runs.gpus_R.tolist(), runs.host_count_R.tolist(), users, states, strict=True,
+    )  # fmt: skip
+    for line, (submit_s, start_s, end_s, gpus, nodes, user, state) in enumerate(columns, 1):
+        if math.isnan(start_s):
+            reading.ignore(NEVER_RAN, line)
+        elif math.isnan(end_s):
+            reading.ignore(NO_END, line)
+        elif gpus < 1:
+            reading.ignore(NO_GPU, line)
+        elif math.isnan(submit_s):
+            reading.ignore("submission not told", line)
+        else:
+            reading.rows.append(Row(line, submit_s, end_s - start_s, gpus, nodes, user, state))
+    return close(reading)
+
+
+def close(reading: Reading) -> Trace:
+    """Return a trace that has been read, sorted by submission.
+
+    Args:
+        reading: All its rows.
+
+    Raises:
+        InvalidSpecError: A negative time, or no job at all.
+    """
+    rows = reading.rows
+    for row in rows:
+        if not (row.run_s >= 0.0 and math.isfinite(row.run_s) and math.isfinite(row.submit_s)):
+            raise reading.wrong(row.line, f"runs for {row.run_s:g} s: it ends before it starts")
+    if not rows:
+        reasons = ", ".join(f"{n} {why}" for why, n in reading.ignored.items()) or "it has no rows"
+        raise InvalidSpecError(f"trace '{reading.path}' has no job to schedule: {reasons}")
+    ordered = sorted(rows, key=lambda row: row.submit_s)
+    moved = sum(b.submit_s < a.submit_s for a, b in pairwise(rows))
+    users = tuple(dict.fromkeys(row.user for row in ordered))
+    kinds = tuple(dict.fromkeys(row.kind for row in ordered))
+    user_at = {name: code for code, name in enumerate(users)}
+    kind_at = {name: code for code, name in enumerate(kinds)}
+    start_s = ordered[0].submit_s
+    nodes_J = np.array([row.nodes for row in ordered])
+    gpus_J = np.array([row.gpus for row in ordered])
+    jobs = Jobs(
+        submit_J=ticks([row.submit_s - start_s for row in ordered]),
+        run_J=ticks([row.run_s for row in ordered]),
+        gpus_J=gpus_J,
+        nodes_J=np.minimum(nodes_J, gpus_J) if (nodes_J > 0).all() else None,
+        user_J=np.array([user_at[row.user] for row in ordered]),
+        users=users,
+        kind_J=np.array([kind_at[row.kind] for row in ordered]),
+        kinds=kinds,
+        row_J=np.array([row.line for row in ordered]),
+    )
+    return Trace(
+        jobs=jobs,
+        total=len(rows) + sum(reading.ignored.values()),
+        ignored=dict(reading.ignored),
+        first=dict(reading.first),
+        moved=moved,
+        start_s=start_s,
+    )

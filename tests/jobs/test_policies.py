@@ -1,0 +1,188 @@
+"""Order, backfill, preemption and placement by hand; refusals with their row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perfatlas.fleet.laws import Constant, Exponential
+from perfatlas.fleet.model import Cause, Fleet, Lemons, Repair, RepairStage
+from perfatlas.jobs.histories import draw_failures
+from perfatlas.jobs.model import Cluster, Failures, Jobs, Policy, ticks
+from perfatlas.jobs.simulate import schedule
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+
+
+def _jobs(*rows: tuple[float, float, int], **columns: Any) -> Jobs:  # noqa: ANN401
+    submit_s, run_s, gpus = zip(*rows, strict=True)
+    jobs = Jobs(submit_J=ticks(submit_s), run_J=ticks(run_s), gpus_J=np.array(gpus), **columns)
+    return jobs if jobs.limit_J is not None else jobs.with_limits(1.0, least_s=1.0)
+
+
+def _starts(jobs: Jobs, cluster: Cluster, **rules: Any) -> list[float]:  # noqa: ANN401
+    outcome = schedule(jobs, cluster, Policy(**rules))
+    return (outcome.column("started") / 1000).tolist()  # type: ignore[no-any-return]
+
+
+def test_easy_and_conservative_differ_where_the_third_job_matters() -> None:
+    # 4 nodes. A: 3 nodes to 10 s. B (head): 4 nodes, due at 10 s, to 20 s. C: 3 nodes. D: one node
+    # for 15 s: it would end at 18 s, after B is due on all nodes: nobody lets it pass. E: one node
+    # for 5 s ends at 9 s: both let it pass.
+    jobs = _jobs((0, 10, 24), (1, 10, 32), (2, 30, 24), (3, 15, 8), (4, 5, 8))
+    cluster = Cluster(nodes=4)
+    assert _starts(jobs, cluster) == [0, 10, 20, 20, 35]
+    assert _starts(jobs, cluster, backfill="easy") == [0, 10, 20, 20, 4]
+    assert _starts(jobs, cluster, backfill="conservative") == [0, 10, 20, 20, 4]
+    # Now B wants 2 nodes and C all 4 for 30 s. F, one node for 40 s from 3 s, leaves B its two at
+    # 10 s, so EASY lets it pass, and C waits until 43 s. Conservative has promised C 20 s, and F
+    # starts after it.
+    jobs = _jobs((0, 10, 24), (1, 10, 16), (2, 30, 32), (3, 40, 8))
+    assert _starts(jobs, cluster, backfill="easy") == [0, 10, 43, 3]
+    assert _starts(jobs, cluster, backfill="conservative") == [0, 10, 20, 50]
+
+
+def test_depth_limits_who_is_looked_at() -> None:
+    jobs = _jobs((0, 10, 8), (1, 10, 16), (2, 9, 16), (3, 5, 8))
+    assert _starts(jobs, Cluster(nodes=2), backfill="easy", depth=2)[3] == 3
+    assert _starts(jobs, Cluster(nodes=2), backfill="easy", depth=1)[3] > 3
+
+
+def test_limits_end_jobs() -> None:
+    jobs = _jobs((0, 10, 8), (0, 3, 8), limit_J=ticks([4, 4]))
+    outcome = schedule(jobs, Cluster(nodes=1), Policy(order="fifo"))
+    assert outcome.states == {"completed": 1, "timeout": 1}
+    assert (outcome.column("ended") / 1000).tolist() == [4.0, 7.0]
+    assert outcome.gpu_ticks()["lost_work"] == 4 * 8 * 1000
+
+
+def test_priority_goes_first_and_preempts_as_few_as_needed() -> None:
+    # Three nodes: low jobs since 0 s on nodes 0 and 1, since 1 s on node 2. At 2 s a job of higher
+    # priority wants two nodes: the latest goes first, then the last of equals.
+    jobs = _jobs((0, 10, 8), (0, 10, 8), (1, 10, 8), (2, 4, 16), priority_J=np.array([0, 0, 0, 5]))
+    cluster = Cluster(nodes=3)
+    assert _starts(jobs, cluster, order="priority") == [0, 0, 1, 10]
+    outcome = schedule(jobs, cluster, Policy(order="priority", preemption="requeue"))
+    assert outcome.column("preempted").tolist() == [0, 1, 1, 0]
+    assert (outcome.column("ended") / 1000).tolist() == [10, 16, 16, 6]
+    assert outcome.gpu_ticks()["lost_work"] == (2 + 1) * 8 * 1000
+    cancelled = schedule(jobs, cluster, Policy(order="priority", preemption="cancel"))
+    assert cancelled.states == {"completed": 2, "preempted": 2}
+
+
+def test_placement_keeps_gangs_together_and_measures_what_is_split() -> None:
+    # Two domains of two nodes. Two jobs of one node take nodes 0 and 1 by packing, but nodes of one
+    # domain either way; a job of two nodes then gets the other domain, and one of 2 nodes waits.
+    cluster = Cluster(nodes=4, nodes_per_domain=2)
+    jobs = _jobs((0, 10, 8), (0, 30, 8), (1, 20, 8), (11, 5, 16))
+    near = Policy(together="domain", required=True)
+    outcome = schedule(jobs, cluster, near)
+    # At 11 s nodes 0 and 3 are free, in two domains: it waits for node 2 until 21 s.
+    assert (outcome.column("started") / 1000).tolist() == [0, 0, 1, 21]
+    assert outcome.fragmented == pytest.approx(10 * 16 / (30 * 32))
+    loose = schedule(jobs, cluster, Policy(together="domain"))
+    assert loose.column("spread").tolist() == [1, 1, 1, 2]
+    assert loose.column("started")[3] == 11_000
+
+
+def test_best_fit_leaves_whole_nodes_free() -> None:
+    jobs = _jobs((0, 10, 6), (0, 20, 5), (11, 9, 3), (12, 5, 8))
+    assert _starts(jobs, Cluster(nodes=2), placement="pack")[3] == 20
+    assert _starts(jobs, Cluster(nodes=2), placement="best_fit")[3] == 12
+    outcome = schedule(jobs, Cluster(nodes=2), Policy(placement="best_fit"))
+    assert 0.0 < outcome.stranded < 1.0
+
+
+def test_outcome_tells_each_class_of_jobs() -> None:
+    jobs = _jobs((0, 100, 8), (0, 100, 8), (0, 50, 8), kind_J=np.array([0, 1, 1]), kinds=("a", "b"))
+    outcome = schedule(jobs, Cluster(nodes=1), Policy())
+    first, second = outcome.by_kind()
+    assert (first["kind"], first["wait_s_mean"], first["slowdown_mean"]) == ("a", 0.0, 1.0)
+    assert (second["jobs"], second["wait_s_mean"]) == (2, 150.0)
+    assert second["slowdown_mean"] == pytest.approx((200 / 100 + 250 / 50) / 2)
+    assert outcome.utilisation == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"gpus_J": np.array([8, 40])}, "row 2: a job of 40 GPUs takes 5 nodes"),
+        ({"gpus_J": np.array([8, 0])}, "row 2: gpus_J = 0"),
+        ({"run_J": np.array([-1, 5])}, "row 1: run_J = -1"),
+        ({"submit_J": np.array([5, -5])}, "row 2: submit_J = -5"),
+        ({"submit_J": np.array([5, 4])}, "row 2: submitted before the row above"),
+        ({"run_J": np.array([1.5, 2.0])}, "expected whole numbers"),
+        ({"run_J": np.array([1])}, r"shape \(1,\)"),
+        ({"limit_J": np.array([0, 5])}, "row 1: limit_J = 0"),
+        ({"user_J": np.array([0, 7])}, "row 2: user_J = 7"),
+        ({"row_J": np.array([12, 31]), "run_J": np.array([3, -2])}, "row 31: run_J = -2"),
+    ],
+)
+def test_bad_rows_are_named(columns: dict[str, Any], words: str) -> None:
+    given: dict[str, Any] = {
+        "submit_J": np.array([0, 1]), "run_J": np.array([5, 5]), "gpus_J": np.array([8, 8])
+    }  # fmt: skip
+    with pytest.raises((InvalidSpecError, InfeasibleError), match=words):
+        schedule(Jobs(**(given | columns)), Cluster(nodes=4), Policy())
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ({"order": "fifoo"}, "did you mean 'fifo'"),
+        ({"backfill": "easy"}, "needs limits"),
+        ({"preemption": "requeue"}, "use order = 'priority'"),
+        ({"depth": 0}, "depth = 0"),
+        ({"half_life_s": 0.0}, "half_life_s"),
+        ({"shares": {"nobody": 1.0}}, "no job is of 'nobody'"),
+        ({"together": "domain", "required": True}, "a domain has 1 nodes"),
+    ],
+)
+def test_bad_rules_are_named(rules: dict[str, Any], words: str) -> None:
+    jobs = Jobs(submit_J=ticks([0]), run_J=ticks([1]), gpus_J=np.array([16]))
+    with pytest.raises((InvalidSpecError, InfeasibleError), match=words):
+        schedule(jobs, Cluster(nodes=2, nodes_per_domain=1), Policy(**rules))
+
+
+def test_bad_clusters_and_failures_are_named() -> None:
+    jobs = Jobs(submit_J=ticks([0]), run_J=ticks([1]), gpus_J=np.array([8]))
+    with pytest.raises(InvalidSpecError, match="splits domains"):
+        schedule(jobs, Cluster(nodes=6, nodes_per_domain=2, nodes_per_leaf=3), Policy())
+    wide = Failures(
+        time_X=ticks([1]), node_X=np.array([1]), repair_X=ticks([1]), width_X=np.array([2])
+    )
+    with pytest.raises(InvalidSpecError, match="row 1: width_X = 2"):
+        schedule(jobs, Cluster(nodes=2), Policy(), failures=wide)
+    late = Failures(time_X=ticks([2, 1]), node_X=np.array([0, 0]), repair_X=ticks([1, 1]))
+    with pytest.raises(InvalidSpecError, match="row 2: fails before"):
+        schedule(jobs, Cluster(nodes=2), Policy(), failures=late)
+
+
+def test_failures_drawn_from_a_fleet_have_its_rates_and_blast_radius() -> None:
+    day = 86400.0
+    swap = Repair(name="swap", stages=(RepairStage(name="swap", lasts=Constant(value_s=3600.0)),))
+    causes = (
+        Cause(name="host", lifetime=Exponential(mean_s=20 * day), per_unit=1.0),
+        Cause(name="rack", lifetime=Exponential(mean_s=50 * day), per_unit=0.25, units=4),
+    )
+    fleet = Fleet(units=64, causes=causes, repairs=(swap,))
+    cluster = Cluster(nodes=64, nodes_per_domain=4)
+    drawn = draw_failures(fleet, cluster, horizon_s=400 * day, seed=3)
+    assert drawn.width_X is not None
+    hosts, racks = (drawn.width_X == 1).sum(), (drawn.width_X == 4).sum()
+    assert abs(hosts - 64 * 20) < 4 * np.sqrt(64 * 20)
+    assert abs(racks - 16 * 8) < 4 * np.sqrt(16 * 8)
+    assert (drawn.node_X[drawn.width_X == 4] % 4 == 0).all()
+    assert (drawn.repair_X == 3_600_000).all()
+    assert (np.diff(drawn.time_X) >= 0).all()
+    lemons = Cause(
+        name="bad",
+        lifetime=Exponential(mean_s=day),
+        per_unit=1.0,
+        lemons=Lemons(share=0.1, factor=2),
+    )
+    with pytest.raises(UnsupportedError, match="lemons"):
+        draw_failures(Fleet(units=64, causes=(lemons,)), cluster, horizon_s=day)
+    with pytest.raises(InvalidSpecError, match="64 units"):
+        draw_failures(fleet, Cluster(nodes=8), horizon_s=day)

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import pytest
+
+from perfatlas.jobs.simulate import schedule
+from tests.jobs.scenarios import expected_by, found_by, random_scenario, run_reference
+
+
+@pytest.mark.parametrize("first", range(0, 1200, 100))
+def test_compiled_schedule_equals_a_plain_one_in_every_field(first: int) -> None:
+    for seed in range(first, first + 100):
+        it = random_scenario(seed)
+        until_s = None if it.until is None else it.until / 1000
+        outcome = schedule(it.jobs, it.cluster, it.policy, failures=it.failures, until_s=until_s)
+        assert found_by(outcome) == expected_by(run_reference(it)), f"seed {seed}"
+
+
+def test_random_scenarios_reach_every_bucket_and_every_end() -> None:
+    buckets: set[str] = set()
+    states: set[str] = set()
+    for seed in range(300):
+        it = random_scenario(seed)
+        outcome = schedule(it.jobs, it.cluster, it.policy, failures=it.failures)
+        buckets |= {name for name, value in outcome.gpu_ticks().items() if value}
+        states |= set(outcome.states)
+        assert sum(outcome.gpu_ticks().values()) == it.cluster.gpus * outcome.now
+    assert len(buckets) == 8
+    assert {"completed", "timeout", "node_fail", "preempted"} <= states

@@ -1,0 +1,198 @@
+"""What each launcher does with a job that loses a node, worked by hand.
+
+The job: 2 nodes of 8 GPUs, 1,000 s of work, a checkpoint every 300 s, 60 s to restart. It starts at
+0 on nodes 0 and 1; node 0 fails at 400 s, when 300 s are saved and 100 s are not. So 700 s are
+left on two nodes (1,400 node-seconds), and 100 s x 16 GPUs are lost.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perfatlas.jobs.model import Cluster, Failures, Jobs, Policy, Response, ticks
+from perfatlas.jobs.outcome import ScheduleOutcome
+from perfatlas.jobs.responses import (
+    jobset,
+    kueue_replacement,
+    slurm_no_kill,
+    slurm_requeue,
+    torchrun_elastic,
+)
+from perfatlas.jobs.simulate import schedule
+
+
+def _run(
+    response: Response,
+    *events: tuple[float, int, float],
+    nodes: int = 3,
+    width: int = 1,
+    job: dict[str, Any] | None = None,
+    **rules: Any,  # noqa: ANN401
+) -> ScheduleOutcome:
+    columns: dict[str, Any] = {
+        "submit_J": ticks([0]),
+        "run_J": ticks([1000]),
+        "gpus_J": np.array([16]),
+        "checkpoint_J": ticks([300]),
+        "restart_J": ticks([60]),
+    }
+    time_s, node, repair_s = zip(*(events or ((400.0, 0, 2000.0),)), strict=True)
+    failures = Failures(
+        time_X=ticks(time_s),
+        node_X=np.array(node),
+        repair_X=ticks(repair_s),
+        width_X=np.full(len(node), width),
+    )
+    cluster = Cluster(nodes=nodes, nodes_per_domain=2 if nodes == 4 else None)
+    policy = Policy(response=response, **rules)
+    return schedule(Jobs(**(columns | (job or {}))), cluster, policy, failures=failures)
+
+
+def _gpu_s(outcome: ScheduleOutcome) -> dict[str, float]:
+    """GPU-seconds of the buckets a job fills."""
+    idle = ("down", "idle_jobs_queued", "idle_no_jobs")
+    return {k: v / 1000 for k, v in outcome.gpu_ticks().items() if k not in idle and v}
+
+
+def _end(outcome: ScheduleOutcome) -> tuple[str, float]:
+    (state,) = outcome.states
+    return state, int(outcome.column("ended")[0]) / 1000
+
+
+def test_slurm_kills_the_allocation_after_slurmd_timeout_and_requeues() -> None:
+    # 400 + 300 noticed; nodes 1 and 2 at once; 60 s restart; 700 s left: 1460 s.
+    outcome = _run(slurm_requeue())
+    assert _end(outcome) == ("completed", 1460.0)
+    assert _gpu_s(outcome) == {
+        "productive": 16_000.0,
+        "lost_work": 1_600.0,
+        "restart": 960.0,
+        "detection": 300.0 * 8,  # the surviving node; the dead one is down
+    }
+
+
+def test_slurm_no_requeue_ends_with_the_node() -> None:
+    outcome = _run(slurm_requeue(), job={"requeue_J": np.array([False])})
+    assert _end(outcome) == ("node_fail", 700.0)
+    assert _gpu_s(outcome)["productive"] == 300.0 * 16
+
+
+def test_slurm_no_kill_goes_on_with_one_node_and_never_regrows() -> None:
+    # From 760 s 1,400 node-seconds on one node: 2160 s. A node that returns at 900 s is not taken.
+    outcome = _run(slurm_no_kill(), (400.0, 0, 500.0), nodes=2)
+    assert _end(outcome) == ("completed", 2160.0)
+    assert _gpu_s(outcome) == {
+        "productive": 300.0 * 16 + 1400.0 * 8,
+        "lost_work": 1_600.0,
+        "restart": 60.0 * 8,
+        "detection": 300.0 * 8,
+    }
+
+
+def test_slurm_drain_lets_the_job_end_and_repairs_then() -> None:
+    jobs = Jobs(submit_J=ticks([0, 500]), run_J=ticks([1000, 10]), gpus_J=np.array([8, 16]))
+    drain = Failures(
+        time_X=ticks([400]), node_X=np.array([0]), repair_X=ticks([100]), drain_X=np.array([True])
+    )
+    outcome = schedule(jobs, Cluster(nodes=2), Policy(), failures=drain)
+    # The first ends at 1000 s undisturbed; its node is back at 1100 s, and the second needs both.
+    assert (outcome.column("ended") / 1000).tolist() == [1000.0, 1110.0]
+    assert outcome.gpu_ticks()["lost_work"] == 0
+
+
+def test_jobset_counts_restarts_of_the_whole_set() -> None:
+    # Noticed at 750 s; 60 s restart; 700 s left: 1510 s.
+    assert _end(_run(jobset(max_restarts=1))) == ("completed", 1510.0)
+    assert _end(_run(jobset(max_restarts=0))) == ("node_fail", 750.0)
+    twice = _run(jobset(max_restarts=1), (400.0, 0, 2000.0), (1000.0, 1, 2000.0))
+    assert _end(twice) == ("node_fail", 1350.0)
+
+
+def test_kueue_replaces_the_node_where_topology_is_preferred() -> None:
+    # NotReady for 30 s; no other node in the domain {0, 1}; node 2 at once: 430 + 60 + 700.
+    outcome = _run(kueue_replacement(), nodes=4, together="domain")
+    assert _end(outcome) == ("completed", 1190.0)
+    assert outcome.column("restarts")[0] == 0  # never evicted
+
+
+def test_kueue_waits_in_a_required_domain_until_the_recovery_timeout() -> None:
+    # 430 s to 1030 s waiting with node 1; evicted; backoff 60 s; nodes 2 and 3 from 1090 s;
+    # 60 s restart; 700 s: 1850 s.
+    response = kueue_replacement(recovery_timeout_s=600.0)
+    outcome = _run(response, nodes=4, together="domain", required=True)
+    assert _end(outcome) == ("completed", 1850.0)
+    assert _gpu_s(outcome) == {
+        "productive": 16_000.0,
+        "lost_work": 1_600.0,
+        "restart": 960.0,
+        "detection": 30.0 * 8,
+        "waiting": 600.0 * 8,
+    }
+
+
+def test_kueue_takes_the_repaired_node_if_it_is_back_in_time() -> None:
+    # Back at 900 s, within the domain: 900 + 60 + 700 = 1660 s.
+    response = kueue_replacement(recovery_timeout_s=600.0)
+    outcome = _run(response, (400.0, 0, 500.0), nodes=4, together="domain", required=True)
+    assert _end(outcome) == ("completed", 1660.0)
+
+
+def test_kueue_evicts_when_two_nodes_fail() -> None:
+    # Evicted at 430 s, queued at 490 s, nodes 2 and 3: 490 + 60 + 700 = 1250 s.
+    outcome = _run(kueue_replacement(), nodes=4, width=2, together="domain")
+    assert _end(outcome) == ("completed", 1250.0)
+
+
+def test_kueue_backoff_doubles_up_to_an_hour() -> None:
+    # Each eviction loses everything (no checkpoint): evicted at 430, 1130, 2130 s ... The second
+    # failure strikes at 1100 s in the run that began at 490 s, so it queues again after 120 s.
+    job = {"checkpoint_J": ticks([0]), "restart_J": ticks([0])}
+    outcome = _run(
+        kueue_replacement(), (400.0, 0, 1.0), (1100.0, 0, 1.0), nodes=2, width=2, job=job
+    )
+    assert _end(outcome) == ("completed", 1130.0 + 120.0 + 1000.0)
+
+
+def test_torchrun_shrinks_and_takes_the_node_in_again() -> None:
+    # 445 s: restart with one node, work from 505 s. At 900 s the node is back: 395 s were worked,
+    # 300 s saved, 95 s x 8 GPUs lost; all restart; from 960 s 2,000 - 600 - 300 = 1,100
+    # node-seconds on two nodes: 1510 s. Two restarts.
+    job = {"fewest_J": np.array([1])}
+    outcome = _run(torchrun_elastic(max_restarts=2), (400.0, 0, 500.0), nodes=2, job=job)
+    assert _end(outcome) == ("completed", 1510.0)
+    assert _gpu_s(outcome) == {
+        "productive": 16_000.0,
+        "lost_work": 1_600.0 + 95.0 * 8,
+        "restart": 60.0 * 8 + 60.0 * 16,
+        "detection": 45.0 * 8,
+    }
+    once = _run(torchrun_elastic(max_restarts=1), (400.0, 0, 500.0), nodes=2, job=job)
+    assert _end(once) == ("node_fail", 900.0)
+
+
+def test_torchrun_below_its_minimum_waits_for_the_join_timeout() -> None:
+    # 445 s + 600 s; a node back at 900 s: 900 + 60 + 700 = 1660 s.
+    job = {"fewest_J": np.array([2])}
+    back = _run(torchrun_elastic(max_restarts=9), (400.0, 0, 500.0), nodes=2, job=job)
+    assert _end(back) == ("completed", 1660.0)
+    gone = _run(torchrun_elastic(max_restarts=9), (400.0, 0, 5000.0), nodes=2, job=job)
+    assert _end(gone) == ("node_fail", 1045.0)
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        slurm_requeue(),
+        slurm_no_kill(),
+        jobset(max_restarts=3),
+        kueue_replacement(),
+        torchrun_elastic(max_restarts=3),
+    ],
+)
+def test_every_gpu_second_is_in_one_bucket(response: Response) -> None:
+    outcome = _run(response, (400.0, 0, 90.0), (450.0, 1, 700.0), (2000.0, 2, 5.0))
+    assert sum(outcome.gpu_ticks().values()) == outcome.cluster.gpus * outcome.now
+    assert sum(outcome.shares().values()) == pytest.approx(1.0)

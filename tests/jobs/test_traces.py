@@ -1,0 +1,154 @@
+"""Traces by the schemas of their publishers: rows of their READMEs, and rows that are not jobs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perfatlas.jobs.csv_traces import TASK_COLUMNS
+from perfatlas.jobs.model import Cluster, Policy
+from perfatlas.jobs.simulate import schedule
+from perfatlas.jobs.traces import read_jobs, runs_as_jobs
+from perfatlas.quantities import InvalidSpecError
+
+FOLDER = Path(__file__).parent / "traces"
+HELIOS = (FOLDER / "helios.csv").read_text("utf-8")
+KALOS = (FOLDER / "acme_kalos.csv").read_text("utf-8")
+TASKS = (FOLDER / "alibaba_tasks.csv").read_text("utf-8")
+PHILLY: list[dict[str, Any]] = [
+    {
+        "status": "Pass",
+        "vc": "ee9e8c",
+        "jobid": "application_1506638472019_14199",
+        "attempts": [
+            {
+                "start_time": "2017-10-07 01:12:09",
+                "end_time": "2017-10-07 01:13:23",
+                "detail": [{"ip": "m47", "gpus": [f"gpu{n}" for n in range(8)]}],
+            },
+            {
+                "start_time": "2017-10-07 01:13:30",
+                "end_time": "2017-10-09 06:53:12",
+                "detail": [{"ip": "m412", "gpus": [f"gpu{n}" for n in range(8)]}],
+            },
+        ],
+        "submitted_time": "2017-10-07 01:11:39",
+        "user": "ce2f4c",
+    },
+    {"status": "Killed", "vc": "a", "jobid": "b", "attempts": [],
+     "submitted_time": "2017-10-07 01:11:39", "user": "x"},
+    {"status": "Pass", "vc": "a", "jobid": "c", "submitted_time": "2017-10-07 01:11:39",
+     "user": "x", "attempts": [{"start_time": "2017-10-07 01:13:30", "end_time": None,
+                                "detail": [{"ip": "m1", "gpus": ["gpu0"]}]}]},
+]  # fmt: skip
+
+
+def _file(folder: Path, text: str) -> Path:
+    path = folder / "trace"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_helios_rows_become_jobs_in_order_of_submission(tmp_path: Path) -> None:
+    trace = read_jobs(_file(tmp_path, HELIOS), "helios")
+    assert trace.text() == (
+        "5 rows, 3 jobs, 1 not in the order of submission, 2 ignored "
+        "(1 asked for no GPU, first at 5; 1 never ran, first at 6)"
+    )
+    jobs = trace.jobs
+    assert jobs.submit_J.tolist() == [0, 26_000, 27_000]
+    assert jobs.run_J.tolist() == [36_848_000, 249_000, 675_223_000]
+    assert jobs.gpus_J.tolist() == [1, 4, 16]
+    assert jobs.nodes_J is not None
+    assert jobs.nodes_J.tolist() == [1, 1, 2]
+    assert jobs.row_J is not None
+    assert jobs.row_J.tolist() == [2, 4, 3]
+    assert jobs.kinds == ("COMPLETED", "FAILED", "CANCELLED")
+    assert (jobs.users, trace.moved) == (("uXBbc", "uVMrF", "uzqls"), 1)
+    outcome = schedule(jobs, Cluster(nodes=3), Policy())
+    assert outcome.states == {"completed": 3}
+
+
+def test_acme_times_have_zones_and_run_times_start_at_the_start(tmp_path: Path) -> None:
+    jobs = read_jobs(_file(tmp_path, KALOS), "acme").jobs
+    assert jobs.run_J.tolist() == [8_000, 70_000]  # not the column duration, 18 and 82 s
+    assert jobs.submit_J.tolist() == [0, (27 * 60 + 44) * 1000]
+    assert jobs.kinds == ("Other", "Pretrain")
+
+
+def test_alibaba_tasks_with_or_without_a_header(tmp_path: Path) -> None:
+    header = ",".join(TASK_COLUMNS) + "\n"
+    bare = read_jobs(_file(tmp_path, TASKS), "alibaba_gpu_v2020")
+    headed = read_jobs(_file(tmp_path, header + TASKS), "alibaba_gpu_v2020")
+    for trace in (bare, headed):
+        assert trace.jobs.gpus_J.tolist() == [3, 1]  # 6 x 50 %, and one half rounded up
+        assert trace.jobs.run_J.tolist() == [300_000, 38_000]
+        assert sum(trace.ignored.values()) == 3
+        assert trace.total == 5
+    assert bare.ignored == {
+        "asked for no GPU": 1,
+        "still ran, or its end was not recorded": 1,
+        "never ran": 1,
+    }
+
+
+def test_philly_adds_up_attempts(tmp_path: Path) -> None:
+    trace = read_jobs(_file(tmp_path, json.dumps(PHILLY)), "philly")
+    first, second = 74, 2 * 86400 + 5 * 3600 + 39 * 60 + 42
+    assert trace.jobs.run_J.tolist() == [(first + second) * 1000]
+    assert (trace.jobs.gpus_J.tolist(), trace.total) == ([8], 3)
+    assert sum(trace.ignored.values()) == 2
+
+
+def test_runs_of_accounting_become_jobs() -> None:
+    runs = SimpleNamespace(
+        submit_s_R=np.array([5.0, 0.0, 1.0, 2.0]),
+        start_s_R=np.array([6.0, 1.0, 2.0, np.nan]),
+        end_s_R=np.array([10.0, np.nan, 4.0, np.nan]),
+        gpus_R=np.array([16, 8, 0, 8]),
+        host_count_R=np.array([2, 1, 1, 1]),
+    )
+    trace = runs_as_jobs(runs, ["ann"] * 4, ["COMPLETED", "RUNNING", "FAILED", "PENDING"])
+    assert trace.jobs.run_J.tolist() == [4000]
+    assert trace.ignored == {
+        "still ran, or its end was not recorded": 1,
+        "asked for no GPU": 1,
+        "never ran": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "format_name", "words"),
+    [
+        (HELIOS[:-30], "helios", "row 6: 9 fields where 12 are expected"),
+        (
+            HELIOS.replace("2020-06-10 04:55:09", "2020-06-01 04:55:09"),
+            "helios",
+            "row 2: runs for -",
+        ),
+        (HELIOS.replace(",4,16,1,FAILED", ",-4,16,1,FAILED"), "helios", "row 4: gpu_num = '-4'"),
+        (HELIOS.replace("2020-06-09 18:41:38", "noon"), "helios", "row 3: start_time = 'noon'"),
+        (HELIOS.replace("gpu_num", "gpus"), "helios", "lacks the columns gpu_num"),
+        (HELIOS.split("\n")[0] + "\n", "helios", "it has no rows"),
+        ("", "acme", "is empty"),
+        (json.dumps(PHILLY)[:-9], "philly", "is not whole JSON"),
+        (json.dumps([{"status": "Pass"}]), "philly", "row 1: lacks vc"),
+        (json.dumps(PHILLY[1:]), "philly", "no job to schedule: 1 never ran"),
+        (HELIOS, "slurm", "format = 'slurm' is not one of philly, helios"),
+    ],
+)
+def test_bad_traces_are_refused_with_their_row(
+    tmp_path: Path, text: str, format_name: str, words: str
+) -> None:
+    with pytest.raises(InvalidSpecError, match=words):
+        read_jobs(_file(tmp_path, text), format_name)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpecError, match="cannot be read: No such file"):
+        read_jobs(tmp_path / "absent.csv", "helios")
