@@ -17,7 +17,7 @@ from tests.serving.reference_vllm import Scheduler
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from perfatlas.serving.limits import Limits, Replicas
+    from perfatlas.serving.fleet import Fleet, Kind
     from perfatlas.serving.prices import StepPrices, Ticks
     from perfatlas.serving.requests import Requests
 
@@ -72,6 +72,7 @@ def _rank_time(prices: StepPrices, parts: list[Part], linear: int) -> int:
 @dataclass
 class Replica:
     index: int
+    kind: Kind
     ranks: list[Scheduler]
     end: int = -1  # of the step that runs, -1 between steps
     running: list[list[Part]] = field(default_factory=list)  # by rank
@@ -87,27 +88,23 @@ class Replica:
 class Simulation:
     """At one instant steps end, then requests arrive, then steps begin."""
 
-    def __init__(
-        self,
-        requests: Requests,
-        prices: StepPrices,
-        limits: Limits,
-        replicas: Replicas,
-        concurrency: int = 0,
-    ) -> None:
+    def __init__(self, requests: Requests, fleet: Fleet, concurrency: int = 0) -> None:
         self.requests = requests
-        self.prices = prices
-        self.limits = limits
-        self.routing = replicas.routing
-        self.seed = replicas.seed
+        self.fleet = fleet
+        self.routing = fleet.routing
+        self.seed = fleet.seed
         self.concurrency = concurrency
-        named = {"vllm": Scheduler, "sglang": SglangScheduler}
-        scheduler = named.get(limits.rules, TrtllmScheduler)
-        self.replicas = [
-            Replica(index, [scheduler(limits) for _ in range(replicas.ranks)])
-            for index in range(replicas.number)
+        self.replicas: list[Replica] = []
+        for kind in fleet.kinds:
+            named = {"vllm": Scheduler, "sglang": SglangScheduler}
+            scheduler = named.get(kind.limits.rules, TrtllmScheduler)
+            for _ in range(kind.number):
+                ranks = [scheduler(kind.limits) for _ in range(kind.ranks)]
+                self.replicas.append(Replica(len(self.replicas), kind, ranks))
+        self.sequences = [
+            Sequence(i, int(requests.isl_N[i]), int(requests.osl_N[i]), [])
+            for i in range(len(requests.isl_N))
         ]
-        self.sequences = [self._sequence(i) for i in range(len(requests.isl_N))]
         self.turn = 0
         self.steps = 0
         self.gaps = [0] * len(GAP_EDGES)
@@ -119,15 +116,15 @@ class Simulation:
         for _ in range(concurrency):
             self.issue(0)
 
-    def _sequence(self, i: int) -> Sequence:
-        requests, size = self.requests, self.limits.block_size
+    def keys(self, i: int, size: int) -> list[Hashable]:
+        requests = self.requests
         hashes = requests.hash_H[requests.hash_first_N[i] : requests.hash_first_N[i + 1]]
         keys: list[Hashable] = []
         if len(hashes):
             for block in range(int(requests.isl_N[i]) // size):
                 last = ((block + 1) * size - 1) // requests.hash_block
                 keys.append((int(hashes[last]), block))
-        return Sequence(i, int(requests.isl_N[i]), int(requests.osl_N[i]), keys)
+        return keys
 
     def issue(self, now: int) -> None:
         if self.free:
@@ -158,20 +155,27 @@ class Simulation:
             return self.replicas[((z ^ (z >> 31)) >> 1) % count]
         return min(self.replicas, key=lambda replica: replica.load)
 
-    def arrive(self, i: int, now: int) -> None:
-        sequence = self.sequences[i]
-        sequence.arrival = now
-        limits = self.limits
+    def runs(self, sequence: Sequence, kind: Kind) -> bool:
+        limits = kind.limits
         most = sequence.isl + sequence.osl - (limits.rules == "vllm") + 2 * limits.draft_tokens
         whole = limits.chunked_prefill or sequence.isl <= limits.max_num_batched_tokens
         fits = most <= limits.kv_blocks * limits.block_size
         if limits.rules == "sglang":
             fits = most + limits.block_size < limits.kv_blocks * limits.block_size
-        if sequence.isl < 1 or sequence.osl < 1 or not whole or not fits:
+        return bool(sequence.isl > 0 and sequence.osl > 0 and whole and fits)
+
+    def arrive(self, i: int, now: int) -> None:
+        sequence = self.sequences[i]
+        sequence.arrival = now
+        if not all(self.runs(sequence, kind) for kind in self.fleet.kinds):
             self.follow(i, now)
             return
         replica = self.route(i)
         sequence.replica = replica.index
+        self.queue(sequence, replica)
+
+    def queue(self, sequence: Sequence, replica: Replica) -> None:
+        sequence.prompt_keys = self.keys(sequence.index, replica.kind.limits.block_size)
         min(
             replica.ranks, key=lambda rank: 4 * len(rank.waiting) + len(rank.running)
         ).waiting.append(sequence)
@@ -184,7 +188,7 @@ class Simulation:
     def pausing(self, replica: Replica) -> list[Sequence]:
         """Sequences that could decode in a step of prompts alone; SGLang lets them wait."""
         waits: list[Sequence] = []
-        if self.limits.rules != "sglang":
+        if replica.kind.limits.rules != "sglang":
             return waits
         for rank, parts in zip(replica.ranks, replica.running, strict=True):
             runs = [part.sequence for part in parts]
@@ -202,12 +206,12 @@ class Simulation:
         decodes = [[part for part in rank if part.decodes] for rank in replica.running]
         extra = 0
         if decodes != replica.running and any(decodes):
-            extra = now - replica.start - step_time(self.prices, decodes)
+            extra = now - replica.start - step_time(replica.kind.prices, decodes)
         for part in (part for rank in replica.running for part in rank):
             one = part.sequence
             # thrown out while the step ran, and not because it ends
             ends = part.samples and one.generated + part.gives >= one.osl
-            gone = one.num_computed == 0 and not (ends and self.limits.rules == "vllm")
+            gone = one.num_computed == 0 and not (ends and replica.kind.limits.rules == "vllm")
             if one.finished >= 0:
                 continue
             if part.decodes:
@@ -234,11 +238,11 @@ class Simulation:
                 self.plan(replica, now)
         replica.running, replica.planned = replica.planned, []
         if any(replica.running):
-            replica.end = now + step_time(self.prices, replica.running)
+            replica.end = now + step_time(replica.kind.prices, replica.running)
             self.steps += 1
             replica.start = now
             replica.paused = self.pausing(replica)
-            if self.limits.async_scheduling:
+            if replica.kind.limits.async_scheduling:
                 self.plan(replica, replica.end)
 
     def run(self) -> Simulation:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.serving.limits import ROUTINGS, RULES, Limits, Replicas
+from perfatlas.serving.fleet import Fleet, Kind
+from perfatlas.serving.limits import ROUTINGS, RULES, Limits
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import Requests, plain_requests
 
@@ -137,14 +138,14 @@ def _with_hashes(draw: np.random.Generator, requests: Requests) -> Requests:
     )
 
 
-def random_replicas(draw: np.random.Generator) -> Replicas:
-    """One to three engines of one to three ranks."""
-    return Replicas(
-        number=int(draw.integers(1, 4)),
-        ranks=int(draw.choice([1, 1, 2, 3])),
-        routing=str(draw.choice(ROUTINGS)),
-        seed=int(draw.integers(100)),
-    )
+def random_fleet(draw: np.random.Generator, kinds: int = 1) -> Fleet:
+    """One to three engines of one to three ranks, of each kind."""
+    made = []
+    for _ in range(kinds):
+        limits = random_limits(draw)
+        number, ranks = int(draw.integers(1, 4)), int(draw.choice([1, 1, 2, 3]))
+        made.append(Kind(random_prices(draw, limits), limits, number, ranks))
+    return Fleet(tuple(made), str(draw.choice(ROUTINGS)), seed=int(draw.integers(100)))
 
 
 def requests_of(rows: Sequence[tuple[int, int, int]]) -> Requests:

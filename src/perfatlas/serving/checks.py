@@ -15,7 +15,8 @@ from perfatlas.serving.limits import ROUTINGS, RULES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.serving.limits import Control, Limits, Replicas
+    from perfatlas.serving.fleet import Fleet
+    from perfatlas.serving.limits import Control, Limits
     from perfatlas.serving.prices import StepPrices
     from perfatlas.serving.requests import Requests
 
@@ -25,27 +26,29 @@ LONGEST_THINK: Final = 4_000_000_000_000_000_000  # ps: may begin at the last ti
 SAFE: Final = 1_000_000_000_000_000_000  # ps: a sum of some of these fits into 64 bits
 
 
-def check_replicas(replicas: Replicas, concurrency: int, control: Control) -> None:
+def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
     """Refuse a fleet without engines or with an unknown routing.
 
     Args:
-        replicas: Engines and routing.
+        fleet: Engines and routing.
         concurrency: Requests in flight of a closed loop.
         control: How the simulation runs.
     """
-    for name in ("number", "ranks"):
-        _at_least(f"replicas.{name}", getattr(replicas, name), 1)
+    _at_least("kinds of engines", len(fleet.kinds), 1)
+    for kind in fleet.kinds:
+        for name in ("number", "ranks"):
+            _at_least(f"replicas.{name}", getattr(kind, name), 1)
     for name, value in (
-        ("replicas.seed", replicas.seed),
-        ("replicas.turnaround", replicas.turnaround),
+        ("replicas.seed", fleet.seed),
+        ("replicas.turnaround", fleet.turnaround),
         ("concurrency", concurrency),
         ("control.series_rows", control.series_rows),
     ):
         _at_least(name, value, 0)
-    if replicas.routing not in ROUTINGS:
+    if fleet.routing not in ROUTINGS:
         raise InvalidSpecError(
-            f"routing {shown(replicas.routing)} is unknown; choose one of {', '.join(ROUTINGS)}"
-            f"{did_you_mean(replicas.routing, ROUTINGS)}"
+            f"routing {shown(fleet.routing)} is unknown; choose one of {', '.join(ROUTINGS)}"
+            f"{did_you_mean(fleet.routing, ROUTINGS)}"
         )
 
 

@@ -5,8 +5,8 @@ finish by rank and order of admission; then requests arrive, by index; then ever
 begins a step. A request that another's last token causes to arrive at once is therefore in the
 queue of the next step.
 
-Shape legend: N requests, S schedulers, R replicas, C requests yet to come, W rows of the
-series and V its columns.
+Shape legend: N requests, S schedulers, R replicas of a kind, F of all kinds, C requests yet to
+come, W rows of the series and V its columns.
 """
 
 from __future__ import annotations
@@ -33,20 +33,21 @@ MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64
 
 
 @entry
-def advance(columns: World, instants: int, last: int) -> int:
+def advance(columns: tuple[World, ...], instants: int, last: int) -> int:
     """Go on for some instants; return how many were left when nothing more was to come.
 
     Args:
-        columns: The simulation.
+        columns: The simulation, by kind of engine.
         instants: Most instants of this call.
         last: Time beyond which the clock does not reach [ps].
     """
-    world = hold(*columns)
+    kinds = [hold(*one) for one in columns]
+    world = kinds[0]
     clock = world.clock_1[0]
     while instants > 0:
         now = _next_arrival(world)
-        for r in range(world.end_R.shape[0]):
-            now = min(now, world.end_R[r])
+        for r in range(world.end_F.shape[0]):
+            now = min(now, world.end_F[r])
         if now == NEVER:
             break
         if now > last:
@@ -54,16 +55,20 @@ def advance(columns: World, instants: int, last: int) -> int:
             break
         clock.now = now
         instants -= 1
-        _end_steps(world, now)
+        for r in range(world.end_F.shape[0]):
+            if world.end_F[r] == now:
+                owner = kinds[world.kind_F[r]]
+                _end_step(owner, r - owner.first_replica, now)
         while _next_arrival(world) <= now:
-            _arrive(world, _take_arrival(world), now)
+            _arrive(kinds, _take_arrival(world), now)
         while clock.ready > 0:
             clock.ready -= 1
-            r = world.ready_R[clock.ready]
-            world.replica_R[r].ready = 0
-            begin(world, r, now)
+            r = world.ready_F[clock.ready]
+            world.replica_F[r].ready = 0
+            owner = kinds[world.kind_F[r]]
+            begin(owner, r - owner.first_replica, now)
         if now >= clock.due and world.series_WV.shape[0] > 0:
-            _sample(world, now)
+            _sample(kinds, now)
     return instants
 
 
@@ -115,16 +120,20 @@ def _take_arrival(world: World) -> int:
 
 
 @part
-def _arrive(world: World, i: int, now: int) -> None:
+def _arrive(kinds: list[World], i: int, now: int) -> None:
     """Send a request to a scheduler's queue, or reject it."""
+    world = kinds[0]
     request = world.request_N[i]
     world.came_N[i] = now
-    if not _can_ever_run(world, i):
-        _follow(world, i, now)
-        return
-    r = _route(world, i)
+    for k in range(len(kinds)):
+        if not _can_ever_run(kinds[k], i):
+            _follow(world, i, now)
+            return
+    place = _route(world, i)
+    world.replica_N[i] = place
+    world = kinds[world.kind_F[place]]
+    r = place - world.first_replica
     s = _rank(world, r)
-    world.replica_N[i] = r
     request.lane = s
     replica = world.replica_R[r]
     replica.load += 1
@@ -159,14 +168,14 @@ def _make_ready(world: World, r: int) -> None:
     if world.replica_R[r].ready == 0:
         clock = world.clock_1[0]
         world.replica_R[r].ready = 1
-        world.ready_R[clock.ready] = r
+        world.ready_F[clock.ready] = world.first_replica + r
         clock.ready += 1
 
 
 @part
 def _route(world: World, i: int) -> int:
-    """Return the replica of a request."""
-    count = world.end_R.shape[0]
+    """Return the replica of a request, its place among all."""
+    count = world.entries
     if world.routing == 0:
         clock = world.clock_1[0]
         r = clock.turn
@@ -176,7 +185,7 @@ def _route(world: World, i: int) -> int:
         return int(np.int64(_mixed(world.seed, i) >> np.uint64(1)) % count)
     best = 0
     for r in range(1, count):
-        if world.replica_R[r].load < world.replica_R[best].load:
+        if world.replica_F[r].load < world.replica_F[best].load:
             best = r
     return best
 
@@ -204,22 +213,20 @@ def _rank(world: World, r: int) -> int:
 
 
 @part
-def _end_steps(world: World, now: int) -> None:
-    """End every step that ends at this instant."""
-    for r in range(world.end_R.shape[0]):
-        if world.end_R[r] == now:
-            if world.async_scheduling:
-                if end_overlapped(world, r):
-                    for s in range(r * world.ranks, (r + 1) * world.ranks):
-                        learn_late(world, s)
-                        if world.rules == SGLANG:
-                            _finish(world, s, now)
-                        _let_leave(world, s, now)
-            else:
-                end(world, r, now)
-                for s in range(r * world.ranks, (r + 1) * world.ranks):
+def _end_step(world: World, r: int, now: int) -> None:
+    """End the step of a replica that ends at this instant."""
+    if world.async_scheduling:
+        if end_overlapped(world, r):
+            for s in range(r * world.ranks, (r + 1) * world.ranks):
+                learn_late(world, s)
+                if world.rules == SGLANG:
                     _finish(world, s, now)
-            _make_ready(world, r)
+                _let_leave(world, s, now)
+    else:
+        end(world, r, now)
+        for s in range(r * world.ranks, (r + 1) * world.ranks):
+            _finish(world, s, now)
+    _make_ready(world, r)
 
 
 @part
@@ -277,19 +284,21 @@ def _follow(world: World, i: int, now: int) -> None:
 
 
 @part
-def _sample(world: World, now: int) -> None:
+def _sample(kinds: list[World], now: int) -> None:
     """Write a row of the series."""
+    world = kinds[0]
     clock = world.clock_1[0]
     if clock.rows == world.series_WV.shape[0]:
         _thin(world)
     running = 0
     waiting = 0
     used = 0
-    for s in range(world.lane_S.shape[0]):
-        lane = world.lane_S[s]
-        running += lane.running
-        waiting += lane.waiting
-        used += world.kv_blocks - lane.free
+    for k in range(len(kinds)):
+        for s in range(kinds[k].lane_S.shape[0]):
+            lane = kinds[k].lane_S[s]
+            running += lane.running
+            waiting += lane.waiting
+            used += kinds[k].kv_blocks - lane.free
     world.series_WV[clock.rows, 0] = now
     world.series_WV[clock.rows, 1] = running
     world.series_WV[clock.rows, 2] = waiting

@@ -113,8 +113,11 @@ def _count_gaps(world: World, line: tuple[int, int], steps: int, sequences: int)
             g = cell(world.edges_G, gap)
             clock.gap = g
         end = steps
-        if g < last and base + rise * (steps - 1) >= world.edges_G[g + 1]:
+        final = base + rise * (steps - 1)
+        if g < last and final >= world.edges_G[g + 1]:
             end = (world.edges_G[g + 1] - base + rise - 1) // rise
+        elif final < world.edges_G[g]:  # steps may get shorter from one to the next
+            end = (base - world.edges_G[g]) // -rise + 1
         world.gaps_G[g] += (end - j) * sequences
         j = end
 
