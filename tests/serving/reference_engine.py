@@ -5,7 +5,7 @@ It shares no code with the loop it checks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from perfatlas.serving.outcome import GAP_EDGES
@@ -82,7 +82,7 @@ class Replica:
 
     @property
     def load(self) -> int:
-        return sum(len(rank.waiting) + len(rank.running) for rank in self.ranks)
+        return sum(len(rank.waiting) + len(rank.running) + len(rank.away) for rank in self.ranks)
 
 
 class Simulation:
@@ -100,12 +100,17 @@ class Simulation:
             scheduler = named.get(kind.limits.rules, TrtllmScheduler)
             for _ in range(kind.number):
                 ranks = [scheduler(kind.limits) for _ in range(kind.ranks)]
+                for rank in ranks:
+                    rank.keeps = kind.role == "prefill"
+                    rank.again = fleet.first_from == "recomputed"
+                    rank.early = fleet.first_from == "prefill"
                 self.replicas.append(Replica(len(self.replicas), kind, ranks))
         self.sequences = [
             Sequence(i, int(requests.isl_N[i]), int(requests.osl_N[i]), [])
             for i in range(len(requests.isl_N))
         ]
-        self.turn = 0
+        self.turns = {"entry": 0, "decode": 0}
+        self.links = [0] * len(self.replicas)
         self.steps = 0
         self.gaps = [0] * len(GAP_EDGES)
         self.most_running = 0
@@ -143,22 +148,29 @@ class Simulation:
         elif self.concurrency:
             self.issue(now)
 
-    def route(self, i: int) -> Replica:
-        count = len(self.replicas)
+    def route(self, i: int, pool: str = "entry") -> Replica:
+        replicas = [
+            replica
+            for replica in self.replicas
+            if (replica.kind.role == "decode") == (pool == "decode")
+        ]
+        count = len(replicas)
         if self.routing == "round_robin":
-            self.turn += 1
-            return self.replicas[(self.turn - 1) % count]
+            self.turns[pool] += 1
+            return replicas[(self.turns[pool] - 1) % count]
         if self.routing == "random":
             z = (self.seed + (i + 1) * GOLDEN) & WORD
             z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & WORD
             z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & WORD
-            return self.replicas[((z ^ (z >> 31)) >> 1) % count]
-        return min(self.replicas, key=lambda replica: replica.load)
+            return replicas[((z ^ (z >> 31)) >> 1) % count]
+        return min(replicas, key=lambda replica: replica.load)
 
     def runs(self, sequence: Sequence, kind: Kind) -> bool:
         limits = kind.limits
-        most = sequence.isl + sequence.osl - (limits.rules == "vllm") + 2 * limits.draft_tokens
+        osl = min(sequence.osl, 1) if kind.role == "prefill" else sequence.osl
+        most = sequence.isl + osl - (limits.rules == "vllm") + 2 * limits.draft_tokens
         whole = limits.chunked_prefill or sequence.isl <= limits.max_num_batched_tokens
+        whole = whole or kind.role == "decode"
         fits = most <= limits.kv_blocks * limits.block_size
         if limits.rules == "sglang":
             fits = most + limits.block_size < limits.kv_blocks * limits.block_size
@@ -172,17 +184,69 @@ class Simulation:
             return
         replica = self.route(i)
         sequence.replica = replica.index
+        sequence.whole_osl = sequence.osl
+        if replica.kind.role == "prefill":
+            sequence.osl = 1
         self.queue(sequence, replica)
 
     def queue(self, sequence: Sequence, replica: Replica) -> None:
         sequence.prompt_keys = self.keys(sequence.index, replica.kind.limits.block_size)
-        min(
-            replica.ranks, key=lambda rank: 4 * len(rank.waiting) + len(rank.running)
-        ).waiting.append(sequence)
+        loads = [
+            4 * (len(rank.waiting) + len(rank.away)) + len(rank.running) for rank in replica.ranks
+        ]
+        replica.ranks[loads.index(min(loads))].waiting.append(sequence)
+
+    def end(self, sequence: Sequence, now: int) -> None:
+        """It has its last token, or that of its prefill engine."""
+        if not sequence.kept:
+            self.follow(sequence.index, now)
+            return
+        # the prefill engine may still know it, as one that has ended
+        sequence = self.sequences[sequence.index] = replace(sequence, blocks=[])
+        sequence.osl = sequence.whole_osl
+        sequence.stage = "handed"
+        sequence.handed = now
+        sequence.finished = -1
+        sequence.generated = sequence.num_computed = sequence.num_registered = sequence.target = 0
+        if self.fleet.first_from != "prefill":
+            sequence.first_token = -1
+        self.comes.append((now, sequence.index))
+
+    def go_on(self, sequence: Sequence, now: int) -> None:
+        if sequence.stage == "handed":
+            replica = self.route(sequence.index, "decode")
+            sequence.decoded_at = replica.index
+            self.queue(sequence, replica)
+            return
+        ends = (self.replicas[sequence.replica], self.replicas[sequence.decoded_at])
+        if sequence.stage == "fetched":
+            start = max(now, *(self.links[end.index] for end in ends))
+            tokens = sequence.isl - sequence.num_registered * ends[1].kind.limits.block_size
+            start += tokens * max(end.kind.link_token for end in ends)
+            for end in ends:
+                self.links[end.index] = start
+            sequence.stage = "travelling"
+            self.comes.append((start + self.fleet.latency, sequence.index))
+            return
+        sequence.arrived = now
+        pools = [rank.pool for rank in ends[0].ranks]
+        pools[sequence.rank].give_back(sequence.kept)
+        sequence.kept = []
+        rank = next(rank for rank in ends[1].ranks if sequence in rank.away)
+        rank.here.append(sequence)
+        if sequence.osl == 1 and self.fleet.first_from != "recomputed":
+            rank.here.remove(sequence)
+            rank.away.remove(sequence)
+            rank.register(sequence, sequence.isl)
+            rank.pool.give_back(sequence.blocks)
+            sequence.first_token = sequence.finished = sequence.resumed = now
+            self.follow(sequence.index, now)
 
     def plan(self, replica: Replica, start: int) -> None:
         for rank in replica.ranks:
             rank.schedule(start)
+            self.comes += [(time, sequence.index) for time, sequence in rank.sent]
+            rank.sent = []
         replica.planned = [rank.scheduled for rank in replica.ranks]
 
     def pausing(self, replica: Replica) -> list[Sequence]:
@@ -253,12 +317,17 @@ class Simulation:
                 if replica.end == now:
                     replica.end = -1
                     self.note(replica, now)
-                    for rank, parts in zip(replica.ranks, replica.running, strict=True):
-                        for sequence in rank.update(parts, now):
-                            self.follow(sequence.index, now)
+                    for index, parts in enumerate(replica.running):
+                        for sequence in replica.ranks[index].update(parts, now):
+                            sequence.rank = index
+                            self.end(sequence, now)
             while self.comes and min(self.comes)[0] <= now:
                 self.comes.sort()
-                self.arrive(self.comes.pop(0)[1], now)
+                i = self.comes.pop(0)[1]
+                if self.sequences[i].stage:
+                    self.go_on(self.sequences[i], now)
+                else:
+                    self.arrive(i, now)
             for replica in self.replicas:
                 if replica.end < 0:
                     self.begin(replica, now)

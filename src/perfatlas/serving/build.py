@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.quantities import InfeasibleError
+from perfatlas.serving.fleet import FIRST_FROM, ROLES
 from perfatlas.serving.heap import NODE
 from perfatlas.serving.limits import ROUTINGS, RULES
 from perfatlas.serving.outcome import GAP_EDGES
@@ -26,6 +27,7 @@ from perfatlas.serving.state import (
     NOBODY,
     REPLICA,
     REQUEST,
+    TRAVEL,
     World,
 )
 
@@ -51,7 +53,8 @@ def build_worlds(
     """
     holds: dict[str, Any] = requests._asdict() | fleet._asdict()
     holds |= {
-        "entries": sum(kind.number for kind in fleet.kinds),
+        "entries": sum(kind.number for kind in fleet.kinds if kind.role != "decode"),
+        "first_from": FIRST_FROM.index(fleet.first_from),
         "routing": ROUTINGS.index(fleet.routing),
         "concurrency": concurrency,
         "coalesce": control.coalesce,
@@ -73,11 +76,13 @@ def _world(requests: Requests, kind: Kind, shared: dict[str, Any], first: int) -
         "rules": RULES.index(limits.rules),
         "accepted_D": np.array([int(p * 2**53) for p in limits.acceptance], np.int64),
         "ranks": kind.ranks,
+        "role": ROLES.index(kind.role),
+        "link_token": kind.link_token,
         "first_replica": first,
         "replica_R": shared["replica_F"][first : first + kind.number],
         "end_R": shared["end_F"][first : first + kind.number],
     }
-    holds |= _own_state(requests, limits, kind.number * kind.ranks)
+    holds |= _own_state(requests, kind)
     return World(**{name: holds[name] for name in World._fields})
 
 
@@ -86,6 +91,7 @@ def _shared_state(
 ) -> dict[str, Any]:
     """Return what changes and belongs to all kinds, before the first event."""
     request_N = _request_rows(requests)
+    pools = fleet.kinds[0].role != "both"
     clock_1 = np.zeros(1, CLOCK)
     clock_1["left"] = requests.isl_N.shape[0]
     clock_1["pause"] = FIRST_PAUSE
@@ -97,7 +103,9 @@ def _shared_state(
         end_F=np.full(kind_F.shape[0], NEVER, np.int64),
         kind_F=kind_F,
         ready_F=np.zeros(kind_F.shape[0], np.int64),
-        coming_C=_first_issued(requests, concurrency, request_N, clock_1),
+        link_F=np.zeros(kind_F.shape[0], np.int64),
+        travel_N=_travels(requests.isl_N.shape[0] if pools else 0),
+        coming_C=_first_issued(requests, concurrency, request_N, clock_1, pools),
         clock_1=clock_1,
         series_WV=np.zeros((series_rows, 4), np.int64),
         edges_G=GAP_EDGES.copy(),
@@ -105,8 +113,9 @@ def _shared_state(
     )
 
 
-def _own_state(requests: Requests, limits: Limits, lanes: int) -> dict[str, Any]:
+def _own_state(requests: Requests, kind: Kind) -> dict[str, Any]:
     """Return what changes and belongs to one kind, before the first event."""
+    limits, lanes = kind.limits, kind.number * kind.ranks
     lane_S = np.zeros(lanes, LANE)
     lane_S["free"] = limits.kv_blocks
     lane_S["spare"] = limits.kv_blocks
@@ -119,7 +128,7 @@ def _own_state(requests: Requests, limits: Limits, lanes: int) -> dict[str, Any]
         finishing_SH=np.zeros((lanes, limits.max_num_seqs), NODE),
         leaving_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
         learning_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
-        **_named_blocks(requests, limits, lane_S),
+        **_named_blocks(requests, limits, lane_S, kind.role != "both"),
     )
 
 
@@ -132,7 +141,20 @@ def _columns(count: int) -> dict[str, Any]:
     return times | sums | {"loss_N": np.zeros(count, LOSS)}
 
 
-def _named_blocks(requests: Requests, limits: Limits, lane_S: Rows) -> dict[str, Rows]:
+def _travels(count: int) -> Rows:
+    """Return what is kept of requests between two pools."""
+    travel_N = np.zeros(count, TRAVEL)
+    for name in ("handed", "arrived", "resumed", "replica"):
+        travel_N[name] = NOBODY
+    return travel_N
+
+
+def _named_blocks(
+    requests: Requests,
+    limits: Limits,
+    lane_S: Rows,
+    travels: bool,  # noqa: FBT001
+) -> dict[str, Rows]:
     """Return the tables of named blocks, empty where prefixes are not shared."""
     lanes = lane_S.shape[0]
     blocks, rows, size, longest = 0, 0, 0, 0
@@ -142,6 +164,8 @@ def _named_blocks(requests: Requests, limits: Limits, lane_S: Rows) -> dict[str,
         longest = min(-(-tokens // size), blocks)
     if not limits.async_scheduling:  # nobody starts before another has left
         rows //= 2
+    if travels and rows:  # those between two pools hold blocks too
+        rows += min(blocks, requests.isl_N.shape[0])
     try:  # only what the longest request of a row has held is ever touched and takes memory
         table_SHL = np.empty((lanes, rows, longest), np.int32)
     except MemoryError as error:
@@ -167,11 +191,18 @@ def _named_blocks(requests: Requests, limits: Limits, lane_S: Rows) -> dict[str,
     }
 
 
-def _first_issued(requests: Requests, concurrency: int, request_N: Rows, clock_1: Rows) -> Rows:
+def _first_issued(
+    requests: Requests,
+    concurrency: int,
+    request_N: Rows,
+    clock_1: Rows,
+    travels: bool,  # noqa: FBT001
+) -> Rows:
     """Return the heap of arrivals with those a closed loop starts with: sorted, it is a heap."""
     free = np.flatnonzero(requests.think_N < 0)[:concurrency]
     turns = int((requests.think_N >= 0).sum())
-    coming_C = np.zeros(max(turns + concurrency, 1), NODE)
+    most = requests.isl_N.shape[0] if travels else turns + concurrency
+    coming_C = np.zeros(max(most, 1), NODE)
     coming_C["key"][: free.size] = requests.arrival_N[free]
     coming_C["tie"][: free.size] = free
     coming_C["item"][: free.size] = free

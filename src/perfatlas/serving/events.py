@@ -14,17 +14,20 @@ from __future__ import annotations
 import numpy as np
 
 from perfatlas.serving import blocks
-from perfatlas.serving.heap import drop, put
+from perfatlas.serving.fleet import DECODE, PREFILL
+from perfatlas.serving.handover import is_fetched, land, make_ready, send
+from perfatlas.serving.heap import drop
 from perfatlas.serving.limits import SGLANG, VLLM
 from perfatlas.serving.machine import entry, holder, part
 from perfatlas.serving.overlap import cut_overlapped, end_overlapped
+from perfatlas.serving.pools import expect, goes_on, hand_over
 from perfatlas.serving.running import (
     leave_queue,
     leave_running,
     queue_last,
     take_finishing,
 )
-from perfatlas.serving.state import NEVER, NOBODY, World
+from perfatlas.serving.state import HANDED, LOCAL, NEVER, NOBODY, World
 from perfatlas.serving.step_end import learn_late
 from perfatlas.serving.stretch import begin, cut, end
 
@@ -55,12 +58,13 @@ def advance(columns: tuple[World, ...], instants: int, last: int) -> int:
             break
         clock.now = now
         instants -= 1
-        for r in range(world.end_F.shape[0]):
-            if world.end_F[r] == now:
-                owner = kinds[world.kind_F[r]]
-                _end_step(owner, r - owner.first_replica, now)
+        _end_steps(kinds, now)
         while _next_arrival(world) <= now:
-            _arrive(kinds, _take_arrival(world), now)
+            i = _take_arrival(world)
+            if world.role == PREFILL and world.travel_N[i].stage != LOCAL:
+                _go_on(kinds, i, now)
+            else:
+                _arrive(kinds, i, now)
         while clock.ready > 0:
             clock.ready -= 1
             r = world.ready_F[clock.ready]
@@ -78,14 +82,6 @@ def _skip_turns(world: World) -> None:
     clock = world.clock_1[0]
     while clock.next < world.request_N.shape[0] and world.think_N[clock.next] >= 0:
         clock.next += 1
-
-
-@part
-def _expect(world: World, i: int, time: int) -> None:
-    """Let a request arrive at a time."""
-    clock = world.clock_1[0]
-    put(world.coming_C, world.request_N, clock.coming, (time, i, i))
-    clock.coming += 1
 
 
 @part
@@ -129,9 +125,35 @@ def _arrive(kinds: list[World], i: int, now: int) -> None:
         if not _can_ever_run(kinds[k], i):
             _follow(world, i, now)
             return
-    place = _route(world, i)
+    if world.role == PREFILL:
+        request.osl = 1
+    clock = world.clock_1[0]
+    place, clock.turn = _route(world, i, (0, world.entries), clock.turn)
     world.replica_N[i] = place
-    world = kinds[world.kind_F[place]]
+    _queue(kinds[world.kind_F[place]], i, place, now)
+
+
+@part
+def _go_on(kinds: list[World], i: int, now: int) -> None:
+    """Let a request between two pools take its next step."""
+    world = kinds[0]
+    travel = world.travel_N[i]
+    if travel.stage == HANDED:
+        clock = world.clock_1[0]
+        pool = (world.entries, world.end_F.shape[0])
+        place, clock.decode_turn = _route(world, i, pool, clock.decode_turn)
+        travel.replica = place
+        _queue(kinds[world.kind_F[place]], i, place, now)
+    elif is_fetched(world, i):
+        send(kinds, i, now)
+    elif land(kinds, i, now):
+        _follow(world, i, now)
+
+
+@part
+def _queue(world: World, i: int, place: int, now: int) -> None:
+    """Put a request into the queue of a replica, known by its place among all."""
+    request = world.request_N[i]
     r = place - world.first_replica
     s = _rank(world, r)
     request.lane = s
@@ -141,7 +163,7 @@ def _arrive(kinds: list[World], i: int, now: int) -> None:
     open_door = lane.waiting == 0 and lane.running < world.max_num_seqs
     queue_last(world, i)
     if replica.steps == 0:
-        _make_ready(world, r)
+        make_ready(world, r)
     if open_door and world.async_scheduling:
         cut_overlapped(world, r, now)
     elif open_door and replica.steps > 0:
@@ -152,42 +174,35 @@ def _arrive(kinds: list[World], i: int, now: int) -> None:
 def _can_ever_run(world: World, i: int) -> bool:
     """Return whether an engine with nothing else to do could finish a request."""
     request = world.request_N[i]
-    tokens = request.isl + request.osl
+    output = world.osl_N[i]
+    if world.role == PREFILL:
+        output = min(output, 1)
+    tokens = request.isl + output
     if world.rules == VLLM:
         tokens += 2 * world.draft_tokens - 1  # the last one is never stored
     fits = blocks.count(world, tokens) <= world.kv_blocks
     if world.rules == SGLANG:  # it starts where a block more is free
         fits = tokens + world.block_size < world.kv_blocks * world.block_size
     whole = world.chunked_prefill or request.isl <= world.max_num_batched_tokens
-    return bool(request.isl > 0 and request.osl > 0 and fits and whole)
+    whole = whole or world.role == DECODE
+    return bool(request.isl > 0 and output > 0 and fits and whole)
 
 
 @part
-def _make_ready(world: World, r: int) -> None:
-    """Let a replica begin a step at this instant."""
-    if world.replica_R[r].ready == 0:
-        clock = world.clock_1[0]
-        world.replica_R[r].ready = 1
-        world.ready_F[clock.ready] = world.first_replica + r
-        clock.ready += 1
-
-
-@part
-def _route(world: World, i: int) -> int:
-    """Return the replica of a request, its place among all."""
-    count = world.entries
+def _route(world: World, i: int, pool: tuple[int, int], turn: int) -> tuple[int, int]:
+    """Return the replica of a request, its place among all, and whose turn is next in the pool."""
+    first, end = pool
+    count = end - first
     if world.routing == 0:
-        clock = world.clock_1[0]
-        r = clock.turn
-        clock.turn = (r + 1) % count
-        return int(r)
+        return first + turn, (turn + 1) % count
     if world.routing == 1:
-        return int(np.int64(_mixed(world.seed, i) >> np.uint64(1)) % count)
-    best = 0
-    for r in range(1, count):
+        drawn = np.int64(_mixed(world.seed, i) >> np.uint64(1)) % count
+        return first + int(drawn), turn
+    best = first
+    for r in range(first + 1, end):
         if world.replica_F[r].load < world.replica_F[best].load:
             best = r
-    return best
+    return best, turn
 
 
 @part
@@ -203,13 +218,24 @@ def _mixed(seed: int, i: int) -> np.uint64:
 def _rank(world: World, r: int) -> int:
     """Return the scheduler of a replica for a request: least 4 waiting + running."""
     best = r * world.ranks
-    least = 4 * world.lane_S[best].waiting + world.lane_S[best].running
+    least = 4 * (world.lane_S[best].waiting + world.lane_S[best].away) + world.lane_S[best].running
     for s in range(best + 1, (r + 1) * world.ranks):
-        load = 4 * world.lane_S[s].waiting + world.lane_S[s].running
+        lane = world.lane_S[s]
+        load = 4 * (lane.waiting + lane.away) + lane.running
         if load < least:
             best = s
             least = load
     return int(best)
+
+
+@part
+def _end_steps(kinds: list[World], now: int) -> None:
+    """End every step that ends at this instant."""
+    world = kinds[0]
+    for place in range(world.end_F.shape[0]):
+        if world.end_F[place] == now:
+            owner = kinds[world.kind_F[place]]
+            _end_step(owner, place - owner.first_replica, now)
 
 
 @part
@@ -226,7 +252,7 @@ def _end_step(world: World, r: int, now: int) -> None:
         end(world, r, now)
         for s in range(r * world.ranks, (r + 1) * world.ranks):
             _finish(world, s, now)
-    _make_ready(world, r)
+    make_ready(world, r)
 
 
 @part
@@ -249,7 +275,7 @@ def _let_leave(world: World, s: int, now: int) -> None:
         if world.request_N[i].computed == 0:  # thrown out meanwhile
             leave_queue(world, i)
         _end_request(world, i, now)
-    if lane.waiting > 0 and left > 0:
+    if lane.waiting + lane.arrived > 0 and left > 0:
         world.replica_R[s // world.ranks].stale = 1
     lane.leaving = 0
     lane.learning = 0
@@ -258,6 +284,9 @@ def _let_leave(world: World, s: int, now: int) -> None:
 @part
 def _end_request(world: World, i: int, now: int) -> None:
     """Finish a request that decodes no more."""
+    if goes_on(world, i):
+        hand_over(world, i, now)
+        return
     request = world.request_N[i]
     world.finished_N[i] = now
     if request.computed > 0:
@@ -273,13 +302,13 @@ def _follow(world: World, i: int, now: int) -> None:
     world.clock_1[0].left -= 1
     turn = world.request_N[i].next_turn
     if turn != NOBODY:
-        _expect(world, turn, now + world.turnaround + world.think_N[turn])
+        expect(world, turn, now + world.turnaround + world.think_N[turn])
     elif world.concurrency > 0:
         clock = world.clock_1[0]
         _skip_turns(world)
         if clock.next < world.request_N.shape[0]:
             again = now + world.turnaround
-            _expect(world, clock.next, max(again, world.arrival_N[clock.next]))
+            expect(world, clock.next, max(again, world.arrival_N[clock.next]))
             clock.next += 1
 
 

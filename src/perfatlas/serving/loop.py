@@ -13,7 +13,7 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.checks import check_fleet, check_limits, check_prices, check_requests
 from perfatlas.serving.fleet import Fleet, equal_engines
 from perfatlas.serving.limits import Control, Limits, Replicas
-from perfatlas.serving.outcome import Outcome, Series
+from perfatlas.serving.outcome import Outcome, Series, Travels
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import LONGEST_S, TICKS_PER_SECOND, Requests
 
@@ -153,6 +153,9 @@ def _outcome(world: World, interrupted: bool) -> Outcome:  # noqa: FBT001 - a co
         preemptions=int(clock["preemptions"]),
         interrupted=interrupted,
         series=series,
+        travels=Travels(
+            *(world.travel_N[name].copy() for name in ("handed", "arrived", "resumed", "replica"))
+        ),
     )
 
 

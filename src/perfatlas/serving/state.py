@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 NEVER: Final = 2**63 - 1
 NOBODY: Final = -1
+LOCAL, HANDED, FETCHED, TRAVELLING = range(4)  # stages of a request between two pools
 
 REQUEST: Final = np.dtype(
     [
@@ -48,6 +49,25 @@ LOSS: Final = np.dtype(
             "gone",  # since when a request is thrown out, and one more; 0 where it is not
             "since",  # its last token before that, or when it last began to decode
             "mark",  # its tokens in the cache then
+        )
+    ],
+    align=True,
+)
+TRAVEL: Final = np.dtype(
+    [
+        (name, "i8")
+        for name in (
+            "handed",  # when its prompt had ended,
+            "arrived",  # its cache was at the decode engine,
+            "resumed",  # and it decoded; -1 before
+            "stage",
+            "tokens",  # to be fetched
+            "home",  # its prefill replica, among all,
+            "lane",  # its scheduler there,
+            "row",  # and what it holds there
+            "placed",
+            "registered",
+            "replica",  # its decode replica, among all
         )
     ],
     align=True,
@@ -92,6 +112,11 @@ LANE: Final = np.dtype(
             "delay",  # sum over steps of what they took beyond decoding alone
             "last_end",  # of the last step in which sequences decoded,
             "paused",  # after which prompts ran without them
+            "arrived",  # requests whose caches are there, and who comes first and last of them
+            "arrived_head",
+            "arrived_tail",
+            "away",  # requests that hold blocks for caches, these included
+            "joiners",  # of this step: sequences from them
         )
     ]
     + [("ratio", "f8")],  # of outputs that are expected
@@ -141,7 +166,8 @@ CLOCK: Final = np.dtype(
             "left",  # requests neither finished nor rejected
             "steps",
             "preemptions",
-            "turn",  # of round robin
+            "turn",  # of round robin,
+            "decode_turn",  # and among decode engines
             "ready",  # replicas that may begin a step
             "rows",  # of the series
             "pause",  # between two of them [ps]
@@ -200,6 +226,10 @@ class World(NamedTuple):
     ranks: int
     first_replica: int  # its place among all
     entries: int  # replicas of all kinds that requests are sent to
+    role: int  # place in ROLES
+    link_token: int
+    latency: int
+    first_from: int  # place in FIRST_FROM
     routing: int  # place in ROUTINGS
     seed: int
     turnaround: int
@@ -216,6 +246,7 @@ class World(NamedTuple):
     delay_N: NDArray[np.int64]  # while a request decodes, less its scheduler's
     lost_N: NDArray[np.int64]
     loss_N: Rows
+    travel_N: Rows  # empty without pools
     lane_S: Rows
     growth_SB: NDArray[np.int64]  # sequences that need a block in a step of the residue
     finishing_SH: Rows
@@ -227,6 +258,7 @@ class World(NamedTuple):
     end_F: NDArray[np.int64]
     kind_F: NDArray[np.int64]
     ready_F: NDArray[np.int64]
+    link_F: NDArray[np.int64]  # when the link of a replica is free
     coming_C: Rows
     clock_1: Rows
     series_WV: NDArray[np.int64]

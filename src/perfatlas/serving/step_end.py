@@ -74,6 +74,10 @@ def _note_steps(world: World, s: int, steps: int, now: int) -> None:
             first = now - stretch_time(replica.base, replica.rise, steps) + replica.base
             _end_pause(world, s, first)
             before = 1
+        elif lane.joiners > 0:
+            _greet(world, s, now - stretch_time(replica.base, replica.rise, steps) + replica.base)
+            _count_gaps(world, (replica.base, 0), 1, lane.decoding - lane.joiners)
+            before = 1
         base = replica.base + replica.rise * before
         _count_gaps(world, (base, replica.rise), steps - before, lane.decoding)
         lane.last_end = now
@@ -96,6 +100,27 @@ def _end_pause(world: World, s: int, now: int) -> None:
                 _count_gaps(world, (now - last, 0), 1, 1)
             else:
                 fresh -= 1
+        i = world.request_N[i].before
+
+
+@part
+def _greet(world: World, s: int, now: int) -> None:
+    """Note the first tokens of sequences that have joined from another engine."""
+    lane = world.lane_S[s]
+    fresh = lane.fresh
+    left = lane.joiners
+    i = lane.running_tail
+    while left > 0:
+        if i == lane.partial:
+            pass
+        elif fresh > 0:
+            fresh -= 1
+        else:
+            left -= 1
+            if world.first_token_N[i] == NOBODY:
+                world.first_token_N[i] = now
+            else:
+                _count_gaps(world, (now - world.first_token_N[i], 0), 1, 1)
         i = world.request_N[i].before
 
 
