@@ -33,13 +33,18 @@ lint: $(STAMP) ## formatting, lint, types, architecture contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Simulators compile once, before the tests that would otherwise wait for them, each worker for itself.
 test: lint ## the whole test suite
+	$(BIN)/perfatlas simulate --model meta-llama/Llama-3.1-8B --system h200_sxm --request-rate 1 \
+	  --num-requests 1 --json > /dev/null
+	$(BIN)/perfatlas goodput --fleet llama3 --checkpoint-write-s 60 --restart-s 600 --json > /dev/null
 	$(BIN)/python -m pytest -q -n 2
 
 validate: $(STAMP) ## slow studies: predictions against measured tables and published runs
 	$(BIN)/perfatlas validate kernels --page docs/validation-kernels.md
 	$(BIN)/perfatlas validate measured --page docs/tier-measured.md
 	$(BIN)/perfatlas validate steps
+	$(BIN)/perfatlas validate serving --page docs/validation-traffic.md
 
 bench: $(STAMP) ## speed of perfatlas, side by side with peers
 	$(BIN)/python benchmarks/speed.py

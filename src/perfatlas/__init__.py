@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from perfatlas.scenario.collective import collective
     from perfatlas.scenario.estimate import estimate
     from perfatlas.scenario.frontier import frontier
+    from perfatlas.scenario.goodput_closed import goodput
     from perfatlas.scenario.kernel import kernel_attention, kernel_gemm, kernel_moe
     from perfatlas.scenario.request_rate import max_request_rate
     from perfatlas.scenario.simulate import Simulation, simulate
+    from perfatlas.scenario.spare_nodes import goodput_spares
     from perfatlas.scenario.table import TableAnswer, estimate_table
 
 __version__ = "0.1.0"
@@ -27,6 +29,8 @@ __all__ = [
     "estimate",
     "estimate_table",
     "frontier",
+    "goodput",
+    "goodput_spares",
     "kernel_attention",
     "kernel_gemm",
     "kernel_moe",

@@ -115,7 +115,7 @@ def test_output_tokens(lengths: list[int], model: str, engine: str, batch: int) 
 @given(concurrency=RISING, model=MODEL, engine=ENGINE)
 @settings(max_examples=30)
 def test_concurrency(concurrency: list[int], model: str, engine: str) -> None:
-    load = {"mode": "aggregated", "isl": 512, "osl": 128}
+    load = {"mode": "aggregated", "method": "formula", "isl": 512, "osl": 128}
     columns = sweep("concurrency", concurrency, model=model, engine=engine, **load)
     # more tokens in a mixed step can fit tiles better, and leave the size up to which norms fuse
     assert rises(columns["tpot_s"], slack=TILE_FIT)

@@ -82,7 +82,7 @@ class Replica:
 
     @property
     def load(self) -> int:
-        return sum(len(rank.waiting) + len(rank.running) + len(rank.away) for rank in self.ranks)
+        return sum(len(rank.queue()) + len(rank.running) + len(rank.away) for rank in self.ranks)
 
 
 class Simulation:
@@ -109,6 +109,9 @@ class Simulation:
             Sequence(i, int(requests.isl_N[i]), int(requests.osl_N[i]), [])
             for i in range(len(requests.isl_N))
         ]
+        for replica in self.replicas:
+            for rank in replica.ranks:
+                rank.alone = replica.kind.ranks == 1
         self.turns = {"entry": 0, "decode": 0}
         self.links = [0] * len(self.replicas)
         self.steps = 0
@@ -192,9 +195,9 @@ class Simulation:
     def queue(self, sequence: Sequence, replica: Replica) -> None:
         sequence.prompt_keys = self.keys(sequence.index, replica.kind.limits.block_size)
         loads = [
-            4 * (len(rank.waiting) + len(rank.away)) + len(rank.running) for rank in replica.ranks
+            4 * (len(rank.queue()) + len(rank.away)) + len(rank.running) for rank in replica.ranks
         ]
-        replica.ranks[loads.index(min(loads))].waiting.append(sequence)
+        replica.ranks[loads.index(min(loads))].take(sequence)
 
     def end(self, sequence: Sequence, now: int) -> None:
         """It has its last token, or that of its prefill engine."""

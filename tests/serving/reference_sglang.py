@@ -26,7 +26,16 @@ class SglangScheduler(Scheduler):
         self.last: list[Sequence] = []  # last_batch, where it ran prompts
         self.chunked: Sequence | None = None
         self.full = False
+        self.inbox: list[Sequence] = []
+        self.last_mode = ""
+        self.counter = 0
         self.idle()
+
+    def queue(self) -> list[Sequence]:
+        return self.waiting + self.inbox
+
+    def take(self, one: Sequence) -> None:
+        (self.inbox if self.limits.recv_interval > 1 else self.waiting).append(one)
 
     def idle(self) -> None:
         self.ratio = self.limits.new_token_ratio
@@ -42,6 +51,7 @@ class SglangScheduler(Scheduler):
     def schedule(self, now: int) -> None:
         self.now = now
         self.scheduled = []
+        self.receive()
         if self.last:
             kept = [one for one in self.last if one.finished < 0 and one is not self.chunked]
             if len(kept) < len(self.last):
@@ -62,6 +72,16 @@ class SglangScheduler(Scheduler):
             self.decode()
         for part in self.scheduled:
             part.sequence.num_computed = part.before + part.tokens
+        self.last_mode = "extend" if prompts else "decode" if self.scheduled else ""
+
+    def receive(self) -> None:
+        """The skipper of the engine: a step that only decodes counts for 1, any other for 1,000."""
+        nothing = not self.batch and not self.last
+        self.counter += 1 if self.last_mode == "decode" and not nothing else 1000
+        if self.counter >= self.limits.recv_interval:
+            self.counter = 0
+            self.waiting += self.inbox
+            self.inbox = []
 
     def mix(self) -> None:
         self.batch = [one for one in self.batch if one.finished < 0]

@@ -117,6 +117,8 @@ class TrtllmScheduler(Scheduler):
                 budget -= 1
             else:
                 contexts.append(sequence)
+        if self.limits.batch_wait_steps and self.alone and self.waits(contexts, budget):
+            return
         for sequence in contexts:
             started = sequence in self.running
             hits = [] if started else self.pool.lookup(sequence, size)
@@ -135,6 +137,36 @@ class TrtllmScheduler(Scheduler):
             budget -= chunk
             if chunk < wanted:
                 break
+
+    def waits(self, contexts: list[Sequence], budget: int) -> bool:
+        """Prompts wait for more of them beside sequences that decode."""
+        size = self.limits.block_size
+        tokens = 0
+        for sequence in contexts:
+            started = sequence in self.running
+            done = sequence.num_computed
+            target = sequence.target if started else sequence.num_tokens
+            if not started:
+                done = len(self.pool.lookup(sequence, size)) * size
+            wanted = target - done
+            chunk = wanted if wanted <= budget else budget // size * size
+            small = target <= self.limits.max_num_batched_tokens
+            if chunk == 0 or (
+                not started and chunk < wanted and small and not self.limits.chunked_prefill
+            ):
+                break
+            tokens += target
+            budget -= chunk
+            if chunk < wanted or budget <= 0:
+                break
+        if not tokens or not self.scheduled:
+            return False
+        full = tokens + len(self.scheduled) >= self.limits.batch_wait_tokens
+        if self.held >= self.limits.batch_wait_steps or full:
+            self.held = 0
+            return False
+        self.held += 1
+        return True
 
     def start(self, sequence: Sequence, hits: list[int], now: int) -> None:
         self.waiting.remove(sequence)

@@ -39,9 +39,17 @@ class Scheduler:
         self.here: list[Sequence] = []  # caches that have come
         self.away: list[Sequence] = []  # blocks for caches, those of `here` too
         self.sent: list[tuple[int, Sequence]] = []
+        self.held = 0
+        self.alone = True
 
     def idle(self) -> None:
         """Nothing runs and nothing is to run."""
+
+    def queue(self) -> list[Sequence]:
+        return self.waiting
+
+    def take(self, one: Sequence) -> None:
+        self.waiting.append(one)
 
     def accepts(self, sequence: Sequence) -> int:
         """Tokens of a decode step: of a chain of drafts those before the first rejected, and 1."""

@@ -234,3 +234,43 @@ def test_an_end_is_foreseen_or_wastes_a_step(
     outcome = run(requests, FLAT, limits, control=control)
     assert _finished(outcome) == finished
     assert outcome.steps == steps
+
+
+@pytest.mark.parametrize(
+    ("interval", "scheduled"),
+    [
+        (1, 110),
+        # A's prompt runs 0-100, and what has come by then is read; B comes at 105 and is read after
+        # five steps that decode, at 150
+        (5, 150),
+    ],
+)
+@BOTH
+def test_what_arrives_is_read_every_so_many_steps(
+    control: Control, *, interval: int, scheduled: int
+) -> None:
+    requests = requests_of([(0, 4, 9), (105, 4, 1), (1000, 4, 1)])
+    limits = ROOMY._replace(rules="sglang", recv_interval=interval)
+    outcome = run(requests, FLAT, limits, control=control)
+    # an idle engine reads at once
+    assert outcome.scheduled_N.tolist() == [0, scheduled, 1000]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "scheduled"),
+    [
+        # nobody decodes at 0: A starts. B waits at 110, 120 and 130 and has waited long enough
+        (100, 140),
+        # 8 tokens of B and 1 of A are enough
+        (9, 110),
+    ],
+)
+@pytest.mark.parametrize("rules", [NO_EVICT, MAX_UTILIZATION])
+@BOTH
+def test_prompts_wait_for_more_of_them(
+    control: Control, *, rules: str, tokens: int, scheduled: int
+) -> None:
+    requests = requests_of([(0, 4, 9), (105, 8, 1)])
+    limits = ROOMY._replace(rules=rules, batch_wait_steps=3, batch_wait_tokens=tokens)
+    outcome = run(requests, FLAT, limits, control=control)
+    assert outcome.scheduled_N.tolist() == [0, scheduled]

@@ -41,6 +41,22 @@ app.command(
     help="Simulate traffic through an engine: queues, tails, preemptions, goodput.",
 )
 app.command(
+    "perfatlas.cli.goodput:app",
+    name="goodput",
+    help="Tell what failures leave of a job's time, and which checkpoints and spares help.",
+)
+app.command(
+    _group(
+        "fleet",
+        "Turn a cluster's own logs into a fleet that can be simulated and explained.",
+        {
+            "import": ("fleet_logs:import_", "Read logs into one history of failures and repairs."),
+            "fit": ("fleet_logs:fit", "Fit laws to histories; write a fleet and its evidence."),
+            "report": ("fleet_report:report", "Explain a fleet or a history on one page."),
+        },
+    )
+)
+app.command(
     _group(
         "kernel",
         "Time one operator on one GPU.",
@@ -80,9 +96,13 @@ app.command(
             "blocks": ("validate:blocks", "Sums of operators against measured attention blocks."),
             "capacity": ("validate:capacity", "Cache sizes against those engines print."),
             "steps": ("validate:steps", "Serving estimates against measured serving."),
+            "fleet": (
+                "validate_fleet:fleet",
+                "The job simulator against closed forms and published figures.",
+            ),
             "serving": (
                 "validate_serving:serving",
-                "Serving estimates against your own benchmark results.",
+                "Estimates against your benchmarks, or simulated traffic against engine runs.",
             ),
         },
     )

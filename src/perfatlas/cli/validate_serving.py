@@ -1,4 +1,4 @@
-"""`perfatlas validate serving`: the estimate against a user's own serving benchmarks."""
+"""`perfatlas validate serving`: against a user's own benchmarks, or against public engine runs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from cyclopts import Parameter
 
 from perfatlas.cli.envelope import envelope
 from perfatlas.cli.output import print_json, require
+from perfatlas.cli.validate_traffic import compare_traffic
 from perfatlas.cli.vocabulary import SWITCH, Count, File, Formats, Limits, Plan, default, given
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -93,9 +94,23 @@ class Served:
     prefix: Annotated[Count, default("0")] = None
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What was measured.
+
+    Args:
+        results: Result file, JSON or JSON Lines, one or several; every run in it is a row.
+        page: Of the public runs: write this Markdown page.
+    """
+
+    results: Annotated[list[File] | None, FILES] = None
+    page: File | None = None
+
+
 def serving(
     *,
-    results: Annotated[list[File] | None, FILES] = None,
+    measured: Measured | None = None,
     served: Served | None = None,
     plan: Plan | None = None,
     formats: Formats | None = None,
@@ -104,19 +119,27 @@ def serving(
 ) -> int:
     """Compare the estimate with benchmark results of vLLM, SGLang, TensorRT-LLM or AIPerf.
 
+    Without results, traffic is simulated as it ran through the engines of public runs, and compared
+    with what was measured there; takes minutes.
+
     Args:
-        results: Result file, JSON or JSON Lines, one or several; every run in it is a row.
+        measured: What was measured.
         served: Model, system and engine.
         plan: Parallel sizes.
         formats: Number formats.
         limits: Engine limits.
         json: Print one JSON object.
     """
+    asked: dict[str, Any] = {}
+    for flags in (measured, served, plan, formats, limits):
+        asked |= given(flags) if flags is not None else {}
+    page = asked.pop("page", None)
+    if not asked:
+        return compare_traffic(page, as_json=json)
+    if page is not None:
+        raise UsageError("--page is of the public runs; leave it out, or all other flags")
     from perfatlas import lab
 
-    asked: dict[str, Any] = {"results": results} if results else {}
-    for flags in (served, plan, formats, limits):
-        asked |= given(flags) if flags is not None else {}
     require(asked, ("results", "system"), example=EXAMPLE)
     files = asked.pop("results")
     found = lab.validate_serving(files, **asked)

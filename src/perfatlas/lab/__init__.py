@@ -14,6 +14,7 @@ from perfatlas.lab.validate_capacity import validate_capacity
 from perfatlas.lab.validate_measured import validate_measured
 from perfatlas.lab.validate_serving import validate_serving
 from perfatlas.lab.validate_steps import left_out_runs, validate_steps
+from perfatlas.lab.validate_traffic import validate_traffic
 
 __all__ = [
     "Cell",
@@ -34,5 +35,6 @@ __all__ = [
     "validate_measured",
     "validate_serving",
     "validate_steps",
+    "validate_traffic",
     "write_measured_page",
 ]

@@ -8,6 +8,8 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from perfatlas.lab.serving_launches import Launch, launch_of
+from perfatlas.lab.serving_matches import FIELDS, SIZES, Match, take_match
 from perfatlas.quantities import InvalidSpecError, did_you_mean
 
 if TYPE_CHECKING:
@@ -16,31 +18,8 @@ if TYPE_CHECKING:
     from perfatlas.lab.serving_rows import ServingRun
 
 Experts = Literal["stated", "ep", "tp"]
-FIELDS: Final = ("model", "backend", "system", "precision", "kind", "version", "image")
 FORMATS: Final = ("format", "moe_format", "kv_format", "attention_format")
 OVERRIDES: Final = (*FORMATS[2:], "length_ratio", "expert_distribution")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Match:
-    """Which runs a rule is about.
-
-    Args:
-        fields: Field of `ServingRun` -> values it may have.
-        since: First day, "" for any; a run without a date fits only a rule without days.
-        until: First day after, "" for any.
-    """
-
-    fields: Mapping[str, tuple[str, ...]]
-    since: str
-    until: str
-
-    def fits(self, run: ServingRun) -> bool:
-        """Return whether a run is meant."""
-        if (self.since or self.until) and not run.date:
-            return False
-        inside = self.since <= run.date and (not self.until or run.date < self.until)
-        return inside and all(getattr(run, name) in known for name, known in self.fields.items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +62,17 @@ class Setting:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RecordedRun:
+    """A run whose every request was timed: its name, file without suffix, model and system."""
+
+    name: str
+    file: str
+    model: str
+    system: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class ServingRules:
     """The committed rules.
 
@@ -96,6 +86,13 @@ class ServingRules:
         networks: Model -> the name its network goes by where it has several.
         settings: Other ways to ask.
         goal, budget: Figure -> largest value, for "dense" and "all" models.
+        launches: Limits the engines were started with; the first that fits is used.
+        ttft_statistic: Statistic of TTFT that rows state, by kind of run.
+        traffic_goal, traffic_budget: Like goal and budget, of simulated traffic.
+        recorded: Runs whose every request was timed.
+        recorded_goal, recorded_scaled_goal: Figure -> largest error, of both lines.
+        points: Whose points of operation are compared: model, system, gpu, ref.
+        points_goal: Figure -> largest value.
     """
 
     title: str
@@ -108,6 +105,19 @@ class ServingRules:
     settings: tuple[Setting, ...]
     goal: Mapping[str, Mapping[str, float]]
     budget: Mapping[str, Mapping[str, float]]
+    launches: tuple[Launch, ...]
+    ttft_statistic: Mapping[str, str]
+    traffic_goal: Mapping[str, Mapping[str, float]]
+    traffic_budget: Mapping[str, Mapping[str, float]]
+    recorded: tuple[RecordedRun, ...]
+    recorded_goal: Mapping[str, float]
+    recorded_scaled_goal: Mapping[str, float]
+    points: Mapping[str, str]
+    points_goal: Mapping[str, float]
+
+    def launch(self, run: ServingRun) -> Launch | None:
+        """Return the limits the engine of a run was started with, None for its defaults."""
+        return next((launch for launch in self.launches if launch.match.fits(run)), None)
 
     def network(self, run: ServingRun) -> str:
         """Return the name of the network of a run."""
@@ -176,23 +186,34 @@ def _rules(data: dict[str, Any]) -> ServingRules:
         settings=tuple(_setting(entry) for entry in data.get("settings", [])),
         goal=dict(data.get("goal", {})),
         budget=dict(data.get("budget", {})),
+        launches=tuple(_launch(entry) for entry in data.get("launches", [])),
+        ttft_statistic=dict(data.get("ttft_statistic", {})),
+        traffic_goal=dict(data.get("traffic_goal", {})),
+        traffic_budget=dict(data.get("traffic_budget", {})),
+        recorded=tuple(_recorded(entry) for entry in data.get("recorded", [])),
+        recorded_goal=dict(data.get("recorded_goal", {})),
+        recorded_scaled_goal=dict(data.get("recorded_scaled_goal", {})),
+        points=dict(data.get("points", {})),
+        points_goal=dict(data.get("points_goal", {})),
     )
 
 
 def _left_out(entry: dict[str, Any]) -> LeftOut:
     rest = dict(entry)
-    reason, source = rest.pop("reason"), rest.pop("ref")
-    return LeftOut(match=_match(rest), reason=reason, source=source)
+    reason, source, match = rest.pop("reason"), rest.pop("ref"), take_match(rest)
+    _refuse_unknown(rest, ())
+    return LeftOut(match=match, reason=reason, source=source)
 
 
 def _ask(entry: dict[str, Any]) -> Ask:
     rest = dict(entry)
     name, source, model = rest.pop("name"), rest.pop("ref"), rest.pop("checkpoint")
     formats = {str(key): str(rest.pop(key)) for key in FORMATS if key in rest}
-    experts = rest.pop("experts", "stated")
+    experts, match = rest.pop("experts", "stated"), take_match(rest)
+    _refuse_unknown(rest, ())
     return Ask(
         name=name,
-        match=_match(rest),
+        match=match,
         model=model,
         formats=formats,
         experts=experts,
@@ -207,18 +228,24 @@ def _setting(entry: dict[str, Any]) -> Setting:
     return Setting(name=name, note=note, changes=rest)
 
 
-def _match(rest: dict[str, Any]) -> Match:
-    since, until = rest.pop("since", ""), rest.pop("until", "")
-    _refuse_unknown(rest, FIELDS)
-    fields = {
-        key: (value,) if isinstance(value, str) else tuple(value) for key, value in rest.items()
-    }
-    return Match(fields=fields, since=since, until=until)
+def _launch(entry: dict[str, Any]) -> Launch:
+    rest = dict(entry)
+    name, source, match = rest.pop("name"), rest.pop("ref"), take_match(rest)
+    return launch_of(rest, match, name, source)
+
+
+def _recorded(entry: dict[str, Any]) -> RecordedRun:
+    return RecordedRun(
+        name=entry["name"],
+        file=entry["file"],
+        model=entry["model"],
+        system=entry["system"],
+        source=entry["ref"],
+    )
 
 
 def _refuse_unknown(rest: Mapping[str, Any], known: tuple[str, ...]) -> None:
     for name in rest:
         if name not in known:
-            raise InvalidSpecError(
-                f"serving_runs.toml: unknown field {name!r}{did_you_mean(name, (*known, *FORMATS))}"
-            )
+            hint = did_you_mean(name, (*known, *FIELDS, *SIZES, *FORMATS))
+            raise InvalidSpecError(f"serving_runs.toml: unknown field {name!r}{hint}")

@@ -37,7 +37,7 @@ def predict_runs(
         rules: How to ask.
         changes: What a setting asks otherwise, by names of the vocabulary.
     """
-    questions = [_question(run, rules, changes or {}) for run in runs]
+    questions = [run_question(run, rules, changes or {}) for run in runs]
     answers = ask_rows(questions)
     bounds = ask_rows([question | {"tier": "bound"} for question in questions])
     rows = []
@@ -61,8 +61,14 @@ def ask_rows(questions: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _question(run: ServingRun, rules: ServingRules, changes: Mapping[str, Any]) -> Row:
-    """Return a row of the scenario table; None leaves a choice to the checkpoint."""
+def run_question(run: ServingRun, rules: ServingRules, changes: Mapping[str, Any]) -> Row:
+    """Return a row of the scenario table; None leaves a choice to the checkpoint.
+
+    Args:
+        run: The run, with the plan it ran.
+        rules: How to ask.
+        changes: What a setting asks otherwise, by names of the vocabulary.
+    """
     ask = rules.ask(run)
     ratio = changes.get("length_ratio", rules.length_ratio[run.kind])
     question: Row = {

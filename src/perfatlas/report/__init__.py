@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from perfatlas.report.fleet_page import fleet_page, history_page
+from perfatlas.report.fleet_text import print_fitted
 from perfatlas.report.frontier import print_frontier
+from perfatlas.report.goodput_page import goodput_page
+from perfatlas.report.goodput_text import print_goodput
 from perfatlas.report.reproduce import reproduce_line
 from perfatlas.report.requests_trace import requests_trace_text
 from perfatlas.report.rows import print_facts, print_rows
@@ -15,10 +19,15 @@ from perfatlas.report.traffic_page import traffic_page
 __all__ = [
     "chrome_trace",
     "chrome_trace_text",
+    "fleet_page",
+    "goodput_page",
+    "history_page",
     "open_terminal",
     "print_answer",
     "print_facts",
+    "print_fitted",
     "print_frontier",
+    "print_goodput",
     "print_rows",
     "print_sourced",
     "profile_values",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from perfatlas.scenario.answer import Answer
 from perfatlas.scenario.capacity import cache_capacity
 from perfatlas.scenario.collective import collective
 from perfatlas.scenario.estimate import estimate
 from perfatlas.scenario.frontier import frontier
+from perfatlas.scenario.goodput_fields import GOODPUT_NAMES, SPARE_NAMES
 from perfatlas.scenario.kernel import kernel_attention, kernel_gemm, kernel_moe
 from perfatlas.scenario.request_rate import max_request_rate
 from perfatlas.scenario.serving_formula import (
@@ -20,8 +23,15 @@ from perfatlas.scenario.table import estimate_table
 from perfatlas.scenario.traffic import TRAFFIC_NAMES
 from perfatlas.scenario.vocabulary import FIELD_NAMES, Scenario
 
+if TYPE_CHECKING:
+    from perfatlas.scenario.fleet_run import fleet_goodput
+    from perfatlas.scenario.goodput_closed import goodput
+    from perfatlas.scenario.spare_nodes import goodput_spares
+
 __all__ = [
     "FIELD_NAMES",
+    "GOODPUT_NAMES",
+    "SPARE_NAMES",
     "TRAFFIC_NAMES",
     "Answer",
     "Latencies",
@@ -32,7 +42,10 @@ __all__ = [
     "collective",
     "estimate",
     "estimate_table",
+    "fleet_goodput",
     "frontier",
+    "goodput",
+    "goodput_spares",
     "kernel_attention",
     "kernel_gemm",
     "kernel_moe",
@@ -41,3 +54,18 @@ __all__ = [
     "simulate",
     "static_latencies",
 ]
+
+# the simulator of fleets loads a compiler, which an estimate does without (PEP 562)
+_LATER = {
+    "fleet_goodput": "perfatlas.scenario.fleet_run",
+    "goodput": "perfatlas.scenario.goodput_closed",
+    "goodput_spares": "perfatlas.scenario.spare_nodes",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module 'perfatlas.scenario' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_LATER[name]), name)

@@ -131,7 +131,11 @@ def arriving(traffic: Traffic, scenario: Scenario) -> Arriving:
     """
     _refuse_contradictions(traffic, scenario)
     closed = _is_closed(traffic, scenario)
-    made = _read(traffic) if traffic.requests is not None else _generated(traffic, scenario, closed)
+    made = (
+        _read(traffic)
+        if traffic.requests is not None
+        else _generated(traffic, scenario, closed=closed)
+    )
     concurrency = (scenario.concurrency or 0) if closed else 0
     return made._replace(concurrency=concurrency)
 
@@ -198,7 +202,7 @@ def _read(traffic: Traffic) -> Arriving:
     return Arriving(requests, 0, (", ".join((said, *scaled)),), trace.warnings)
 
 
-def _generated(traffic: Traffic, scenario: Scenario, closed: bool) -> Arriving:  # noqa: FBT001
+def _generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Arriving:
     for name in ("rate_scale", "length_scale"):
         if getattr(traffic, name) != 1.0:
             raise InvalidSpecError(f"{name} scales the requests of a file; there is none")

@@ -120,7 +120,7 @@ def _own_state(requests: Requests, kind: Kind) -> dict[str, Any]:
     lane_S["free"] = limits.kv_blocks
     lane_S["spare"] = limits.kv_blocks
     lane_S["ratio"] = limits.new_token_ratio
-    for name in ("waiting_head", "waiting_tail", "running_tail", "partial"):
+    for name in ("waiting_head", "waiting_tail", "running_tail", "partial", "unread_head"):
         lane_S[name] = NOBODY
     return dict(
         lane_S=lane_S,

@@ -86,6 +86,11 @@ def _check_roles(fleet: Fleet) -> None:
             raise UnsupportedError(
                 f"draft_tokens {drafts} in role {kind.role} is not simulated; set it to 0"
             )
+        waits = kind.limits.batch_wait_steps
+        if kind.role == "decode" and waits:
+            raise UnsupportedError(
+                f"batch_wait_steps {waits} in role decode is not simulated; set it to 0"
+            )
 
 
 def check_limits(limits: Limits) -> None:
@@ -132,6 +137,9 @@ def _check_drafts(limits: Limits) -> None:
 
 
 def _check_chunks(limits: Limits) -> None:
+    _at_least("recv_interval", limits.recv_interval, 1)
+    _at_least("batch_wait_steps", limits.batch_wait_steps, 0)
+    _at_least("batch_wait_tokens", limits.batch_wait_tokens, 0)
     if not 0.0 < limits.new_token_ratio <= 1.0:
         raise InvalidSpecError(
             f"new_token_ratio is {limits.new_token_ratio}; it is above 0 and at most 1"

@@ -24,6 +24,7 @@ from perfatlas.serving.pools import expect, goes_on, hand_over
 from perfatlas.serving.running import (
     leave_queue,
     leave_running,
+    leave_unread,
     queue_last,
     take_finishing,
 )
@@ -161,7 +162,12 @@ def _queue(world: World, i: int, place: int, now: int) -> None:
     replica.load += 1
     lane = world.lane_S[s]
     open_door = lane.waiting == 0 and lane.running < world.max_num_seqs
-    queue_last(world, i)
+    if world.rules == SGLANG:
+        open_door = lane.unread == 0 and (open_door or world.recv_interval > 1)
+    if world.rules == SGLANG and world.recv_interval > 1:
+        leave_unread(world, i)
+    else:
+        queue_last(world, i)
     if replica.steps == 0:
         make_ready(world, r)
     if open_door and world.async_scheduling:
@@ -218,14 +224,20 @@ def _mixed(seed: int, i: int) -> np.uint64:
 def _rank(world: World, r: int) -> int:
     """Return the scheduler of a replica for a request: least 4 waiting + running."""
     best = r * world.ranks
-    least = 4 * (world.lane_S[best].waiting + world.lane_S[best].away) + world.lane_S[best].running
+    least = _queued(world, best)
     for s in range(best + 1, (r + 1) * world.ranks):
-        lane = world.lane_S[s]
-        load = 4 * (lane.waiting + lane.away) + lane.running
+        load = _queued(world, s)
         if load < least:
             best = s
             least = load
     return int(best)
+
+
+@part
+def _queued(world: World, s: int) -> int:
+    """Return 4 waiting + running of a scheduler; what is not yet read or not yet there waits."""
+    lane = world.lane_S[s]
+    return int(4 * (lane.waiting + lane.unread + lane.away) + lane.running)
 
 
 @part
@@ -326,7 +338,7 @@ def _sample(kinds: list[World], now: int) -> None:
         for s in range(kinds[k].lane_S.shape[0]):
             lane = kinds[k].lane_S[s]
             running += lane.running
-            waiting += lane.waiting
+            waiting += lane.waiting + lane.unread
             used += kinds[k].kv_blocks - lane.free
     world.series_WV[clock.rows, 0] = now
     world.series_WV[clock.rows, 1] = running

@@ -9,12 +9,16 @@ at a value of the engine, falls with every step that decodes, and is estimated a
 out. Then the sequences with the least output, of equals the longest prompt, are retracted: they
 start over from the end of the queue, what they have in the cache given up.
 
+Requests that have arrived are read once every so many steps that only decode (`recv_interval`), and
+at once after a step with prompts or where nothing runs.
+
 While one step runs and the next is decided, nobody knows who has ended: a sequence decodes once
 more after its last token. One that is retracted loses the token of the step that runs.
 
 Source: sgl-project/sglang, python/sglang/srt/managers/scheduler.py, get_next_batch_to_run(),
 get_new_batch_prefill(), update_running_batch(), event_loop_overlap(); schedule_policy.py,
-PrefillAdder; schedule_batch.py, retract_decode(); new_token_ratio_tracker.py.
+PrefillAdder; schedule_batch.py, retract_decode(); new_token_ratio_tracker.py;
+scheduler_recv_skipper.py.
 
 Limits: requests are taken in order of arrival (schedule policy fcfs). The prefix cache shares
 pages of `block_size` tokens, not single tokens, and gives up the least recently freed, not leaves
@@ -34,6 +38,7 @@ from perfatlas.serving.machine import part
 from perfatlas.serving.running import (
     admit_head,
     queue_last,
+    read_all,
     run_chunk,
     throw_out,
     unseen,
@@ -61,6 +66,8 @@ def schedule_sglang(world: World, s: int, now: int) -> None:
         now: When the step begins [ps].
     """
     lane = world.lane_S[s]
+    if world.recv_interval > 1:
+        _receive(world, s)
     if lane.prefilled and lane.partial != NOBODY:
         lane.full = 0
         blocks.keep_known(world, lane.partial, world.request_N[lane.partial].computed)
@@ -80,6 +87,19 @@ def schedule_sglang(world: World, s: int, now: int) -> None:
         if world.growth_SB[s, -lane.step % world.block_size] <= lane.free:
             blocks.grow(world, s, 1)
             lane.decodes = lane.decoding
+
+
+@part
+def _receive(world: World, s: int) -> None:
+    """Read what has arrived, where enough steps have only decoded since it was read last."""
+    lane = world.lane_S[s]
+    idle = lane.decoding == 0 and lane.ended == 0
+    if idle or lane.prefilled or lane.ran == 0:
+        lane.read = lane.step
+    since = lane.step - lane.read
+    if since % world.recv_interval == 0:  # looks between at which nothing had come are passed over
+        lane.read = lane.step
+        read_all(world, s)
 
 
 @part

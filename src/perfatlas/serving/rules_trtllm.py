@@ -9,13 +9,16 @@ Tokens: those that decode take one each, prompts what is left, in their order. W
 first prompt that does not fit whole ends it; with chunks it is cut to a multiple of a block, and
 may get nothing. A prompt takes blocks for all its tokens when it starts.
 
+Where batches wait, prompts that fit beside sequences that decode are held back until the step is
+full enough or they have waited long enough; ranks of attention-data parallelism never wait.
+
 A sequence whose last token the running step gives is neither counted against the slots nor paused.
 
 Source: NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/batch_manager/capacityScheduler.cpp,
 GuaranteedNoEvictScheduler::impl() and MaxUtilizationScheduler::operator();
 microBatchScheduler.cpp, MicroBatchScheduler::operator() and setCtxRequestsChunkSize() of
 FIRST_COME_FIRST_SERVED; tensorrt_llm/_torch/pyexecutor/py_executor.py, which schedules the next
-step while one runs and passes over requests that it is known to complete.
+step while one runs and passes over requests that it is known to complete, and _waiting_requests().
 
 Limits: nothing starts behind a cut prompt in the same step. Tokens found in the cache take no
 budget. No request is held back for a prefix that another computes in the same step. A paused
@@ -60,6 +63,8 @@ def schedule_trtllm(world: World, s: int, now: int) -> None:
     if lane.preempted > 0 or (world.rules == STATIC and lane.decoding > 0):
         return
     budget = world.max_num_batched_tokens - lane.decoding
+    if world.batch_wait_steps > 0 and _wait(world, s, budget):
+        return
     if lane.partial != NOBODY:
         request = world.request_N[lane.partial]
         chunk = _cut(world, request.isl + request.generated - request.computed, budget)
@@ -86,6 +91,58 @@ def _cut(world: World, wanted: int, budget: int) -> int:
     if wanted <= budget:
         return wanted
     return int(budget // world.block_size * world.block_size)
+
+
+@part
+def _wait(world: World, s: int, budget: int) -> bool:
+    """Return whether the prompts that fit wait for more, and count the step."""
+    lane = world.lane_S[s]
+    tokens = _fitting(world, s, budget)
+    if lane.decodes == 0 or tokens == 0 or world.ranks > 1:
+        return False
+    if lane.held >= world.batch_wait_steps or tokens + lane.decodes >= world.batch_wait_tokens:
+        lane.held = 0
+        return False
+    lane.held += 1
+    return True
+
+
+@part
+def _fitting(world: World, s: int, budget: int) -> int:
+    """Return the tokens of the prompts, whole, that would run in the next step."""
+    lane = world.lane_S[s]
+    tokens = 0
+    if lane.partial != NOBODY:
+        request = world.request_N[lane.partial]
+        total = request.isl + request.generated
+        chunk = _cut(world, total - request.computed, budget)
+        budget -= chunk
+        tokens = total if chunk > 0 else 0
+        if chunk < total - request.computed:
+            return int(tokens)
+    left = lane.free if world.rules == MAX_UTILIZATION else lane.spare
+    running = lane.running - lane.leaving
+    i = lane.waiting_head
+    for _ in range(lane.waiting):
+        request = world.request_N[i]
+        total = request.isl + request.generated
+        if world.rules == MAX_UTILIZATION:
+            left -= blocks.count(world, total)
+        else:
+            left -= blocks.promised(world, i)
+        wanted = total - blocks.hits(world, i)[0] * world.block_size
+        chunk = _cut(world, wanted, budget)
+        if left < 0 or running >= world.max_num_seqs or chunk <= 0:
+            break
+        if chunk < wanted and not world.chunked_prefill and total <= world.max_num_batched_tokens:
+            break
+        tokens += total
+        running += 1
+        budget -= chunk
+        if chunk < wanted or budget <= 0:
+            break
+        i = request.after
+    return int(tokens)
 
 
 @part

@@ -243,6 +243,44 @@ def queue_last(world: World, i: int) -> None:
 
 
 @part
+def leave_unread(world: World, i: int) -> None:
+    """Leave a request that has arrived where its scheduler reads it later.
+
+    Args:
+        world: The simulation.
+        i: The request.
+    """
+    lane = world.lane_S[world.request_N[i].lane]
+    if lane.unread == 0:
+        lane.unread_head = i
+    else:
+        world.request_N[lane.unread_tail].after = i
+    world.request_N[i].after = NOBODY
+    lane.unread_tail = i
+    lane.unread += 1
+
+
+@part
+def read_all(world: World, s: int) -> None:
+    """Put what has arrived at the end of the queue of a scheduler.
+
+    Args:
+        world: The simulation.
+        s: The scheduler.
+    """
+    lane = world.lane_S[s]
+    if lane.unread == 0:
+        return
+    if lane.waiting == 0:
+        lane.waiting_head = lane.unread_head
+    else:
+        world.request_N[lane.waiting_tail].after = lane.unread_head
+    lane.waiting_tail = lane.unread_tail
+    lane.waiting += lane.unread
+    lane.unread = 0
+
+
+@part
 def leave_running(world: World, i: int) -> None:
     """Take a request out of the running ones of its scheduler.
 

@@ -108,6 +108,11 @@ LANE: Final = np.dtype(
             "full",  # nobody is admitted before a sequence has left the batch
             "ended",  # sequences that have ended and not left it
             "decays",  # steps since the ratio was set
+            "unread",  # requests that have arrived and are not yet read,
+            "unread_head",
+            "unread_tail",
+            "read",  # step after which requests were read last
+            "held",  # steps that prompts have waited for more of them
             "start",  # of the step being scheduled
             "delay",  # sum over steps of what they took beyond decoding alone
             "last_end",  # of the last step in which sequences decoded,
@@ -220,6 +225,9 @@ class World(NamedTuple):
     chunked_prefill: bool
     mixed_chunk: bool
     new_token_ratio: float
+    recv_interval: int
+    batch_wait_steps: int
+    batch_wait_tokens: int
     draft_tokens: int
     draft_seed: int
     accepted_D: NDArray[np.int64]  # draws below it accept a draft

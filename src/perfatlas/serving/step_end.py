@@ -141,7 +141,7 @@ def _count_gaps(world: World, line: tuple[int, int], steps: int, sequences: int)
         final = base + rise * (steps - 1)
         if g < last and final >= world.edges_G[g + 1]:
             end = (world.edges_G[g + 1] - base + rise - 1) // rise
-        elif final < world.edges_G[g]:  # steps may get shorter from one to the next
+        elif final < world.edges_G[g]:  # steps may fall from key to key
             end = (base - world.edges_G[g]) // -rise + 1
         world.gaps_G[g] += (end - j) * sequences
         j = end

@@ -180,6 +180,10 @@ def _alike(world: World, first: int, line: Line) -> int:
         lane = world.lane_S[s]
         if lane.chunks > 0 or lane.preempted > 0 or _may_open(world, lane):
             return 1
+        if lane.unread > 0 and lane.decodes == 0:
+            return 1
+        if lane.unread > 0:
+            steps = min(steps, world.recv_interval - (lane.step - lane.read) % world.recv_interval)
         if lane.decodes > 0:  # one that has ended already decodes once more
             steps = min(steps, max(1, world.finishing_SH[s, 0].key - lane.step))
     last = float(line.base) + float(line.rise) * steps + 1.0
@@ -199,6 +203,8 @@ def _may_open(world: World, lane: Any) -> bool:  # noqa: ANN401 - a row of lanes
     """
     if world.rules == SGLANG:
         return bool(lane.partial != NOBODY or (lane.waiting > 0 and not lane.full))
+    if lane.held > 0 and (lane.waiting > 0 or lane.partial != NOBODY):
+        return True
     return bool(
         world.rules == VLLM
         and world.prefix_caching

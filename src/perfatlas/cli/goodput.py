@@ -1,0 +1,299 @@
+"""`perfatlas goodput` and `goodput spares`: useful time between failures, one answer or a table."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from cyclopts import App, Group, Parameter
+
+from perfatlas.cli.estimate import read_scenario_file
+from perfatlas.cli.output import print_json, require
+from perfatlas.cli.table_run import answer_rows, show_summary, wants_table
+from perfatlas.cli.vocabulary import SWITCH, Count, File, OutputFlags, default, given
+from perfatlas.files import check_writable, write_atomic
+from perfatlas.quantities import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from perfatlas.scenario import Answer
+
+_JOB: Final = Group("Job", sort_key=1)
+_FAILURES: Final = Group("Failures", sort_key=2)
+_FLEET: Final = Group("Fleet", sort_key=3)
+_OUTPUT: Final = Group("Output", sort_key=7)
+EXAMPLE: Final = (
+    "perfatlas goodput --gpus 16384 --mtti-s 11134 --checkpoint-write-s 60 --restart-s 300"
+)
+SPARES_EXAMPLE: Final = (
+    "perfatlas goodput spares --nodes 2048 --node-mtbf-s 1.3e7 --repair-s 86400 --target 0.999"
+)
+
+SLOW_S: Final = 1.5
+SLOW: Final = (
+    "perfatlas: simulating; compiled at the first use, and run until the goodput is as sure as"
+    " --half-width asks\n"
+)
+
+app: Final = App(
+    name="goodput",
+    help="Tell what failures leave of a job's time, and which checkpoints and spares help.",
+    help_format="plaintext",
+    version_flags=(),
+)
+
+
+@Parameter(name="*", group=_JOB)
+@dataclass(frozen=True, kw_only=True)
+class JobFlags:
+    """How the job lives with failures.
+
+    Args:
+        gpus: Accelerators of the job.
+        checkpoint_interval_s: Seconds of work between checkpoints; by default the optimum.
+        checkpoint_write_s: Seconds the job stands still to write one.
+        restart_s: Seconds from a noticed failure to work; a failure in it begins it anew.
+        method: How it is answered; auto takes the exact form where it is valid, and simulates
+            elsewhere.
+        duration_s: Seconds over which interruptions and GPU-hours are counted.
+        usd_per_gpu_hour: Price of a GPU for an hour.
+        half_width: Of the simulated goodput, relative: it runs until the interval is so narrow.
+        seed: Of the simulation.
+    """
+
+    gpus: Count = None
+    checkpoint_interval_s: float | None = None
+    checkpoint_write_s: float | None = None
+    restart_s: float | None = None
+    method: Annotated[
+        Literal["auto", "exact", "simulate", "young", "daly", "saxena", "meta"] | None,
+        default("auto"),
+    ] = None
+    duration_s: Annotated[float | None, default("30 days")] = None
+    usd_per_gpu_hour: float | None = None
+    half_width: Annotated[float | None, default("0.002")] = None
+    seed: Annotated[Count, default("0")] = None
+
+
+@Parameter(name="*", group=_FAILURES)
+@dataclass(frozen=True, kw_only=True)
+class FailureFlags:
+    """How often it is interrupted: one of the first three, or a fleet.
+
+    Args:
+        mtti_s: Mean seconds between interruptions of the job.
+        node_mtbf_s: Mean seconds between failures of one node.
+        failure_rate: A published rate, such as llama3_node_unexpected or rsc1_node.
+        failures_seen: Failures that mtti_s or node_mtbf_s was read from: they give the interval.
+        gpus_per_node: GPUs that fail together.
+        failure_shape: Weibull shape of a node's life: above 1 it wears out.
+        detection_s: Seconds until a failure is noticed.
+        spares: Nodes that stand by; by default never missing.
+        repair_s: Mean seconds until a failed node is back.
+    """
+
+    mtti_s: float | None = None
+    node_mtbf_s: float | None = None
+    failure_rate: str | None = None
+    failures_seen: Count = None
+    gpus_per_node: Annotated[Count, default("8")] = None
+    failure_shape: Annotated[float | None, default("1")] = None
+    detection_s: Annotated[float | None, default("0")] = None
+    spares: Count = None
+    repair_s: float | None = None
+
+
+@Parameter(name="*", group=_FLEET)
+@dataclass(frozen=True, kw_only=True)
+class FleetFlags:
+    """A job on a whole fleet, simulated.
+
+    Args:
+        fleet: A TOML file, or llama3 or rsc1; in place of the failures above.
+        fleet_units: Nodes or racks of the fleet, in place of the file's.
+        checkpoint_lag_s: Seconds after a write until the checkpoint is durable.
+        spare_kind: Whether spares are powered (warm, hot) and fail too.
+        spare_start_s: Seconds a restart takes longer when it takes in a spare.
+        fewest_gpus: Go on with fewer GPUs down to these, rather than wait.
+        replica_gpus: GPUs that are given up together then; by default a unit.
+        work_s: Run until so many seconds of useful work are done: time to finish, cost.
+        mfu: Share of the peak FLOPs that useful time reaches.
+        scheduling: Share of the time in which the job is scheduled.
+        what_if: Rank single changes by the GPU-hours they gain.
+        more_spares: Spares that --what-if adds.
+    """
+
+    fleet: str | None = None
+    fleet_units: Count = None
+    checkpoint_lag_s: Annotated[float | None, default("0")] = None
+    spare_kind: Annotated[Literal["cold", "warm", "hot"] | None, default("cold")] = None
+    spare_start_s: Annotated[float | None, default("0")] = None
+    fewest_gpus: Count = None
+    replica_gpus: Count = None
+    work_s: float | None = None
+    mfu: float | None = None
+    scheduling: float | None = None
+    what_if: Annotated[bool | None, SWITCH] = None
+    more_spares: Annotated[Count, default("30")] = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class GoodputFlags:
+    """All flags of goodput."""
+
+    job: JobFlags = field(default_factory=JobFlags)
+    failures: FailureFlags = field(default_factory=FailureFlags)
+    fleet: FleetFlags = field(default_factory=FleetFlags)
+
+
+@Parameter(name="*", group=_OUTPUT)
+@dataclass(frozen=True, kw_only=True)
+class GoodputFiles:
+    """What else `goodput` reads and writes.
+
+    Args:
+        scenario: TOML file with the same names as the flags; flags win over it.
+        html: Write a page with charts.
+    """
+
+    scenario: File | None = None
+    html: File | None = None
+
+
+@app.default
+def goodput(
+    *,
+    flags: GoodputFlags | None = None,
+    extra: GoodputFiles | None = None,
+    output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
+) -> int:
+    """Return the exit code of an answer.
+
+    Args:
+        flags: The job and what interrupts it.
+        extra: Scenario file.
+        output: Where the answer goes.
+    """
+    from perfatlas import scenario
+
+    extra, output = extra or GoodputFiles(), output or OutputFlags()
+    asked = given(flags or GoodputFlags())
+    if extra.scenario is not None:
+        asked = {**read_scenario_file(extra.scenario), **asked}
+    if wants_table(output):
+        if extra.html is not None or asked.get("what_if"):
+            flag = "--html" if extra.html is not None else "--what-if"
+            raise UsageError(f"{flag} is of one job, --table answers many")
+        return _table(scenario.goodput, output, "goodput", asked, scenario.GOODPUT_NAMES)
+    require(asked, ("checkpoint_write_s", "restart_s"), example=EXAMPLE)
+    if extra.html is not None:
+        check_writable(extra.html)
+    columns: dict[str, list[float]] = {}
+    with told_if_slow():
+        if "fleet" in asked:
+            run = scenario.fleet_goodput(**asked)
+            answer, columns = run.answer, run.per_replica()
+        else:
+            answer = scenario.goodput(**asked)
+    code = _show(answer, asked, as_json=output.json)
+    if extra.html is not None:
+        _write_page(extra.html, answer, columns, asked)
+    return code
+
+
+@contextlib.contextmanager
+def told_if_slow() -> Iterator[None]:
+    """Say on stderr why it takes long: compiling, once, or an answer that has to be sure."""
+    timer = threading.Timer(SLOW_S, sys.stderr.write, [SLOW])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _write_page(
+    path: File, answer: Answer, columns: dict[str, list[float]], asked: dict[str, Any]
+) -> None:
+    from perfatlas import report
+
+    sys.stdout.flush()  # whatever becomes of the page, the answer is out
+    line = report.reproduce_line(answer.command, asked)
+    write_atomic(path, report.goodput_page(answer.to_dict(), columns, reproduce=line))
+    sys.stderr.write(f"perfatlas: --html written to {path}\n")
+
+
+@Parameter(name="*", group=_JOB)
+@dataclass(frozen=True, kw_only=True)
+class SpareFlags:
+    """Nodes of a job and nodes beside them.
+
+    Args:
+        nodes: Nodes the job needs.
+        spares: Nodes that stand by: asks how often the job waits.
+        target: Share of time in which the job does not wait, such as 0.999: asks how many spares.
+        node_mtbf_s: Mean seconds between failures of one node.
+        repair_s: Mean seconds until a failed node is back.
+        crews: Repairs that go on at once; by default as many as are needed.
+        warm: Spares fail like other nodes.
+    """
+
+    nodes: Count = None
+    spares: Count = None
+    target: float | None = None
+    node_mtbf_s: float | None = None
+    repair_s: float | None = None
+    crews: Count = None
+    warm: Annotated[bool | None, SWITCH] = None
+
+
+@app.command
+def spares(
+    *,
+    flags: SpareFlags | None = None,
+    output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
+) -> int:
+    """Tell how often a job waits for a node, or how many spares keep it from waiting.
+
+    Args:
+        flags: The nodes.
+        output: Where the answer goes.
+    """
+    from perfatlas import scenario
+
+    output = output or OutputFlags()
+    asked = given(flags or SpareFlags())
+    if wants_table(output):
+        names = scenario.SPARE_NAMES
+        return _table(scenario.goodput_spares, output, "goodput spares", asked, names)
+    require(asked, ("nodes", "node_mtbf_s", "repair_s"), example=SPARES_EXAMPLE)
+    return _show(scenario.goodput_spares(**asked), asked, as_json=output.json)
+
+
+def _table(
+    face: Callable[..., Any],
+    output: OutputFlags,
+    command: str,
+    asked: dict[str, Any],
+    names: tuple[str, ...],
+) -> int:
+    summary = answer_rows(face, output, asked=asked, names=names)
+    return show_summary(command, summary, asked=asked, as_json=output.json)
+
+
+def _show(answer: Answer, asked: dict[str, Any], *, as_json: bool) -> int:
+    told = answer.to_dict()
+    if as_json:
+        print_json(told)
+        return 0
+    from perfatlas.report import open_terminal, print_goodput, reproduce_line
+
+    line = reproduce_line(answer.command, asked)
+    print_goodput(open_terminal(sys.stdout), told, reproduce=line)
+    return 0

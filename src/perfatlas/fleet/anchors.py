@@ -1,0 +1,185 @@
+"""Published figures of large clusters: reproduced, missed by how much, or declined and why.
+
+Nothing is fitted to a figure. What a figure says of its own cluster (counts, rates, sizes) may
+explain it; a figure that leaves out what a model needs is declined.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import tomllib
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Final, Literal
+
+from perfatlas.fleet.anchor_rules import RULES, Figure
+from perfatlas.quantities import InvalidSpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+CLOSE: Final = 0.02  # of a figure printed with two or three digits
+COLUMNS: Final = ("source", "metric", "value", "value_max", "qualifier", "unit", "n_gpus")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Anchor:
+    """A published figure and what perfatlas says of it.
+
+    Args:
+        source: Who published it.
+        metric: What it is.
+        published: The figure, as text with its unit.
+        status: What came of it.
+        ours: The same by perfatlas, in the unit of the figure; None if declined.
+        off: ours / published - 1; None where there is no single number.
+        why: How it was computed, why it is missed, or why it is declined.
+    """
+
+    source: str
+    metric: str
+    published: str
+    status: Literal["reproduced", "missed", "declined"]
+    ours: float | None
+    off: float | None
+    why: str
+
+
+GPU_CAUSES: Final = (
+    "Faulty GPU",
+    "GPU HBM3 memory",
+    "GPU SRAM memory",
+    "GPU system processor",
+    "Silent data corruption",
+    "GPU thermal interface+sensor",
+)
+
+
+def published_anchors(path: Path | None = None) -> list[Anchor]:
+    """Return every figure of a table of published reliability figures, in its order.
+
+    Args:
+        path: CSV with columns source, metric, value, value_max, qualifier, unit and n_gpus; by
+            default the figures that come with perfatlas, each with its reference.
+
+    Raises:
+        InvalidSpecError: A column is missing, a value is no number, or a figure has neither a rule
+            nor a reason to decline it.
+    """
+    place = "published_figures.csv" if path is None else str(path)
+    reader = csv.DictReader(io.StringIO(_text_of(path)))
+    missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+    if missing:
+        raise InvalidSpecError(f"{place}: no column {', '.join(missing)}")
+    rows = list(reader)
+    sums = _sums(rows, place)
+    return [_anchor(_figure(row, sums, place)) for row in rows]
+
+
+def _text_of(path: Path | None) -> str:
+    if path is None:
+        shipped = resources.files("perfatlas").joinpath("data/fleet/published_figures.csv")
+        return shipped.read_text("utf-8")
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InvalidSpecError(f"the figures '{path}' cannot be read: {problem}") from problem
+
+
+def _sums(rows: Sequence[dict[str, str]], path: str) -> dict[str, float]:
+    """Return sums over the rows that other rows are checked against."""
+    causes = {
+        row["metric"]: _number(row["value"], path)
+        for row in rows
+        if row["metric"].startswith("unexpected_interruptions[")
+    }
+    return {
+        "causes": sum(causes.values()),
+        "gpu_causes": sum(
+            causes.get(f"unexpected_interruptions[{name}]", 0.0) for name in GPU_CAUSES
+        ),
+        "planned": sum(
+            _number(row["value"], path) for row in rows if row["metric"] == "interruptions_planned"
+        ),
+    }
+
+
+def _figure(row: dict[str, str], sums: dict[str, float], path: str) -> Figure:
+    return Figure(
+        source=row["source"],
+        metric=row["metric"],
+        value=_number(row["value"], path),
+        value_max=_number(row["value_max"], path) if row["value_max"] else None,
+        qualifier=row["qualifier"],
+        unit=row["unit"],
+        gpus=_number(row["n_gpus"], path) if row["n_gpus"] else 0.0,
+        sums=sums,
+    )
+
+
+def _number(text: str, path: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise InvalidSpecError(f"{path}: {text[:60]!r} is not a number") from error
+
+
+def _anchor(figure: Figure) -> Anchor:
+    for (source, metric), rule in RULES.items():
+        if fnmatchcase(figure.source, source) and fnmatchcase(figure.metric, metric):
+            ours, why = rule(figure)
+            off = ours / figure.value - 1.0
+            return Anchor(
+                source=figure.source,
+                metric=figure.metric,
+                published=_text(figure),
+                status="reproduced" if _meets(figure, ours) else "missed",
+                ours=ours,
+                off=off,
+                why=why,
+            )
+    for entry in _declined():
+        named = fnmatchcase(figure.source, entry["source"])
+        if named and fnmatchcase(figure.metric, entry["metric"]):
+            return Anchor(
+                source=figure.source,
+                metric=figure.metric,
+                published=_text(figure),
+                status="declined",
+                ours=None,
+                off=None,
+                why=entry["reason"],
+            )
+    raise InvalidSpecError(
+        f"{figure.source}: {figure.metric} has neither a rule nor a reason to decline it: add one "
+        "to data/fleet/declined.toml"
+    )
+
+
+def _meets(figure: Figure, ours: float) -> bool:
+    if figure.value_max is not None:
+        return figure.value * (1 - CLOSE) <= ours <= figure.value_max * (1 + CLOSE)
+    if figure.qualifier in (">", ">="):
+        return ours >= figure.value
+    if figure.qualifier in ("<", "<="):
+        return ours <= figure.value
+    decimals = len(f"{figure.value:g}".partition(".")[2])
+    rounded = abs(ours - figure.value) <= 0.5 * 10.0**-decimals
+    return (rounded and decimals > 0) or abs(ours / figure.value - 1.0) <= CLOSE
+
+
+def _text(figure: Figure) -> str:
+    end = f" to {figure.value_max:g}" if figure.value_max is not None else ""
+    sign = figure.qualifier if figure.qualifier in ("<", ">", "<=", ">=", "~") else ""
+    return f"{sign}{figure.value:g}{end} {figure.unit}"
+
+
+@cache
+def _declined() -> list[dict[str, str]]:
+    text = resources.files("perfatlas").joinpath("data/fleet/declined.toml").read_text("utf-8")
+    found: list[dict[str, str]] = tomllib.loads(text)["declined"]
+    return found

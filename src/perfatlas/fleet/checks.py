@@ -1,0 +1,263 @@
+"""Refusals of fleets, jobs and strategies that contradict themselves, in words for people."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.fleet.laws import Exponential, check_law, mean_s
+from perfatlas.fleet.model import REACHES
+from perfatlas.fleet.state import (
+    MOST_CAUSES,
+    MOST_CREWS,
+    MOST_EVENTS,
+    MOST_LEVELS,
+    MOST_PHASES,
+    MOST_REPAIRS,
+    MOST_RESTARTS,
+    MOST_STAGES,
+)
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from perfatlas.fleet.model import Cause, Fleet, Repair, Shrink, Strategy
+
+LONGEST_S: Final = 1e12  # of 64-bit microseconds
+
+
+def check_job(fleet: Fleet, units: int, strategy: Strategy, horizon_s: float) -> None:
+    """Refuse a job that its fleet, its strategy or the clock cannot hold.
+
+    Args:
+        fleet: The fleet.
+        units: Units the job needs.
+        strategy: How it lives with failures.
+        horizon_s: How long it is watched [s].
+
+    Raises:
+        InfeasibleError: The job, with its spares, is larger than the fleet.
+        InvalidSpecError: A number outside its range, or an unknown name.
+    """
+    _finite("horizon_s", horizon_s, lowest=1e-3)
+    if units < 1 or fleet.units < 1:
+        raise InvalidSpecError(f"a job of {units} units in a fleet of {fleet.units}: expected 1 up")
+    spares = strategy.spares.count
+    if units > fleet.units:
+        raise InfeasibleError(
+            f"the job needs {units} units, the fleet has {fleet.units}",
+            advice=(f"run it on {fleet.units} units or enlarge the fleet",),
+        )
+    if spares is not None and units + spares > fleet.units:
+        raise InfeasibleError(
+            f"{units} units and {spares} spares are more than the fleet's {fleet.units}",
+            advice=(f"keep {fleet.units - units} spares or enlarge the fleet",),
+        )
+    check_fleet(fleet)
+    check_strategy(strategy, units)
+    _check_names(fleet, strategy)
+
+
+def check_fleet(fleet: Fleet) -> None:
+    """Refuse a fleet with impossible rates, shares or repairs.
+
+    Args:
+        fleet: The fleet.
+
+    Raises:
+        InvalidSpecError: A number outside its range.
+    """
+    _count("causes", len(fleet.causes), MOST_CAUSES // 2)
+    _count("repairs", len(fleet.repairs), MOST_REPAIRS)
+    if fleet.crews is not None:
+        _count("crews", fleet.crews, MOST_CREWS)
+    if not 1 <= fleet.parts_needed <= fleet.parts_per_unit:
+        raise InvalidSpecError(
+            f"parts_needed = {fleet.parts_needed} of {fleet.parts_per_unit} parts: expected 1 up"
+        )
+    for cause in fleet.causes:
+        _check_cause(cause, fleet)
+    for repair in fleet.repairs:
+        _check_repair(repair)
+
+
+def _check_cause(cause: Cause, fleet: Fleet) -> None:
+    where = f"cause {cause.name!r}"
+    _finite(f"{where}: per_unit", cause.per_unit)
+    _finite(f"{where}: shared", cause.shared)
+    check_law(cause.lifetime, f"{where}: lifetime")
+    if not mean_s(cause.lifetime) > 0.0:
+        raise InvalidSpecError(f"{where}: a mean lifetime of zero: expected a time above zero")
+    if (cause.per_unit > 0.0) == (cause.shared > 0.0):
+        raise InvalidSpecError(f"{where}: expected either per_unit or shared parts, above zero")
+    if cause.takes == "part" and fleet.parts_per_unit == 1:
+        raise InvalidSpecError(f"{where} takes a part, but units have none: parts_per_unit is 1")
+    if cause.takes == "unit" and not 1 <= cause.units <= 64:
+        raise InvalidSpecError(f"{where}: units = {cause.units}: expected 1 to 64 at once")
+    _finite(f"{where}: age_s", cause.age_s)
+    if cause.effect == "slows" and (cause.lasts is None or not 1.0 < cause.slowdown <= 1000.0):
+        raise InvalidSpecError(f"{where} slows: expected lasts and a slowdown above 1, to 1000")
+    if cause.as_old and cause.ages == "mixed":
+        raise InvalidSpecError(
+            f"{where}: parts repaired as old have no mixed ages to start from; give age_s"
+        )
+    lemons = cause.lemons
+    if lemons is not None:
+        if not isinstance(cause.lifetime, Exponential):
+            raise InvalidSpecError(f"{where}: lemons need an exponential lifetime")
+        if not 0.0 < lemons.share < 1.0 or not 1.0 < lemons.factor < 1e6 or lemons.strikes < 0:
+            raise InvalidSpecError(f"{where}: lemons: expected a share below 1, a factor above 1")
+
+
+def _check_repair(repair: Repair) -> None:
+    where = f"repair {repair.name!r}"
+    _count(f"{where}: stages", len(repair.stages), MOST_STAGES)
+    for stage in repair.stages:
+        if not 0.0 < stage.fixes <= 1.0 or not 0.0 <= stage.false_fix <= 1.0 - stage.fixes + 1e-12:
+            raise InvalidSpecError(
+                f"{where}: stage {stage.name!r}: fixes = {stage.fixes:g} and false_fix = "
+                f"{stage.false_fix:g}: expected probabilities that sum to 1 at most, fixes above 0"
+            )
+
+
+def check_strategy(strategy: Strategy, units: int) -> None:
+    """Refuse a strategy with impossible times or levels.
+
+    Args:
+        strategy: The strategy.
+        units: Units of the job.
+
+    Raises:
+        InvalidSpecError: A number outside its range.
+    """
+    where = f"strategy {strategy.name!r}"
+    _finite(f"{where}: interval_s", strategy.interval_s, lowest=1e-3)
+    _finite(f"{where}: verify_s", strategy.verify_s)
+    _finite(f"{where}: step_s", strategy.step_s or 0.0)
+    _finite(f"{where}: slow_patience_s", strategy.slow_patience_s or 0.0)
+    _check_levels(strategy, where)
+    _check_restarts(strategy, where)
+    if strategy.spares.count is not None and strategy.spares.count < 0:
+        raise InvalidSpecError(f"{where}: spares = {strategy.spares.count}: expected 0 or more")
+    if strategy.retained < 1:
+        raise InvalidSpecError(f"{where}: retained = {strategy.retained}: expected 1 checkpoint up")
+    if strategy.shrink is not None:
+        _check_shrink(strategy.shrink, units, where)
+    if strategy.maintenance is not None:
+        _finite(f"{where}: maintenance every_s", strategy.maintenance.every_s, lowest=1.0)
+        _finite(f"{where}: maintenance lasts_s", strategy.maintenance.lasts_s)
+
+
+def _check_levels(strategy: Strategy, where: str) -> None:
+    _count(f"{where}: levels", len(strategy.levels), MOST_LEVELS)
+    for level in strategy.levels:
+        _finite(f"{where}: {level.name}: write_s", level.write_s)
+        _finite(f"{where}: {level.name}: lag_s", level.lag_s)
+        if isinstance(level.read_s, float | int):
+            _finite(f"{where}: {level.name}: read_s", level.read_s)
+    every = [level.every for level in strategy.levels]
+    if every[0] != 1 or any(b % a or b <= a for a, b in pairwise(every)):
+        raise InvalidSpecError(
+            f"{where}: levels every {every} segments: expected 1 for the first and larger multiples"
+        )
+
+
+def _check_restarts(strategy: Strategy, where: str) -> None:
+    _count(f"{where}: restarts", len(strategy.restarts), MOST_RESTARTS)
+    for restart in strategy.restarts:
+        _count(f"{where}: {restart.name}: phases", max(len(restart.phases), 1), MOST_PHASES)
+        for name, phase in restart.phases.items():
+            if isinstance(phase, float | int):
+                _finite(f"{where}: {restart.name}: {name}", phase)
+        if not 0.0 < restart.success <= 1.0:
+            raise InvalidSpecError(
+                f"{where}: {restart.name}: success = {restart.success:g}: 0 to 1"
+            )
+
+
+def _check_shrink(shrink: Shrink, units: int, where: str) -> None:
+    _finite(f"{where}: rejoin_s", shrink.rejoin_s)
+    _finite(f"{where}: shrink overhead", shrink.overhead, lowest=1.0, highest=1000.0)
+    if shrink.replica_units < 1 or not 1 <= shrink.fewest < units:
+        raise InvalidSpecError(
+            f"{where}: shrink to {shrink.fewest} of {units} units by {shrink.replica_units}: "
+            "expected fewer units than the job has, and at least 1"
+        )
+    dropped = -(-(units - shrink.fewest) // shrink.replica_units) * shrink.replica_units
+    if dropped >= units:
+        raise InvalidSpecError(
+            f"{where}: with {shrink.fewest} of {units} units no replica of {shrink.replica_units} "
+            f"units is left: raise fewest to {shrink.replica_units}"
+        )
+
+
+def _check_names(fleet: Fleet, strategy: Strategy) -> None:
+    restarts = [restart.name for restart in strategy.restarts]
+    repairs = [repair.name for repair in fleet.repairs]
+    widest = max(REACHES.index(level.survives) for level in strategy.levels)
+    for cause in fleet.causes:
+        _known(f"cause {cause.name!r}: restart", cause.restart, restarts)
+        _known(f"cause {cause.name!r}: repair", cause.repair, repairs)
+        if cause.effect == "stops" and REACHES.index(cause.loses) > widest:
+            raise InvalidSpecError(
+                f"cause {cause.name!r} loses {cause.loses!r}, and no checkpoint of strategy "
+                f"{strategy.name!r} survives that: add a level with survives = 'everything'"
+            )
+        noticed = cause.lasts is not None or strategy.verify_s > 0.0
+        if cause.effect == "corrupts" and not noticed:
+            raise InvalidSpecError(
+                f"cause {cause.name!r} corrupts silently: give the strategy verify_s, or the cause "
+                "the law of its detection in lasts"
+            )
+    _known("silent_restart", strategy.silent_restart, restarts)
+    _known("slow_restart", strategy.slow_restart, restarts)
+    if strategy.maintenance is not None:
+        _known("maintenance restart", strategy.maintenance.restart, restarts)
+
+
+def check_events(rate_per_s: float, horizon_s: float) -> None:
+    """Refuse a replica that would take too long.
+
+    Args:
+        rate_per_s: Of all causes together [1/s].
+        horizon_s: How long the job is watched [s].
+
+    Raises:
+        InvalidSpecError: More than 2e7 events are expected.
+    """
+    if rate_per_s * horizon_s > MOST_EVENTS:
+        raise InvalidSpecError(
+            f"{rate_per_s * horizon_s:.1e} failures are expected, one every {1 / rate_per_s:.2g} s:"
+            f" a replica holds {MOST_EVENTS:,}; check the unit of the rates or watch it shorter"
+        )
+
+
+def _known(where: str, name: str, choices: Iterable[str]) -> None:
+    known = list(choices)
+    if name and name not in known:
+        raise InvalidSpecError(
+            f"{where} = {name!r} is not one of {', '.join(known)}{did_you_mean(name, known)}"
+        )
+
+
+def _count(where: str, value: int, most: int) -> None:
+    if not 1 <= value <= most:
+        raise InvalidSpecError(f"{where}: {value}: expected 1 to {most}")
+
+
+def _finite(where: str, value: float, lowest: float = 0.0, highest: float = LONGEST_S) -> None:
+    if not lowest <= value <= highest:
+        raise InvalidSpecError(f"{where} = {value:g}: expected {lowest:g} to {highest:g}")
+
+
+def cause_rate_per_s(cause: Cause, units: float) -> float:
+    """Return the long-run rate of a cause over a number of units [1/s].
+
+    Args:
+        cause: The cause.
+        units: Units whose parts can fail.
+    """
+    extra = cause.lemons.share * (cause.lemons.factor - 1.0) if cause.lemons else 0.0
+    parts = cause.per_unit * units + cause.shared
+    return parts * (1.0 + extra) / mean_s(cause.lifetime)

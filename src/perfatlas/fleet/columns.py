@@ -1,0 +1,121 @@
+"""Columns of candidates: what goes in is checked, what comes out says where it stops being valid.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfatlas.quantities import InvalidSpecError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+SIMULATE = "simulate it"
+
+
+class Judged(NamedTuple):
+    """A value per candidate and whether its formula may be trusted there.
+
+    Args:
+        value_C: The values (C,).
+        valid_C: Whether the formula holds within what its function documents (C,).
+        reason_C: Why not, or what the reader must know; "" where nothing needs saying (C,).
+    """
+
+    value_C: FloatArray
+    valid_C: BoolArray
+    reason_C: NDArray[np.str_]
+
+
+def judged(value_C: FloatArray, valid_C: ArrayLike, reason: str) -> Judged:
+    """Return values with one reason wherever they are not valid.
+
+    Args:
+        value_C: The values (C,).
+        valid_C: Where the formula holds (C,) or a scalar.
+        reason: What is said elsewhere.
+    """
+    value_C = np.asarray(value_C, np.float64)
+    valid = np.broadcast_to(np.asarray(valid_C, np.bool_), value_C.shape)
+    return Judged(value_C, valid, np.where(valid, "", reason))
+
+
+def positive(name: str, values: ArrayLike) -> FloatArray:
+    """Return a column of finite numbers above zero.
+
+    Args:
+        name: Of the argument, for the message.
+        values: Numbers (C,) or one.
+
+    Raises:
+        InvalidSpecError: A value is not finite, zero or negative.
+    """
+    return _checked(name, values, lowest=0.0, open_end=True)
+
+
+def not_negative(name: str, values: ArrayLike) -> FloatArray:
+    """Return a column of finite numbers, none below zero.
+
+    Args:
+        name: Of the argument, for the message.
+        values: Numbers (C,) or one.
+
+    Raises:
+        InvalidSpecError: A value is not finite or negative.
+    """
+    return _checked(name, values, lowest=0.0, open_end=False)
+
+
+def probability(name: str, values: ArrayLike) -> FloatArray:
+    """Return a column of numbers from 0 to 1.
+
+    Args:
+        name: Of the argument, for the message.
+        values: Numbers (C,) or one.
+
+    Raises:
+        InvalidSpecError: A value lies outside.
+    """
+    column = not_negative(name, values)
+    if np.any(column > 1.0):
+        raise InvalidSpecError(f"{name} = {column.max():g}: expected a probability, 0 to 1")
+    return column
+
+
+def whole(name: str, values: ArrayLike, *, lowest: int = 0) -> NDArray[np.int64]:
+    """Return a column of whole numbers.
+
+    Args:
+        name: Of the argument, for the message.
+        values: Numbers (C,) or one.
+        lowest: Smallest one allowed.
+
+    Raises:
+        InvalidSpecError: A value is not whole or below `lowest`.
+    """
+    column = not_negative(name, values)
+    wrong = (column != np.floor(column)) | (column < lowest) | (column >= 2.0**53)
+    if np.any(wrong):
+        value = np.atleast_1d(column)[np.atleast_1d(wrong)][0]
+        raise InvalidSpecError(f"{name} = {value:g}: expected a whole number from {lowest}")
+    return column.astype(np.int64)
+
+
+def _checked(name: str, values: ArrayLike, *, lowest: float, open_end: bool) -> FloatArray:
+    try:
+        column = np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidSpecError(f"{name}: expected numbers, got {str(values)[:60]!r}") from error
+    wrong = ~np.isfinite(column) | (column <= lowest if open_end else column < lowest)
+    if np.any(wrong):
+        value = np.atleast_1d(column)[np.atleast_1d(wrong)][0]
+        rule = "above zero" if open_end else "not below zero"
+        raise InvalidSpecError(f"{name} = {value:g}: expected a finite number {rule}")
+    return column

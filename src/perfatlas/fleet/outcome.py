@@ -1,0 +1,165 @@
+"""What became of the replicas of a job, in shares, counts and quantiles.
+
+Shape legend: R replicas, F fields, B buckets.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfatlas.fleet.running import FIELDS
+from perfatlas.fleet.state import BUCKETS, IDLE, MAINTENANCE, NEVER, TICKS_PER_SECOND
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.fleet.columns import FloatArray
+    from perfatlas.fleet.packing import Packed
+
+
+def exact_sum(ticks_R: NDArray[np.int64]) -> int:
+    """Return the sum of ticks, however large (an integer of Python).
+
+    Args:
+        ticks_R: Ticks, none negative (R,).
+    """
+    return (int((ticks_R >> 31).sum()) << 31) + int((ticks_R & (2**31 - 1)).sum())
+
+
+@dataclass
+class Outcome:
+    """Replicas of a job.
+
+    Args:
+        ticks_RF: Whole ticks and counts, columns as `running.FIELDS` (R, F).
+        units: Units of the job.
+        spares: Units beside it; None for never missing.
+        packed: What was run.
+        converged: Whether the interval is as narrow as was asked.
+    """
+
+    ticks_RF: NDArray[np.int64]
+    units: int
+    spares: int | None
+    packed: Packed
+    converged: bool = True
+
+    def column(self, name: str) -> NDArray[np.int64]:
+        """Return a field of every replica (R,), in ticks or counts.
+
+        Args:
+            name: One of `running.FIELDS`.
+        """
+        return self.ticks_RF[:, FIELDS.index(name)]
+
+    @property
+    def horizon(self) -> int:
+        """Ticks of a replica."""
+        return int(self.packed.plan_1["horizon"][0])
+
+    @cached_property
+    def ended_R(self) -> NDArray[np.int64]:  # noqa: N802 - shape letters
+        """Ticks until the work was done, or the horizon (R,)."""
+        return np.minimum(self.column("finished"), self.horizon)
+
+    @cached_property
+    def goodput_R(self) -> FloatArray:  # noqa: N802 - shape letters
+        """Productive share of the time until the end of each replica (R,)."""
+        return np.asarray(self.column("productive") / self.ended_R, np.float64)
+
+    @property
+    def goodput(self) -> float:
+        """Productive time of all replicas over their time.
+
+        A ratio of sums: for work that is done it is work over mean time, not a mean of ratios.
+        """
+        return exact_sum(self.column("productive")) / exact_sum(self.ended_R)
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of `goodput`, by linearising the ratio of sums."""
+        count = self.ticks_RF.shape[0]
+        if count < 2:
+            return math.inf
+        rest_R = self.column("productive") - self.goodput * self.ended_R
+        return float(rest_R.std(ddof=1) / math.sqrt(count) / self.ended_R.mean())
+
+    @property
+    def half_width(self) -> float:
+        """Half of a 95 % interval of `goodput`, by Student's t."""
+        from scipy.special import stdtrit
+
+        count = self.ticks_RF.shape[0]
+        return float(stdtrit(max(count - 1, 1), 0.975)) * self.standard_error
+
+    def shares(self) -> dict[str, float]:
+        """Return the share of the job's GPU-hours in each bucket; exact before the division."""
+        total = self.horizon * self.ticks_RF.shape[0]
+        return {name: exact_sum(self.column(name)) / total for name in BUCKETS}
+
+    def fleet_unit_ticks(self) -> dict[str, int]:
+        """Return the unit-ticks of job and spares in each bucket; they add up exactly.
+
+        Spares that stand by are idle, units out for repair count as maintenance.
+        """
+        found = {name: exact_sum(self.column(name)) * self.units for name in BUCKETS}
+        if self.spares is not None:
+            out = exact_sum(self.column("repair_ticks"))
+            found[BUCKETS[MAINTENANCE]] += out
+            found[BUCKETS[IDLE]] += self.spares * self.horizon * self.ticks_RF.shape[0] - out
+        return found
+
+    @property
+    def interruptions_per_day(self) -> float:
+        """Interruptions of the running job per day of its time."""
+        days = exact_sum(self.ended_R) / TICKS_PER_SECOND / 86400.0
+        return float(self.column("interruptions").sum() / days)
+
+    @property
+    def mtti_s(self) -> float:
+        """Exposed time over failures that hit the job [s]; infinite where none did."""
+        failures = int(self.column("failures").sum())
+        exposed = exact_sum(self.column("exposed")) / TICKS_PER_SECOND
+        return float(exposed / failures) if failures else math.inf
+
+    @property
+    def unfinished(self) -> int:
+        """Replicas whose work was not done at the horizon."""
+        return int((self.column("finished") == NEVER).sum())
+
+    def finish_s_R(self) -> FloatArray:  # noqa: N802 - shape letters
+        """Return when each replica was done [s]; infinite where it was not (R,)."""
+        finished = self.column("finished")
+        return np.where(finished == NEVER, np.inf, finished / TICKS_PER_SECOND)
+
+    def remarks(self) -> list[str]:
+        """Return what a reader must know beside the numbers."""
+        said = []
+        if self.goodput < 0.01:
+            said.append(
+                f"goodput is {self.goodput:.1e}: the job is interrupted every {self.mtti_s:.3g} s, "
+                "faster than it restarts and saves work"
+            )
+        if not self.converged:
+            said.append(f"stopped after {self.ticks_RF.shape[0]} replicas, wider than asked")
+        if self.packed.plan_1["segments"][0] and self.unfinished:
+            said.append(
+                f"{self.unfinished} of {self.ticks_RF.shape[0]} replicas were given up unfinished"
+            )
+        return said
+
+    def row(self) -> dict[str, Any]:
+        """Return the outcome as one row of a table."""
+        return {
+            "goodput": self.goodput,
+            "goodput_half_width": self.half_width,
+            **{f"share_{name}": value for name, value in self.shares().items()},
+            "interruptions_per_day": self.interruptions_per_day,
+            "mtti_s": self.mtti_s,
+            "replicas": self.ticks_RF.shape[0],
+        }

@@ -1,0 +1,188 @@
+"""Run replicas of a job: a fixed number, or until the answer is sure enough.
+
+Shape legend: R replicas, F fields of an outcome.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.fleet.outcome import Outcome
+from perfatlas.fleet.packing import Packed, grown, pack
+from perfatlas.fleet.state import NEVER
+from perfatlas.quantities import InvalidSpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.fleet.model import Fleet, Strategy
+
+SLICE_S: Final = 0.2  # of compiled calls; then Ctrl-C is heard
+MOST_REPLICAS: Final = 20_000_000  # some gigabytes of outcomes
+FIRST: Final = 64  # replicas before a half-width is believed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A job on a fleet.
+
+    Args:
+        fleet: Where it runs.
+        units: Units it needs.
+        horizon_s: How long it is watched, or after which it is given up [s].
+        work_s: Work after which it is done, in whole intervals [s]; None runs until the horizon.
+    """
+
+    fleet: Fleet
+    units: int
+    horizon_s: float
+    work_s: float | None = None
+
+
+def simulate(job: Job, strategy: Strategy, *, replicas: int, seed: int = 0) -> Outcome:
+    """Return what becomes of replicas of a job.
+
+    Replica r sees the same failures under every strategy that exposes it to the same parts: all
+    random numbers are named by seed, replica, cause and place.
+
+    Args:
+        job: The job.
+        strategy: How it lives with failures.
+        replicas: How many.
+        seed: Of the study.
+
+    Raises:
+        InfeasibleError: The job is larger than the fleet.
+        InvalidSpecError: A number outside its range, or an unknown name.
+
+    Limits: survivors of a failure keep their age, and so do parts of a unit that stands by or is
+        repaired for another part; the age of a part in a spare that takes over is that of the part
+        it replaces. A durability lag that spans a change of speed is measured at the new speed.
+
+    Example:
+        >>> from perfatlas.fleet.model import Level, Restart, Strategy, one_cause
+        >>> from perfatlas.fleet.simulate import Job, simulate
+        >>> strategy = Strategy(interval_s=1800.0, levels=(Level(write_s=60.0),),
+        ...     restarts=(Restart(name="restart", phases={"load": 300.0}),))
+        >>> job = Job(fleet=one_cause(7.9 * 3600, 8), units=8, horizon_s=30 * 86400.0)
+        >>> print(f"{simulate(job, strategy, replicas=200).goodput:.2f}")
+        0.93
+    """
+    if not 1 <= replicas <= MOST_REPLICAS:
+        raise InvalidSpecError(f"replicas = {replicas}: expected 1 to {MOST_REPLICAS:,}")
+    packed = packed_job(job, strategy)
+    outcome_RF, _ = run(packed, (seed, 0), replicas)
+    return Outcome(outcome_RF, job.units, strategy.spares.count, packed)
+
+
+def simulate_until(
+    job: Job,
+    strategy: Strategy,
+    *,
+    half_width: float,
+    most_replicas: int = 1_000_000,
+    seed: int = 0,
+) -> Outcome:
+    """Return replicas enough for a 95 % interval of the mean goodput as narrow as asked.
+
+    Args:
+        job: The job.
+        strategy: How it lives with failures.
+        half_width: Of the interval, relative to the mean, such as 0.002.
+        most_replicas: After which it stops anyway; `converged` then says so.
+        seed: Of the study.
+
+    Raises:
+        InfeasibleError: The job is larger than the fleet.
+        InvalidSpecError: A number outside its range, or an unknown name.
+
+    Source: sequential sampling with a growing sample; it is looked at after 64, 128, 256, ...
+        replicas, seldom enough that stopping early hardly narrows the interval too much.
+    """
+    if not 0.0 < half_width < 1.0:
+        raise InvalidSpecError(f"half_width = {half_width:g}: expected a share, such as 0.002")
+    packed = packed_job(job, strategy)
+    rows: list[np.ndarray[tuple[int, ...], np.dtype[np.int64]]] = []
+    done, wanted = 0, min(FIRST, most_replicas)
+    while True:
+        more, packed = run(packed, (seed, done), wanted - done)
+        rows.append(more)
+        done = wanted
+        outcome = Outcome(np.concatenate(rows), job.units, strategy.spares.count, packed)
+        sure = outcome.half_width <= half_width * max(outcome.goodput, 1e-300)
+        if sure or done >= most_replicas:
+            outcome.converged = bool(sure)
+            return outcome
+        wanted = min(2 * done, most_replicas)
+
+
+def compare(
+    job: Job, strategies: Sequence[Strategy], *, replicas: int, seed: int = 0
+) -> list[Outcome]:
+    """Return the outcomes of strategies that meet the same failures.
+
+    Args:
+        job: The job.
+        strategies: What is compared.
+        replicas: Of each.
+        seed: Of the study.
+
+    Raises:
+        InfeasibleError: The job is larger than the fleet.
+        InvalidSpecError: A number outside its range, or an unknown name.
+    """
+    return [simulate(job, strategy, replicas=replicas, seed=seed) for strategy in strategies]
+
+
+def packed_job(job: Job, strategy: Strategy) -> Packed:
+    """Return a job for compiled code.
+
+    Args:
+        job: The job.
+        strategy: How it lives with failures.
+
+    Raises:
+        InfeasibleError: The job is larger than the fleet.
+        InvalidSpecError: A number outside its range, or an unknown name.
+    """
+    segments = 0
+    if job.work_s is not None:
+        if not math.isfinite(job.work_s) or job.work_s <= 0.0:
+            raise InvalidSpecError(f"work_s = {job.work_s:g}: expected a time above zero")
+        segments = math.ceil(job.work_s / strategy.interval_s - 1e-9)
+    return pack(job.fleet, job.units, strategy, job.horizon_s, segments=segments)
+
+
+def run(
+    packed: Packed, drawn: tuple[int, int], replicas: int
+) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.int64]], Packed]:
+    """Return rows of an outcome (R, F), and the job with heaps as large as they needed to be.
+
+    Args:
+        packed: The job.
+        drawn: Seed, and number of the first replica.
+        replicas: How many.
+
+    Raises:
+        InvalidSpecError: More slow spells at once than a job keeps track of.
+    """
+    from perfatlas.fleet.running import FIELDS, run_replicas
+
+    seed, first = drawn
+    outcome_RF = np.zeros((replicas, len(FIELDS)), np.int64)
+    done, size = 0, 1
+    while done < replicas:
+        rows = outcome_RF[done : done + size]
+        started = time.perf_counter()
+        plan_1, job_1, stores, _ = packed
+        ran = run_replicas(plan_1, job_1, stores, (seed, first + done), (NEVER, False), rows)
+        done += ran
+        size = 2 * size if time.perf_counter() - started < SLICE_S / 2 else max(size // 2, 1)
+        if ran < rows.shape[0]:
+            packed = grown(packed)
+    return outcome_RF, packed

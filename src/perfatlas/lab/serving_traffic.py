@@ -1,0 +1,147 @@
+"""Measured serving runs, simulated as their benchmark ran: requests, closed loop, engine limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.lab.serving_predictions import run_question
+from perfatlas.lab.serving_selection import is_dense
+from perfatlas.quantities import PerfatlasError
+from perfatlas.scenario.deployment import deployment, run_traffic
+from perfatlas.scenario.simulate import split_fields
+from perfatlas.scenario.traffic import arriving
+from perfatlas.serving import Control, request_latencies
+from perfatlas.serving.metrics import statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.lab.serving_asks import ServingRules
+    from perfatlas.lab.serving_launches import Launch
+    from perfatlas.lab.serving_rows import ServingRun
+    from perfatlas.scenario.deployment import Deployment, Priced
+
+Row = dict[str, Any]
+METRICS: Final = ("ttft", "tpot")
+DEFAULTS: Final = "defaults of the engine"
+
+
+def simulate_runs(runs: Sequence[ServingRun], rules: ServingRules) -> list[Row]:
+    """Return simulated latencies of runs beside their measurements.
+
+    A client keeps `concurrency` requests in flight, all of the first at once, and sends ten times
+    as many, or what its launch says; their lengths are drawn as its source draws them.
+
+    Args:
+        runs: The runs, with the plan they ran.
+        rules: How to ask, and how the engines were started.
+
+    Returns:
+        One row per run, in their order: what it is, `ttft_s` and `tpot_s` beside `_measured_s` and
+        `_error`, None with the reason in `error` where it is not simulated.
+    """
+    known: Priced = {}
+    order = sorted(range(len(runs)), key=lambda place: _deployed(runs[place]))
+    rows: dict[int, Row] = {}
+    deployed: tuple[Any, ...] = ()
+    for place in order:
+        run = runs[place]
+        if _deployed(run) != deployed:
+            known, deployed = {}, _deployed(run)  # tables of one deployment at a time
+        rows[place] = _simulated_row(run, rules, known)
+    return [rows[place] for place in range(len(runs))]
+
+
+def _deployed(run: ServingRun) -> tuple[Any, ...]:
+    plan = (run.tp, run.attention_dp, run.ep, run.isl, run.osl)
+    return (run.backend, run.model, run.precision, run.system, *plan)
+
+
+def _simulated_row(run: ServingRun, rules: ServingRules, known: Priced) -> Row:
+    launch = rules.launch(run)
+    row: Row = {
+        "id": run.id,
+        "model": run.model,
+        "network": rules.network(run),
+        "precision": run.precision,
+        "system": run.system,
+        "backend": run.backend,
+        "kind": run.kind,
+        "dense": is_dense(run),
+        "tp": run.tp,
+        "attention_dp": run.attention_dp,
+        "ep": run.ep,
+        "concurrency": run.concurrency,
+        "isl": run.isl,
+        "osl": run.osl,
+        "launch": DEFAULTS if launch is None else launch.name,
+        "unsimulated": "" if launch is None else launch.unsimulated,
+        "ttft_measured_s": run.ttft_s,
+        "tpot_measured_s": run.tpot_s,
+        "ttft_s": None,
+        "tpot_s": None,
+        "ttft_error": None,
+        "tpot_error": None,
+        "error": "",
+    }
+    try:
+        found = _statistics(run, rules, known)
+    except PerfatlasError as error:
+        return row | {"error": str(error)}
+    statistic = rules.ttft_statistic[run.kind]
+    row |= {"ttft_s": found["ttft"][statistic], "tpot_s": found["tpot"]["mean"]}
+    row |= {"ttft_mean_s": found["ttft"]["mean"], "ttft_p50_s": found["ttft"]["p50"]}
+    for name in METRICS:
+        row[f"{name}_error"] = row[f"{name}_s"] / row[f"{name}_measured_s"] - 1.0
+    return row
+
+
+def asked_fields(run: ServingRun, rules: ServingRules) -> Row:
+    """Return what `perfatlas.simulate` is asked for a run, by names of the vocabulary.
+
+    Args:
+        run: The run, with the plan it ran.
+        rules: How to ask, and how the engines were started.
+    """
+    question = run_question(run, rules, {})
+    fields = {name: value for name, value in question.items() if value is not None}
+    for name in ("mode", "method"):
+        del fields[name]
+    ratio = rules.length_ratio[run.kind]
+    if ratio < 1.0:  # drawn evenly up to the nominal length: as far below the mean as above it
+        fields |= {"length_distribution": "uniform", "length_spread": (1.0 - ratio) / ratio}
+    launch = rules.launch(run)
+    fields["num_requests"] = run.concurrency * (10 if launch is None else launch.rounds)
+    return fields if launch is None else fields | launch.fields(run)
+
+
+def _statistics(
+    run: ServingRun, rules: ServingRules, known: Priced
+) -> dict[str, dict[str, float | None]]:
+    """Return mean and percentiles of TTFT and TPOT of simulated traffic [s]."""
+    traffic, scenario = split_fields(asked_fields(run, rules))
+    launch = rules.launch(run)
+    came = arriving(traffic, scenario)
+    ready = deployment(scenario, traffic, came, known)
+    if launch is not None:
+        ready = as_launched(ready, launch, run)
+    outcome = run_traffic(ready, came, ready.table.prices, Control())
+    found = request_latencies(came.requests, outcome, ready.seen)
+    return {name: statistics(getattr(found, f"{name}_s")) for name in METRICS}
+
+
+def as_launched(ready: Deployment, launch: Launch, run: ServingRun) -> Deployment:
+    """Return a deployment with the limits of a launch that the vocabulary has no name for.
+
+    Args:
+        ready: The deployment.
+        launch: How its engine was started.
+        run: The run.
+    """
+    changes = launch.changes(run, ready.limits)
+    ready = replace(ready, limits=ready.limits._replace(**changes))
+    if changes.get("async_scheduling", True):
+        return ready
+    prices = ready.table.prices._replace(host_overlapped=False)
+    return replace(ready, table=replace(ready.table, prices=prices))

@@ -1,0 +1,294 @@
+"""A fleet or a history of failures as one HTML page, in words for people who are not engineers."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.report.fleet_text import seconds
+from perfatlas.report.goodput_page import charts_of, page_of
+from perfatlas.report.goodput_text import share_text, time_text
+from perfatlas.report.quantities_text import format_number
+from perfatlas.report.traffic_page import COLOURS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    Facts = Mapping[str, Any]
+
+DAY_S: Final = 86400.0
+EFFECTS: Final = {
+    "stops": "stops the job",
+    "corrupts": "makes results wrong, silently",
+    "slows": "slows the job down",
+}
+KINDS: Final = {
+    "failure": "something broke",
+    "unclear": "hardware or program, the log does not say",
+    "effect": "a consequence of something else",
+    "notice": "recorded, nothing stopped",
+    "planned": "done on purpose",
+    "overhead": "time spent otherwise",
+}
+CAUSE_COLUMNS: Final = (
+    "reason",
+    "in words",
+    "share",
+    "in the fleet, every",
+    "what it does",
+    "noticed after",
+    "repair",
+)
+EVENT_COLUMNS: Final = (
+    "part",
+    "reason",
+    "in words",
+    "what it is",
+    "events",
+    "machines",
+    "over after, on average",
+)
+WORDS: Final = (
+    ("GPU", "the chip that does the arithmetic; a machine holds several"),
+    ("job", "one computation that runs on many GPUs at once; when one of them fails, all stop"),
+    ("checkpoint", "a saved state of the job, to which it goes back after a failure"),
+    ("repair", "the time from a failure until the machine can be used again"),
+    ("on average", "failures come at random: half of the gaps are shorter than 0.7 of the average"),
+)
+
+
+def fleet_page(name: str, facts: Facts, evidence: Facts | None) -> str:
+    """Return a fleet as an HTML page that needs no network.
+
+    Args:
+        name: Of the fleet.
+        facts: As `fleet_facts` tells them.
+        evidence: What the fleet was fitted to, as in the file beside it; None where there is none.
+    """
+    causes = facts["causes"]
+    every = time_text(DAY_S / facts["events_per_day"])
+    first = causes[0]
+    parts = [
+        f"<h1>How often {html.escape(name)} fails, and what that means</h1>",
+        _said(
+            f"This fleet has {facts['units']:,} machines with {facts['gpus_per_unit']} GPUs each,"
+            f" {facts['gpus']:,} GPUs in all. Somewhere in it something fails every {every} on"
+            f" average, {format_number(facts['events_per_day'])} times a day. The most frequent"
+            f" reason is {first['name']}: {share_text(first['share'])} of all failures."
+        ),
+        "<h2>What fails</h2>",
+        _table(
+            CAUSE_COLUMNS,
+            (_cause_cells(cause) for cause in causes),
+        ),
+        *_repairs(facts["repairs"]),
+        *_lemons(causes, evidence),
+        *_sizes(facts["jobs"]),
+        *charts_of(
+            [
+                ("What fails, by share", _shares(causes)),
+                ("How long a job runs until it is interrupted", _lives(facts["jobs"])),
+            ]
+        ),
+        *_evidence(evidence),
+        *_glossary(),
+    ]
+    return page_of(f"perfatlas fleet report: {name}", parts)
+
+
+def history_page(name: str, facts: Facts) -> str:
+    """Return a history of failures as an HTML page that needs no network.
+
+    Args:
+        name: Of the history.
+        facts: As `history_facts` tells them.
+    """
+    charts = [("Failures per day", _days(facts))] if facts["days"] else []
+    parts = [
+        f"<h1>What went wrong: {html.escape(name)}</h1>",
+        _said(_period(facts)),
+        "<h2>What happened</h2>",
+        _table(EVENT_COLUMNS, (_event_cells(row) for row in facts["causes"])),
+        "<h2>Machines with the most failures</h2>",
+        _said(
+            "Some machines are always first by chance; perfatlas fleet fit tells which fail so"
+            " often that chance is no explanation."
+        ),
+        _table(
+            ("machine", "failures"),
+            ((row["node"], f"{row['failures']:,}") for row in facts["nodes"]),
+        ),
+        *charts_of(charts),
+        *_glossary(),
+    ]
+    return page_of(f"perfatlas fleet report: {name}", parts)
+
+
+def _period(facts: Facts) -> str:
+    if not facts["events"]:
+        return "The logs tell no event."
+    kinds = "; ".join(f"{KINDS[kind]}: {count:,}" for kind, count in facts["kinds"].items())
+    return (
+        f"From {facts['first']} to {facts['last']} the logs tell {facts['events']:,} events"
+        f" ({kinds})."
+    )
+
+
+def _event_cells(row: Facts) -> tuple[str, ...]:
+    return (
+        row["component"],
+        row["cause"],
+        row["meaning"] or "-",
+        KINDS[row["kind"]],
+        f"{row['events']:,}",
+        f"{row['nodes']:,}",
+        "not told" if row["mean_down_s"] is None else time_text(row["mean_down_s"]),
+    )
+
+
+def _said(text: str) -> str:
+    return f"<p>{html.escape(text)}</p>"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    names = "".join(f"<th>{html.escape(name)}</th>" for name in head)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{html.escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows
+    )
+    return f"<table><tr>{names}</tr>{body}</table>"
+
+
+def _cause_cells(cause: Facts) -> tuple[str, ...]:
+    noticed = time_text(cause["detection_s"]) if cause["detection_s"] else "at once"
+    return (
+        cause["name"],
+        cause["meaning"] or "-",
+        share_text(cause["share"]),
+        time_text(cause["mean_time_between_s"]),
+        EFFECTS[cause["effect"]],
+        noticed,
+        cause["repair"] or "none, the job starts again",
+    )
+
+
+def _repairs(repairs: Sequence[Facts]) -> list[str]:
+    rows = [(row["name"], time_text(row["mean_s"])) for row in repairs]
+    if not any(row["mean_s"] for row in repairs):
+        return [
+            _said(
+                "No repair time is known for this fleet. Until one is given, machines are taken"
+                " to be back at once, and no spares seem to be needed."
+            )
+        ]
+    return ["<h2>How long a repair takes</h2>", _table(("repair", "on average"), rows)]
+
+
+def _lemons(causes: Sequence[Facts], evidence: Facts | None) -> list[str]:
+    """Return the machines to look at first, or what the fleet assumes of them."""
+    told = [
+        (lemon["node"], cause["name"], f"{lemon['events']:,}", share_text(lemon["probability"]))
+        for cause in (evidence or {}).get("cause", [])
+        for lemon in cause.get("lemon_nodes", [])
+    ]
+    parts = []
+    if told:
+        parts = [
+            "<h2>Machines to look at first</h2>",
+            _said(
+                "These fail so much more often than the others that chance is no explanation."
+                " Taking them out helps more than anything else that costs as little."
+            ),
+            _table(("machine", "reason", "failures", "how likely it is bad"), told),
+        ]
+    parts += [
+        _said(
+            f"{share_text(cause['lemon_share'])} of the parts fail"
+            f" {format_number(cause['lemon_factor'])} times as often by {cause['name']}."
+        )
+        for cause in causes
+        if cause["lemon_share"]
+    ]
+    return parts
+
+
+def _sizes(jobs: Sequence[Facts]) -> list[str]:
+    rows = [
+        (
+            f"{row['gpus']:,}",
+            time_text(row["mtti_s"]) if row["mtti_s"] else "never",
+            f"{format_number(DAY_S / row['mtti_s'])} times a day" if row["mtti_s"] else "never",
+        )
+        for row in jobs
+    ]
+    return [
+        "<h2>What a job will meet</h2>",
+        _said("The more GPUs a job uses, the sooner one of them fails and stops all the others."),
+        _table(("GPUs of the job", "runs until it is interrupted", "interrupted"), rows),
+    ]
+
+
+def _evidence(evidence: Facts | None) -> list[str]:
+    if evidence is None:
+        return []
+    rows = []
+    for cause in evidence.get("cause", []):
+        low, high = (time_text(seconds(end)) for end in cause["mean_time_between_interval"])
+        mean = time_text(seconds(cause["mean_time_between"]))
+        rows.append((cause["name"], f"{cause['events']:,}", mean, f"{low} to {high}"))
+    files = [(file["path"], f"{file['parsed']:,}") for file in evidence.get("file", [])]
+    return [
+        "<h2>How sure this is</h2>",
+        _said(
+            "The fleet was fitted to logs. The range holds the true time in 19 of 20 such cases;"
+            " the fewer the failures, the wider it is."
+        ),
+        _table(("reason", "failures seen", "one part fails every", "range"), rows),
+        _table(("log", "events read"), files),
+    ]
+
+
+def _glossary() -> list[str]:
+    rows = "".join(f"<p><b>{word}</b>: {html.escape(meaning)}.</p>" for word, meaning in WORDS)
+    return [f"<h2>Words</h2>{rows}"]
+
+
+def _shares(causes: Sequence[Facts]) -> Any:  # noqa: ANN401 - a figure
+    import plotly.graph_objects as go
+
+    rows = list(reversed(causes))
+    figure = go.Figure()
+    figure.add_bar(
+        y=[row["name"] for row in rows],
+        x=[100.0 * row["share"] for row in rows],
+        text=[share_text(row["share"]) for row in rows],
+        orientation="h",
+        marker={"color": COLOURS[1]},
+    )
+    figure.update_xaxes(title="per cent of all failures")
+    figure.update_yaxes(automargin=True)
+    return figure
+
+
+def _lives(jobs: Sequence[Facts]) -> Any:  # noqa: ANN401 - a figure
+    import plotly.graph_objects as go
+
+    rows = [row for row in jobs if row["mtti_s"]]
+    figure = go.Figure()
+    figure.add_scatter(
+        x=[row["gpus"] for row in rows],
+        y=[row["mtti_s"] / 3600.0 for row in rows],
+        mode="lines+markers",
+        line={"color": COLOURS[0]},
+    )
+    figure.update_xaxes(title="GPUs of the job", type="log")
+    figure.update_yaxes(title="hours, on average", type="log")
+    return figure
+
+
+def _days(facts: Facts) -> Any:  # noqa: ANN401 - a figure
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    figure.add_bar(x=facts["days"], y=facts["failures_per_day"], marker={"color": COLOURS[1]})
+    figure.update_yaxes(title="failures")
+    return figure

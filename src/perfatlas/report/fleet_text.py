@@ -1,0 +1,81 @@
+"""A fitted fleet for people: its causes, its lemon machines, how far to trust it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from perfatlas.report.goodput_text import share_text, time_text
+from perfatlas.report.rows import print_labelled, print_rows
+from perfatlas.report.terminal import print_line, print_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console
+
+
+def print_fitted(console: Console, results: Mapping[str, Any]) -> None:
+    """Write what `fleet fit` found.
+
+    Args:
+        console: From `open_terminal`.
+        results: nodes, effects, causes (rows of the evidence and law), output, evidence.
+    """
+    rows = []
+    for cause in results["causes"]:
+        low, high = (time_text(seconds(end)) for end in cause["mean_time_between_interval"])
+        rows.append(
+            {
+                "cause": cause["name"],
+                "events": cause["events"],
+                "share": share_text(cause["share"]),
+                "every": time_text(seconds(cause["mean_time_between"])),
+                "interval": f"{low} - {high}",
+                "law": cause["law"],
+            }
+        )
+    columns = {
+        "cause": "cause",
+        "events": "events",
+        "share": "share",
+        "every": "one unit, every",
+        "interval": "in 95 %",
+        "law": "law",
+    }
+    print_rows(console, rows, columns=columns, title=f"what fails on {results['nodes']:,} nodes")
+    lemons = [
+        (str(lemon["node"]), f"{lemon['events']} x {cause['name']}")
+        for cause in results["causes"]
+        for lemon in cause["lemon_nodes"] or []
+    ]
+    if lemons:
+        print_line(console, "nodes that fail far more often than the others", style="bold")
+        print_labelled(console, lemons)
+    if results["effects"]:
+        print_line(console, f"{results['effects']:,} failures were taken for effects of others")
+    print_line(console, "which law, and why; more in the evidence", style="bold")
+    print_labelled(
+        console,
+        [(cause["name"], cause["remarks"][-1]) for cause in results["causes"] if cause["remarks"]],
+    )
+    print_plain(console, f"fleet written to {results['output']}, evidence beside it", wrap=False)
+    print_plain(
+        console,
+        f"next: perfatlas goodput --fleet {results['output']} --checkpoint-write-s 60"
+        " --restart-s 300",
+        wrap=False,
+    )
+
+
+def seconds(text: str) -> float:
+    """Return the seconds of a time as the evidence writes it.
+
+    Args:
+        text: A number and " s".
+
+    Example:
+        >>> from perfatlas.report.fleet_text import seconds
+        >>> seconds("3600 s")
+        3600.0
+    """
+    return float(text.removesuffix(" s"))

@@ -1,0 +1,266 @@
+"""`goodput` of a job on a fleet: replicas until the answer is sure, buckets, factors, cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.fleet.outcome import Outcome, exact_sum
+from perfatlas.fleet.simulate import simulate, simulate_until
+from perfatlas.fleet.state import BUCKETS, IDLE, TICKS_PER_SECOND
+from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.scenario.answer import Answer, Evidence
+from perfatlas.scenario.fleet_job import FleetJob, fleet_job
+from perfatlas.scenario.goodput_fields import DAY_S, SIMPLE_NAMES, FleetGoodput, parsed
+from perfatlas.scenario.interruptions import HOUR_S, bucket_rows
+from perfatlas.scenario.rate_interval import more_often, rate_interval
+from perfatlas.scenario.what_if import single_changes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MOST_FAILURES: Final = 100_000_000  # of all replicas; well under a minute
+MOST_REPLICAS: Final = 100_000
+MANY_SPARES: Final = 0.1  # of the units of the job
+SAMPLED: Final = 1.645 / 1.960  # from the 95 % interval of the mean to 90 %
+QUANTILES: Final = {"p5": 0.05, "p50": 0.5, "p95": 0.95, "p99": 0.99}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetRun:
+    """An answer and the replicas behind it.
+
+    Args:
+        answer: The envelope.
+        outcome: What became of every replica.
+    """
+
+    answer: Answer
+    outcome: Outcome
+
+    def per_replica(self) -> dict[str, list[float]]:
+        """Return goodput and time until the end of every replica, as columns."""
+        return {
+            "goodput": self.outcome.goodput_R.tolist(),
+            "ended_s": (self.outcome.ended_R / TICKS_PER_SECOND).tolist(),
+        }
+
+
+def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schema
+    """Return what becomes of a job on a fleet.
+
+    Args:
+        **fields: fleet (a file, llama3 or rsc1), checkpoint_write_s, restart_s; gpus and spares
+            (default: the whole fleet, or the rest of it), fleet_units (in place of the file's),
+            checkpoint_interval_s, checkpoint_lag_s (until one is durable), detection_s (in place
+            of the fleet's), spare_kind, spare_start_s, fewest_gpus and replica_gpus (go on with
+            fewer), duration_s or work_s (until so much work is done), mfu, scheduling (share of
+            the time the job is scheduled), usd_per_gpu_hour, what_if, more_spares, half_width,
+            seed.
+
+    Raises:
+        InvalidSpecError: A name or value breaks a rule.
+        InfeasibleError: The job is larger than the fleet.
+    """
+    _refuse_simple(fields)
+    asked = parsed(FleetGoodput, fields, SIMPLE_NAMES)
+    if asked.what_if and asked.work_s is not None:
+        raise InvalidSpecError("what_if compares jobs over duration_s: leave work_s out")
+    ready = fleet_job(asked)
+    outcome = simulate_until(
+        ready.job,
+        ready.strategy,
+        half_width=asked.half_width,
+        most_replicas=_most_replicas(ready),
+        seed=asked.seed,
+    )
+    rates = rate_interval(ready.job.fleet, ready.job.units, asked.fleet)
+    results = _results(asked, ready, outcome) | _ends(asked, ready, outcome, rates.share)
+    if asked.what_if:
+        results["changes"] = single_changes(asked, ready, outcome)
+    given = {name: value for name, value in fields.items() if value not in (None, "", False)}
+    held_s = ready.gpus * exact_sum(outcome.ended_R) / outcome.ticks_RF.shape[0] / TICKS_PER_SECOND
+    answer = Answer(
+        command="goodput",
+        scenario=given | {"gpus": ready.gpus},
+        results=results,
+        breakdown=bucket_rows(ended_shares(outcome), held_s),
+        evidence=Evidence(
+            tier="simulate", assumptions=(*_said(asked, ready, outcome), rates.said())
+        ),
+        warnings=(*outcome.remarks(), *_warnings(asked, ready)),
+    )
+    return FleetRun(answer=answer, outcome=outcome)
+
+
+def _refuse_simple(fields: dict[str, Any]) -> None:
+    """Refuse what a fleet says itself.
+
+    Raises:
+        InvalidSpecError: A field of the simple form is given.
+    """
+    own = [name for name in SIMPLE_NAMES if name not in FleetGoodput.model_fields]
+    twice = [name for name in own if fields.get(name) not in (None, "")]
+    if twice == ["method"] and fields["method"] in ("auto", "simulate"):
+        raise InvalidSpecError("a fleet is always simulated: leave method out")
+    if twice:
+        raise InvalidSpecError(
+            f"fleet = {shown(fields['fleet'])} says what fails and how it is repaired: leave"
+            f" {', '.join(twice)} out, or leave fleet out"
+        )
+
+
+def _most_replicas(ready: FleetJob) -> int:
+    from perfatlas.fleet.packing import fleet_rate_per_s
+
+    failures = fleet_rate_per_s(ready.job.fleet, ready.job.units) * ready.job.horizon_s
+    return int(min(max(MOST_FAILURES / max(failures, 1.0), 2.0), MOST_REPLICAS))
+
+
+def ended_shares(outcome: Outcome) -> dict[str, float]:
+    """Return the share of each bucket in the time until replicas ended; they sum to 1.
+
+    Args:
+        outcome: The replicas.
+    """
+    total = exact_sum(outcome.ended_R)
+    return {
+        name: exact_sum(outcome.column(name)) / total for name in BUCKETS if name != BUCKETS[IDLE]
+    }
+
+
+def _results(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> dict[str, Any]:
+    replicas = outcome.ticks_RF.shape[0]
+    ended_s = exact_sum(outcome.ended_R) / TICKS_PER_SECOND / replicas
+    failures = float(outcome.column("failures").sum()) / replicas
+    results: dict[str, Any] = {
+        "goodput": outcome.goodput,
+        "goodput_low": None,
+        "goodput_high": None,
+        "checkpoint_interval_s": ready.strategy.interval_s,
+        "optimal_checkpoint_interval_s": ready.optimal_interval_s,
+        "mtti_s": outcome.mtti_s,
+        "interruptions_per_day": failures / ended_s * DAY_S,
+        "interruptions": failures,
+        "duration_s": ended_s,
+        "gpu_hours": ready.gpus * ended_s / HOUR_S,
+        "lost_gpu_hours": (1.0 - outcome.goodput) * ready.gpus * ended_s / HOUR_S,
+        "gpus": ready.gpus,
+        "gpus_held": _held(ready),
+        "spares": ready.strategy.spares.count,
+        "method": "simulate",
+        "replicas": replicas,
+    }
+    if asked.work_s is None:
+        useful_R = outcome.goodput_R * results["gpu_hours"]
+        results["useful_gpu_hours"] = distribution(useful_R)
+    else:
+        results["finish_s"] = distribution(outcome.ended_R / TICKS_PER_SECOND)
+        results["unfinished"] = outcome.unfinished
+    results |= _costs(asked, ready, outcome, results)
+    return results | {"factors": factors(asked, ended_shares(outcome))}
+
+
+def _ends(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, share: float) -> dict[str, float]:
+    """Return both ends of goodput: failures more and less often, and the error of the mean."""
+    found = {}
+    for end, sign in (("low", 1.0), ("high", -1.0)):
+        moved = outcome
+        if share:
+            job = replace(ready.job, fleet=more_often(ready.job.fleet, 1.0 + sign * share))
+            count = outcome.ticks_RF.shape[0]
+            moved = simulate(job, ready.strategy, replicas=count, seed=asked.seed)
+        value = moved.goodput - sign * SAMPLED * moved.half_width
+        found[f"goodput_{end}"] = min(max(value, 0.0), 1.0)
+    return found
+
+
+def distribution(value_R: NDArray[np.float64]) -> dict[str, float]:
+    """Return mean and quantiles over replicas.
+
+    Args:
+        value_R: A value of every replica (R,).
+    """
+    found = {"mean": float(value_R.mean())}
+    return found | {name: float(np.quantile(value_R, q)) for name, q in QUANTILES.items()}
+
+
+def _costs(
+    asked: FleetGoodput, ready: FleetJob, outcome: Outcome, results: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what job and spares cost [USD], where a price is given."""
+    if asked.usd_per_gpu_hour is None:
+        return {}
+    cost_R = _held(ready) * outcome.ended_R / TICKS_PER_SECOND / HOUR_S * asked.usd_per_gpu_hour
+    cost = distribution(cost_R)
+    useful = outcome.goodput * results["gpu_hours"]
+    return {
+        "cost_usd": cost if asked.work_s is not None else cost["mean"],
+        "usd_per_useful_gpu_hour": cost["mean"] / useful if useful else None,
+    }
+
+
+def _warnings(asked: FleetGoodput, ready: FleetJob) -> list[str]:
+    spares = ready.strategy.spares.count or 0
+    if spares == 0 and ready.job.units == ready.job.fleet.units:
+        said = (
+            f"no unit stands by: the job is on all {ready.job.units:,} units of the fleet and waits"
+            " for every repair; fewer gpus leave spares"
+        )
+        return [said]
+    if asked.spares is not None or spares <= MANY_SPARES * ready.job.units:
+        return []
+    said = (
+        f"the rest of the fleet, {spares:,} units, stands by for this job and is counted as held;"
+        " spares says how many do"
+    )
+    return [said]
+
+
+def _held(ready: FleetJob) -> int:
+    """Return the GPUs of the job and of what stands by."""
+    return ready.gpus + (ready.strategy.spares.count or 0) * ready.job.fleet.gpus_per_unit
+
+
+def factors(asked: FleetGoodput, shares: dict[str, float]) -> dict[str, float]:
+    """Return what of the peak is left, factor by factor, and their product.
+
+    Args:
+        asked: The fields.
+        shares: Share of each bucket, summing to 1.
+
+    Source: an identity: with w waiting and maintenance, d running slower and p productive,
+        p = (1 - w) ((p + d) / (1 - w)) (1 - d / (p + d)).
+    """
+    away = shares["waiting_for_spares"] + shares["maintenance"]
+    running = shares["productive"] + shares["degraded"]
+    found = {
+        "availability": 1.0 - away,
+        "scheduling": 1.0 if asked.scheduling is None else asked.scheduling,
+        "ettr": running / (1.0 - away) if away < 1.0 else 0.0,
+        "not_degraded": shares["productive"] / running if running else 1.0,
+    }
+    if asked.mfu is not None:
+        found["mfu"] = asked.mfu
+    return found | {"product": float(np.prod(list(found.values())))}
+
+
+def _said(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> list[str]:
+    fleet = ready.job.fleet
+    count = outcome.ticks_RF.shape[0]
+    ran = (
+        f"{count:,} replicas of the job on {ready.job.units:,} of {fleet.units:,} units of"
+        f" {fleet.gpus_per_unit} GPUs, seed {asked.seed}"
+    )
+    said = [ran, f"what fails: {', '.join(cause.name for cause in fleet.causes)}"]
+    if asked.checkpoint_interval_s is None:
+        said.append("work between checkpoints: the optimum for failures without memory")
+    if asked.scheduling is None:
+        said.append("the job is always scheduled; scheduling says which share of the time it is")
+    if asked.mfu is None:
+        said.append("no MFU is given, so the product is of time, not of the peak")
+    if asked.work_s is not None:
+        said.append(f"a job not done after {ready.job.horizon_s / DAY_S:.4g} d is given up")
+    return said

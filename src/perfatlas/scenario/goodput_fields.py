@@ -1,0 +1,135 @@
+"""The vocabulary of goodput: the same names as flags, TOML keys, table columns and arguments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.vocabulary import Count, sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+DAY_S: Final = 86400.0
+MONTH_S: Final = 30.0 * DAY_S
+
+
+def _a_number(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("expected a number, not true or false")  # noqa: TRY004 - pydantic's
+    return value
+
+
+_LONGEST_S: Final = 1e12
+_Number = BeforeValidator(_a_number)
+Duration = Annotated[float, _Number, Field(gt=0.0, le=_LONGEST_S, allow_inf_nan=False)]
+Pause = Annotated[float, _Number, Field(ge=0.0, le=_LONGEST_S, allow_inf_nan=False)]
+Share = Annotated[float, _Number, Field(gt=0.0, le=1.0, allow_inf_nan=False)]
+Level = Annotated[float, _Number, Field(gt=0.0, lt=1.0, allow_inf_nan=False)]
+Whole = Annotated[int, _Number, Field(ge=0, le=10**9)]
+Price = Annotated[float, _Number, Field(ge=0.0, le=1e9, allow_inf_nan=False)]
+
+Method = Literal["auto", "exact", "simulate", "young", "daly", "saxena", "meta"]
+
+
+class Resilience(BaseModel):
+    """What both forms of goodput read: how a job lives with failures, and how long it is watched.
+
+    Every field is a name of the vocabulary; None means "derive it". Times in seconds.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
+    gpus: Count | None = None
+    checkpoint_interval_s: Duration | None = None
+    checkpoint_write_s: Pause
+    restart_s: Pause
+    spares: Whole | None = None
+    duration_s: Duration = MONTH_S
+    usd_per_gpu_hour: Price | None = None
+    half_width: Level = 0.002
+    seed: Annotated[int, Field(ge=0, le=2**31)] = 0
+
+
+class SimpleGoodput(Resilience):
+    """A job that one memoryless kind of failure interrupts, or nodes that age."""
+
+    mtti_s: Duration | None = None
+    node_mtbf_s: Duration | None = None
+    failure_rate: str | None = None
+    failures_seen: Count | None = None
+    gpus_per_node: Count = 8
+    failure_shape: Annotated[float, Field(ge=0.2, le=20.0)] = 1.0
+    detection_s: Pause = 0.0
+    repair_s: Duration | None = None
+    method: Method = "auto"
+
+
+class FleetGoodput(Resilience):
+    """A job on a fleet of a file or of the catalog, always simulated."""
+
+    fleet: Annotated[str, Field(min_length=1, max_length=4096)]
+    fleet_units: Count | None = None
+    detection_s: Pause | None = None
+    checkpoint_lag_s: Pause = 0.0
+    spare_kind: Literal["cold", "warm", "hot"] = "cold"
+    spare_start_s: Pause = 0.0
+    replica_gpus: Count | None = None
+    fewest_gpus: Count | None = None
+    work_s: Duration | None = None
+    mfu: Share | None = None
+    scheduling: Share | None = None
+    what_if: bool = False
+    more_spares: Count = 30
+
+
+class SpareNodes(BaseModel):
+    """Nodes of a job, nodes beside them, and how often a job waits."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
+    nodes: Count
+    spares: Whole | None = None
+    target: Level | None = None
+    node_mtbf_s: Duration
+    repair_s: Duration
+    crews: Count | None = None
+    warm: bool = False
+
+
+SIMPLE_NAMES: Final = tuple(SimpleGoodput.model_fields)
+FLEET_NAMES: Final = tuple(FleetGoodput.model_fields)
+GOODPUT_NAMES: Final = tuple(dict.fromkeys((*SIMPLE_NAMES, *FLEET_NAMES)))
+SPARE_NAMES: Final = tuple(SpareNodes.model_fields)
+
+_Fields = TypeVar("_Fields", bound=BaseModel)
+
+
+def parsed(schema: type[_Fields], fields: Mapping[str, Any], others: Sequence[str] = ()) -> _Fields:
+    """Return named fields as a schema; None and empty text count as not given.
+
+    Args:
+        schema: One of this module.
+        fields: As given.
+        others: Further names a misspelt one may have meant.
+
+    Raises:
+        InvalidSpecError: A name is unknown or missing or a value breaks its rule; all are named.
+
+    Example:
+        >>> from perfatlas.scenario.goodput_fields import SpareNodes, parsed
+        >>> parsed(SpareNodes, {"nodes": "8", "node_mtbf_s": 1e6, "repair_s": 3600}).nodes
+        8
+    """
+    given = {
+        name: value
+        for name, value in fields.items()
+        if value is not None and not (isinstance(value, str) and not value.strip())
+    }
+    try:
+        return schema.model_validate(given)
+    except ValidationError as error:
+        names = (*schema.model_fields, *others)
+        raise InvalidSpecError(sentences(error, names)) from None

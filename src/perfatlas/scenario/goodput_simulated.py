@@ -1,0 +1,161 @@
+"""The simple form of `goodput` where no closed form holds: the same job, simulated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.fleet.laws import Constant, Exponential, Law, weibull_of_mean
+from perfatlas.fleet.model import (
+    Cause,
+    Fleet,
+    Level,
+    Repair,
+    RepairStage,
+    Restart,
+    Spares,
+    Strategy,
+)
+from perfatlas.fleet.outcome import exact_sum
+from perfatlas.fleet.renewal import optimal_interval_s
+from perfatlas.fleet.simulate import Job, simulate_until
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.answer import Answer, Evidence
+from perfatlas.scenario.interruptions import bucket_rows, frequency, lost_hours, nodes_of, standing
+
+if TYPE_CHECKING:
+    from perfatlas.fleet.outcome import Outcome
+    from perfatlas.scenario.goodput_fields import SimpleGoodput
+    from perfatlas.scenario.interruptions import Interruptions
+
+MOST_FAILURES: Final = 150_000_000  # of all replicas; about a minute
+MOST_REPLICAS: Final = 100_000
+SAMPLED: Final = 1.645 / 1.960  # from the 95 % interval of the mean to 90 %
+
+
+def simulated_goodput(
+    asked: SimpleGoodput, told: Interruptions, given: dict[str, Any], beyond: str
+) -> Answer:
+    """Return the goodput of the simple form by replicas of the job.
+
+    Args:
+        asked: The fields.
+        told: How often the job is interrupted.
+        given: What was asked, for the envelope.
+        beyond: Why no closed form holds, "" where the simulator was asked for.
+
+    Raises:
+        InvalidSpecError: Aging or spares without gpus, or more failures than can be simulated.
+    """
+    interval_s, best_s = _interval(asked, told)
+    middle = run(asked, told.mtti_s, interval_s)
+    ends = {}
+    for end, mtti_s in (("low", told.low_s), ("high", told.high_s)):
+        found = middle if mtti_s is None else run(asked, mtti_s, interval_s)
+        sign = -1.0 if end == "low" else 1.0
+        ends[end] = min(max(found.goodput + sign * SAMPLED * found.half_width, 0.0), 1.0)
+    ended_s = exact_sum(middle.ended_R) / 1e6
+    failures = int(middle.column("failures").sum())
+    often = replace(told, mtti_s=middle.mtti_s if failures else told.mtti_s)
+    results = {
+        "goodput": middle.goodput,
+        "goodput_low": ends["low"],
+        "goodput_high": ends["high"],
+        "checkpoint_interval_s": interval_s,
+        "optimal_checkpoint_interval_s": best_s,
+        **frequency(asked, ended_s / failures if failures else float("inf"), often),
+        "method": "simulate",
+        "replicas": middle.ticks_RF.shape[0],
+    }
+    gpu_s = None if asked.gpus is None else asked.gpus * asked.duration_s
+    why = f"simulated: {beyond}" if beyond else "simulated, as asked"
+    days = asked.duration_s / 86400.0
+    said = f"{why}; {results['replicas']:,} replicas of {days:g} d, seed {asked.seed}"
+    return Answer(
+        command="goodput",
+        scenario=given,
+        results=results | lost_hours(asked, middle.goodput),
+        breakdown=bucket_rows(middle.shares(), gpu_s),
+        evidence=Evidence(
+            tier="simulate",
+            assumptions=(
+                said,
+                "the optimal interval is that of memoryless failures, which ageing hardly moves",
+                *standing(asked, told),
+            ),
+        ),
+        warnings=tuple(middle.remarks()),
+    )
+
+
+def _interval(asked: SimpleGoodput, told: Interruptions) -> tuple[float, float | None]:
+    """Return the interval used, and the optimum [s]."""
+    if not asked.checkpoint_write_s:
+        if asked.checkpoint_interval_s is None:
+            raise InvalidSpecError(
+                "checkpoint_write_s = 0: free checkpoints have no optimal interval; give"
+                " checkpoint_interval_s"
+            )
+        return asked.checkpoint_interval_s, None
+    best_s = float(optimal_interval_s(asked.checkpoint_write_s, told.mtti_s))
+    return asked.checkpoint_interval_s or best_s, best_s
+
+
+def run(asked: SimpleGoodput, mtti_s: float, interval_s: float) -> Outcome:
+    """Return replicas of the job, enough for the half-width asked.
+
+    Args:
+        asked: The fields.
+        mtti_s: Mean time between interruptions [s].
+        interval_s: Work between checkpoints [s].
+
+    Raises:
+        InvalidSpecError: More failures than can be simulated, or aging without gpus.
+    """
+    expected = asked.duration_s / mtti_s
+    most = int(min(MOST_FAILURES / max(expected, 1.0), MOST_REPLICAS))
+    if most < 2:
+        raise InvalidSpecError(
+            f"duration_s = {asked.duration_s:g} holds {expected:.1e} failures, one every"
+            f" {mtti_s:.3g} s: too many to simulate; shorten duration_s to"
+            f" {MOST_FAILURES / 100 * mtti_s:.3g} or use method exact"
+        )
+    nodes = nodes_of(asked) if asked.gpus is not None else 1
+    if nodes == 1 and asked.gpus is None and (asked.failure_shape != 1.0 or asked.spares):
+        nodes = nodes_of(asked)  # refuses: gpus is missing
+    strategy = Strategy(
+        interval_s=interval_s,
+        levels=(Level(write_s=asked.checkpoint_write_s),),
+        restarts=(Restart(name="restart", phases={"restart": asked.restart_s}),),
+        spares=Spares(count=asked.spares),
+    )
+    job = Job(fleet=_fleet(asked, mtti_s, nodes), units=nodes, horizon_s=asked.duration_s)
+    return simulate_until(
+        job, strategy, half_width=asked.half_width, most_replicas=most, seed=asked.seed
+    )
+
+
+def _fleet(asked: SimpleGoodput, mtti_s: float, nodes: int) -> Fleet:
+    ageless = asked.failure_shape == 1.0
+    lifetime: Law = Exponential(mean_s=mtti_s * nodes)
+    if not ageless:
+        lifetime = weibull_of_mean(mtti_s * nodes, asked.failure_shape)
+    cause = Cause(
+        name="node",
+        lifetime=lifetime,
+        per_unit=1.0,
+        takes="nothing" if asked.spares is None else "unit",
+        ages="new" if ageless else "mixed",
+        detection=Constant(value_s=asked.detection_s),
+    )
+    if asked.spares is not None and asked.repair_s is None:
+        raise InvalidSpecError(
+            f"spares = {asked.spares}: give repair_s, how long a failed node is out, such as 86400"
+        )
+    stage = RepairStage(name="repair", lasts=Exponential(mean_s=asked.repair_s or 1.0))
+    return Fleet(
+        units=nodes + (asked.spares or 0),
+        causes=(cause,),
+        repairs=(Repair(name="repair", stages=(stage,)),),
+        gpus_per_unit=asked.gpus_per_node,
+    )

@@ -1,0 +1,105 @@
+"""How sure the failure rate of a fleet is: from the counts behind its causes to one factor."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.fleet.catalog import published_rates
+from perfatlas.fleet.checks import cause_rate_per_s
+from perfatlas.fleet.durations import parse_duration
+from perfatlas.fleet.laws import mean_s, scaled
+from perfatlas.fleet.shipped import read_evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.fleet.model import Cause, Fleet
+
+NINETY: Final = 1.645
+WIDTHS_95: Final = 2.0 * 1.960
+MOST: Final = 0.9  # of the rate; a wider interval than that is no normal one
+SAME: Final = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateInterval:
+    """How far the rate of a whole fleet may be off.
+
+    Args:
+        share: Half of the 90 % interval of the rate, relative to it; 0 where nothing is known.
+        unknown: Causes of which nothing is known; they are taken as certain.
+    """
+
+    share: float
+    unknown: tuple[str, ...]
+
+    def said(self) -> str:
+        """Return it in words."""
+        if not self.share:
+            return "how sure the rates of the fleet are is not known, and not in the interval"
+        rest = f"; taken as certain: {', '.join(self.unknown)}" if self.unknown else ""
+        return (
+            f"the interval holds the rate of failures, ± {100.0 * self.share:.2g} % by the counts"
+            f" behind it{rest}"
+        )
+
+
+def rate_interval(fleet: Fleet, units: int, name: str) -> RateInterval:
+    """Return how far the rate of a fleet may be off.
+
+    Args:
+        fleet: The fleet.
+        units: Units of the job.
+        name: Name or file of the fleet; the evidence beside a fitted one is read.
+
+    Raises:
+        InvalidSpecError: The evidence beside it cannot be read.
+
+    Source: causes are independent, so variances add: each from a quarter of its 95 % interval (a
+        published rate's, or that of the fit), to a normal interval of the sum.
+
+    Limits: too narrow for a sum of very few failures, whose law is not normal.
+    """
+    fitted = {row["name"]: row for row in (read_evidence(name) or {}).get("cause", [])}
+    total, variance, unknown = 0.0, 0.0, []
+    for cause in fleet.causes:
+        per_s = cause_rate_per_s(cause, units)
+        width = _relative_width(cause, fitted)
+        total += per_s
+        if width is None:
+            unknown.append(cause.name)
+        else:
+            variance += (per_s * width / WIDTHS_95) ** 2
+    share = min(NINETY * math.sqrt(variance) / total, MOST)
+    return RateInterval(share=share, unknown=tuple(unknown))
+
+
+def _relative_width(cause: Cause, fitted: Mapping[str, Any]) -> float | None:
+    """Return the 95 % interval of a cause's rate, relative to it; None where it is not known."""
+    mean = mean_s(cause.lifetime)
+    published = published_rates().get(cause.name)
+    if published is not None and abs(published.mean_s / mean - 1.0) < SAME:
+        low, high = published.low_per_day, published.high_per_day
+        return None if low is None or high is None else (high - low) / published.per_day
+    if cause.name not in fitted:
+        return None
+    ends = fitted[cause.name]["mean_time_between_interval"]
+    field = f"mean_time_between_interval of {cause.name}"
+    long, short = (parse_duration(end, field=field) for end in (ends[1], ends[0]))
+    middle = parse_duration(fitted[cause.name]["mean_time_between"], field=field)
+    return middle / short - middle / long
+
+
+def more_often(fleet: Fleet, factor: float) -> Fleet:
+    """Return a fleet whose causes all come so many times as often.
+
+    Args:
+        fleet: The fleet.
+        factor: Above zero.
+    """
+    causes = tuple(
+        replace(cause, lifetime=scaled(cause.lifetime, 1.0 / factor)) for cause in fleet.causes
+    )
+    return replace(fleet, causes=causes)

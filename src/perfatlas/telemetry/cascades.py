@@ -1,0 +1,59 @@
+"""Errors that follow an error of another kind on the same device: one failure, told several times.
+
+A GPU that falls off the bus takes its NVLinks down; a double-bit error is followed by a contained
+error and a failed remapping. Counted each by itself, they make one failure several.
+
+Shape legend: E events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.telemetry.history import EFFECT, FAILURE, Labels
+
+if TYPE_CHECKING:
+    from perfatlas.telemetry.history import History
+
+CASCADE_S: Final = 60.0
+
+
+def without_cascades(history: History, window_s: float = CASCADE_S) -> tuple[History, int]:
+    """Return the history with the failures that follow another one marked as effects, and how many.
+
+    Args:
+        history: The history.
+        window_s: A failure within so long of the first one on its device, of another cause, is its
+            effect [s]. By assumption a minute: drivers log what follows an error at once. 0 keeps
+            every failure.
+
+    Raises:
+        InvalidSpecError: The window is negative.
+
+    Limits: The first line written is taken for the cause, which need not be so within a second.
+        Events without a node stay as they are; two devices of a node are two devices.
+    """
+    if not window_s >= 0.0:
+        raise InvalidSpecError(f"window_s = {shown(window_s)}; at least 0 s")
+    first: dict[str, tuple[float, int]] = {}
+    follows_E = np.zeros(history.size, bool)
+    cause_E = history.cause.code_E
+    has_node_E = ~history.node.is_any([""])
+    for event in np.flatnonzero(history.kind.is_any([FAILURE]) & has_node_E).tolist():
+        time_s, cause = float(history.start_s_E[event]), int(cause_E[event])
+        unit = history.unit(event)
+        begun_s, root = first.get(unit, (-np.inf, -1))
+        if time_s - begun_s >= window_s:
+            first[unit] = (time_s, cause)
+        else:
+            follows_E[event] = cause != root
+    if not follows_E.any():
+        return history, 0
+    names = history.kind.names
+    names = names if EFFECT in names else (*names, EFFECT)
+    code_E = np.where(follows_E, names.index(EFFECT), history.kind.code_E).astype(np.int32)
+    return replace(history, kind=Labels(code_E, names)), int(np.count_nonzero(follows_E))

@@ -1,0 +1,94 @@
+"""What a fitted fleet rests on: windows, counts, intervals, logs with their hashes, lemon nodes."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from typing import TYPE_CHECKING, Any
+
+from perfatlas.telemetry.fleet_laws import ends_text, law_interval, short, time_text
+
+if TYPE_CHECKING:
+    from perfatlas.telemetry.fleet_fit import CauseFit, FleetFit
+    from perfatlas.telemetry.lemons import Lemons
+
+
+def evidence_document(fit: FleetFit) -> dict[str, Any]:
+    """Return the evidence of a fitted fleet as a document for TOML.
+
+    Args:
+        fit: What a history says of the fleet.
+    """
+    return {
+        "rate_kind": f"events of kind {', '.join(fit.options.kinds)}",
+        "failures_taken_as_effects": fit.cascades,
+        "level": fit.options.level,
+        "watches": {component: _watch(fit, component) for component in fit.watches},
+        "cause": [_evidence(cause, share) for cause, share in _with_shares(fit)],
+        "file": [_file(fit, index) for index in range(len(fit.history.files))],
+    }
+
+
+def _with_shares(fit: FleetFit) -> list[tuple[CauseFit, dict[str, Any]]]:
+    """Return each cause with its place in the ranking."""
+    shares = []
+    for cause, row in zip(fit.causes, fit.ranking, strict=True):
+        ends = [short(row.share_low), short(row.share_high)]
+        told = {"share": short(row.share), "share_interval": ends}
+        above = None if math.isnan(row.above_next) else short(row.above_next)
+        shares.append((cause, told | {"more_frequent_than_next": above}))
+    return shares
+
+
+def _evidence(cause: CauseFit, share: dict[str, Any]) -> dict[str, Any]:
+    spells, rate = cause.spells, cause.rate
+    repair = cause.repair
+    fits = cause.comparison.fits if cause.comparison else ()
+    return {
+        "name": cause.name,
+        "events": spells.failures,
+        "exposure": time_text(spells.exposure_s),
+        "mean_time_between": time_text(1.0 / rate.mean_per_s),
+        "mean_time_between_interval": ends_text(1.0 / rate.high_per_s, 1.0 / rate.low_per_s),
+        **share,
+        "law_interval": law_interval(cause.law) if cause.law else None,
+        "aic": {fit.family: short(fit.aic) for fit in fits} or None,
+        "repairs": repair.seen.failures if repair else 0,
+        "repairs_not_told": repair.not_told if repair else spells.failures,
+        "repair_interval": law_interval(repair.best) if repair and repair.best else None,
+        "lemon_nodes": _lemon_rows(cause.lemons),
+        "remarks": list(cause.remarks),
+    }
+
+
+def _lemon_rows(lemons: Lemons | None) -> list[dict[str, Any]] | None:
+    if lemons is None or not lemons.flagged:
+        return None
+    return [
+        {
+            "node": lemons.units[row],
+            "events": int(lemons.events_U[row]),
+            "probability": short(float(lemons.probability_U[row])),
+            "mean_time_between": time_text(1.0 / float(lemons.rate_per_s_U[row])),
+        }
+        for row in range(lemons.flagged)
+    ]
+
+
+def _watch(fit: FleetFit, component: str) -> dict[str, Any]:
+    watch = fit.watches[component]
+    start, end = (dt.datetime.fromtimestamp(s, dt.UTC) for s in (watch.start_s, watch.end_s))
+    return {"units": watch.units, "start": start, "end": end}
+
+
+def _file(fit: FleetFit, index: int) -> dict[str, Any]:
+    file = fit.history.files[index]
+    return {
+        "path": file.path,
+        "hash": file.data_hash,
+        file.unit: file.total,
+        "parsed": file.parsed,
+        "merged": dict(file.merged) or None,
+        "ignored": dict(file.ignored) or None,
+        "repaired": dict(file.repaired) or None,
+    }

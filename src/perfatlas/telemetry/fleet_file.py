@@ -1,0 +1,141 @@
+"""A fitted fleet as a TOML file that the simulator runs, and its evidence in a file beside it.
+
+The fleet holds `units`, `gpus_per_unit`, `[[cause]]` and `[[repair]]`, as the simulator reads them:
+a law is a table with `law` and its parameters, times are text with a unit. The evidence holds
+intervals, counts, files with their hashes, windows, lemon nodes and remarks.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.files import content_hash, format_toml, write_atomic
+from perfatlas.telemetry.fleet_evidence import evidence_document
+from perfatlas.telemetry.fleet_laws import duration_law, fit_law, short, time_text
+
+if TYPE_CHECKING:
+    from perfatlas.telemetry.fleet_fit import CauseFit, Durations, FleetFit
+    from perfatlas.telemetry.lemons import Lemons
+
+# A simulator holds a few dozen laws: the rarest causes of a component are taken together.
+MOST_CAUSES: Final = 16
+MOST_REPAIRS: Final = 10
+_ANY_REPAIR: Final = "observed"
+_HEADER: Final = """\
+# Fitted from logs by perfatlas. Intervals, counts, hashes of the logs, lemon nodes and remarks:
+# {evidence}
+"""
+_NO_REPAIRS: Final = """\
+# No log tells when a failure was over: repairs take no time until they are given here.
+"""
+
+
+def write_fleet(path: str | Path, fit: FleetFit) -> Path:
+    """Write a fitted fleet and, beside it, its evidence; return where the evidence is.
+
+    Args:
+        path: The file; the evidence goes to the same name with .evidence.toml.
+        fit: What a history says of the fleet.
+
+    Raises:
+        InvalidSpecError: A file cannot be written.
+    """
+    fleet = fleet_document(fit)
+    beside = Path(path).with_suffix(".evidence.toml")
+    text = _HEADER.format(evidence=beside.name)
+    text += "" if "repair" in fleet else _NO_REPAIRS
+    text += "\n" + format_toml(fleet)
+    evidence = {"fleet": Path(path).name, "fleet_hash": content_hash(text)}
+    write_atomic(beside, format_toml(evidence | evidence_document(fit)))
+    write_atomic(path, text)
+    return beside
+
+
+def fleet_document(fit: FleetFit) -> dict[str, Any]:
+    """Return a fitted fleet as the document that `write_fleet` writes.
+
+    Args:
+        fit: What a history says of the fleet.
+    """
+    gpus = fit.watches["gpu"].units / fit.nodes if "gpu" in fit.watches else 0.0
+    kept, rest = fit.causes[:MOST_CAUSES], fit.causes[MOST_CAUSES:]
+    repaired = [cause for cause in kept if _has_repair(cause)][:MOST_REPAIRS]
+    repairs = [_repair(cause.name, cause.repair) for cause in repaired if cause.repair]
+    if fit.repair is not None:
+        repairs = [_repair(_ANY_REPAIR, fit.repair), *repairs]
+    document: dict[str, Any] = {"units": fit.nodes}
+    if gpus and gpus.is_integer():
+        document["gpus_per_unit"] = int(gpus)
+    named = {cause.name for cause in repaired}
+    document["cause"] = [_cause(cause, fit, named) for cause in kept] + _others(rest, fit)
+    return document | ({"repair": repairs} if repairs else {})
+
+
+def _has_repair(cause: CauseFit) -> bool:
+    return cause.repair is not None and cause.component != "job"
+
+
+def _cause(cause: CauseFit, fit: FleetFit, named: set[str]) -> dict[str, Any]:
+    """Return the fields of a cause; those that are the simulator's defaults are left out."""
+    table: dict[str, Any] = {"name": cause.name}
+    lemons = _lemon_law(cause)
+    parts = fit.watches[cause.component].units / fit.nodes
+    if lemons and cause.lemons:
+        # Lemons are told by node: the parts of a node share its rate.
+        mean = time_text(parts / cause.lemons.median_per_s)
+        table |= {"lifetime": {"law": "exponential", "mean": mean}, "lemons": lemons}
+    elif cause.law is None:
+        mean = time_text(1.0 / cause.rate.mean_per_s)
+        table |= {"lifetime": {"law": "exponential", "mean": mean}}
+    else:
+        table |= {"lifetime": fit_law(cause.law)} | _age(cause, fit)
+    table |= _place(cause.component, parts)
+    if cause.detection is not None:
+        table["detection"] = duration_law(cause.detection)
+    if cause.name in named:
+        table["repair"] = cause.name
+    return table
+
+
+def _place(component: str, parts: float) -> dict[str, Any]:
+    """Return whether units hold parts of a component, or the job has one: that takes nothing."""
+    if component == "job":
+        return {"shared": 1.0, "takes": "nothing", "loses": "process"}
+    return {"per_unit": short(parts)}
+
+
+def _age(cause: CauseFit, fit: FleetFit) -> dict[str, Any]:
+    """Return how old parts are at the start of a simulation, where their law depends on it."""
+    if fit.options.repair == "as_new":
+        return {"ages": "mixed"}
+    watch = fit.watches[cause.component]
+    ages = [watch.end_s - new_s for new_s in watch.new_s.values()]
+    return {"as_old": True, "ages": "new", "age": time_text(sum(ages) / len(ages))}
+
+
+def _others(causes: tuple[CauseFit, ...], fit: FleetFit) -> list[dict[str, Any]]:
+    """Return the rarest causes, those of a component as one without memory."""
+    rates: dict[str, float] = {}
+    for cause in causes:
+        rates[cause.component] = rates.get(cause.component, 0.0) + cause.rate.mean_per_s
+    return [
+        {
+            "name": f"{component}_others",
+            "lifetime": {"law": "exponential", "mean": time_text(1.0 / rate)},
+            **_place(component, fit.watches[component].units / fit.nodes),
+        }
+        for component, rate in rates.items()
+    ]
+
+
+def _lemon_law(cause: CauseFit) -> dict[str, float] | None:
+    lemons: Lemons | None = cause.lemons
+    if lemons is None or cause.component == "job" or not lemons.are_apart:
+        return None
+    factor = lemons.lemon_per_s / lemons.median_per_s
+    return {"share": short(lemons.lemon_share), "factor": short(factor)}
+
+
+def _repair(name: str, durations: Durations) -> dict[str, Any]:
+    return {"name": name, "stages": [{"name": "observed", "lasts": duration_law(durations)}]}

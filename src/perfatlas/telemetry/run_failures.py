@@ -1,0 +1,96 @@
+"""What the ends of job runs say of failures.
+
+Accounting is a weak witness. NODE_FAIL is Slurm's own finding and misses most GPU faults; FAILED
+mixes users' errors with infrastructure's; TIMEOUT and CANCELLED may be hangs that somebody waited
+for. So only what Slurm itself found is a failure here, and the rest is marked as unclear.
+
+Source: sacct(1), JOB STATE CODES; JobRequeue in slurm.conf(5).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.telemetry.history import (
+    EFFECT,
+    FAILURE,
+    NOT_TOLD,
+    PLANNED,
+    UNCLEAR,
+    Event,
+    History,
+    HistoryBuilder,
+)
+from perfatlas.telemetry.hostlist import expand_hosts
+
+if TYPE_CHECKING:
+    from perfatlas.telemetry.job_runs import JobRuns
+
+# State to component and kind; the cause is the state in small letters. Others are no event.
+_MEANING: Final = {
+    "NODE_FAIL": ("host", FAILURE),
+    "BOOT_FAIL": ("host", FAILURE),
+    "LAUNCH_FAILED": ("host", FAILURE),
+    "RECONFIG_FAIL": ("host", FAILURE),
+    "FAILED": ("job", UNCLEAR),
+    "REQUEUED": ("job", UNCLEAR),
+    "TIMEOUT": ("job", UNCLEAR),
+    "CANCELLED": ("job", UNCLEAR),
+    "DEADLINE": ("job", UNCLEAR),
+    "OUT_OF_MEMORY": ("job", EFFECT),
+    "PREEMPTED": ("job", PLANNED),
+    "REVOKED": ("job", PLANNED),
+}
+
+
+def run_failures(runs: JobRuns) -> History:
+    """Return one event for each run that did not complete; it is over when the job runs again.
+
+    Args:
+        runs: The runs.
+
+    Limits: The node is known where Slurm names it or the job had only one. Recovery is the next run
+        of the same job id, so it holds the time in the queue; a job submitted anew is not seen. A
+        run whose end accounting lost is no event.
+    """
+    builder = HistoryBuilder()
+    state, job = runs.state.text(), runs.job.text()
+    failed, hosts = runs.failed_node.text(), runs.hosts.text()
+    next_s = _next_starts(runs)
+    by_file: dict[int, list[int]] = {}
+    for row, file in enumerate(runs.file_E.tolist()):
+        by_file.setdefault(file, []).append(row)
+    for file, counts in enumerate(runs.files):
+        for row in by_file.get(file, ()):
+            component, kind = _MEANING.get(state[row], ("", ""))
+            end_s = float(runs.end_s_R[row])
+            if not component or math.isnan(end_s):
+                continue
+            alone = expand_hosts(hosts[row]) if runs.host_count_R[row] == 1 else ("",)
+            builder.add(
+                Event(
+                    start_s=end_s,
+                    component=component,
+                    cause=state[row].lower(),
+                    kind=kind,
+                    line=int(runs.line_E[row]),
+                    node=failed[row] or alone[0],
+                    job=job[row],
+                    recovered_s=next_s[row],
+                )
+            )
+        builder.end_file(counts)
+    return builder.close()
+
+
+def _next_starts(runs: JobRuns) -> list[float]:
+    """Return when the next run of the same job started [s], NaN where there was none."""
+    following = [NOT_TOLD] * runs.size
+    latest: dict[int, int] = {}
+    for row, code in enumerate(runs.job.code_E.tolist()):
+        before = latest.get(code)
+        if before is not None:
+            following[before] = float(runs.start_s_R[row])
+        latest[code] = row
+    return following

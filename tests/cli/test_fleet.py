@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import json
+import random
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfatlas.cli import main
+from perfatlas.files import read_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.timeout(300)  # the first simulation compiles
+START = datetime(2026, 3, 1, tzinfo=UTC)
+WATCH = ["--start", "2026-03-01T00:00:00Z", "--end", "2026-04-01T00:00:00Z"]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A kernel log of 200 Xid errors, every one told twice, with a line of something else each."""
+    draw = random.Random(5)  # noqa: S311 - a fixture
+    lines = []
+    for second in sorted(draw.sample(range(30 * 86_400), 200)):
+        stamp = (START + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        node = f"n{draw.choice([7] * 60 + list(range(64))):03d}"
+        xid = f"{stamp} {node} kernel: NVRM: Xid (PCI:0000:61:00): 79, GPU has fallen off"
+        lines += [xid, xid, f"{stamp} {node} kernel: usb 1-1: new device"]
+    path = tmp_path / "kern.log"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def history(log: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    path = log.with_name("history.parquet")
+    assert main(["fleet", "import", "--format", "xid", str(log), "--output", str(path)]) == 0
+    capsys.readouterr()
+    return path
+
+
+@pytest.fixture
+def fleet(history: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    path = history.with_name("fleet.toml")
+    words = ["--nodes", "64", *WATCH, "--output", str(path)]
+    assert main(["fleet", "fit", str(history), *words]) == 0
+    capsys.readouterr()
+    return path
+
+
+def test_an_import_says_what_became_of_every_line(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = log.with_name("h.csv")
+    words = ["fleet", "import", "--format", "xid", str(log), "--output", str(output)]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert "200 events: 200 failure" in text
+    assert "200: 200 repeat of one code on one GPU" in text
+    assert "200: 200 line without an Xid" in text
+    assert read_table(str(output)).rows == 200
+    assert main([*words, "--json"]) == 0
+    (file,) = json.loads(capsys.readouterr().out)["results"]["files"]
+    assert file["parsed"] + sum(file["merged"].values()) + sum(file["ignored"].values()) == 600
+
+
+def test_logs_become_a_fleet_that_goodput_runs(
+    fleet: Path, history: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--nodes", "64", *WATCH, "--output", str(fleet)]
+    assert main(["fleet", "fit", str(history), *words, "--json"]) == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    (cause,) = results["causes"]
+    assert cause["events"] == 200
+    assert [lemon["node"] for lemon in cause["lemon_nodes"]] == ["n007"]
+    job = ["--checkpoint-write-s", "10", "--restart-s", "60", "--half-width", "0.01"]
+    assert main(["goodput", "--fleet", str(fleet), *job, "--json"]) == 0
+    per_day = json.loads(capsys.readouterr().out)["results"]["interruptions_per_day"]
+    assert per_day == pytest.approx(200 / 31, rel=0.25)
+
+
+def test_a_fit_tells_lemons_laws_and_the_next_command(
+    history: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(history.parent)
+    words = ["--nodes", "64", *WATCH, "--output", "f.toml"]
+    assert main(["fleet", "fit", history.name, *words]) == 0
+    text = capsys.readouterr().out
+    assert "nodes that fail far more often" in text
+    assert "n007" in text
+    assert "next: perfatlas goodput --fleet f.toml" in text
+    assert max(map(len, text.splitlines()[:-1])) <= 80
+
+
+def test_reports_explain_fleets_and_histories_in_words(
+    fleet: Path, history: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = fleet.with_name("page.html")
+    assert main(["fleet", "report", str(fleet), "-o", str(page)]) == 0
+    text = page.read_text("utf-8")
+    assert "This fleet has 64 machines with 8 GPUs each" in text
+    assert "Machines to look at first" in text
+    assert "n007" in text
+    assert '<script src="http' not in text
+    assert main(["fleet", "report", str(history), "-o", str(page)]) == 0
+    assert "something broke: 200" in page.read_text("utf-8")
+    capsys.readouterr()
+    assert main(["fleet", "report", "llama3", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)["results"]["fleet"]
+    assert sum(row["share"] for row in facts["causes"]) == pytest.approx(1.0)
+    last = facts["jobs"][-1]
+    assert 86400 / last["mtti_s"] == pytest.approx(facts["events_per_day"])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["import", "x.log"], 2, "--format and --output missing"),
+        (["import", "--format", "xid", "/no/x.log", "--output", "h.csv"], 3, "/no/x.log"),
+        (["import", "--format", "xyz", "x.log", "--output", "h.csv"], 2, "format"),
+        (["fit", "/no/h.csv"], 3, "/no/h.csv"),
+        (["report", "/no/f.toml", "-o", "p.html"], 3, "/no/f.toml"),
+        (["report", "llama3"], 2, "--output missing"),
+    ],
+)
+def test_wrong_words_end_with_their_exit_code(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    words: list[str],
+    code: int,
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["fleet", *words]) == code
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([], 2, "its events are from 2026-03-01"),
+        (["--nodes", "0", *WATCH], 3, "nodes = 0"),
+        (["--nodes", "64", *WATCH, "--units", "nic"], 3, "such as nic=16384"),
+        (["--nodes", "64", "--start", "soon", "--end", "2026-04-01T00:00:00Z"], 3, "soon"),
+        (
+            ["--nodes", "64", *WATCH[2:], "--start", "2026-05-01T00:00:00Z"],
+            3,
+            "not after its start",
+        ),
+        (["--nodes", "4", "--gpus-per-node", "1", *WATCH], 3, "units are named, and there are 4"),
+    ],
+)
+def test_a_fit_refuses_what_cannot_be(
+    history: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
+) -> None:
+    output = [] if not words else ["--output", str(history.with_name("f.toml"))]
+    assert main(["fleet", "fit", str(history), *words, *output]) == code
+    assert said in capsys.readouterr().err
+
+
+def test_a_component_without_a_count_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "h.csv"
+    table.write_text("start_s,component,cause,kind\n2026-03-02T00:00:00Z,nic,link_down,failure\n")
+    words = ["--nodes", "4", *WATCH, "--output", str(tmp_path / "f.toml")]
+    assert main(["fleet", "fit", str(table), *words]) == 3
+    assert "--units nic=NUMBER" in capsys.readouterr().err
+    assert main(["fleet", "fit", str(table), *words, "--units", "nic=32"]) == 0
+    assert "nic_link_down" in capsys.readouterr().out

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfatlas.cli import main
+from perfatlas.files import read_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+JOB = ["--checkpoint-write-s", "60", "--restart-s", "300"]
+
+
+def test_the_answer_is_an_envelope_with_the_fixed_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["goodput", *JOB, "--mtti-s", "28440", "--gpus", "1024", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["command"] == "goodput"
+    fixed = {"goodput", "goodput_low", "goodput_high", "optimal_checkpoint_interval_s"}
+    assert {*fixed, "interruptions"} <= set(answer["results"])
+    assert answer["breakdown"][0]["name"] == "productive"
+
+
+def test_text_fits_80_columns_and_tells_how_to_ask_again(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    words = [*JOB, "--gpus", "131072", "--failure-rate", "rsc1_node", "--usd-per-gpu-hour", "2"]
+    assert main(["goodput", *words]) == 0
+    text = capsys.readouterr().out
+    assert all(word in text for word in ("goodput", "restarting", "how sure", "GPU-h"))
+    *lines, last = text.splitlines()
+    assert last.startswith("reproduce: perfatlas goodput --gpus 131072")
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_table_of_jobs_is_answered_row_by_row(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "in.csv").write_text("mtti_s,restart_s\n3600,60\n-5,60\n28440,300\n")
+    words = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv")]
+    assert main(["goodput", "--checkpoint-write-s", "60", *words]) == 0
+    assert "2 answered, 1 with an error" in capsys.readouterr().out
+    table = read_table(str(tmp_path / "out.csv"))
+    assert float(table.cells("goodput")[2]) == pytest.approx(0.92662, abs=5e-6)
+    assert "mtti_s = -5" in str(table.cells("error")[1])
+
+
+def test_flags_win_over_a_scenario_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "job.toml"
+    path.write_text("mtti_s = 28440\ncheckpoint_write_s = 5\nrestart_s = 300\n")
+    words = ["--scenario", str(path), "--checkpoint-write-s", "60", "--json"]
+    assert main(["goodput", *words]) == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    assert results["goodput"] == pytest.approx(0.92662, abs=5e-6)
+
+
+def test_spares_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--nodes", "2048", "--node-mtbf-s", "13292308", "--repair-s", "86400"]
+    assert main(["goodput", "spares", *words, "--target", "0.999"]) == 0
+    text = capsys.readouterr().out
+    assert "0.136 %" in text
+    assert "Erlang-B" in text
+    assert main(["goodput", "spares", *words, "--spares", "24", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["results"]["spares"] == 24
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([], 2, "--checkpoint-write-s and --restart-s missing; for example"),
+        ([*JOB, "--mtti-s", "-1"], 3, "mtti_s = -1"),
+        ([*JOB, "--mtti-s", "abc"], 2, "mtti-s"),
+        (["spares", "--nodes", "8"], 2, "--node-mtbf-s and --repair-s missing"),
+    ],
+)
+def test_wrong_words_end_with_their_exit_code(
+    capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
+) -> None:
+    assert main(["goodput", *words]) == code
+    assert said in capsys.readouterr().err
+
+
+def test_a_fleet_is_answered_in_80_columns_and_as_a_page(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    page = tmp_path / "page.html"
+    words = ["--fleet", "llama3", "--gpus", "16384", "--mfu", "0.4", "--half-width", "0.02"]
+    more = ["--what-if", "--spare-start-s", "300", "--html", str(page)]
+    assert main(["goodput", *JOB, *words, *more]) == 0
+    text = capsys.readouterr().out
+    assert all(word in text for word in ("factor by factor", "30 more spares", "what if"))
+    *lines, last = text.splitlines()
+    assert "--what-if" in last
+    assert max(map(len, lines)) <= 80
+    assert "Where the time goes" in page.read_text("utf-8")
+
+
+def test_what_if_and_pages_are_of_one_job(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--fleet", "llama3", "--table", "in.csv", "--output", "out.csv"]
+    assert main(["goodput", *JOB, *words, "--what-if"]) == 2
+    assert "--what-if is of one job" in capsys.readouterr().err

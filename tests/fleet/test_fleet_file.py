@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perfatlas.fleet.durations import parse_duration, parse_rate
+from perfatlas.fleet.fleet_file import read_fleet
+from perfatlas.fleet.laws import Bathtub, Constant, Empirical, Exponential, LogNormal, Weibull
+from perfatlas.fleet.model import Level, Strategy
+from perfatlas.fleet.simulate import Job, simulate
+from perfatlas.quantities import InvalidSpecError
+
+pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
+GOOD = """
+units = 20
+gpus_per_unit = 8
+crews = 2
+
+[[cause]]
+name = "node"
+per_unit = 1
+lifetime = { law = "exponential", rate = "6.5e-3 /d" }
+detection = "2 min"
+lemons = { share = 0.1, factor = 5, strikes = 3 }
+
+[[cause]]
+name = "fan"
+per_unit = 4
+age = "1 y"
+as_old = true
+repair = "ladder"
+lifetime = { law = "weibull", shape = 2, scale = "10 y" }
+
+[[cause]]
+name = "slow"
+shared = 1
+effect = "slows"
+slowdown = 1.3
+lasts = { law = "empirical", values = ["1 h", "30 min", "5 h"] }
+
+[cause.lifetime]
+law = "bathtub"
+infant_shape = 0.5
+infant_scale = "400 d"
+chance_mean = "100 d"
+wear_shape = 5
+wear_scale = "80 d"
+
+[[repair]]
+name = "ladder"
+relapse = "1 h"
+stages = [
+  { name = "reset", lasts = "10 min", fixes = 0.5, false_fix = 0.2 },
+  { name = "swap", lasts = { law = "lognormal", median = "4 h", sigma = 1 } },
+]
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "fleet.toml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_a_fleet_is_read_and_runs(tmp_path: Path) -> None:
+    fleet = read_fleet(written(tmp_path, GOOD))
+    node, fan, slow = fleet.causes
+    assert node.lifetime == Exponential(mean_s=1 / (6.5e-3 / 86400))
+    assert node.detection == Constant(value_s=120.0)
+    assert (fan.age_s, fan.as_old) == (31557600.0, True)
+    assert isinstance(fan.lifetime, Weibull)
+    assert isinstance(slow.lifetime, Bathtub)
+    assert slow.lasts == Empirical(values_s=(3600.0, 1800.0, 18000.0))
+    assert fleet.repairs[0].stages[1].lasts == LogNormal(median_s=14400.0, sigma=1.0)
+    job = Job(fleet=fleet, units=16, horizon_s=100 * 86400.0)
+    strategy = Strategy(interval_s=600.0, levels=(Level(write_s=5.0),))
+    assert 0.9 < simulate(job, strategy, replicas=20).goodput < 1.0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('"2 min"', "120", "has no unit of time"),
+        ('"2 min"', '"120"', "has no unit of time"),
+        ('"2 min"', '"2 minutes"', "no unit 'minutes'"),
+        ('"2 min"', '"-2 min"', "not below zero"),
+        ('"6.5e-3 /d"', '"6.5e-3"', "is not a rate"),
+        ('"6.5e-3 /d"', '"-6.5e-3 /d"', "not below zero"),
+        ('"6.5e-3 /d"', '"0 /d"', "leave out what never fails"),
+        ('law = "exponential"', 'law = "exponental"', "did you mean 'exponential'"),
+        ('law = "exponential", ', "", "law = None"),
+        ('effect = "slows"', 'effect = "slow"', "one of stops, corrupts, slows"),
+        ("per_unit = 1", "per_units = 1", "did you mean 'per_unit'"),
+        ("per_unit = 1", "per_unit = -1", "per_unit = -1"),
+        ("per_unit = 1", 'per_unit = "one"', "expected a number"),
+        ("units = 20", "units = 2.5", "expected a whole number"),
+        ("units = 20", "", "units is missing"),
+        ("fixes = 0.5", "fixes = 0.9", "sum to 1 at most"),
+        ("shape = 2, ", "", "shape = None"),
+        ("shape = 2, ", "shape = -2, ", "shape = -2"),
+        ("[[repair]]", "[[repair", "is not TOML"),
+    ],
+)
+def test_mistakes_are_named_with_their_place(
+    tmp_path: Path, old: str, new: str, words: str
+) -> None:
+    assert old in GOOD
+    with pytest.raises(InvalidSpecError, match=r"fleet\.toml|cause|repair") as caught:
+        read_fleet(written(tmp_path, GOOD.replace(old, new, 1)))
+    assert words in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpecError, match="cannot be read"):
+        read_fleet(tmp_path / "nothing.toml")
+
+
+def test_durations_and_rates_by_hand() -> None:
+    assert parse_duration("54 d", field="x") == 54 * 86400
+    assert parse_duration("1_000us", field="x") == pytest.approx(1e-3)
+    assert parse_rate("2 /h", field="x") == pytest.approx(2 / 3600)
+    assert parse_rate("100 FIT", field="x") == pytest.approx(100e-9 / 3600)
+    with pytest.raises(InvalidSpecError, match="finite"):
+        parse_duration("1e400 s", field="x")

@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+from collections import Counter
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from perfatlas.fleet.anchor_rules import (
+    consistent_intervals,
+    job_mttf_s,
+    llama3_settings,
+    rsc_mttf,
+)
+from perfatlas.fleet.anchors import published_anchors
+from perfatlas.fleet.catalog import (
+    find_rate,
+    published_cause,
+    published_durations,
+    published_rates,
+)
+from perfatlas.fleet.components import Component, blast_units, causes_of, part_counts
+from perfatlas.fleet.laws import Exponential
+from perfatlas.fleet.model import Fleet, Level, Restart, Strategy, one_cause
+from perfatlas.fleet.packing import fleet_rate_per_s
+from perfatlas.fleet.rates import (
+    exact_rate_interval,
+    rate_posterior,
+    system_posterior,
+    system_rate_per_s,
+)
+from perfatlas.fleet.renewal import renewal_efficiency
+from perfatlas.fleet.simulate import Job, simulate
+from perfatlas.hardware import resolve_system
+from perfatlas.quantities import InvalidSpecError
+
+pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
+DATA = resources.files("perfatlas").joinpath("data/fleet")
+TABLE = DATA.joinpath("published_figures.csv")
+HEAD = "source,metric,value,value_max,qualifier,unit,n_gpus\n"
+YEAR = Exponential(mean_s=365.25 * 86400)
+RACKS = (
+    Component(kind="software", count=1, lifetime=YEAR),
+    Component(kind="pdu", lifetime=YEAR),
+    Component(kind="rack", within="pdu", count=4),
+    Component(kind="nvswitch_tray", within="rack", count=9, lifetime=YEAR, takes_down="rack"),
+    Component(kind="host", within="rack", count=18, lifetime=YEAR),
+    Component(kind="gpu", within="host", count=4, lifetime=YEAR),
+    Component(kind="hbm", within="gpu", count=8, lifetime=YEAR),
+)
+
+
+def test_every_published_figure_is_listed_once_with_a_reason() -> None:
+    rows = published_anchors()
+    assert len(rows) == TABLE.read_text("utf-8").count("\n") - 1
+    assert all(row.why for row in rows)
+    counts = Counter(row.status for row in rows)
+    assert counts["reproduced"] >= 12
+    missed = {(row.metric, row.published) for row in rows if row.status == "missed"}
+    assert missed == {
+        ("job_mttf_measured", "47.7 d"),
+        ("job_mttf_measured", "7.9 h"),
+        ("node_failure_rate_needed_for_ettr_0.9_at_12000_gpus", "~1 1/(1000 node-d)"),
+        ("ettr_formula_error_vs_monte_carlo", "~5 %"),
+    }
+
+
+def test_a_figure_without_a_rule_is_not_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "figures.csv"
+    path.write_text(HEAD + "Somebody,a new metric,1,,=,h,8\n", "utf-8")
+    with pytest.raises(InvalidSpecError, match="neither a rule nor a reason"):
+        published_anchors(path)
+    path.write_text(HEAD + "Somebody,a new metric,one,,=,h,8\n", "utf-8")
+    with pytest.raises(InvalidSpecError, match="'one' is not a number"):
+        published_anchors(path)
+    path.write_text("source,metric\n", "utf-8")
+    with pytest.raises(InvalidSpecError, match="no column value"):
+        published_anchors(path)
+
+
+def test_a_wrong_figure_is_missed(tmp_path: Path) -> None:
+    path = tmp_path / "figures.csv"
+    name = "NVIDIA NTP arXiv:2504.06095,usable_fraction_with_0.1pct_gpus_failed"
+    path.write_text(HEAD + f"{name},94,,=,%,\n{name},97,,=,%,\n", "utf-8")
+    right, wrong = published_anchors(path)
+    assert (right.status, wrong.status) == ("reproduced", "missed")
+    assert wrong.off == pytest.approx(100 * 0.999**64 / 97 - 1)
+
+
+def test_mttf_depends_on_what_counts_as_a_failure() -> None:
+    hours = [job_mttf_s("rsc1_node", gpus) / 3600 for gpus in (1024, 16_384, 131_072)]
+    assert [round(value, 2) for value in hours] == [28.85, 1.8, 0.23]
+    assert job_mttf_s("rsc1_job_1024_measured", 1024) / 3600 == pytest.approx(7.9, rel=1e-4)
+    with pytest.raises(InvalidSpecError, match="per gpu"):
+        job_mttf_s("llama3_gpu", 8)
+
+
+def test_each_kind_of_rate_explains_its_own_half_of_the_rsc_figures() -> None:
+    small, medium, large, largest = rsc_mttf()
+    for row in (large, largest):
+        assert row["by_hardware_rate_s"] == pytest.approx(row["published_s"], rel=0.025)
+        assert row["by_interruption_rate_s"] < 0.3 * row["published_s"]
+    assert medium["by_interruption_rate_s"] == pytest.approx(medium["published_s"], rel=1e-4)
+    assert small["by_interruption_rate_s"] == pytest.approx(small["published_s"], rel=0.12)
+    assert small["by_hardware_rate_s"] > 3 * small["published_s"]
+
+
+def test_llama3_causes_of_the_catalog_interrupt_a_job_as_published() -> None:
+    names = [
+        name
+        for name in published_rates()
+        if name.startswith("llama3_") and not name.startswith("llama3_node_")
+    ]
+    fleet = Fleet(units=2048, causes=tuple(published_cause(name) for name in names))
+    assert fleet_rate_per_s(fleet, 2048) * 54 * 86400 == pytest.approx(419.0)
+    strategy = Strategy(
+        interval_s=600.0,
+        levels=(Level(write_s=5.0),),
+        restarts=(Restart(name="restart", phases={"all": 300.0}),),
+        restart_exposed=False,
+    )
+    job = Job(fleet=fleet, units=2048, horizon_s=54 * 86400.0)
+    outcome = simulate(job, strategy, replicas=200)
+    assert outcome.mtti_s == pytest.approx(1296 * 3600 / 419, rel=0.02)
+    assert outcome.goodput > 0.9
+    with pytest.raises(InvalidSpecError, match="give per_unit"):
+        published_cause("hpn_tor")
+
+
+def test_what_explains_llama3_is_a_set_with_sharp_ends() -> None:
+    settings = llama3_settings()
+    good = [s for s in settings if s.shortest_s is not None and s.longest_s is not None]
+    assert 0 < len(good) < len(settings)
+    mtti_s = 1296 * 3600 / 419
+    for s in good:
+        for end in (s.shortest_s, s.longest_s):
+            value = renewal_efficiency(float(end or 0), s.write_s, s.restart_s, mtti_s).value_C
+            assert float(value) == pytest.approx(0.9, abs=1e-9)
+    assert max(s.restart_s for s in good) == 900.0  # above 15 min nothing explains it
+    assert max(s.write_s for s in good) == 30.0
+    none = consistent_intervals(mtti_s, 0.99, writes_s=(60.0,), restarts_s=(600.0,))
+    assert none[0].longest_s is None
+
+
+def test_the_simulator_confirms_an_end_of_the_set() -> None:
+    mtti_s = 1296 * 3600 / 419
+    setting = consistent_intervals(mtti_s, 0.9, writes_s=(15.0,), restarts_s=(300.0,))[0]
+    strategy = Strategy(
+        interval_s=float(setting.longest_s or 0),
+        levels=(Level(write_s=15.0),),
+        restarts=(Restart(name="restart", phases={"all": 300.0}),),
+    )
+    job = Job(fleet=one_cause(mtti_s, 2048), units=2048, horizon_s=54 * 86400.0)
+    outcome = simulate(job, strategy, replicas=2000, seed=6)
+    assert abs(outcome.goodput - 0.9) < 3 * outcome.standard_error + 1e-4
+
+
+def test_catalog_rates_carry_kind_source_and_interval() -> None:
+    llama = find_rate("llama3_node_unexpected")
+    assert llama.per_day == pytest.approx(3.7887e-3, rel=1e-4)
+    assert llama.low_per_day is not None
+    assert llama.high_per_day is not None
+    assert llama.low_per_day / llama.per_day == pytest.approx(0.907, abs=1e-3)
+    assert llama.high_per_day / llama.per_day == pytest.approx(1.100, abs=1e-3)
+    for rate in published_rates().values():
+        assert rate.rate_kind
+        assert rate.source
+        assert rate.evidence in ("read", "note", "hearsay", "derived")
+        assert rate.per_day > 0
+    assert all(d.low_s <= d.high_s and d.source for d in published_durations().values())
+    causes = [rate for rate in published_rates().values() if rate.name.startswith("llama3_")]
+    counted = sum(
+        rate.per_day * {"gpu": 884_736, "node": 110_592, "job": 54}[rate.of]
+        for rate in causes
+        if rate.name not in ("llama3_node_unexpected", "llama3_node_all")
+    )
+    assert counted == pytest.approx(419.0)
+    with pytest.raises(InvalidSpecError, match="did you mean 'rsc1_node'"):
+        find_rate("rsc1_nodes")
+
+
+def test_rates_of_parts_add_up_and_their_uncertainty_shrinks_with_events() -> None:
+    # 8 GPUs of 1e6 FIT and 2 NICs of 5e6 FIT: 18e6 failures in 1e9 h
+    assert system_rate_per_s([8, 2], [1e6, 5e6]) * 3.6e12 == pytest.approx(18e6)
+    few = rate_posterior(4, 100.0)
+    many = rate_posterior(400, 10_000.0)
+    assert few.mean_per_s == pytest.approx(0.045)
+    assert many.quantile_per_s(0.95) < few.quantile_per_s(0.95)
+    one = system_posterior([3.0], [few])
+    assert one.mean_per_s == pytest.approx(3 * few.mean_per_s)
+    assert one.quantile_per_s(0.9) == pytest.approx(3 * few.quantile_per_s(0.9))
+    both = system_posterior([3.0, 1.0], [few, many])
+    assert both.mean_per_s == pytest.approx(3 * few.mean_per_s + many.mean_per_s)
+    assert exact_rate_interval(0, 1.0)[1] == pytest.approx(3.0, abs=0.005)
+    for call in (
+        lambda: system_rate_per_s([-1], [1.0]),
+        lambda: rate_posterior(-1, 1.0),
+        lambda: exact_rate_interval(1, 0.0),
+        lambda: system_posterior([0.0], [few]),
+    ):
+        with pytest.raises(InvalidSpecError):
+            call()
+
+
+def test_blast_radius_follows_the_tree() -> None:
+    blasts = [blast_units(RACKS, c.kind, unit="host") for c in RACKS]
+    assert blasts == [0, 72, 18, 18, 1, 1, 1]
+    racks = {c.name: c for c in causes_of(RACKS, unit="rack")}
+    assert racks["gpu"].per_unit == 72
+    assert racks["nvswitch_tray"].per_unit == 9
+    assert racks["pdu"].units == 4
+    hosts = {c.name: c for c in causes_of(RACKS, unit="host")}
+    assert hosts["hbm"].per_unit == 32
+    assert hosts["nvswitch_tray"].per_unit == 0.5
+    assert hosts["pdu"].loses == "domain"
+    assert (hosts["software"].shared, hosts["software"].takes) == (1.0, "nothing")
+
+
+def test_a_tree_of_a_system_runs() -> None:
+    system = resolve_system("h100_sxm")
+    counts = part_counts(system, 16_384)
+    tree = (
+        Component(kind="host"),
+        Component(kind="gpu", within="host", count=counts["gpu"] / counts["host"], lifetime=YEAR),
+        Component(kind="nic", within="host", count=counts["nic"] / counts["host"], lifetime=YEAR),
+    )
+    fleet = Fleet(units=2048, causes=causes_of(tree, unit="host"))
+    rate = fleet_rate_per_s(fleet, 2048)
+    assert rate == pytest.approx((16_384 + counts["nic"]) / YEAR.mean_s)
+    strategy = Strategy(interval_s=600.0, levels=(Level(write_s=5.0),))
+    job = Job(fleet=fleet, units=2048, horizon_s=5 * 86400.0)
+    outcome = simulate(job, strategy, replicas=50)
+    assert outcome.mtti_s == pytest.approx(1 / rate, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("tree", "words"),
+    [
+        ((Component(kind="gpus"),), "did you mean 'gpu'"),
+        ((Component(kind="gpu"), Component(kind="gpu")), "given twice"),
+        ((Component(kind="gpu", within="host"),), "no component"),
+        ((Component(kind="gpu", within="host"), Component(kind="host", within="gpu")), "circle"),
+        ((Component(kind="gpu", count=0.0),), "above zero"),
+        ((Component(kind="gpu", takes_down="rack", lifetime=YEAR),), "does not hold it"),
+    ],
+)
+def test_trees_that_are_none_are_refused(tree: tuple[Component, ...], words: str) -> None:
+    with pytest.raises(InvalidSpecError, match=words):
+        causes_of(tree, unit="gpu")
+
+
+def test_gpus_that_do_not_fill_nodes_are_refused() -> None:
+    with pytest.raises(InvalidSpecError, match="use 8"):
+        part_counts(resolve_system("h100_sxm"), 9)

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from perfatlas.fleet.laws import Constant
+from perfatlas.fleet.model import Level, Restart, Strategy, one_cause
+from perfatlas.fleet.simulate import Job, simulate
+from perfatlas.fleet.tails import loss_probability
+from perfatlas.quantities import InvalidSpecError
+
+pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
+# every failure costs exactly 100 s of detection and nothing else; work takes 5 mean times between
+# failures, so that the number of failures is Poisson(5)
+STRATEGY = Strategy(interval_s=100.0, levels=(Level(write_s=0.0),), step_s=0.0)
+FLEET = one_cause(1000.0, 8, detection=Constant(value_s=100.0))
+JOB = Job(fleet=FLEET, units=8, horizon_s=1e5, work_s=5000.0)
+
+
+@pytest.mark.parametrize("count", [12, 18])
+def test_splitting_finds_poisson_tails(count: int) -> None:
+    exact = float(stats.poisson.sf(count - 1, 5.0))
+    tail = loss_probability(JOB, STRATEGY, count * 100.0 - 1.0, replicas=1000, seed=3)
+    assert abs(tail.probability - exact) <= 3.5 * tail.standard_error
+    assert tail.standard_error < 0.4 * exact
+    assert len(tail.levels_s) > 2
+
+
+def test_splitting_agrees_with_plain_replicas() -> None:
+    strategy = Strategy(
+        interval_s=1800.0,
+        levels=(Level(write_s=60.0),),
+        restarts=(Restart(name="restart", phases={"all": 600.0}),),
+    )
+    job = Job(fleet=one_cause(6 * 3600.0, 8), units=8, horizon_s=5 * 86400.0)
+    plain = simulate(job, strategy, replicas=40_000, seed=9)
+    worst = float(np.quantile(plain.goodput_R, 0.002))
+    loss_s = (1.0 - worst) * job.horizon_s
+    share = float((plain.goodput_R <= worst).mean())
+    tail = loss_probability(job, strategy, loss_s, replicas=500, seed=2)
+    error = math.hypot(tail.standard_error, math.sqrt(share / 40_000))
+    assert abs(tail.probability - share) <= 3 * error
+
+
+def test_a_loss_beyond_the_horizon_is_refused() -> None:
+    with pytest.raises(InvalidSpecError, match="loss_s"):
+        loss_probability(JOB, STRATEGY, 1e6)
+
+
+def test_what_cannot_happen_has_probability_zero() -> None:
+    safe = replace(JOB, fleet=one_cause(1e15, 8))
+    assert loss_probability(safe, STRATEGY, 1000.0, replicas=50).probability == 0.0

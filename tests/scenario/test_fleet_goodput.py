@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from perfatlas import goodput
+from perfatlas.fleet.laws import (
+    Bathtub,
+    Constant,
+    Empirical,
+    Exponential,
+    Law,
+    LogNormal,
+    Tabled,
+    Weibull,
+    mean_s,
+    scaled,
+)
+from perfatlas.fleet.packing import fleet_rate_per_s
+from perfatlas.fleet.shipped import resolve_fleet, shipped_fleets
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.report import goodput_page
+from perfatlas.scenario import fleet_goodput
+
+pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
+DAY = 86400.0
+ROOT = Path(__file__).parents[2]
+SMALL = """
+units = 40
+[[cause]]
+name = "node"
+per_unit = 1
+detection = "2 min"
+lifetime = { law = "exponential", mean = "40 d" }
+[[repair]]
+name = "swap"
+stages = [{ name = "swap", lasts = { law = "exponential", mean = "2 d" } }]
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> dict[str, object]:
+    path = tmp_path / "fleet.toml"
+    path.write_text(SMALL)
+    return {
+        "fleet": str(path),
+        "gpus": 256,
+        "spares": 3,
+        "checkpoint_write_s": 60,
+        "restart_s": 600,
+        "duration_s": 20 * DAY,
+        "half_width": 0.01,
+    }
+
+
+def test_llama3_is_the_sum_of_its_published_causes() -> None:
+    assert set(shipped_fleets()) == {"llama3", "rsc1"}
+    assert fleet_rate_per_s(resolve_fleet("llama3"), 2048) * 54 * DAY == pytest.approx(419.0)
+    assert fleet_rate_per_s(resolve_fleet("rsc1"), 2048) * DAY == pytest.approx(2048 * 6.5e-3)
+
+
+def test_16384_gpus_for_54_days_are_those_of_the_reference() -> None:
+    # 2,048 nodes, 6.5 per 1000 node-days, tau 30 min, delta 60 s, detect 2 + restart 10 min
+    found = fleet_goodput(
+        fleet="rsc1", gpus=16_384, checkpoint_write_s=60, restart_s=600,
+        checkpoint_interval_s=1800, duration_s=54 * DAY, half_width=0.001,
+    )  # fmt: skip
+    assert found.answer.results["goodput"] == pytest.approx(0.74794, abs=0.003)
+    assert found.answer.results["spares"] == 32
+
+
+def test_buckets_factors_and_spread_belong_together(small: dict[str, object]) -> None:
+    run = fleet_goodput(**small, mfu=0.4, scheduling=0.9, usd_per_gpu_hour=2.0)
+    results, rows = run.answer.results, run.answer.breakdown
+    assert sum(row["share"] for row in rows) == pytest.approx(1.0)
+    assert {row["name"] for row in rows} > {"productive", "waiting_for_spares", "detection"}
+    factors = results["factors"]
+    assert factors["product"] == pytest.approx(results["goodput"] * 0.4 * 0.9)
+    assert factors["availability"] * factors["ettr"] == pytest.approx(results["goodput"])
+    assert results["gpus_held"] == 256 + 24
+    assert results["cost_usd"] == pytest.approx(280 * 480 * 2.0)
+    useful = results["useful_gpu_hours"]
+    assert useful["p5"] < useful["p50"] < useful["p95"]
+    assert useful["mean"] == pytest.approx(results["goodput"] * results["gpu_hours"])
+
+
+def test_the_interval_holds_how_sure_the_rates_are(small: dict[str, object]) -> None:
+    fields = {"checkpoint_write_s": 30, "restart_s": 600, "gpus": 16_384, "half_width": 0.005}
+    known = goodput(fleet="llama3", **fields)
+    low, high = known.results["goodput_low"], known.results["goodput_high"]
+    # 419 failures: 8 % of the rate, and the error of the mean, of the 13 % that are lost
+    lost = 1 - known.results["goodput"]
+    assert 0.01 < (high - low) / 2 < 0.2 * lost
+    assert any("± 8.3 % by the counts" in text for text in known.evidence.assumptions)
+    unknown = goodput(**small)
+    assert any("is not known" in text for text in unknown.evidence.assumptions)
+    path = Path(str(small["fleet"])).with_suffix(".evidence.toml")
+    path.write_text(
+        '[[cause]]\nname = "node"\nmean_time_between = "40 d"\n'
+        'mean_time_between_interval = ["20 d", "80 d"]\n'
+    )
+    fitted = goodput(**small).results
+    assert fitted["goodput_low"] < unknown.results["goodput_low"]
+    assert fitted["goodput_high"] > unknown.results["goodput_high"]
+    path.write_text("cause = ")
+    with pytest.raises(InvalidSpecError, match="fit the fleet again"):
+        goodput(**small)
+
+
+def test_a_job_on_the_whole_fleet_is_told_that_it_waits_for_every_repair(
+    small: dict[str, object],
+) -> None:
+    whole = fleet_goodput(**{**small, "gpus": 320, "spares": None, "half_width": 0.05}).answer
+    assert any("no unit stands by" in text for text in whole.warnings)
+    fewer = fleet_goodput(**small).answer
+    assert not any("no unit stands by" in text for text in fewer.warnings)
+    assert whole.results["goodput"] < fewer.results["goodput"]
+
+
+def test_work_that_ends_has_a_time_and_a_cost(small: dict[str, object]) -> None:
+    run = fleet_goodput(**small, work_s=5 * DAY, usd_per_gpu_hour=2.0)
+    finish, cost = run.answer.results["finish_s"], run.answer.results["cost_usd"]
+    assert 5 * DAY < finish["p5"] < finish["p95"] <= finish["p99"]
+    assert cost["p95"] == pytest.approx(finish["p95"] / 3600 * 280 * 2.0)
+    assert finish["mean"] == pytest.approx(5 * DAY / run.answer.results["goodput"], rel=0.02)
+
+
+def test_single_changes_are_ranked_and_none_of_them_hurts(small: dict[str, object]) -> None:
+    changes = fleet_goodput(**small, what_if=True, spare_start_s=600).answer.results["changes"]
+    names = [row["name"] for row in changes]
+    assert {"30 more spares", "restart in half the time", "detection in half the time"} < set(names)
+    assert {"spares that stand by hot", "half as many failures"} < set(names)
+    gains = [row["gpu_hours_gained"] for row in changes]
+    assert gains == sorted(gains, reverse=True)
+    assert all(gain > 0 for gain in gains)
+    more = next(row for row in changes if row["name"] == "30 more spares")
+    assert more["gpu_hours_added"] == 30 * 8 * 480
+
+
+def test_common_random_numbers_make_small_gains_sure(small: dict[str, object]) -> None:
+    run = fleet_goodput(**{**small, "spares": 8}, what_if=True)
+    change = next(
+        row for row in run.answer.results["changes"] if row["name"] == "detection in half the time"
+    )
+    alone = run.outcome.half_width * run.answer.results["gpu_hours"]
+    assert change["gpu_hours_gained_half_width"] < 0.2 * alone
+    # each failure saves one of two minutes on 256 GPUs, of which the useful share is gained
+    results = run.answer.results
+    saved = results["interruptions"] * 60 / 3600 * 256 * results["goodput"]
+    assert change["gpu_hours_gained"] == pytest.approx(saved, rel=0.15)
+
+
+def test_going_on_with_fewer_waits_less(small: dict[str, object]) -> None:
+    waits = goodput(**small).results["factors"]
+    fewer = goodput(**small, fewest_gpus=128, replica_gpus=16).results["factors"]
+    assert fewer["availability"] > waits["availability"]
+    assert fewer["not_degraded"] < 1.0
+
+
+def test_the_page_needs_no_network(small: dict[str, object]) -> None:
+    run = fleet_goodput(**small, what_if=True)
+    page = goodput_page(run.answer.to_dict(), run.per_replica(), reproduce="perfatlas goodput")
+    assert page.startswith("<!doctype html>")
+    assert "Where the time goes" in page
+    assert "What single changes would gain" in page
+    assert '<script src="http' not in page
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "said"),
+    [
+        ({"gpus": 400}, InfeasibleError, "fleet_units = 53"),
+        ({"gpus": 100}, InvalidSpecError, "use 96"),
+        ({"gpus": None, "spares": 40}, InfeasibleError, "leave none"),
+        ({"fleet": "llama4"}, InvalidSpecError, "did you mean 'llama3'"),
+        ({"fleet": "/no/such.toml"}, InvalidSpecError, "cannot be read"),
+        ({"mtti_s": 5}, InvalidSpecError, "leave mtti_s out"),
+        ({"work_s": 5.0, "what_if": True}, InvalidSpecError, "leave work_s out"),
+        ({"replica_gpus": 8}, InvalidSpecError, "give fewest_gpus"),
+        ({"checkpoint_write_s": 0}, InvalidSpecError, "no optimal interval"),
+        ({"mfu": 1.5}, InvalidSpecError, "mfu = 1.5"),
+        ({"fleet": None, "what_if": True}, InvalidSpecError, "give fleet"),
+    ],
+)
+def test_a_wrong_question_names_value_and_next_step(
+    small: dict[str, object], fields: dict[str, object], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        goodput(**{**small, **fields})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('units = 4\n[[cause]]\npublished = "llama"\n', "unknown failure rate"),
+        ("units = 4\n[[cause]]\npublished = 3\n", "published = 3: expected a text"),
+        ('units = 4\n[[cause]]\npublished = "rsc1_node"\nname = "x"\n', "unknown key 'name'"),
+        ("units = 4\n", "causes: 0: expected 1"),
+    ],
+)
+def test_a_wrong_published_cause_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(text)
+    with pytest.raises(InvalidSpecError, match=said):
+        goodput(fleet=str(path), checkpoint_write_s=1, restart_s=1)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        Constant(value_s=5.0),
+        Exponential(mean_s=5.0),
+        Weibull(shape=0.7, scale_s=5.0),
+        LogNormal(median_s=5.0, sigma=1.0),
+        Empirical(values_s=(1.0, 2.0, 6.0)),
+        Tabled(probability_K=(0.0, 0.5, 1.0), value_s_K=(0.0, 1.0, 5.0)),
+        Bathtub(
+            infant=Weibull(shape=0.5, scale_s=9.0),
+            chance=Exponential(mean_s=8.0),
+            wear=Weibull(shape=3.0, scale_s=7.0),
+        ),
+    ],
+)
+def test_a_scaled_law_has_a_scaled_mean(law: Law) -> None:
+    assert mean_s(scaled(law, 3.0)) == pytest.approx(3.0 * mean_s(law))
+
+
+def test_a_rack_that_leaves_whole_needs_its_spares() -> None:
+    with (ROOT / "examples" / "nvlink_domain" / "domains.csv").open(encoding="utf-8") as table:
+        rows = {row.pop("name"): row for row in csv.DictReader(table)}
+    found = {
+        name: goodput(**{**row, "fleet": str(ROOT / row["fleet"])}).results["factors"]
+        for name, row in rows.items()
+    }
+    assert found["racks of 72"]["availability"] < 0.5
+    for name in ("nodes of 8", "racks of 72 and 48 spare", "64 of 72"):
+        assert found[name]["availability"] > 0.99, name
+    assert found["racks of 72 with fewer"]["product"] > found["nodes of 8"]["product"]
+
+
+def test_a_rest_of_the_fleet_that_stands_by_is_said(small: dict[str, object]) -> None:
+    few = goodput(**{**small, "spares": None, "gpus": 8})
+    assert few.results["spares"] == 39
+    assert any("39 units, stands by" in text for text in few.warnings)
+    assert not any("stands by" in text for text in goodput(**small).warnings)

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfatlas import goodput, goodput_spares
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
+
+pytestmark = pytest.mark.timeout(300)  # the first simulation compiles
+HOUR, DAY = 3600.0, 86400.0
+CASE = {"mtti_s": 7.9 * HOUR, "checkpoint_write_s": 60.0, "restart_s": 300.0}
+FLEET = {"gpus": 512, "node_mtbf_s": 40 * DAY, "checkpoint_write_s": 30.0, "restart_s": 300.0}
+
+
+def test_the_exact_form_is_that_of_the_reference() -> None:
+    # M 7.9 h, delta 60 s, R 5 min: tau* 30.127 min, E 0.92662
+    results = goodput(**CASE).results
+    assert results["goodput"] == pytest.approx(0.92662, abs=5e-6)
+    assert results["optimal_checkpoint_interval_s"] == pytest.approx(30.127 * 60, abs=0.03)
+    assert results["interruptions_per_day"] == pytest.approx(24 / 7.9)
+    assert results["goodput_low"] is None
+
+
+@given(
+    mtti_s=st.floats(60.0, 1e7),
+    write_s=st.floats(0.1, 600.0),
+    restart_s=st.floats(0.0, 3600.0),
+    detection_s=st.floats(0.0, 600.0),
+)
+@settings(max_examples=50, deadline=None)
+def test_buckets_sum_to_one_and_more_failures_never_help(
+    mtti_s: float, write_s: float, restart_s: float, detection_s: float
+) -> None:
+    fields = {
+        "checkpoint_write_s": write_s,
+        "restart_s": restart_s,
+        "detection_s": detection_s,
+        "checkpoint_interval_s": 900.0,
+    }
+    answer = goodput(mtti_s=mtti_s, **fields)
+    assert sum(row["share"] for row in answer.breakdown) == pytest.approx(1.0)
+    worse = goodput(mtti_s=0.9 * mtti_s, **fields)
+    assert worse.results["goodput"] <= answer.results["goodput"]
+
+
+def test_closed_buckets_are_those_of_the_simulator() -> None:
+    fields = {**CASE, "detection_s": 120.0, "duration_s": 60 * DAY, "half_width": 5e-4}
+    exact, simulated = goodput(**fields), goodput(**fields, method="simulate")
+    assert simulated.evidence.tier == "simulate"
+    shares = {row["name"]: row["share"] for row in simulated.breakdown}
+    for row in exact.breakdown:
+        assert shares[row["name"]] == pytest.approx(row["share"], rel=0.03), row["name"]
+    low, high = simulated.results["goodput_low"], simulated.results["goodput_high"]
+    assert low - 5e-4 < exact.results["goodput"] < high + 5e-4
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [({"failure_shape": 0.7}, "failures have memory"), ({"spares": 0, "repair_s": DAY}, "wait")],
+)
+def test_auto_hands_over_where_the_exact_form_ends(fields: dict[str, float], why: str) -> None:
+    answer = goodput(**FLEET, **fields, duration_s=5 * DAY, half_width=0.02)
+    assert answer.results["method"] == "simulate"
+    assert any(why in text for text in answer.evidence.assumptions)
+    with pytest.raises(InvalidSpecError, match="stops being valid"):
+        goodput(**FLEET, **fields, method="exact")
+
+
+def test_an_estimate_beyond_its_range_says_so_and_what_is_right() -> None:
+    # M 0.23 h, delta 300 s, R 5 min: Meta's estimate 0.14874 at Young's interval, exact 0.25049
+    found = goodput(mtti_s=0.23 * HOUR, checkpoint_write_s=300, restart_s=300, method="meta")
+    assert found.results["goodput"] == pytest.approx(0.14874, abs=5e-6)
+    assert any("method exact answers 0.25" in text for text in found.warnings)
+
+
+def test_mtbf_below_restart_is_answered_and_said() -> None:
+    found = goodput(mtti_s=60.0, checkpoint_write_s=30.0, restart_s=900.0)
+    assert 0.0 < found.results["goodput"] < 1e-6
+    assert any("faster than it restarts" in text for text in found.warnings)
+    fields = {"mtti_s": 60.0, "checkpoint_write_s": 30.0, "restart_s": 900.0}
+    simulated = goodput(**fields, method="simulate", duration_s=DAY)
+    assert simulated.results["goodput"] < 1e-3
+    assert simulated.warnings
+
+
+def test_a_count_of_failures_gives_the_interval() -> None:
+    wide = goodput(**CASE, failures_seen=10).results
+    narrow = goodput(**CASE, failures_seen=1000).results
+    assert wide["goodput_low"] < narrow["goodput_low"] < narrow["goodput"]
+    assert narrow["goodput"] < narrow["goodput_high"] < wide["goodput_high"]
+
+
+def test_a_published_rate_brings_its_source_and_interval() -> None:
+    fields = {"gpus": 16_384, "checkpoint_write_s": 30, "restart_s": 300, "duration_s": 54 * DAY}
+    found = goodput(failure_rate="llama3_node_unexpected", **fields)
+    assert found.results["interruptions"] == pytest.approx(419)
+    assert found.results["goodput_low"] < found.results["goodput"] < found.results["goodput_high"]
+    assert any("arXiv 2407.21783" in text for text in found.evidence.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"mtti_s": -1}, "mtti_s = -1"),
+        ({}, "none given: give one of mtti_s"),
+        ({"mtti_s": 1.0, "node_mtbf_s": 1.0}, "mtti_s and node_mtbf_s given"),
+        ({"node_mtbf_s": 1e6}, "gpus is required"),
+        ({"node_mtbf_s": 1e6, "gpus": 12}, "use 8"),
+        ({"failure_rate": "llama3"}, "unknown failure rate"),
+        ({"failure_rate": "hpn_tor", "gpus": 8}, "of a"),
+        ({"mtti_s": 3600, "checkpoint_write_s": 0}, "no optimal interval"),
+        ({"mtti_s": 3600, "spares": 3, "gpus": 64}, "give repair_s"),
+        ({"mtti_s": 3600, "repair_s": 3}, "give spares"),
+        ({"mtti_s": 3600, "failure_shape": 2.0}, "gpus is required"),
+        ({"mtti_s": 0.001, "method": "simulate"}, "too many to simulate"),
+        ({"mtti_s": float("nan")}, "mtti_s"),
+        ({"mtti": 3}, "did you mean 'mtti_s'"),
+    ],
+)
+def test_a_wrong_question_names_value_and_next_step(fields: dict[str, object], said: str) -> None:
+    with pytest.raises(InvalidSpecError, match=said):
+        goodput(**{"checkpoint_write_s": 10, "restart_s": 60, **fields})
+
+
+def test_spares_for_a_target_are_the_fewest() -> None:
+    fields = {"nodes": 2048, "node_mtbf_s": DAY / 6.5e-3, "repair_s": DAY}
+    found = goodput_spares(**fields, target=0.999).results
+    assert found["spares"] == 25
+    assert found["blocked_probability"] == pytest.approx(0.00070, abs=5e-6)
+    assert found["blocked_probability_one_fewer"] == pytest.approx(0.00136, abs=5e-6)
+    few = goodput_spares(**fields, target=0.999, crews=20).results
+    assert few["spares"] > 25
+    assert (
+        goodput_spares(**fields, spares=few["spares"] - 1, crews=20).results["blocked_probability"]
+        == few["blocked_probability_one_fewer"]
+        > 0.001
+    )
+
+
+def test_too_few_crews_are_infeasible_and_contradictions_refused() -> None:
+    fields = {"nodes": 100, "node_mtbf_s": 10 * DAY, "repair_s": DAY}
+    assert "waits however many" in goodput_spares(**fields, spares=5, crews=2).warnings[0]
+    with pytest.raises(InfeasibleError, match="leave the job waiting"):
+        goodput_spares(**fields, target=0.999, crews=2)
+    with pytest.raises(InvalidSpecError, match="either spares"):
+        goodput_spares(**fields)

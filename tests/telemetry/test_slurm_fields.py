@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.telemetry.hostlist import expand_hosts
+from perfatlas.telemetry.slurm_fields import (
+    duration_s,
+    exit_code,
+    gpus_of,
+    job_name,
+    state_name,
+)
+
+
+def test_host_list_by_hand() -> None:
+    assert expand_hosts("node[1820-1822,1838],login") == (
+        "node1820",
+        "node1821",
+        "node1822",
+        "node1838",
+        "login",
+    )
+    assert expand_hosts("n[08-11]") == ("n08", "n09", "n10", "n11")
+    assert expand_hosts("r[1-2]n[1-2]x") == ("r1n1x", "r1n2x", "r2n1x", "r2n2x")
+    assert expand_hosts("None assigned") == expand_hosts("") == ()
+
+
+@given(st.lists(st.integers(0, 9999), min_size=1, max_size=30), st.integers(1, 5))
+def test_a_list_of_single_hosts_comes_back(numbers: list[int], width: int) -> None:
+    names = [str(number).zfill(width) for number in numbers]
+    assert expand_hosts(f"n[{','.join(names)}]") == tuple(f"n{name}" for name in names)
+    assert expand_hosts(",".join(f"n{name}" for name in names)) == tuple(f"n{n}" for n in names)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("node[1-3", "not closed"),
+        ("node1-3]", "does not match"),
+        ("node[3-1]", "downwards"),
+        ("node[a-b]", "not a number"),
+        ("node[0-99999999999]", "more than 1000000 hosts"),
+        ("n[0-9999]r[0-9999]", "more than 1000000 hosts"),
+        ("n1,,n2", "empty"),
+    ],
+)
+def test_wrong_host_lists_are_refused(text: str, problem: str) -> None:
+    with pytest.raises(InvalidSpecError, match=problem):
+        expand_hosts(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("8371-10:29:20", 8371 * 86400 + 10 * 3600 + 29 * 60 + 20.0),
+        ("00:00.275", 0.275),
+        ("09:48:37", 35317.0),
+        ("90:00", 5400.0),
+        ("35317", 35317.0),
+    ],
+)
+def test_durations_by_hand(text: str, seconds: float) -> None:
+    assert duration_s(text) == seconds
+    assert math.isnan(duration_s(""))
+    assert math.isnan(duration_s("INVALID"))
+
+
+@pytest.mark.parametrize("text", ["1-10:20", "1:61:00", "1-25:00:00", "-5", "1:2:3:4", "1:60", "x"])
+def test_wrong_durations_are_refused(text: str) -> None:
+    with pytest.raises(InvalidSpecError, match="not a duration"):
+        duration_s(text)
+
+
+@given(st.integers(0, 10**5), st.integers(0, 86399))
+def test_written_durations_read_back(days: int, seconds: int) -> None:
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    text = f"{days}-{clock}" if days else clock
+    assert duration_s(text) == days * 86400 + seconds
+
+
+def test_states_lose_what_sacct_adds() -> None:
+    assert state_name("CANCELLED by 1234") == "CANCELLED"
+    assert state_name("NODE_FAIL") == "NODE_FAIL"
+    assert state_name("RE+") == ""
+    assert state_name("") == ""
+    assert state_name("FINE") == ""
+
+
+def test_gpus_are_not_counted_twice() -> None:
+    assert gpus_of("billing=28672,cpu=12288,gres/gpu=1024,gres/gpu:h100=1024,node=128") == 1024
+    assert gpus_of("cpu=1,mem=62500G") == gpus_of("") == 0
+    with pytest.raises(InvalidSpecError, match="not an amount"):
+        gpus_of("gres/gpu=many")
+
+
+@pytest.mark.parametrize(
+    ("text", "job", "step", "waiting"),
+    [
+        ("12", "12", "", False),
+        ("12_3", "12_3", "", False),
+        ("12_[3-7%2]", "12_[3-7%2]", "", True),
+        ("12+1.batch", "12+1", "batch", False),
+        ("12_3.extern", "12_3", "extern", False),
+    ],
+)
+def test_job_ids(text: str, job: str, step: str, waiting: bool) -> None:  # noqa: FBT001
+    assert job_name(text) == (job, step, waiting)
+
+
+def test_wrong_job_ids_and_exit_codes_are_refused() -> None:
+    with pytest.raises(InvalidSpecError, match="not a job id"):
+        job_name("batch")
+    assert exit_code("0:9") == (0, 9)
+    with pytest.raises(InvalidSpecError, match="not an exit code"):
+        exit_code("9")
