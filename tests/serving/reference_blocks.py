@@ -33,6 +33,14 @@ class Sequence:
     mark: int = 0  # tokens computed when it was thrown out
     last_token: int = -1
     cached: int = 0
+    whole_osl: int = 0  # where osl is only that of the prefill engine
+    stage: str = ""  # between two pools
+    kept: list[int] = field(default_factory=list)  # blocks at the prefill engine
+    rank: int = 0  # of its prefill engine
+    handed: int = -1
+    arrived: int = -1
+    resumed: int = -1
+    decoded_at: int = -1
 
     @property
     def num_tokens(self) -> int:

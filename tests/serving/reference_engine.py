@@ -5,7 +5,7 @@ It shares no code with the loop it checks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from perfatlas.serving.outcome import GAP_EDGES
@@ -17,7 +17,7 @@ from tests.serving.reference_vllm import Scheduler
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from perfatlas.serving.limits import Limits, Replicas
+    from perfatlas.serving.fleet import Fleet, Kind
     from perfatlas.serving.prices import StepPrices, Ticks
     from perfatlas.serving.requests import Requests
 
@@ -72,6 +72,7 @@ def _rank_time(prices: StepPrices, parts: list[Part], linear: int) -> int:
 @dataclass
 class Replica:
     index: int
+    kind: Kind
     ranks: list[Scheduler]
     end: int = -1  # of the step that runs, -1 between steps
     running: list[list[Part]] = field(default_factory=list)  # by rank
@@ -81,37 +82,38 @@ class Replica:
 
     @property
     def load(self) -> int:
-        return sum(len(rank.queue()) + len(rank.running) for rank in self.ranks)
+        return sum(len(rank.queue()) + len(rank.running) + len(rank.away) for rank in self.ranks)
 
 
 class Simulation:
     """At one instant steps end, then requests arrive, then steps begin."""
 
-    def __init__(
-        self,
-        requests: Requests,
-        prices: StepPrices,
-        limits: Limits,
-        replicas: Replicas,
-        concurrency: int = 0,
-    ) -> None:
+    def __init__(self, requests: Requests, fleet: Fleet, concurrency: int = 0) -> None:
         self.requests = requests
-        self.prices = prices
-        self.limits = limits
-        self.routing = replicas.routing
-        self.seed = replicas.seed
+        self.fleet = fleet
+        self.routing = fleet.routing
+        self.seed = fleet.seed
         self.concurrency = concurrency
-        named = {"vllm": Scheduler, "sglang": SglangScheduler}
-        scheduler = named.get(limits.rules, TrtllmScheduler)
-        self.replicas = [
-            Replica(index, [scheduler(limits) for _ in range(replicas.ranks)])
-            for index in range(replicas.number)
+        self.replicas: list[Replica] = []
+        for kind in fleet.kinds:
+            named = {"vllm": Scheduler, "sglang": SglangScheduler}
+            scheduler = named.get(kind.limits.rules, TrtllmScheduler)
+            for _ in range(kind.number):
+                ranks = [scheduler(kind.limits) for _ in range(kind.ranks)]
+                for rank in ranks:
+                    rank.keeps = kind.role == "prefill"
+                    rank.again = fleet.first_from == "recomputed"
+                    rank.early = fleet.first_from == "prefill"
+                self.replicas.append(Replica(len(self.replicas), kind, ranks))
+        self.sequences = [
+            Sequence(i, int(requests.isl_N[i]), int(requests.osl_N[i]), [])
+            for i in range(len(requests.isl_N))
         ]
         for replica in self.replicas:
             for rank in replica.ranks:
-                rank.alone = replicas.ranks == 1
-        self.sequences = [self._sequence(i) for i in range(len(requests.isl_N))]
-        self.turn = 0
+                rank.alone = replica.kind.ranks == 1
+        self.turns = {"entry": 0, "decode": 0}
+        self.links = [0] * len(self.replicas)
         self.steps = 0
         self.gaps = [0] * len(GAP_EDGES)
         self.most_running = 0
@@ -122,15 +124,15 @@ class Simulation:
         for _ in range(concurrency):
             self.issue(0)
 
-    def _sequence(self, i: int) -> Sequence:
-        requests, size = self.requests, self.limits.block_size
+    def keys(self, i: int, size: int) -> list[Hashable]:
+        requests = self.requests
         hashes = requests.hash_H[requests.hash_first_N[i] : requests.hash_first_N[i + 1]]
         keys: list[Hashable] = []
         if len(hashes):
             for block in range(int(requests.isl_N[i]) // size):
                 last = ((block + 1) * size - 1) // requests.hash_block
                 keys.append((int(hashes[last]), block))
-        return Sequence(i, int(requests.isl_N[i]), int(requests.osl_N[i]), keys)
+        return keys
 
     def issue(self, now: int) -> None:
         if self.free:
@@ -149,45 +151,111 @@ class Simulation:
         elif self.concurrency:
             self.issue(now)
 
-    def route(self, i: int) -> Replica:
-        count = len(self.replicas)
+    def route(self, i: int, pool: str = "entry") -> Replica:
+        replicas = [
+            replica
+            for replica in self.replicas
+            if (replica.kind.role == "decode") == (pool == "decode")
+        ]
+        count = len(replicas)
         if self.routing == "round_robin":
-            self.turn += 1
-            return self.replicas[(self.turn - 1) % count]
+            self.turns[pool] += 1
+            return replicas[(self.turns[pool] - 1) % count]
         if self.routing == "random":
             z = (self.seed + (i + 1) * GOLDEN) & WORD
             z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & WORD
             z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & WORD
-            return self.replicas[((z ^ (z >> 31)) >> 1) % count]
-        return min(self.replicas, key=lambda replica: replica.load)
+            return replicas[((z ^ (z >> 31)) >> 1) % count]
+        return min(replicas, key=lambda replica: replica.load)
+
+    def runs(self, sequence: Sequence, kind: Kind) -> bool:
+        limits = kind.limits
+        osl = min(sequence.osl, 1) if kind.role == "prefill" else sequence.osl
+        most = sequence.isl + osl - (limits.rules == "vllm") + 2 * limits.draft_tokens
+        whole = limits.chunked_prefill or sequence.isl <= limits.max_num_batched_tokens
+        whole = whole or kind.role == "decode"
+        fits = most <= limits.kv_blocks * limits.block_size
+        if limits.rules == "sglang":
+            fits = most + limits.block_size < limits.kv_blocks * limits.block_size
+        return bool(sequence.isl > 0 and sequence.osl > 0 and whole and fits)
 
     def arrive(self, i: int, now: int) -> None:
         sequence = self.sequences[i]
         sequence.arrival = now
-        limits = self.limits
-        most = sequence.isl + sequence.osl - (limits.rules == "vllm") + 2 * limits.draft_tokens
-        whole = limits.chunked_prefill or sequence.isl <= limits.max_num_batched_tokens
-        fits = most <= limits.kv_blocks * limits.block_size
-        if limits.rules == "sglang":
-            fits = most + limits.block_size < limits.kv_blocks * limits.block_size
-        if sequence.isl < 1 or sequence.osl < 1 or not whole or not fits:
+        if not all(self.runs(sequence, kind) for kind in self.fleet.kinds):
             self.follow(i, now)
             return
         replica = self.route(i)
         sequence.replica = replica.index
-        min(replica.ranks, key=lambda rank: 4 * len(rank.queue()) + len(rank.running)).take(
-            sequence
-        )
+        sequence.whole_osl = sequence.osl
+        if replica.kind.role == "prefill":
+            sequence.osl = 1
+        self.queue(sequence, replica)
+
+    def queue(self, sequence: Sequence, replica: Replica) -> None:
+        sequence.prompt_keys = self.keys(sequence.index, replica.kind.limits.block_size)
+        loads = [
+            4 * (len(rank.queue()) + len(rank.away)) + len(rank.running) for rank in replica.ranks
+        ]
+        replica.ranks[loads.index(min(loads))].take(sequence)
+
+    def end(self, sequence: Sequence, now: int) -> None:
+        """It has its last token, or that of its prefill engine."""
+        if not sequence.kept:
+            self.follow(sequence.index, now)
+            return
+        # the prefill engine may still know it, as one that has ended
+        sequence = self.sequences[sequence.index] = replace(sequence, blocks=[])
+        sequence.osl = sequence.whole_osl
+        sequence.stage = "handed"
+        sequence.handed = now
+        sequence.finished = -1
+        sequence.generated = sequence.num_computed = sequence.num_registered = sequence.target = 0
+        if self.fleet.first_from != "prefill":
+            sequence.first_token = -1
+        self.comes.append((now, sequence.index))
+
+    def go_on(self, sequence: Sequence, now: int) -> None:
+        if sequence.stage == "handed":
+            replica = self.route(sequence.index, "decode")
+            sequence.decoded_at = replica.index
+            self.queue(sequence, replica)
+            return
+        ends = (self.replicas[sequence.replica], self.replicas[sequence.decoded_at])
+        if sequence.stage == "fetched":
+            start = max(now, *(self.links[end.index] for end in ends))
+            tokens = sequence.isl - sequence.num_registered * ends[1].kind.limits.block_size
+            start += tokens * max(end.kind.link_token for end in ends)
+            for end in ends:
+                self.links[end.index] = start
+            sequence.stage = "travelling"
+            self.comes.append((start + self.fleet.latency, sequence.index))
+            return
+        sequence.arrived = now
+        pools = [rank.pool for rank in ends[0].ranks]
+        pools[sequence.rank].give_back(sequence.kept)
+        sequence.kept = []
+        rank = next(rank for rank in ends[1].ranks if sequence in rank.away)
+        rank.here.append(sequence)
+        if sequence.osl == 1 and self.fleet.first_from != "recomputed":
+            rank.here.remove(sequence)
+            rank.away.remove(sequence)
+            rank.register(sequence, sequence.isl)
+            rank.pool.give_back(sequence.blocks)
+            sequence.first_token = sequence.finished = sequence.resumed = now
+            self.follow(sequence.index, now)
 
     def plan(self, replica: Replica, start: int) -> None:
         for rank in replica.ranks:
             rank.schedule(start)
+            self.comes += [(time, sequence.index) for time, sequence in rank.sent]
+            rank.sent = []
         replica.planned = [rank.scheduled for rank in replica.ranks]
 
     def pausing(self, replica: Replica) -> list[Sequence]:
         """Sequences that could decode in a step of prompts alone; SGLang lets them wait."""
         waits: list[Sequence] = []
-        if self.limits.rules != "sglang":
+        if replica.kind.limits.rules != "sglang":
             return waits
         for rank, parts in zip(replica.ranks, replica.running, strict=True):
             runs = [part.sequence for part in parts]
@@ -205,12 +273,12 @@ class Simulation:
         decodes = [[part for part in rank if part.decodes] for rank in replica.running]
         extra = 0
         if decodes != replica.running and any(decodes):
-            extra = now - replica.start - step_time(self.prices, decodes)
+            extra = now - replica.start - step_time(replica.kind.prices, decodes)
         for part in (part for rank in replica.running for part in rank):
             one = part.sequence
             # thrown out while the step ran, and not because it ends
             ends = part.samples and one.generated + part.gives >= one.osl
-            gone = one.num_computed == 0 and not (ends and self.limits.rules == "vllm")
+            gone = one.num_computed == 0 and not (ends and replica.kind.limits.rules == "vllm")
             if one.finished >= 0:
                 continue
             if part.decodes:
@@ -237,11 +305,11 @@ class Simulation:
                 self.plan(replica, now)
         replica.running, replica.planned = replica.planned, []
         if any(replica.running):
-            replica.end = now + step_time(self.prices, replica.running)
+            replica.end = now + step_time(replica.kind.prices, replica.running)
             self.steps += 1
             replica.start = now
             replica.paused = self.pausing(replica)
-            if self.limits.async_scheduling:
+            if replica.kind.limits.async_scheduling:
                 self.plan(replica, replica.end)
 
     def run(self) -> Simulation:
@@ -252,12 +320,17 @@ class Simulation:
                 if replica.end == now:
                     replica.end = -1
                     self.note(replica, now)
-                    for rank, parts in zip(replica.ranks, replica.running, strict=True):
-                        for sequence in rank.update(parts, now):
-                            self.follow(sequence.index, now)
+                    for index, parts in enumerate(replica.running):
+                        for sequence in replica.ranks[index].update(parts, now):
+                            sequence.rank = index
+                            self.end(sequence, now)
             while self.comes and min(self.comes)[0] <= now:
                 self.comes.sort()
-                self.arrive(self.comes.pop(0)[1], now)
+                i = self.comes.pop(0)[1]
+                if self.sequences[i].stage:
+                    self.go_on(self.sequences[i], now)
+                else:
+                    self.arrive(i, now)
             for replica in self.replicas:
                 if replica.end < 0:
                     self.begin(replica, now)

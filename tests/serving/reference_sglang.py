@@ -146,8 +146,7 @@ class SglangScheduler(Scheduler):
             if one.generated == one.osl:
                 one.finished = now
                 self.running.remove(one)
-                self.pool.give_back(one.blocks)
-                one.blocks = []
+                self.leave(one)
                 done.append(one)
         return done
 

@@ -27,15 +27,27 @@ class TrtllmScheduler(Scheduler):
         if self.limits.rules == "trtllm_max_utilization":
             chosen = self.max_utilization(going)
         else:
-            chosen = self.guaranteed(going)
-        self.micro_batch(chosen, now)
+            chosen = self.guaranteed(going + self.decode(going, now), now)
+        taken = [part.sequence.index for part in self.scheduled]
+        self.micro_batch([one for one in chosen if one.index not in taken], now)
         for part in self.scheduled:
             part.sequence.num_computed += part.tokens
             if part.samples:
                 part.sequence.placeholders += 1
 
-    def guaranteed(self, going: list[Sequence]) -> list[Sequence]:
+    def decode(self, going: list[Sequence], now: int) -> list[Sequence]:
+        """Put those that decode into the step; return those that join them."""
+        started = [one for one in going if one.num_computed < one.target]
+        for one in going:
+            if one not in started:
+                assert self.give(one, one.num_computed + 1)
+                self.put(one, 1)
+        joined = 0 if started else self.join(self.limits.max_num_seqs - len(going), now)
+        return [part.sequence for part in self.scheduled[len(self.scheduled) - joined :]]
+
+    def guaranteed(self, going: list[Sequence], now: int) -> list[Sequence]:
         left = len(self.pool.free)
+        left -= sum(self.blocks_of(one.isl + one.osl) - len(one.blocks) for one in self.away)
         chosen = []
         pending = []
         for sequence in going:
@@ -46,11 +58,16 @@ class TrtllmScheduler(Scheduler):
                 pending.append(sequence)
         if self.limits.rules == "static" and chosen:
             return chosen
-        for sequence in pending + self.waiting:
+        for sequence in pending + list(self.waiting):
             need = self.blocks_of(sequence.isl + sequence.osl) - len(sequence.blocks)
             if len(chosen) >= self.limits.max_num_seqs or need > left:
                 break
-            chosen.append(sequence)
+            if sequence.stage:
+                hits = self.pool.lookup(sequence, self.limits.block_size)
+                left += len(hits) - sum(self.pool.references[block] == 0 for block in hits)
+                self.fetch(hits, now)
+            else:
+                chosen.append(sequence)
             left -= need
         return chosen
 
@@ -90,7 +107,7 @@ class TrtllmScheduler(Scheduler):
         return chosen
 
     def micro_batch(self, chosen: list[Sequence], now: int) -> None:
-        budget = self.limits.max_num_batched_tokens
+        budget = self.limits.max_num_batched_tokens - len(self.scheduled)
         size = self.limits.block_size
         contexts = []
         for sequence in chosen:

@@ -33,6 +33,12 @@ class Scheduler:
         self.scheduled: list[Part] = []
         self.preemptions = 0
         self.now = 0
+        self.keeps = False  # blocks of those that end, for another engine
+        self.again = False  # the first token is computed again
+        self.early = False  # it was given when the prompt had ended
+        self.here: list[Sequence] = []  # caches that have come
+        self.away: list[Sequence] = []  # blocks for caches, those of `here` too
+        self.sent: list[tuple[int, Sequence]] = []
         self.held = 0
         self.alone = True
 
@@ -92,6 +98,7 @@ class Scheduler:
         self.scheduled = []
         budget = self.limits.max_num_batched_tokens
         before = self.preemptions
+        partial = any(one.num_computed < one.target for one in self.running)
         place = 0
         while place < len(self.running) and budget > 0:
             sequence = self.running[place]
@@ -109,6 +116,8 @@ class Scheduler:
             budget -= tokens
             place += 1
         if self.preemptions == before:
+            if not partial:
+                budget -= self.join(self.limits.max_num_seqs - len(self.running), now)
             self.admit(budget, now)
         for part in self.scheduled:
             kept = part.tokens
@@ -134,6 +143,12 @@ class Scheduler:
         while self.waiting and budget > 0 and len(self.running) < self.limits.max_num_seqs:
             sequence = self.waiting[0]
             hits = self.pool.lookup(sequence, size)
+            if sequence.stage == "handed":
+                idle = sum(self.pool.references[block] == 0 for block in hits)
+                if -(-self.places(sequence) // size) - len(hits) + idle > len(self.pool.free):
+                    break
+                self.fetch(hits, now)
+                continue
             tokens = min(sequence.num_tokens - len(hits) * size, budget)
             whole = len(hits) * size + tokens
             if self.limits.reserve_full_isl:
@@ -157,6 +172,39 @@ class Scheduler:
             self.put(sequence, tokens)
             budget -= tokens
 
+    def places(self, sequence: Sequence) -> int:
+        return sequence.isl + (sequence.osl > 1 and not self.again)
+
+    def fetch(self, hits: list[int], now: int) -> None:
+        sequence = self.waiting.pop(0)
+        for block in hits:
+            self.pool.touch(block)
+        need = -(-self.places(sequence) // self.limits.block_size) - len(hits)
+        sequence.blocks = hits + [self.pool.take() for _ in range(need)]
+        sequence.num_registered = len(hits)
+        sequence.stage = "fetched"
+        self.away.append(sequence)
+        self.sent.append((now, sequence))
+
+    def join(self, most: int, now: int) -> int:
+        joined = 0
+        while self.here and joined < most:
+            sequence = self.here[0]
+            known = sequence.isl - self.again
+            self.here.pop(0)
+            self.away.remove(sequence)
+            self.register(sequence, sequence.isl)
+            sequence.generated = 0 if self.again else 1
+            sequence.num_computed = sequence.target = known
+            sequence.stage = ""
+            sequence.resumed = now
+            if not self.again and not self.early:
+                sequence.first_token = sequence.last_token = now
+            self.running.append(sequence)
+            self.put(sequence, 1)
+            joined += 1
+        return joined
+
     def update(self, parts: list[Part], now: int) -> list[Sequence]:
         done = []
         for part in parts:
@@ -172,7 +220,13 @@ class Scheduler:
             if sequence.generated == sequence.osl:
                 sequence.finished = now
                 (self.running if sequence in self.running else self.waiting).remove(sequence)
-                self.pool.give_back(sequence.blocks)
-                sequence.blocks = []
+                self.leave(sequence)
                 done.append(sequence)
         return done
+
+    def leave(self, sequence: Sequence) -> None:
+        if self.keeps and (sequence.whole_osl > 1 or not self.early):
+            sequence.kept = sequence.blocks
+        else:
+            self.pool.give_back(sequence.blocks)
+        sequence.blocks = []

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.serving.limits import ROUTINGS, RULES, Limits, Replicas
+from perfatlas.serving.checks import POOLED
+from perfatlas.serving.fleet import FIRST_FROM, Fleet, Kind
+from perfatlas.serving.limits import ROUTINGS, RULES, Limits
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import Requests, plain_requests
 
@@ -140,13 +142,34 @@ def _with_hashes(draw: np.random.Generator, requests: Requests) -> Requests:
     )
 
 
-def random_replicas(draw: np.random.Generator) -> Replicas:
-    """One to three engines of one to three ranks."""
-    return Replicas(
-        number=int(draw.integers(1, 4)),
-        ranks=int(draw.choice([1, 1, 2, 3])),
-        routing=str(draw.choice(ROUTINGS)),
-        seed=int(draw.integers(100)),
+def random_fleet(draw: np.random.Generator, kinds: int = 1) -> Fleet:
+    """One to three engines of one to three ranks, of each kind."""
+    made = []
+    for _ in range(kinds):
+        limits = random_limits(draw)
+        number, ranks = int(draw.integers(1, 4)), int(draw.choice([1, 1, 2, 3]))
+        made.append(Kind(random_prices(draw, limits), limits, number, ranks))
+    return Fleet(tuple(made), str(draw.choice(ROUTINGS)), seed=int(draw.integers(100)))
+
+
+def random_pools(draw: np.random.Generator) -> Fleet:
+    """Two pools with links between them, mostly as fast as steps."""
+    fleet = random_fleet(draw, kinds=2)
+    kinds = []
+    for kind, role in zip(fleet.kinds, ("prefill", "decode"), strict=True):
+        limits = kind.limits._replace(
+            draft_tokens=0, acceptance=(), rules=str(draw.choice(POOLED[role]))
+        )
+        if limits.rules == "vllm":
+            limits = limits._replace(chunked_prefill=True)
+        if role == "decode":
+            limits = limits._replace(batch_wait_steps=0)
+        link, prices = int(draw.choice([0, 1, 10])), random_prices(draw, limits)
+        kinds.append(kind._replace(prices=prices, limits=limits, role=role, link_token=link))
+    return fleet._replace(
+        kinds=tuple(kinds),
+        latency=int(draw.choice([0, 5, 200])),
+        first_from=str(draw.choice(FIRST_FROM)),
     )
 
 

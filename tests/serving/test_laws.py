@@ -7,16 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfatlas.serving.build import build_worlds
 from perfatlas.serving.events import advance
 from perfatlas.serving.limits import RULES, Control, Limits, Replicas
 from perfatlas.serving.loop import LAST_TICK, run
 from perfatlas.serving.requests import plain_requests
-from perfatlas.serving.state import build_world
 from tests.serving.serving_support import (
     flat_prices,
-    random_limits,
+    random_fleet,
     random_prices,
-    random_replicas,
     random_requests,
 )
 
@@ -79,22 +78,24 @@ def test_requests_inside_are_rate_times_stay() -> None:
 @given(seed=st.integers(0, 2**32))
 def test_everything_ends_once_and_all_blocks_come_back(seed: int) -> None:
     draw = np.random.default_rng(seed)
-    limits = random_limits(draw)
+    fleet = random_fleet(draw)
+    (kind,) = fleet.kinds
+    limits = kind.limits
     requests = random_requests(draw, 40, limits.kv_blocks * limits.block_size // 3 + 2)
-    replicas = random_replicas(draw)
-    world = build_world(
+    prices = kind.prices._replace(
+        queries_Q=np.array([0, 10**6]),
+        prefill_added_QP=draw.integers(0, 50, (2, 4)),
+        prefill_last_QP=draw.integers(-20, 50, (2, 4)),
+    )
+    worlds = build_worlds(
         requests,
-        random_prices(draw, limits)
-        ._replace(queries_Q=np.array([0, 10**6]))
-        ._replace(prefill_added_QP=draw.integers(0, 50, (2, 4)))
-        ._replace(prefill_last_QP=draw.integers(-20, 50, (2, 4))),
-        limits,
-        replicas,
+        fleet._replace(kinds=(kind._replace(prices=prices),)),
         concurrency=int(draw.choice([0, 4])),
         control=Control(),
     )
-    while advance(world, 10, LAST_TICK) == 0:
+    while advance(worlds, 10, LAST_TICK) == 0:
         pass
+    (world,) = worlds
     lanes, rows = world.lane_S, world.request_N
     assert world.clock_1["left"][0] == 0
     assert (lanes["free"] == limits.kv_blocks).all()
@@ -113,8 +114,11 @@ def test_everything_ends_once_and_all_blocks_come_back(seed: int) -> None:
         (world.first_token_N, finished),
     ):
         assert (before[done] <= after[done]).all()
-    need = -(-(rows["isl"] + rows["osl"] - (limits.rules == "vllm")) // limits.block_size)
-    fits = (rows["isl"] > 0) & (rows["osl"] > 0) & (need <= limits.kv_blocks)
+    tokens = rows["isl"] + rows["osl"] - (limits.rules == "vllm") + 2 * limits.draft_tokens
+    room = limits.kv_blocks * limits.block_size
+    if limits.rules == "sglang":
+        room -= limits.block_size + 1
+    fits = (rows["isl"] > 0) & (rows["osl"] > 0) & (tokens <= room)
     if limits.rules != "sglang" or not limits.async_scheduling:
         assert world.gaps_G.sum() == (rows["osl"] - 1)[done].sum()
     assert (world.lost_N[world.preempted_N == 0] == 0).all()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfatlas.serving.metrics import meets, request_latencies, saturated, statistics, summarize
-from perfatlas.serving.outcome import Outcome, Series
+from perfatlas.serving.outcome import Outcome, Series, Travels
 from perfatlas.serving.requests import TICKS_PER_SECOND, plain_requests
 
 
@@ -37,6 +37,7 @@ OUTCOME = Outcome(
     preemptions=0,
     interrupted=False,
     series=Series(*(whole() for _ in Series._fields)),
+    travels=Travels(*4 * (np.zeros(0, np.int64),)),
 )
 
 

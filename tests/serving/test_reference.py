@@ -1,19 +1,23 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfatlas.serving.limits import Control
-from perfatlas.serving.loop import run
+from perfatlas.serving.loop import run_fleet
 from tests.serving.reference_engine import Simulation
 from tests.serving.serving_support import (
-    random_limits,
-    random_prices,
-    random_replicas,
+    random_fleet,
+    random_pools,
     random_requests,
     scaled,
 )
+
+if TYPE_CHECKING:
+    from perfatlas.serving.fleet import Fleet
 
 SCALE = 3_000_000
 COLUMNS = (
@@ -22,34 +26,32 @@ COLUMNS = (
 )
 
 
-def _compare(seed: int) -> None:
-    draw = np.random.default_rng(seed)
-    limits = random_limits(draw)
-    prices = random_prices(draw, limits)
-    longest = max(2, limits.kv_blocks * limits.block_size // int(draw.choice([2, 4, 8])))
+def _compare(draw: np.random.Generator, fleet: Fleet) -> None:
+    least = min(kind.limits.kv_blocks * kind.limits.block_size for kind in fleet.kinds)
+    longest = max(2, least // int(draw.choice([2, 4, 8])))
     count = int(draw.choice([1, 5, 20, 40, 120]))
     requests = random_requests(draw, count, min(longest, 100))
-    replicas = random_replicas(draw)
     concurrency = int(draw.choice([0, 0, 1, 3, 12, 70]))
     if draw.random() < 0.3:  # times as long as real ones
         requests = requests._replace(
             arrival_N=requests.arrival_N * SCALE,
             think_N=np.where(requests.think_N > 0, requests.think_N * SCALE, requests.think_N),
         )
-        prices = scaled(prices, SCALE)
-    slow = Simulation(requests, prices, limits, replicas, concurrency).run()
+        kinds = [kind._replace(prices=scaled(kind.prices, SCALE)) for kind in fleet.kinds]
+        kinds = [kind._replace(link_token=kind.link_token * SCALE) for kind in kinds]
+        fleet = fleet._replace(kinds=tuple(kinds), latency=fleet.latency * SCALE)
+    slow = Simulation(requests, fleet, concurrency).run()
     for coalesce in (True, False):
-        fast = run(
-            requests,
-            prices,
-            limits,
-            replicas,
-            concurrency=concurrency,
-            control=Control(coalesce=coalesce),
+        fast = run_fleet(
+            requests, fleet, concurrency=concurrency, control=Control(coalesce=coalesce)
         )
         for name in COLUMNS:
             expected = [getattr(sequence, name) for sequence in slow.sequences]
             assert getattr(fast, f"{name}_N").tolist() == expected, (name, coalesce)
+        for name, travels in fast.travels._asdict().items():
+            asked = {"replica_N": "decoded_at"}.get(name, name.removesuffix("_N"))
+            if travels.size:
+                assert travels.tolist() == [getattr(one, asked) for one in slow.sequences], name
         assert fast.steps == slow.steps
         assert fast.gaps_G.tolist() == slow.gaps
         assert fast.preemptions == sum(sequence.preempted for sequence in slow.sequences)
@@ -58,4 +60,12 @@ def _compare(seed: int) -> None:
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=300)
 def test_every_request_fares_as_in_the_slow_simulation(seed: int) -> None:
-    _compare(seed)
+    draw = np.random.default_rng(seed)
+    _compare(draw, random_fleet(draw, kinds=int(draw.choice([1, 1, 2]))))
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=300)
+def test_two_pools_serve_as_in_the_slow_simulation(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    _compare(draw, random_pools(draw))

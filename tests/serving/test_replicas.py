@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from perfatlas.serving.fleet import Fleet, Kind
 from perfatlas.serving.limits import Control, Limits, Replicas
-from perfatlas.serving.loop import run
+from perfatlas.serving.loop import run, run_fleet
 from tests.serving.serving_support import flat_prices, requests_of
 
 FLAT = flat_prices(10, 100)
@@ -132,3 +133,23 @@ def test_a_step_costs_what_its_tables_say(control: Control) -> None:
     steps = [10 + 3 + 2 + attention for attention in (7 + 5, 7 + 6, 30, 30 + 4)]
     assert outcome.first_token_N.tolist() == [first]
     assert outcome.finished_N.tolist() == [first + sum(steps)]
+
+
+@BOTH
+def test_kinds_of_engines_take_the_time_and_the_cache_they_have(control: Control) -> None:
+    # Engine 0: steps of 100 and 10 ps, one sequence at a time. Engines 1 and 2: of 40 and 4 ps.
+    # In turn A 0, B 1, C 2, D 0, E 1, 11 tokens each. A ends at 200, then D runs to 400. B has four
+    # tokens by 52, when E of 50 starts beside it: one at 92, six more by 116. E: 92, then 40.
+    slow = Kind(FLAT, ROOMY._replace(max_num_seqs=1))
+    fast = Kind(flat_prices(4, 40), ROOMY._replace(kv_blocks=8, block_size=8), 2)
+    rows = [(0, 4, 11), (0, 4, 11), (0, 4, 11), (0, 4, 11), (50, 4, 11)]
+    outcome = run_fleet(requests_of(rows), Fleet((slow, fast)), control=control)
+    assert outcome.replica_N.tolist() == [0, 1, 2, 0, 1]
+    assert outcome.first_token_N.tolist() == [100, 40, 40, 300, 92]
+    assert outcome.finished_N.tolist() == [200, 116, 80, 400, 132]
+
+
+def test_a_request_that_one_kind_could_never_run_is_rejected() -> None:
+    small = Kind(FLAT, ROOMY._replace(kv_blocks=2))
+    outcome = run_fleet(requests_of([(0, 9, 1), (0, 4, 1)]), Fleet((Kind(FLAT, ROOMY), small)))
+    assert outcome.replica_N.tolist() == [-1, 0]

@@ -10,43 +10,87 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
+from perfatlas.serving.fleet import FIRST_FROM
 from perfatlas.serving.limits import ROUTINGS, RULES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.serving.limits import Control, Limits, Replicas
+    from perfatlas.serving.fleet import Fleet
+    from perfatlas.serving.limits import Control, Limits
     from perfatlas.serving.prices import StepPrices
     from perfatlas.serving.requests import Requests
 
+POOLED: Final = {  # rules of engines by role
+    "prefill": ("vllm", "trtllm_guaranteed_no_evict", "trtllm_max_utilization"),
+    "decode": ("vllm", "trtllm_guaranteed_no_evict"),
+}
 LONGEST_REQUEST: Final = 1 << 30  # tokens, prompt and output
 LONGEST_STEP: Final = 1_000_000_000_000_000  # ps, of any part of a step: 1,000 s
 LONGEST_THINK: Final = 4_000_000_000_000_000_000  # ps: may begin at the last tick of the clock
 SAFE: Final = 1_000_000_000_000_000_000  # ps: a sum of some of these fits into 64 bits
 
 
-def check_replicas(replicas: Replicas, concurrency: int, control: Control) -> None:
+def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
     """Refuse a fleet without engines or with an unknown routing.
 
     Args:
-        replicas: Engines and routing.
+        fleet: Engines and routing.
         concurrency: Requests in flight of a closed loop.
         control: How the simulation runs.
     """
-    for name in ("number", "ranks"):
-        _at_least(f"replicas.{name}", getattr(replicas, name), 1)
+    _at_least("kinds of engines", len(fleet.kinds), 1)
+    _check_roles(fleet)
+    for kind in fleet.kinds:
+        for name in ("number", "ranks"):
+            _at_least(f"replicas.{name}", getattr(kind, name), 1)
     for name, value in (
-        ("replicas.seed", replicas.seed),
-        ("replicas.turnaround", replicas.turnaround),
+        ("replicas.seed", fleet.seed),
+        ("replicas.turnaround", fleet.turnaround),
+        ("fleet.latency", fleet.latency),
+        *((f"link_token of kind {k}", kind.link_token) for k, kind in enumerate(fleet.kinds)),
         ("concurrency", concurrency),
         ("control.series_rows", control.series_rows),
     ):
         _at_least(name, value, 0)
-    if replicas.routing not in ROUTINGS:
+    if fleet.routing not in ROUTINGS:
         raise InvalidSpecError(
-            f"routing {shown(replicas.routing)} is unknown; choose one of {', '.join(ROUTINGS)}"
-            f"{did_you_mean(replicas.routing, ROUTINGS)}"
+            f"routing {shown(fleet.routing)} is unknown; choose one of {', '.join(ROUTINGS)}"
+            f"{did_you_mean(fleet.routing, ROUTINGS)}"
         )
+
+
+def _check_roles(fleet: Fleet) -> None:
+    """Refuse roles that are not those of two pools, and what the pools do not simulate."""
+    roles = [kind.role for kind in fleet.kinds]
+    known = sorted(roles, key=lambda role: role == "decode") == roles
+    if not known or set(roles) not in ({"both"}, {"prefill", "decode"}):
+        raise InvalidSpecError(
+            f"roles {shown(', '.join(roles))}: all kinds are both, or some are prefill and after"
+            " them some decode"
+        )
+    if fleet.first_from not in FIRST_FROM:
+        raise InvalidSpecError(
+            f"first_from {shown(fleet.first_from)} is unknown; choose one of"
+            f" {', '.join(FIRST_FROM)}{did_you_mean(fleet.first_from, FIRST_FROM)}"
+        )
+    for kind in fleet.kinds:
+        rules, drafts = kind.limits.rules, kind.limits.draft_tokens
+        named = POOLED.get(kind.role, (rules,))
+        if rules not in named:
+            raise UnsupportedError(
+                f"role {kind.role} under rules {rules} is not simulated; use one of"
+                f" {', '.join(named)}"
+            )
+        if kind.role != "both" and drafts:
+            raise UnsupportedError(
+                f"draft_tokens {drafts} in role {kind.role} is not simulated; set it to 0"
+            )
+        waits = kind.limits.batch_wait_steps
+        if kind.role == "decode" and waits:
+            raise UnsupportedError(
+                f"batch_wait_steps {waits} in role decode is not simulated; set it to 0"
+            )
 
 
 def check_limits(limits: Limits) -> None:

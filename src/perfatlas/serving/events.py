@@ -5,8 +5,8 @@ finish by rank and order of admission; then requests arrive, by index; then ever
 begins a step. A request that another's last token causes to arrive at once is therefore in the
 queue of the next step.
 
-Shape legend: N requests, S schedulers, R replicas, C requests yet to come, W rows of the
-series and V its columns.
+Shape legend: N requests, S schedulers, R replicas of a kind, F of all kinds, C requests yet to
+come, W rows of the series and V its columns.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from __future__ import annotations
 import numpy as np
 
 from perfatlas.serving import blocks
-from perfatlas.serving.heap import drop, put
+from perfatlas.serving.fleet import DECODE, PREFILL
+from perfatlas.serving.handover import is_fetched, land, make_ready, send
+from perfatlas.serving.heap import drop
 from perfatlas.serving.limits import SGLANG, VLLM
 from perfatlas.serving.machine import entry, holder, part
 from perfatlas.serving.overlap import cut_overlapped, end_overlapped
+from perfatlas.serving.pools import expect, goes_on, hand_over
 from perfatlas.serving.running import (
     leave_queue,
     leave_running,
@@ -25,7 +28,7 @@ from perfatlas.serving.running import (
     queue_last,
     take_finishing,
 )
-from perfatlas.serving.state import NEVER, NOBODY, World
+from perfatlas.serving.state import HANDED, LOCAL, NEVER, NOBODY, World
 from perfatlas.serving.step_end import learn_late
 from perfatlas.serving.stretch import begin, cut, end
 
@@ -34,20 +37,21 @@ MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64
 
 
 @entry
-def advance(columns: World, instants: int, last: int) -> int:
+def advance(columns: tuple[World, ...], instants: int, last: int) -> int:
     """Go on for some instants; return how many were left when nothing more was to come.
 
     Args:
-        columns: The simulation.
+        columns: The simulation, by kind of engine.
         instants: Most instants of this call.
         last: Time beyond which the clock does not reach [ps].
     """
-    world = hold(*columns)
+    kinds = [hold(*one) for one in columns]
+    world = kinds[0]
     clock = world.clock_1[0]
     while instants > 0:
         now = _next_arrival(world)
-        for r in range(world.end_R.shape[0]):
-            now = min(now, world.end_R[r])
+        for r in range(world.end_F.shape[0]):
+            now = min(now, world.end_F[r])
         if now == NEVER:
             break
         if now > last:
@@ -55,16 +59,21 @@ def advance(columns: World, instants: int, last: int) -> int:
             break
         clock.now = now
         instants -= 1
-        _end_steps(world, now)
+        _end_steps(kinds, now)
         while _next_arrival(world) <= now:
-            _arrive(world, _take_arrival(world), now)
+            i = _take_arrival(world)
+            if world.role == PREFILL and world.travel_N[i].stage != LOCAL:
+                _go_on(kinds, i, now)
+            else:
+                _arrive(kinds, i, now)
         while clock.ready > 0:
             clock.ready -= 1
-            r = world.ready_R[clock.ready]
-            world.replica_R[r].ready = 0
-            begin(world, r, now)
+            r = world.ready_F[clock.ready]
+            world.replica_F[r].ready = 0
+            owner = kinds[world.kind_F[r]]
+            begin(owner, r - owner.first_replica, now)
         if now >= clock.due and world.series_WV.shape[0] > 0:
-            _sample(world, now)
+            _sample(kinds, now)
     return instants
 
 
@@ -74,14 +83,6 @@ def _skip_turns(world: World) -> None:
     clock = world.clock_1[0]
     while clock.next < world.request_N.shape[0] and world.think_N[clock.next] >= 0:
         clock.next += 1
-
-
-@part
-def _expect(world: World, i: int, time: int) -> None:
-    """Let a request arrive at a time."""
-    clock = world.clock_1[0]
-    put(world.coming_C, world.request_N, clock.coming, (time, i, i))
-    clock.coming += 1
 
 
 @part
@@ -116,16 +117,46 @@ def _take_arrival(world: World) -> int:
 
 
 @part
-def _arrive(world: World, i: int, now: int) -> None:
+def _arrive(kinds: list[World], i: int, now: int) -> None:
     """Send a request to a scheduler's queue, or reject it."""
+    world = kinds[0]
     request = world.request_N[i]
     world.came_N[i] = now
-    if not _can_ever_run(world, i):
+    for k in range(len(kinds)):
+        if not _can_ever_run(kinds[k], i):
+            _follow(world, i, now)
+            return
+    if world.role == PREFILL:
+        request.osl = 1
+    clock = world.clock_1[0]
+    place, clock.turn = _route(world, i, (0, world.entries), clock.turn)
+    world.replica_N[i] = place
+    _queue(kinds[world.kind_F[place]], i, place, now)
+
+
+@part
+def _go_on(kinds: list[World], i: int, now: int) -> None:
+    """Let a request between two pools take its next step."""
+    world = kinds[0]
+    travel = world.travel_N[i]
+    if travel.stage == HANDED:
+        clock = world.clock_1[0]
+        pool = (world.entries, world.end_F.shape[0])
+        place, clock.decode_turn = _route(world, i, pool, clock.decode_turn)
+        travel.replica = place
+        _queue(kinds[world.kind_F[place]], i, place, now)
+    elif is_fetched(world, i):
+        send(kinds, i, now)
+    elif land(kinds, i, now):
         _follow(world, i, now)
-        return
-    r = _route(world, i)
+
+
+@part
+def _queue(world: World, i: int, place: int, now: int) -> None:
+    """Put a request into the queue of a replica, known by its place among all."""
+    request = world.request_N[i]
+    r = place - world.first_replica
     s = _rank(world, r)
-    world.replica_N[i] = r
     request.lane = s
     replica = world.replica_R[r]
     replica.load += 1
@@ -138,7 +169,7 @@ def _arrive(world: World, i: int, now: int) -> None:
     else:
         queue_last(world, i)
     if replica.steps == 0:
-        _make_ready(world, r)
+        make_ready(world, r)
     if open_door and world.async_scheduling:
         cut_overlapped(world, r, now)
     elif open_door and replica.steps > 0:
@@ -149,42 +180,35 @@ def _arrive(world: World, i: int, now: int) -> None:
 def _can_ever_run(world: World, i: int) -> bool:
     """Return whether an engine with nothing else to do could finish a request."""
     request = world.request_N[i]
-    tokens = request.isl + request.osl
+    output = world.osl_N[i]
+    if world.role == PREFILL:
+        output = min(output, 1)
+    tokens = request.isl + output
     if world.rules == VLLM:
         tokens += 2 * world.draft_tokens - 1  # the last one is never stored
     fits = blocks.count(world, tokens) <= world.kv_blocks
     if world.rules == SGLANG:  # it starts where a block more is free
         fits = tokens + world.block_size < world.kv_blocks * world.block_size
     whole = world.chunked_prefill or request.isl <= world.max_num_batched_tokens
-    return bool(request.isl > 0 and request.osl > 0 and fits and whole)
+    whole = whole or world.role == DECODE
+    return bool(request.isl > 0 and output > 0 and fits and whole)
 
 
 @part
-def _make_ready(world: World, r: int) -> None:
-    """Let a replica begin a step at this instant."""
-    if world.replica_R[r].ready == 0:
-        clock = world.clock_1[0]
-        world.replica_R[r].ready = 1
-        world.ready_R[clock.ready] = r
-        clock.ready += 1
-
-
-@part
-def _route(world: World, i: int) -> int:
-    """Return the replica of a request."""
-    count = world.end_R.shape[0]
+def _route(world: World, i: int, pool: tuple[int, int], turn: int) -> tuple[int, int]:
+    """Return the replica of a request, its place among all, and whose turn is next in the pool."""
+    first, end = pool
+    count = end - first
     if world.routing == 0:
-        clock = world.clock_1[0]
-        r = clock.turn
-        clock.turn = (r + 1) % count
-        return int(r)
+        return first + turn, (turn + 1) % count
     if world.routing == 1:
-        return int(np.int64(_mixed(world.seed, i) >> np.uint64(1)) % count)
-    best = 0
-    for r in range(1, count):
-        if world.replica_R[r].load < world.replica_R[best].load:
+        drawn = np.int64(_mixed(world.seed, i) >> np.uint64(1)) % count
+        return first + int(drawn), turn
+    best = first
+    for r in range(first + 1, end):
+        if world.replica_F[r].load < world.replica_F[best].load:
             best = r
-    return best
+    return best, turn
 
 
 @part
@@ -211,28 +235,36 @@ def _rank(world: World, r: int) -> int:
 
 @part
 def _queued(world: World, s: int) -> int:
-    """Return 4 waiting + running of a scheduler, what is not yet read among those waiting."""
+    """Return 4 waiting + running of a scheduler; what is not yet read or not yet there waits."""
     lane = world.lane_S[s]
-    return int(4 * (lane.waiting + lane.unread) + lane.running)
+    return int(4 * (lane.waiting + lane.unread + lane.away) + lane.running)
 
 
 @part
-def _end_steps(world: World, now: int) -> None:
+def _end_steps(kinds: list[World], now: int) -> None:
     """End every step that ends at this instant."""
-    for r in range(world.end_R.shape[0]):
-        if world.end_R[r] == now:
-            if world.async_scheduling:
-                if end_overlapped(world, r):
-                    for s in range(r * world.ranks, (r + 1) * world.ranks):
-                        learn_late(world, s)
-                        if world.rules == SGLANG:
-                            _finish(world, s, now)
-                        _let_leave(world, s, now)
-            else:
-                end(world, r, now)
-                for s in range(r * world.ranks, (r + 1) * world.ranks):
+    world = kinds[0]
+    for place in range(world.end_F.shape[0]):
+        if world.end_F[place] == now:
+            owner = kinds[world.kind_F[place]]
+            _end_step(owner, place - owner.first_replica, now)
+
+
+@part
+def _end_step(world: World, r: int, now: int) -> None:
+    """End the step of a replica that ends at this instant."""
+    if world.async_scheduling:
+        if end_overlapped(world, r):
+            for s in range(r * world.ranks, (r + 1) * world.ranks):
+                learn_late(world, s)
+                if world.rules == SGLANG:
                     _finish(world, s, now)
-            _make_ready(world, r)
+                _let_leave(world, s, now)
+    else:
+        end(world, r, now)
+        for s in range(r * world.ranks, (r + 1) * world.ranks):
+            _finish(world, s, now)
+    make_ready(world, r)
 
 
 @part
@@ -255,7 +287,7 @@ def _let_leave(world: World, s: int, now: int) -> None:
         if world.request_N[i].computed == 0:  # thrown out meanwhile
             leave_queue(world, i)
         _end_request(world, i, now)
-    if lane.waiting > 0 and left > 0:
+    if lane.waiting + lane.arrived > 0 and left > 0:
         world.replica_R[s // world.ranks].stale = 1
     lane.leaving = 0
     lane.learning = 0
@@ -264,6 +296,9 @@ def _let_leave(world: World, s: int, now: int) -> None:
 @part
 def _end_request(world: World, i: int, now: int) -> None:
     """Finish a request that decodes no more."""
+    if goes_on(world, i):
+        hand_over(world, i, now)
+        return
     request = world.request_N[i]
     world.finished_N[i] = now
     if request.computed > 0:
@@ -279,30 +314,32 @@ def _follow(world: World, i: int, now: int) -> None:
     world.clock_1[0].left -= 1
     turn = world.request_N[i].next_turn
     if turn != NOBODY:
-        _expect(world, turn, now + world.turnaround + world.think_N[turn])
+        expect(world, turn, now + world.turnaround + world.think_N[turn])
     elif world.concurrency > 0:
         clock = world.clock_1[0]
         _skip_turns(world)
         if clock.next < world.request_N.shape[0]:
             again = now + world.turnaround
-            _expect(world, clock.next, max(again, world.arrival_N[clock.next]))
+            expect(world, clock.next, max(again, world.arrival_N[clock.next]))
             clock.next += 1
 
 
 @part
-def _sample(world: World, now: int) -> None:
+def _sample(kinds: list[World], now: int) -> None:
     """Write a row of the series."""
+    world = kinds[0]
     clock = world.clock_1[0]
     if clock.rows == world.series_WV.shape[0]:
         _thin(world)
     running = 0
     waiting = 0
     used = 0
-    for s in range(world.lane_S.shape[0]):
-        lane = world.lane_S[s]
-        running += lane.running
-        waiting += lane.waiting + lane.unread
-        used += world.kv_blocks - lane.free
+    for k in range(len(kinds)):
+        for s in range(kinds[k].lane_S.shape[0]):
+            lane = kinds[k].lane_S[s]
+            running += lane.running
+            waiting += lane.waiting + lane.unread
+            used += kinds[k].kv_blocks - lane.free
     world.series_WV[clock.rows, 0] = now
     world.series_WV[clock.rows, 1] = running
     world.series_WV[clock.rows, 2] = waiting

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.serving.checks import check_limits, check_prices, check_replicas, check_requests
+from perfatlas.serving.checks import check_fleet, check_limits, check_prices, check_requests
+from perfatlas.serving.fleet import Fleet, equal_engines
 from perfatlas.serving.limits import Control, Limits, Replicas
-from perfatlas.serving.outcome import Outcome, Series
+from perfatlas.serving.outcome import Outcome, Series, Travels
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import LONGEST_S, TICKS_PER_SECOND, Requests
 
@@ -78,30 +79,47 @@ def run(
         >>> run(requests, prices, Limits(2, 100, 16, 8)).finished_N.tolist()  # 100 + 4 x 10
         [140]
     """
-    requests, prices = _columns(requests), _tables(prices)
-    check_replicas(replicas, concurrency, control)
-    check_limits(limits)
+    fleet = equal_engines(prices, limits, replicas)
+    return run_fleet(requests, fleet, concurrency=concurrency, control=control)
+
+
+def run_fleet(
+    requests: Requests, fleet: Fleet, *, concurrency: int = 0, control: Control = TO_THE_END
+) -> Outcome:
+    """Return what comes of requests at engines of several kinds, to the picosecond.
+
+    Args:
+        requests: What arrives.
+        fleet: Engines and how requests are divided among them.
+        concurrency: Requests in flight of a closed loop; 0 lets them arrive by their times.
+        control: Coalescing, interruption, series.
+
+    Raises:
+        InvalidSpecError: As for `run`, by kind.
+        InfeasibleError: The tables of shared prefixes are larger than memory.
+    """
+    requests = _columns(requests)
+    kinds = tuple(kind._replace(prices=_tables(kind.prices)) for kind in fleet.kinds)
+    fleet = fleet._replace(kinds=kinds)
+    check_fleet(fleet, concurrency, control)
     check_requests(requests, LAST_TICK)
-    check_prices(prices, limits, requests)
-    from perfatlas.serving.state import build_world
+    for kind in kinds:
+        check_limits(kind.limits)
+        check_prices(kind.prices, kind.limits, requests)
+    from perfatlas.serving.build import build_worlds
 
-    world = build_world(
-        requests,
-        prices,
-        limits,
-        replicas,
-        concurrency=min(concurrency, requests.isl_N.shape[0]),
-        control=control,
-    )
-    return _outcome(world, _simulate(world, control))
+    concurrency = min(concurrency, requests.isl_N.shape[0])
+    worlds = build_worlds(requests, fleet, concurrency=concurrency, control=control)
+    return _outcome(worlds[0], _simulate(worlds, control))
 
 
-def _simulate(world: World, control: Control) -> bool:
+def _simulate(worlds: tuple[World, ...], control: Control) -> bool:
     """Run to the end; return whether it was stopped before."""
+    world = worlds[0]
     from perfatlas.serving.events import advance
 
     try:
-        while advance(world, SLICE, LAST_TICK) == 0:
+        while advance(worlds, SLICE, LAST_TICK) == 0:
             left = int(world.clock_1["left"][0])
             if control.watch is not None and control.watch(1.0 - left / world.request_N.shape[0]):
                 return True
@@ -116,7 +134,7 @@ def _simulate(world: World, control: Control) -> bool:
 
 
 def _outcome(world: World, interrupted: bool) -> Outcome:  # noqa: FBT001 - a column like the others
-    """Return the columns of a world."""
+    """Return the columns of a simulation, from any of its worlds."""
     clock = world.clock_1[0]
     series_WV = world.series_WV[: clock["rows"]]
     series = Series(*(series_WV[:, column].copy() for column in range(4)))
@@ -135,6 +153,9 @@ def _outcome(world: World, interrupted: bool) -> Outcome:  # noqa: FBT001 - a co
         preemptions=int(clock["preemptions"]),
         interrupted=interrupted,
         series=series,
+        travels=Travels(
+            *(world.travel_N[name].copy() for name in ("handed", "arrived", "resumed", "replica"))
+        ),
     )
 
 

@@ -31,6 +31,24 @@ class Series(NamedTuple):
     used_W: NDArray[np.int64]
 
 
+class Travels(NamedTuple):
+    """What came of requests between two pools; times in picoseconds, -1 where it never happened.
+
+    All are empty without pools.
+
+    Args:
+        handed_N: End of the prompt, from which on its cache is handed over (N,).
+        arrived_N: The cache is at the decode engine (N,).
+        resumed_N: Start of the first step that decodes it there (N,).
+        replica_N: Where it decoded (N,).
+    """
+
+    handed_N: Ticks
+    arrived_N: Ticks
+    resumed_N: Ticks
+    replica_N: NDArray[np.int64]
+
+
 class Outcome(NamedTuple):
     """What came of a simulation; times in picoseconds, -1 where it never happened.
 
@@ -39,7 +57,8 @@ class Outcome(NamedTuple):
         scheduled_N: Start of the first step with a token of the request (N,).
         first_token_N: End of the step that gave the first output token (N,).
         finished_N: End of the step that gave the last one (N,).
-        replica_N: Where it ran (N,), -1 where it was rejected or, with no arrival, not reached.
+        replica_N: Where it ran, its prompt where there are pools (N,), -1 where it was rejected or,
+            with no arrival, not reached.
         preempted_N: Times it was preempted (N,).
         cached_N: Prompt tokens taken from the prefix cache (N,).
         interference_N: What steps in which it decoded took beyond decoding alone, because prompts
@@ -53,6 +72,7 @@ class Outcome(NamedTuple):
         preemptions: Over all requests.
         interrupted: The simulation was stopped before its end.
         series: State over time; empty where none was asked for.
+        travels: Between two pools.
     """
 
     arrival_N: Ticks
@@ -69,3 +89,4 @@ class Outcome(NamedTuple):
     preemptions: int
     interrupted: bool
     series: Series
+    travels: Travels

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfatlas.serving.fleet import DECODE
 from perfatlas.serving.limits import VLLM
 from perfatlas.serving.machine import part
-from perfatlas.serving.state import NOBODY
+from perfatlas.serving.state import LOCAL, NOBODY
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World
@@ -99,7 +100,9 @@ def extend_named(world: World, i: int, tokens: int) -> None:
     size = world.block_size
     for b in range((request.placed + size - 1) // size, (tokens + size - 1) // size):
         world.table_SHL[s, request.row, b] = _take(world, s)
-    if world.rules == VLLM and tokens <= request.isl + request.generated:  # of no drafts
+    here = world.role != DECODE or world.travel_N[i].stage == LOCAL
+    # neither of drafts nor of a cache that is not there yet
+    if world.rules == VLLM and here and tokens <= request.isl + request.generated:
         register(world, i, tokens)
 
 

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING
 from perfatlas.serving import blocks
 from perfatlas.serving.limits import MAX_UTILIZATION, STATIC
 from perfatlas.serving.machine import part
+from perfatlas.serving.pools import fetch, is_handed, join
 from perfatlas.serving.running import admit_head, has_ended, queue_first, run_chunk, throw_out
 from perfatlas.serving.state import NOBODY
 
@@ -56,6 +57,8 @@ def schedule_trtllm(world: World, s: int, now: int) -> None:
     while world.growth_SB[s, residue] > lane.free:
         _pause_last(world, s)
     blocks.grow(world, s, 1)
+    if lane.arrived > 0 and lane.preempted == 0 and lane.partial == NOBODY:
+        join(world, s, world.max_num_seqs - (lane.running - lane.leaving), now)
     lane.decodes = lane.decoding
     if lane.preempted > 0 or (world.rules == STATIC and lane.decoding > 0):
         return
@@ -156,6 +159,12 @@ def _start(world: World, s: int, budget: int, now: int) -> None:
         else:
             left -= blocks.promised(world, i)
         found = blocks.hits(world, i)
+        if is_handed(world, i):
+            if left < 0 or lane.running - lane.leaving >= world.max_num_seqs:
+                break
+            fetch(world, i, found, now)
+            left = lane.spare
+            continue
         wanted = total - found[0] * world.block_size
         chunk = _cut(world, wanted, budget)
         cut = chunk < wanted

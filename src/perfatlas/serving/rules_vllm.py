@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from perfatlas.serving import blocks
 from perfatlas.serving.machine import part
+from perfatlas.serving.pools import fetch, is_handed, join, places
 from perfatlas.serving.running import admit_head, queue_first, run_chunk, throw_out
 from perfatlas.serving.speculation import reserve
 from perfatlas.serving.state import NOBODY
@@ -45,6 +46,8 @@ def schedule_vllm(world: World, s: int, now: int) -> None:
         _keep_decoding(world, s)
     else:
         reserve(world, s)
+    if lane.arrived > 0 and lane.preempted == 0 and lane.partial == NOBODY:
+        join(world, s, world.max_num_seqs - lane.running, now)
     lane.decodes = lane.decoding
     if lane.partial != NOBODY:
         _continue_prompt(world, s)
@@ -86,6 +89,11 @@ def _admit(world: World, s: int, now: int) -> None:
         request = world.request_N[i]
         total = request.isl + request.generated
         hits, idle_hits = blocks.hits(world, i)
+        if is_handed(world, i):
+            if blocks.count(world, places(world, i)) - hits + idle_hits > lane.free:
+                break
+            fetch(world, i, (hits, idle_hits), now)
+            continue
         chunk = min(total - hits * world.block_size, budget)
         tokens = total if world.reserve_full_isl else hits * world.block_size + chunk
         if blocks.count(world, tokens) - hits + idle_hits > lane.free:

@@ -40,6 +40,7 @@ def clear_step(world: World, s: int, now: int) -> None:
     lane.attention = 0
     lane.last = NEVER
     lane.preempted = 0
+    lane.joiners = 0
 
 
 @part

@@ -1,30 +1,23 @@
 """All that changes while traffic runs, in arrays that outlive a call of the compiled loop.
 
-Shape legend: N requests, S schedulers (replicas times ranks), R replicas, B places in a cache
-block, H sequences of a scheduler, C requests yet to come, W rows of the series and V its columns, K
-cache blocks of a scheduler, U buckets of its hash table, L cache blocks of the longest request.
+Engines of one kind are one world. Worlds share their requests, the clock and what is counted.
+
+Shape legend: N requests, R replicas of a kind, F replicas of all kinds, S schedulers of a kind
+(replicas times ranks), B places in a cache block, H sequences of a scheduler, C requests yet to
+come, W rows of the series and V its columns, K cache blocks of a scheduler, U buckets of its hash
+table, L cache blocks of the longest request.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from perfatlas.quantities import InfeasibleError
-from perfatlas.serving.heap import NODE
-from perfatlas.serving.limits import ROUTINGS, RULES
-from perfatlas.serving.outcome import GAP_EDGES
-
-if TYPE_CHECKING:
-    from perfatlas.serving.limits import Control, Limits, Replicas
-    from perfatlas.serving.prices import StepPrices
-    from perfatlas.serving.requests import Requests
-
 NEVER: Final = 2**63 - 1
 NOBODY: Final = -1
-FIRST_PAUSE: Final = 1_000_000_000  # ps between rows of a series that is not yet full
+LOCAL, HANDED, FETCHED, TRAVELLING = range(4)  # stages of a request between two pools
 
 REQUEST: Final = np.dtype(
     [
@@ -56,6 +49,25 @@ LOSS: Final = np.dtype(
             "gone",  # since when a request is thrown out, and one more; 0 where it is not
             "since",  # its last token before that, or when it last began to decode
             "mark",  # its tokens in the cache then
+        )
+    ],
+    align=True,
+)
+TRAVEL: Final = np.dtype(
+    [
+        (name, "i8")
+        for name in (
+            "handed",  # when its prompt had ended,
+            "arrived",  # its cache was at the decode engine,
+            "resumed",  # and it decoded; -1 before
+            "stage",
+            "tokens",  # to be fetched
+            "home",  # its prefill replica, among all,
+            "lane",  # its scheduler there,
+            "row",  # and what it holds there
+            "placed",
+            "registered",
+            "replica",  # its decode replica, among all
         )
     ],
     align=True,
@@ -105,6 +117,11 @@ LANE: Final = np.dtype(
             "delay",  # sum over steps of what they took beyond decoding alone
             "last_end",  # of the last step in which sequences decoded,
             "paused",  # after which prompts ran without them
+            "arrived",  # requests whose caches are there, and who comes first and last of them
+            "arrived_head",
+            "arrived_tail",
+            "away",  # requests that hold blocks for caches, these included
+            "joiners",  # of this step: sequences from them
         )
     ]
     + [("ratio", "f8")],  # of outputs that are expected
@@ -154,7 +171,8 @@ CLOCK: Final = np.dtype(
             "left",  # requests neither finished nor rejected
             "steps",
             "preemptions",
-            "turn",  # of round robin
+            "turn",  # of round robin,
+            "decode_turn",  # and among decode engines
             "ready",  # replicas that may begin a step
             "rows",  # of the series
             "pause",  # between two of them [ps]
@@ -169,10 +187,10 @@ Rows = NDArray[Any]
 
 
 class World(NamedTuple):
-    """A simulation: what holds throughout, then what changes.
+    """Engines of one kind in a simulation: what holds throughout, then what changes.
 
-    The first fields are those of `Requests`, `StepPrices`, `Limits` and `Replicas`; rows of the
-    others are of the types above.
+    The first fields are those of `Requests`, `StepPrices`, `Limits`, `Kind` and `Fleet`; rows of
+    the others are of the types above. What names F belongs to all kinds, and R to a part of it.
     """
 
     arrival_N: NDArray[np.int64]
@@ -180,6 +198,7 @@ class World(NamedTuple):
     hash_first_N: NDArray[np.int64]
     hash_H: NDArray[np.int64]
     hash_block: int
+    osl_N: NDArray[np.int64]
     decode_linear_B: NDArray[np.int64]
     mixed_linear_T: NDArray[np.int64]
     head_B: NDArray[np.int64]
@@ -213,6 +232,12 @@ class World(NamedTuple):
     draft_seed: int
     accepted_D: NDArray[np.int64]  # draws below it accept a draft
     ranks: int
+    first_replica: int  # its place among all
+    entries: int  # replicas of all kinds that requests are sent to
+    role: int  # place in ROLES
+    link_token: int
+    latency: int
+    first_from: int  # place in FIRST_FROM
     routing: int  # place in ROUTINGS
     seed: int
     turnaround: int
@@ -229,14 +254,19 @@ class World(NamedTuple):
     delay_N: NDArray[np.int64]  # while a request decodes, less its scheduler's
     lost_N: NDArray[np.int64]
     loss_N: Rows
+    travel_N: Rows  # empty without pools
     lane_S: Rows
     growth_SB: NDArray[np.int64]  # sequences that need a block in a step of the residue
     finishing_SH: Rows
     leaving_SH: NDArray[np.int32]
     learning_SH: NDArray[np.int32]
     replica_R: Rows
+    replica_F: Rows
     end_R: NDArray[np.int64]
-    ready_R: NDArray[np.int64]
+    end_F: NDArray[np.int64]
+    kind_F: NDArray[np.int64]
+    ready_F: NDArray[np.int64]
+    link_F: NDArray[np.int64]  # when the link of a replica is free
     coming_C: Rows
     clock_1: Rows
     series_WV: NDArray[np.int64]
@@ -248,143 +278,3 @@ class World(NamedTuple):
     table_SHL: NDArray[np.int32]
     spare_SH: NDArray[np.int32]
     found_L: NDArray[np.int32]
-
-
-def build_world(
-    requests: Requests,
-    prices: StepPrices,
-    limits: Limits,
-    replicas: Replicas,
-    *,
-    concurrency: int,
-    control: Control,
-) -> World:
-    """Return a simulation before its first event.
-
-    Args:
-        requests: What arrives.
-        prices: What a step costs.
-        limits: Limits of a scheduler.
-        replicas: Engines and their ranks.
-        concurrency: Requests in flight of a closed loop, 0 for an open one.
-        control: Coalescing and rows of the series.
-    """
-    holds: dict[str, Any] = requests._asdict() | prices._asdict() | limits._asdict()
-    holds |= replicas._asdict()
-    holds |= {
-        "rules": RULES.index(limits.rules),
-        "accepted_D": np.array([int(p * 2**53) for p in limits.acceptance], np.int64),
-        "routing": ROUTINGS.index(replicas.routing),
-        "concurrency": concurrency,
-        "coalesce": control.coalesce,
-    }
-    changes = _fresh_state(requests, limits, replicas, concurrency, control.series_rows)
-    return World(**{name: holds[name] for name in World._fields if name in holds}, **changes)
-
-
-def _fresh_state(
-    requests: Requests, limits: Limits, replicas: Replicas, concurrency: int, series_rows: int
-) -> dict[str, Any]:
-    """Return what changes, before the first event."""
-    lanes = replicas.number * replicas.ranks
-    lane_S = np.zeros(lanes, LANE)
-    lane_S["free"] = limits.kv_blocks
-    lane_S["spare"] = limits.kv_blocks
-    lane_S["ratio"] = limits.new_token_ratio
-    for name in ("waiting_head", "waiting_tail", "running_tail", "partial", "unread_head"):
-        lane_S[name] = NOBODY
-    request_N = _request_rows(requests)
-    clock_1 = np.zeros(1, CLOCK)
-    clock_1["left"] = requests.isl_N.shape[0]
-    clock_1["pause"] = FIRST_PAUSE
-    return dict(
-        request_N=request_N,
-        **_columns(requests.isl_N.shape[0]),
-        lane_S=lane_S,
-        growth_SB=np.zeros((lanes, limits.block_size), np.int64),
-        finishing_SH=np.zeros((lanes, limits.max_num_seqs), NODE),
-        leaving_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
-        learning_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
-        replica_R=np.zeros(replicas.number, REPLICA),
-        end_R=np.full(replicas.number, NEVER, np.int64),
-        ready_R=np.zeros(replicas.number, np.int64),
-        coming_C=_first_issued(requests, concurrency, request_N, clock_1),
-        clock_1=clock_1,
-        series_WV=np.zeros((series_rows, 4), np.int64),
-        edges_G=GAP_EDGES.copy(),
-        gaps_G=np.zeros(GAP_EDGES.shape[0], np.int64),
-        **_named_blocks(requests, limits, lane_S),
-    )
-
-
-def _columns(count: int) -> dict[str, Any]:
-    """Return what is kept of every request to its end; a page nobody writes takes no memory."""
-    names = ("came_N", "scheduled_N", "first_token_N", "finished_N", "replica_N")
-    zeros = ("preempted_N", "cached_N", "delay_N", "lost_N")
-    times = {name: np.full(count, NOBODY, np.int64) for name in names}
-    sums = {name: np.zeros(count, np.int64) for name in zeros}
-    return times | sums | {"loss_N": np.zeros(count, LOSS)}
-
-
-def _named_blocks(requests: Requests, limits: Limits, lane_S: Rows) -> dict[str, Rows]:
-    """Return the tables of named blocks, empty where prefixes are not shared."""
-    lanes = lane_S.shape[0]
-    blocks, rows, size, longest = 0, 0, 0, 0
-    if limits.prefix_caching:
-        blocks, rows, size = limits.kv_blocks, 2 * limits.max_num_seqs, limits.block_size
-        tokens = int((requests.isl_N + requests.osl_N).max(initial=0)) + 2 * limits.draft_tokens
-        longest = min(-(-tokens // size), blocks)
-    if not limits.async_scheduling:  # nobody starts before another has left
-        rows //= 2
-    try:  # only what the longest request of a row has held is ever touched and takes memory
-        table_SHL = np.empty((lanes, rows, longest), np.int32)
-    except MemoryError as error:
-        raise InfeasibleError(
-            f"{lanes} schedulers of {rows} sequences with up to {longest} cache blocks each need a "
-            f"table of {4 * lanes * rows * longest / 2**30:.0f} GiB to tell shared blocks apart",
-            advice=("simulate fewer replicas or a lower max_num_seqs",),
-        ) from error
-    block_SK = np.zeros((lanes, blocks), BLOCK)
-    block_SK["after"] = np.append(np.arange(1, blocks), NOBODY)[:blocks]
-    block_SK["before"] = np.arange(-1, blocks - 1)
-    lane_S["free_tail"] = blocks - 1
-    lane_S["spare_rows"] = rows
-    return {
-        "block_SK": block_SK,
-        "bucket_SU": np.full((lanes, 1 << max(blocks, 1).bit_length()), NOBODY, "i4, i4").view(
-            ENDS
-        ),
-        "growers_SB": np.full((lanes, size), NOBODY, "i4, i4").view(ENDS),
-        "table_SHL": table_SHL,
-        "spare_SH": np.tile(np.arange(rows, dtype=np.int32)[::-1], (lanes, 1)),
-        "found_L": np.zeros(longest, np.int32),
-    }
-
-
-def _first_issued(requests: Requests, concurrency: int, request_N: Rows, clock_1: Rows) -> Rows:
-    """Return the heap of arrivals with those a closed loop starts with: sorted, it is a heap."""
-    free = np.flatnonzero(requests.think_N < 0)[:concurrency]
-    turns = int((requests.think_N >= 0).sum())
-    coming_C = np.zeros(max(turns + concurrency, 1), NODE)
-    coming_C["key"][: free.size] = requests.arrival_N[free]
-    coming_C["tie"][: free.size] = free
-    coming_C["item"][: free.size] = free
-    request_N["place"][free] = np.arange(free.size)
-    clock_1["coming"] = free.size
-    clock_1["next"] = free[-1] + 1 if free.size else 0
-    return coming_C
-
-
-def _request_rows(requests: Requests) -> Rows:
-    """Return a row for every request, before it arrived (N,)."""
-    request_N = np.zeros(requests.isl_N.shape[0], REQUEST)
-    request_N["next_turn"] = NOBODY
-    request_N["isl"] = requests.isl_N
-    request_N["osl"] = requests.osl_N
-    turns = np.flatnonzero(requests.think_N >= 0)
-    if turns.size:
-        order = np.argsort(requests.session_N, kind="stable")
-        place = np.empty_like(order)
-        place[order] = np.arange(order.shape[0])
-        request_N["next_turn"][order[place[turns] - 1]] = turns
-    return request_N

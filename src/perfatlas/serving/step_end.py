@@ -74,6 +74,10 @@ def _note_steps(world: World, s: int, steps: int, now: int) -> None:
             first = now - stretch_time(replica.base, replica.rise, steps) + replica.base
             _end_pause(world, s, first)
             before = 1
+        elif lane.joiners > 0:
+            _greet(world, s, now - stretch_time(replica.base, replica.rise, steps) + replica.base)
+            _count_gaps(world, (replica.base, 0), 1, lane.decoding - lane.joiners)
+            before = 1
         base = replica.base + replica.rise * before
         _count_gaps(world, (base, replica.rise), steps - before, lane.decoding)
         lane.last_end = now
@@ -100,6 +104,27 @@ def _end_pause(world: World, s: int, now: int) -> None:
 
 
 @part
+def _greet(world: World, s: int, now: int) -> None:
+    """Note the first tokens of sequences that have joined from another engine."""
+    lane = world.lane_S[s]
+    fresh = lane.fresh
+    left = lane.joiners
+    i = lane.running_tail
+    while left > 0:
+        if i == lane.partial:
+            pass
+        elif fresh > 0:
+            fresh -= 1
+        else:
+            left -= 1
+            if world.first_token_N[i] == NOBODY:
+                world.first_token_N[i] = now
+            else:
+                _count_gaps(world, (now - world.first_token_N[i], 0), 1, 1)
+        i = world.request_N[i].before
+
+
+@part
 def _count_gaps(world: World, line: tuple[int, int], steps: int, sequences: int) -> None:
     """Count the gaps of sequences in steps that take base + rise j each."""
     base, rise = line
@@ -113,9 +138,10 @@ def _count_gaps(world: World, line: tuple[int, int], steps: int, sequences: int)
             g = cell(world.edges_G, gap)
             clock.gap = g
         end = steps
-        if g < last and base + rise * (steps - 1) >= world.edges_G[g + 1]:
+        final = base + rise * (steps - 1)
+        if g < last and final >= world.edges_G[g + 1]:
             end = (world.edges_G[g + 1] - base + rise - 1) // rise
-        elif base + rise * (steps - 1) < world.edges_G[g]:  # steps may fall from key to key
+        elif final < world.edges_G[g]:  # steps may fall from key to key
             end = (base - world.edges_G[g]) // -rise + 1
         world.gaps_G[g] += (end - j) * sequences
         j = end

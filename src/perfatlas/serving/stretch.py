@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.serving import blocks
+from perfatlas.serving.fleet import BOTH
 from perfatlas.serving.limits import SGLANG, VLLM
 from perfatlas.serving.machine import part
 from perfatlas.serving.overlap import foresee
@@ -84,8 +85,10 @@ def _plan(world: World, r: int, start: int) -> None:
     first = r * world.ranks
     busy = 0
     tries = 1
-    if world.rules == SGLANG and replica.steps == 0:
-        tries = 2  # a batch that is found empty has let those leave that had ended
+    if (world.rules == SGLANG or world.role != BOTH) and replica.steps == 0:
+        # a batch that is found empty has let those leave that had ended; where caches on their way
+        # hold blocks, the last one may have been thrown out, and others can run
+        tries = 2
     while busy == 0 and tries > 0:
         busy = _schedule_ranks(world, first, start)
         tries -= 1

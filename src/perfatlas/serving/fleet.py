@@ -1,0 +1,73 @@
+"""Engines that serve together: kinds of them, and how requests are divided."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from perfatlas.serving.limits import Limits, Replicas
+    from perfatlas.serving.prices import StepPrices
+
+
+ROLES: Final = ("both", "prefill", "decode")
+BOTH, PREFILL, DECODE = range(len(ROLES))
+FIRST_FROM: Final = ("prefill", "arrival", "recomputed")
+GIVEN, ARRIVAL, RECOMPUTED = range(len(FIRST_FROM))
+
+
+class Kind(NamedTuple):
+    """Equal engines of a fleet.
+
+    Args:
+        prices: What a step of one costs.
+        limits: Of each of its schedulers.
+        number: Engines.
+        ranks: Attention-data-parallel ranks of an engine, as in `Replicas`.
+        role: `both` phases of a request, or one of two pools: `prefill` engines run prompts to
+            their first token, `decode` engines the rest, as `pools` says.
+        link_token: What the cache of a token takes over the link of an engine [ps].
+    """
+
+    prices: StepPrices
+    limits: Limits
+    number: int = 1
+    ranks: int = 1
+    role: str = "both"
+    link_token: int = 0
+
+
+class Fleet(NamedTuple):
+    """Engines of some kinds behind one router, numbered kind after kind.
+
+    Args:
+        kinds: At least one. Of two pools, those that prefill come first.
+        routing: As in `Replicas`, over the engines of all kinds, or over each pool.
+        seed: Seed of `random`.
+        turnaround: As in `Replicas` [ps].
+        latency: From the last byte of a cache on its way to its arrival [ps].
+        first_from: Of two pools: `prefill`, the client gets the first token when the prompt has
+            ended; `arrival`, when the sequence joins those that decode; `recomputed`, when the
+            decode engine has computed it again from the last token of the prompt.
+
+    Limits: The router does not know which engine is faster. A request that one of the kinds could
+        never run is rejected, whichever it would have been sent to.
+    """
+
+    kinds: tuple[Kind, ...]
+    routing: str = "round_robin"
+    seed: int = 0
+    turnaround: int = 0
+    latency: int = 0
+    first_from: str = "prefill"
+
+
+def equal_engines(prices: StepPrices, limits: Limits, replicas: Replicas) -> Fleet:
+    """Return a fleet of one kind.
+
+    Args:
+        prices: What a step costs.
+        limits: Of a scheduler.
+        replicas: Engines and routing.
+    """
+    kind = Kind(prices, limits, replicas.number, replicas.ranks)
+    return Fleet((kind,), replicas.routing, replicas.seed, replicas.turnaround)

@@ -1,0 +1,135 @@
+"""The way of a request from its prefill engine to its decode engine, between their steps.
+
+The decode engine is chosen when the prompt has ended. A transfer keeps both links busy, that of
+either engine, for as long as the slower one needs; transfers of a link follow each other in order
+of their requests for it. A latency later the cache is there, and the prefill engine gives its
+blocks back.
+
+Limits: SGLang chooses both engines, and takes the blocks at the decode engine, before the prompt
+runs.
+
+Shape legend: N requests, S schedulers, R replicas of a kind, F of all kinds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.serving import blocks
+from perfatlas.serving.fleet import RECOMPUTED
+from perfatlas.serving.limits import NO_EVICT
+from perfatlas.serving.machine import part
+from perfatlas.serving.overlap import cut_overlapped
+from perfatlas.serving.pools import expect, free_at_home
+from perfatlas.serving.state import FETCHED, LOCAL, NOBODY, TRAVELLING
+from perfatlas.serving.stretch import cut
+
+if TYPE_CHECKING:
+    from perfatlas.serving.state import World
+
+
+@part
+def look_again(world: World, r: int, now: int) -> None:
+    """Let a replica see at the next border of steps what has come to it or been given back.
+
+    Args:
+        world: The simulation.
+        r: The replica.
+        now: Time [ps].
+    """
+    replica = world.replica_R[r]
+    if replica.steps == 0:
+        make_ready(world, r)
+    if world.async_scheduling:
+        cut_overlapped(world, r, now)
+    elif replica.steps > 0:
+        cut(world, r, now)
+
+
+@part
+def make_ready(world: World, r: int) -> None:
+    """Let a replica begin a step at this instant.
+
+    Args:
+        world: The simulation.
+        r: The replica.
+    """
+    if world.replica_R[r].ready == 0:
+        clock = world.clock_1[0]
+        world.replica_R[r].ready = 1
+        world.ready_F[clock.ready] = world.first_replica + r
+        clock.ready += 1
+
+
+@part
+def send(kinds: list[World], i: int, now: int) -> None:
+    """Let a cache take its way as soon as both links are free.
+
+    Args:
+        kinds: The simulation, by kind of engine.
+        i: The request, with its blocks at both engines.
+        now: Time [ps].
+    """
+    travel = kinds[0].travel_N[i]
+    link_F = kinds[0].link_F
+    here = kinds[kinds[0].kind_F[travel.home]]
+    there = kinds[kinds[0].kind_F[travel.replica]]
+    start = max(now, link_F[travel.home], link_F[travel.replica])
+    end = start + travel.tokens * max(here.link_token, there.link_token)
+    link_F[travel.home] = end
+    link_F[travel.replica] = end
+    travel.stage = TRAVELLING
+    expect(kinds[0], i, end + kinds[0].latency)
+
+
+@part
+def land(kinds: list[World], i: int, now: int) -> bool:
+    """Let a cache have arrived; return whether its request ends with it.
+
+    Args:
+        kinds: The simulation, by kind of engine.
+        i: The request.
+        now: Time [ps].
+    """
+    travel = kinds[0].travel_N[i]
+    travel.arrived = now
+    here = kinds[kinds[0].kind_F[travel.home]]
+    free_at_home(here, i)
+    look_again(here, travel.home - here.first_replica, now)
+    world = kinds[kinds[0].kind_F[travel.replica]]
+    request = world.request_N[i]
+    lane = world.lane_S[request.lane]
+    r = travel.replica - world.first_replica
+    ends = request.osl == 1 and world.first_from != RECOMPUTED
+    if ends:
+        if world.rules == NO_EVICT:
+            lane.spare += blocks.promised(world, i) - blocks.count(world, request.placed)
+        blocks.keep_known(world, i, request.isl)
+        blocks.release(world, i)
+        lane.away -= 1
+        world.replica_R[r].load -= 1
+        travel.stage = LOCAL
+        travel.resumed = now
+        world.first_token_N[i] = now
+        world.finished_N[i] = now
+    else:
+        if lane.arrived == 0:
+            lane.arrived_head = i
+        else:
+            world.request_N[lane.arrived_tail].after = i
+        lane.arrived_tail = i
+        request.after = NOBODY
+        lane.arrived += 1
+    look_again(world, r, now)
+    return bool(ends)
+
+
+@part
+def is_fetched(world: World, i: int) -> bool:
+    """Return whether a request waits for its links.
+
+    Args:
+        world: The simulation.
+        i: The request.
+    """
+    return bool(world.travel_N[i].stage == FETCHED)

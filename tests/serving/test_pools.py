@@ -1,0 +1,144 @@
+"""Pools that prefill and that decode, worked by hand, and what goes in comes out again.
+
+A step of a decode engine takes 10 ps, one of a prefill engine 100. The cache of a token takes 5 ps
+over the link of a decode engine and 2 over that of a prefill engine; it is there 7 ps later.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.serving.build import build_worlds
+from perfatlas.serving.events import advance
+from perfatlas.serving.fleet import Fleet, Kind
+from perfatlas.serving.limits import Control, Limits
+from perfatlas.serving.loop import LAST_TICK, run_fleet
+from tests.serving.serving_support import (
+    flat_prices,
+    random_pools,
+    random_requests,
+    requests_of,
+)
+
+ROOMY = Limits(8, 64, 4, 100)
+PREFILL = Kind(flat_prices(10, 100), ROOMY, role="prefill", link_token=2)
+DECODE = Kind(flat_prices(10, 100), ROOMY, role="decode", link_token=5)
+POOLS = Fleet((PREFILL, DECODE), latency=7)
+BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
+
+
+@pytest.mark.parametrize(
+    ("first_from", "first", "finished"),
+    [("prefill", 100, 147), ("arrival", 127, 147), ("recomputed", 137, 157)],
+)
+@BOTH
+def test_a_cache_travels_and_its_request_goes_on(
+    control: Control, first_from: str, first: int, finished: int
+) -> None:
+    # prompt 0-100, 4 tokens x 5 ps to 120, there at 127; two more tokens, or three
+    fleet = POOLS._replace(first_from=first_from)
+    outcome = run_fleet(requests_of([(0, 4, 3)]), fleet, control=control)
+    assert outcome.travels.handed_N.tolist() == [100]
+    assert outcome.travels.arrived_N.tolist() == [127]
+    assert outcome.travels.resumed_N.tolist() == [127]
+    assert outcome.first_token_N.tolist() == [first]
+    assert outcome.finished_N.tolist() == [finished]
+    assert (outcome.replica_N[0], outcome.travels.replica_N[0]) == (0, 1)
+
+
+@BOTH
+def test_transfers_of_a_link_follow_each_other(control: Control) -> None:
+    # Prompts of 4 and 8 tokens end at 100 at two prefill engines. The decode engine's link is busy
+    # to 120 with A and to 160 with B, which are there at 127 and 167. A decodes from 127; B joins
+    # at the border of 167.
+    fleet = POOLS._replace(kinds=(PREFILL._replace(number=2), DECODE))
+    outcome = run_fleet(requests_of([(0, 4, 8), (0, 8, 3)]), fleet, control=control)
+    assert outcome.replica_N.tolist() == [0, 1]
+    assert outcome.travels.arrived_N.tolist() == [127, 167]
+    assert outcome.travels.resumed_N.tolist() == [127, 167]
+    assert outcome.finished_N.tolist() == [197, 187]
+
+
+@BOTH
+def test_blocks_are_held_on_both_sides_until_the_cache_is_there(control: Control) -> None:
+    # The prefill engine has two blocks of 4. A of 8 tokens ends its prompt at 100, its cache is
+    # there at 147; only then are there blocks for B, which is there 147 ps later, at 294.
+    small = ROOMY._replace(kv_blocks=2)
+    fleet = POOLS._replace(kinds=(PREFILL._replace(limits=small), DECODE))
+    outcome = run_fleet(requests_of([(0, 8, 2), (0, 8, 2)]), fleet, control=control)
+    assert outcome.scheduled_N.tolist() == [0, 147]
+    assert outcome.finished_N.tolist() == [157, 304]
+    # The decode engine has three. Both prompts end at 100; A takes two blocks, and the third when
+    # it decodes, from 147 to 187. Then B finds them free, and is there 47 ps later.
+    tight = DECODE._replace(limits=ROOMY._replace(kv_blocks=3))
+    fleet = POOLS._replace(kinds=(PREFILL, tight))
+    outcome = run_fleet(requests_of([(0, 8, 5), (0, 8, 2)]), fleet, control=control)
+    assert outcome.travels.arrived_N.tolist() == [147, 234]
+    assert outcome.finished_N.tolist() == [187, 244]
+
+
+@BOTH
+def test_a_single_token_needs_no_decode_engine_where_the_prefill_engine_gives_it(
+    control: Control,
+) -> None:
+    outcome = run_fleet(requests_of([(0, 4, 1)]), POOLS, control=control)
+    assert outcome.finished_N.tolist() == [100]
+    assert outcome.travels.handed_N.tolist() == [-1]
+    late = run_fleet(
+        requests_of([(0, 4, 1)]), POOLS._replace(first_from="arrival"), control=control
+    )
+    assert late.finished_N.tolist() == [127]
+
+
+def test_a_closed_loop_goes_on_when_the_last_token_is_there() -> None:
+    outcome = run_fleet(requests_of([(0, 4, 3), (0, 4, 3)]), POOLS, concurrency=1)
+    assert outcome.arrival_N.tolist() == [0, 147]
+    assert outcome.finished_N.tolist() == [147, 294]
+
+
+@given(seed=st.integers(0, 2**32))
+def test_blocks_of_both_pools_come_back(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    fleet = random_pools(draw)
+    least = min(kind.limits.kv_blocks * kind.limits.block_size for kind in fleet.kinds)
+    requests = random_requests(draw, 40, min(least // 3 + 2, 100))
+    worlds = build_worlds(requests, fleet, concurrency=int(draw.choice([0, 4])), control=Control())
+    while advance(worlds, 10, LAST_TICK) == 0:
+        pass
+    for world, kind in zip(worlds, fleet.kinds, strict=True):
+        lanes = world.lane_S
+        assert (lanes["free"] == kind.limits.kv_blocks).all()
+        if kind.limits.rules == "trtllm_guaranteed_no_evict":
+            assert (lanes["spare"] == kind.limits.kv_blocks).all()
+        for name in ("running", "waiting", "decoding", "context", "heap", "away", "arrived"):
+            assert (lanes[name] == 0).all(), name
+        assert (world.growth_SB == 0).all()
+        assert (world.block_SK["references"] == 0).all()
+        assert (world.replica_R["load"] == 0).all()
+    (first, _) = worlds
+    assert first.clock_1["left"][0] == 0
+    done = first.finished_N >= 0
+    assert (done == (first.replica_N >= 0)).all()
+    assert (first.request_N["osl"][done] >= 1).all()
+    went = first.travel_N["handed"] >= 0
+    assert first.gaps_G.sum() == (requests.osl_N - 1)[done].sum()
+    for before, after in (("handed", "arrived"), ("arrived", "resumed")):
+        assert (first.travel_N[before][went] <= first.travel_N[after][went]).all()
+    assert (first.travel_N["resumed"][went] <= first.finished_N[went]).all()
+
+
+def test_roles_that_are_no_pools_are_refused() -> None:
+    requests = requests_of([(0, 4, 2)])
+    with pytest.raises(InvalidSpecError, match="all kinds are both"):
+        run_fleet(requests, POOLS._replace(kinds=(DECODE, PREFILL)))
+    with pytest.raises(InvalidSpecError, match="all kinds are both"):
+        run_fleet(requests, POOLS._replace(kinds=(PREFILL,)))
+    with pytest.raises(InvalidSpecError, match="first_from"):
+        run_fleet(requests, POOLS._replace(first_from="late"))
+    sglang = DECODE._replace(limits=ROOMY._replace(rules="sglang"))
+    with pytest.raises(UnsupportedError, match="role decode under rules sglang"):
+        run_fleet(requests, POOLS._replace(kinds=(PREFILL, sglang)))
