@@ -143,6 +143,8 @@ def test_the_steps_shown_are_of_mean_size() -> None:
         ({"requests": "x.csv", "num_seeds": 2}, InvalidSpecError, "num_seeds = 2"),
         ({"request_rate": 2, "model": "meta-llama/Llama-3.1-405B"}, InfeasibleError, "fit"),
         ({"request_rate": 2, "requsts": "x"}, InvalidSpecError, "requsts"),
+        ({"concurrency": 10**9}, InvalidSpecError, "10,000,000,000 requests"),
+        ({"request_rate": 1e6, "num_requests": 10**9}, InvalidSpecError, "at most; lower"),
     ],
 )
 def test_what_cannot_be_simulated_is_refused(
@@ -187,3 +189,11 @@ def test_gaps_between_tokens_are_those_of_the_steps() -> None:
         assert found["itl_s"][statistic] == pytest.approx(found["tpot_s"]["mean"], rel=0.16)
     crowd = results_of(request_rate=60, osl=64)
     assert crowd["itl_s"]["p99"] > 2 * crowd["itl_s"]["p50"]
+
+
+def test_requests_beyond_the_context_of_the_model_are_told() -> None:
+    asked = {**DEPLOYED, "request_rate": 0.001, "num_requests": 2, "osl": 4}
+    done, usual = (simulate(**asked, isl=isl).answer for isl in (400_000, 131_068))
+    assert any("2 requests of up to 400,004 tokens" in text for text in done.warnings)
+    assert done.results["requests_completed"] == 2
+    assert not any("context" in text for text in usual.warnings)

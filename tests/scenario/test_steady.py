@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from perfatlas import estimate, estimate_table
-from perfatlas.quantities import UnsupportedError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 
 ASKED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",
@@ -72,3 +72,16 @@ def test_every_engine_has_its_scheduler(engine: str) -> None:
     rate = "output_tokens_per_s_per_gpu"
     formula = estimate(**asked, method="formula").results
     assert found.results[rate] == pytest.approx(formula[rate], rel=0.25)
+
+
+def test_more_in_flight_than_a_simulation_holds_are_answered_by_closed_forms() -> None:
+    assert estimate(**ASKED, concurrency=10**9).results["method"] == "formula"
+    with pytest.raises(InvalidSpecError, match="method formula"):
+        estimate(**ASKED, concurrency=10**9, method="simulate")
+
+
+def test_a_cache_too_small_for_one_request_is_refused_with_the_way_out() -> None:
+    tight: dict[str, Any] = {**ASKED, "concurrency": 4, "method": "simulate", "block_size": 1}
+    tight |= {"kv_blocks": ASKED["isl"] + ASKED["osl"]}
+    with pytest.raises(InfeasibleError, match="drafts of two steps needs a cache"):
+        estimate(**tight, speculative_depth=8, speculative_acceptance=1.0)

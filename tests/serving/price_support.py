@@ -51,29 +51,29 @@ class RandomSteps:
     queries_R: Counts
     before_R: Counts
 
-    def decode_loads(self) -> StepLoads:
+    def decode_loads(self, tokens: int = 1) -> StepLoads:
         keys_R = self.decodes_R * self.context_R
-        return StepLoads(self.decodes_R, keys_R, self.decodes_R, NONE, NONE, NONE)
+        return StepLoads(self.decodes_R, keys_R, self.decodes_R * tokens, NONE, NONE, NONE)
 
-    def mixed_loads(self) -> StepLoads:
+    def mixed_loads(self, tokens: int = 1) -> StepLoads:
         return StepLoads(
             decodes_R=self.decodes_R,
             keys_R=self.decodes_R * self.context_R,
-            sampled_R=self.decodes_R + self.chunks_R,
+            sampled_R=self.decodes_R * tokens + self.chunks_R,
             step_M=np.repeat(np.arange(self.decodes_R.size), self.chunks_R),
             queries_M=np.repeat(self.queries_R, self.chunks_R),
             before_M=np.repeat(self.before_R, self.chunks_R),
         )
 
 
-def random_steps(rows: int, most_chunks: int = 1) -> RandomSteps:
+def random_steps(rows: int, most_chunks: int = 1, drafts: int = 0) -> RandomSteps:
     generator = np.random.default_rng(5)
 
     def octaves(least: float, most: float) -> FloatArray:
         sizes_R: FloatArray = np.rint(np.exp(generator.uniform(np.log(least), np.log(most), rows)))
         return sizes_R
 
-    tokens = LIMITS.max_num_batched_tokens - LIMITS.max_num_seqs
+    tokens = LIMITS.max_num_batched_tokens - LIMITS.max_num_seqs * (1 + drafts)
     chunks_R = generator.integers(1, most_chunks + 1, rows)
     queries_R = np.maximum(octaves(1, tokens) // chunks_R, 1)
     before_R = octaves(1, LIMITS.longest_context - tokens) * (generator.random(rows) < 0.6)
@@ -107,7 +107,7 @@ def direct_mixed_s(one: StepContext, steps: RandomSteps) -> FloatArray:
         batch=_floats(steps.chunks_R),
         q_len=_floats(steps.queries_R),
         kv_len=_floats(steps.before_R + steps.queries_R),
-        decodes=decodes_R,
+        decodes=decodes_R * (1 + one.drafts),
     )
     prefill = prefill_step(rows, tokens)
     decode = decode_step(rows, decodes_R, _floats(steps.context_R))

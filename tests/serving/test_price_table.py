@@ -41,6 +41,13 @@ CASES: dict[str, dict[str, object]] = {
     "context parallel": {"cp": 2},
     "ideal": {"model": "Qwen/Qwen3-32B", "system": "b200_sxm", "engine": "ideal", "tp": 2},
     "bound": {"tier": "bound"},
+    "a draft": {"speculative_depth": 1, "speculative_acceptance": 0.7},
+    "drafts of latent attention": {
+        "model": V3,
+        "tp": 8,
+        "speculative_depth": 3,
+        "speculative_acceptance": 0.7,
+    },
 }
 
 
@@ -58,8 +65,8 @@ def misses(predicted_s: FloatArray, direct_s: FloatArray) -> FloatArray:
 @pytest.mark.parametrize("name", CASES)
 def test_decode_steps_are_those_of_the_closed_form(name: str) -> None:
     one, table = case(name)
-    steps = support.random_steps(400)
-    read_s = step_s(table.prices, steps.decode_loads())
+    steps = support.random_steps(400, drafts=one.drafts)
+    read_s = step_s(table.prices, steps.decode_loads(1 + one.drafts))
     miss = misses(read_s, support.direct_decode_s(one, steps))
     assert np.quantile(miss, 0.99) < 0.01
     assert miss.max() < 0.04
@@ -69,8 +76,8 @@ def test_decode_steps_are_those_of_the_closed_form(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_steps_with_a_chunk_are_those_of_the_closed_form(name: str) -> None:
     one, table = case(name)
-    steps = support.random_steps(400)
-    read_s = step_s(table.prices, steps.mixed_loads())
+    steps = support.random_steps(400, drafts=one.drafts)
+    read_s = step_s(table.prices, steps.mixed_loads(1 + one.drafts))
     direct_s = support.direct_mixed_s(one, steps)
     miss = misses(read_s, direct_s)
     assert np.quantile(miss, 0.99) < 0.01
@@ -80,9 +87,9 @@ def test_steps_with_a_chunk_are_those_of_the_closed_form(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_chunks_that_share_a_step_share_the_device(name: str) -> None:
     one, table = case(name)
-    steps = support.random_steps(400, most_chunks=32)
+    steps = support.random_steps(400, most_chunks=32, drafts=one.drafts)
     direct_s = support.direct_mixed_s(one, steps)
-    miss = misses(step_s(table.prices, steps.mixed_loads()), direct_s)
+    miss = misses(step_s(table.prices, steps.mixed_loads(1 + one.drafts)), direct_s)
     assert np.median(miss) < 0.02
     assert miss.mean() < 0.03  # 0.36 were each alone on the device
 

@@ -165,6 +165,8 @@ class Limits:
         block_size: Tokens in one KV block.
         gpu_memory_utilization: Fraction of memory the engine may fill.
         kv_blocks: KV blocks, in place of the derived number.
+        speculative_depth: Tokens drafted per step, by a drafter of one layer (MTP, EAGLE).
+        speculative_acceptance: Chance that a draft is accepted where all before it are.
     """
 
     max_num_seqs: Count = None
@@ -172,6 +174,8 @@ class Limits:
     block_size: Count = None
     gpu_memory_utilization: float | None = None
     kv_blocks: Count = None
+    speculative_depth: Annotated[Count, default("0")] = None
+    speculative_acceptance: float | None = None
 
 
 @Parameter(name="*", group=_PHASES)
@@ -309,7 +313,7 @@ class Deployed:
     Args:
         model: Hugging Face id or catalog name, config.json, or the folder that holds it.
         system: Catalog name, TOML file, or name with changes: h200_sxm{device.tdp=500W}.
-        engine: vllm or ideal (no host time); dated as in vllm@0.24.
+        engine: vllm, sglang, trtllm or ideal (no host time); dated as in vllm@0.24.
         tier: Which pricing: a lower limit, physics, physics corrected by measured rows, or the
             best without them.
         silicon_version: Of the tables of tier measured; by default that of the calibrations.

@@ -16,7 +16,9 @@ HALF_IDLE: Final = 0.8  # of the slots in use on average, below which much of a 
 OVERLOAD: Final = 1.25  # requests sent over answered, from which a queue grew
 CHUNKED: Final = 1.25  # mean ITL / mean TPOT from which a chunk holds more than a token
 UNEVEN: Final = 0.8  # mean ITL / mean TPOT below which requests differ too much to average
-SPECULATIVE: Final = "speculative decoding was on: the estimate does not have it"
+SPECULATIVE: Final = (
+    "speculative decoding was on: give --speculative-depth and --speculative-acceptance"
+)
 CACHED: Final = "prompts hit the prefix cache: the estimate prefills what --prefix leaves over"
 NO_LIMIT: Final = (
     "the file states neither a rate nor a limit on requests in flight: where all were sent at once"
@@ -182,7 +184,8 @@ class BenchmarkRun:
             if ratio > CHUNKED:
                 said.append(
                     "mean ITL is far above mean TPOT: chunks hold several tokens, as with"
-                    " speculative decoding, which the estimate does not have"
+                    " speculative decoding; give --speculative-depth and --speculative-acceptance"
+                    " if it was on"
                 )
             elif ratio < UNEVEN:
                 said.append(

@@ -80,9 +80,9 @@ def validate_serving(results: Sequence[str | Path], **scenario: Any) -> dict[str
             missing; a file cannot be read.
 
     Limits:
-        One steady state of equal requests: bursts, queues for memory, speculative decoding and
-        prefix caching beyond `prefix` are not in the estimate. Output tokens per second of the file
-        count the start and the end of the run.
+        One steady state of equal requests: bursts, queues for memory and prefix caching
+        beyond `prefix` are not in the estimate, nor speculative decoding unless it is asked
+        for. Output tokens per second of the file count the start and the end of the run.
 
     Example:
         >>> import json, tempfile

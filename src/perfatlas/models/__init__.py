@@ -19,6 +19,7 @@ from perfatlas.models.architecture import (
 )
 from perfatlas.models.cache_layout import cache_layouts
 from perfatlas.models.catalog import Model, model_names, resolve_model
+from perfatlas.models.drafting import draft_operators, with_drafter
 from perfatlas.models.mixers import INDEX_FORMAT
 from perfatlas.models.parameters import parameter_counts
 from perfatlas.models.phases import ModelFormats, StepTokens, step_operators
@@ -43,9 +44,11 @@ __all__ = [
     "SparseIndexer",
     "StepTokens",
     "cache_layouts",
+    "draft_operators",
     "model_names",
     "parameter_counts",
     "read_config",
     "resolve_model",
     "step_operators",
+    "with_drafter",
 ]

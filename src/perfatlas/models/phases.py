@@ -67,7 +67,7 @@ def step_operators(
         phase: Prefill or decode.
         tokens: The tokens of the step.
 
-    Limits: Multi-token-prediction layers are not run. Multimodal encoders are not part of it.
+    Limits: Multi-token-prediction layers are in `drafting`. Multimodal encoders are left out.
 
     Example:
         >>> import numpy as np
@@ -125,6 +125,24 @@ def layer_operators(
         if behind > (1 if group.mixer is not None else 0):
             operators.append(emission.norm("ffn_output_norm", residual=False))
     return tuple(operators)
+
+
+def joining_projection(
+    architecture: Architecture, formats: ModelFormats, phase: Phase, tokens: StepTokens
+) -> tuple[Operator, ...]:
+    """Return the projection of a hidden state beside an embedding to the width of the model.
+
+    Args:
+        architecture: The model.
+        formats: The formats of the deployment; it stays in that of the head.
+        phase: Prefill or decode.
+        tokens: The tokens of the step.
+    """
+    hidden = architecture.hidden_size
+    emission = _emission(architecture, formats, phase, tokens, 1)
+    return emission.gemm(
+        "joining_projection", hidden, 2.0 * hidden, "replicated", format_name=formats.head
+    )
 
 
 def _emission(

@@ -29,6 +29,7 @@ def read_scenario(fields: Mapping[str, Any]) -> Scenario:
     """
     scenario = parse_scenario(fields)
     _check_load(scenario)
+    _check_drafts(scenario)
     if scenario.mode == "disaggregated":
         _check_pools(scenario)
     else:
@@ -51,6 +52,25 @@ def _check_load(s: Scenario) -> None:
         raise InvalidSpecError(
             f"prefix = {s.prefix}: cached tokens are part of isl = {s.isl} and at least one token"
             f" is computed; prefix is at most {s.isl - 1}"
+        )
+
+
+def _check_drafts(s: Scenario) -> None:
+    """Refuse drafts without the chance that one is accepted, and the chance without drafts.
+
+    Raises:
+        InvalidSpecError: One of the two is missing.
+    """
+    if s.speculative_depth and s.speculative_acceptance is None:
+        raise InvalidSpecError(
+            f"speculative_depth = {s.speculative_depth} needs speculative_acceptance, the chance"
+            " that a draft is accepted where all before it are: it depends on model, drafter and"
+            " text, so measure it (engines print accepted over drafted tokens)"
+        )
+    if s.speculative_acceptance is not None and not s.speculative_depth:
+        raise InvalidSpecError(
+            f"speculative_acceptance = {s.speculative_acceptance:g}, but nothing is drafted; give"
+            " speculative_depth, the tokens drafted per step"
         )
 
 

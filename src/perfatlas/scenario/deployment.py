@@ -10,7 +10,7 @@ import numpy as np
 
 from perfatlas.engines import step_errors
 from perfatlas.parallelism import plan_problems
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.capacity import derived_blocks
 from perfatlas.scenario.evaluate import step_context
 from perfatlas.scenario.memory import does_not_fit, question_memory
@@ -62,6 +62,7 @@ SAID: Final = {
 }
 # fields of a scenario that no step price depends on
 LOAD: Final = frozenset(("mode", "method", "isl", "osl", "batch", "concurrency", "kv_blocks", "dp"))
+DRAFTING: Final = "vllm"  # rules under which drafts are simulated
 NULL_BLOCKS: Final = 1  # vLLM keeps one block that holds nothing
 
 
@@ -129,7 +130,7 @@ def deployment(
 
 def _table(question: Question, limits: Limits, requests: Requests, known: Priced) -> PriceTable:
     """Return what steps cost, up to rounded reaches, so that similar loads share a table."""
-    longest = _rounded_up(int((requests.isl_N + requests.osl_N).max()))
+    longest = _rounded_up(int((requests.isl_N + requests.osl_N).max()) + 2 * limits.draft_tokens)
     asked = int(question.limits.max_num_seqs[0])
     reach = TableLimits(
         max_num_seqs=min(_rounded_up(limits.max_num_seqs), max(asked, limits.max_num_seqs)),
@@ -167,6 +168,12 @@ def _limits(
     most = min(int(asked.max_num_seqs[0]), budget, blocks, requests.isl_N.shape[0])
     shared = traffic.prefix_caching
     profile = question.profile.scheduler
+    rules = traffic.scheduler or profile.rules
+    if question.drafts and rules != DRAFTING:
+        raise UnsupportedError(
+            f"speculative_depth = {question.drafts} under scheduler {rules} is not simulated, only"
+            f" under {DRAFTING}; method formula of estimate answers"
+        )
     chunked = profile.chunked_prefill
     if traffic.scheduler is not None or traffic.chunked_prefill is not None:
         chunked = traffic.chunked_prefill is not False
@@ -177,8 +184,11 @@ def _limits(
         kv_blocks=blocks,
         prefix_caching=requests.hash_block > 0 if shared is None else shared,
         async_scheduling=question.profile.host.overlapped,
-        rules=traffic.scheduler or profile.rules,
+        rules=rules,
         chunked_prefill=chunked,
+        draft_tokens=question.drafts,
+        acceptance=(question.scenarios[0].speculative_acceptance or 0.0,) * question.drafts,
+        draft_seed=traffic.seed,
         mixed_chunk=traffic.mixed_chunk,
     )
 

@@ -97,6 +97,7 @@ def step_context(question: Question) -> StepContext:
         tier=question.scenarios[0].tier,
         expert_distribution=question.scenarios[0].expert_distribution,
         silicon_version=question.scenarios[0].silicon_version or "",
+        drafts=question.drafts,
     )
 
 
@@ -175,16 +176,17 @@ def _chunks(
     """Return the chunks of the prompts that are prefilled together, and their number (C,).
 
     A static batch prefills all its prompts. In flight, as many prompts arrive in a step as
-    sequences end, (B - 1)/osl, one at least where any does. Engines that mix decode everyone in
+    sequences end, (B - 1)/steps, one at least where any does. Engines that mix decode everyone in
     flight, with the padding of their own step, and fill what is left of it with prompts.
     """
     load, mixes = question.load, question.profile.scheduler.mixes
-    new = load.isl - load.prefix
-    padded = padded_batch(batch, question.profile.scheduler.graph_sizes)
+    new, queries = load.isl - load.prefix, 1.0 + question.drafts
+    padded = padded_batch(batch * queries, question.profile.scheduler.graph_sizes)
     others = question.aggregated & (on_rank > 1)
-    decodes = np.where(others & mixes, padded - 1.0, 0.0)
+    decodes = np.where(others & mixes, padded - queries, 0.0)
     room = np.maximum(question.limits.max_num_batched_tokens - decodes, 1.0)
-    arriving = np.clip((on_rank - 1.0) / load.osl, 1.0, np.maximum(room / new, 1.0))
+    ending = (on_rank - 1.0) * question.tokens_per_step / load.osl
+    arriving = np.clip(ending, 1.0, np.maximum(room / new, 1.0))
     prompts = np.where(question.aggregated, arriving, on_rank)
     chunks = prefill_chunks(prompts, new, load.prefix, room)
     mixed = replace(
@@ -200,12 +202,13 @@ def _served(question: Question, memory: MemoryColumns) -> FloatArray:
 
     Where prompts share steps with decodes, B sequences in flight bring B isl/osl prompt tokens a
     step, which have to fit what the decodes leave of it: B <= budget osl/(isl + osl). More wait.
+    With drafts a request takes fewer steps, of several tokens each.
     """
     load, limits = question.load, question.limits
     on_rank = np.minimum(memory.max_sequences, limits.max_num_seqs)
     if question.profile.scheduler.mixes:
-        new = load.isl - load.prefix
-        fed = limits.max_num_batched_tokens * load.osl / (new + load.osl)
+        new, steps = load.isl - load.prefix, load.osl / question.tokens_per_step
+        fed = limits.max_num_batched_tokens * steps / (new + steps * (1.0 + question.drafts))
         on_rank = np.minimum(on_rank, 1.0 + np.floor(fed))
     admitted = on_rank * question.plan.attention_dp
     return np.maximum(np.minimum(load.sequences, admitted), 1.0)
@@ -237,7 +240,8 @@ def _compose(parts: _Parts, times: _Times) -> Latencies:
     stages, step_s = question.plan.pp, times.step_s
     share = stage_share(question.model.architecture, question.plan)
     busy = parts.micro_batches * np.where(stages > 1, share, 1.0)
-    decode_s = step_s * np.maximum(busy, 1.0)
+    waited_s = step_s * np.maximum(busy, 1.0)
+    decode_s = waited_s / question.tokens_per_step
     prefill_s = chunks.count * times.chunk_s + chunks.last_count * times.last_s
     batch_s = pipelined_s(prefill_s, times.chunk_s, stages, share)
     static = static_latencies(batch_s, decode_s, question.load.sequences, question.load.osl)
@@ -250,8 +254,10 @@ def _compose(parts: _Parts, times: _Times) -> Latencies:
     added_s = prefill_s + number * (alone_s - np.where(shared, step_s, 0.0))
     cost_s = np.maximum(added_s, 0.0) / parts.prompts * np.where(stages > 1, share, 1.0)
     # at most every step is mixed
-    mixed_steps = number * (parts.on_rank - 1.0) / (parts.prompts * question.load.osl)
+    steps = question.load.osl / question.tokens_per_step
+    mixed_steps = number * (parts.on_rank - 1.0) / (parts.prompts * steps)
     cost_s = cost_s / np.where(shared, np.maximum(mixed_steps, 1.0), 1.0)
+    own_s = own_s + 0.5 * (waited_s - decode_s)  # it waits for half a step, not half a token
     per_rank = aggregated_latencies(own_s, cost_s, decode_s, parts.on_rank, question.load.osl)
     ranks = parts.served / parts.on_rank
     served = per_rank._replace(output_tokens_per_s=per_rank.output_tokens_per_s * ranks)

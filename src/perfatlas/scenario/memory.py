@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.hardware import alternatives
+from perfatlas.models import with_drafter
 from perfatlas.parallelism import (
     MemoryColumns,
     MemoryLoad,
@@ -30,7 +31,9 @@ def memory_question(question: Question) -> MemoryQuestion:
     load, limits, engine = question.load, question.limits, question.profile.memory
     devices = question.placement.devices()
     return MemoryQuestion(
-        architecture=question.model.architecture,
+        architecture=with_drafter(question.model.architecture)
+        if question.drafts
+        else question.model.architecture,
         formats=question.formats,
         plan=question.plan,
         load=MemoryLoad(

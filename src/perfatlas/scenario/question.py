@@ -90,6 +90,17 @@ class Question:
     limits: Limits
 
     @property
+    def drafts(self) -> int:
+        """Tokens drafted for a sequence between two decode steps."""
+        return self.scenarios[0].speculative_depth
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Mean tokens a decode step gives to a sequence: one, and the drafts that are accepted."""
+        chance = self.scenarios[0].speculative_acceptance or 0.0
+        return sum(chance**accepted for accepted in range(self.drafts + 1))
+
+    @property
     def aggregated(self) -> NDArray[np.bool_]:
         """Where requests are batched continuously (C,); elsewhere one static batch runs."""
         return np.array([s.mode == "aggregated" for s in self.scenarios])
@@ -109,6 +120,7 @@ def group_key(scenario: Scenario) -> tuple[str | None, ...]:
         scenario.kv_format,
         scenario.attention_format,
         scenario.expert_distribution,
+        f"{scenario.speculative_depth} {scenario.speculative_acceptance}",
         *(_architecture(name) for name in _systems(scenario)),
     )
 

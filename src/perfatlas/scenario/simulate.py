@@ -38,6 +38,7 @@ from perfatlas.serving import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from perfatlas.scenario.question import Question
     from perfatlas.scenario.vocabulary import Scenario
 
     Watch = Callable[[float], bool]
@@ -234,7 +235,7 @@ def _answer(
             *breakdown_rows(steps.decode, "decode", 0),
         ],
         evidence=step_evidence(question, ready.table, standing),
-        warnings=(*came.warnings, *_warnings(results)),
+        warnings=(*came.warnings, *_too_long(question, came), *_warnings(results)),
     )
 
 
@@ -252,6 +253,20 @@ def _resolved_limits(ready: Deployment) -> dict[str, Any]:
         "max_num_seqs": int(ready.question.limits.max_num_seqs[0]),
         "max_num_batched_tokens": ready.limits.max_num_batched_tokens,
     }
+
+
+def _too_long(question: Question, came: Arriving) -> list[str]:
+    """Return that requests are longer than the model's context, one text at most."""
+    longest = question.model.architecture.max_position_embeddings
+    total_N = came.requests.isl_N + came.requests.osl_N
+    above = int((total_N > longest).sum())
+    if not longest or not above:
+        return []
+    said = (
+        f"{above:,} requests of up to {total_N.max():,} tokens exceed the model's stated context of"
+        f" {longest:,}: an engine started without a longer one rejects them; here they run"
+    )
+    return [said]
 
 
 def _warnings(results: Mapping[str, Any]) -> list[str]:

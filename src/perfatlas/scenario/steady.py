@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.quantities import InfeasibleError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.deployment import (
+    DRAFTING,
     SAID,
     Deployment,
     deployment,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 WARM_ROUNDS: Final = 2  # requests per one in flight, before the ones that count
 ROUNDS: Final = 8  # requests per one in flight that count
+MOST_IN_FLIGHT: Final = 1_000_000  # a simulation keeps rows of all of them, and ten times as many
 FEWEST: Final = 24  # requests that count
 NAMES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 WAITING: Final = 0.1  # mean number of others at their prompts, from which on waiting matters
@@ -70,6 +72,11 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
     """
     replicas = scenario.dp or 1
     concurrency = scenario.concurrency or (scenario.batch or 1) * replicas
+    if concurrency > MOST_IN_FLIGHT:
+        raise InvalidSpecError(
+            f"concurrency = {concurrency:,}: a steady state is simulated of {MOST_IN_FLIGHT:,}"
+            " requests in flight at most; use fewer, or method formula"
+        )
     count = max(ROUNDS * concurrency, FEWEST)
     first = WARM_ROUNDS * concurrency
     total = first + count + concurrency  # the last ones run while the loop empties
@@ -87,6 +94,7 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
             " prompts by default",
             advice=(f"max_num_batched_tokens = {scenario.isl} holds one", "method formula divides"),
         )
+    _check_room(scenario, ready)
     window = slice(first, first + count)
     results = _means(ready, came, window, 1.0)
     results |= {f"{name}_{end}": None for name in results for end in ("low", "high")}
@@ -104,6 +112,24 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
         source=ready.question.profile.front.source,
     )
     return SteadyState(results | {"gpus": int(ready.question.plan.ranks[0])}, said)
+
+
+def _check_room(scenario: Scenario, ready: Deployment) -> None:
+    """Refuse requests of which the cache does not hold one; the drafts of two steps belong to it.
+
+    Raises:
+        InfeasibleError: None would ever run.
+    """
+    limits = ready.limits
+    tokens = scenario.isl + scenario.osl - 1 + 2 * limits.draft_tokens
+    room = limits.kv_blocks * limits.block_size
+    if tokens > room:
+        drafts = f" and {limits.draft_tokens} drafts of two steps" if limits.draft_tokens else ""
+        raise InfeasibleError(
+            f"a request of {scenario.isl:,} + {scenario.osl:,} tokens{drafts} needs a cache of"
+            f" {tokens:,} tokens; there is one of {room:,}",
+            advice=("use more GPUs, a smaller cache format or shorter requests",),
+        )
 
 
 def _means(ready: Deployment, came: Arriving, window: slice, factor: float) -> dict[str, Any]:
@@ -151,5 +177,7 @@ def _waiting_matters(question: Question, results: Mapping[str, Any]) -> bool:
         scenario.isl <= float(question.limits.max_num_batched_tokens[0])
     )
     known = scenario.pp == 1 and scenario.prefix == 0 and held
+    known &= (scenario.concurrency or scenario.batch or 1) <= MOST_IN_FLIGHT
+    known &= question.drafts == 0 or question.profile.scheduler.rules == DRAFTING
     others = float(question.load.sequences[0]) - 1.0
     return known and others * results["ttft_s"] >= WAITING * results["request_latency_s"]

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+MOST_REQUESTS: Final = 20_000_000  # some 8 GB of rows
 DEFAULT_REQUESTS: Final = 1000
 ROUNDS: Final = 10  # of a closed loop, as benchmark clients send
 Positive = Annotated[float, Field(gt=0.0)]
@@ -209,6 +210,11 @@ def _generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Arrivin
     count = traffic.num_requests
     if count is None:
         count = max(DEFAULT_REQUESTS, ROUNDS * (scenario.concurrency or 0))
+    if count > MOST_REQUESTS:
+        raise InvalidSpecError(
+            f"{count:,} requests: a simulation keeps rows of all, {MOST_REQUESTS:,} at most; lower"
+            " num_requests (in a closed loop ten per request in flight by default)"
+        )
     arrival = "closed" if closed else traffic.arrival or "poisson"
     times = all_at_once(count) if closed else _times(traffic, arrival, count)
     lengths = [_lengths(traffic, getattr(scenario, name), name, count) for name in ("isl", "osl")]

@@ -18,6 +18,7 @@ from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+MOST_DRAFTS: Final = 32
 MAX_COUNT: Final = 10**9  # no cluster, batch or context is larger; far from overflow
 
 
@@ -101,6 +102,11 @@ class Scenario(BaseModel):
     kv_blocks: Count | None = None
     clock_ratio: Annotated[float, Field(ge=0.05, le=2)] = 1.0
     expert_distribution: Annotated[str, AfterValidator(check_distribution)] = "uniform"
+
+    speculative_depth: Annotated[
+        int, BeforeValidator(_no_truth_value), Field(ge=0, le=MOST_DRAFTS)
+    ] = 0
+    speculative_acceptance: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
 
     prefill_system: str | None = None
     decode_system: str | None = None

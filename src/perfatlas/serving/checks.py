@@ -239,11 +239,12 @@ def check_prices(prices: StepPrices, limits: Limits, requests: Requests) -> None
         requests: What arrives.
     """
     longest = int((requests.isl_N + requests.osl_N).max(initial=1)) + limits.draft_tokens
+    longest = min(longest, limits.kv_blocks * limits.block_size)  # a longer one never runs
     borders = (prices.context_K, prices.queries_Q, prices.before_P)
     for name, border, reach in zip(
         ("context_K", "queries_Q", "before_P"),
         borders,
-        (0, limits.max_num_batched_tokens, min(longest, limits.kv_blocks * limits.block_size)),
+        (0, limits.max_num_batched_tokens, longest),
         strict=True,
     ):
         _check_borders(name, border, reach)
@@ -297,12 +298,11 @@ def _check_lines(prices: StepPrices) -> None:
 def _check_products(prices: StepPrices, limits: Limits, longest: int) -> None:
     """Refuse tables whose sums over sequences or products with tokens leave 64 bits."""
     width = max(int(np.diff(border).max()) for border in (prices.queries_Q, prices.before_P))
-    tokens = max(width, longest)
     for name, factor, words in (
         ("decode_slope_BK", limits.max_num_seqs * longest, "keys of a step"),
         ("prefill_added_QP", limits.max_num_seqs, "sequences"),
-        ("prefill_added_QP", tokens, "tokens of a cell or a request"),
-        ("prefill_last_QP", tokens, "tokens of a cell or a request"),
+        ("prefill_added_QP", width, "tokens of a cell"),
+        ("prefill_last_QP", width, "tokens of a cell"),
     ):
         most = int(np.abs(getattr(prices, name)).max())
         if most * factor > SAFE:

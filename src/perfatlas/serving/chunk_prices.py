@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.price_parts import StepParts
     from perfatlas.serving.prices import Ticks
 
+WIDEST_CELL: Final = 65_536  # keys: longer ones leave 64 bits when a time is read inside
 TOLERANCE: Final = 0.02  # of a chunk's time, where a line between borders may miss it
 PARTS: Final = 64  # sizes tried of an octave
 KEY_STEP: Final = 64  # keys of a block of the kernels
@@ -62,6 +63,7 @@ def chunk_prices(parts: StepParts, most: int, longest: int) -> ChunkPrices:
     queries = needed_sizes(queries, tried_XY, TOLERANCE)
     tried_XY = np.vstack(_grid_s(parts, spaced_sizes(most, PROBES), before, most))
     before = needed_sizes(before, tried_XY.T, TOLERANCE)
+    before = np.union1d(before, np.arange(WIDEST_CELL, longest, WIDEST_CELL))
     alone_s_QP, added_s_QP = _grid_s(parts, queries, before, most)
     start_s = float(alone_s_QP[0, 0])
     # no queries cost nothing; but to end last has no length

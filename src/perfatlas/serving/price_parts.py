@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.models import StepTokens
 from perfatlas.operators import Attention, KeyScores, KeySelection, LatentAttention
-from perfatlas.step import ALONE, decode_work, prefill_work, price_steps, rank_operators
+from perfatlas.step import ALONE, decode_work, prefill_work, price_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,8 +113,8 @@ def step_parts(context: StepContext) -> StepParts:
         context: Model, engine, system and plan of one candidate.
     """
     one = np.ones(1)
-    tokens = StepTokens(batch=one, q_len=one, kv_len=one)
-    prefill, decode = (rank_operators(context, phase, tokens) for phase in ("prefill", "decode"))
+    prefill = prefill_work(context, StepTokens(batch=one, q_len=one, kv_len=one)).operators
+    decode = decode_work(context, one, one).operators
     shared = {op.name for op in prefill} & {op.name for op in decode}
     apart = {op.name for op in (*prefill, *decode) if _is_head(op) or isinstance(op, ALONE)}
     return StepParts(context=context, shared=frozenset(shared - apart))

@@ -102,15 +102,16 @@ def price_table(context: StepContext, limits: TableLimits) -> PriceTable:
         )
     parts = step_parts(context)
     most = limits.max_num_seqs
-    head_s_B = _head(parts, most)
-    linear_B, apart_B = _decode(parts, most, head_s_B)
+    queries = 1 + context.drafts
+    head_s_T = _head(parts, most * queries)
+    linear_B, apart_B = _decode(parts, most, head_s_T)
     context_K, base_BK, slope_BK = _decode_keyed(parts, most, limits.longest_context)
     chunks = chunk_prices(parts, limits.max_num_batched_tokens, limits.longest_context)
     host = context.profile.host
     prices = StepPrices(
         decode_linear_B=linear_B,
         mixed_linear_T=_mixed(parts, limits.max_num_batched_tokens) + chunks.start,
-        head_B=whole_ticks(head_s_B[: most + 1]),
+        head_B=whole_ticks(head_s_T[: most * queries + 1]),
         context_K=context_K,
         decode_base_BK=base_BK + apart_B[:, None],
         decode_slope_BK=slope_BK,
@@ -122,6 +123,7 @@ def price_table(context: StepContext, limits: TableLimits) -> PriceTable:
         host_sequence=int(whole_ticks(host.per_sequence_s)),
         host_prefill=int(whole_ticks(context.architecture.num_layers * host.per_layer_prefill_s)),
         host_overlapped=host.overlapped,
+        tokens_per_decode=queries,
     )
     decode, prefill = _largest_steps(context, limits)
     return PriceTable(prices=prices, decode=decode, prefill=prefill)
@@ -145,18 +147,23 @@ def _head(parts: StepParts, most: int) -> FloatArray:
     return time_s
 
 
-def _decode(parts: StepParts, most: int, head_s_B: FloatArray) -> tuple[Ticks, Ticks]:
+def _decode(parts: StepParts, most: int, head_s_T: FloatArray) -> tuple[Ticks, Ticks]:
     """Return linear part and what hangs on no keys of a decode step, by batch, each (B,) [ps]."""
-    graphs = parts.context.profile.scheduler.graph_sizes
+    graphs, queries = parts.context.profile.scheduler.graph_sizes, 1 + parts.context.drafts
     tried_X = _token_sizes(most)
-    tried_X = np.union1d(tried_X, [size for size in graphs if size < most])
-    sizes_X = np.unique(padded_batch(tried_X.astype(np.float64), graphs))
-    linear_s_X, apart_s_X = parts.decode_s(sizes_X)
-    padded_B = padded_batch(np.arange(most + 1.0), graphs)
+    # both sides of every step of the padding: of all tokens, and of those of later drafts
+    for tokens in {1, queries}:
+        full = np.array([size // tokens for size in graphs], np.int64)
+        tried_X = np.union1d(tried_X, np.append(full, full + 1))
+    tried_X = tried_X[(tried_X > 0) & (tried_X <= most)]
+    linear_s_X, apart_s_X = parts.decode_s(tried_X.astype(np.float64))
+    every_B = np.arange(most + 1)
+    padded_B = padded_batch(queries * np.arange(most + 1.0), graphs)
     padded_B[0] = 0.0
-    padding_s_B = head_s_B[padded_B.astype(np.int64)] - head_s_B[: most + 1]
-    linear_s_B = np.where(padded_B > 0, np.interp(padded_B, sizes_X, linear_s_X) + padding_s_B, 0.0)
-    apart_s_B = np.where(padded_B > 0, np.interp(padded_B, sizes_X, apart_s_X), 0.0)
+    padding_s_B = head_s_T[padded_B.astype(np.int64)] - head_s_T[queries * every_B]
+    linear_s_B = np.interp(every_B, tried_X, linear_s_X) + padding_s_B
+    apart_s_B = np.interp(every_B, tried_X, apart_s_X)
+    linear_s_B[0] = apart_s_B[0] = 0.0
     return whole_ticks(linear_s_B), whole_ticks(apart_s_B)
 
 

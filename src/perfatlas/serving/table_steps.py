@@ -25,7 +25,7 @@ class StepLoads(NamedTuple):
     Args:
         decodes_R: Sequences that decode (R,).
         keys_R: Keys of all of them, their new tokens included (R,).
-        sampled_R: Sequences sampled (R,).
+        sampled_R: Tokens sampled (R,).
         step_M: Step of each chunk (M,).
         queries_M: Tokens of each chunk (M,), at least 1.
         before_M: Keys before each chunk (M,).
@@ -52,7 +52,9 @@ def step_s(prices: StepPrices, loads: StepLoads) -> FloatArray:
     mixed_R = chunks_R > 0
     linear_R = np.where(
         mixed_R,
-        prices.mixed_linear_T[np.where(mixed_R, decodes_R + prompt_R, 0)],
+        prices.mixed_linear_T[
+            np.where(mixed_R, decodes_R * prices.tokens_per_decode + prompt_R, 0)
+        ],
         prices.decode_linear_B[decodes_R],
     )
     added_M = _read(prices, prices.prefill_added_QP, loads)

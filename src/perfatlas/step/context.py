@@ -55,6 +55,8 @@ class StepContext:
         tier: Tier of pricing.
         expert_distribution: "uniform", "balanced" or "power_law_<alpha>".
         silicon_version: Version of the tables of tier measured, "" for that of the calibrations.
+        drafts: Tokens drafted for a sequence between two decode steps, which verify them; 0
+            without speculative decoding.
     """
 
     architecture: Architecture
@@ -65,3 +67,4 @@ class StepContext:
     tier: Tier
     expert_distribution: str = "uniform"
     silicon_version: str = ""
+    drafts: int = 0

@@ -24,9 +24,9 @@ from perfatlas.operators import (
     Phase,
     Scan,
 )
-from perfatlas.parallelism import shard_operators
 from perfatlas.step.cost import Step, StepCost, price_steps
-from perfatlas.step.fusion import apply_fusions
+from perfatlas.step.drafting import drafting_passes, prompt_pass, verified
+from perfatlas.step.local import run_locally
 from perfatlas.step.tokens import padded_batch
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ def prefill_work(
         busy_ranks: Attention-DP ranks that prefill at the same time (C,); all of them if None.
     """
     operators = rank_operators(context, "prefill", tokens)
+    if context.drafts:
+        operators += prompt_pass(context, "prefill", tokens)
     if busy_ranks is not None:
         idle = 1.0 - busy_ranks / context.plan.attention_dp
         operators = _among_busy(operators, 1.0 - idle * tokens.own / tokens.all)
@@ -83,24 +85,25 @@ def prefill_work(
 def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> Step:
     """Return one decode step through the whole depth of the model.
 
-    Linear layers run the captured graph's batch; attention reads only the caches that exist.
+    Linear layers run the captured graph's batch; attention reads only the caches that exist. With
+    drafts the step verifies them, and what drafts the next ones belongs to it.
 
     Args:
         context: Model, engine, systems and plan.
         batch: Sequences on one attention-DP rank (C,).
-        kv_len: Keys per sequence, the new token included (C,).
+        kv_len: Keys per sequence, the new tokens included (C,).
     """
-    padded = padded_batch(batch, context.profile.scheduler.graph_sizes)
+    queries = 1 + context.drafts
+    padded = padded_batch(batch * queries, context.profile.scheduler.graph_sizes)
     tokens = StepTokens(batch=padded, q_len=np.ones_like(batch), kv_len=kv_len)
     operators = tuple(
-        replace(op, batch=batch)
-        if isinstance(op, Attention | LatentAttention | KeyScores | KeySelection)
-        else op
-        for op in rank_operators(context, "decode", tokens)
+        verified(op, batch, queries) for op in rank_operators(context, "decode", tokens)
     )
+    if context.drafts:
+        operators += drafting_passes(context, batch, kv_len)
     host = context.profile.host
     host_s = host.step_s + batch * host.per_sequence_s
-    return Step(operators=operators, tokens_C=batch, host_s_C=host_s)
+    return Step(operators=operators, tokens_C=batch * queries, host_s_C=host_s)
 
 
 def _among_busy(operators: tuple[Operator, ...], share_C: FloatArray) -> tuple[Operator, ...]:
@@ -123,10 +126,4 @@ def rank_operators(context: StepContext, phase: Phase, tokens: StepTokens) -> tu
         phase,
         replace(tokens, head_ranks=context.plan.tp),
     )
-    whole = tuple(
-        replace(op, distribution=context.expert_distribution) if isinstance(op, GroupedGemm) else op
-        for op in whole
-    )
-    exchange = context.profile.expert_exchange
-    local = shard_operators(whole, context.plan, context.architecture, expert_exchange=exchange)
-    return apply_fusions(local, context)
+    return run_locally(whole, context)

@@ -1,0 +1,32 @@
+"""Operators of a model as one rank runs them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from perfatlas.operators import GroupedGemm
+from perfatlas.parallelism import shard_operators
+from perfatlas.step.fusion import apply_fusions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.operators import Operator
+    from perfatlas.step.context import StepContext
+
+
+def run_locally(whole: Sequence[Operator], context: StepContext) -> tuple[Operator, ...]:
+    """Return what one rank runs, collectives included, fused operators counted 0.
+
+    Args:
+        whole: Operators of the whole model.
+        context: Model, engine, systems and plan.
+    """
+    loaded = tuple(
+        replace(op, distribution=context.expert_distribution) if isinstance(op, GroupedGemm) else op
+        for op in whole
+    )
+    exchange = context.profile.expert_exchange
+    local = shard_operators(loaded, context.plan, context.architecture, expert_exchange=exchange)
+    return apply_fusions(local, context)
