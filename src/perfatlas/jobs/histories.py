@@ -71,13 +71,21 @@ def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int
     )
 
 
+def no_place(cause: Cause) -> str:
+    """Return why a schedule of many jobs has no place for a cause, "" where it has one.
+
+    Args:
+        cause: Of a fleet.
+    """
+    if cause.effect != "stops":
+        return "its effect is not that jobs stop"
+    if cause.takes != "unit":
+        return "it takes no whole node"
+    return "it has lemons" if cause.lemons is not None else ""
+
+
 def _supported(cause: Cause) -> None:
-    odd = (
-        "its effect is not that jobs stop" if cause.effect != "stops"
-        else "it takes no whole node" if cause.takes != "unit"
-        else "it has lemons" if cause.lemons is not None
-        else ""
-    )  # fmt: skip
+    odd = no_place(cause)
     if odd:
         raise UnsupportedError(
             f"cause {cause.name!r} cannot befall a schedule: {odd}; leave it out, or simulate "

@@ -161,7 +161,8 @@ class Response:
             until a free node takes the place of the one lost, and restarts if two are.
         detection_s: From the failure until anything is done about it [s].
         patience_s: How long a job waits for a node before it is stopped [s]; None for ever.
-        most_restarts: After which a job that fails again has failed for good; None for never.
+        most_restarts: After which a job that fails again has failed for good; None for never. A
+            restart to take a repaired node in does not count.
         backoff_s: Wait before the first return to the queue, doubled each time [s].
         most_backoff_s: Longest of those waits [s].
     """
