@@ -56,6 +56,7 @@ class JobsFlags:
             default there are none, and a restart begins anew.
         restart_s: Seconds a restart takes, for jobs that tell none; by default none.
         fewest_share: Share of its nodes with which an elastic job goes on; by default one node.
+        leave_out_larger: Leave out jobs that can never run here, rather than refuse.
     """
 
     jobs: File | None = None
@@ -75,6 +76,7 @@ class JobsFlags:
     checkpoint_interval_s: float | None = None
     restart_s: float | None = None
     fewest_share: float | None = None
+    leave_out_larger: Annotated[bool | None, SWITCH] = None
 
 
 @Parameter(name="*", group=_CLUSTER)
@@ -140,7 +142,8 @@ class BefallFlags:
         detection_s: Seconds until a lost node is noticed, in place of the launcher's.
         max_restarts: After which a job has failed for good; by default as the launcher.
         patience_s: Seconds a job of kueue or torchrun waits for a node, in place of the launcher's.
-        until_s: Cut the schedule off so many seconds after the first submission.
+        until_s: Cut the schedule off so many seconds after the first submission; by default at the
+            last one if jobs are generated, else when all have ended.
         seed: Of generated jobs and drawn failures.
     """
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 KINDS: Final = ("part of a node", "one node", "several nodes")
 SHORTEST_S: Final = 1.0
-LONGEST_S: Final = 30.0 * 86400.0
+LONGEST_S: Final = 7.0 * 86400.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ def generate_jobs(mix: Mix, cluster: Cluster) -> Jobs:
     """Return jobs that arrive as a Poisson process.
 
     Sizes are powers of two up to the largest, each half as frequent as the one before: every size
-    asks for the same GPU-time. Run times are lognormal, cut to between a second and 30 days, and
+    asks for the same GPU-time. Run times are lognormal, cut to between a second and a week, and
     independent of size.
 
     Args:

@@ -213,25 +213,26 @@ def class_rows(classes: Sequence[Answered]) -> list[dict[str, str]]:
 
 
 def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
-    """Return compared schedules as cells; how many jobs completed is told where it differs.
+    """Return compared schedules as cells; time and completed jobs are told where they differ.
 
     Args:
         compared: The `compared` of an answer.
     """
+    cells = {
+        "time": [time_text(row["duration_s"]) for row in compared],
+        "completed": [f"{row['completed']:,}" for row in compared],
+    }
+    differing = {name: told for name, told in cells.items() if len(set(told)) > 1}
     rows = []
-    ended = len({row["completed"] for row in compared}) == 1
-    for row in compared:
+    for at, row in enumerate(compared):
         mean, _, p90 = statistics("wait_s", row["wait_s"])
-        rows.append(
-            {
-                "": str(row["name"]),
-                "wait, mean": mean,
-                "p90": p90,
-                "slowdown": statistics("slowdown", row["slowdown"])[0],
-                "held": share_text(row["utilisation"]),
-                "useful": share_text(row["productive"]),
-                "time": time_text(row["duration_s"]),
-            }
-            | ({} if ended else {"completed": f"{row['completed']:,}"})
-        )
+        told = {
+            "": str(row["name"]),
+            "wait, mean": mean,
+            "p90": p90,
+            "slowdown": statistics("slowdown", row["slowdown"])[0],
+            "held": share_text(row["utilisation"]),
+            "useful": share_text(row["productive"]),
+        }
+        rows.append(told | {name: column[at] for name, column in differing.items()})
     return rows

@@ -63,6 +63,7 @@ class Schedule(BaseModel):
     checkpoint_interval_s: Pause | None = None
     restart_s: Pause | None = None
     fewest_share: Share | None = None
+    leave_out_larger: bool = False
 
     nodes: Nodes | None = None
     gpus_per_node: NodeGpus | None = None
@@ -126,6 +127,11 @@ def parse_schedule(fields: Mapping[str, Any]) -> Schedule:
         if asked.node_mtbf_s is None:
             given, other = other, given
         raise InvalidSpecError(f"{given} is given without {other}: failures need both")
+    if asked.patience_s is not None and asked.response not in ("kueue", "torchrun"):
+        raise InvalidSpecError(
+            f"patience_s: with response {asked.response} no job waits for a node; kueue and torchrun"
+            " do"
+        )
     if asked.required and asked.together == "anywhere":
         raise InvalidSpecError("required = true: within what? give together = 'domain' or 'leaf'")
     if asked.together == "domain" and asked.nodes_per_domain is None:
@@ -183,7 +189,8 @@ def variants(compare: list[str], fields: Mapping[str, Any]) -> list[dict[str, An
             )
         if name not in SCHEDULE_NAMES:
             raise InvalidSpecError(
-                f"compare: unknown field {name!r}{did_you_mean(name, SCHEDULE_NAMES)}"
+                f"compare: unknown field {name!r}: expected a name such as backfill, placement or"
+                f" nodes{did_you_mean(name, SCHEDULE_NAMES)}"
             )
         if name in choices:
             raise InvalidSpecError(f"compare: {name} is named twice: put its values together")

@@ -9,11 +9,12 @@ import numpy as np
 
 from perfatlas.jobs.generated import Mix, generate_jobs
 from perfatlas.jobs.model import Jobs, ticks
+from perfatlas.jobs.packing import never_fit
 from perfatlas.jobs.traces import read_jobs, runs_as_jobs
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
 
 if TYPE_CHECKING:
-    from perfatlas.jobs.model import Cluster
+    from perfatlas.jobs.model import Cluster, Policy
     from perfatlas.jobs.reading import Trace
     from perfatlas.scenario.schedule_fields import Schedule
 
@@ -169,3 +170,26 @@ def offered(jobs: Jobs, cluster: Cluster) -> float | None:
     if not np.isfinite(asked):
         raise InvalidSpecError("the jobs ask for more GPU-time than can be counted")
     return asked / (cluster.gpus * span) if span else None
+
+
+def without_larger(jobs: Jobs, cluster: Cluster, policy: Policy) -> tuple[Jobs, str]:
+    """Return the jobs that can run, and what was left out, "" for nothing.
+
+    Args:
+        jobs: The jobs.
+        cluster: Where they would run.
+        policy: Whether they have to be within a domain or a leaf.
+
+    Raises:
+        InfeasibleError: None of them can.
+    """
+    never_J = never_fit(jobs, cluster, policy)
+    count = int(never_J.sum())
+    if not count:
+        return jobs, ""
+    row = jobs.row(int(np.argmax(never_J)))
+    if count == jobs.size:
+        raise InfeasibleError(f"none of the {count:,} jobs can run on {cluster.nodes:,} nodes")
+    return jobs.take(~never_J), (
+        f"{count:,} of {jobs.size:,} jobs can never run here and are left out, first in row {row}"
+    )

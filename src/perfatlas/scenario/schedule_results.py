@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 HOUR_S: Final = 3600.0
 TAIL: Final = 0.1  # of the time, after the last submission
+BURST: Final = 0.01  # of the time: all jobs come at once, and nothing else is to be seen
 PROBABILITIES: Final = {"p50": 0.5, "p90": 0.9}
 
 
@@ -159,7 +160,7 @@ def emptying(outcome: ScheduleOutcome) -> str:
     """
     last = int(outcome.column("submit")[-1])
     after = outcome.now - last
-    if not last or after <= TAIL * outcome.now:
+    if last <= BURST * outcome.now or after <= TAIL * outcome.now:
         return ""
     return (
         f"{after / outcome.now:.0%} of the time lies after the last submission, when the cluster"

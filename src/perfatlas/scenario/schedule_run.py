@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.jobs.model import Policy, Response
-from perfatlas.jobs.responses import LAUNCHERS, SOURCES
+from perfatlas.jobs.responses import LAUNCHERS, SOURCES, kueue_replacement
 from perfatlas.jobs.simulate import schedule
 from perfatlas.jobs.state import TICKS_PER_SECOND
+from perfatlas.quantities import InfeasibleError
 from perfatlas.scenario.answer import Answer, Evidence
 from perfatlas.scenario.schedule_failures import Befalls, befalls, cluster_of, drawn
 from perfatlas.scenario.schedule_fields import JOB_NAMES, parse_schedule, variants
-from perfatlas.scenario.schedule_jobs import Came, came, completed, offered
+from perfatlas.scenario.schedule_jobs import Came, came, completed, offered, without_larger
 from perfatlas.scenario.schedule_results import (
     assumptions,
     breakdown,
@@ -96,19 +97,37 @@ class _Ready:
     came: Came
     befalls: Befalls
     said: tuple[str, ...]
+    warnings: tuple[str, ...]
 
     def run(self, horizon_s: float | None) -> ScheduleOutcome:
         """Return the schedule with failures of a time; None for no failures."""
         failures = None
         if horizon_s is not None:
             failures = drawn(self.asked, self.befalls, self.cluster, horizon_s)
-        return schedule(
-            self.jobs,
-            self.cluster,
-            policy_of(self.asked),
-            failures=failures,
-            until_s=self.asked.until_s,
+        try:
+            return schedule(
+                self.jobs,
+                self.cluster,
+                policy_of(self.asked),
+                failures=failures,
+                until_s=self.asked.until_s,
+            )
+        except InfeasibleError as problem:
+            raise self._smaller(problem) from problem
+
+    def _smaller(self, problem: InfeasibleError) -> InfeasibleError:
+        """Return the refusal of a job that never fits, with what helps here."""
+        where = f"{self.asked.jobs}: " if self.asked.jobs else "generated jobs: "
+        shortfall = str(problem).removesuffix(" ".join(problem.advice)).strip()
+        advice = (
+            "leave_out_larger leaves out what can never run, and counts it.",
+            "A larger cluster, or without required: any nodes."
+            if self.asked.required
+            else "A larger cluster.",
         )
+        if self.asked.jobs is None:
+            advice = ("max_job_gpus says how large generated jobs are.", *advice)
+        return InfeasibleError(f"{where}{shortfall}", advice=advice)
 
 
 def fleet_schedule(
@@ -123,7 +142,7 @@ def fleet_schedule(
             and failures, a row each.
         **fields: jobs (a file) with job_format and zone, or num_jobs with load or job_rate,
             run_median_s, run_sigma, max_job_gpus; limit_factor, checkpoint_interval_s, restart_s,
-            fewest_share (where the source does not tell); nodes, gpus_per_node, nodes_per_domain,
+            fewest_share (where the source does not tell), leave_out_larger; nodes, gpus_per_node, nodes_per_domain,
             nodes_per_leaf; order, backfill, depth, preemption, placement, together, required,
             keeps_place, half_life_s, shares; response, detection_s, max_restarts, patience_s;
             node_mtbf_s with repair_s, or fleet, or failures (a file); until_s, seed.
@@ -162,6 +181,13 @@ def _ready(asked: Schedule, known: Came | None) -> _Ready:
     cluster = cluster_of(asked)
     source = came(asked, cluster) if known is None else known
     jobs, said = completed(asked, source.jobs, cluster)
+    last_s = int(jobs.submit_J[-1]) / TICKS_PER_SECOND
+    if asked.jobs is None and asked.until_s is None and last_s:
+        asked = asked.model_copy(update={"until_s": last_s})
+        said.append("cut off at the last submission, as of a stream that goes on; until_s moves it")
+    left_out = ""
+    if asked.leave_out_larger:
+        jobs, left_out = without_larger(jobs, cluster, policy_of(asked))
     return _Ready(
         asked=asked,
         cluster=cluster,
@@ -169,6 +195,7 @@ def _ready(asked: Schedule, known: Came | None) -> _Ready:
         came=source,
         befalls=befalls(asked, cluster, source.start_s),
         said=tuple(said),
+        warnings=(left_out,) if left_out else (),
     )
 
 
@@ -244,6 +271,8 @@ def response_of(asked: Schedule) -> Response:
         "most_restarts": asked.max_restarts,
         "patience_s": asked.patience_s,
     }
+    if launcher == "kueue" and asked.patience_s is not None:
+        response = kueue_replacement(fail_fast=False)
     return replace(response, **{name: value for name, value in told.items() if value is not None})
 
 
@@ -259,14 +288,18 @@ def _answer(
     failing = ready.befalls.fleet is not None or ready.befalls.listed is not None
     said = [*ready.came.said, *ready.said, *ready.befalls.said]
     said += assumptions(asked, response_of(asked), failing=failing)
-    if ready.befalls.fleet is not None:
+    if ready.befalls.fleet is not None and to:
         said.append(f"failures drawn for {to / 86400.0:.4g} d, seed {asked.seed}")
     launcher = SOURCES.get(asked.response, "")
     sources = [*ready.came.sources, *((launcher,) if failing and launcher else ())]
     tail = emptying(outcome)
-    warnings = [*ready.befalls.warnings, *outcome.remarks(), *((tail,) if tail else ())]
+    warnings = [*ready.warnings, *ready.befalls.warnings, *outcome.remarks(), *((tail,) if tail else ())]
     if results["interrupted"]:
-        warnings.append("interrupted: only what was simulated until then is counted")
+        early = ready.befalls.fleet is not None and not to
+        warnings.append(
+            "interrupted: only what was simulated until then is counted"
+            + (", and no failure was drawn yet" if early else "")
+        )
     return Answer(
         command="fleet schedule",
         scenario=dict(given),
