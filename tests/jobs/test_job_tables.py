@@ -95,7 +95,7 @@ HEAD = "submit_s,run_s,gpus\n"
     ],
 )
 def test_a_wrong_table_is_refused_with_its_row(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(InvalidSpecError, match=".") as caught:
+    with pytest.raises(InvalidSpecError, match=r".") as caught:
         read_job_table(_file(tmp_path, text))
     assert said in str(caught.value)
 
@@ -136,7 +136,7 @@ def test_failures_are_read_in_the_clock_of_the_jobs(tmp_path: Path) -> None:
 )
 def test_a_wrong_failure_is_refused_with_its_row(tmp_path: Path, row: str, said: str) -> None:
     path = _file(tmp_path, f"time_s,node,repair_s\n{row}\n")
-    with pytest.raises(InvalidSpecError, match=".") as caught:
+    with pytest.raises(InvalidSpecError, match=r".") as caught:
         read_failures(path, nodes=4)
     assert said in str(caught.value)
 
@@ -150,7 +150,7 @@ def test_a_list_of_failures_does_what_its_drawn_like_does(tmp_path: Path) -> Non
     assert outcome.column("ended").tolist() == [140_000]
 
 
-def _mix(**fields: float | int | None) -> Mix:
+def _mix(**fields: float | None) -> Mix:
     plain = {
         "jobs": 4_000, "job_rate": None, "load": 0.8, "run_median_s": 600.0, "run_sigma": 1.0,
         "max_job_gpus": 64, "seed": 3,

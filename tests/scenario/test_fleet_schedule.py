@@ -16,8 +16,8 @@ pytestmark = pytest.mark.timeout(300)  # the first schedule compiles
 
 # The jobs of the example of `schedule`: 8 GPUs for 100 s, 16 for 50 s, 8 for 10 s, on two nodes.
 TABLE = "submit_s,run_s,gpus,limit_s\n0,100,8,100\n1,50,16,50\n2,10,8,10\n"
-MANY = {"num_jobs": 3_000, "load": 0.9, "nodes": 48, "run_median_s": 900.0}
-FAILING = {"node_mtbf_s": 4e5, "repair_s": 7200.0}
+MANY: dict[str, Any] = {"num_jobs": 3_000, "load": 0.9, "nodes": 48, "run_median_s": 900.0}
+FAILING: dict[str, Any] = {"node_mtbf_s": 4e5, "repair_s": 7200.0}
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_backfill_is_compared_on_the_same_jobs(table: str) -> None:
     assert found.answer.results["utilisation"] == pytest.approx(1680 / 2400)
 
 
-def test_a_listed_failure_restarts_a_job_from_its_checkpoint(table: str, tmp_path: Path) -> None:
+def test_a_listed_failure_restarts_a_job_from_its_checkpoint(tmp_path: Path) -> None:
     # Node 0 fails at 40 s and is noticed at 45 s; 30 of 40 s are saved. Node 1 has run the third
     # job, so the first restarts there at 45 s: 10 s restart, 70 s left, done at 125 s; limit 1,000.
     jobs = tmp_path / "long.csv"
@@ -206,6 +206,6 @@ def test_elastic_jobs_go_on_with_their_share_of_nodes() -> None:
     ],
 )
 def test_what_cannot_be_answered_says_why(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidSpecError, match=".") as caught:
+    with pytest.raises(InvalidSpecError, match=r".") as caught:
         fleet_schedule(**fields)
     assert said in str(caught.value)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.evidence import evidence_lines
 from perfatlas.report.goodput_text import METHODS, print_waterfall, share_text, time_text
-from perfatlas.report.quantities_text import format_number
 from perfatlas.report.rows import print_labelled, print_rows
 from perfatlas.report.terminal import print_line, print_plain
 
@@ -24,7 +23,7 @@ SCHEDULE_BUCKETS: Final = {
     "detection": "noticing failures",
     "waiting": "waiting for a node",
     "down": "nodes under repair",
-    "idle_jobs_queued": "idle, jobs in the queue",
+    "idle_jobs_queued": "idle, jobs queued",
     "idle_no_jobs": "idle, no job waits",
 }
 STATES: Final = {
@@ -82,9 +81,9 @@ def schedule_headline(answer: Answered) -> str:
 
     Example:
         >>> from perfatlas.report.schedule_text import schedule_headline
-        >>> schedule_headline({"scenario": {"num_jobs": 9, "load": 0.8, "order": "fifo"},
+        >>> schedule_headline({"scenario": {"num_jobs": 9, "seed": 3, "order": "fifo"},
         ...     "results": {"jobs": 9, "nodes": 2, "gpus": 16}})
-        'fleet schedule of 9 jobs on 16 GPUs in 2 nodes: load 0.8, order fifo'
+        'fleet schedule of 9 jobs on 16 GPUs in 2 nodes: order fifo'
     """
     results, words = answer["results"], []
     for name, value in answer["scenario"].items():
@@ -104,7 +103,9 @@ def _field_text(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any 
         return ""
     if isinstance(value, dict):
         return ",".join(f"{user}={share:g}" for user, share in value.items())
-    return time_text(value) if name.endswith("_s") else format_number(value)
+    if name.endswith("_s"):
+        return time_text(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 def schedule_lines(results: Answered) -> list[tuple[str, str]]:
@@ -117,7 +118,8 @@ def schedule_lines(results: Answered) -> list[tuple[str, str]]:
     lines = [(f"jobs {STATES[name]}", f"{n:,}") for name, n in results["states"].items()]
     lines.append(("time from first submission to end", time_text(results["duration_s"])))
     if load is not None:
-        lines.append(("GPU time asked for, of what there is", share_text(load)))
+        asked = share_text(load) if load < 1.0 else f"{load:,.0%}".replace("%", " %")
+        lines.append(("GPU time asked for, of what there is", asked))
     lines += [
         ("GPU time held by jobs", share_text(results["utilisation"])),
         ("free in number for the next job, in vain", share_text(results["fragmented"])),
@@ -164,7 +166,8 @@ def _print_results(console: Console, results: Answered) -> None:
     lines = schedule_lines(results)
     waits = [("waiting to start", statistics("wait_s", results["wait_s"]))]
     waits.append(("slowdown", statistics("slowdown", results["slowdown"])))
-    names = max(len(label) for label, _ in [*lines, *waits])
+    names = max(len(label) for label, _ in lines)
+    short = max(len(label) for label, _ in waits)
     values = max(len(value) for _, value in lines)
     text = Text()
     for label, value in lines:
@@ -172,9 +175,9 @@ def _print_results(console: Console, results: Answered) -> None:
         text.append(f"{value:>{values}}\n", "bold")
     cells = max(len(cell) for _, row in waits for cell in row)
     heads = "".join(f"   {part:>{cells}}" for part in STATISTICS)
-    text.append(f"\n  {' ' * names}{heads}\n", "dim")
+    text.append(f"\n  {' ' * short}{heads}\n", "dim")
     for label, row in waits:
-        text.append(f"  {label:<{names}}")
+        text.append(f"  {label:<{short}}")
         text.append("".join(f"   {cell:>{cells}}" for cell in row) + "\n", "bold")
     text.rstrip()
     print_plain(console, text, wrap=False)

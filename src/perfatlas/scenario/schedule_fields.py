@@ -129,8 +129,8 @@ def parse_schedule(fields: Mapping[str, Any]) -> Schedule:
         raise InvalidSpecError(f"{given} is given without {other}: failures need both")
     if asked.patience_s is not None and asked.response not in ("kueue", "torchrun"):
         raise InvalidSpecError(
-            f"patience_s: with response {asked.response} no job waits for a node; kueue and torchrun"
-            " do"
+            f"patience_s: with response {asked.response} no job waits for a node; with kueue and"
+            " torchrun they do"
         )
     if asked.required and asked.together == "anywhere":
         raise InvalidSpecError("required = true: within what? give together = 'domain' or 'leaf'")
@@ -174,7 +174,7 @@ def variants(compare: list[str], fields: Mapping[str, Any]) -> list[dict[str, An
 
     Example:
         >>> from perfatlas.scenario.schedule_fields import variants
-        >>> variants(["backfill=none,easy"], {})
+        >>> variants(["backfill=none,easy"], {"num_jobs": 9, "load": 0.8, "nodes": 4})
         [{'backfill': 'none'}, {'backfill': 'easy'}]
     """
     choices: dict[str, list[str]] = {}

@@ -119,7 +119,7 @@ class _Ready:
         """Return the refusal of a job that never fits, with what helps here."""
         where = f"{self.asked.jobs}: " if self.asked.jobs else "generated jobs: "
         shortfall = str(problem).removesuffix(" ".join(problem.advice)).strip()
-        advice = (
+        advice: tuple[str, ...] = (
             "leave_out_larger leaves out what can never run, and counts it.",
             "A larger cluster, or without required: any nodes."
             if self.asked.required
@@ -142,8 +142,9 @@ def fleet_schedule(
             and failures, a row each.
         **fields: jobs (a file) with job_format and zone, or num_jobs with load or job_rate,
             run_median_s, run_sigma, max_job_gpus; limit_factor, checkpoint_interval_s, restart_s,
-            fewest_share (where the source does not tell), leave_out_larger; nodes, gpus_per_node, nodes_per_domain,
-            nodes_per_leaf; order, backfill, depth, preemption, placement, together, required,
+            fewest_share (where the source does not tell), leave_out_larger; nodes, gpus_per_node,
+            nodes_per_domain, nodes_per_leaf; order, backfill, depth, preemption, placement,
+            together, required,
             keeps_place, half_life_s, shares; response, detection_s, max_restarts, patience_s;
             node_mtbf_s with repair_s, or fleet, or failures (a file); until_s, seed.
 
@@ -293,7 +294,12 @@ def _answer(
     launcher = SOURCES.get(asked.response, "")
     sources = [*ready.came.sources, *((launcher,) if failing and launcher else ())]
     tail = emptying(outcome)
-    warnings = [*ready.warnings, *ready.befalls.warnings, *outcome.remarks(), *((tail,) if tail else ())]
+    warnings = [
+        *ready.warnings,
+        *ready.befalls.warnings,
+        *outcome.remarks(),
+        *((tail,) if tail else ()),
+    ]
     if results["interrupted"]:
         early = ready.befalls.fleet is not None and not to
         warnings.append(
