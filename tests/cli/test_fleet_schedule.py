@@ -51,7 +51,7 @@ def test_the_text_tells_jobs_waits_gpu_time_classes_and_how_to_ask_again(
         "rows ignored: asked for no GPU, first at 5",
         "where the GPU time goes",
         "by class of jobs",
-        "the same jobs and failures, with",
+        "side by side",
         "no limits are told: 2 x the run time",
     ):
         assert said in text, said

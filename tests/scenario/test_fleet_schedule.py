@@ -118,6 +118,12 @@ def test_failures_come_as_often_as_the_mean_time_says() -> None:
 def test_compared_schedules_meet_the_same_failures() -> None:
     found = fleet_schedule(**MANY, **FAILING, until_s=50_000, compare=["response=jobset,drain"])
     again = fleet_schedule(**MANY, **FAILING, until_s=50_000, response="drain")
+    # alone they are drawn for another time, and begin with the same ones all the same
+    compared = fleet_schedule(**MANY, **FAILING, compare=["until_s=50000,90000"])
+    alone = fleet_schedule(**MANY, **FAILING, until_s=50_000)
+    first, _ = compared.answer.results["compared"]
+    assert first["restarts"] == alone.answer.results["restarts"] > 0
+    assert first["wait_s"] == alone.answer.results["wait_s"]
     drained = found.answer.results["compared"][1]
     assert drained["restarts"] == 0
     for name in ("wait_s", "productive", "utilisation"):

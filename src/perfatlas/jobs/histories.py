@@ -29,7 +29,8 @@ def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int
     """Return failures of the nodes of a cluster, drawn from the causes of a fleet.
 
     A unit of the fleet is a node. Causes that stop jobs and take whole units are drawn as renewals
-    of their lifetime; each takes as many neighbouring nodes as its blast radius has.
+    of their lifetime; each takes as many neighbouring nodes as its blast radius has. The failures
+    of a longer horizon begin with those of a shorter one.
 
     Args:
         fleet: Units, causes and repairs.
@@ -111,8 +112,9 @@ def _renewals(
         at_s, alive = at_s[inside], alive[inside]
         times.append(at_s)
         where.append(alive)
-        draws = sample_s(cause.lifetime, max(alive.size, 1), seed=seed + 7_919 * turn)
-        at_s = at_s + draws[: alive.size]
+        # of all parts, whoever is left: so a longer horizon begins with the same failures
+        draws = sample_s(cause.lifetime, max(places, 1), seed=seed + 7_919 * turn)
+        at_s = at_s + draws[alive]
         turn += 1
     if not times:
         return np.zeros(0), np.zeros(0, np.int64)

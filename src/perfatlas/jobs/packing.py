@@ -180,8 +180,7 @@ def never_fit(jobs: Jobs, cluster: Cluster, policy: Policy) -> NDArray[np.bool_]
     """
     plan_1 = _plan(cluster, policy, check_cluster(cluster), None)
     bad_J, _ = _misfits(_jobs(jobs, cluster), plan_1[0])
-    never_J: NDArray[np.bool_] = np.stack(bad_J).any(axis=0)
-    return never_J
+    return bad_J[0] | bad_J[1] | bad_J[2]
 
 
 def _misfits(

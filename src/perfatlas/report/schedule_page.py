@@ -44,7 +44,7 @@ def schedule_page(answer: Answered, *, reproduce: str) -> str:
         _rows(class_rows(results["classes"])),
     ]
     if compared := results.get("compared"):
-        parts += ["<h2>The same jobs and failures, with</h2>", _rows(compared_rows(compared))]
+        parts += ["<h2>Side by side</h2>", _rows(compared_rows(compared))]
     figure = waterfall_of(answer["breakdown"], SCHEDULE_BUCKETS)
     parts += [
         *charts_of([("Where the GPU time goes", figure)]),

@@ -61,7 +61,7 @@ def print_schedule(console: Console, answer: Answered, *, reproduce: str) -> Non
     if len(results["classes"]) > 1:
         print_rows(console, class_rows(results["classes"]), title="by class of jobs")
     if compared := results.get("compared"):
-        print_rows(console, compared_rows(compared), title="the same jobs and failures, with")
+        print_rows(console, compared_rows(compared), title="side by side")
     evidence = answer["evidence"]
     print_line(console, f"how sure: {METHODS[evidence['tier']]}", style="bold")
     print_labelled(console, evidence_lines(evidence, width=console.width))

@@ -20,7 +20,7 @@ Rate = Annotated[float, Number, Field(gt=0.0, le=1e6, allow_inf_nan=False)]
 Load = Annotated[float, Number, Field(gt=0.0, le=1e3, allow_inf_nan=False)]
 Factor = Annotated[float, Number, Field(ge=1.0, le=1e3, allow_inf_nan=False)]
 Sigma = Annotated[float, Number, Field(ge=0.0, le=10.0, allow_inf_nan=False)]
-ManyJobs = Annotated[Count, Field(le=10**7)]
+ManyJobs = Annotated[Count, Field(le=3 * 10**6)]  # some 300 bytes each
 Nodes = Annotated[Count, Field(le=10**6)]
 NodeGpus = Annotated[Count, Field(le=1024)]
 Launcher = Literal["slurm_requeue", "slurm_no_kill", "drain", "jobset", "kueue", "torchrun"]
