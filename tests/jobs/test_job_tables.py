@@ -11,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfatlas.files import write_table
+from perfatlas.fleet.laws import Exponential
+from perfatlas.fleet.model import Cause, Fleet
 from perfatlas.jobs.failure_table import read_failures
 from perfatlas.jobs.generated import KINDS, LONGEST_S, Mix, generate_jobs
+from perfatlas.jobs.histories import draw_failures
 from perfatlas.jobs.job_table import read_job_table
 from perfatlas.jobs.model import Cluster, Jobs, Policy, ticks
 from perfatlas.jobs.packing import never_fit
@@ -198,6 +201,16 @@ def test_the_same_seed_gives_the_same_jobs_and_none_runs_for_ever() -> None:
 def test_jobs_that_would_come_over_centuries_are_refused() -> None:
     with pytest.raises(InvalidSpecError, match="use a larger rate or load"):
         generate_jobs(_mix(load=1e-7), Cluster(nodes=64))
+
+
+def test_failures_of_a_longer_time_begin_with_those_of_a_shorter() -> None:
+    cause = Cause(name="node", lifetime=Exponential(mean_s=1_000.0), per_unit=1.0)
+    fleet, cluster = Fleet(units=16, causes=(cause,)), Cluster(nodes=16)
+    short, long = (draw_failures(fleet, cluster, horizon_s=s, seed=5) for s in (5e3, 5e4))
+    size = short.time_X.shape[0]
+    assert 40 < size < 160 < long.time_X.shape[0]  # 80 and 800 expected
+    assert long.time_X[:size].tolist() == short.time_X.tolist()
+    assert long.node_X[:size].tolist() == short.node_X.tolist()
 
 
 def test_what_never_fits_is_what_a_schedule_refuses() -> None:

@@ -30,7 +30,10 @@ _FAILURES: Final = Group("Failures", sort_key=4)
 _OUTPUT: Final = Group("Output", sort_key=7)
 INTERRUPTED: Final = 130
 SLOW_S: Final = 1.5
-SLOW: Final = "perfatlas: scheduling; compiled at the first use, once; Ctrl-C keeps what is done\n"
+SLOW: Final = (
+    "perfatlas: scheduling; the first use compiles, once, for about a minute; Ctrl-C keeps what is"
+    " done\n"
+)
 EXAMPLE: Final = "perfatlas fleet schedule --num-jobs 20000 --load 0.9 --nodes 256"
 ROWS_LEFT_OUT: Final = ("classes", "trace", "interrupted")  # of a table's cells
 
