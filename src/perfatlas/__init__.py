@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.goodput_closed import goodput
     from perfatlas.scenario.kernel import kernel_attention, kernel_gemm, kernel_moe
     from perfatlas.scenario.request_rate import max_request_rate
+    from perfatlas.scenario.schedule_run import fleet_schedule
     from perfatlas.scenario.simulate import Simulation, simulate
     from perfatlas.scenario.spare_nodes import goodput_spares
     from perfatlas.scenario.table import TableAnswer, estimate_table
@@ -28,6 +29,7 @@ __all__ = [
     "collective",
     "estimate",
     "estimate_table",
+    "fleet_schedule",
     "frontier",
     "goodput",
     "goodput_spares",

@@ -41,6 +41,7 @@ class RefJob:
     lost_node: int = -1
     attempts: int = 0
     restarts: int = 0
+    counted: int = 0
     preempted: int = 0
     started: int = -1
     ended: int = -1
@@ -203,12 +204,13 @@ class Reference:
         self.enqueue(job)
 
     def give_up(self, job: RefJob) -> None:
-        if not job.requeue or job.restarts >= self.rules.most_restarts:
+        if not job.requeue or job.counted >= self.rules.most_restarts:
             self.end(job, "node_fail")
             return
         self.settle(job)
         self.let_go(job)
         job.restarts += 1
+        job.counted += 1
         pause = min(self.rules.backoff * 2 ** (job.restarts - 1), self.rules.most_backoff)
         if pause == 0:
             self.requeue(job)
@@ -248,7 +250,8 @@ class Reference:
         kind, enough = self.rules.response, len(job.nodes_held) >= max(job.fewest, 1)
         if kind == "elastic":
             job.restarts += 1
-            if job.restarts > self.rules.most_restarts:
+            job.counted += 1
+            if job.counted > self.rules.most_restarts:
                 self.end(job, "node_fail")
                 return
         if kind in ("shrink", "elastic") and enough:
@@ -297,10 +300,7 @@ class Reference:
         job.nodes_held.append(node)
         if job.state == "running":
             job.restarts += 1
-            if job.restarts > self.rules.most_restarts:
-                self.end(job, "node_fail")
-            else:
-                self.resume(job, again=True)
+            self.resume(job, again=True)
         elif job.state == "waiting" and len(job.nodes_held) >= job.fewest:
             self.resume(job, again=True)
 

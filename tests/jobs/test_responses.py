@@ -111,9 +111,24 @@ def test_jobset_counts_restarts_of_the_whole_set() -> None:
     assert _end(twice) == ("node_fail", 1350.0)
 
 
+def test_kueue_by_default_tries_once_when_the_pods_of_the_node_are_evicted() -> None:
+    # 750 s: no free node in the domain {0, 1}; evicted a tick later; nodes 2 and 3 at once.
+    outcome = _run(kueue_replacement(), nodes=4, together="domain", required=True)
+    assert _end(outcome) == ("completed", 750.001 + 60.0 + 700.0)
+    preferred = _run(kueue_replacement(), nodes=4, together="domain")
+    assert _end(preferred) == ("completed", 750.0 + 60.0 + 700.0)
+    assert preferred.column("restarts")[0] == 0  # never evicted
+
+
+def _patient(recovery_timeout_s: float | None = None) -> Response:
+    return kueue_replacement(
+        detection_s=30.0, fail_fast=False, recovery_timeout_s=recovery_timeout_s
+    )
+
+
 def test_kueue_replaces_the_node_where_topology_is_preferred() -> None:
-    # NotReady for 30 s; no other node in the domain {0, 1}; node 2 at once: 430 + 60 + 700.
-    outcome = _run(kueue_replacement(), nodes=4, together="domain")
+    # Noticed after 30 s; no other node in the domain {0, 1}; node 2 at once: 430 + 60 + 700.
+    outcome = _run(_patient(), nodes=4, together="domain")
     assert _end(outcome) == ("completed", 1190.0)
     assert outcome.column("restarts")[0] == 0  # never evicted
 
@@ -121,7 +136,7 @@ def test_kueue_replaces_the_node_where_topology_is_preferred() -> None:
 def test_kueue_waits_in_a_required_domain_until_the_recovery_timeout() -> None:
     # 430 s to 1030 s waiting with node 1; evicted; backoff 60 s; nodes 2 and 3 from 1090 s;
     # 60 s restart; 700 s: 1850 s.
-    response = kueue_replacement(recovery_timeout_s=600.0)
+    response = _patient(600.0)
     outcome = _run(response, nodes=4, together="domain", required=True)
     assert _end(outcome) == ("completed", 1850.0)
     assert _gpu_s(outcome) == {
@@ -135,14 +150,14 @@ def test_kueue_waits_in_a_required_domain_until_the_recovery_timeout() -> None:
 
 def test_kueue_takes_the_repaired_node_if_it_is_back_in_time() -> None:
     # Back at 900 s, within the domain: 900 + 60 + 700 = 1660 s.
-    response = kueue_replacement(recovery_timeout_s=600.0)
+    response = _patient(600.0)
     outcome = _run(response, (400.0, 0, 500.0), nodes=4, together="domain", required=True)
     assert _end(outcome) == ("completed", 1660.0)
 
 
 def test_kueue_evicts_when_two_nodes_fail() -> None:
     # Evicted at 430 s, queued at 490 s, nodes 2 and 3: 490 + 60 + 700 = 1250 s.
-    outcome = _run(kueue_replacement(), nodes=4, width=2, together="domain")
+    outcome = _run(_patient(), nodes=4, width=2, together="domain")
     assert _end(outcome) == ("completed", 1250.0)
 
 
@@ -150,9 +165,7 @@ def test_kueue_backoff_doubles_up_to_an_hour() -> None:
     # Each eviction loses everything (no checkpoint): evicted at 430, 1130, 2130 s ... The second
     # failure strikes at 1100 s in the run that began at 490 s, so it queues again after 120 s.
     job = {"checkpoint_J": ticks([0]), "restart_J": ticks([0])}
-    outcome = _run(
-        kueue_replacement(), (400.0, 0, 1.0), (1100.0, 0, 1.0), nodes=2, width=2, job=job
-    )
+    outcome = _run(_patient(), (400.0, 0, 1.0), (1100.0, 0, 1.0), nodes=2, width=2, job=job)
     assert _end(outcome) == ("completed", 1130.0 + 120.0 + 1000.0)
 
 
@@ -161,16 +174,17 @@ def test_torchrun_shrinks_and_takes_the_node_in_again() -> None:
     # 300 s saved, 95 s x 8 GPUs lost; all restart; from 960 s 2,000 - 600 - 300 = 1,100
     # node-seconds on two nodes: 1510 s. Two restarts.
     job = {"fewest_J": np.array([1])}
-    outcome = _run(torchrun_elastic(max_restarts=2), (400.0, 0, 500.0), nodes=2, job=job)
+    outcome = _run(torchrun_elastic(max_restarts=1), (400.0, 0, 500.0), nodes=2, job=job)
     assert _end(outcome) == ("completed", 1510.0)
+    assert outcome.column("restarts")[0] == 2  # the second, to take the node in, is not counted
     assert _gpu_s(outcome) == {
         "productive": 16_000.0,
         "lost_work": 1_600.0 + 95.0 * 8,
         "restart": 60.0 * 8 + 60.0 * 16,
         "detection": 45.0 * 8,
     }
-    once = _run(torchrun_elastic(max_restarts=1), (400.0, 0, 500.0), nodes=2, job=job)
-    assert _end(once) == ("node_fail", 900.0)
+    never = _run(torchrun_elastic(), (400.0, 0, 500.0), nodes=2, job=job)
+    assert _end(never) == ("node_fail", 445.0)  # --max-restarts is 0 by default
 
 
 def test_torchrun_below_its_minimum_waits_for_the_join_timeout() -> None:
@@ -189,6 +203,7 @@ def test_torchrun_below_its_minimum_waits_for_the_join_timeout() -> None:
         slurm_no_kill(),
         jobset(max_restarts=3),
         kueue_replacement(),
+        _patient(600.0),
         torchrun_elastic(max_restarts=3),
     ],
 )

@@ -139,7 +139,7 @@ def test_runs_of_accounting_become_jobs() -> None:
         (json.dumps(PHILLY)[:-9], "philly", "is not whole JSON"),
         (json.dumps([{"status": "Pass"}]), "philly", "row 1: lacks vc"),
         (json.dumps(PHILLY[1:]), "philly", "no job to schedule: 1 never ran"),
-        (HELIOS, "slurm", "format = 'slurm' is not one of philly, helios"),
+        (HELIOS, "slurm", "format = 'slurm' is not one of perfatlas, philly, helios"),
     ],
 )
 def test_bad_traces_are_refused_with_their_row(

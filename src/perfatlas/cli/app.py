@@ -48,10 +48,14 @@ app.command(
 app.command(
     _group(
         "fleet",
-        "Turn a cluster's own logs into a fleet that can be simulated and explained.",
+        "Fleets from a cluster's own logs, explained; many jobs scheduled on one cluster.",
         {
             "import": ("fleet_logs:import_", "Read logs into one history of failures and repairs."),
             "fit": ("fleet_logs:fit", "Fit laws to histories; write a fleet and its evidence."),
+            "schedule": (
+                "fleet_schedule:schedule",
+                "Schedule many jobs on one cluster: waits, GPU time, failures, policies compared.",
+            ),
             "report": ("fleet_report:report", "Explain a fleet or a history on one page."),
         },
     )

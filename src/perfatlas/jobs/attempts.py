@@ -213,11 +213,12 @@ def give_up_nodes(world: World, j: int) -> None:
         j: The job.
     """
     job, rules, now = world.job_J[j], world.plan_1[0], world.state_1[0].now
-    if not job.requeue or job.restarts >= rules.most_restarts:
+    if not job.requeue or job.counted >= rules.most_restarts:
         fail(world, j)
         return
     stop(world, j)
     job.restarts += 1
+    job.counted += 1
     pause = rules.backoff
     for _ in range(job.restarts - 1):
         if pause >= rules.most_backoff:

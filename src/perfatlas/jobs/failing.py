@@ -95,7 +95,8 @@ def notice(world: World, j: int) -> None:
         resume(world, j, True)  # noqa: FBT003
     elif rules.response == ELASTIC:
         job.restarts += 1
-        if job.restarts > rules.most_restarts:
+        job.counted += 1
+        if job.counted > rules.most_restarts:
             fail(world, j)
         elif job.held >= max(job.fewest, 1):
             settle(world, j, False)  # noqa: FBT003
@@ -158,10 +159,7 @@ def come_back(world: World, node: int) -> None:
     regain(world, j, node)
     if job.state == RUNNING:
         job.restarts += 1
-        if job.restarts > world.plan_1[0].most_restarts:
-            fail(world, j)
-        else:
-            resume(world, j, True)  # noqa: FBT003
+        resume(world, j, True)  # noqa: FBT003
     elif job.state == WAITING and job.held >= job.fewest:
         leave_waits(world, j)
         resume(world, j, True)  # noqa: FBT003

@@ -29,7 +29,8 @@ def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int
     """Return failures of the nodes of a cluster, drawn from the causes of a fleet.
 
     A unit of the fleet is a node. Causes that stop jobs and take whole units are drawn as renewals
-    of their lifetime; each takes as many neighbouring nodes as its blast radius has.
+    of their lifetime; each takes as many neighbouring nodes as its blast radius has. The failures
+    of a longer horizon begin with those of a shorter one.
 
     Args:
         fleet: Units, causes and repairs.
@@ -71,13 +72,21 @@ def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int
     )
 
 
+def no_place(cause: Cause) -> str:
+    """Return why a schedule of many jobs has no place for a cause, "" where it has one.
+
+    Args:
+        cause: Of a fleet.
+    """
+    if cause.effect != "stops":
+        return "its effect is not that jobs stop"
+    if cause.takes != "unit":
+        return "it takes no whole node"
+    return "it has lemons" if cause.lemons is not None else ""
+
+
 def _supported(cause: Cause) -> None:
-    odd = (
-        "its effect is not that jobs stop" if cause.effect != "stops"
-        else "it takes no whole node" if cause.takes != "unit"
-        else "it has lemons" if cause.lemons is not None
-        else ""
-    )  # fmt: skip
+    odd = no_place(cause)
     if odd:
         raise UnsupportedError(
             f"cause {cause.name!r} cannot befall a schedule: {odd}; leave it out, or simulate "
@@ -103,8 +112,9 @@ def _renewals(
         at_s, alive = at_s[inside], alive[inside]
         times.append(at_s)
         where.append(alive)
-        draws = sample_s(cause.lifetime, max(alive.size, 1), seed=seed + 7_919 * turn)
-        at_s = at_s + draws[: alive.size]
+        # of all parts, whoever is left: so a longer horizon begins with the same failures
+        draws = sample_s(cause.lifetime, max(places, 1), seed=seed + 7_919 * turn)
+        at_s = at_s + draws[alive]
         turn += 1
     if not times:
         return np.zeros(0), np.zeros(0, np.int64)

@@ -43,8 +43,8 @@ class Cluster:
     Args:
         nodes: Nodes there are.
         gpus_per_node: GPUs of each.
-        nodes_per_domain: Nodes of a rack or NVLink domain: 18 in an NVL72 of 4-GPU trays; one
-            domain if None.
+        nodes_per_domain: Nodes of a rack or NVLink domain: 18 in an NVL72 of 4-GPU trays; those of
+            a leaf if None.
         nodes_per_leaf: Nodes below a leaf switch, whole domains; one leaf if None.
     """
 
@@ -113,6 +113,19 @@ class Jobs:
         """
         return j + 1 if self.row_J is None else int(self.row_J[j])
 
+    def take(self, kept_J: NDArray[np.bool_]) -> Jobs:
+        """Return some of the jobs.
+
+        Args:
+            kept_J: Which (J,).
+        """
+        columns = {
+            item.name: np.asarray(getattr(self, item.name))[kept_J]
+            for item in dataclasses.fields(self)
+            if item.name.endswith("_J") and getattr(self, item.name) is not None
+        }
+        return dataclasses.replace(self, **columns)  # type: ignore[arg-type]
+
     def with_limits(self, factor: float, *, least_s: float = 60.0) -> Jobs:
         """Return the same jobs with limits above what they run, for traces that tell none.
 
@@ -161,7 +174,8 @@ class Response:
             until a free node takes the place of the one lost, and restarts if two are.
         detection_s: From the failure until anything is done about it [s].
         patience_s: How long a job waits for a node before it is stopped [s]; None for ever.
-        most_restarts: After which a job that fails again has failed for good; None for never.
+        most_restarts: After which a job that fails again has failed for good; None for never. A
+            restart to take a repaired node in does not count.
         backoff_s: Wait before the first return to the queue, doubled each time [s].
         most_backoff_s: Longest of those waits [s].
     """

@@ -33,11 +33,13 @@ class ScheduleOutcome:
         jobs: The jobs.
         cluster: Where they ran.
         world: What compiled code left.
+        interrupted: Whether Ctrl-C cut it off.
     """
 
     jobs: Jobs
     cluster: Cluster
     world: World
+    interrupted: bool = False
 
     def column(self, name: str) -> Ints:
         """Return a field of all jobs (J,): ticks, counts or codes as `state.JOB` has them.
@@ -46,6 +48,11 @@ class ScheduleOutcome:
             name: One of the fields.
         """
         return np.asarray(self.world.job_J[name], np.int64)
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """Names of the codes in the column "state"."""
+        return STATES
 
     @property
     def now(self) -> int:

@@ -83,8 +83,8 @@ def check_cluster(cluster: Cluster) -> tuple[int, int]:
     """
     _within("nodes", cluster.nodes, 1, MOST_NODES)
     _within("gpus_per_node", cluster.gpus_per_node, 1, MOST_GPUS)
-    domain = cluster.nodes if cluster.nodes_per_domain is None else cluster.nodes_per_domain
     leaf = cluster.nodes if cluster.nodes_per_leaf is None else cluster.nodes_per_leaf
+    domain = leaf if cluster.nodes_per_domain is None else cluster.nodes_per_domain
     _within("nodes_per_domain", domain, 1, cluster.nodes)
     _within("nodes_per_leaf", leaf, 1, cluster.nodes)
     if leaf % domain and leaf != cluster.nodes:
@@ -167,17 +167,43 @@ def _jobs(jobs: Jobs, cluster: Cluster) -> NDArray[Any]:
     return job_J
 
 
-def _check_fit(jobs: Jobs, job_J: NDArray[Any], plan: Any) -> None:  # noqa: ANN401 - a record
-    """Refuse the first job that an empty cluster cannot run."""
+def never_fit(jobs: Jobs, cluster: Cluster, policy: Policy) -> NDArray[np.bool_]:
+    """Return which jobs an empty cluster cannot run (J,).
+
+    Args:
+        jobs: The jobs.
+        cluster: Where they would run.
+        policy: Whether they have to be within a domain or a leaf.
+
+    Raises:
+        InvalidSpecError: A number outside its range.
+    """
+    plan_1 = _plan(cluster, policy, check_cluster(cluster), None)
+    bad_J, _ = _misfits(_jobs(jobs, cluster), plan_1[0])
+    return bad_J[0] | bad_J[1] | bad_J[2]
+
+
+def _misfits(
+    job_J: NDArray[Any],
+    plan: Any,  # noqa: ANN401 - a record
+) -> tuple[list[NDArray[np.bool_]], list[str]]:
+    """Return which jobs an empty cluster cannot run, by reason, and the reasons."""
     nodes = int(plan["nodes"])
     most = (nodes, int(plan["domain"]), int(plan["leaf"]))[int(plan["level"])]
     room = most if plan["required"] else nodes
     where = LEVELS[int(plan["level"])] if room < nodes else "cluster"
-    for bad_J, what in (
-        (job_J["nodes"] > room, f"a {where} has {room} nodes"),
-        (job_J["gpus"] > plan["gpus"], f"a node has {int(plan['gpus'])} GPUs"),
-        (job_J["fewest"] > job_J["nodes"], "fewest_J is above that"),
-    ):
+    bad_J = [
+        job_J["nodes"] > room,
+        job_J["gpus"] > plan["gpus"],
+        job_J["fewest"] > job_J["nodes"],
+    ]
+    node = f"a node has {int(plan['gpus'])} GPUs"
+    return bad_J, [f"a {where} has {room} nodes", node, "fewest_J is above that"]
+
+
+def _check_fit(jobs: Jobs, job_J: NDArray[Any], plan: Any) -> None:  # noqa: ANN401 - a record
+    """Refuse the first job that an empty cluster cannot run."""
+    for bad_J, what in zip(*_misfits(job_J, plan), strict=True):
         if bad_J.any():
             at = int(np.argmax(bad_J))
             it = job_J[at]

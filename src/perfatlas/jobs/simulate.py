@@ -31,7 +31,8 @@ def schedule(
         cluster: Where they run.
         policy: How they are served.
         failures: What befalls nodes; nothing if None.
-        until_s: When the schedule is cut off [s]; None runs until nothing more can happen.
+        until_s: When the schedule is cut off [s]; None runs until nothing more can happen. Ctrl-C
+            cuts it off where it is, and the outcome says so.
 
     Raises:
         InfeasibleError: A job can never run on the cluster; names its row.
@@ -56,11 +57,21 @@ def schedule(
     until = None if until_s is None else int(ticks(until_s))
     world = pack(jobs, cluster, policy, failures, until)
     steps = SLOW_STEPS if policy.backfill == "conservative" else STEPS
-    while not run_world(world, steps):
-        pass
+    interrupted = False
+    try:
+        while not run_world(world, steps):
+            pass
+    except KeyboardInterrupt:
+        state = world.state_1[0]
+        if not state["steps"]:
+            raise  # nothing is worth keeping
+        interrupted = True
+        world.plan_1["until"] = state["now"]
+        while not run_world(world, STEPS):
+            pass
     now = int(world.state_1["now"][0])
     if cluster.gpus * now >= 2**63:
         raise InvalidSpecError(
             f"{cluster.gpus} GPUs for {now} ticks of a millisecond are more than can be counted"
         )
-    return ScheduleOutcome(jobs, cluster, world)
+    return ScheduleOutcome(jobs, cluster, world, interrupted=interrupted)

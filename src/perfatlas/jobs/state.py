@@ -137,6 +137,7 @@ JOB: Final = np.dtype(
             "first",  # entry of its first node
             "attempts",
             "restarts",
+            "counted",  # of them, against `most_restarts`
             "preempted",  # times
             "started",  # first
             "ended",

@@ -6,7 +6,6 @@ Shape legend: J jobs.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -14,44 +13,16 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from perfatlas.jobs.csv_traces import read_acme, read_alibaba, read_helios
+from perfatlas.jobs.job_table import read_job_table
 from perfatlas.jobs.model import Jobs, ticks
 from perfatlas.jobs.philly import read_philly
-from perfatlas.jobs.reading import NEVER_RAN, NO_END, NO_GPU, Reading, Row
+from perfatlas.jobs.reading import NEVER_RAN, NO_END, NO_GPU, Reading, Row, Trace
 from perfatlas.quantities import InvalidSpecError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
-
-
-@dataclass(frozen=True, kw_only=True)
-class Trace:
-    """Jobs of a trace.
-
-    Args:
-        jobs: In the order of submission, the first at time 0.
-        total: Rows the trace has.
-        ignored: Reason to how many rows were left out.
-        first: Reason to the first such row.
-        moved: Jobs that stood in the trace before one submitted earlier.
-        start_s: Time of the first submission, as the trace counts [s].
-    """
-
-    jobs: Jobs
-    total: int
-    ignored: Mapping[str, int]
-    first: Mapping[str, int]
-    moved: int
-    start_s: float
-
-    def text(self) -> str:
-        """Return one sentence for people."""
-        reasons = [f"{n} {why}, first at {self.first[why]}" for why, n in self.ignored.items()]
-        told = f" ({'; '.join(reasons)})" if reasons else ""
-        ignored = sum(self.ignored.values())
-        sorted_in = f", {self.moved} not in the order of submission" if self.moved else ""
-        return f"{self.total} rows, {self.jobs.size} jobs{sorted_in}, {ignored} ignored{told}"
 
 
 class RunColumns(Protocol):
@@ -79,11 +50,12 @@ class RunColumns(Protocol):
 
 
 def read_jobs(path: str | Path, format: str) -> Trace:  # noqa: A002 - the word of the CLI
-    """Return the jobs of a public trace.
+    """Return the jobs of a file.
 
     Args:
         path: The file, as its publisher packs it out.
-        format: philly, helios, acme or alibaba_gpu_v2020 (the task table).
+        format: perfatlas (a table of one's own, see `job_table`), philly, helios, acme or
+            alibaba_gpu_v2020 (the task table).
 
     Raises:
         InvalidSpecError: An unknown format, a file that cannot be read or is cut off, a missing
@@ -102,10 +74,13 @@ def read_jobs(path: str | Path, format: str) -> Trace:  # noqa: A002 - the word 
         "acme": read_acme,
         "alibaba_gpu_v2020": read_alibaba,
     }
-    if format not in readers:
+    names = ("perfatlas", *readers)
+    if format not in names:
         raise InvalidSpecError(
-            f"format = {format!r} is not one of {', '.join(readers)}{did_you_mean(format, readers)}"
+            f"format = {format!r} is not one of {', '.join(names)}{did_you_mean(format, names)}"
         )
+    if format == "perfatlas":
+        return read_job_table(path)
     try:
         reading = readers[format](Path(path))
     except OSError as error:
@@ -115,20 +90,31 @@ def read_jobs(path: str | Path, format: str) -> Trace:  # noqa: A002 - the word 
     return close(reading)
 
 
-def runs_as_jobs(runs: RunColumns, users: Sequence[str], states: Sequence[str]) -> Trace:
+def runs_as_jobs(
+    runs: RunColumns,
+    users: Sequence[str],
+    states: Sequence[str],
+    *,
+    path: str | Path = "runs",
+    lines: Sequence[int] | None = None,
+) -> Trace:
     """Return the runs of Slurm accounting as jobs; a requeued job is as many jobs as it had runs.
 
     Args:
         runs: Columns as `telemetry.job_runs.JobRuns` has them; submission is that of each run.
         users: User of each run, or one text where not told.
         states: State of each run.
+        path: Where they were read, for messages.
+        lines: Line of each run there; counted from 1 if None.
     """
-    reading = Reading(Path("runs"))
+    reading = Reading(Path(path))
+    line_R = range(1, len(states) + 1) if lines is None else lines
     columns = zip(
+        line_R,
         runs.submit_s_R.tolist(), runs.start_s_R.tolist(), runs.end_s_R.tolist(),
         runs.gpus_R.tolist(), runs.host_count_R.tolist(), users, states, strict=True,
     )  # fmt: skip
-    for line, (submit_s, start_s, end_s, gpus, nodes, user, state) in enumerate(columns, 1):
+    for line, submit_s, start_s, end_s, gpus, nodes, user, state in columns:
         if math.isnan(start_s):
             reading.ignore(NEVER_RAN, line)
         elif math.isnan(end_s):

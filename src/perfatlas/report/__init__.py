@@ -10,6 +10,8 @@ from perfatlas.report.goodput_text import print_goodput
 from perfatlas.report.reproduce import reproduce_line
 from perfatlas.report.requests_trace import requests_trace_text
 from perfatlas.report.rows import print_facts, print_rows
+from perfatlas.report.schedule_page import schedule_page
+from perfatlas.report.schedule_text import print_schedule
 from perfatlas.report.sourced import print_sourced, profile_values, system_values
 from perfatlas.report.terminal import open_terminal
 from perfatlas.report.text import print_answer
@@ -29,10 +31,12 @@ __all__ = [
     "print_frontier",
     "print_goodput",
     "print_rows",
+    "print_schedule",
     "print_sourced",
     "profile_values",
     "reproduce_line",
     "requests_trace_text",
+    "schedule_page",
     "system_values",
     "traffic_page",
 ]

@@ -74,7 +74,7 @@ def _charts(answer: Answered, columns: Mapping[str, Sequence[float]]) -> list[st
     results = answer["results"]
     figures = []
     if answer["breakdown"]:
-        figures.append(("Where the time goes", _waterfall(answer["breakdown"])))
+        figures.append(("Where the time goes", waterfall_of(answer["breakdown"])))
     if columns:
         figures.append(_spread(results, columns))
     if results.get("factors"):
@@ -104,11 +104,17 @@ def charts_of(figures: Sequence[tuple[str, Any]]) -> list[str]:
     return told
 
 
-def _waterfall(rows: Sequence[Answered]) -> Any:  # noqa: ANN401 - a figure
+def waterfall_of(rows: Sequence[Answered], labels: Mapping[str, str] = BUCKETS) -> Any:  # noqa: ANN401 - a figure
+    """Return a figure of the time from all of it down to what is useful.
+
+    Args:
+        rows: Buckets with name and share, the productive one first.
+        labels: Names of buckets as people say them.
+    """
     import plotly.graph_objects as go
 
     lost = rows[1:]
-    names = ["all of the time", *(BUCKETS[row["name"]] for row in lost), BUCKETS["productive"]]
+    names = ["all of the time", *(labels[row["name"]] for row in lost), labels["productive"]]
     figure = go.Figure()
     figure.add_waterfall(
         x=names,

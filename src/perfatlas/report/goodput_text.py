@@ -246,17 +246,20 @@ def _print_results(console: Console, results: Answered) -> None:
     print_plain(console, text, wrap=False)
 
 
-def print_waterfall(console: Console, rows: Sequence[Answered]) -> None:
+def print_waterfall(
+    console: Console, rows: Sequence[Answered], labels: Mapping[str, str] = BUCKETS
+) -> None:
     """Write the time from all of it down to what is useful, a bar per bucket.
 
     Args:
         console: From `open_terminal`.
         rows: Buckets with name, share and gpu_hours, the productive one first.
+        labels: Names of buckets as people say them.
     """
     from rich.text import Text
 
     full, light = ("█", "·") if speaks_unicode(console) else ("#", ".")
-    names = [BUCKETS[str(row["name"])] for row in rows]
+    names = [labels[str(row["name"])] for row in rows]
     widest = max(len(name) for name in names)
     text = Text()
     start = 1.0

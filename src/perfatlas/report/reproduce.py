@@ -14,7 +14,8 @@ def reproduce_line(command: str, fields: Mapping[str, object]) -> str:
 
     Args:
         command: The verb with its sub-verb, such as "kernel gemm".
-        fields: What was asked beyond the defaults, by the names of the vocabulary; None is skipped.
+        fields: What was asked beyond the defaults, by the names of the vocabulary; None is skipped,
+            a list repeats its flag.
 
     Example:
         >>> from perfatlas.report import reproduce_line
@@ -31,6 +32,8 @@ def reproduce_line(command: str, fields: Mapping[str, object]) -> str:
                 words.append(flag)
             case False:
                 words.append(f"--no-{flag[2:]}")
+            case list() | tuple():
+                words += [word for item in value for word in (flag, str(item))]
             case float() if value.is_integer() and abs(value) < 1e15:
                 words += [flag, str(int(value))]
             case _:

@@ -12,6 +12,7 @@ from perfatlas.scenario.frontier import frontier
 from perfatlas.scenario.goodput_fields import GOODPUT_NAMES, SPARE_NAMES
 from perfatlas.scenario.kernel import kernel_attention, kernel_gemm, kernel_moe
 from perfatlas.scenario.request_rate import max_request_rate
+from perfatlas.scenario.schedule_fields import SCHEDULE_NAMES
 from perfatlas.scenario.serving_formula import (
     Latencies,
     aggregated_latencies,
@@ -26,11 +27,13 @@ from perfatlas.scenario.vocabulary import FIELD_NAMES, Scenario
 if TYPE_CHECKING:
     from perfatlas.scenario.fleet_run import fleet_goodput
     from perfatlas.scenario.goodput_closed import goodput
+    from perfatlas.scenario.schedule_run import fleet_schedule
     from perfatlas.scenario.spare_nodes import goodput_spares
 
 __all__ = [
     "FIELD_NAMES",
     "GOODPUT_NAMES",
+    "SCHEDULE_NAMES",
     "SPARE_NAMES",
     "TRAFFIC_NAMES",
     "Answer",
@@ -43,6 +46,7 @@ __all__ = [
     "estimate",
     "estimate_table",
     "fleet_goodput",
+    "fleet_schedule",
     "frontier",
     "goodput",
     "goodput_spares",
@@ -58,6 +62,7 @@ __all__ = [
 # the simulator of fleets loads a compiler, which an estimate does without (PEP 562)
 _LATER = {
     "fleet_goodput": "perfatlas.scenario.fleet_run",
+    "fleet_schedule": "perfatlas.scenario.schedule_run",
     "goodput": "perfatlas.scenario.goodput_closed",
     "goodput_spares": "perfatlas.scenario.spare_nodes",
 }

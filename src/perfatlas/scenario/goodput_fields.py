@@ -23,13 +23,13 @@ def _a_number(value: object) -> object:
 
 
 _LONGEST_S: Final = 1e12
-_Number = BeforeValidator(_a_number)
-Duration = Annotated[float, _Number, Field(gt=0.0, le=_LONGEST_S, allow_inf_nan=False)]
-Pause = Annotated[float, _Number, Field(ge=0.0, le=_LONGEST_S, allow_inf_nan=False)]
-Share = Annotated[float, _Number, Field(gt=0.0, le=1.0, allow_inf_nan=False)]
-Level = Annotated[float, _Number, Field(gt=0.0, lt=1.0, allow_inf_nan=False)]
-Whole = Annotated[int, _Number, Field(ge=0, le=10**9)]
-Price = Annotated[float, _Number, Field(ge=0.0, le=1e9, allow_inf_nan=False)]
+Number = BeforeValidator(_a_number)
+Duration = Annotated[float, Number, Field(gt=0.0, le=_LONGEST_S, allow_inf_nan=False)]
+Pause = Annotated[float, Number, Field(ge=0.0, le=_LONGEST_S, allow_inf_nan=False)]
+Share = Annotated[float, Number, Field(gt=0.0, le=1.0, allow_inf_nan=False)]
+Level = Annotated[float, Number, Field(gt=0.0, lt=1.0, allow_inf_nan=False)]
+Whole = Annotated[int, Number, Field(ge=0, le=10**9)]
+Price = Annotated[float, Number, Field(ge=0.0, le=1e9, allow_inf_nan=False)]
 
 Method = Literal["auto", "exact", "simulate", "young", "daly", "saxena", "meta"]
 

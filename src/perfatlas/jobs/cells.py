@@ -1,0 +1,161 @@
+"""Cells of a table as numbers and switches; what is not one is refused with its row.
+
+Shape legend: L rows of the table.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.files import read_table
+from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Float = NDArray[np.float64]
+
+YES: Final = ("true", "yes", "1", "1.0")
+NO: Final = ("false", "no", "0", "0.0")
+
+
+class Cells:
+    """A table whose columns are read one by one.
+
+    Args:
+        path: The file; its extension says which format.
+        what: What the table is, for messages.
+        required: Columns it must have.
+        optional: Columns it may have; others are not read.
+
+    Raises:
+        InvalidSpecError: The file cannot be read, or a column is missing or has no unit.
+    """
+
+    def __init__(
+        self, path: str | Path, what: str, required: Sequence[str], optional: Sequence[str]
+    ) -> None:
+        """Read the file."""
+        self.path, self.what = Path(path), what
+        table = read_table(self.path)
+        self.columns, self.size = table.columns, table.rows
+        self._table = table
+        self._first = 2 if self.path.suffix.lower() == ".csv" else 1
+        missing = [name for name in required if name not in table.columns]
+        if missing:
+            raise InvalidSpecError(
+                f"{what} '{path}' lacks the columns {', '.join(missing)}"
+                f"{_meant(missing, tuple(table.columns), optional)}; it has"
+                f" {', '.join(list(table.columns)[:30])}"
+            )
+        for name in table.columns:
+            if name not in (*required, *optional) and f"{name}_s" in optional:
+                raise InvalidSpecError(
+                    f"{what} '{path}', column {name!r} has no unit: name it '{name}_s' if it holds"
+                    " seconds"
+                )
+        self.unread = tuple(n for n in table.columns if n not in (*required, *optional))
+
+    def row(self, at: int) -> int:
+        """Return the row of the file, where a CSV's first holds the names.
+
+        Args:
+            at: Index of the row.
+        """
+        return at + self._first
+
+    def wrong(self, at: int, problem: str) -> InvalidSpecError:
+        """Return the error of a row.
+
+        Args:
+            at: Index of the row.
+            problem: What is wrong.
+        """
+        return InvalidSpecError(f"{self.what} '{self.path}', row {self.row(at)}: {problem}")
+
+    def numbers(self, name: str, *, least: float, most: float, whole: bool = False) -> Float:
+        """Return a column as numbers (L,), NaN where empty.
+
+        Args:
+            name: The column.
+            least: Smallest that is allowed.
+            most: Largest.
+            whole: Whether only whole numbers are.
+
+        Raises:
+            InvalidSpecError: A cell is something else, with its row.
+        """
+        cells = self._table.cells(name)
+        value_L = np.full(self.size, np.nan)
+        for at, cell in enumerate(cells):
+            if cell is None or (isinstance(cell, str) and not cell.strip()):
+                continue
+            try:
+                number = math.nan if isinstance(cell, bool) else float(cell)
+            except (TypeError, ValueError, OverflowError):
+                number = math.nan
+            if not math.isfinite(number):
+                raise self.wrong(at, f"{name} = {shown(cell)} is not a number{_unit_hint(cell)}")
+            if not least <= number <= most:
+                rule = f"{least:g} at least" if number < least else f"{most:g} at most"
+                raise self.wrong(at, f"{name} = {number:g}: expected {rule}")
+            if whole and number != int(number):
+                raise self.wrong(at, f"{name} = {number:g} is not a whole number")
+            value_L[at] = number
+        return value_L
+
+    def switches(self, name: str, *, empty: bool) -> NDArray[np.bool_]:
+        """Return a column of yes and no (L,).
+
+        Args:
+            name: The column.
+            empty: What an empty cell means.
+
+        Raises:
+            InvalidSpecError: A cell is neither, with its row.
+        """
+        told_L = np.full(self.size, empty)
+        for at, cell in enumerate(self._table.cells(name)):
+            if cell is None:
+                continue
+            text = str(cell).strip().lower()
+            if text not in (*YES, *NO):
+                raise self.wrong(at, f"{name} = {shown(cell)}: expected true or false")
+            told_L[at] = text in YES
+        return told_L
+
+    def texts(self, name: str) -> list[str]:
+        """Return a column as text, "not told" where empty.
+
+        Args:
+            name: The column.
+        """
+        return ["not told" if cell is None else str(cell) for cell in self._table.cells(name)]
+
+
+def _meant(missing: Sequence[str], columns: Sequence[str], known: Sequence[str]) -> str:
+    """Return what missing columns may be called in the file."""
+    for name in missing:
+        bare = name.removesuffix("_s")
+        if bare != name and bare in columns:
+            return f" (column {bare!r} has no unit: name it {name!r} if it holds seconds)"
+    for name in missing:
+        near = did_you_mean(name, [other for other in columns if other not in known])
+        if near:
+            other = near.removeprefix("; did you mean ").removesuffix("?")
+            return f" (is column {other} meant for {name}?)"
+    return ""
+
+
+def _unit_hint(cell: object) -> str:
+    """Return what to do about a number with a unit."""
+    text = str(cell).strip()
+    if text[:1].isdigit() and (text[-1:].isalpha() or ":" in text):
+        return ": write plain numbers, times in seconds"
+    return ""

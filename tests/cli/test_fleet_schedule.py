@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from perfatlas.cli import main
+from perfatlas.files import read_table
+
+pytestmark = pytest.mark.timeout(300)  # the first schedule compiles
+TABLE = "submit_s,run_s,gpus,user,kind\n0,100,8,ann,a\n1,50,16,bob,b\n2,10,8,bob,b\n3,9,0,bob,b\n"
+SACCT = """\
+JobID|State|Submit|Start|End|ElapsedRaw|AllocTRES|NodeList|ExitCode
+7|NODE_FAIL|{d}T00:00:00|{d}T00:10:00|{d}T01:10:00|3600|gres/gpu=16|n[1-2]|0:0
+7|COMPLETED|{d}T01:10:00|{d}T01:20:00|{d}T02:20:00|3600|gres/gpu=16|n[1-2]|0:0
+8|COMPLETED|{d}T01:00:00|{d}T01:00:00|{d}T02:00:00|3600|cpu=1|n3|0:0
+9|PENDING|{d}T01:00:00|Unknown|Unknown|0||None assigned|0:0
+10|COMPLETED|{d}T02:00:00|{d}T02:00:00|{d}T02:30:00|1800|gres/gpu=4|n3|0:0
+""".format(d="2026-01-01")
+DRAWN = ["--num-jobs", "400", "--load", "0.7", "--nodes", "16"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    (tmp_path / "jobs.csv").write_text(TABLE, "utf-8")
+    return tmp_path
+
+
+def _json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    assert main(["fleet", "schedule", *words, "--json"]) == 0
+    answer: dict[str, object] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def test_the_text_tells_jobs_waits_gpu_time_classes_and_how_to_ask_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["--jobs", "jobs.csv", "--nodes", "2", "--compare", "backfill=none,easy"]
+    assert main(["fleet", "schedule", *words]) == 0
+    text = capsys.readouterr().out
+    assert "fleet schedule of 3 jobs on 16 GPUs in 2 nodes: jobs jobs.csv" in text
+    for said in (
+        "jobs completed",
+        "rows ignored: asked for no GPU, first at 5",
+        "where the GPU time goes",
+        "by class of jobs",
+        "side by side",
+        "no limits are told: 2 x the run time",
+    ):
+        assert said in text, said
+    assert max(map(len, text.splitlines()[:-1])) <= 80
+    again = shlex.split(text.splitlines()[-1].removeprefix("reproduce: perfatlas "))
+    assert main(again) == 0
+    assert capsys.readouterr().out == text
+
+
+def test_json_is_the_envelope_and_its_buckets_sum_to_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answer = _json(capsys, *DRAWN, "--node-mtbf-s", "200000", "--repair-s", "3600")
+    keys = "schema version command scenario results breakdown evidence warnings"
+    assert list(answer) == keys.split()
+    assert answer["command"] == "fleet schedule"
+    rows = answer["breakdown"]
+    assert isinstance(rows, list)
+    assert sum(row["share"] for row in rows) == pytest.approx(1.0, abs=1e-12)
+    results = answer["results"]
+    assert isinstance(results, dict)
+    assert set(results["wait_s"]) == {"mean", "p50", "p90"}
+    assert results["failures"] > 0
+
+
+def test_flags_scenario_files_and_tables_say_the_same(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--jobs", "jobs.csv", "--nodes", "2", "--order", "fair_share"]
+    asked = _json(capsys, *flags, "--shares", "ann=2,bob=1")["results"]
+    (folder / "s.toml").write_text(
+        'jobs = "jobs.csv"\nnodes = 2\norder = "fair_share"\nshares = { ann = 2, bob = 1 }\n',
+        "utf-8",
+    )
+    assert _json(capsys, "--scenario", "s.toml")["results"] == asked
+    (folder / "t.csv").write_text("nodes,backfill\n2,none\n2,easy\n2,esy\n1,easy\n", "utf-8")
+    words = ["--jobs", "jobs.csv", "--table", "t.csv", "--output", "o.csv"]
+    assert main(["fleet", "schedule", *words]) == 0
+    assert "2 answered, 2 with an error" in capsys.readouterr().out
+    table = read_table(folder / "o.csv")
+    assert [c or "" for c in table.cells("error_code")] == ["", "", "invalid", "infeasible"]
+    assert table.cells("wait_s_mean")[:2] == pytest.approx([247.0 / 3, 99.0 / 3])
+    assert main(["fleet", "schedule", *words[:-1], "o.parquet"]) == 0
+
+
+def test_per_job_and_html_are_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--jobs", "jobs.csv", "--nodes", "2", "--per-job", "o.parquet", "--html", "o.html"]
+    assert main(["fleet", "schedule", *words, "--compare", "backfill=none,easy"]) == 0
+    assert "--per-job written to o.parquet" in capsys.readouterr().err
+    table = read_table(folder / "o.parquet")
+    assert table.cells("end_s") == [100.0, 150.0, 12.0]
+    assert table.cells("user") == ["ann", "bob", "bob"]
+    assert table.cells("state") == ["completed"] * 3
+    page = (folder / "o.html").read_text("utf-8")
+    assert "Where the GPU time goes" in page
+    assert "backfill none" in page
+    assert '<script src="http' not in page
+
+
+def test_accounting_is_scheduled_run_by_run(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "a.txt").write_text(SACCT, "utf-8")
+    words = ["--jobs", "a.txt", "--job-format", "sacct", "--nodes", "2"]
+    results = _json(capsys, *words, "--zone", "UTC")["results"]
+    assert isinstance(results, dict)
+    assert (results["rows_read"], results["rows_ignored"], results["jobs"]) == (6, 3, 3)
+    ignored = {row["reason"]: row["first"] for row in results["trace"]["ignored"]}
+    assert ignored == {"asked for no GPU": 4, "header": 1, "job that never started": 5}
+    assert {row["kind"]: row["jobs"] for row in results["classes"]} == {
+        "NODE_FAIL": 1,
+        "COMPLETED": 2,
+    }
+    assert main(["fleet", "schedule", *words[:-1], "1", "--zone", "UTC"]) == 4
+    assert "a.txt: row 2: a job of 16 GPUs" in " ".join(capsys.readouterr().err.split())
+    assert main(["fleet", "schedule", *words]) == 3
+    assert "--zone UTC" in capsys.readouterr().err
+    (folder / "a.txt").write_text(SACCT[:420], "utf-8")
+    assert main(["fleet", "schedule", *words, "--zone", "UTC"]) == 3
+    assert "the file was cut off" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([], 2, "--jobs or --num-jobs and --nodes missing; for example: perfatlas fleet schedule"),
+        (["--jobs", "jobs.csv"], 2, "--nodes missing"),
+        (["--jobs", "no.csv", "--nodes", "2"], 3, "no.csv"),
+        (["--jobs", ".", "--nodes", "2"], 3, "table format"),
+        (["--jobs", ".", "--job-format", "helios", "--nodes", "2"], 3, "Is a directory"),
+        (["--jobs", "jobs.csv", "--job-format", "philly", "--nodes", "2"], 3, "not whole JSON"),
+        (["--jobs", "jobs.csv", "--job-format", "acme", "--nodes", "2"], 3, "lacks the columns"),
+        (["--jobs", "jobs.csv", "--job-format", "phily", "--nodes", "2"], 2, "philly"),
+        (["--jobs", "jobs.csv", "--nodes", "1"], 4, "a cluster has 1 nodes"),
+        (["--jobs", "jobs.csv", "--nodes", "1.5"], 2, "whole number"),
+        (["--jobs", "jobs.csv", "--nodes", "99999999999"], 3, "nodes = 99999999999"),
+        (["--jobs", "jobs.csv", "--nodes", "2", "--until-s", "nan"], 3, "until_s = nan"),
+        (["--jobs", "jobs.csv", "--nodes", "2", "--until-s", "1e300"], 3, "until_s"),
+        (["--jobs", "jobs.csv", "--nodes", "2", "--failures", "jobs.csv"], 3, "failure list"),
+        (["--jobs", "jobs.csv", "--nodes", "2", "--fleet", "llama4"], 3, "llama3"),
+        (["--jobs", "jobs.csv", "--nodes", "2", "--per-job", "o.txt"], 3, ".txt"),
+        (["--jobs", "jobs.csv", "--nodes", "2", "--html", "no/o.html"], 3, "does not exist"),
+        (["--jobs", "jobs.csv", "--nodes", "2", "--preemption", "cancel"], 3, "order"),
+        (["--jobs", "jobs.csv", "--nodes", "2", "--table", "t.csv"], 2, "belong together"),
+        ([*DRAWN, "--depth", "0"], 3, "depth = 0"),
+        ([*DRAWN, "--node-mtbf-s", "1e-3", "--repair-s", "0"], 3, "fails about"),
+        ([*DRAWN, "--backfil", "none"], 2, "--backfill"),
+        ([*DRAWN, "--scenario", "jobs.csv"], 3, "not TOML"),
+        ([*DRAWN, "--compare", "backfill"], 3, "such as"),
+        ([*DRAWN, "--max-job-gpus", "512"], 4, "max_job_gpus says how large"),
+    ],
+)
+def test_wrong_words_end_with_their_exit_code_and_a_way_out(
+    capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
+) -> None:
+    assert main(["fleet", "schedule", *words]) == code
+    err = capsys.readouterr().err
+    assert said in " ".join(err.split())
+    assert "defect" not in err
+
+
+def test_a_comparison_is_no_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "t.csv").write_text("nodes\n2\n", "utf-8")
+    words = ["--table", "t.csv", "--output", "o.csv", "--compare", "backfill=none,easy"]
+    assert main(["fleet", "schedule", "--jobs", "jobs.csv", *words]) == 2
+    assert "--compare is of one schedule" in capsys.readouterr().err
+
+
+def test_ctrl_c_keeps_what_was_simulated() -> None:
+    small = [*DRAWN, "--backfill", "conservative", "--depth", "100"]
+    large = ["--num-jobs", "200000", "--load", "3", "--nodes", "256", *small[6:]]
+    program = textwrap.dedent(
+        f"""
+        import os, signal, sys, threading
+        from perfatlas.cli import main
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        main(["fleet", "schedule", *{small!r}])
+        sys.stdout.write("=====\\n")
+        threading.Timer(2.0, os.kill, [os.getpid(), signal.SIGINT]).start()
+        sys.exit(main(["fleet", "schedule", *{large!r}, "--json"]))
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 130, done.stderr
+    answer = json.loads(done.stdout.partition("=====\n")[2])
+    results = answer["results"]
+    assert results["interrupted"] is True
+    assert sum(results["states"].values()) == 200_000
+    assert sum(row["share"] for row in answer["breakdown"]) == pytest.approx(1.0)
+    assert any("interrupted" in text for text in answer["warnings"])
