@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Group, Parameter
@@ -77,7 +78,7 @@ def simulate(
     """
     extra, output = extra or SimulateFlags(), output or OutputFlags()
     asked = {
-        name: str(value) if name == "requests" else value
+        name: str(value) if isinstance(value, PurePath) else value
         for name, value in given(flags or SimulationFlags()).items()
     }
     if extra.scenario is not None:

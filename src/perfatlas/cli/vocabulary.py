@@ -247,14 +247,23 @@ class Traffic:
         request_rate: Generated requests per second; inf for all at once.
         concurrency: Requests in flight of a closed loop, in place of a rate.
         num_requests: How many are generated, or read of the file.
-        arrival: How generated requests arrive: poisson, gamma, constant or closed.
+        arrival: How generated requests arrive: poisson, gamma, constant, ramp or closed.
         burstiness: Of arrival gamma: 1 is poisson, below 1 comes in bursts.
+        ramp_to_rate: Of arrival ramp: the rate that request_rate grows or falls to.
+        ramp_s: Of arrival ramp: in how many seconds it does.
+        turns: Requests of a session: each prompt holds all that was said before, and waits.
+        think_time_s: Mean time between an answer and the next turn, drawn exponentially.
+        shared_prefix: Tokens all generated prompts begin with, on top of isl.
         isl: Input tokens of a generated request, their mean where lengths vary.
         osl: Output tokens of a generated request, their mean where lengths vary.
-        length_distribution: Of generated lengths: fixed, uniform or lognormal.
+        length_distribution: Of generated lengths: fixed, uniform, lognormal or empirical.
         length_spread: Share below and above the mean (uniform), or sigma (lognormal).
+        lengths_from: Of empirical lengths: file of requests whose lengths are drawn, row by row.
         rate_scale: Lets the requests of a file come so many times as fast.
         length_scale: Multiplies the lengths of the requests of a file.
+        requests_from_s: Second of the file from which its requests are taken.
+        requests_to_s: Second of the file up to which they are.
+        spread_batches: Spread requests of a file with one time of arrival up to the next time.
         seed: Seed of everything that is drawn.
         num_seeds: Simulations, of seed, seed + 1, ...: means over them, and how sure they are.
         routing: How replicas share requests: round_robin, least_loaded or random.
@@ -275,16 +284,25 @@ class Traffic:
     request_rate: float | None = None
     concurrency: Count = None
     num_requests: Annotated[Count, default("1000")] = None
-    arrival: Literal["poisson", "gamma", "constant", "closed"] | None = None
+    arrival: Literal["poisson", "gamma", "constant", "ramp", "closed"] | None = None
     burstiness: float | None = None
+    ramp_to_rate: float | None = None
+    ramp_s: float | None = None
+    turns: Annotated[Count, default("1")] = None
+    think_time_s: Annotated[float | None, default("0")] = None
+    shared_prefix: Annotated[Count, default("0")] = None
     isl: Annotated[Count, default("1024")] = None
     osl: Annotated[Count, default("128")] = None
     length_distribution: Annotated[
-        Literal["fixed", "uniform", "lognormal"] | None, default("fixed")
+        Literal["fixed", "uniform", "lognormal", "empirical"] | None, default("fixed")
     ] = None
     length_spread: float | None = None
+    lengths_from: File | None = None
     rate_scale: Annotated[float | None, default("1")] = None
     length_scale: Annotated[float | None, default("1")] = None
+    requests_from_s: Annotated[float | None, default("0")] = None
+    requests_to_s: float | None = None
+    spread_batches: bool | None = None
     seed: Annotated[int | None, default("0")] = None
     num_seeds: Annotated[Count, default("1")] = None
     routing: Annotated[

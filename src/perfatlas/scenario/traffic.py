@@ -8,34 +8,31 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.vocabulary import Count, Scenario, sentences
+from perfatlas.scenario.generated import generated
+from perfatlas.scenario.vocabulary import Count, Scenario, Tokens, sentences
 from perfatlas.serving import (
     Requests,
     Window,
-    all_at_once,
-    constant_arrivals,
-    fixed_lengths,
-    gamma_arrivals,
-    lognormal,
-    lognormal_lengths,
-    plain_requests,
-    poisson_arrivals,
-    range_around,
     read_requests,
     scale_lengths,
     scale_rate,
-    uniform_lengths,
+    spread_batches,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
 
-MOST_REQUESTS: Final = 20_000_000  # some 8 GB of rows
-DEFAULT_REQUESTS: Final = 1000
-ROUNDS: Final = 10  # of a closed loop, as benchmark clients send
 Positive = Annotated[float, Field(gt=0.0)]
+OF_GENERATED: Final = (
+    "ramp_to_rate",
+    "ramp_s",
+    "turns",
+    "think_time_s",
+    "shared_prefix",
+    "length_distribution",
+    "lengths_from",
+)
 OBJECTIVES: Final = ("ttft_s", "tpot_s", "itl_s", "request_latency_s")
 
 
@@ -48,12 +45,21 @@ class Traffic(BaseModel):
     request_format: str = "perfatlas"
     request_rate: Positive | None = None
     num_requests: Count | None = None
-    arrival: Literal["poisson", "gamma", "constant", "closed"] | None = None
+    arrival: Literal["poisson", "gamma", "constant", "ramp", "closed"] | None = None
     burstiness: Positive | None = None
-    length_distribution: Literal["fixed", "uniform", "lognormal"] = "fixed"
+    ramp_to_rate: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = None
+    ramp_s: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = None
+    turns: Count = 1
+    think_time_s: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.0
+    shared_prefix: Tokens = 0
+    length_distribution: Literal["fixed", "uniform", "lognormal", "empirical"] = "fixed"
     length_spread: Annotated[float, Field(ge=0.0)] | None = None
+    lengths_from: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
     rate_scale: Positive = 1.0
     length_scale: Positive = 1.0
+    requests_from_s: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.0
+    requests_to_s: Positive | None = None
+    spread_batches: bool = False
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
     num_seeds: Annotated[int, Field(ge=1, le=1000)] = 1
     routing: Literal["round_robin", "least_loaded", "random"] = "round_robin"
@@ -132,13 +138,11 @@ def arriving(traffic: Traffic, scenario: Scenario) -> Arriving:
     """
     _refuse_contradictions(traffic, scenario)
     closed = _is_closed(traffic, scenario)
-    made = (
-        _read(traffic)
-        if traffic.requests is not None
-        else _generated(traffic, scenario, closed=closed)
-    )
     concurrency = (scenario.concurrency or 0) if closed else 0
-    return made._replace(concurrency=concurrency)
+    if traffic.requests is not None:
+        return _read(traffic)._replace(concurrency=concurrency)
+    drawn = generated(traffic, scenario, closed=closed)
+    return Arriving(drawn.requests, concurrency, (drawn.said,), ())
 
 
 def _is_closed(traffic: Traffic, scenario: Scenario) -> bool:
@@ -183,13 +187,20 @@ def _refuse_contradictions(traffic: Traffic, scenario: Scenario) -> None:
             f"length_spread = {traffic.length_spread:g}: lengths are fixed; set"
             " length_distribution to uniform or lognormal"
         )
+    given = [name for name in OF_GENERATED if name in traffic.model_fields_set]
+    if traffic.requests is not None and given:
+        raise InvalidSpecError(f"{given[0]} is of generated requests, and these are of a file")
 
 
 def _read(traffic: Traffic) -> Arriving:
-    trace = read_requests(
-        str(traffic.requests), traffic.request_format, Window(first=traffic.num_requests)
+    window = Window(
+        first=traffic.num_requests,
+        start_s=traffic.requests_from_s,
+        end_s=math.inf if traffic.requests_to_s is None else traffic.requests_to_s,
     )
-    requests = scale_rate(trace.requests, traffic.rate_scale)
+    trace = read_requests(str(traffic.requests), traffic.request_format, window)
+    requests = spread_batches(trace.requests) if traffic.spread_batches else trace.requests
+    requests = scale_rate(requests, traffic.rate_scale)
     requests = scale_lengths(requests, traffic.length_scale, traffic.length_scale)
     said = f"{requests.isl_N.shape[0]:,} requests of {traffic.requests} ({traffic.request_format})"
     scaled = [
@@ -200,50 +211,8 @@ def _read(traffic: Traffic) -> Arriving:
         )
         if value != 1.0
     ]
+    if traffic.spread_batches:
+        scaled.append("those of one time of arrival spread evenly to the next")
+    if traffic.requests_from_s or traffic.requests_to_s is not None:
+        scaled.append(f"of the seconds {window.start_s:g} to {window.end_s:g} of the file")
     return Arriving(requests, 0, (", ".join((said, *scaled)),), trace.warnings)
-
-
-def _generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Arriving:
-    for name in ("rate_scale", "length_scale"):
-        if getattr(traffic, name) != 1.0:
-            raise InvalidSpecError(f"{name} scales the requests of a file; there is none")
-    count = traffic.num_requests
-    if count is None:
-        count = max(DEFAULT_REQUESTS, ROUNDS * (scenario.concurrency or 0))
-    if count > MOST_REQUESTS:
-        raise InvalidSpecError(
-            f"{count:,} requests: a simulation keeps rows of all, {MOST_REQUESTS:,} at most; lower"
-            " num_requests (in a closed loop ten per request in flight by default)"
-        )
-    arrival = "closed" if closed else traffic.arrival or "poisson"
-    times = all_at_once(count) if closed else _times(traffic, arrival, count)
-    lengths = [_lengths(traffic, getattr(scenario, name), name, count) for name in ("isl", "osl")]
-    how = f"{scenario.concurrency} in flight" if closed else f"{traffic.request_rate:g} requests/s"
-    spread = "" if traffic.length_spread is None else f" {traffic.length_spread:g}"
-    said = (
-        f"{count:,} generated requests, {arrival}, {how}, lengths"
-        f" {traffic.length_distribution}{spread}, seed {traffic.seed}; prompts share nothing"
-    )
-    return Arriving(plain_requests(times, *lengths), 0, (said,), ())
-
-
-def _times(traffic: Traffic, arrival: str, count: int) -> NDArray[Any]:
-    rate = traffic.request_rate or math.inf
-    if math.isinf(rate):
-        return all_at_once(count)
-    if arrival == "constant":
-        return constant_arrivals(count, rate)
-    if arrival == "gamma":
-        return gamma_arrivals(count, rate, (traffic.burstiness or 1.0) ** -0.5, traffic.seed)
-    return poisson_arrivals(count, rate, traffic.seed)
-
-
-def _lengths(
-    traffic: Traffic, mean: int, column: Literal["isl", "osl"], count: int
-) -> NDArray[Any]:
-    spread = traffic.length_spread or 0.0
-    if traffic.length_distribution == "uniform":
-        return uniform_lengths(count, range_around(mean, spread), column, traffic.seed)
-    if traffic.length_distribution == "lognormal":
-        return lognormal_lengths(count, lognormal(mean=mean, sigma=spread), column, traffic.seed)
-    return fixed_lengths(count, mean)

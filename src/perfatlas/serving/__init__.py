@@ -7,8 +7,11 @@ from perfatlas.serving.arrivals import (
     constant_arrivals,
     gamma_arrivals,
     poisson_arrivals,
+    ramp_arrivals,
+    think_times,
 )
 from perfatlas.serving.lengths import (
+    empirical_lengths,
     fixed_lengths,
     lognormal,
     lognormal_lengths,
@@ -29,7 +32,8 @@ from perfatlas.serving.outcome import Outcome
 from perfatlas.serving.price_table import PriceTable, TableLimits, price_table
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests, plain_requests, whole_ticks
-from perfatlas.serving.scaling import scale_lengths, scale_rate
+from perfatlas.serving.scaling import scale_lengths, scale_rate, spread_batches
+from perfatlas.serving.sessions import Turns, sessions
 from perfatlas.serving.tail import tail_parts
 from perfatlas.serving.trace_formats import read_requests
 from perfatlas.serving.traces import Window
@@ -45,9 +49,11 @@ __all__ = [
     "Seen",
     "StepPrices",
     "TableLimits",
+    "Turns",
     "Window",
     "all_at_once",
     "constant_arrivals",
+    "empirical_lengths",
     "fixed_lengths",
     "gamma_arrivals",
     "lognormal",
@@ -55,6 +61,7 @@ __all__ = [
     "plain_requests",
     "poisson_arrivals",
     "price_table",
+    "ramp_arrivals",
     "range_around",
     "read_requests",
     "request_columns",
@@ -64,8 +71,11 @@ __all__ = [
     "scale_lengths",
     "scale_rate",
     "series_columns",
+    "sessions",
+    "spread_batches",
     "summarize",
     "tail_parts",
+    "think_times",
     "uniform_lengths",
     "whole_ticks",
 ]

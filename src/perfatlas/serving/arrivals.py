@@ -168,6 +168,28 @@ def ramp_arrivals(
     return np.rint(rising_N * TICKS_PER_SECOND).astype(np.int64)
 
 
+def think_times(count: int, mean_s: float, seed: int) -> Ticks:
+    """Return times between an answer and the next turn, drawn exponentially (N,) [ps].
+
+    Args:
+        count: How many.
+        mean_s: Their mean [s].
+        seed: Seed of the run.
+
+    Raises:
+        InvalidSpecError: The mean is out of range.
+
+    Example:
+        >>> from perfatlas.serving.arrivals import think_times
+        >>> abs(think_times(100_000, 2.0, seed=0).mean() / 2e12 - 1.0) < 0.01
+        np.True_
+    """
+    mean = _number("think_time_s", mean_s, finite=True)
+    drawn_N = stream(seed, "think").exponential(mean, count)
+    think_N: Ticks = np.rint(np.minimum(drawn_N, LONGEST_S) * TICKS_PER_SECOND).astype(np.int64)
+    return think_N
+
+
 def all_at_once(num_requests: int) -> Ticks:
     """Return arrivals at time 0 (N,) [ps]: request_rate = inf, or a closed loop.
 

@@ -6,7 +6,7 @@ by arrival), H hashes of their prompts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from perfatlas.serving.requests import Ticks
 
     Int = NDArray[np.int64]
+
+MOST_HASHES: Final = 100_000_000  # some 4 GB while they are made
 
 
 class Turns(NamedTuple):
@@ -82,6 +84,12 @@ def sessions(
         raise InvalidSpecError(
             f"session {session_N[np.argmax(isl_N)]} grows to a prompt of {isl_N.max()} tokens; at "
             f"most {LONGEST_TOKENS}"
+        )
+    hashes = int((-(-isl_N // hash_block)).sum())
+    if hashes > MOST_HASHES:
+        raise InvalidSpecError(
+            f"{isl_N.shape[0]:,} prompts of up to {isl_N.max():,} tokens have {hashes:,} blocks to"
+            f" tell apart; at most {MOST_HASHES:,}: ask fewer or shorter ones"
         )
     think_N = turns.think_N.copy()
     think_N[first_S] = 0

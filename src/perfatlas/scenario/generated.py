@@ -1,0 +1,174 @@
+"""Generated requests: when they come, how long they are, what they share."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+import numpy as np
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving import (
+    Requests,
+    Turns,
+    all_at_once,
+    constant_arrivals,
+    empirical_lengths,
+    fixed_lengths,
+    gamma_arrivals,
+    lognormal,
+    lognormal_lengths,
+    plain_requests,
+    poisson_arrivals,
+    ramp_arrivals,
+    range_around,
+    read_requests,
+    sessions,
+    think_times,
+    uniform_lengths,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.scenario.traffic import Traffic
+    from perfatlas.scenario.vocabulary import Scenario
+
+MOST_REQUESTS: Final = 20_000_000  # some 8 GB of rows
+DEFAULT_REQUESTS: Final = 1000
+ROUNDS: Final = 10  # of a closed loop, as benchmark clients send
+HASH_BLOCK: Final = 16  # tokens by which prompts of sessions tell what they share
+OF_FILES: Final = {"rate_scale": 1.0, "length_scale": 1.0, "requests_from_s": 0.0}
+OF_RAMPS: Final = ("ramp_to_rate", "ramp_s")
+
+
+class Generated(NamedTuple):
+    """Requests that were drawn, and how, a sentence."""
+
+    requests: Requests
+    said: str
+
+
+def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generated:
+    """Return requests drawn as asked.
+
+    Args:
+        traffic: When they come and what they share.
+        scenario: isl, osl and concurrency.
+        closed: Whether the next one comes when one ends.
+
+    Raises:
+        InvalidSpecError: Fields contradict each other, or are too many or too long.
+    """
+    _refuse_contradictions(traffic, closed=closed)
+    count = traffic.num_requests
+    if count is None:
+        count = max(DEFAULT_REQUESTS, ROUNDS * (scenario.concurrency or 0))
+    if count > MOST_REQUESTS:
+        raise InvalidSpecError(
+            f"{count:,} requests: a simulation keeps rows of all, {MOST_REQUESTS:,} at most; lower"
+            " num_requests (in a closed loop ten per request in flight by default)"
+        )
+    shares = traffic.turns > 1 or traffic.shared_prefix > 0
+    starts = count // traffic.turns  # of sessions, each of `turns` requests
+    if not starts:
+        raise InvalidSpecError(
+            f"turns = {traffic.turns:,}, but num_requests = {count:,}: not one whole session; raise"
+            " num_requests or lower turns"
+        )
+    times_S = all_at_once(starts) if closed else _times(traffic, starts)
+    isl_N, osl_N = _lengths(traffic, scenario, starts * traffic.turns)
+    how = f"{scenario.concurrency} in flight" if closed else f"{traffic.request_rate:g} requests/s"
+    arrival = "closed" if closed else traffic.arrival or "poisson"
+    if arrival == "ramp":
+        how += f" to {traffic.ramp_to_rate:g} in {traffic.ramp_s:g} s"
+    spread = "" if traffic.length_spread is None else f" {traffic.length_spread:g}"
+    said = (
+        f"{starts * traffic.turns:,} generated requests, {arrival}, {how}, lengths"
+        f" {traffic.length_distribution}{spread}, seed {traffic.seed}; {_shared(traffic)}"
+    )
+    if not shares:
+        return Generated(plain_requests(times_S, isl_N, osl_N), said)
+    think_N = np.zeros(isl_N.shape[0], np.int64)
+    if traffic.think_time_s:
+        think_N = think_times(isl_N.shape[0], traffic.think_time_s, traffic.seed)
+    talk = sessions(
+        times_S,
+        np.full(starts, traffic.turns),
+        Turns(asked_N=isl_N, osl_N=osl_N, think_N=think_N),
+        hash_block=HASH_BLOCK,
+        shared_prefix=traffic.shared_prefix,
+    )
+    return Generated(talk, said)
+
+
+def _shared(traffic: Traffic) -> str:
+    prefix = f"a prefix of {traffic.shared_prefix:,} tokens" if traffic.shared_prefix else "nothing"
+    if traffic.turns == 1:
+        return f"prompts share {prefix}"
+    think = f"{traffic.think_time_s:g} s in the mean, exponential" if traffic.think_time_s else "0"
+    return (
+        f"sessions of {traffic.turns} turns whose prompts hold all that was said before, time to"
+        f" think {think}; sessions share {prefix}"
+    )
+
+
+def _refuse_contradictions(traffic: Traffic, *, closed: bool) -> None:
+    for name, neutral in OF_FILES.items():
+        if getattr(traffic, name) != neutral:
+            raise InvalidSpecError(f"{name} is of the requests of a file; there is none")
+    for name in ("requests_to_s", "spread_batches"):
+        if getattr(traffic, name):
+            raise InvalidSpecError(f"{name} is of the requests of a file; there is none")
+    for name in OF_RAMPS:
+        value = getattr(traffic, name)
+        if (value is None) == (traffic.arrival == "ramp"):
+            raise InvalidSpecError(
+                f"arrival = ramp goes from request_rate to ramp_to_rate in ramp_s; {name} is"
+                f" {'not given' if value is None else f'{value:g} and arrival is not ramp'}"
+            )
+    if closed and traffic.turns > 1:
+        raise InvalidSpecError(
+            f"turns = {traffic.turns} in a closed loop: sessions begin by request_rate, and their"
+            " turns wait for each other; give request_rate in place of concurrency"
+        )
+    if traffic.think_time_s and traffic.turns == 1:
+        raise InvalidSpecError("think_time_s passes between the turns of a session; give turns")
+    if (traffic.length_distribution == "empirical") == (traffic.lengths_from is None):
+        raise InvalidSpecError(
+            "length_distribution = empirical draws lengths from the rows of lengths_from, a file of"
+            " requests; give both or neither"
+        )
+
+
+def _times(traffic: Traffic, starts: int) -> NDArray[Any]:
+    """Return when sessions begin; request_rate counts all their turns."""
+    rate = (traffic.request_rate or math.inf) / traffic.turns
+    if math.isinf(rate) and traffic.arrival != "ramp":
+        return all_at_once(starts)
+    match traffic.arrival:
+        case "constant":
+            return constant_arrivals(starts, rate)
+        case "gamma":
+            return gamma_arrivals(starts, rate, (traffic.burstiness or 1.0) ** -0.5, traffic.seed)
+        case "ramp":
+            rates = (rate, (traffic.ramp_to_rate or 0.0) / traffic.turns)
+            return ramp_arrivals(starts, rates, traffic.ramp_s or 0.0, 1.0, traffic.seed)
+    return poisson_arrivals(starts, rate, traffic.seed)
+
+
+def _lengths(traffic: Traffic, scenario: Scenario, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    if traffic.lengths_from is not None:
+        sample = read_requests(traffic.lengths_from, traffic.request_format).requests
+        return empirical_lengths(count, sample.isl_N, sample.osl_N, traffic.seed)
+    isl_N = _drawn(traffic, scenario.isl, "isl", count)
+    return isl_N, _drawn(traffic, scenario.osl, "osl", count)
+
+
+def _drawn(traffic: Traffic, mean: int, column: Literal["isl", "osl"], count: int) -> NDArray[Any]:
+    spread = traffic.length_spread or 0.0
+    if traffic.length_distribution == "uniform":
+        return uniform_lengths(count, range_around(mean, spread), column, traffic.seed)
+    if traffic.length_distribution == "lognormal":
+        return lognormal_lengths(count, lognormal(mean=mean, sigma=spread), column, traffic.seed)
+    return fixed_lengths(count, mean)
