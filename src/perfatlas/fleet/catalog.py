@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from perfatlas.fleet.laws import Exponential
 from perfatlas.fleet.model import Cause
-from perfatlas.fleet.rates import exact_rate_interval
 from perfatlas.quantities import InvalidSpecError, did_you_mean
+from perfatlas.telemetry.rates import exact_rate_interval
 
 Evidence = Literal["read", "note", "hearsay", "derived"]
 DAY_S = 86400.0

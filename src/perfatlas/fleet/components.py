@@ -19,6 +19,7 @@ KINDS = (
     "hbm",
     "nic",
     "host",
+    "nvlink",
     "nvswitch_tray",
     "rack",
     "leaf",
@@ -76,6 +77,25 @@ def part_counts(system: System, gpus: int) -> dict[str, int]:
         )
     hosts = gpus // node.devices
     return {"gpu": gpus, "host": hosts, "nic": hosts * node.nics}
+
+
+def counts_in(system: System) -> dict[tuple[str, str], int]:
+    """Return how many of a kind its holder has, by (kind, holder): what the hardware data tell.
+
+    Args:
+        system: A resolved system.
+
+    Example:
+        >>> from perfatlas.fleet.components import counts_in
+        >>> from perfatlas.hardware import resolve_system
+        >>> counts_in(resolve_system("h100_sxm"))
+        {('gpu', 'host'): 8, ('nic', 'host'): 8, ('nvlink', 'gpu'): 18}
+    """
+    node, scale_up = system.node, system.device.scale_up
+    found = {("gpu", "host"): node.devices, ("nic", "host"): node.nics}
+    if scale_up.kind == "nvlink":
+        found["nvlink", "gpu"] = scale_up.links
+    return found
 
 
 def causes_of(components: Sequence[Component], *, unit: str) -> tuple[Cause, ...]:

@@ -60,6 +60,7 @@ class Cause:
             verifies.
         slowdown: Factor on the time of a step in a slow spell.
         lemons: Some parts are worse; memoryless lifetimes only.
+        events: Failures that its rate was counted from; None where that is not known.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Cause:
     lasts: Law | None = None
     slowdown: float = 1.0
     lemons: Lemons | None = None
+    events: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
