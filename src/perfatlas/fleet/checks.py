@@ -147,6 +147,11 @@ def check_strategy(strategy: Strategy, units: int) -> None:
     if strategy.maintenance is not None:
         _finite(f"{where}: maintenance every_s", strategy.maintenance.every_s, lowest=1.0)
         _finite(f"{where}: maintenance lasts_s", strategy.maintenance.lasts_s)
+        if strategy.maintenance.lasts_s >= strategy.maintenance.every_s:
+            raise InvalidSpecError(
+                f"{where}: maintenance of {strategy.maintenance.lasts_s:g} s every"
+                f" {strategy.maintenance.every_s:g} s leaves no time: make it shorter or seldomer"
+            )
 
 
 def _check_levels(strategy: Strategy, where: str) -> None:

@@ -70,17 +70,6 @@ if TYPE_CHECKING:
 
     from perfatlas.fleet.laws import Law
 
-_TIMES: Final = {
-    "interval": "interval_s",
-    "verify": "verify_s",
-    "lost_step": "step_s",
-    "slow_patience": "slow_patience_s",
-}
-_NAMES: Final = ("silent_restart", "slow_restart")
-_SWITCHES: Final = ("detection_exposed", "restart_exposed")
-_PARTS: Final = ("checkpoint", "restart", "spares", "shrink", "maintenance")
-_KEYS: Final = {"name", "state", "retained", *_TIMES, *_NAMES, *_SWITCHES, *_PARTS}
-
 
 @dataclass(frozen=True, kw_only=True)
 class StrategyTable:
@@ -112,17 +101,9 @@ class StrategyTable:
         where = f"{self.origin}: strategy {self.name!r}"
         table = self.table
         given: dict[str, Any] = {"name": self.name}
-        for key, field in _TIMES.items():
+        for key, (field, read) in _READERS.items():
             if key in table:
-                given[field] = time_s(table, key, where)
-        for key in _NAMES:
-            if key in table:
-                given[key] = name_of(table, where, key)
-        for key in _SWITCHES:
-            if key in table:
-                given[key] = switch(table[key], f"{where}: {key}")
-        if "retained" in table:
-            given["retained"] = whole(table["retained"], f"{where}: retained")
+                given[field] = read(table[key], f"{where}: {key}")
         if "state" in table and state_bytes is None:
             state_bytes = amount(table["state"], "bytes", f"{where}: state")
         if "checkpoint" in table:
@@ -131,9 +112,6 @@ class StrategyTable:
         if "restart" in table:
             rows = tables(table["restart"], f"{where}: restart")
             given["restarts"] = tuple(_restart(row, where, ranks) for row in rows)
-        for key, read in _READERS.items():
-            if key in table:
-                given[key] = read(table[key], f"{where}: {key}")
         return given
 
 
@@ -276,9 +254,29 @@ def _maintenance(value: object, where: str) -> Maintenance:
     )
 
 
+def _name(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidSpecError(f"{where} = {shown(value)}: expected the name of a restart")
+    return value
+
+
+def _time(value: object, where: str) -> float:
+    return parse_duration(value, field=where)
+
+
 _NOTHING: Final = Constant(value_s=0.0)
-_READERS: Final[dict[str, Callable[[object, str], Any]]] = {
-    "spares": _spares,
-    "shrink": _shrink,
-    "maintenance": _maintenance,
+_READERS: Final[dict[str, tuple[str, Callable[[object, str], Any]]]] = {
+    "interval": ("interval_s", _time),
+    "verify": ("verify_s", _time),
+    "lost_step": ("step_s", _time),
+    "slow_patience": ("slow_patience_s", _time),
+    "retained": ("retained", whole),
+    "silent_restart": ("silent_restart", _name),
+    "slow_restart": ("slow_restart", _name),
+    "detection_exposed": ("detection_exposed", switch),
+    "restart_exposed": ("restart_exposed", switch),
+    "spares": ("spares", _spares),
+    "shrink": ("shrink", _shrink),
+    "maintenance": ("maintenance", _maintenance),
 }
+_KEYS: Final = {"name", "state", "checkpoint", "restart", *_READERS}

@@ -59,7 +59,8 @@ def rate_interval(fleet: Fleet, units: int, name: str) -> RateInterval:
         InvalidSpecError: The evidence beside it cannot be read.
 
     Source: causes are independent, so variances add: each from a quarter of its 95 % interval (a
-        published rate's, that of the fit, or the Gamma posterior of a count), to a normal interval of the sum.
+        published rate's, that of the fit, the Gamma posterior's of a count), to a normal interval
+        of the sum.
 
     Limits: too narrow for a sum of very few failures, whose law is not normal.
     """
