@@ -22,7 +22,7 @@ from perfatlas.scenario.goodput_fields import (
     parsed,
 )
 from perfatlas.scenario.interruptions import HOUR_S, bucket_rows
-from perfatlas.scenario.lateness import lateness
+from perfatlas.scenario.lateness import late_remarks, lateness
 from perfatlas.scenario.rate_interval import more_often, rate_interval
 from perfatlas.scenario.training_step import split_step
 from perfatlas.scenario.what_if import single_changes
@@ -116,7 +116,7 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
                 rates.said(),
             ),
         ),
-        warnings=(*outcome.remarks(), *_warnings(asked, ready)),
+        warnings=(*outcome.remarks(), *_warnings(asked, ready), *late_remarks(results)),
     )
     return FleetRun(answer=answer, outcome=outcome)
 
@@ -229,20 +229,26 @@ def _costs(
 
 
 def _warnings(asked: FleetGoodput, ready: FleetJob) -> list[str]:
+    said = []
+    upkeep = ready.strategy.maintenance
+    if upkeep is not None and upkeep.every_s >= ready.job.horizon_s:
+        said.append(
+            f"the first maintenance is due after {upkeep.every_s / DAY_S:g} d, and the job is"
+            f" watched for {ready.job.horizon_s / DAY_S:g} d: duration_s says for how long"
+        )
     spares = ready.strategy.spares.count or 0
     if spares == 0 and ready.job.units == ready.job.fleet.units:
-        said = (
+        said.append(
             f"no unit stands by: the job is on all {ready.job.units:,} units of the fleet and waits"
             " for every repair; fewer gpus leave spares"
         )
-        return [said]
-    if asked.spares is not None or spares <= MANY_SPARES * ready.job.units:
-        return []
-    said = (
-        f"the rest of the fleet, {spares:,} units, stands by for this job and is counted as held;"
-        " spares says how many do"
-    )
-    return [said]
+    all_the_rest = asked.spares is None and ready.job.units + spares == ready.job.fleet.units
+    if all_the_rest and spares > MANY_SPARES * ready.job.units:
+        said.append(
+            f"the rest of the fleet, {spares:,} units, stands by for this job and is counted as"
+            " held; spares says how many do"
+        )
+    return said
 
 
 def _held(ready: FleetJob) -> int:
@@ -296,7 +302,7 @@ def _told(strategy: Strategy) -> str:
     if strategy.spares.kind != "cold":
         told.append(f"{strategy.spares.kind} spares")
     if strategy.shrink is not None:
-        told.append(f"goes on with {strategy.shrink.fewest:,} units")
+        told.append(f"goes on with as few as {strategy.shrink.fewest:,} units")
     if strategy.maintenance is not None:
         every_d = strategy.maintenance.every_s / DAY_S
         told.append(
