@@ -27,11 +27,11 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.fleet.components import Component, causes_of, counts_in
+from perfatlas.fleet.cause_file import cause_fields
+from perfatlas.fleet.components import KINDS, Component, causes_of, counts_in
 from perfatlas.fleet.file_fields import known_keys, name_of, real, tables
-from perfatlas.fleet.fleet_file import cause_fields
 from perfatlas.fleet.model import Cause
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,6 +71,10 @@ def _component(
     kind = name_of(table, f"{origin}: component", "kind")
     where = f"{origin}: component {kind!r}"
     known_keys(table, _KEYS, where)
+    if kind not in KINDS:
+        raise InvalidSpecError(
+            f"{where} is not one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}"
+        )
     within = name_of(table, where, "within") if "within" in table else ""
     count = table.get("count", known.get((kind, within)))
     if within and count is None:
