@@ -22,7 +22,6 @@ In place of name and lifetime a cause may name a rate of the catalog: `published
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,6 +39,7 @@ from perfatlas.fleet.model import Cause, Fleet, Repair, RepairStage
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 LARGEST_FILE: Final = 16_777_216  # bytes
