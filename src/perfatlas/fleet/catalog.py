@@ -110,6 +110,24 @@ def find_rate(name: str) -> PublishedRate:
     return rates[name]
 
 
+def find_duration(name: str) -> PublishedDuration:
+    """Return a duration of the catalog.
+
+    Args:
+        name: Its name.
+
+    Raises:
+        InvalidSpecError: There is none of that name.
+    """
+    durations = published_durations()
+    if name not in durations:
+        raise InvalidSpecError(
+            f"unknown duration {name[:80]!r}{did_you_mean(name[:80], durations)} Known: "
+            f"{', '.join(durations)}"
+        )
+    return durations[name]
+
+
 def published_cause(name: str, *, gpus_per_unit: int = 8, **fields: Any) -> Cause:  # noqa: ANN401
     """Return a cause that fails at a rate of the catalog, without memory.
 

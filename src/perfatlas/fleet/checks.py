@@ -162,6 +162,12 @@ def _check_levels(strategy: Strategy, where: str) -> None:
         if isinstance(level.read_s, float | int):
             _finite(f"{where}: {level.name}: read_s", level.read_s)
     every = [level.every for level in strategy.levels]
+    longest_s = strategy.interval_s + strategy.verify_s + max(x.write_s for x in strategy.levels)
+    if max(every) * longest_s > LONGEST_S:
+        raise InvalidSpecError(
+            f"{where}: a checkpoint every {max(every):,} segments never comes: expected within"
+            f" {LONGEST_S:g} s"
+        )
     if every[0] != 1 or any(b % a or b <= a for a, b in pairwise(every)):
         raise InvalidSpecError(
             f"{where}: levels every {every} segments: expected 1 for the first and larger multiples"
