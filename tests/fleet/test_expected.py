@@ -143,5 +143,7 @@ def test_the_best_interval_is_the_largest_value_of_the_form_that_fits() -> None:
         ]
         assert max(value for value in values if value is not None) == values[1]
     free = replace(PLAIN, levels=(Level(write_s=0.0),))
-    assert best_interval_s(FLEET, 8, free) == (None, "")
-    assert best_interval_s(Fleet(units=8, causes=()), 8, PLAIN) == (None, "")
+    assert best_interval_s(FLEET, 8, free)[0] is None
+    assert best_interval_s(Fleet(units=8, causes=()), 8, PLAIN)[0] is None
+    seldom = replace(PLAIN, levels=(NEAR, replace(FAR, every=1000)))
+    assert best_interval_s(FLEET, 8, seldom)[1].startswith("no closed form tells")

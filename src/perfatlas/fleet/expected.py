@@ -95,7 +95,7 @@ def expected_goodput(fleet: Fleet, units: int, strategy: Strategy) -> Expected:
 
 
 def best_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[float | None, str]:
-    """Return the work between checkpoints that is best [s], and for what it is.
+    """Return the work between checkpoints that is best [s], and for what it is, or why none is.
 
     Args:
         fleet: The fleet.
@@ -103,7 +103,7 @@ def best_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[float
         strategy: How it lives with failures, but for its interval.
 
     Returns:
-        None where checkpoints are free or nothing stops the job.
+        None where checkpoints are free, nothing stops the job or no closed form tells.
 
     Source: Lambert's W for one level without verification; else the largest value of the closed
         form over a thousandfold of intervals around the first-order optimum.
@@ -111,8 +111,12 @@ def best_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[float
     demand = _demand(fleet, units, strategy)
     cost_s = _cost_s(strategy)
     hurt = demand.failing / 2.0 + (demand.silent if strategy.verify_s else 0.0)
-    if cost_s <= 0.0 or hurt <= 0.0 or strategy.levels[-1].every > MOST_SEGMENTS:
-        return None, ""
+    if cost_s <= 0.0:
+        return None, "checkpoint_write_s = 0: free checkpoints have no optimal interval"
+    if hurt <= 0.0:
+        return None, "nothing stops the job: the longer the interval, the better"
+    if strategy.levels[-1].every > MOST_SEGMENTS:
+        return None, f"no closed form tells the best interval of over {MOST_SEGMENTS} segments"
     if len(strategy.levels) == 1 and not strategy.verify_s:
         best_s = float(optimal_interval_s(cost_s, 1.0 / demand.failing))
         return best_s, "the optimum for failures without memory"

@@ -135,10 +135,7 @@ def _strategy(
     draft = Strategy(**(given | {"interval_s": interval_s or 1.0}))
     best_s, said = best_interval_s(fleet, units, draft)
     if interval_s is None and best_s is None:
-        raise InvalidSpecError(
-            "checkpoint_write_s = 0: free checkpoints have no optimal interval; give"
-            " checkpoint_interval_s"
-        )
+        raise InvalidSpecError(f"{said}; give checkpoint_interval_s")
     return replace(draft, interval_s=interval_s or best_s or 1.0), best_s, said
 
 
