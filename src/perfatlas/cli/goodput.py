@@ -271,6 +271,8 @@ class SpareFlags:
 
     Args:
         nodes: Nodes the job needs.
+        fleet: A TOML file, or llama3 or rsc1: how nodes fail and return, in place of the numbers.
+        gpus: Accelerators of the job on it.
         spares: Nodes that stand by: asks how often the job waits.
         target: Share of time in which the job does not wait, such as 0.999: asks how many spares.
         node_mtbf_s: Mean seconds between failures of one node.
@@ -280,6 +282,8 @@ class SpareFlags:
     """
 
     nodes: Count = None
+    fleet: str | None = None
+    gpus: Count = None
     spares: Count = None
     target: float | None = None
     node_mtbf_s: float | None = None
@@ -307,7 +311,8 @@ def spares(
     if wants_table(output):
         names = scenario.SPARE_NAMES
         return _table(scenario.goodput_spares, output, "goodput spares", asked, names)
-    require(asked, ("nodes", "node_mtbf_s", "repair_s"), example=SPARES_EXAMPLE)
+    if "fleet" not in asked:
+        require(asked, ("nodes", "node_mtbf_s", "repair_s"), example=SPARES_EXAMPLE)
     return _show(scenario.goodput_spares(**asked), asked, as_json=output.json)
 
 

@@ -109,11 +109,13 @@ class SpareNodes(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
 
-    nodes: Count
+    nodes: Count | None = None
     spares: Whole | None = None
     target: Level | None = None
-    node_mtbf_s: Duration
-    repair_s: Duration
+    node_mtbf_s: Duration | None = None
+    repair_s: Duration | None = None
+    fleet: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
+    gpus: Count | None = None
     crews: Count | None = None
     warm: bool = False
 
