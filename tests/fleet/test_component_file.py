@@ -87,6 +87,7 @@ def test_a_tree_is_read_with_the_counts_of_a_system(tmp_path: Path) -> None:
         ('kind = "nvlink"', 'kind = "nv_link"', "did you mean 'nvlink'"),
         ('takes_down = "rack"', 'takes_down = "leaf"', "cannot take down 'leaf'"),
         ("count = 18", 'count = "18"', "expected a number"),
+        ("count = 18", "count = inf", "count = inf"),
         ("count = 18", "counts = 18", "did you mean 'count'"),
         ("count = 18", "count = 18\nper_unit = 1", "unknown key 'per_unit'"),
         (', exposure = "3e6 h"', "", "events with their exposure"),

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import copy
 import tomllib
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,10 +10,11 @@ import pytest
 from perfatlas.fleet.expected import expected_goodput
 from perfatlas.fleet.laws import Constant, Exponential, LogNormal
 from perfatlas.fleet.model import Cause, Fleet, Maintenance, Shrink, Spares, Strategy
+from perfatlas.fleet.packing import pack
 from perfatlas.fleet.shipped import resolve_strategies
 from perfatlas.fleet.simulate import Job, simulate_until
-from perfatlas.fleet.strategy_file import choose, strategies_of
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.fleet.strategy_file import StrategyTable, choose, strategies_of
+from perfatlas.quantities import InvalidSpecError, PerfatlasError
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 GOOD = """
@@ -133,6 +136,38 @@ def test_an_unknown_strategy_names_those_there_are() -> None:
     with pytest.raises(InvalidSpecError, match="it has none"):
         fields("units = 4", "plain")
     assert resolve_strategies("llama3") == ()
+
+
+JUNK = [True, -1, 0, 1e400, float("nan"), 2**70, "", "x", "-1 s", "nan s", "1 TB/s", [], [1], {},
+    {"law": 3}, {"fixed": 1}]  # fmt: skip
+
+
+def places(table: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401
+    rows = table.items() if isinstance(table, dict) else enumerate(table)
+    for key, value in rows:
+        yield (*before, key)
+        if isinstance(value, dict | list):
+            yield from places(value, (*before, key))
+
+
+def test_whatever_stands_in_a_strategy_it_runs_or_is_refused() -> None:
+    table = tomllib.loads(GOOD)["strategy"][0]
+    fleet = Fleet(units=40, causes=(Cause(name="node", lifetime=NODE.lifetime, per_unit=1.0),))
+    refused = ran = 0
+    for place in list(places(table)):
+        for junk in JUNK:
+            changed = copy.deepcopy(table)
+            holder = changed
+            for key in place[:-1]:
+                holder = holder[key]
+            holder[place[-1]] = junk
+            try:
+                told = StrategyTable(name="x", table=changed, origin="x").fields(ranks=100)
+                pack(fleet, 16, Strategy(**({"interval_s": 600.0} | told)), 1e6)
+                ran += 1
+            except PerfatlasError:
+                refused += 1
+    assert refused > 10 * ran > 0
 
 
 H = 3600.0

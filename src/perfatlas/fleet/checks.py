@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from perfatlas.fleet.model import Cause, Fleet, Repair, Shrink, Strategy
 
 LONGEST_S: Final = 1e12  # of 64-bit microseconds
+MOST_RETAINED: Final = 1_000_000_000
 
 
 def check_job(fleet: Fleet, units: int, strategy: Strategy, horizon_s: float) -> None:
@@ -140,8 +141,7 @@ def check_strategy(strategy: Strategy, units: int) -> None:
     _check_restarts(strategy, where)
     if strategy.spares.count is not None and strategy.spares.count < 0:
         raise InvalidSpecError(f"{where}: spares = {strategy.spares.count}: expected 0 or more")
-    if strategy.retained < 1:
-        raise InvalidSpecError(f"{where}: retained = {strategy.retained}: expected 1 checkpoint up")
+    _count(f"{where}: retained", strategy.retained, MOST_RETAINED)
     if strategy.shrink is not None:
         _check_shrink(strategy.shrink, units, where)
     if strategy.maintenance is not None:

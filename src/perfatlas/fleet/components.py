@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.fleet.model import Cause
 from perfatlas.quantities import InvalidSpecError, did_you_mean
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from perfatlas.fleet.laws import Law
     from perfatlas.hardware import System
 
+MOST_PARTS: Final = 1e9
 KINDS = (
     "gpu",
     "hbm",
@@ -158,8 +159,10 @@ def _tree(components: Sequence[Component]) -> dict[str, Component]:
             )
         if component.kind in tree:
             raise InvalidSpecError(f"component {component.kind!r} is given twice")
-        if not component.count > 0.0:
-            raise InvalidSpecError(f"{component.kind}: count = {component.count:g}: above zero")
+        if not 0.0 < component.count <= MOST_PARTS:
+            raise InvalidSpecError(
+                f"{component.kind}: count = {component.count:g}: above zero, to {MOST_PARTS:g}"
+            )
         tree[component.kind] = component
     for component in components:
         _ancestors(component.kind, tree)
