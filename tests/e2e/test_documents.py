@@ -3,6 +3,9 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.timeout(400)  # every quoted command, one after the other
 ROOT = Path(__file__).parents[2]
 
 

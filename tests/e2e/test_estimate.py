@@ -259,7 +259,7 @@ def test_kernels_and_collectives_answer(capsys: pytest.CaptureFixture[str]) -> N
         assert "reproduce: perfatlas " in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("kind", ["systems", "models", "formats", "engines"])
+@pytest.mark.parametrize("kind", ["systems", "models", "formats", "engines", "rates", "durations"])
 def test_every_catalog_entry_can_be_shown(capsys: pytest.CaptureFixture[str], kind: str) -> None:
     names = [row["name"] for row in answered(capsys, "catalog", kind)["results"][kind]]
     assert names

@@ -23,12 +23,6 @@ from perfatlas.fleet.components import Component, blast_units, causes_of, part_c
 from perfatlas.fleet.laws import Exponential
 from perfatlas.fleet.model import Fleet, Level, Restart, Strategy, one_cause
 from perfatlas.fleet.packing import fleet_rate_per_s
-from perfatlas.fleet.rates import (
-    exact_rate_interval,
-    rate_posterior,
-    system_posterior,
-    system_rate_per_s,
-)
 from perfatlas.fleet.renewal import renewal_efficiency
 from perfatlas.fleet.simulate import Job, simulate
 from perfatlas.hardware import resolve_system
@@ -177,29 +171,6 @@ def test_catalog_rates_carry_kind_source_and_interval() -> None:
     assert counted == pytest.approx(419.0)
     with pytest.raises(InvalidSpecError, match="did you mean 'rsc1_node'"):
         find_rate("rsc1_nodes")
-
-
-def test_rates_of_parts_add_up_and_their_uncertainty_shrinks_with_events() -> None:
-    # 8 GPUs of 1e6 FIT and 2 NICs of 5e6 FIT: 18e6 failures in 1e9 h
-    assert system_rate_per_s([8, 2], [1e6, 5e6]) * 3.6e12 == pytest.approx(18e6)
-    few = rate_posterior(4, 100.0)
-    many = rate_posterior(400, 10_000.0)
-    assert few.mean_per_s == pytest.approx(0.045)
-    assert many.quantile_per_s(0.95) < few.quantile_per_s(0.95)
-    one = system_posterior([3.0], [few])
-    assert one.mean_per_s == pytest.approx(3 * few.mean_per_s)
-    assert one.quantile_per_s(0.9) == pytest.approx(3 * few.quantile_per_s(0.9))
-    both = system_posterior([3.0, 1.0], [few, many])
-    assert both.mean_per_s == pytest.approx(3 * few.mean_per_s + many.mean_per_s)
-    assert exact_rate_interval(0, 1.0)[1] == pytest.approx(3.0, abs=0.005)
-    for call in (
-        lambda: system_rate_per_s([-1], [1.0]),
-        lambda: rate_posterior(-1, 1.0),
-        lambda: exact_rate_interval(1, 0.0),
-        lambda: system_posterior([0.0], [few]),
-    ):
-        with pytest.raises(InvalidSpecError):
-            call()
 
 
 def test_blast_radius_follows_the_tree() -> None:

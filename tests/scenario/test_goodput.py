@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -145,3 +148,77 @@ def test_too_few_crews_are_infeasible_and_contradictions_refused() -> None:
         goodput_spares(**fields, target=0.999, crews=2)
     with pytest.raises(InvalidSpecError, match="either spares"):
         goodput_spares(**fields)
+
+
+TWO_REPAIRS = """
+units = 120
+[[cause]]
+name = "board"
+per_unit = 1
+lifetime = { law = "exponential", mean = "100 d" }
+[[cause]]
+name = "cable"
+per_unit = 2
+repair = "cable"
+lifetime = { law = "exponential", mean = "200 d" }
+[[cause]]
+name = "crash"
+shared = 1
+takes = "nothing"
+loses = "process"
+lifetime = { law = "exponential", mean = "5 d" }
+[[repair]]
+name = "board"
+stages = [{ name = "swap", lasts = "36 h" }]
+[[repair]]
+name = "cable"
+stages = [{ name = "plug", lasts = { law = "exponential", mean = "12 h" } }]
+"""
+
+
+def test_spares_of_a_fleet_are_those_its_simulation_waits_for(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(TWO_REPAIRS)
+    asked = {"fleet": str(path), "gpus": 800, "spares": 2}
+    exact = goodput_spares(**asked)
+    # 100 nodes, each out every 50 d for 24 h on average: 2 of them at any time, B(3, 2) = 4/19
+    assert exact.results["nodes_under_repair"] == pytest.approx(2.0)
+    assert exact.results["blocked_probability"] == pytest.approx(4.0 / 19.0)
+    assert "board, cable, and are back after 24 h" in exact.evidence.assumptions[1]
+    rounds = [
+        goodput(
+            **asked, checkpoint_write_s=0, checkpoint_interval_s=3600, restart_s=0,
+            duration_s=2000 * DAY, half_width=0.02, seed=seed,
+        ).breakdown
+        for seed in range(8)
+    ]  # fmt: skip
+    waiting = [
+        next(row["share"] for row in rows if row["name"] == "waiting_for_spares") for rows in rounds
+    ]
+    error = float(np.std(waiting, ddof=1)) / len(waiting) ** 0.5
+    assert abs(float(np.mean(waiting)) - 4.0 / 19.0) < 3.0 * error + 0.21 * 2 / 2000
+
+
+def test_a_fleet_that_tells_no_spares_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(TWO_REPAIRS)
+    asked: dict[str, object] = {"fleet": str(path), "gpus": 800, "spares": 2}
+    mistakes: dict[str, dict[str, object]] = {
+        "leave nodes out": {"nodes": 3},
+        "gpus of the job is missing": {"gpus": None},
+        "do not fill units of 8: use 800": {"gpus": 801},
+        "neither a file nor": {"fleet": "nowhere"},
+        "give fleet, or nodes instead": {"fleet": None},
+    }
+    for words, changed in mistakes.items():
+        with pytest.raises(InvalidSpecError, match=words):
+            goodput_spares(**(asked | changed))
+    with pytest.raises(InvalidSpecError, match="node_mtbf_s, repair_s missing"):
+        goodput_spares(nodes=3, spares=1)
+    path.write_text("parts_per_unit = 18\nparts_needed = 16\n" + TWO_REPAIRS)
+    with pytest.raises(InvalidSpecError, match="go on with 16 of 18 parts"):
+        goodput_spares(**asked)
+    crash = 'units = 120\n[[cause]]\nname = "crash"\nshared = 1\ntakes = "nothing"\n'
+    path.write_text(crash + 'lifetime = { law = "exponential", mean = "5 d" }\n')
+    with pytest.raises(InvalidSpecError, match="no spare is needed"):
+        goodput_spares(**asked)

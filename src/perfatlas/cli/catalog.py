@@ -13,7 +13,7 @@ from perfatlas.quantities import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Kind = Literal["systems", "models", "formats", "engines"]
+Kind = Literal["systems", "models", "formats", "engines", "rates", "durations"]
 Action = Literal["list", "show"]
 
 

@@ -185,6 +185,42 @@ def engine_facts(name: str) -> dict[str, Any]:
     return facts
 
 
+def rate_rows() -> list[dict[str, Any]]:
+    """Return one row per published rate of failures."""
+    from perfatlas.fleet.catalog import published_rates
+
+    return [asdict(rate) for rate in published_rates().values()]
+
+
+def rate_facts(name: str) -> dict[str, Any]:
+    """Return what is known of one published rate of failures.
+
+    Args:
+        name: As the user wrote it.
+    """
+    from perfatlas.fleet.catalog import find_rate
+
+    return asdict(find_rate(name))
+
+
+def duration_rows() -> list[dict[str, Any]]:
+    """Return one row per published time of detection, restart or repair."""
+    from perfatlas.fleet.catalog import published_durations
+
+    return [asdict(duration) for duration in published_durations().values()]
+
+
+def duration_facts(name: str) -> dict[str, Any]:
+    """Return what is known of one published time.
+
+    Args:
+        name: As the user wrote it.
+    """
+    from perfatlas.fleet.catalog import find_duration
+
+    return asdict(find_duration(name))
+
+
 def _plain(value: Any) -> Any:  # noqa: ANN401 - profiles nest mappings, tuples and dataclasses
     """Return dataclasses, mappings and tuples as JSON objects and arrays."""
     if is_dataclass(value):
@@ -239,4 +275,16 @@ CATALOGS: Final[dict[str, Catalog]] = {
     ),
     "formats": Catalog(format_rows, format_facts, {}, "fp8_block"),
     "engines": Catalog(engine_rows, engine_facts, {}, "vllm@0.24"),
+    "rates": Catalog(
+        rate_rows,
+        rate_facts,
+        {"name": "name", "of": "of one", "per_day": "per day", "source": "source"},
+        "llama3_gpu",
+    ),
+    "durations": Catalog(
+        duration_rows,
+        duration_facts,
+        {"name": "name", "low_s": "from", "high_s": "to", "source": "source"},
+        "nvl72_compute_tray",
+    ),
 }

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _JOB: Final = Group("Job", sort_key=1)
 _FAILURES: Final = Group("Failures", sort_key=2)
 _FLEET: Final = Group("Fleet", sort_key=3)
+_STEP: Final = Group("Training step", sort_key=4)
 _OUTPUT: Final = Group("Output", sort_key=7)
 EXAMPLE: Final = (
     "perfatlas goodput --gpus 16384 --mtti-s 11134 --checkpoint-write-s 60 --restart-s 300"
@@ -115,12 +116,15 @@ class FleetFlags:
     Args:
         fleet: A TOML file, or llama3 or rsc1; in place of the failures above.
         fleet_units: Nodes or racks of the fleet, in place of the file's.
+        strategy: One of the file's [[strategy]] tables; by default its first.
+        strategy_file: TOML file of [[strategy]] tables, in place of the fleet's.
         checkpoint_lag_s: Seconds after a write until the checkpoint is durable.
         spare_kind: Whether spares are powered (warm, hot) and fail too.
         spare_start_s: Seconds a restart takes longer when it takes in a spare.
         fewest_gpus: Go on with fewer GPUs down to these, rather than wait.
         replica_gpus: GPUs that are given up together then; by default a unit.
         work_s: Run until so many seconds of useful work are done: time to finish, cost.
+        finish_by_s: How likely that work is done later than so many seconds.
         mfu: Share of the peak FLOPs that useful time reaches.
         scheduling: Share of the time in which the job is scheduled.
         what_if: Rank single changes by the GPU-hours they gain.
@@ -129,16 +133,43 @@ class FleetFlags:
 
     fleet: str | None = None
     fleet_units: Count = None
+    strategy: str | None = None
+    strategy_file: str | None = None
     checkpoint_lag_s: Annotated[float | None, default("0")] = None
     spare_kind: Annotated[Literal["cold", "warm", "hot"] | None, default("cold")] = None
     spare_start_s: Annotated[float | None, default("0")] = None
     fewest_gpus: Count = None
     replica_gpus: Count = None
     work_s: float | None = None
+    finish_by_s: float | None = None
     mfu: float | None = None
     scheduling: float | None = None
     what_if: Annotated[bool | None, SWITCH] = None
     more_spares: Annotated[Count, default("30")] = None
+
+
+@Parameter(name="*", group=_STEP)
+@dataclass(frozen=True, kw_only=True)
+class StepFlags:
+    """A step as measured, in place of --mfu, and the bytes of a checkpoint.
+
+    Args:
+        model: Hugging Face id or catalog name: its parameters tell FLOP and bytes.
+        system: Catalog name or TOML file: its peak, of one GPU.
+        format: Number format of the peak.
+        step_time_s: Seconds of a training step.
+        tokens_per_step: Tokens of one, over all GPUs.
+        checkpoint_bytes: Bytes of a checkpoint; by default 14 for every parameter of the model.
+        checkpoint_bytes_per_s: Speed of the whole job's write, in place of --checkpoint-write-s.
+    """
+
+    model: str | None = None
+    system: str | None = None
+    format: Annotated[str | None, default("bf16")] = None
+    step_time_s: float | None = None
+    tokens_per_step: Count = None
+    checkpoint_bytes: float | None = None
+    checkpoint_bytes_per_s: float | None = None
 
 
 @Parameter(name="*")
@@ -149,6 +180,7 @@ class GoodputFlags:
     job: JobFlags = field(default_factory=JobFlags)
     failures: FailureFlags = field(default_factory=FailureFlags)
     fleet: FleetFlags = field(default_factory=FleetFlags)
+    step: StepFlags = field(default_factory=StepFlags)
 
 
 @Parameter(name="*", group=_OUTPUT)
@@ -190,7 +222,10 @@ def goodput(
             flag = "--html" if extra.html is not None else "--what-if"
             raise UsageError(f"{flag} is of one job, --table answers many")
         return _table(scenario.goodput, output, "goodput", asked, scenario.GOODPUT_NAMES)
-    require(asked, ("checkpoint_write_s", "restart_s"), example=EXAMPLE)
+    if "fleet" not in asked:  # whose file may say both
+        written = "checkpoint_bytes_per_s" in asked
+        needed = ("restart_s",) if written else ("checkpoint_write_s", "restart_s")
+        require(asked, needed, example=EXAMPLE)
     if extra.html is not None:
         check_writable(extra.html)
     columns: dict[str, list[float]] = {}
@@ -236,6 +271,8 @@ class SpareFlags:
 
     Args:
         nodes: Nodes the job needs.
+        fleet: A TOML file, or llama3 or rsc1: how nodes fail and return, in place of the numbers.
+        gpus: Accelerators of the job on it.
         spares: Nodes that stand by: asks how often the job waits.
         target: Share of time in which the job does not wait, such as 0.999: asks how many spares.
         node_mtbf_s: Mean seconds between failures of one node.
@@ -245,6 +282,8 @@ class SpareFlags:
     """
 
     nodes: Count = None
+    fleet: str | None = None
+    gpus: Count = None
     spares: Count = None
     target: float | None = None
     node_mtbf_s: float | None = None
@@ -272,7 +311,8 @@ def spares(
     if wants_table(output):
         names = scenario.SPARE_NAMES
         return _table(scenario.goodput_spares, output, "goodput spares", asked, names)
-    require(asked, ("nodes", "node_mtbf_s", "repair_s"), example=SPARES_EXAMPLE)
+    if "fleet" not in asked:
+        require(asked, ("nodes", "node_mtbf_s", "repair_s"), example=SPARES_EXAMPLE)
     return _show(scenario.goodput_spares(**asked), asked, as_json=output.json)
 
 

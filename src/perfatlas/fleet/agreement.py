@@ -19,6 +19,7 @@ from perfatlas.fleet.model import (
     Cause,
     Fleet,
     Level,
+    Maintenance,
     Repair,
     RepairStage,
     Restart,
@@ -31,6 +32,7 @@ from perfatlas.fleet.renewal import optimal_interval_s, renewal_efficiency
 from perfatlas.fleet.simulate import Job, simulate, simulate_until
 from perfatlas.fleet.spares import birth_death_blocked, blocked_probability
 from perfatlas.fleet.state import TICKS_PER_SECOND
+from perfatlas.fleet.upkeep import Plain, maintained_efficiency
 
 if TYPE_CHECKING:
     from perfatlas.fleet.outcome import Outcome
@@ -139,7 +141,26 @@ def pattern_study(*, half_width: float = HALF_WIDTH, seed: int = 2) -> list[Agre
     outcome = _worked(fleet, strategy, (exact, half_width), seed)
     rows.append(_row("multilevel checkpoints", "check value", exact, outcome))
     rows.append(_verified(half_width, seed))
+    rows.append(_maintained(half_width, seed))
     return rows
+
+
+def _maintained(half_width: float, seed: int) -> Agreement:
+    h, often = HOUR_S, 2000
+    job = Plain(1.0 * h, 60.0, 0.25 * h, 2.0 * h, 300.0)
+    exact = float(maintained_efficiency(job, 48.0 * h, 3.0 * h).value_C)
+    strategy = Strategy(
+        interval_s=1.0 * h,
+        levels=(Level(write_s=60.0, read_s=0.15 * h),),
+        restarts=(Restart(name="restart", phases={"start": 0.1 * h}),),
+        maintenance=Maintenance(every_s=48.0 * h, lasts_s=3.0 * h),
+    )
+    fleet = one_cause(2.0 * h, 8, detection=Constant(value_s=300.0))
+    # the end cuts the period of one maintenance short: one of many
+    horizon_s = (often + 0.5) * 48.0 * h
+    watched = Job(fleet=fleet, units=8, horizon_s=horizon_s)
+    outcome = simulate_until(watched, strategy, half_width=half_width / 4, seed=seed)
+    return _row("planned maintenance", "48 h, 3 h", exact, outcome)
 
 
 def _verified(half_width: float, seed: int) -> Agreement:

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from perfatlas.fleet.laws import Exponential
 from perfatlas.fleet.model import Cause
-from perfatlas.fleet.rates import exact_rate_interval
 from perfatlas.quantities import InvalidSpecError, did_you_mean
+from perfatlas.telemetry.rates import exact_rate_interval
 
 Evidence = Literal["read", "note", "hearsay", "derived"]
 DAY_S = 86400.0
@@ -108,6 +108,24 @@ def find_rate(name: str) -> PublishedRate:
             f"{', '.join(rates)}"
         )
     return rates[name]
+
+
+def find_duration(name: str) -> PublishedDuration:
+    """Return a duration of the catalog.
+
+    Args:
+        name: Its name.
+
+    Raises:
+        InvalidSpecError: There is none of that name.
+    """
+    durations = published_durations()
+    if name not in durations:
+        raise InvalidSpecError(
+            f"unknown duration {name[:80]!r}{did_you_mean(name[:80], durations)} Known: "
+            f"{', '.join(durations)}"
+        )
+    return durations[name]
 
 
 def published_cause(name: str, *, gpus_per_unit: int = 8, **fields: Any) -> Cause:  # noqa: ANN401

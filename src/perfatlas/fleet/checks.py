@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from perfatlas.fleet.model import Cause, Fleet, Repair, Shrink, Strategy
 
 LONGEST_S: Final = 1e12  # of 64-bit microseconds
+MOST_RETAINED: Final = 1_000_000_000
 
 
 def check_job(fleet: Fleet, units: int, strategy: Strategy, horizon_s: float) -> None:
@@ -140,13 +141,17 @@ def check_strategy(strategy: Strategy, units: int) -> None:
     _check_restarts(strategy, where)
     if strategy.spares.count is not None and strategy.spares.count < 0:
         raise InvalidSpecError(f"{where}: spares = {strategy.spares.count}: expected 0 or more")
-    if strategy.retained < 1:
-        raise InvalidSpecError(f"{where}: retained = {strategy.retained}: expected 1 checkpoint up")
+    _count(f"{where}: retained", strategy.retained, MOST_RETAINED)
     if strategy.shrink is not None:
         _check_shrink(strategy.shrink, units, where)
     if strategy.maintenance is not None:
         _finite(f"{where}: maintenance every_s", strategy.maintenance.every_s, lowest=1.0)
         _finite(f"{where}: maintenance lasts_s", strategy.maintenance.lasts_s)
+        if strategy.maintenance.lasts_s >= strategy.maintenance.every_s:
+            raise InvalidSpecError(
+                f"{where}: maintenance of {strategy.maintenance.lasts_s:g} s every"
+                f" {strategy.maintenance.every_s:g} s leaves no time: make it shorter or seldomer"
+            )
 
 
 def _check_levels(strategy: Strategy, where: str) -> None:
@@ -157,6 +162,12 @@ def _check_levels(strategy: Strategy, where: str) -> None:
         if isinstance(level.read_s, float | int):
             _finite(f"{where}: {level.name}: read_s", level.read_s)
     every = [level.every for level in strategy.levels]
+    longest_s = strategy.interval_s + strategy.verify_s + max(x.write_s for x in strategy.levels)
+    if max(every) * longest_s > LONGEST_S:
+        raise InvalidSpecError(
+            f"{where}: a checkpoint every {max(every):,} segments never comes: expected within"
+            f" {LONGEST_S:g} s"
+        )
     if every[0] != 1 or any(b % a or b <= a for a, b in pairwise(every)):
         raise InvalidSpecError(
             f"{where}: levels every {every} segments: expected 1 for the first and larger multiples"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.fleet.model import Cause
 from perfatlas.quantities import InvalidSpecError, did_you_mean
@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from perfatlas.fleet.laws import Law
     from perfatlas.hardware import System
 
+MOST_PARTS: Final = 1e9
 KINDS = (
     "gpu",
     "hbm",
     "nic",
     "host",
+    "nvlink",
     "nvswitch_tray",
     "rack",
     "leaf",
@@ -76,6 +78,25 @@ def part_counts(system: System, gpus: int) -> dict[str, int]:
         )
     hosts = gpus // node.devices
     return {"gpu": gpus, "host": hosts, "nic": hosts * node.nics}
+
+
+def counts_in(system: System) -> dict[tuple[str, str], int]:
+    """Return how many of a kind its holder has, by (kind, holder): what the hardware data tell.
+
+    Args:
+        system: A resolved system.
+
+    Example:
+        >>> from perfatlas.fleet.components import counts_in
+        >>> from perfatlas.hardware import resolve_system
+        >>> counts_in(resolve_system("h100_sxm"))
+        {('gpu', 'host'): 8, ('nic', 'host'): 8, ('nvlink', 'gpu'): 18}
+    """
+    node, scale_up = system.node, system.device.scale_up
+    found = {("gpu", "host"): node.devices, ("nic", "host"): node.nics}
+    if scale_up.kind == "nvlink":
+        found["nvlink", "gpu"] = scale_up.links
+    return found
 
 
 def causes_of(components: Sequence[Component], *, unit: str) -> tuple[Cause, ...]:
@@ -138,8 +159,10 @@ def _tree(components: Sequence[Component]) -> dict[str, Component]:
             )
         if component.kind in tree:
             raise InvalidSpecError(f"component {component.kind!r} is given twice")
-        if not component.count > 0.0:
-            raise InvalidSpecError(f"{component.kind}: count = {component.count:g}: above zero")
+        if not 0.0 < component.count <= MOST_PARTS:
+            raise InvalidSpecError(
+                f"{component.kind}: count = {component.count:g}: above zero, to {MOST_PARTS:g}"
+            )
         tree[component.kind] = component
     for component in components:
         _ancestors(component.kind, tree)

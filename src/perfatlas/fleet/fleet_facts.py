@@ -46,7 +46,7 @@ def fleet_facts(fleet: Fleet) -> dict[str, Any]:
         "events_per_day": whole * DAY_S,
         "causes": sorted(causes, key=lambda row: -row["per_day"]),
         "repairs": [
-            {"name": repair.name, "mean_s": _mean_repair(repair)} for repair in fleet.repairs
+            {"name": repair.name, "mean_s": mean_repair_s(repair)} for repair in fleet.repairs
         ],
         "jobs": [_job(fleet, units) for units in _sizes(fleet.units)],
     }
@@ -72,8 +72,12 @@ def _cause(cause: Cause, fleet: Fleet, whole: float) -> dict[str, Any]:
     }
 
 
-def _mean_repair(repair: Repair) -> float:
-    """Return the mean time of a repair, of the stages that are reached [s]."""
+def mean_repair_s(repair: Repair) -> float:
+    """Return the mean time of a repair, of the stages that are reached [s].
+
+    Args:
+        repair: The repair.
+    """
     total, reached = 0.0, 1.0
     for number, stage in enumerate(repair.stages):
         ends = stage.fixes + stage.false_fix

@@ -60,6 +60,7 @@ class Cause:
             verifies.
         slowdown: Factor on the time of a step in a slow spell.
         lemons: Some parts are worse; memoryless lifetimes only.
+        events: Failures that its rate was counted from; None where that is not known.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Cause:
     lasts: Law | None = None
     slowdown: float = 1.0
     lemons: Lemons | None = None
+    events: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,11 +213,11 @@ class Shrink:
 
 @dataclass(frozen=True, kw_only=True)
 class Maintenance:
-    """Planned downtime; the job drains to its next checkpoint first.
+    """Planned downtime; the job drains to a checkpoint first and saves one of the widest kind.
 
     Args:
-        every_s: From the start of one to the start of the next [s].
-        lasts_s: How long [s].
+        every_s: From the time of one in the calendar to that of the next [s].
+        lasts_s: How long [s], from when the job has drained.
         restart: Name of the restart that follows; the first if empty.
     """
 

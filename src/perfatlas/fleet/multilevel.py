@@ -25,6 +25,7 @@ def multilevel_efficiency(
     write_s_CL: ArrayLike,
     restart_s_CL: ArrayLike,
     rate_per_s_CL: ArrayLike,
+    detection_s: ArrayLike = 0.0,
 ) -> FloatArray:
     """Return the exact long-run efficiency of multi-level checkpoints (C,).
 
@@ -38,13 +39,15 @@ def multilevel_efficiency(
         write_s_CL: Blocking write of each level [s] (C, L) or (L,).
         restart_s_CL: Recovery from each level [s] (C, L) or (L,).
         rate_per_s_CL: Rate of failures that need each level [1/s] (C, L) or (L,).
+        detection_s: Downtime after every failure in which none can strike [s] (C,).
 
     Raises:
         InvalidSpecError: Periods are not nested, a time is negative, or no failure can happen.
 
     Source: absorbing chain over one outer period, after Moody et al., SC'10, and Di et al.,
         IPDPS'14; E_i = (1-p_i)/Lambda + p_i E_(i+1) + (1-p_i) sum_l lambda_l/Lambda G_(l,i) with
-        G_(l,i) the time from a class-l failure in segment i to the end of the period.
+        G_(l,i) the time from a class-l failure in segment i to the end of the period; every failure
+        adds its detection.
 
     Example:
         >>> import numpy as np
@@ -66,6 +69,7 @@ def multilevel_efficiency(
     )  # fmt: skip
     shape = np.broadcast_shapes((tau_C.size, len(every)), write.shape, restart.shape, rate.shape)
     tau_C = np.broadcast_to(tau_C, shape[:1])
+    lag_C = np.broadcast_to(not_negative("detection_s", detection_s), shape[:1])
     write, restart, rate = (np.broadcast_to(values, shape) for values in (write, restart, rate))
     total_C = rate.sum(axis=1)
     if np.any(total_C <= 0.0):
@@ -73,7 +77,7 @@ def multilevel_efficiency(
     segments = every[-1]
     level_I = [max(n for n, p in enumerate(every) if (i + 1) % p == 0) for i in range(segments)]
     fail_CI = -np.expm1(-total_C[:, None] * (tau_C[:, None] + write[:, level_I]))
-    constant_CL, weight_CLL = _recoveries(restart, rate)
+    constant_CL, weight_CLL = _recoveries(restart, rate, lag_C)
     share_CL = rate / total_C[:, None]
     matrix = np.zeros((shape[0], segments, segments))
     known_CI = np.zeros((shape[0], segments))
@@ -81,7 +85,7 @@ def multilevel_efficiency(
         matrix[:, i, i] += 1.0
         if i + 1 < segments:
             matrix[:, i, i + 1] -= 1.0 - fail_CI[:, i]
-        spent_C = 1.0 / total_C + np.sum(share_CL * constant_CL, axis=1)
+        spent_C = 1.0 / total_C + lag_C + np.sum(share_CL * constant_CL, axis=1)
         known_CI[:, i] = fail_CI[:, i] * spent_C
         for m, period in enumerate(every):
             back_C = np.sum(share_CL * weight_CLL[:, :, m], axis=1)
@@ -90,7 +94,9 @@ def multilevel_efficiency(
     return np.asarray(segments * tau_C / time_C, np.float64)
 
 
-def _recoveries(restart: FloatArray, rate: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _recoveries(
+    restart: FloatArray, rate: FloatArray, lag_C: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Return time to recover from a class (C, L), and the level then used (C, L, L)."""
     candidates, levels = rate.shape
     total_C = rate.sum(axis=1)
@@ -101,7 +107,7 @@ def _recoveries(restart: FloatArray, rate: FloatArray) -> tuple[FloatArray, Floa
     for low in range(levels - 1, -1, -1):  # from the gravest class down
         fails_C = 1.0 - survives_CL[:, low]
         stays_C = 1.0 - fails_C * share_CL[:, : low + 1].sum(axis=1)
-        constant_C = fails_C / total_C
+        constant_C = fails_C * (1.0 / total_C + lag_C)
         weight_CL = np.zeros((candidates, levels))
         weight_CL[:, low] = survives_CL[:, low]
         for high in range(low + 1, levels):

@@ -276,11 +276,16 @@ def _pack_cause(
     row["factor"] = cause.slowdown
     if cause.lasts is not None:
         row["duration"] = row["latency"] = laws.add(cause.lasts, f"duration of {cause.name}")
-    row["level"] = _level(cause, strategy)
+    row["level"] = needed_level(cause, strategy)
 
 
-def _level(cause: Cause, strategy: Strategy) -> int:
-    """Return the first level that survives a cause, -1 where peers hold the state."""
+def needed_level(cause: Cause, strategy: Strategy) -> int:
+    """Return the first level that survives a cause, -1 where peers hold the state.
+
+    Args:
+        cause: The cause.
+        strategy: With its levels.
+    """
     lost = REACHES.index(cause.loses)
     if strategy.step_s is not None and lost <= REACHES.index("unit"):
         return -1

@@ -9,7 +9,7 @@ from perfatlas.fleet.hazards import ticks_at
 from perfatlas.fleet.machine import part, small_part
 from perfatlas.fleet.pattern import begin, place_of
 from perfatlas.fleet.pool import come_back, fill_up, next_return
-from perfatlas.fleet.state import DETECTION, MAINTENANCE, NEVER, RESTART, WAITING
+from perfatlas.fleet.state import CHECKPOINT, DETECTION, MAINTENANCE, NEVER, RESTART, WAITING
 from perfatlas.fleet.streams import CHECKPOINT_READ, RESTART_PHASE, RESTART_SUCCESS, SPARE_START
 from perfatlas.fleet.strikes import interrupt, new_speed, strike
 
@@ -167,6 +167,22 @@ def _restart_ticks(plan: Any, job: Any, stores: Stores, spare: bool) -> int:  # 
 
 
 @part
+def drained(plan: Any, job: Any) -> None:  # noqa: ANN401
+    """Save a job that is to stand still where everything can be read again.
+
+    Args:
+        plan: The plan.
+        job: The job at a checkpoint, settled; nothing is demanded of its recovery but a read.
+    """
+    widest = plan.levels - 1
+    if job.index % plan.level[widest].every != 0:
+        spend(job, min(plan.level[widest].write, plan.horizon - job.now), CHECKPOINT, False)  # noqa: FBT003
+    for level in range(plan.levels):
+        job.bank[level] = job.index
+    job.depth = widest
+
+
+@part
 def upkeep(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     """Spend the planned maintenance that is due.
 
@@ -177,8 +193,9 @@ def upkeep(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     """
     _pass(plan, job, stores, plan.maintenance, (MAINTENANCE, False))
     job.draining = 0
-    while job.upkeep <= job.now:
-        job.upkeep += plan.maintenance_every
+    while job.planned <= job.now:
+        job.planned += plan.maintenance_every
+    job.upkeep = job.planned
     job.kind = max(job.kind, plan.maintenance_restart)
 
 

@@ -11,7 +11,15 @@ from perfatlas.fleet.draws import exponential, replica_key
 from perfatlas.fleet.machine import entry, part
 from perfatlas.fleet.pattern import begin, go_to, roll_back, set_lengths, settle
 from perfatlas.fleet.pool import fill_up, note_pool
-from perfatlas.fleet.recovery import clear, plan_events, recover, spend, stop, upkeep
+from perfatlas.fleet.recovery import (
+    clear,
+    drained,
+    plan_events,
+    recover,
+    spend,
+    stop,
+    upkeep,
+)
 from perfatlas.fleet.state import BUCKETS, IDLE, LOST_WORK, NEVER, PRODUCTIVE, RESTART
 from perfatlas.fleet.streams import MERGED_GAP, find_next, start_streams
 from perfatlas.fleet.strikes import end_spells, new_speed, strike
@@ -114,7 +122,7 @@ def start(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # noqa:
             stores.spot_D[unit] = unit
     job.active = plan.units
     job.idle = max(plan.spares, 0)
-    job.upkeep = plan.maintenance_every
+    job.upkeep = job.planned = plan.maintenance_every
     job.slowdown = 1.0
     set_lengths(plan, job)
     start_streams(plan, job, stores)
@@ -195,6 +203,7 @@ def _something_else(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN40
     elif job.upkeep <= job.now:
         if job.draining == 1:
             clear(job)
+            drained(plan, job)
             upkeep(plan, job, stores)
             recover(plan, job, stores)
             return

@@ -7,7 +7,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.fleet.fleet_file import fleet_of, read_fleet
+from perfatlas.fleet.fleet_file import fleet_of, read_fleet, read_toml
+from perfatlas.fleet.strategy_file import StrategyTable, strategies_of
 from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -58,12 +59,34 @@ def resolve_fleet(name: str) -> Fleet:
         2080
     """
     if name in shipped_fleets():
-        text = resources.files("perfatlas").joinpath(f"{_FOLDER}/{name}.toml").read_text("utf-8")
-        return fleet_of(tomllib.loads(text), name)
+        return fleet_of(_shipped_table(name), name)
+    return read_fleet(_path_of(name))
+
+
+def resolve_strategies(name: str) -> tuple[StrategyTable, ...]:
+    """Return the strategies that a fleet, or a file of its own, describes; none is fine.
+
+    Args:
+        name: A name of `shipped_fleets`, or the path of a TOML file.
+
+    Raises:
+        InvalidSpecError: There is no such name or file, or the file is wrong.
+    """
+    if name in shipped_fleets():
+        return strategies_of(_shipped_table(name), name)
+    return strategies_of(read_toml(_path_of(name)), name)
+
+
+def _shipped_table(name: str) -> dict[str, Any]:
+    text = resources.files("perfatlas").joinpath(f"{_FOLDER}/{name}.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+def _path_of(name: str) -> Path:
     path = Path(name)
     if not path.is_file() and path.suffix != ".toml":
         raise InvalidSpecError(
             f"fleet = {shown(name)}: neither a file nor one of {', '.join(shipped_fleets())}"
             f"{did_you_mean(name, shipped_fleets())}"
         )
-    return read_fleet(path)
+    return path

@@ -162,7 +162,8 @@ JOB: Final = np.dtype(
             "work_end",
             "found",  # silent error is noticed
             "slow_end",
-            "upkeep",  # maintenance
+            "upkeep",  # maintenance is due, or the job has drained for it
+            "planned",  # maintenance is due
             "back",  # a unit comes back to a job that shrank
             "draining",
             "corrupt",

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from numba import njit
-
 from perfatlas.fleet.machine import part, small_part
+from perfatlas.numerics.compiled import kept_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,22 +17,12 @@ __all__ = ["entry", "part", "small_part"]
 def entry(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that Python calls, compiled once for all processes.
 
-    The name carries a digest of the room: the compiler's cache does not see that a part in another
-    file has changed.
-
     Args:
-        function: Calls parts.
+        function: Calls parts of this room.
     """
-    digest = sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        text = path.read_bytes()
-        if b"perfatlas.jobs.machine" in text or path.name in ("machine.py", "state.py"):
-            digest.update(text)
-    function.__qualname__ = f"{function.__qualname__}_{digest.hexdigest()[:16]}"
-    try:
-        compiled: Callable[..., Any] = njit(
-            cache=True, nogil=True, error_model="numpy", _nrt=False
-        )(function)
-    except RuntimeError:  # no folder for the cache can be written: every process compiles
-        return part(function)
-    return compiled
+    sources = (
+        path
+        for path in Path(__file__).parent.glob("*.py")
+        if path.name in ("machine.py", "state.py") or b"perfatlas.jobs.machine" in path.read_bytes()
+    )
+    return kept_entry(function, sources, {"error_model": "numpy", "_nrt": False})

@@ -1,4 +1,4 @@
-"""Number formats; knows nothing of hardware."""
+"""Number formats, and how functions are compiled; knows nothing of hardware."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.quantities import format_quantity
 from perfatlas.report.evidence import evidence_lines
 from perfatlas.report.quantities_text import format_number, format_share
 from perfatlas.report.rows import print_labelled
@@ -37,6 +38,9 @@ LABELS: Final = {
     "spares": "spares",
     "gpus_held": "GPUs held, spares among them",
     "replicas": "simulated replicas",
+    "closed_form_goodput": "goodput by a closed form",
+    "checkpoint_bytes": "bytes of a checkpoint",
+    "late_probability": "probability to be later than that",
 }
 BUCKETS: Final = {
     "productive": "useful work",
@@ -78,6 +82,8 @@ SHARES: Final = (
     "target",
     "mfu",
     "scheduling",
+    "closed_form_goodput",
+    "late_probability",
 )
 
 
@@ -129,10 +135,10 @@ def value_text(name: str, value: Any) -> str:  # noqa: ANN401 - a result of any 
     """
     if value is None:
         return "-"
-    if name in SHARES:
-        return share_text(value)
-    if name.endswith("_s"):
-        return time_text(value)
+    if "bytes" in name.split("_"):
+        return format_quantity(value, "B/s" if name.endswith("_per_s") else "B", exact=False)
+    if name in SHARES or name.endswith("_s"):
+        return (share_text if name in SHARES else time_text)(value)
     if "usd" in name.split("_"):
         return f"${value:,.2f}" if abs(value) < 1000 else f"${value:,.0f}"
     return format_number(value) if isinstance(value, int | float) else str(value)
@@ -185,13 +191,18 @@ def goodput_headline(answer: Answered) -> str:
     scenario = dict(answer["scenario"])
     gpus = scenario.pop("gpus", None)
     words = [
-        f"{name.removesuffix('_s').replace('_', ' ')} "
+        f"{_unit_left_out(name).replace('_', ' ')} "
         f"{'' if value is True else value_text(name, value)}".rstrip()
         for name, value in scenario.items()
         if value is not False and name not in ("half_width", "seed")
     ]
     of = f" of {gpus:,} GPUs" if isinstance(gpus, int) else ""
     return f"{answer['command']}{of}: {', '.join(words)}"
+
+
+def _unit_left_out(name: str) -> str:
+    """Return a field without the unit that its value is shown with."""
+    return name.removesuffix("_bytes_per_s" if name.endswith("_bytes_per_s") else "_s")
 
 
 def result_lines(results: Answered) -> list[tuple[str, str, str]]:
@@ -210,6 +221,8 @@ def result_lines(results: Answered) -> list[tuple[str, str, str]]:
         label = LABELS[name]
         if name == "interruptions":
             label = f"interruptions in {time_text(results['duration_s'])}"
+        if name == "late_probability":
+            label = f"probability to need more than {time_text(results['finish_by_s'])}"
         if name == "checkpoint_interval_s" and value == results["optimal_checkpoint_interval_s"]:
             label = LABELS["optimal_checkpoint_interval_s"]
         if isinstance(value, dict):

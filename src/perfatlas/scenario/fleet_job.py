@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.fleet.expected import best_interval_s
 from perfatlas.fleet.laws import Constant
 from perfatlas.fleet.model import Fleet, Level, Restart, Shrink, Spares, Strategy
-from perfatlas.fleet.packing import fleet_rate_per_s
-from perfatlas.fleet.renewal import optimal_interval_s
-from perfatlas.fleet.shipped import resolve_fleet
+from perfatlas.fleet.shipped import resolve_fleet, resolve_strategies
 from perfatlas.fleet.simulate import Job
+from perfatlas.fleet.strategy_file import choose
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 
 if TYPE_CHECKING:
+    from perfatlas.fleet.strategy_file import StrategyTable
     from perfatlas.scenario.goodput_fields import FleetGoodput
 
 GIVEN_UP: Final = 20.0  # times the work, after which a job that is not done is given up
@@ -26,15 +27,19 @@ class FleetJob:
     Args:
         job: The job.
         strategy: How it lives with failures.
-        optimal_interval_s: Work between checkpoints that is best for failures without memory [s];
-            None where writing takes no time.
+        optimal_interval_s: Work between checkpoints that is best by a closed form [s]; None where
+            writing takes no time.
+        interval_said: For what it is the best.
         interval_is_given: Whether the interval was given.
+        others: Further strategies of the file that said this one.
     """
 
     job: Job
     strategy: Strategy
     optimal_interval_s: float | None
+    interval_said: str
     interval_is_given: bool
+    others: tuple[Strategy, ...] = ()
 
     @property
     def gpus(self) -> int:
@@ -42,14 +47,15 @@ class FleetJob:
         return self.job.units * self.job.fleet.gpus_per_unit
 
 
-def fleet_job(asked: FleetGoodput) -> FleetJob:
+def fleet_job(asked: FleetGoodput, state_bytes: float | None = None) -> FleetJob:
     """Return the job that fields describe.
 
     Args:
         asked: The fields.
+        state_bytes: Of a checkpoint, for strategies that tell bandwidths [bytes].
 
     Raises:
-        InvalidSpecError: There is no such fleet, or a number breaks a rule.
+        InvalidSpecError: There is no such fleet or strategy, or a number breaks a rule.
         InfeasibleError: The job is larger than the fleet.
     """
     fleet = resolve_fleet(asked.fleet)
@@ -60,23 +66,16 @@ def fleet_job(asked: FleetGoodput) -> FleetJob:
         fleet = replace(
             fleet, causes=tuple(replace(cause, detection=detection) for cause in fleet.causes)
         )
-    units, spares = _sizes(asked, fleet)
-    best_s = best_interval_s(fleet, units, asked.checkpoint_write_s)
-    interval_s = asked.checkpoint_interval_s or best_s
-    if interval_s is None:
-        raise InvalidSpecError(
-            "checkpoint_write_s = 0: free checkpoints have no optimal interval; give"
-            " checkpoint_interval_s"
-        )
-    strategy = Strategy(
-        interval_s=interval_s,
-        levels=(Level(write_s=asked.checkpoint_write_s, lag_s=asked.checkpoint_lag_s),),
-        restarts=(Restart(name="restart", phases={"restart": asked.restart_s}),),
-        spares=Spares(
-            count=spares, kind=asked.spare_kind, start=Constant(value_s=asked.spare_start_s)
-        ),
-        shrink=_shrink(asked, fleet, units),
-    )
+    chosen, rest = _tables(asked)
+    ranks = asked.gpus or fleet.units * fleet.gpus_per_unit
+    told = {} if chosen is None else chosen.fields(ranks=ranks, state_bytes=state_bytes)
+    units, spares = _sizes(asked, fleet, told.get("spares"))
+    strategy, best_s, said = _strategy(asked, fleet, (units, spares), told)
+    others = []
+    for table in rest if asked.what_if else ():
+        fields = table.fields(ranks=ranks, state_bytes=state_bytes)
+        count = fields["spares"].count if "spares" in fields and asked.spares is None else spares
+        others.append(_strategy(asked, fleet, (units, count), fields)[0])
     given_up_s = None if asked.work_s is None else GIVEN_UP * asked.work_s
     job = Job(
         fleet=fleet,
@@ -88,27 +87,81 @@ def fleet_job(asked: FleetGoodput) -> FleetJob:
         job=job,
         strategy=strategy,
         optimal_interval_s=best_s,
-        interval_is_given=asked.checkpoint_interval_s is not None,
+        interval_said=said,
+        interval_is_given=asked.checkpoint_interval_s is not None or "interval_s" in told,
+        others=tuple(others),
     )
 
 
-def best_interval_s(fleet: Fleet, units: int, write_s: float) -> float | None:
-    """Return the optimal work between checkpoints for failures without memory [s].
+def _tables(asked: FleetGoodput) -> tuple[StrategyTable | None, list[StrategyTable]]:
+    """Return the strategy of a file that is asked for, if any, and the others there."""
+    origin = asked.strategy_file or asked.fleet
+    found = resolve_strategies(origin)
+    if not found and asked.strategy is None and asked.strategy_file is None:
+        return None, []
+    if not found:
+        raise InvalidSpecError(f"{origin} has no [[strategy]] table: docs/fleet.md shows one")
+    chosen = choose(found, asked.strategy, origin)
+    return chosen, [table for table in found if table is not chosen]
 
-    Args:
-        fleet: The fleet.
-        units: Units of the job.
-        write_s: Blocking write [s]; None comes back for none.
+
+def _strategy(
+    asked: FleetGoodput, fleet: Fleet, sizes: tuple[int, int], told: dict[str, Any]
+) -> tuple[Strategy, float | None, str]:
+    """Return a strategy, its optimal interval [s] and what that is the optimum of.
+
+    What a file tells of checkpoints and restarts is not told by fields too; other fields win.
     """
-    if write_s == 0.0:
-        return None
-    return float(optimal_interval_s(write_s, 1.0 / fleet_rate_per_s(fleet, units)))
+    units, spares = sizes
+    given = dict(told)
+    if "levels" in told:
+        _refuse_twice(asked, ("checkpoint_write_s", "checkpoint_lag_s"), told["name"])
+    else:
+        write_s = _needed(asked.checkpoint_write_s, "checkpoint_write_s")
+        given["levels"] = (Level(write_s=write_s, lag_s=asked.checkpoint_lag_s),)
+    if "restarts" in told:
+        _refuse_twice(asked, ("restart_s",), told["name"])
+    else:
+        restart_s = _needed(asked.restart_s, "restart_s")
+        given["restarts"] = (Restart(name="restart", phases={"restart": restart_s}),)
+    standing = replace(told.get("spares", Spares()), count=spares)
+    if "spare_kind" in asked.model_fields_set:
+        standing = replace(standing, kind=asked.spare_kind)
+    if "spare_start_s" in asked.model_fields_set:
+        standing = replace(standing, start=Constant(value_s=asked.spare_start_s))
+    given["spares"] = standing
+    given["shrink"] = _shrink(asked, fleet, units) or told.get("shrink")
+    interval_s = asked.checkpoint_interval_s or told.get("interval_s")
+    draft = Strategy(**(given | {"interval_s": interval_s or 1.0}))
+    best_s, said = best_interval_s(fleet, units, draft)
+    if interval_s is None and best_s is None:
+        raise InvalidSpecError(f"{said}; give checkpoint_interval_s")
+    return replace(draft, interval_s=interval_s or best_s or 1.0), best_s, said
 
 
-def _sizes(asked: FleetGoodput, fleet: Fleet) -> tuple[int, int]:
+def _needed(value: float | None, name: str) -> float:
+    if value is None:
+        raise InvalidSpecError(
+            f"{name} is missing: give it, or a [[strategy]] table in the file of the fleet"
+        )
+    return value
+
+
+def _refuse_twice(asked: FleetGoodput, names: tuple[str, ...], strategy: str) -> None:
+    """Refuse fields that say again what a strategy says."""
+    twice = [name for name in names if name in asked.model_fields_set]
+    if twice:
+        raise InvalidSpecError(
+            f"strategy {strategy!r} says it itself: leave {', '.join(twice)} out, or take it out of"
+            " the file"
+        )
+
+
+def _sizes(asked: FleetGoodput, fleet: Fleet, told: Spares | None) -> tuple[int, int]:
     """Return the units of the job and those that stand by."""
+    wanted = asked.spares if asked.spares is not None or told is None else told.count
     if asked.gpus is None:
-        spares = asked.spares or 0
+        spares = wanted or 0
         if spares >= fleet.units:
             raise InfeasibleError(
                 f"spares = {spares} of {fleet.units} units leave none for the job",
@@ -116,17 +169,17 @@ def _sizes(asked: FleetGoodput, fleet: Fleet) -> tuple[int, int]:
             )
         return fleet.units - spares, spares
     units = _whole_units(asked.gpus, fleet, "gpus")
-    if units + (asked.spares or 0) > fleet.units:
-        need = units + (asked.spares or 0)
+    if units + (wanted or 0) > fleet.units:
+        need = units + (wanted or 0)
         raise InfeasibleError(
-            f"the job needs {units:,} units and {asked.spares or 0} spares, the fleet has"
+            f"the job needs {units:,} units and {wanted or 0} spares, the fleet has"
             f" {fleet.units:,}.",
             advice=(
                 f"gpus = {fleet.units * fleet.gpus_per_unit} fill the fleet.",
                 f"fleet_units = {need} makes the fleet as large as the job.",
             ),
         )
-    return units, fleet.units - units if asked.spares is None else asked.spares
+    return units, fleet.units - units if wanted is None else wanted
 
 
 def _whole_units(gpus: int, fleet: Fleet, name: str) -> int:

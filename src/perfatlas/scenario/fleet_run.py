@@ -7,19 +7,30 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.fleet.expected import Expected, expected_goodput
 from perfatlas.fleet.outcome import Outcome, exact_sum
 from perfatlas.fleet.simulate import simulate, simulate_until
 from perfatlas.fleet.state import BUCKETS, IDLE, TICKS_PER_SECOND
 from perfatlas.quantities import InvalidSpecError, shown
 from perfatlas.scenario.answer import Answer, Evidence
 from perfatlas.scenario.fleet_job import FleetJob, fleet_job
-from perfatlas.scenario.goodput_fields import DAY_S, SIMPLE_NAMES, FleetGoodput, parsed
+from perfatlas.scenario.goodput_fields import (
+    DAY_S,
+    SIMPLE_NAMES,
+    STEP_NAMES,
+    FleetGoodput,
+    parsed,
+)
 from perfatlas.scenario.interruptions import HOUR_S, bucket_rows
+from perfatlas.scenario.lateness import late_remarks, lateness
 from perfatlas.scenario.rate_interval import more_often, rate_interval
+from perfatlas.scenario.training_step import split_step
 from perfatlas.scenario.what_if import single_changes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from perfatlas.fleet.model import Strategy
 
 MOST_FAILURES: Final = 100_000_000  # of all replicas; well under a minute
 MOST_REPLICAS: Final = 100_000
@@ -52,23 +63,28 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
     """Return what becomes of a job on a fleet.
 
     Args:
-        **fields: fleet (a file, llama3 or rsc1), checkpoint_write_s, restart_s; gpus and spares
-            (default: the whole fleet, or the rest of it), fleet_units (in place of the file's),
-            checkpoint_interval_s, checkpoint_lag_s (until one is durable), detection_s (in place
-            of the fleet's), spare_kind, spare_start_s, fewest_gpus and replica_gpus (go on with
-            fewer), duration_s or work_s (until so much work is done), mfu, scheduling (share of
-            the time the job is scheduled), usd_per_gpu_hour, what_if, more_spares, half_width,
+        **fields: fleet (a file, llama3 or rsc1), and strategy (one of that file, or of
+            strategy_file; the first by default) or checkpoint_write_s and restart_s; gpus and
+            spares (default: the whole fleet, or the rest of it), fleet_units (in place of the
+            file's), checkpoint_interval_s, checkpoint_lag_s (until one is durable), detection_s
+            (in place of the fleet's), spare_kind, spare_start_s, fewest_gpus and replica_gpus (go
+            on with fewer), duration_s or work_s (until so much work is done) with finish_by_s (how
+            likely it is later), mfu or the step it follows from (`split_step`), scheduling (share
+            of the time the job is scheduled), usd_per_gpu_hour, what_if, more_spares, half_width,
             seed.
 
     Raises:
         InvalidSpecError: A name or value breaks a rule.
         InfeasibleError: The job is larger than the fleet.
     """
-    _refuse_simple(fields)
-    asked = parsed(FleetGoodput, fields, SIMPLE_NAMES)
+    rest, facts = split_step(fields)
+    _refuse_simple(rest)
+    asked = parsed(FleetGoodput, rest, (*SIMPLE_NAMES, *STEP_NAMES))
     if asked.what_if and asked.work_s is not None:
         raise InvalidSpecError("what_if compares jobs over duration_s: leave work_s out")
-    ready = fleet_job(asked)
+    ready = fleet_job(asked, facts.checkpoint_bytes)
+    if (mfu := facts.mfu(ready.gpus)) is not None:
+        asked = asked.model_copy(update={"mfu": mfu})
     outcome = simulate_until(
         ready.job,
         ready.strategy,
@@ -77,7 +93,11 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         seed=asked.seed,
     )
     rates = rate_interval(ready.job.fleet, ready.job.units, asked.fleet)
+    expected = expected_goodput(ready.job.fleet, ready.job.units, ready.strategy)
     results = _results(asked, ready, outcome) | _ends(asked, ready, outcome, rates.share)
+    results["closed_form_goodput"] = expected.goodput
+    results["checkpoint_bytes"] = facts.checkpoint_bytes
+    results |= lateness(asked, ready)
     if asked.what_if:
         results["changes"] = single_changes(asked, ready, outcome)
     given = {name: value for name, value in fields.items() if value not in (None, "", False)}
@@ -88,9 +108,15 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         results=results,
         breakdown=bucket_rows(ended_shares(outcome), held_s),
         evidence=Evidence(
-            tier="simulate", assumptions=(*_said(asked, ready, outcome), rates.said())
+            tier="simulate",
+            assumptions=(
+                *_said(asked, ready, outcome),
+                *facts.said,
+                _beside(expected),
+                rates.said(),
+            ),
         ),
-        warnings=(*outcome.remarks(), *_warnings(asked, ready)),
+        warnings=(*outcome.remarks(), *_warnings(asked, ready), *late_remarks(results)),
     )
     return FleetRun(answer=answer, outcome=outcome)
 
@@ -203,20 +229,26 @@ def _costs(
 
 
 def _warnings(asked: FleetGoodput, ready: FleetJob) -> list[str]:
+    said = []
+    upkeep = ready.strategy.maintenance
+    if upkeep is not None and upkeep.every_s >= ready.job.horizon_s:
+        said.append(
+            f"the first maintenance is due after {upkeep.every_s / DAY_S:g} d, and the job is"
+            f" watched for {ready.job.horizon_s / DAY_S:g} d: duration_s says for how long"
+        )
     spares = ready.strategy.spares.count or 0
     if spares == 0 and ready.job.units == ready.job.fleet.units:
-        said = (
+        said.append(
             f"no unit stands by: the job is on all {ready.job.units:,} units of the fleet and waits"
             " for every repair; fewer gpus leave spares"
         )
-        return [said]
-    if asked.spares is not None or spares <= MANY_SPARES * ready.job.units:
-        return []
-    said = (
-        f"the rest of the fleet, {spares:,} units, stands by for this job and is counted as held;"
-        " spares says how many do"
-    )
-    return [said]
+    all_the_rest = asked.spares is None and ready.job.units + spares == ready.job.fleet.units
+    if all_the_rest and spares > MANY_SPARES * ready.job.units:
+        said.append(
+            f"the rest of the fleet, {spares:,} units, stands by for this job and is counted as"
+            " held; spares says how many do"
+        )
+    return said
 
 
 def _held(ready: FleetJob) -> int:
@@ -247,6 +279,38 @@ def factors(asked: FleetGoodput, shares: dict[str, float]) -> dict[str, float]:
     return found | {"product": float(np.prod(list(found.values())))}
 
 
+def _beside(expected: Expected) -> str:
+    """Return what a closed form says of the same job, in words."""
+    if expected.goodput is None:
+        return expected.form
+    said = f"closed form beside it: {100.0 * expected.goodput:.3g} %, {expected.form}"
+    if not expected.leaves_out:
+        return f"{said}, which a long run agrees with"
+    return f"{said}; it leaves out {', '.join(expected.leaves_out)}"
+
+
+def _told(strategy: Strategy) -> str:
+    """Return a strategy in words."""
+    levels = [
+        f"{level.name}" + (f" every {level.every}" if level.every > 1 else "")
+        for level in strategy.levels
+    ]
+    told = [f"checkpoints {', '.join(levels)}"]
+    if strategy.verify_s:
+        told.append(f"verified in {strategy.verify_s:g} s")
+    told.append(f"restarts {', '.join(restart.name for restart in strategy.restarts)}")
+    if strategy.spares.kind != "cold":
+        told.append(f"{strategy.spares.kind} spares")
+    if strategy.shrink is not None:
+        told.append(f"goes on with as few as {strategy.shrink.fewest:,} units")
+    if strategy.maintenance is not None:
+        every_d = strategy.maintenance.every_s / DAY_S
+        told.append(
+            f"maintenance of {strategy.maintenance.lasts_s / HOUR_S:g} h every {every_d:g} d"
+        )
+    return "; ".join(told)
+
+
 def _said(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> list[str]:
     fleet = ready.job.fleet
     count = outcome.ticks_RF.shape[0]
@@ -255,8 +319,10 @@ def _said(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> list[str]:
         f" {fleet.gpus_per_unit} GPUs, seed {asked.seed}"
     )
     said = [ran, f"what fails: {', '.join(cause.name for cause in fleet.causes)}"]
-    if asked.checkpoint_interval_s is None:
-        said.append("work between checkpoints: the optimum for failures without memory")
+    if ready.strategy.name != "synchronous":
+        said.append(f"strategy {ready.strategy.name!r}: {_told(ready.strategy)}")
+    if not ready.interval_is_given:
+        said.append(f"work between checkpoints: {ready.interval_said}")
     if asked.scheduling is None:
         said.append("the job is always scheduled; scheduling says which share of the time it is")
     if asked.mfu is None:

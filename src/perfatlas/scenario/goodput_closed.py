@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from perfatlas.fleet.renewal import optimal_interval_s, renewal_efficiency
 from perfatlas.fleet.shipped import shipped_fleets
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.answer import Answer, Evidence
-from perfatlas.scenario.goodput_fields import FLEET_NAMES, SimpleGoodput, parsed
+from perfatlas.scenario.goodput_fields import FLEET_NAMES, STEP_NAMES, SimpleGoodput, parsed
 from perfatlas.scenario.interruptions import (
     Interruptions,
     bucket_rows,
@@ -22,6 +23,7 @@ from perfatlas.scenario.interruptions import (
     lost_hours,
     standing,
 )
+from perfatlas.scenario.training_step import split_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,8 +36,9 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
         **fields: checkpoint_write_s, restart_s, and how often the job is interrupted: mtti_s, or
             node_mtbf_s with gpus, or failure_rate (a published one) with gpus; and
             checkpoint_interval_s (default: the optimum), detection_s, method, duration_s, gpus,
-            failures_seen, failure_shape, spares, repair_s, usd_per_gpu_hour. With fleet, the file
-            or name of a fleet, everything else of `fleet_goodput`.
+            failures_seen, failure_shape, spares, repair_s, usd_per_gpu_hour. In place of
+            checkpoint_write_s: checkpoint_bytes_per_s with checkpoint_bytes or model. With fleet,
+            the file or name of a fleet, everything else of `fleet_goodput`.
 
     Raises:
         InvalidSpecError: A name or value breaks a rule, or a closed form is asked for what it
@@ -52,15 +55,32 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
         from perfatlas.scenario.fleet_run import fleet_goodput
 
         return fleet_goodput(**fields).answer
+    rest, facts = split_step(fields)
+    if facts.flop_per_s is not None:
+        raise InvalidSpecError(
+            "the product of a step's MFU with goodput is of a whole fleet: give fleet, or leave"
+            " step_time_s and tokens_per_step out"
+        )
+    answer = _answered(rest, {k: v for k, v in fields.items() if v not in (None, "")})
+    evidence = replace(answer.evidence, assumptions=(*answer.evidence.assumptions, *facts.said))
+    return replace(answer, evidence=evidence)
+
+
+def _answered(fields: dict[str, Any], given: dict[str, Any]) -> Answer:
+    """Return the answer of the simple form.
+
+    Args:
+        fields: Without those of a step.
+        given: As asked, for the envelope.
+    """
     fleet_only = [name for name in FLEET_NAMES if name not in SimpleGoodput.model_fields]
     if unread := [name for name in fleet_only if fields.get(name) not in (None, "")]:
         raise InvalidSpecError(
             f"{', '.join(unread)} is of a whole fleet: give fleet, a TOML file or one of"
             f" {', '.join(shipped_fleets())}"
         )
-    asked = parsed(SimpleGoodput, fields)
+    asked = parsed(SimpleGoodput, fields, STEP_NAMES)
     told = interruptions_of(asked)
-    given = {name: value for name, value in fields.items() if value not in (None, "")}
     beyond = _beyond_closed_forms(asked)
     if asked.method == "simulate" or (asked.method == "auto" and beyond):
         from perfatlas.scenario.goodput_simulated import simulated_goodput

@@ -44,8 +44,6 @@ class Resilience(BaseModel):
 
     gpus: Count | None = None
     checkpoint_interval_s: Duration | None = None
-    checkpoint_write_s: Pause
-    restart_s: Pause
     spares: Whole | None = None
     duration_s: Duration = MONTH_S
     usd_per_gpu_hour: Price | None = None
@@ -56,6 +54,8 @@ class Resilience(BaseModel):
 class SimpleGoodput(Resilience):
     """A job that one memoryless kind of failure interrupts, or nodes that age."""
 
+    checkpoint_write_s: Pause
+    restart_s: Pause
     mtti_s: Duration | None = None
     node_mtbf_s: Duration | None = None
     failure_rate: str | None = None
@@ -72,6 +72,10 @@ class FleetGoodput(Resilience):
 
     fleet: Annotated[str, Field(min_length=1, max_length=4096)]
     fleet_units: Count | None = None
+    strategy: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    strategy_file: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
+    checkpoint_write_s: Pause | None = None
+    restart_s: Pause | None = None
     detection_s: Pause | None = None
     checkpoint_lag_s: Pause = 0.0
     spare_kind: Literal["cold", "warm", "hot"] = "cold"
@@ -79,10 +83,25 @@ class FleetGoodput(Resilience):
     replica_gpus: Count | None = None
     fewest_gpus: Count | None = None
     work_s: Duration | None = None
+    finish_by_s: Duration | None = None
     mfu: Share | None = None
     scheduling: Share | None = None
     what_if: bool = False
     more_spares: Count = 30
+
+
+class Step(BaseModel):
+    """A step of training, as measured, and the state it leaves to save; all may be missing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
+    model: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
+    system: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
+    format: Annotated[str, Field(min_length=1, max_length=64)] = "bf16"
+    step_time_s: Duration | None = None
+    tokens_per_step: Annotated[int, _Number, Field(ge=1, le=10**12)] | None = None
+    checkpoint_bytes: Annotated[float, _Number, Field(gt=0.0, le=1e18)] | None = None
+    checkpoint_bytes_per_s: Annotated[float, _Number, Field(gt=0.0, le=1e18)] | None = None
 
 
 class SpareNodes(BaseModel):
@@ -90,18 +109,21 @@ class SpareNodes(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
 
-    nodes: Count
+    nodes: Count | None = None
     spares: Whole | None = None
     target: Level | None = None
-    node_mtbf_s: Duration
-    repair_s: Duration
+    node_mtbf_s: Duration | None = None
+    repair_s: Duration | None = None
+    fleet: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
+    gpus: Count | None = None
     crews: Count | None = None
     warm: bool = False
 
 
 SIMPLE_NAMES: Final = tuple(SimpleGoodput.model_fields)
 FLEET_NAMES: Final = tuple(FleetGoodput.model_fields)
-GOODPUT_NAMES: Final = tuple(dict.fromkeys((*SIMPLE_NAMES, *FLEET_NAMES)))
+STEP_NAMES: Final = tuple(Step.model_fields)
+GOODPUT_NAMES: Final = tuple(dict.fromkeys((*SIMPLE_NAMES, *FLEET_NAMES, *STEP_NAMES)))
 SPARE_NAMES: Final = tuple(SpareNodes.model_fields)
 
 _Fields = TypeVar("_Fields", bound=BaseModel)

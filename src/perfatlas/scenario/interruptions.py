@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.fleet.catalog import PublishedRate, find_rate
-from perfatlas.fleet.rates import exact_rate_interval
 from perfatlas.quantities import InvalidSpecError, shown
 from perfatlas.scenario.goodput_fields import DAY_S
+from perfatlas.telemetry.rates import exact_rate_interval
 
 if TYPE_CHECKING:
     from perfatlas.scenario.goodput_fields import SimpleGoodput
@@ -93,7 +93,7 @@ def _seen(mtti_s: float, asked: SimpleGoodput, source: str) -> Interruptions:
     count = asked.failures_seen
     if count is None:
         return Interruptions(mtti_s=mtti_s, low_s=None, high_s=None, source=source)
-    low, high = exact_rate_interval(count, count * mtti_s, confidence=NINETY)
+    low, high = exact_rate_interval(count, count * mtti_s, level=NINETY)
     return Interruptions(
         mtti_s=mtti_s,
         low_s=1.0 / high,

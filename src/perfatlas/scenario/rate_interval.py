@@ -11,6 +11,7 @@ from perfatlas.fleet.checks import cause_rate_per_s
 from perfatlas.fleet.durations import parse_duration
 from perfatlas.fleet.laws import mean_s, scaled
 from perfatlas.fleet.shipped import read_evidence
+from perfatlas.telemetry.rates import rate_posterior
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +59,8 @@ def rate_interval(fleet: Fleet, units: int, name: str) -> RateInterval:
         InvalidSpecError: The evidence beside it cannot be read.
 
     Source: causes are independent, so variances add: each from a quarter of its 95 % interval (a
-        published rate's, or that of the fit), to a normal interval of the sum.
+        published rate's, that of the fit, the Gamma posterior's of a count), to a normal interval
+        of the sum.
 
     Limits: too narrow for a sum of very few failures, whose law is not normal.
     """
@@ -83,6 +85,9 @@ def _relative_width(cause: Cause, fitted: Mapping[str, Any]) -> float | None:
     if published is not None and abs(published.mean_s / mean - 1.0) < SAME:
         low, high = published.low_per_day, published.high_per_day
         return None if low is None or high is None else (high - low) / published.per_day
+    if cause.events is not None:
+        known = rate_posterior(cause.events, 1.0)
+        return (known.high_per_s - known.low_per_s) / known.mean_per_s
     if cause.name not in fitted:
         return None
     ends = fitted[cause.name]["mean_time_between_interval"]

@@ -8,6 +8,7 @@ from perfatlas.fleet.spares import birth_death_blocked, blocked_probability, spa
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.answer import Answer, Evidence
 from perfatlas.scenario.goodput_fields import SpareNodes, parsed
+from perfatlas.scenario.spare_pool import Pool, pool_of
 
 MOST_SPARES: Final = 100_000
 ERLANG: Final = (
@@ -21,9 +22,9 @@ def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
     """Return the share of time a job waits for a node, or the spares for a share of time.
 
     Args:
-        **fields: nodes, node_mtbf_s, repair_s, and either spares, or target: the share of time in
-            which the job does not wait, such as 0.999; crews (repairs at once, default: as many as
-            are needed), warm (spares fail like other nodes).
+        **fields: nodes, node_mtbf_s, repair_s, or fleet and gpus of the job; and either spares, or
+            target: the share of time in which the job does not wait, such as 0.999; crews (repairs
+            at once, default: as many as are needed), warm (spares fail like other nodes).
 
     Raises:
         InvalidSpecError: A name or value breaks a rule.
@@ -42,16 +43,18 @@ def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
             "give either spares, to ask how often the job waits, or target, the share of time it"
             " does not, such as 0.999, to ask how many are needed"
         )
-    spares = _fewest(asked) if asked.spares is None else asked.spares
-    plain = asked.crews is None and not asked.warm
-    repairing = asked.nodes * asked.repair_s / asked.node_mtbf_s
+    pool = pool_of(asked)
+    spares = asked.spares
+    if spares is None:
+        spares = _fewest(pool, 1.0 - (asked.target or 0.0))
+    plain = pool.crews is None and not pool.warm
     results: dict[str, Any] = {
         "spares": spares,
-        "blocked_probability": _blocked(asked, spares),
-        "nodes_under_repair": repairing,
+        "blocked_probability": _blocked(pool, spares),
+        "nodes_under_repair": pool.repairing,
     }
     if asked.target is not None and spares:
-        results["blocked_probability_one_fewer"] = _blocked(asked, spares - 1)
+        results["blocked_probability_one_fewer"] = _blocked(pool, spares - 1)
     return Answer(
         command="goodput spares",
         scenario={name: value for name, value in fields.items() if value not in (None, "")},
@@ -59,37 +62,35 @@ def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
         breakdown=[],
         evidence=Evidence(
             tier="erlang_b" if plain else "birth_death",
-            assumptions=(ERLANG if plain else CHAIN,),
+            assumptions=(ERLANG if plain else CHAIN, *pool.said),
         ),
-        warnings=_said(asked, repairing),
+        warnings=_warnings(pool),
     )
 
 
-def _blocked(asked: SpareNodes, spares: int) -> float:
-    rate = 1.0 / asked.node_mtbf_s
-    if asked.crews is None and not asked.warm:
-        return float(blocked_probability(asked.nodes, spares, rate, asked.repair_s))
+def _blocked(pool: Pool, spares: int) -> float:
+    if pool.crews is None and not pool.warm:
+        return float(blocked_probability(pool.nodes, spares, pool.rate_per_s, pool.repair_s))
     return birth_death_blocked(
-        asked.nodes, spares, rate, asked.repair_s, crews=asked.crews, warm=asked.warm
+        pool.nodes, spares, pool.rate_per_s, pool.repair_s, crews=pool.crews, warm=pool.warm
     )
 
 
-def _fewest(asked: SpareNodes) -> int:
-    """Return the fewest spares that reach the target.
+def _fewest(pool: Pool, blocked: float) -> int:
+    """Return the fewest spares with which a job waits at most a share of the time.
 
     Source: blocking falls with every spare, so doubling and halving find the first.
 
     Raises:
         InfeasibleError: Even `MOST_SPARES` do not.
     """
-    blocked = 1.0 - (asked.target or 0.0)
-    if asked.crews is None and not asked.warm:
-        return spares_for(asked.nodes, 1.0 / asked.node_mtbf_s, asked.repair_s, blocked=blocked)
+    if pool.crews is None and not pool.warm:
+        return spares_for(pool.nodes, pool.rate_per_s, pool.repair_s, blocked=blocked)
     high = 1
-    while _blocked(asked, high) > blocked:
+    while _blocked(pool, high) > blocked:
         if high >= MOST_SPARES:
             raise InfeasibleError(
-                f"even {high:,} spares leave the job waiting {_blocked(asked, high):.1%} of the"
+                f"even {high:,} spares leave the job waiting {_blocked(pool, high):.1%} of the"
                 " time",
                 advice=("more crews, a shorter repair or spares that do not fail",),
             )
@@ -97,15 +98,15 @@ def _fewest(asked: SpareNodes) -> int:
     low = -1
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _blocked(asked, middle) > blocked else (low, middle)
+        low, high = (middle, high) if _blocked(pool, middle) > blocked else (low, middle)
     return high
 
 
-def _said(asked: SpareNodes, repairing: float) -> tuple[str, ...]:
-    if asked.crews is not None and asked.crews < repairing:
+def _warnings(pool: Pool) -> tuple[str, ...]:
+    if pool.crews is not None and pool.crews < pool.repairing:
         said = (
-            f"{asked.crews} crews repair slower than nodes fail: {repairing:.1f} would be busy at"
-            " any time, so the job waits however many spares there are"
+            f"{pool.crews} crews repair slower than nodes fail: {pool.repairing:.1f} would be busy"
+            " at any time, so the job waits however many spares there are"
         )
         return (said,)
     return ()

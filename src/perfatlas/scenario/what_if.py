@@ -11,15 +11,16 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from perfatlas.fleet.expected import best_interval_s
 from perfatlas.fleet.laws import mean_s, scaled
-from perfatlas.fleet.model import Fleet, Repair, Shrink, Spares, Strategy
+from perfatlas.fleet.model import Fleet, Repair, Restart, Shrink, Spares, Strategy
 from perfatlas.fleet.simulate import simulate
 from perfatlas.fleet.state import TICKS_PER_SECOND
-from perfatlas.scenario.fleet_job import best_interval_s
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from perfatlas.fleet.laws import Law
     from perfatlas.fleet.outcome import Outcome
     from perfatlas.scenario.fleet_job import FleetJob
     from perfatlas.scenario.goodput_fields import FleetGoodput
@@ -91,9 +92,8 @@ def single_changes(asked: FleetGoodput, ready: FleetJob, before: Outcome) -> lis
 def _changes(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     fleet, strategy = ready.job.fleet, ready.strategy
     yield from _of_checkpoints(ready)
-    if asked.restart_s:
-        half = {"restart": asked.restart_s / 2.0}
-        restarts = (replace(strategy.restarts[0], phases=half),)
+    if any(_time(phase) for restart in strategy.restarts for phase in restart.phases.values()):
+        restarts = tuple(_quicker(restart) for restart in strategy.restarts)
         yield _Change("restart in half the time", fleet, replace(strategy, restarts=restarts))
     if any(mean_s(cause.detection) for cause in fleet.causes):
         causes = tuple(
@@ -103,24 +103,29 @@ def _changes(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     causes = tuple(replace(cause, lifetime=scaled(cause.lifetime, 2.0)) for cause in fleet.causes)
     yield _Change("half as many failures", replace(fleet, causes=causes), strategy)
     yield from _of_spares(asked, ready)
+    for other in ready.others:
+        more = (other.spares.count or 0) - (strategy.spares.count or 0)
+        units = max(fleet.units, ready.job.units + (other.spares.count or 0))
+        room = replace(fleet, units=units)
+        added = more * fleet.gpus_per_unit
+        yield _Change(f"strategy {other.name!r} instead", room, other, added)
 
 
 def _of_checkpoints(ready: FleetJob) -> Iterator[_Change]:
     """Yield changes to checkpoints; an interval that was the optimum stays the optimum."""
     fleet, strategy = ready.job.fleet, ready.strategy
-    level = strategy.levels[0]
-    if level.write_s:
-        best_s = best_interval_s(fleet, ready.job.units, level.write_s / 2.0)
-        interval_s = strategy.interval_s if ready.interval_is_given else best_s
-        faster = replace(
-            strategy,
-            interval_s=interval_s or strategy.interval_s,
-            levels=(replace(level, write_s=level.write_s / 2.0),),
-        )
+    if any(level.write_s for level in strategy.levels):
+        levels = tuple(replace(level, write_s=level.write_s / 2.0) for level in strategy.levels)
+        faster = replace(strategy, levels=levels)
+        if not ready.interval_is_given:
+            best_s, _ = best_interval_s(fleet, ready.job.units, faster)
+            faster = replace(faster, interval_s=best_s or strategy.interval_s)
         yield _Change("checkpoints written twice as fast", fleet, faster)
-        if not level.lag_s:
-            behind = replace(level, write_s=0.0, lag_s=level.write_s)
-            later = replace(strategy, levels=(behind,))
+        if not any(level.lag_s for level in strategy.levels):
+            behind = tuple(
+                replace(level, write_s=0.0, lag_s=level.write_s) for level in strategy.levels
+            )
+            later = replace(strategy, levels=behind)
             yield _Change("checkpoints written in the background", fleet, later)
     if ready.interval_is_given and ready.optimal_interval_s:
         best = replace(strategy, interval_s=ready.optimal_interval_s)
@@ -136,7 +141,7 @@ def _of_spares(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     larger = replace(strategy, spares=replace(strategy.spares, count=count + more))
     added = more * fleet.gpus_per_unit
     yield _Change(f"{more} more spares", replace(fleet, units=units), larger, added)
-    if strategy.spares.kind != "hot" and count and asked.spare_start_s:
+    if strategy.spares.kind != "hot" and count and mean_s(strategy.spares.start):
         hot = replace(strategy, spares=Spares(count=count, kind="hot"))
         yield _Change("spares that stand by hot", fleet, hot)
     if any(mean_s(stage.lasts) for repair in fleet.repairs for stage in repair.stages):
@@ -145,6 +150,19 @@ def _of_spares(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     if strategy.shrink is None and ready.job.units > 1:
         fewer = replace(strategy, shrink=Shrink(replica_units=1, fewest=ready.job.units // 2))
         yield _Change("going on with fewer nodes", fleet, fewer)
+
+
+def _time(phase: float | Law) -> float:
+    return float(phase) if isinstance(phase, float | int) else mean_s(phase)
+
+
+def _quicker(restart: Restart) -> Restart:
+    """Return a restart whose phases take half the time."""
+    phases = {
+        name: phase / 2.0 if isinstance(phase, float | int) else scaled(phase, 0.5)
+        for name, phase in restart.phases.items()
+    }
+    return replace(restart, phases=phases)
 
 
 def _faster(repair: Repair) -> Repair:

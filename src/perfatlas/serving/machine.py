@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numba import njit, types
 from numba.experimental import structref
+
+from perfatlas.numerics.compiled import kept_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,21 +27,11 @@ def part(function: Callable[..., Any]) -> Callable[..., Any]:
 def entry(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function compiled once for all processes, where a folder can be written.
 
-    The compiler's cache watches the file of a function but not those of its parts. A digest of the
-    whole room in the function's name makes every change of a part a new entry.
-
     Args:
         function: What Python calls; its parts are marked `part`.
     """
-    digest = sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    function.__qualname__ = f"{function.__qualname__}_{digest.hexdigest()[:16]}"
-    try:
-        compiled: Callable[..., Any] = njit(cache=True, error_model="numpy", nogil=True)(function)
-    except RuntimeError:  # no folder for the cache can be written: every process compiles
-        return part(function)
-    return compiled
+    sources = Path(__file__).parent.glob("*.py")
+    return kept_entry(function, sources, {"error_model": "numpy"})
 
 
 @structref.register

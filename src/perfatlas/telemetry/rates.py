@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from scipy.stats import chi2
-from scipy.stats import gamma as gamma_law
+from scipy.special import gammaincinv
 
 from perfatlas.quantities import InvalidSpecError, shown
 from perfatlas.telemetry.lifetimes import check_level
@@ -76,7 +75,7 @@ def rate_posterior(
             f"{events} events in {exposure_s:g} s with the prior {prior}: shape and exposure with "
             "the prior must be over 0"
         )
-    low, high = gamma_law.ppf([0.5 - 0.5 * level, 0.5 + 0.5 * level], shape, scale=1.0 / more_s)
+    low, high = gammaincinv(shape, [0.5 - 0.5 * level, 0.5 + 0.5 * level]) / more_s
     return RatePosterior(
         events=events,
         exposure_s=exposure_s,
@@ -113,9 +112,9 @@ def exact_rate_interval(events: int, exposure_s: float, level: float = 0.95) -> 
     if exposure_s == 0.0:
         raise InvalidSpecError("a rate needs an exposure over 0 s")
     if events == 0:
-        return 0.0, float(0.5 * chi2.ppf(level, 2) / exposure_s)
-    low = 0.5 * chi2.ppf(0.5 - 0.5 * level, 2 * events) / exposure_s
-    high = 0.5 * chi2.ppf(0.5 + 0.5 * level, 2 * events + 2) / exposure_s
+        return 0.0, float(gammaincinv(1.0, level) / exposure_s)
+    low = gammaincinv(events, 0.5 - 0.5 * level) / exposure_s
+    high = gammaincinv(events + 1.0, 0.5 + 0.5 * level) / exposure_s
     return float(low), float(high)
 
 

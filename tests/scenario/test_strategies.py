@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfatlas import goodput
+from perfatlas.cli import main
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario import fleet_goodput
+
+pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
+DAY = 86400.0
+FLEET = """
+units = 40
+[[cause]]
+name = "node"
+per_unit = 1
+detection = "2 min"
+lifetime = { law = "exponential", events = 100, exposure = "4020 d" }
+[[repair]]
+name = "swap"
+stages = [{ name = "swap", lasts = { law = "exponential", mean = "2 d" } }]
+"""
+STRATEGIES = """
+[[strategy]]
+name = "near and far"
+spares = { count = 4, kind = "hot" }
+maintenance = { every = "10 d", lasts = "4 h" }
+[[strategy.checkpoint]]
+name = "peers"
+write = "3 s"
+survives = "unit"
+[[strategy.checkpoint]]
+name = "remote"
+write_bandwidth = "10 GB/s"
+every = 8
+[[strategy.restart]]
+name = "in-job"
+phases = { start = "5 min" }
+
+[[strategy]]
+name = "far"
+interval = "40 min"
+[[strategy.checkpoint]]
+name = "remote"
+write_bandwidth = "10 GB/s"
+[[strategy.restart]]
+name = "scheduler"
+phases = { start = "15 min" }
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> dict[str, Any]:
+    path = tmp_path / "fleet.toml"
+    path.write_text(FLEET + STRATEGIES)
+    return {
+        "fleet": str(path),
+        "gpus": 256,
+        "duration_s": 40 * DAY,
+        "half_width": 0.01,
+        "checkpoint_bytes": 1e12,
+    }
+
+
+def test_the_first_strategy_of_the_fleet_is_taken(job: dict[str, Any]) -> None:
+    answer = goodput(**job)
+    assert answer.results["spares"] == 4
+    assert {row["name"] for row in answer.breakdown} >= {"maintenance", "checkpoint"}
+    said = " ".join(answer.evidence.assumptions)
+    assert "strategy 'near and far': checkpoints peers, remote every 8" in said
+    assert "Markov chain of checkpoint levels" in said
+    assert "± 16 % by the counts behind it" in said  # 1.645 / sqrt(100.5)
+    assert answer.results["closed_form_goodput"] > answer.results["goodput"]
+    far = goodput(**job, strategy="far")
+    assert far.results["checkpoint_interval_s"] == 2400.0
+    assert far.results["goodput"] < answer.results["goodput"]
+    assert goodput(**job, checkpoint_interval_s=600).results["checkpoint_interval_s"] == 600.0
+
+
+def test_fields_win_over_a_strategy_where_they_say_something_else(job: dict[str, Any]) -> None:
+    two = goodput(**job, spares=2).results
+    assert (two["spares"], two["gpus_held"]) == (2, 256 + 16)
+    cold = goodput(**job, spare_kind="cold", spare_start_s=600)
+    assert "hot spares" not in " ".join(cold.evidence.assumptions)
+    assert cold.results["goodput"] < goodput(**job).results["goodput"]
+
+
+def test_what_if_compares_the_strategies_of_the_file(job: dict[str, Any]) -> None:
+    changes = {row["name"]: row for row in goodput(**job, what_if=True).results["changes"]}
+    other = changes["strategy 'far' instead"]
+    assert other["gpu_hours_gained"] < 0.0
+    # 'far' says nothing of spares: as many stand by as for the first
+    assert other["gpu_hours_added"] == 0.0
+    assert changes["restart in half the time"]["gpu_hours_gained"] > 0.0
+    assert changes["checkpoints written twice as fast"]["gpu_hours_gained"] > 0.0
+
+
+def test_strategies_may_lie_in_a_file_of_their_own(job: dict[str, Any], tmp_path: Path) -> None:
+    alone = tmp_path / "strategies.toml"
+    alone.write_text(STRATEGIES)
+    asked = {**job, "fleet": "rsc1", "gpus": 1024, "spares": 3}
+    found = goodput(**asked, strategy_file=str(alone), strategy="far")
+    assert "strategy 'far'" in " ".join(found.evidence.assumptions)
+
+
+def test_a_strategy_and_fields_that_say_the_same_are_refused(
+    job: dict[str, Any], tmp_path: Path
+) -> None:
+    refused: dict[str, dict[str, Any]] = {
+        "leave checkpoint_write_s out": {"checkpoint_write_s": 3},
+        "leave restart_s out": {"restart_s": 3},
+        "did you mean 'far'": {"strategy": "fat"},
+        "has no [[strategy]] table": {"strategy_file": str(tmp_path / "fleet2.toml")},
+        "neither a file nor": {"strategy_file": "nowhere"},
+    }
+    (tmp_path / "fleet2.toml").write_text(FLEET)
+    endless = tmp_path / "endless.toml"
+    endless.write_text(STRATEGIES.replace("every = 8", "every = 1_000_000_000_000"))
+    refused["over 400 segments; give"] = {"strategy_file": str(endless)}
+    refused["never comes"] = {"strategy_file": str(endless), "checkpoint_interval_s": 60}
+    for words, fields in refused.items():
+        with pytest.raises(InvalidSpecError) as caught:
+            goodput(**job, **fields)
+        assert words in str(caught.value)
+    with pytest.raises(InvalidSpecError, match="checkpoint_write_s is missing"):
+        goodput(**{**job, "fleet": "rsc1"}, restart_s=3)
+    with pytest.raises(InvalidSpecError, match="restart_s is missing"):
+        goodput(**{**job, "fleet": "rsc1"}, checkpoint_write_s=3)
+
+
+def test_maintenance_that_never_comes_is_said(job: dict[str, Any]) -> None:
+    short = goodput(**{**job, "duration_s": 5 * DAY})
+    assert any("the first maintenance is due after 10 d" in text for text in short.warnings)
+
+
+def test_late_work_is_as_likely_as_replicas_say(job: dict[str, Any]) -> None:
+    work = {**job, "strategy": "far", "work_s": 8 * DAY, "half_width": 0.001}
+    run = fleet_goodput(**work, finish_by_s=12 * DAY)
+    late_R = run.outcome.ended_R > 12 * DAY * 1e6
+    sampled, count = float(late_R.mean()), late_R.size
+    error = (sampled * (1 - sampled) / count) ** 0.5
+    results = run.answer.results
+    spread = (results["late_probability_high"] - results["late_probability_low"]) / 2
+    assert 0.0 < results["late_probability"] < 1.0
+    assert abs(results["late_probability"] - sampled) < 3.0 * error + spread
+    mistakes: dict[str, dict[str, Any]] = {
+        "give work_s": {"work_s": None, "finish_by_s": DAY},
+        "expected more than work_s": {"finish_by_s": DAY},
+        "when the job is given up": {"finish_by_s": 1000 * DAY},
+    }
+    for words, fields in mistakes.items():
+        with pytest.raises(InvalidSpecError, match=words):
+            goodput(**{**work, **fields})
+
+
+def test_the_verb_needs_no_flag_that_the_file_says(
+    job: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    step = ["--model", "meta-llama/Llama-3.2-1B", "--system", "h100_sxm", "--step-time-s", "2"]
+    words = ["goodput", "--fleet", job["fleet"], "--gpus", "256", "--half-width", "0.02", *step]
+    words += ["--tokens-per-step", "8000000"]
+    assert main([*words, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    # 6 x 1,235,814,400 x 8e6 / 2 s over 256 x 989.4e12
+    mfu = 6 * 1_235_814_400 * 4e6 / (256 * 989.4e12)
+    assert answer["results"]["factors"]["mfu"] == pytest.approx(mfu, rel=1e-6)
+    assert answer["results"]["checkpoint_bytes"] == 14 * 1_235_814_400
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert "bytes of a checkpoint" in text
+    assert max(map(len, text.splitlines()[:-1])) <= 80
