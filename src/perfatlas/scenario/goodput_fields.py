@@ -99,9 +99,9 @@ class Step(BaseModel):
     system: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
     format: Annotated[str, Field(min_length=1, max_length=64)] = "bf16"
     step_time_s: Duration | None = None
-    tokens_per_step: Annotated[int, _Number, Field(ge=1, le=10**12)] | None = None
-    checkpoint_bytes: Annotated[float, _Number, Field(gt=0.0, le=1e18)] | None = None
-    checkpoint_bytes_per_s: Annotated[float, _Number, Field(gt=0.0, le=1e18)] | None = None
+    tokens_per_step: Annotated[int, Number, Field(ge=1, le=10**12)] | None = None
+    checkpoint_bytes: Annotated[float, Number, Field(gt=0.0, le=1e18)] | None = None
+    checkpoint_bytes_per_s: Annotated[float, Number, Field(gt=0.0, le=1e18)] | None = None
 
 
 class SpareNodes(BaseModel):

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 WARM_ROUNDS: Final = 2  # requests per one in flight, before the ones that count
 ROUNDS: Final = 8  # requests per one in flight that count
 MOST_IN_FLIGHT: Final = 1_000_000  # a simulation keeps rows of all of them, and ten times as many
+MOST_STEPS: Final = 2_000_000  # beyond, auto does not wait: some seconds for three runs of them
 FEWEST: Final = 24  # requests that count
 NAMES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 WAITING: Final = 0.1  # mean number of others at their prompts, from which on waiting matters
@@ -170,6 +171,17 @@ def is_simulated(question: Question, results: Mapping[str, Any]) -> bool:
     return scenario.method == "simulate" or _waiting_matters(question, results)
 
 
+def _least_steps(question: Question) -> float:
+    """Return how many steps the simulation of a steady state has at least."""
+    scenario, limits = question.scenarios[0], question.limits
+    in_flight = scenario.concurrency or (scenario.batch or 1) * (scenario.dp or 1)
+    requests = (WARM_ROUNDS + ROUNDS + 1) * in_flight
+    tokens = requests * (scenario.isl + scenario.osl) / float(limits.max_num_batched_tokens[0])
+    ranks = float(question.plan.attention_dp[0])
+    sequences = min(float(limits.max_num_seqs[0]), in_flight / float(question.plan.dp[0]) / ranks)
+    return max(tokens / ranks, requests * scenario.osl / max(sequences, 1.0) / ranks)
+
+
 def _waiting_matters(question: Question, results: Mapping[str, Any]) -> bool:
     """Return whether prompts meet others at their prompts, and a simulation can tell."""
     scenario = question.scenarios[0]
@@ -177,7 +189,7 @@ def _waiting_matters(question: Question, results: Mapping[str, Any]) -> bool:
         scenario.isl <= float(question.limits.max_num_batched_tokens[0])
     )
     known = scenario.pp == 1 and scenario.prefix == 0 and held
-    known &= (scenario.concurrency or scenario.batch or 1) <= MOST_IN_FLIGHT
+    known &= _least_steps(question) <= MOST_STEPS
     known &= question.drafts == 0 or question.profile.scheduler.rules == DRAFTING
     others = float(question.load.sequences[0]) - 1.0
     return known and others * results["ttft_s"] >= WAITING * results["request_latency_s"]
