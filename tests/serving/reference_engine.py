@@ -78,6 +78,8 @@ class Replica:
     running: list[list[Part]] = field(default_factory=list)  # by rank
     planned: list[list[Part]] = field(default_factory=list)
     start: int = 0
+    steps: int = 0
+    busy: int = 0
     paused: list[Sequence] = field(default_factory=list)
 
     @property
@@ -113,7 +115,7 @@ class Simulation:
             for rank in replica.ranks:
                 rank.alone = replica.kind.ranks == 1
         self.turns = {"entry": 0, "decode": 0}
-        self.links = [0] * len(self.replicas)
+        self.links: dict[tuple[int, int], int] = {}  # by replica and rank
         self.steps = 0
         self.gaps = [0] * len(GAP_EDGES)
         self.most_running = 0
@@ -223,11 +225,12 @@ class Simulation:
             return
         ends = (self.replicas[sequence.replica], self.replicas[sequence.decoded_at])
         if sequence.stage == "fetched":
-            start = max(now, *(self.links[end.index] for end in ends))
+            rank = next(k for k, rank in enumerate(ends[1].ranks) if sequence in rank.away)
+            links = ((ends[0].index, sequence.rank), (ends[1].index, rank))
+            start = max(now, *(self.links.get(link, 0) for link in links))
             tokens = sequence.isl - sequence.num_registered * ends[1].kind.limits.block_size
             start += tokens * max(end.kind.link_token for end in ends)
-            for end in ends:
-                self.links[end.index] = start
+            self.links |= dict.fromkeys(links, start)
             sequence.stage = "travelling"
             self.comes.append((start + self.fleet.latency, sequence.index))
             return
@@ -307,6 +310,8 @@ class Simulation:
         if any(replica.running):
             replica.end = now + step_time(replica.kind.prices, replica.running)
             self.steps += 1
+            replica.steps += 1
+            replica.busy += replica.end - now
             replica.start = now
             replica.paused = self.pausing(replica)
             if replica.kind.limits.async_scheduling:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.lab.serving_predictions import run_question
 from perfatlas.lab.serving_selection import is_dense
 from perfatlas.quantities import PerfatlasError
-from perfatlas.scenario.deployment import deployment, run_traffic
+from perfatlas.scenario.deployment import deployment
+from perfatlas.scenario.service import Service, run_traffic
 from perfatlas.scenario.simulate import split_fields
 from perfatlas.scenario.traffic import arriving
 from perfatlas.serving import Control, request_latencies
@@ -126,7 +127,7 @@ def _statistics(
     ready = deployment(scenario, traffic, came, known)
     if launch is not None:
         ready = as_launched(ready, launch, run)
-    outcome = run_traffic(ready, came, ready.table.prices, Control())
+    outcome = run_traffic(Service(pools=(ready,)), came, Control())
     found = request_latencies(came.requests, outcome, ready.seen)
     return {name: statistics(getattr(found, f"{name}_s")) for name in METRICS}
 

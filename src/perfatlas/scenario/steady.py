@@ -14,14 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.quantities import InfeasibleError
-from perfatlas.scenario.deployment import (
-    SAID,
-    Deployment,
-    deployment,
-    price_ends,
-    run_traffic,
-    scaled_prices,
-)
+from perfatlas.scenario.deployment import price_ends
+from perfatlas.scenario.service import Service, run_traffic, service, slowed
 from perfatlas.scenario.traffic import Arriving, Traffic
 from perfatlas.serving import Control, all_at_once, plain_requests, request_latencies
 
@@ -60,7 +54,8 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
     """Return latencies and throughput of a closed loop at the concurrency of a scenario.
 
     Args:
-        scenario: Of mode aggregated; without a concurrency, one request per replica.
+        scenario: Of mode aggregated, without a concurrency one request per replica; or
+            disaggregated, without one the batches of its decode workers, or one each.
         known: Tables of prices of earlier calls, to take from and to add to.
 
     Raises:
@@ -68,8 +63,7 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
         InfeasibleError: The model and one request do not fit.
         UnsupportedError: No scheduler, model or data for the combination.
     """
-    replicas = scenario.dp or 1
-    concurrency = scenario.concurrency or (scenario.batch or 1) * replicas
+    concurrency = _in_flight(scenario)
     count = max(ROUNDS * concurrency, FEWEST)
     first = WARM_ROUNDS * concurrency
     total = first + count + concurrency  # the last ones run while the loop empties
@@ -78,57 +72,87 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
     osl_N[:concurrency] = np.ceil(scenario.osl * np.arange(1, concurrency + 1) / concurrency)
     requests = plain_requests(all_at_once(total), np.full(total, scenario.isl), osl_N)
     came = Arriving(requests, concurrency, (), ())
-    ready = deployment(scenario, Traffic(routing="least_loaded"), came, known)
-    limits = ready.limits
+    ready = service(scenario, Traffic(routing="least_loaded"), came, known)
+    limits, profile = ready.entry.limits, ready.entry.question.profile
     if not limits.chunked_prefill and scenario.isl > limits.max_num_batched_tokens:
         raise InfeasibleError(
-            f"{ready.question.profile.id} rejects prompts of {scenario.isl:,} tokens: a step holds"
+            f"{profile.id} rejects prompts of {scenario.isl:,} tokens: a step holds"
             f" {limits.max_num_batched_tokens:,} (max_num_batched_tokens), and it does not divide"
             " prompts by default",
             advice=(f"max_num_batched_tokens = {scenario.isl} holds one", "method formula divides"),
         )
     window = slice(first, first + count)
-    results = _means(ready, came, window, 1.0)
+    results = _means(ready, came, window)
     results |= {f"{name}_{end}": None for name in results for end in ("low", "high")}
-    for end, factor in price_ends(ready.question).items():
+    for end, factor in price_ends(ready.entry.question).items():
         other = {"low": "high", "high": "low"}[end]
-        for name, value in _means(ready, came, window, factor).items():
+        for name, value in _means(slowed(ready, factor), came, window).items():
             rate = name.startswith("output_tokens")
             results[f"{name}_{other if rate else end}"] = value
     said = HOW.format(
         count=count,
         isl=scenario.isl,
         osl=scenario.osl,
-        rules=SAID[ready.limits.rules],
+        rules="; ".join(ready.said()),
         late=1e3 * ready.seen.request_s,
-        source=ready.question.profile.front.source,
+        source=profile.front.source,
     )
-    return SteadyState(results | {"gpus": int(ready.question.plan.ranks[0])}, said)
+    return SteadyState(results | {"gpus": ready.gpus}, said)
 
 
-def _means(ready: Deployment, came: Arriving, window: slice, factor: float) -> dict[str, Any]:
-    """Return means over the requests that count, at prices times a factor."""
-    prices = ready.table.prices
-    if factor != 1.0:
-        prices = scaled_prices(prices, factor)
-    outcome = run_traffic(ready, came, prices, Control())
+def _in_flight(scenario: Scenario) -> int:
+    """Return the requests of a closed loop."""
+    if scenario.concurrency:
+        return scenario.concurrency
+    if scenario.mode == "disaggregated":
+        return (scenario.decode_batch or 1) * scenario.decode_workers
+    return (scenario.batch or 1) * (scenario.dp or 1)
+
+
+def _means(ready: Service, came: Arriving, window: slice) -> dict[str, Any]:
+    """Return means over the requests that count."""
+    outcome = run_traffic(ready, came, Control())
     found = request_latencies(came.requests, outcome, ready.seen)
     counted_N = (found.place_N >= window.start) & (found.place_N < window.stop)
     means: dict[str, Any] = {
         name: _finite(float(getattr(found, name)[counted_N].mean())) for name in NAMES
     }
+    if ready.named:
+        transfer_s = found.kv_transfer_s[counted_N]
+        means["kv_transfer_s"] = _finite(float(transfer_s.mean()))
     # Little's law, the way between client and engine included
     rate = came.concurrency / (means["request_latency_s"] + ready.seen.response_s)
     tokens = float(came.requests.osl_N[-1])
     tpot_s = means["tpot_s"]
     return means | {
-        "output_tokens_per_s_per_gpu": rate * tokens / float(ready.question.plan.ranks[0]),
+        "output_tokens_per_s_per_gpu": rate * tokens / ready.gpus,
         "output_tokens_per_s_per_user": None if tpot_s is None else 1.0 / tpot_s,
     }
 
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+def are_pools_simulated(scenario: Scenario, prefill: Question, results: Mapping[str, Any]) -> bool:
+    """Return whether method simulate answers for two pools, as `is_simulated` does for one.
+
+    Without a concurrency the closed forms' pools are full, which no closed loop is.
+
+    Args:
+        scenario: Of mode disaggregated.
+        prefill: Of a prefill worker.
+        results: The closed forms: TTFT, request latency and transfer.
+    """
+    if scenario.method != "auto":
+        return scenario.method == "simulate"
+    if scenario.concurrency is None:
+        return False
+    depths = (scenario.prefill_pp or scenario.pp, scenario.decode_pp or scenario.pp)
+    known = max(depths) == 1 and scenario.prefix == 0 and _is_held(scenario, prefill)
+    others = scenario.concurrency / scenario.prefill_workers - 1.0
+    prompt_s = results["ttft_s"] - results["kv_transfer_s"]
+    return known and others * prompt_s >= WAITING * results["request_latency_s"]
 
 
 def is_simulated(question: Question, results: Mapping[str, Any]) -> bool:
@@ -147,9 +171,13 @@ def is_simulated(question: Question, results: Mapping[str, Any]) -> bool:
 def _waiting_matters(question: Question, results: Mapping[str, Any]) -> bool:
     """Return whether prompts meet others at their prompts, and a simulation can tell."""
     scenario = question.scenarios[0]
-    held = question.profile.scheduler.chunked_prefill or (
-        scenario.isl <= float(question.limits.max_num_batched_tokens[0])
-    )
-    known = scenario.pp == 1 and scenario.prefix == 0 and held
+    known = scenario.pp == 1 and scenario.prefix == 0 and _is_held(scenario, question)
     others = float(question.load.sequences[0]) - 1.0
     return known and others * results["ttft_s"] >= WAITING * results["request_latency_s"]
+
+
+def _is_held(scenario: Scenario, question: Question) -> bool:
+    """Return whether the engine takes a prompt, in one step or in several."""
+    return question.profile.scheduler.chunked_prefill or (
+        scenario.isl <= float(question.limits.max_num_batched_tokens[0])
+    )

@@ -8,6 +8,7 @@ from perfatlas.serving.arrivals import (
     gamma_arrivals,
     poisson_arrivals,
 )
+from perfatlas.serving.fleet import Fleet, Kind
 from perfatlas.serving.lengths import (
     fixed_lengths,
     lognormal,
@@ -16,7 +17,7 @@ from perfatlas.serving.lengths import (
     uniform_lengths,
 )
 from perfatlas.serving.limits import Control, Limits, Replicas
-from perfatlas.serving.loop import run
+from perfatlas.serving.loop import run_fleet
 from perfatlas.serving.metrics import (
     Seen,
     request_columns,
@@ -37,6 +38,8 @@ from perfatlas.serving.traces import Window
 __all__ = [
     "TICKS_PER_SECOND",
     "Control",
+    "Fleet",
+    "Kind",
     "Limits",
     "Outcome",
     "PriceTable",
@@ -59,7 +62,7 @@ __all__ = [
     "read_requests",
     "request_columns",
     "request_latencies",
-    "run",
+    "run_fleet",
     "saturated",
     "scale_lengths",
     "scale_rate",

@@ -71,13 +71,13 @@ def send(kinds: list[World], i: int, now: int) -> None:
         now: Time [ps].
     """
     travel = kinds[0].travel_N[i]
-    link_F = kinds[0].link_F
     here = kinds[kinds[0].kind_F[travel.home]]
     there = kinds[kinds[0].kind_F[travel.replica]]
-    start = max(now, link_F[travel.home], link_F[travel.replica])
+    home, lane = travel.lane, kinds[0].request_N[i].lane
+    start = max(now, here.link_S[home], there.link_S[lane])
     end = start + travel.tokens * max(here.link_token, there.link_token)
-    link_F[travel.home] = end
-    link_F[travel.replica] = end
+    here.link_S[home] = end
+    there.link_S[lane] = end
     travel.stage = TRAVELLING
     expect(kinds[0], i, end + kinds[0].latency)
 

@@ -156,6 +156,8 @@ def _outcome(world: World, interrupted: bool) -> Outcome:  # noqa: FBT001 - a co
         travels=Travels(
             *(world.travel_N[name].copy() for name in ("handed", "arrived", "resumed", "replica"))
         ),
+        busy_F=world.replica_F["busy"].copy(),
+        steps_F=world.replica_F["done"].copy(),
     )
 
 

@@ -144,6 +144,8 @@ REPLICA: Final = np.dtype(
             "stale",  # and whether the queue has changed since
             "extra",  # of a step with prompts: what it takes beyond decoding alone
             "next_extra",
+            "busy",  # time that steps have taken [ps],
+            "done",  # and how many
         )
     ],
     align=True,
@@ -266,7 +268,7 @@ class World(NamedTuple):
     end_F: NDArray[np.int64]
     kind_F: NDArray[np.int64]
     ready_F: NDArray[np.int64]
-    link_F: NDArray[np.int64]  # when the link of a replica is free
+    link_S: NDArray[np.int64]  # when the link of a scheduler is free
     coming_C: Rows
     clock_1: Rows
     series_WV: NDArray[np.int64]

@@ -16,7 +16,7 @@ from perfatlas.serving import blocks
 from perfatlas.serving.fleet import BOTH
 from perfatlas.serving.limits import SGLANG, VLLM
 from perfatlas.serving.machine import part
-from perfatlas.serving.overlap import foresee
+from perfatlas.serving.overlap import foresee, note_done
 from perfatlas.serving.rules_sglang import forget_ratio, schedule_sglang
 from perfatlas.serving.rules_trtllm import schedule_trtllm
 from perfatlas.serving.rules_vllm import schedule_vllm
@@ -223,7 +223,7 @@ def end(world: World, r: int, now: int) -> None:
         now: End of the stretch [ps].
     """
     replica = world.replica_R[r]
-    world.clock_1[0].steps += replica.steps
+    note_done(world, r)
     for s in range(r * world.ranks, (r + 1) * world.ranks):
         finish_step(world, s, replica.steps, now)
     replica.steps = 0
