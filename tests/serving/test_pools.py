@@ -114,7 +114,8 @@ def test_blocks_of_both_pools_come_back(seed: int) -> None:
         assert (lanes["free"] == kind.limits.kv_blocks).all()
         if kind.limits.rules == "trtllm_guaranteed_no_evict":
             assert (lanes["spare"] == kind.limits.kv_blocks).all()
-        for name in ("running", "waiting", "decoding", "context", "heap", "away", "arrived"):
+        names = ("running", "waiting", "decoding", "context", "heap", "away", "arrived", "ready")
+        for name in (*names, "retracted"):
             assert (lanes[name] == 0).all(), name
         assert (world.growth_SB == 0).all()
         assert (world.block_SK["references"] == 0).all()
@@ -125,7 +126,10 @@ def test_blocks_of_both_pools_come_back(seed: int) -> None:
     assert (done == (first.replica_N >= 0)).all()
     assert (first.request_N["osl"][done] >= 1).all()
     went = first.travel_N["handed"] >= 0
-    assert first.gaps_G.sum() == (requests.osl_N - 1)[done].sum()
+    # SGLang drops a token of a sequence that is retracted while a step runs
+    dropped = first.gaps_G.sum() - (requests.osl_N - 1)[done].sum()
+    drops = fleet.kinds[1].limits.rules == "sglang"
+    assert 0 <= dropped <= (first.preempted_N.sum() if drops else 0)
     for before, after in (("handed", "arrived"), ("arrived", "resumed")):
         assert (first.travel_N[before][went] <= first.travel_N[after][went]).all()
     assert (first.travel_N["resumed"][went] <= first.finished_N[went]).all()
@@ -139,6 +143,12 @@ def test_roles_that_are_no_pools_are_refused() -> None:
         run_fleet(requests, POOLS._replace(kinds=(PREFILL,)))
     with pytest.raises(InvalidSpecError, match="first_from"):
         run_fleet(requests, POOLS._replace(first_from="late"))
-    sglang = DECODE._replace(limits=ROOMY._replace(rules="sglang"))
-    with pytest.raises(UnsupportedError, match="role decode under rules sglang"):
-        run_fleet(requests, POOLS._replace(kinds=(PREFILL, sglang)))
+    sglang = ROOMY._replace(rules="sglang")
+    for limits, match in (
+        (ROOMY._replace(rules="trtllm_max_utilization"), "role decode under rules trtllm_max"),
+        (sglang._replace(recv_interval=10), "recv_interval 10 in role decode"),
+        (sglang._replace(reserved_decode_tokens=-1), "reserved_decode_tokens is -1"),
+    ):
+        decode = DECODE._replace(limits=limits)
+        with pytest.raises((UnsupportedError, InvalidSpecError), match=match):
+            run_fleet(requests, POOLS._replace(kinds=(PREFILL, decode)))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.engines import step_errors
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.capacity import derived_blocks
@@ -221,15 +220,3 @@ def scaled_prices(prices: StepPrices, factor: float) -> StepPrices:
         for name in ("host_step", "host_sequence", "host_prefill")
     }
     return prices._replace(**tables, **hosts)
-
-
-def price_ends(question: Question) -> dict[str, float]:
-    """Return factors of all step times at both ends of the interval, none where nothing is known.
-
-    They are how far time per output token of published runs was from predicted; as one factor on
-    all steps, so that queues grow with it.
-    """
-    error = step_errors().get(question.profile.name)
-    if error is None or question.scenarios[0].tier == "bound":
-        return {}
-    return {"low": math.exp(error.q05), "high": math.exp(error.q95)}

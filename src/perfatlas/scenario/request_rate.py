@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.scenario.deployment import price_ends
-from perfatlas.scenario.service import Service, run_traffic, service, slowed
+from perfatlas.scenario.service import Service, price_ends, run_traffic, service, slowed
 from perfatlas.scenario.simulate import Simulation, simulate, split_fields
 from perfatlas.scenario.traffic import Traffic, arriving
 from perfatlas.serving import (
@@ -85,7 +84,7 @@ def max_request_rate(**fields: Any) -> Simulation:  # noqa: ANN401 - checked by 
     rates: dict[str, Any] = {"max_request_rate": factor * search.unit}
     rates |= {"max_request_rate_low": None, "max_request_rate_high": None}
     other = {"low": "high", "high": "low"}
-    for end, slower in price_ends(search.ready.entry.question).items():
+    for end, slower in price_ends(search.ready).items():
         try:
             moved = search._replace(ready=slowed(search.ready, slower))
             found = _largest_factor(moved) * search.unit

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.engines import step_errors
 from perfatlas.quantities import InfeasibleError
+from perfatlas.scenario.breakdown import tier_of
 from perfatlas.scenario.contradictions import POOL_FIELDS
 from perfatlas.scenario.deployment import SAID, Deployment, deployment, scaled_prices
 from perfatlas.scenario.disaggregated import cache_link_s, fabric_latency_s, split_pools
@@ -254,3 +257,19 @@ def reseeded(ready: Service, seed: int) -> Service:
             replace(pool, replicas=pool.replicas._replace(seed=seed)) for pool in ready.pools
         ),
     )
+
+
+def price_ends(ready: Service) -> dict[str, float]:
+    """Return factors of all step times at both ends of the interval, none where nothing is known.
+
+    They are how far time per output token of published runs was from predicted; as one factor on
+    all steps, so that queues grow with it. Lower limits have no such ends.
+
+    Args:
+        ready: What serves, its steps priced.
+    """
+    error = step_errors().get(ready.entry.question.profile.name)
+    tiers = {tier_of((pool.table.prefill, pool.table.decode), 0) for pool in ready.pools}
+    if error is None or "bound" in tiers:
+        return {}
+    return {"low": math.exp(error.q05), "high": math.exp(error.q95)}

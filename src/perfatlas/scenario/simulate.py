@@ -11,11 +11,10 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.answer import Answer
 from perfatlas.scenario.breakdown import breakdown_rows
 from perfatlas.scenario.contradictions import read_scenario
-from perfatlas.scenario.deployment import price_ends
 from perfatlas.scenario.estimate import resolved_formats
 from perfatlas.scenario.evidence import engine_assumptions, merged_evidence, step_evidence
 from perfatlas.scenario.repetitions import averaged, half_widths
-from perfatlas.scenario.service import Service, reseeded, run_traffic, service, slowed
+from perfatlas.scenario.service import Service, price_ends, reseeded, run_traffic, service, slowed
 from perfatlas.scenario.traffic import TRAFFIC_NAMES, Arriving, Traffic, arriving, parse_traffic
 from perfatlas.scenario.typical_steps import typical_steps
 from perfatlas.serving import (
@@ -129,7 +128,7 @@ def _repetition(
 ) -> _Repetition:
     """Return what comes of traffic of one seed, at the prices and at both ends of theirs."""
     ready = reseeded(ready, traffic.seed)
-    ends = price_ends(ready.entry.question)
+    ends = price_ends(ready)
     runs = 1 + len(ends)
     control = Control(watch=_part(watch, 0, runs), series_rows=SERIES_ROWS)
     outcome = run_traffic(ready, came, control)
@@ -230,7 +229,7 @@ def _answer(
         _client(ready),
         *engine_assumptions(question),
     ]
-    if error is not None:
+    if error is not None and price_ends(ready):
         standing.append(
             f"the interval scales every step by {math.expm1(error.q05):+.0%} to"
             f" {math.expm1(error.q95):+.0%}, as {error.runs:,} serving runs on {error.engine} were"

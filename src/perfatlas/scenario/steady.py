@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.quantities import InfeasibleError
-from perfatlas.scenario.deployment import price_ends
-from perfatlas.scenario.service import Service, run_traffic, service, slowed
+from perfatlas.scenario.service import Service, price_ends, run_traffic, service, slowed
 from perfatlas.scenario.traffic import Arriving, Traffic
 from perfatlas.serving import Control, all_at_once, plain_requests, request_latencies
 
@@ -84,7 +83,7 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
     window = slice(first, first + count)
     results = _means(ready, came, window)
     results |= {f"{name}_{end}": None for name in results for end in ("low", "high")}
-    for end, factor in price_ends(ready.entry.question).items():
+    for end, factor in price_ends(ready).items():
         other = {"low": "high", "high": "low"}[end]
         for name, value in _means(slowed(ready, factor), came, window).items():
             rate = name.startswith("output_tokens")

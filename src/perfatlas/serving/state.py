@@ -122,6 +122,12 @@ LANE: Final = np.dtype(
             "arrived_tail",
             "away",  # requests that hold blocks for caches, these included
             "joiners",  # of this step: sequences from them
+            "ready",  # of those that hold blocks: they wait for a slot alone
+            "ready_head",
+            "ready_tail",
+            "retracted",  # requests whose caches are kept elsewhere until they fit again
+            "retracted_head",
+            "retracted_tail",
         )
     ]
     + [("ratio", "f8")],  # of outputs that are expected
@@ -228,6 +234,7 @@ class World(NamedTuple):
     mixed_chunk: bool
     new_token_ratio: float
     recv_interval: int
+    reserved_decode_tokens: int
     batch_wait_steps: int
     batch_wait_tokens: int
     draft_tokens: int
