@@ -45,11 +45,11 @@ def select_runs(
         runs: Runs of the file, in its order.
         rules: The committed rules.
     """
-    first = _representatives(runs, rules)
+    first = representatives(runs, rules)
     kept: list[ServingRun] = []
     left: list[LeftOutRun] = []
     for run in runs:
-        told = _as_it_ran(run, rules.ask(run))
+        told = plan_as_it_ran(run, rules.ask(run))
         reason = "copy" if run.id not in first else _reason(told, rules)
         if reason:
             left.append(LeftOutRun(run=told, reason=reason))
@@ -58,11 +58,15 @@ def select_runs(
     return tuple(kept), tuple(left)
 
 
-def _representatives(runs: Sequence[ServingRun], rules: ServingRules) -> set[str]:
+def representatives(runs: Sequence[ServingRun], rules: ServingRules) -> set[str]:
     """Return one row per measurement: the one of the most telling kind, then the first.
 
     Some copies are rounded: runs of one network, format and load whose times agree to the digits of
     the roundest copies are one measurement.
+
+    Args:
+        runs: Runs of the file, in its order.
+        rules: The committed rules.
     """
     best: dict[tuple[object, ...], ServingRun] = {}
     for run in runs:
@@ -92,11 +96,15 @@ def _reason(run: ServingRun, rules: ServingRules) -> str:
     return ""
 
 
-def _as_it_ran(run: ServingRun, ask: Ask) -> ServingRun:
+def plan_as_it_ran(run: ServingRun, ask: Ask) -> ServingRun:
     """Return a run with the plan its recipe ran, where the label is known to say another.
 
     Rows of the public benchmark state tp x ep as the width: (tp, moe_tp, moe_ep) = (16, 4, 4) is
     tp 4 with ep 4, and so is tp 4 x attention_dp 4 with moe_ep 16.
+
+    Args:
+        run: As its row states it.
+        ask: How its recipe divides experts.
     """
     if run.kind != "other":
         run = _plain_width(run)
