@@ -135,6 +135,38 @@ def test_blocks_of_both_pools_come_back(seed: int) -> None:
     assert (first.travel_N["resumed"][went] <= first.finished_N[went]).all()
 
 
+SGLANG = ROOMY._replace(rules="sglang", reserved_decode_tokens=1)
+
+
+def test_sglang_takes_a_cache_where_the_longest_running_could_still_end() -> None:
+    # Two requests of 8 tokens in and 8 out, 6 blocks of 4. Both prompts end at 100; A is there at
+    # 147. B needs max(2 x 4 + 1, 16 - (8 + g)) = 9 tokens, g those that A has given, of the 12 that
+    # are free less max(1, 16 - (8 + g)): from g = 5 on, at 187. Its 8 x 5 + 7 ps end at 234.
+    decode = DECODE._replace(limits=SGLANG._replace(kv_blocks=6))
+    fleet = POOLS._replace(kinds=(PREFILL._replace(number=2), decode), first_from="arrival")
+    outcome = run_fleet(requests_of([(0, 8, 8), (0, 8, 8)]), fleet)
+    assert outcome.travels.arrived_N.tolist() == [147, 234]
+    assert outcome.first_token_N.tolist() == [147, 234]
+    assert outcome.finished_N.tolist() == [217, 304]
+
+
+def test_sglang_keeps_the_caches_of_sequences_it_retracts() -> None:
+    decode = DECODE._replace(limits=SGLANG._replace(kv_blocks=20))
+    fleet = POOLS._replace(kinds=(PREFILL._replace(number=3), decode), first_from="arrival")
+    outcome = run_fleet(requests_of([(0, 4, 50)] * 12), fleet)
+    assert outcome.preempted_N.sum() > 0
+    assert (outcome.finished_N > 0).all()
+    # every step decodes: no prompt is computed again, and no token given twice
+    assert outcome.busy_F[3] == 10 * outcome.steps_F[3]
+    assert outcome.gaps_G.sum() == 12 * 49
+
+
+def test_a_link_that_takes_longer_than_the_clock_is_refused() -> None:
+    slow = DECODE._replace(link_token=10**15)
+    with pytest.raises(InvalidSpecError, match="widen the link"):
+        run_fleet(requests_of([(0, 4, 2)]), POOLS._replace(kinds=(PREFILL, slow)))
+
+
 def test_roles_that_are_no_pools_are_refused() -> None:
     requests = requests_of([(0, 4, 2)])
     with pytest.raises(InvalidSpecError, match="all kinds are both"):
@@ -147,7 +179,7 @@ def test_roles_that_are_no_pools_are_refused() -> None:
     for limits, match in (
         (ROOMY._replace(rules="trtllm_max_utilization"), "role decode under rules trtllm_max"),
         (sglang._replace(recv_interval=10), "recv_interval 10 in role decode"),
-        (sglang._replace(reserved_decode_tokens=-1), "reserved_decode_tokens is -1"),
+        (sglang._replace(reserved_decode_tokens=0), "reserved_decode_tokens is 0"),
     ):
         decode = DECODE._replace(limits=limits)
         with pytest.raises((UnsupportedError, InvalidSpecError), match=match):

@@ -12,7 +12,6 @@ from perfatlas.lab.serving_selection import (
     LARGEST_NVLINK_GROUP,
     LeftOutRun,
     is_dense,
-    plan_as_it_ran,
     representatives,
 )
 from perfatlas.quantities import InvalidSpecError
@@ -108,14 +107,11 @@ def select_pool_runs(
 def _as_it_ran(run: PoolRun, rules: ServingRules) -> PoolRun:
     """Return a run with the plans its recipe ran, where its row is known to say another."""
     plan = rules.pool_plan(run)
-    if plan is not None:
-        return PoolRun(
-            prefill=planned(run.prefill, plan.plans["prefill"]),
-            decode=planned(run.decode, plan.plans["decode"]),
-        )
+    if plan is None:
+        return run
     return PoolRun(
-        prefill=plan_as_it_ran(run.prefill, rules.ask(run.prefill)),
-        decode=plan_as_it_ran(run.decode, rules.ask(run.decode)),
+        prefill=planned(run.prefill, plan.plans["prefill"]),
+        decode=planned(run.decode, plan.plans["decode"]),
     )
 
 

@@ -140,10 +140,11 @@ class ServingRules:
 
     def decode_batch(self, run: PoolRun) -> int | None:
         """Return the sequences of a decode scheduler that a recipe states, None for no limit."""
-        engine = self.pool_batches.get("backend")
-        if engine != run.decode.backend:
+        if not self.pool_batches.get("rows") or run.decode.kind != "dump":
             return None
-        return batch_of(self.pool_batches["rows"], run.decode)
+        rest = dict(self.pool_batches)
+        fits = take_match(rest).fits(run.decode)
+        return batch_of(rest["rows"], run.decode) if fits else None
 
     def network(self, run: ServingRun) -> str:
         """Return the name of the network of a run."""

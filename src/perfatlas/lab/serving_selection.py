@@ -49,7 +49,7 @@ def select_runs(
     kept: list[ServingRun] = []
     left: list[LeftOutRun] = []
     for run in runs:
-        told = plan_as_it_ran(run, rules.ask(run))
+        told = _as_it_ran(run, rules.ask(run))
         reason = "copy" if run.id not in first else _reason(told, rules)
         if reason:
             left.append(LeftOutRun(run=told, reason=reason))
@@ -96,15 +96,11 @@ def _reason(run: ServingRun, rules: ServingRules) -> str:
     return ""
 
 
-def plan_as_it_ran(run: ServingRun, ask: Ask) -> ServingRun:
+def _as_it_ran(run: ServingRun, ask: Ask) -> ServingRun:
     """Return a run with the plan its recipe ran, where the label is known to say another.
 
     Rows of the public benchmark state tp x ep as the width: (tp, moe_tp, moe_ep) = (16, 4, 4) is
     tp 4 with ep 4, and so is tp 4 x attention_dp 4 with moe_ep 16.
-
-    Args:
-        run: As its row states it.
-        ask: How its recipe divides experts.
     """
     if run.kind != "other":
         run = _plain_width(run)

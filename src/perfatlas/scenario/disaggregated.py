@@ -72,7 +72,7 @@ def asked_of_pools(scenario: Scenario) -> dict[str, int]:
 
 
 def cache_link_s(question: Question, tokens_C: FloatArray) -> FloatArray:
-    """Return how long a cache takes over the NICs of a worker, infinite without any (C,) [s].
+    """Return how long a cache takes over the NICs of a worker (C,) [s].
 
     Every rank sends, or takes, the part it holds over the NICs of its own device.
 
@@ -85,8 +85,7 @@ def cache_link_s(question: Question, tokens_C: FloatArray) -> FloatArray:
     cache_C = kv_bytes_per_sequence(
         question.model.architecture, question.formats.kv, question.plan, tokens_C
     )
-    with np.errstate(divide="ignore"):
-        link_s_C: FloatArray = cache_C / nic_S[question.placement.index_C]
+    link_s_C: FloatArray = cache_C / nic_S[question.placement.index_C]
     return link_s_C
 
 

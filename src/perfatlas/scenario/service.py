@@ -132,7 +132,7 @@ def service(
 
     Raises:
         InvalidSpecError: A name, value or plan breaks a rule.
-        InfeasibleError: The model and one request do not fit, or no NIC joins the pools.
+        InfeasibleError: The model and one request do not fit.
         UnsupportedError: No model, data or scheduler for the combination.
     """
     if scenario.mode != "disaggregated":
@@ -176,13 +176,6 @@ def _handover(pools: list[Deployment], came: Arriving) -> Handover:
     seconds = [
         float(cache_link_s(pool.question, np.full(1, float(tokens)))[0]) / tokens for pool in pools
     ]
-    for role, pool, each_s in zip(POOLS, pools, seconds, strict=True):
-        if not np.isfinite(each_s):
-            raise InfeasibleError(
-                f"{role} worker: {pool.question.scenarios[0].system} has no NIC, so that no cache"
-                " goes from one pool to the other",
-                advice=(f"{role}_system with NICs", "mode aggregated"),
-            )
     profile = pools[0].question.profile.disaggregation
     return Handover(
         links=tuple(round(each_s * TICKS_PER_SECOND) for each_s in seconds),

@@ -98,6 +98,22 @@ def _check_roles(fleet: Fleet) -> None:
             )
 
 
+def check_links(fleet: Fleet, requests: Requests) -> None:
+    """Refuse links over which a cache takes longer than the clock can add up.
+
+    Args:
+        fleet: Engines and their links.
+        requests: What arrives.
+    """
+    longest = int(requests.isl_N.max(initial=0))
+    for k, kind in enumerate(fleet.kinds):
+        if kind.link_token * longest > LONGEST_STEP:
+            raise InvalidSpecError(
+                f"the cache of {longest} tokens takes {kind.link_token * longest / 1e12:.3g} s over"
+                f" the link of kind {k}; it is at most 1,000 s: shorten prompts or widen the link"
+            )
+
+
 def check_limits(limits: Limits) -> None:
     """Refuse limits under which a scheduler cannot run.
 
@@ -143,7 +159,7 @@ def _check_drafts(limits: Limits) -> None:
 
 def _check_chunks(limits: Limits) -> None:
     _at_least("recv_interval", limits.recv_interval, 1)
-    _at_least("reserved_decode_tokens", limits.reserved_decode_tokens, 0)
+    _at_least("reserved_decode_tokens", limits.reserved_decode_tokens, 1)
     _at_least("batch_wait_steps", limits.batch_wait_steps, 0)
     _at_least("batch_wait_tokens", limits.batch_wait_tokens, 0)
     if not 0.0 < limits.new_token_ratio <= 1.0:

@@ -42,7 +42,8 @@ class Limits(NamedTuple):
         recv_interval: Of SGLang: what arrives is read from the socket every so many steps that only
             decode, at once where a prompt ran or nothing does (scheduler_recv_interval).
         reserved_decode_tokens: Of SGLang, where it decodes for prefill engines: tokens that stay
-            free for every sequence when another cache is taken (num_reserved_decode_tokens).
+            free for every sequence when another cache is taken (num_reserved_decode_tokens); at
+            least 1, or sequences that come back throw each other out for ever.
         batch_wait_steps: Of TensorRT-LLM: prompts wait for more beside sequences that decode, at
             most so many steps (batch_wait_timeout_iters), 0 for never.
         batch_wait_tokens: Of TensorRT-LLM: tokens of a step for which they wait no longer
