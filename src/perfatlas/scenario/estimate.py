@@ -87,7 +87,7 @@ def _simulated(scenario: Scenario, formula: Answer) -> Answer:
         formula,
         results=found.results | results | {"method": "simulate"},
         evidence=replace(formula.evidence, assumptions=(*said, found.said)),
-        warnings=tuple(text for text in formula.warnings if LEAVES_OUT not in text),
+        warnings=tuple(text.replace(LEAVES_OUT, "") for text in formula.warnings),
     )
 
 
@@ -175,9 +175,13 @@ def _answer_pools(scenario: Scenario) -> Answer:
     results["prefill_memory"] = plain_results(memory_columns(rates.prefill[1].memory))
     results["method"] = "formula"
     simulated = are_pools_simulated(scenario, rates.prefill[0], results)
+    asked = asked_scenario(scenario)
+    if simulated:  # what is not given limits nothing
+        derived = {"prefill_batch", "decode_batch"} - scenario.model_fields_set
+        asked = {name: value for name, value in asked.items() if name not in derived}
     formula = Answer(
         command="estimate",
-        scenario=asked_scenario(scenario) | resolved_formats(rates.decode[0]),
+        scenario=asked | resolved_formats(rates.decode[0]),
         results=results,
         breakdown=[
             *breakdown_rows(rates.prefill[1].prefill, "prefill", 0),
