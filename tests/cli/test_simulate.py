@@ -108,3 +108,34 @@ def test_the_largest_rate_is_found_and_told(capsys: pytest.CaptureFixture[str]) 
     assert "reproduce: perfatlas simulate --find-rate --model" in text
     assert main(["simulate", *ASKED, *FEW, "--slo-ttft-s", "1e-4", "--find-rate"]) == 4
     assert "no request rate meets the objectives" in capsys.readouterr().err
+
+
+def test_two_pools_by_flags_files_and_tables(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ["--mode", "disaggregated", "--prefill-workers", "2", "--decode-tp", "2"]
+    files = ["--per-request", str(tmp_path / "r.csv"), "--html", str(tmp_path / "p.html")]
+    files += ["--trace", str(tmp_path / "t.json")]
+    answer = answered(capsys, *words, "--request-rate", "10", *files)
+    assert answer["scenario"]["decode_tp"] == 2
+    assert answer["results"]["gpus"] == 4
+    assert answer["results"]["kv_transfer_s"]["p99"] > 0
+    table = read_table(str(tmp_path / "r.csv"))
+    assert set(table.cells("decode_replica")) == {2} or set(table.cells("decode_replica")) == {"2"}
+    names = {one["name"] for one in json.loads((tmp_path / "t.json").read_text())["traceEvents"]}
+    assert {"queue", "prompt", "transfer", "output"} <= names
+    assert "transfer of the KV cache" in (tmp_path / "p.html").read_text()
+    (tmp_path / "in.csv").write_text("request_rate,decode_workers\n5,1\n5,2\n5,0\n")
+    asked = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv")]
+    assert main(["simulate", *ASKED, *FEW, "--mode", "disaggregated", *asked]) == 0
+    table = read_table(str(tmp_path / "out.csv"))
+    assert [bool(code) for code in table.cells("error_code")] == [False, False, True]
+
+
+def test_text_of_two_pools_says_what_each_does(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--mode", "disaggregated", "--engine", "sglang", "--concurrency", "8"]
+    assert main(["simulate", *ASKED, *FEW, *words]) == 0
+    text = capsys.readouterr().out
+    assert all(said in text for said in ("transfer", "prefill workers run", "prefill memory"))
+    assert "cache on its way" in text
+    assert max(map(len, text.splitlines()[:-1])) <= 80

@@ -17,7 +17,9 @@ from perfatlas.lab.serving_selection import select_runs
 from perfatlas.lab.serving_traffic import as_launched, asked_fields, simulate_runs
 from perfatlas.lab.shared_data import VARIABLE, shared_folder
 from perfatlas.lab.traffic_page import page_text
-from perfatlas.lab.validate_traffic import summarize_traffic, traffic_totals, traffic_views
+from perfatlas.lab.traffic_statistics import summarize_traffic, traffic_totals
+from perfatlas.lab.validate_pools import pool_views
+from perfatlas.lab.validate_traffic import traffic_views
 from perfatlas.measurements import has_silicon
 from perfatlas.quantities import InvalidSpecError, MissingDependencyError
 from perfatlas.scenario import simulate
@@ -106,7 +108,7 @@ def deployed(asked: Any) -> Any:  # noqa: ANN401
     launch = rules.launch(asked)
     assert launch is not None
     ready = deployment(scenario, traffic, arriving(traffic, scenario))
-    return as_launched(ready, launch, asked)
+    return as_launched(ready, launch.changes(asked, ready.limits))
 
 
 def test_limits_without_a_name_in_the_vocabulary() -> None:
@@ -274,6 +276,9 @@ def test_points_are_compared_in_seconds(tmp_path: Path, monkeypatch: pytest.Monk
     assert set(totals) == {"all", "tp8 ep8 dp1"}
 
 
+RULED = serving_rules()
+
+
 def found_with(rows: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
     """What a comparison gives, of a few runs."""
     write_recorded(folder, 1.0)
@@ -292,7 +297,10 @@ def found_with(rows: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
         "contradicted": contradicted(points, [*rows, same], [near, run(), run("b")]),
         "simulated": len(rows),
         "left_out_rows": 0,
-        "disaggregated": "3 rows: not simulated yet",
+        "disaggregated": "3 rows do not tell the number of workers",
+        "pools": pool_views(
+            [rows[0] | {"pools": "2 x tp 1 + 3 x tp 2", "unsimulated": ""}], [], RULED
+        ),
         "totals": traffic_totals(rows),
         "goals": [],
         "reasons": [{"reason": "copy", "rows": 1, "note": "again"}],
@@ -313,6 +321,7 @@ def test_the_page_has_every_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "- read at times: something" in text
     assert "| Llama-3.1-8B | ttft_mean |" in text
     assert "2026-03-01" in text
+    assert "2 x tp 1 + 3 x tp 2" in text
 
 
 def test_without_any_measurement_it_says_what_is_missing(

@@ -113,7 +113,7 @@ def test_a_frontier_ends_where_memory_makes_requests_queue() -> None:
 
 
 def test_prefill_that_limits_the_rate_is_told() -> None:
-    load = {**POOLS, "decode_workers": 4, "isl": 2048, "osl": 512}
+    load = {**POOLS, "decode_workers": 4, "isl": 2048, "osl": 512, "method": "formula"}
     fields = {**load, "concurrency": 2000, "prefill_tp": 2}
     answer = estimate(**fields)
     (said,) = [w for w in answer.warnings if "prefill limits" in w]
@@ -141,6 +141,16 @@ def test_prefill_that_limits_the_rate_is_told() -> None:
         ({"mode": "aggregated", "concurrency": 64}, {"concurrency": 64}),
         (
             {"mode": "disaggregated", "concurrency": 64, "decode_workers": 4, "prefill_tp": 4},
+            {"dp": 1, "prefill_tp": 4, "prefill_workers": 1, "decode_workers": 4},
+        ),
+        (
+            {
+                "mode": "disaggregated",
+                "method": "formula",
+                "concurrency": 64,
+                "decode_workers": 4,
+                "prefill_tp": 4,
+            },
             {
                 "dp": 1,
                 "prefill_tp": 4,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from perfatlas.serving.outcome import GAP_EDGES
 from tests.serving.reference_blocks import Part, Sequence
-from tests.serving.reference_sglang import SglangScheduler
+from tests.serving.reference_sglang import SglangDecodeScheduler, SglangScheduler
 from tests.serving.reference_trtllm import TrtllmScheduler
 from tests.serving.reference_vllm import Scheduler
 
@@ -78,6 +78,8 @@ class Replica:
     running: list[list[Part]] = field(default_factory=list)  # by rank
     planned: list[list[Part]] = field(default_factory=list)
     start: int = 0
+    steps: int = 0
+    busy: int = 0
     paused: list[Sequence] = field(default_factory=list)
 
     @property
@@ -98,6 +100,8 @@ class Simulation:
         for kind in fleet.kinds:
             named = {"vllm": Scheduler, "sglang": SglangScheduler}
             scheduler = named.get(kind.limits.rules, TrtllmScheduler)
+            if kind.role == "decode" and kind.limits.rules == "sglang":
+                scheduler = SglangDecodeScheduler
             for _ in range(kind.number):
                 ranks = [scheduler(kind.limits) for _ in range(kind.ranks)]
                 for rank in ranks:
@@ -113,7 +117,7 @@ class Simulation:
             for rank in replica.ranks:
                 rank.alone = replica.kind.ranks == 1
         self.turns = {"entry": 0, "decode": 0}
-        self.links = [0] * len(self.replicas)
+        self.links: dict[tuple[int, int], int] = {}  # by replica and rank
         self.steps = 0
         self.gaps = [0] * len(GAP_EDGES)
         self.most_running = 0
@@ -176,7 +180,11 @@ class Simulation:
         whole = whole or kind.role == "decode"
         fits = most <= limits.kv_blocks * limits.block_size
         if limits.rules == "sglang":
-            fits = most + limits.block_size < limits.kv_blocks * limits.block_size
+            room = limits.kv_blocks * limits.block_size
+            fits = most + limits.block_size < room
+            if kind.role == "decode":
+                whole_pages = -(-most // limits.block_size) * limits.block_size
+                fits = fits and whole_pages + limits.reserved_decode_tokens <= room
         return bool(sequence.isl > 0 and sequence.osl > 0 and whole and fits)
 
     def arrive(self, i: int, now: int) -> None:
@@ -223,11 +231,12 @@ class Simulation:
             return
         ends = (self.replicas[sequence.replica], self.replicas[sequence.decoded_at])
         if sequence.stage == "fetched":
-            start = max(now, *(self.links[end.index] for end in ends))
+            there = next(k for k, rank in enumerate(ends[1].ranks) if sequence in rank.away)
+            links = ((ends[0].index, sequence.rank), (ends[1].index, there))
+            start = max(now, *(self.links.get(link, 0) for link in links))
             tokens = sequence.isl - sequence.num_registered * ends[1].kind.limits.block_size
             start += tokens * max(end.kind.link_token for end in ends)
-            for end in ends:
-                self.links[end.index] = start
+            self.links |= dict.fromkeys(links, start)
             sequence.stage = "travelling"
             self.comes.append((start + self.fleet.latency, sequence.index))
             return
@@ -284,7 +293,7 @@ class Simulation:
             if part.decodes:
                 one.interference += extra
             back = part.samples or part.before + part.tokens >= one.mark
-            if back and not part.decodes and not gone and one.lost_since >= 0:
+            if back and not gone and one.lost_since >= 0:
                 one.lost += now - one.lost_since
                 one.lost_since = -1
             if part.samples:
@@ -307,6 +316,8 @@ class Simulation:
         if any(replica.running):
             replica.end = now + step_time(replica.kind.prices, replica.running)
             self.steps += 1
+            replica.steps += 1
+            replica.busy += replica.end - now
             replica.start = now
             replica.paused = self.pausing(replica)
             if replica.kind.limits.async_scheduling:

@@ -51,6 +51,7 @@ class SglangScheduler(Scheduler):
     def schedule(self, now: int) -> None:
         self.now = now
         self.scheduled = []
+        self.full = self.full and not self.keeps  # a prefill engine looks again
         self.receive()
         if self.last:
             kept = [one for one in self.last if one.finished < 0 and one is not self.chunked]
@@ -120,10 +121,13 @@ class SglangScheduler(Scheduler):
             self.batch.remove(victim)
             self.running.remove(victim)
             self.preempt(victim)
-            self.waiting.append(self.waiting.pop(0))
+            self.put_back(self.waiting.pop(0))
         given = sum(one.generated for one in self.batch) + RETRACT_STEPS * len(self.batch)
         self.ratio = min(1.0, given / (sum(one.osl for one in self.batch) + 1))
         self.decays = 0
+
+    def put_back(self, victim: Sequence) -> None:
+        self.waiting.append(victim)
 
     def extend(self, one: Sequence, tokens: int) -> None:
         need = -(-tokens // self.limits.block_size) - len(one.blocks)
@@ -246,3 +250,97 @@ class Adder:
     def launch(self, one: Sequence, chunk: int) -> None:
         self.scheduler.extend(one, one.num_computed + chunk)
         self.parts.append(Part(one, chunk, one.num_computed, one.target))
+
+
+class SglangDecodeScheduler(SglangScheduler):
+    """A decode engine: disaggregation/decode.py, process_decode_queue() and what follows it."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self.retracted_queue: list[Sequence] = []
+        self.ready: list[Sequence] = []  # waiting_queue of the engine; `waiting` is its prealloc
+
+    def queue(self) -> list[Sequence]:
+        return self.waiting + self.retracted_queue
+
+    def put_back(self, victim: Sequence) -> None:
+        self.retracted_queue.append(victim)
+
+    def take(self, one: Sequence) -> None:
+        self.waiting.append(one)
+
+    def schedule(self, now: int) -> None:
+        self.now = now
+        self.scheduled = []
+        self.resume()
+        if not self.retracted_queue or not (self.batch or self.ready):
+            self.ready += self.here
+            self.here = []
+        if not self.retracted_queue:
+            self.preallocate(now)
+        slots = self.limits.max_num_seqs - len(self.batch)
+        new, self.ready = self.ready[:slots], self.ready[slots:]
+        for one in new:
+            self.away.remove(one)
+            self.merge(one, now)
+        self.decode()
+        for part in self.scheduled:
+            part.sequence.num_computed = part.before + part.tokens
+
+    def fill(self, one: Sequence) -> int:
+        given = one.generated if one.stage == "" else int(not self.again)
+        return one.isl + given - 1
+
+    def slots(self) -> int:
+        size = self.limits.max_num_seqs
+        size += 2 * size if size <= 32 else 0
+        return size - len([one for one in self.running if one.finished < 0]) - len(self.away)
+
+    def paged(self, tokens: int) -> int:
+        return -(-tokens // self.limits.block_size) * self.limits.block_size
+
+    def left(self) -> int:
+        return len(self.pool.free) * self.limits.block_size
+
+    def reserved(self) -> int:
+        return self.limits.reserved_decode_tokens * (len(self.batch) + len(self.away))
+
+    def resume(self) -> None:
+        while self.retracted_queue and self.slots() > 0:
+            one = self.retracted_queue[0]
+            need = self.paged(self.fill(one)) + self.limits.reserved_decode_tokens
+            if need > self.left() - self.reserved():
+                break
+            self.retracted_queue.pop(0)
+            self.extend(one, self.fill(one))
+            self.away.append(one)
+            self.ready.append(one)
+
+    def preallocate(self, now: int) -> None:
+        runs = [one for one in self.batch if one.finished < 0]
+        retractable = sum(one.isl + one.generated for one in runs)
+        single = max((one.isl + min(one.osl, CLIP) - retractable for one in runs), default=0)
+        while self.waiting and self.slots() > 0:
+            one = self.waiting[0]
+            need = max(
+                self.paged(self.fill(one)) + self.limits.reserved_decode_tokens,
+                one.isl + min(one.osl, CLIP) - retractable,
+            )
+            if need > self.left() - max(self.reserved(), single):
+                break
+            self.waiting.pop(0)
+            self.extend(one, self.fill(one))
+            one.stage = "fetched"
+            self.away.append(one)
+            self.sent.append((now, one))
+
+    def merge(self, one: Sequence, now: int) -> None:
+        if one.stage:
+            one.generated = int(not self.again)
+            one.stage = ""
+            one.resumed = now
+            if not self.again and not self.early:
+                one.first_token = one.last_token = now
+        one.num_computed = one.target = one.isl + one.generated - 1
+        self.running.append(one)
+        self.batch.append(one)

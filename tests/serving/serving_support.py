@@ -160,10 +160,11 @@ def random_pools(draw: np.random.Generator) -> Fleet:
         limits = kind.limits._replace(
             draft_tokens=0, acceptance=(), rules=str(draw.choice(POOLED[role]))
         )
-        if limits.rules == "vllm":
+        if limits.rules in ("vllm", "sglang"):
             limits = limits._replace(chunked_prefill=True)
         if role == "decode":
-            limits = limits._replace(batch_wait_steps=0)
+            limits = limits._replace(batch_wait_steps=0, recv_interval=1)
+            limits = limits._replace(reserved_decode_tokens=int(draw.choice([1, 2, 8, 30])))
         link, prices = int(draw.choice([0, 1, 10])), random_prices(draw, limits)
         kinds.append(kind._replace(prices=prices, limits=limits, role=role, link_token=link))
     return fleet._replace(

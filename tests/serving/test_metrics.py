@@ -38,6 +38,8 @@ OUTCOME = Outcome(
     interrupted=False,
     series=Series(*(whole() for _ in Series._fields)),
     travels=Travels(*4 * (np.zeros(0, np.int64),)),
+    busy_F=column(1.5),
+    steps_F=whole(12),
 )
 
 

@@ -114,7 +114,8 @@ def test_blocks_of_both_pools_come_back(seed: int) -> None:
         assert (lanes["free"] == kind.limits.kv_blocks).all()
         if kind.limits.rules == "trtllm_guaranteed_no_evict":
             assert (lanes["spare"] == kind.limits.kv_blocks).all()
-        for name in ("running", "waiting", "decoding", "context", "heap", "away", "arrived"):
+        names = ("running", "waiting", "decoding", "context", "heap", "away", "arrived", "ready")
+        for name in (*names, "retracted"):
             assert (lanes[name] == 0).all(), name
         assert (world.growth_SB == 0).all()
         assert (world.block_SK["references"] == 0).all()
@@ -125,10 +126,45 @@ def test_blocks_of_both_pools_come_back(seed: int) -> None:
     assert (done == (first.replica_N >= 0)).all()
     assert (first.request_N["osl"][done] >= 1).all()
     went = first.travel_N["handed"] >= 0
-    assert first.gaps_G.sum() == (requests.osl_N - 1)[done].sum()
+    # SGLang drops a token of a sequence that is retracted while a step runs
+    dropped = first.gaps_G.sum() - (requests.osl_N - 1)[done].sum()
+    drops = fleet.kinds[1].limits.rules == "sglang"
+    assert 0 <= dropped <= (first.preempted_N.sum() if drops else 0)
     for before, after in (("handed", "arrived"), ("arrived", "resumed")):
         assert (first.travel_N[before][went] <= first.travel_N[after][went]).all()
     assert (first.travel_N["resumed"][went] <= first.finished_N[went]).all()
+
+
+SGLANG = ROOMY._replace(rules="sglang", reserved_decode_tokens=1)
+
+
+def test_sglang_takes_a_cache_where_the_longest_running_could_still_end() -> None:
+    # Two requests of 8 tokens in and 8 out, 6 blocks of 4. Both prompts end at 100; A is there at
+    # 147. B needs max(2 x 4 + 1, 16 - (8 + g)) = 9 tokens, g those that A has given, of the 12 that
+    # are free less max(1, 16 - (8 + g)): from g = 5 on, at 187. Its 8 x 5 + 7 ps end at 234.
+    decode = DECODE._replace(limits=SGLANG._replace(kv_blocks=6))
+    fleet = POOLS._replace(kinds=(PREFILL._replace(number=2), decode), first_from="arrival")
+    outcome = run_fleet(requests_of([(0, 8, 8), (0, 8, 8)]), fleet)
+    assert outcome.travels.arrived_N.tolist() == [147, 234]
+    assert outcome.first_token_N.tolist() == [147, 234]
+    assert outcome.finished_N.tolist() == [217, 304]
+
+
+def test_sglang_keeps_the_caches_of_sequences_it_retracts() -> None:
+    decode = DECODE._replace(limits=SGLANG._replace(kv_blocks=20))
+    fleet = POOLS._replace(kinds=(PREFILL._replace(number=3), decode), first_from="arrival")
+    outcome = run_fleet(requests_of([(0, 4, 50)] * 12), fleet)
+    assert outcome.preempted_N.sum() > 0
+    assert (outcome.finished_N > 0).all()
+    # every step decodes: no prompt is computed again, and no token given twice
+    assert outcome.busy_F[3] == 10 * outcome.steps_F[3]
+    assert outcome.gaps_G.sum() == 12 * 49
+
+
+def test_a_link_that_takes_longer_than_the_clock_is_refused() -> None:
+    slow = DECODE._replace(link_token=10**15)
+    with pytest.raises(InvalidSpecError, match="widen the link"):
+        run_fleet(requests_of([(0, 4, 2)]), POOLS._replace(kinds=(PREFILL, slow)))
 
 
 def test_roles_that_are_no_pools_are_refused() -> None:
@@ -139,6 +175,12 @@ def test_roles_that_are_no_pools_are_refused() -> None:
         run_fleet(requests, POOLS._replace(kinds=(PREFILL,)))
     with pytest.raises(InvalidSpecError, match="first_from"):
         run_fleet(requests, POOLS._replace(first_from="late"))
-    sglang = DECODE._replace(limits=ROOMY._replace(rules="sglang"))
-    with pytest.raises(UnsupportedError, match="role decode under rules sglang"):
-        run_fleet(requests, POOLS._replace(kinds=(PREFILL, sglang)))
+    sglang = ROOMY._replace(rules="sglang")
+    for limits, match in (
+        (ROOMY._replace(rules="trtllm_max_utilization"), "role decode under rules trtllm_max"),
+        (sglang._replace(recv_interval=10), "recv_interval 10 in role decode"),
+        (sglang._replace(reserved_decode_tokens=0), "reserved_decode_tokens is 0"),
+    ):
+        decode = DECODE._replace(limits=limits)
+        with pytest.raises((UnsupportedError, InvalidSpecError), match=match):
+            run_fleet(requests, POOLS._replace(kinds=(PREFILL, decode)))

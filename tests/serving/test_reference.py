@@ -53,6 +53,8 @@ def _compare(draw: np.random.Generator, fleet: Fleet) -> None:
             if travels.size:
                 assert travels.tolist() == [getattr(one, asked) for one in slow.sequences], name
         assert fast.steps == slow.steps
+        assert fast.steps_F.tolist() == [replica.steps for replica in slow.replicas]
+        assert fast.busy_F.tolist() == [replica.busy for replica in slow.replicas]
         assert fast.gaps_G.tolist() == slow.gaps
         assert fast.preemptions == sum(sequence.preempted for sequence in slow.sequences)
 

@@ -12,6 +12,8 @@ from perfatlas.quantities import ValidationGateError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rich.console import Console
+
     from perfatlas.cli.vocabulary import File
 
 RECORDED: Final = {
@@ -84,6 +86,14 @@ WORST: Final = {
     "ttft_error": "TTFT",
     "tpot_error": "TPOT",
 }
+POOL_PARTS: Final = {
+    "totals": ("models",),
+    "by_engine": ("backend",),
+    "by_model": ("network",),
+    "by_system": ("system",),
+    "by_lengths": ("isl", "osl"),
+    "cells": ("backend", "network", "precision", "system"),
+}
 FACTS: Final = ("runs", "simulated", "left_out_rows", "disaggregated", "run_time_s", "sha256")
 
 
@@ -132,17 +142,38 @@ def _print_found(found: Mapping[str, Any]) -> None:
         columns=CONTRADICTED,
         title="points beside dated runs of the same model, plan, prompts and load",
     )
-    goals = [*found.get("goals", []), *found["point_goals"]]
+    pools = found.get("pools", {})
+    goals = [*found.get("goals", []), *pools.get("goals", []), *found["point_goals"]]
     print_rows(console, goals, columns=GOALS, title="goals")
-    for name, about in PARTS.items():
+    _print_parts(console, found, PARTS, "")
+    _print_parts(console, pools, POOL_PARTS, "two pools, ")
+    print_rows(console, found.get("worst", []), columns=WORST, title="worst")
+    left = {"reason": "reason", "rows": "rows", "note": ""}
+    print_rows(console, found.get("reasons", []), columns=left, title="left out")
+    print_rows(
+        console,
+        pools.get("left_out", []),
+        columns={"id": "run", "reason": "reason"},
+        title="two pools, left out",
+    )
+    refused = {"id": "run", "error": "why"}
+    rows = [*found.get("not_simulated", []), *pools.get("not_simulated", [])]
+    print_rows(console, rows, columns=refused, title="not simulated")
+
+
+def _print_parts(
+    console: Console,
+    found: Mapping[str, Any],
+    parts: Mapping[str, tuple[str, ...]],
+    of: str,
+) -> None:
+    """Print the statistics of parts of runs."""
+    from perfatlas.report import print_rows
+
+    for name, about in parts.items():
         rows = [
             {"about": " ".join(str(row[key]) for key in about), **row}
             for row in found.get(name, [])
         ]
-        shown = {"about": "", **FIGURES}
-        print_rows(console, rows, columns=shown, title=f"{name.replace('_', ' ')}: median, bias")
-    print_rows(console, found.get("worst", []), columns=WORST, title="worst")
-    left = {"reason": "reason", "rows": "rows", "note": ""}
-    print_rows(console, found.get("reasons", []), columns=left, title="left out")
-    refused = {"id": "run", "error": "why"}
-    print_rows(console, found.get("not_simulated", []), columns=refused, title="not simulated")
+        title = f"{of}{name.replace('_', ' ')}: median, bias"
+        print_rows(console, rows, columns={"about": "", **FIGURES}, title=title)

@@ -68,8 +68,8 @@ class Subject:
             best without them.
         silicon_version: Of the tables of tier measured; by default that of the calibrations.
         mode: One static batch, continuous batching, or separate prefill and decode GPUs.
-        method: How aggregated serving is answered: by closed forms without queues, or a short
-            simulation; auto simulates one scenario where prompts wait for each other.
+        method: How aggregated and disaggregated serving is answered: by closed forms without
+            queues, or a short simulation; auto simulates where prompts wait for each other.
         clock_ratio: Clock over the sustained clock of the device.
     """
 
@@ -186,7 +186,7 @@ class Phases:
     Args:
         prefill_system: System of the prefill workers.
         prefill_workers: Number of prefill workers.
-        prefill_batch: Prompts in one prefill step.
+        prefill_batch: Prompts in one prefill step; in a simulation, at most.
         prefill_tp: As tp, of one prefill worker.
         prefill_pp: As pp, of one prefill worker.
         prefill_cp: As cp, of one prefill worker.
@@ -195,7 +195,7 @@ class Phases:
         prefill_moe_tp: As moe_tp, of one prefill worker.
         decode_system: System of the decode workers.
         decode_workers: Number of decode workers.
-        decode_batch: Sequences in flight on one decode worker.
+        decode_batch: Sequences in flight on one decode worker; in a simulation, at most.
         decode_tp: As tp, of one decode worker.
         decode_pp: As pp, of one decode worker.
         decode_attention_dp: As attention_dp, of one decode worker.
@@ -335,6 +335,7 @@ class Deployed:
         tier: Which pricing: a lower limit, physics, physics corrected by measured rows, or the
             best without them.
         silicon_version: Of the tables of tier measured; by default that of the calibrations.
+        mode: Continuous batching, or separate prefill and decode GPUs.
         clock_ratio: Clock over the sustained clock of the device.
     """
 
@@ -343,6 +344,7 @@ class Deployed:
     engine: Annotated[str | None, default("vllm")] = None
     tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
     silicon_version: str | None = None
+    mode: Annotated[Literal["aggregated", "disaggregated"] | None, default("aggregated")] = None
     clock_ratio: Annotated[float | None, default("1")] = None
 
 
@@ -356,6 +358,7 @@ class SimulationFlags:
     plan: Plan = field(default_factory=Plan)
     formats: Formats = field(default_factory=Formats)
     limits: Limits = field(default_factory=Limits)
+    phases: Phases = field(default_factory=Phases)
 
 
 @Parameter(name="*")

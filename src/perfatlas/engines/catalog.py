@@ -9,6 +9,7 @@ from typing import Any
 
 from perfatlas.engines.profile import (
     AllReduceRules,
+    Disaggregation,
     EngineMemory,
     EngineProfile,
     FormatAlias,
@@ -144,6 +145,9 @@ def _profile(profile_id: str, raw: dict[str, Any]) -> EngineProfile:
         front=_front(raw["front"]),
         memory=_memory(raw["memory"]),
         scheduler=_scheduler(raw["scheduler"]),
+        disaggregation=Disaggregation(
+            first_from=raw["disaggregation"]["first_from"], source=raw["disaggregation"]["ref"]
+        ),
     )
 
 

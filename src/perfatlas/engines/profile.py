@@ -193,6 +193,21 @@ class SchedulerDefaults:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Disaggregation:
+    """What an engine does where one pool of workers prefills and another decodes.
+
+    Args:
+        first_from: Whose first output token a client gets: "prefill", the prefill worker's as its
+            prompt ends; "arrival", the same as the sequence joins those that decode; "recomputed",
+            the decode worker's, from the last token of the prompt.
+        source: Where this is documented.
+    """
+
+    first_from: Literal["prefill", "arrival", "recomputed"]
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class EngineProfile:
     """One engine at one date with its default settings.
 
@@ -214,6 +229,7 @@ class EngineProfile:
         front: What a client waits for outside the steps.
         memory: Device memory of its own.
         scheduler: Limits it starts with.
+        disaggregation: How two pools hand over.
     """
 
     id: str
@@ -231,6 +247,7 @@ class EngineProfile:
     front: FrontEnd
     memory: EngineMemory
     scheduler: SchedulerDefaults
+    disaggregation: Disaggregation
 
     def alias(self, format_name: str, architecture: str) -> FormatAlias | None:
         """Return what the engine makes of a format on a device, None where it is taken as it is.

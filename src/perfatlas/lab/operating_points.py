@@ -10,7 +10,7 @@ import numpy as np
 from perfatlas.lab.fitting import error_statistics
 from perfatlas.lab.shared_data import missing_data, read_table, shared_folder
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.deployment import deployment, run_traffic
+from perfatlas.scenario.service import run_traffic, service
 from perfatlas.scenario.simulate import split_fields
 from perfatlas.scenario.traffic import arriving
 from perfatlas.serving import Control, summarize
@@ -88,8 +88,8 @@ def _compared(
         {"model": asked["model"], "system": asked["system"], "engine": "vllm"} | plan | load
     )
     came = arriving(traffic, scenario)
-    ready = deployment(scenario, traffic, came, known)
-    outcome = run_traffic(ready, came, ready.table.prices, Control())
+    ready = service(scenario, traffic, came, known)
+    outcome = run_traffic(ready, came, Control())
     found = summarize(came.requests, outcome, {}, ready.seen)
     row["network"], row["system"] = asked["model"], asked["system"]
     row["plan"] = f"tp{row['tp']} ep{row['ep']} dp{row['dp']}"

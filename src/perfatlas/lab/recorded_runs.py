@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.lab.shared_data import missing_data, read_settings, read_table, shared_folder
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.deployment import deployment, run_traffic, scaled_prices
+from perfatlas.scenario.service import run_traffic, service, slowed
 from perfatlas.scenario.simulate import split_fields
 from perfatlas.scenario.traffic import Arriving
 from perfatlas.serving import Control, plain_requests, request_latencies, whole_ticks
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from perfatlas.lab.serving_asks import RecordedRun, ServingRules
     from perfatlas.operators import FloatArray
-    from perfatlas.scenario.deployment import Deployment
+    from perfatlas.scenario.service import Service
 
 Row = dict[str, Any]
 FOLDER: Final = "serving_requests"
@@ -134,8 +134,8 @@ def _columns(path: Path) -> dict[str, FloatArray]:
 
 def _deployed(
     recorded: RecordedRun, engine: Mapping[str, Any], columns: Mapping[str, FloatArray]
-) -> tuple[Deployment, Arriving]:
-    """Return the deployment that the settings of a run state, and its requests."""
+) -> tuple[Service, Arriving]:
+    """Return what served as the settings of a run state, and its requests."""
     ranks, tp = int(engine["data_parallel_size"]), int(engine["tensor_parallel_size"])
     fields: Row = {
         "model": recorded.model,
@@ -157,15 +157,12 @@ def _deployed(
     )
     came = Arriving(requests, 0, (), ())
     traffic, scenario = split_fields(fields)
-    return deployment(scenario, traffic, came), came
+    return service(scenario, traffic, came), came
 
 
-def _simulated(ready: Deployment, came: Arriving, factor: float) -> Timed:
+def _simulated(ready: Service, came: Arriving, factor: float) -> Timed:
     """Return the requests of a run, simulated with all step times times a factor."""
-    prices = ready.table.prices
-    if factor != 1.0:
-        prices = scaled_prices(prices, factor)
-    outcome = run_traffic(ready, came, prices, Control())
+    outcome = run_traffic(slowed(ready, factor), came, Control())
     found = request_latencies(came.requests, outcome, ready.seen)
     return Timed(
         arrival_s=found.arrival_s,

@@ -8,6 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from perfatlas.lab.pool_launches import PoolLaunch, PoolPlan, batch_of, pool_launch_of, pool_plan_of
 from perfatlas.lab.serving_launches import Launch, launch_of
 from perfatlas.lab.serving_matches import FIELDS, SIZES, Match, take_match
 from perfatlas.quantities import InvalidSpecError, did_you_mean
@@ -15,6 +16,7 @@ from perfatlas.quantities import InvalidSpecError, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from perfatlas.lab.pool_runs import PoolRun
     from perfatlas.lab.serving_rows import ServingRun
 
 Experts = Literal["stated", "ep", "tp"]
@@ -87,6 +89,10 @@ class ServingRules:
         settings: Other ways to ask.
         goal, budget: Figure -> largest value, for "dense" and "all" models.
         launches: Limits the engines were started with; the first that fits is used.
+        pool_launches: The same of two pools.
+        pool_batches: Sequences of a decode scheduler, by what `batch_of` reads.
+        pool_plans: How ranks were used where rows say otherwise; the first that fits.
+        pool_goal, pool_budget: Like goal and budget, of runs of two pools.
         ttft_statistic: Statistic of TTFT that rows state, by kind of run.
         traffic_goal, traffic_budget: Like goal and budget, of simulated traffic.
         recorded: Runs whose every request was timed.
@@ -106,6 +112,11 @@ class ServingRules:
     goal: Mapping[str, Mapping[str, float]]
     budget: Mapping[str, Mapping[str, float]]
     launches: tuple[Launch, ...]
+    pool_launches: tuple[PoolLaunch, ...]
+    pool_batches: Mapping[str, Any]
+    pool_plans: tuple[PoolPlan, ...]
+    pool_goal: Mapping[str, Mapping[str, float]]
+    pool_budget: Mapping[str, Mapping[str, float]]
     ttft_statistic: Mapping[str, str]
     traffic_goal: Mapping[str, Mapping[str, float]]
     traffic_budget: Mapping[str, Mapping[str, float]]
@@ -118,6 +129,22 @@ class ServingRules:
     def launch(self, run: ServingRun) -> Launch | None:
         """Return the limits the engine of a run was started with, None for its defaults."""
         return next((launch for launch in self.launches if launch.match.fits(run)), None)
+
+    def pool_launch(self, run: PoolRun) -> PoolLaunch | None:
+        """Return the limits both pools of a run were started with, None for those of the engine."""
+        return next((one for one in self.pool_launches if one.match.fits(run.decode)), None)
+
+    def pool_plan(self, run: PoolRun) -> PoolPlan | None:
+        """Return how the ranks of a run were used, None for as its row says."""
+        return next((one for one in self.pool_plans if one.match.fits(run.decode)), None)
+
+    def decode_batch(self, run: PoolRun) -> int | None:
+        """Return the sequences of a decode scheduler that a recipe states, None for no limit."""
+        if not self.pool_batches.get("rows") or run.decode.kind != "dump":
+            return None
+        rest = dict(self.pool_batches)
+        fits = take_match(rest).fits(run.decode)
+        return batch_of(rest["rows"], run.decode) if fits else None
 
     def network(self, run: ServingRun) -> str:
         """Return the name of the network of a run."""
@@ -187,6 +214,11 @@ def _rules(data: dict[str, Any]) -> ServingRules:
         goal=dict(data.get("goal", {})),
         budget=dict(data.get("budget", {})),
         launches=tuple(_launch(entry) for entry in data.get("launches", [])),
+        pool_launches=tuple(_pool_launch(entry) for entry in data.get("pool_launches", [])),
+        pool_batches=dict(data.get("pool_batches", {})),
+        pool_plans=tuple(_pool_plan(entry) for entry in data.get("pool_plans", [])),
+        pool_goal=dict(data.get("pool_goal", {})),
+        pool_budget=dict(data.get("pool_budget", {})),
         ttft_statistic=dict(data.get("ttft_statistic", {})),
         traffic_goal=dict(data.get("traffic_goal", {})),
         traffic_budget=dict(data.get("traffic_budget", {})),
@@ -232,6 +264,18 @@ def _launch(entry: dict[str, Any]) -> Launch:
     rest = dict(entry)
     name, source, match = rest.pop("name"), rest.pop("ref"), take_match(rest)
     return launch_of(rest, match, name, source)
+
+
+def _pool_launch(entry: dict[str, Any]) -> PoolLaunch:
+    rest = dict(entry)
+    match = take_match(rest)
+    return pool_launch_of(rest, match)
+
+
+def _pool_plan(entry: dict[str, Any]) -> PoolPlan:
+    rest = dict(entry)
+    match = take_match(rest)
+    return pool_plan_of(rest, match)
 
 
 def _recorded(entry: dict[str, Any]) -> RecordedRun:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from perfatlas.lab.serving_rows import ServingRun
 
 FIELDS: Final = ("model", "backend", "system", "precision", "kind", "version", "image")
-SIZES: Final = ("tp", "isl", "osl", "concurrency")
+SIZES: Final = ("tp", "attention_dp", "dp", "isl", "osl", "concurrency")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,7 +43,7 @@ class ServingRun:
         attention_dp: Attention data-parallel ranks.
         moe_tp: Tensor-parallel size inside an expert.
         ep: Expert-parallel size.
-        dp: Replicas.
+        dp: Replicas; of a pool, its workers.
         on_rank: Requests in flight on one attention-DP rank.
         concurrency: Requests in flight over the deployment.
         isl: Input tokens.
@@ -114,15 +114,26 @@ def read_runs(path: Path) -> tuple[ServingRun, ...]:
     with path.open(encoding="utf-8", newline="") as stream:
         table = list(csv.DictReader(stream))
     try:
-        return tuple(_run(row) for row in table if row["mode"] == "agg")
+        return tuple(read_run(row, None) for row in table if row["mode"] == "agg")
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidSpecError(f"{path.name} is not a table of serving runs: {error}") from None
 
 
-def _run(row: Mapping[str, str]) -> ServingRun:
+def read_run(row: Mapping[str, str], in_flight: int | None) -> ServingRun:
+    """Return the run of a row.
+
+    Args:
+        row: With the columns of the sample.
+        in_flight: Requests in flight where the row does not state them, None for those of its
+            ranks.
+
+    Raises:
+        KeyError: A column is missing.
+        ValueError: A value is not a number.
+    """
     origin = row["silicon_data_source"]
     attention_dp, on_rank = _size(row["attention_dp_size"]), int(float(row["batch_size"]))
-    concurrency = int(_found(CONCURRENCY, origin) or on_rank * attention_dp)
+    concurrency = int(_found(CONCURRENCY, origin) or in_flight or on_rank * attention_dp)
     return ServingRun(
         id=row["id"],
         model=row["model_path"],

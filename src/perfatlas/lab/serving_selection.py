@@ -45,7 +45,7 @@ def select_runs(
         runs: Runs of the file, in its order.
         rules: The committed rules.
     """
-    first = _representatives(runs, rules)
+    first = representatives(runs, rules)
     kept: list[ServingRun] = []
     left: list[LeftOutRun] = []
     for run in runs:
@@ -58,11 +58,15 @@ def select_runs(
     return tuple(kept), tuple(left)
 
 
-def _representatives(runs: Sequence[ServingRun], rules: ServingRules) -> set[str]:
+def representatives(runs: Sequence[ServingRun], rules: ServingRules) -> set[str]:
     """Return one row per measurement: the one of the most telling kind, then the first.
 
     Some copies are rounded: runs of one network, format and load whose times agree to the digits of
     the roundest copies are one measurement.
+
+    Args:
+        runs: Runs of the file, in its order.
+        rules: The committed rules.
     """
     best: dict[tuple[object, ...], ServingRun] = {}
     for run in runs:

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.lab.serving_predictions import run_question
 from perfatlas.lab.serving_selection import is_dense
 from perfatlas.quantities import PerfatlasError
-from perfatlas.scenario.deployment import deployment, run_traffic
+from perfatlas.scenario.deployment import deployment
+from perfatlas.scenario.service import Service, run_traffic
 from perfatlas.scenario.simulate import split_fields
 from perfatlas.scenario.traffic import arriving
 from perfatlas.serving import Control, request_latencies
 from perfatlas.serving.metrics import statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.lab.serving_asks import ServingRules
-    from perfatlas.lab.serving_launches import Launch
     from perfatlas.lab.serving_rows import ServingRun
     from perfatlas.scenario.deployment import Deployment, Priced
 
@@ -108,12 +108,21 @@ def asked_fields(run: ServingRun, rules: ServingRules) -> Row:
     fields = {name: value for name, value in question.items() if value is not None}
     for name in ("mode", "method"):
         del fields[name]
-    ratio = rules.length_ratio[run.kind]
-    if ratio < 1.0:  # drawn evenly up to the nominal length: as far below the mean as above it
-        fields |= {"length_distribution": "uniform", "length_spread": (1.0 - ratio) / ratio}
+    fields |= drawn_lengths(rules.length_ratio[run.kind])
     launch = rules.launch(run)
     fields["num_requests"] = run.concurrency * (10 if launch is None else launch.rounds)
     return fields if launch is None else fields | launch.fields(run)
+
+
+def drawn_lengths(ratio: float) -> Row:
+    """Return how lengths are drawn, by names of the vocabulary: evenly up to the nominal one.
+
+    Args:
+        ratio: Mean over nominal length.
+    """
+    if ratio == 1.0:
+        return {}
+    return {"length_distribution": "uniform", "length_spread": (1.0 - ratio) / ratio}
 
 
 def _statistics(
@@ -125,21 +134,19 @@ def _statistics(
     came = arriving(traffic, scenario)
     ready = deployment(scenario, traffic, came, known)
     if launch is not None:
-        ready = as_launched(ready, launch, run)
-    outcome = run_traffic(ready, came, ready.table.prices, Control())
+        ready = as_launched(ready, launch.changes(run, ready.limits))
+    outcome = run_traffic(Service(pools=(ready,)), came, Control())
     found = request_latencies(came.requests, outcome, ready.seen)
     return {name: statistics(getattr(found, f"{name}_s")) for name in METRICS}
 
 
-def as_launched(ready: Deployment, launch: Launch, run: ServingRun) -> Deployment:
+def as_launched(ready: Deployment, changes: Mapping[str, Any]) -> Deployment:
     """Return a deployment with the limits of a launch that the vocabulary has no name for.
 
     Args:
         ready: The deployment.
-        launch: How its engine was started.
-        run: The run.
+        changes: How its engine was started.
     """
-    changes = launch.changes(run, ready.limits)
     ready = replace(ready, limits=ready.limits._replace(**changes))
     if changes.get("async_scheduling", True):
         return ready

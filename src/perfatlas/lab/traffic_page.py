@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.files import check_writable, write_atomic
 from perfatlas.lab.protocols_tables import table
 from perfatlas.lab.serving_asks import serving_rules
+from perfatlas.lab.validate_pools import ABOUT
 from perfatlas.lab.validate_traffic import validate_traffic
 from perfatlas.quantities import MissingDependencyError
 
@@ -72,7 +73,7 @@ def page_text(found: Mapping[str, Any]) -> str:
         point_totals=_point_totals(found["point_totals"]),
         points=_points(found["points"]),
         contradicted=_contradicted(found["contradicted"]),
-        goals=_goals([*found["goals"], *found["point_goals"]]),
+        goals=_goals([*found["goals"], *found["pools"]["goals"], *found["point_goals"]]),
         worst=_worst(found["worst"]),
         reasons=table(
             ["reason", "rows", ""],
@@ -85,7 +86,39 @@ def page_text(found: Mapping[str, Any]) -> str:
         ),
         unsimulated=_unsimulated(found["by_launch"]),
         **sizes,
+        **_pools(found["pools"]),
     )
+
+
+def _pools(found: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the page says of runs of two pools, by name in its text."""
+    parts = ("totals", "by_engine", "by_model", "by_system", "by_lengths", "cells")
+    about = {"totals": ("models",)} | ABOUT
+    told = {f"pool_{name}": _statistics(found[name], about[name]) for name in parts}
+    launches = [f"- **{row['launch']}.** {row['source']}" for row in found["by_launch"]]
+    return told | {
+        "pool_runs": f"{found['simulated']:,}",
+        "pool_left_out": f"{found['left_out_rows']:,}",
+        "pool_refused": str(len(found["not_simulated"])),
+        "pool_reasons": "\n".join(f"- `{row['id']}`: {row['reason']}" for row in found["left_out"]),
+        "pool_launches": "\n".join(text for text in launches if not text.endswith("** ")),
+        "pool_worst": _pool_worst(found["worst"]),
+    }
+
+
+def _pool_worst(rows: Sequence[Row]) -> str:
+    lines = [
+        [
+            row["id"],
+            row["pools"],
+            f"{1e3 * row['ttft_measured_s']:,.0f} ms",
+            f"{1e3 * row['ttft_s']:,.0f} ms",
+            f"{1e3 * row['tpot_measured_s']:.1f} ms",
+            f"{1e3 * row['tpot_s']:.1f} ms",
+        ]
+        for row in rows
+    ]
+    return table(["run", "pools", "TTFT", "simulated", "TPOT", "simulated"], lines)
 
 
 def _figure(name: str, value: float | None) -> str:

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-import csv
 import time
 from bisect import bisect_left
-from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
-from perfatlas.lab.fitting import error_statistics
 from perfatlas.lab.operating_points import compare_points, contradicted, summarize_points
+from perfatlas.lab.pool_runs import uncounted_rows
 from perfatlas.lab.recorded_runs import compare_recorded
 from perfatlas.lab.serving_asks import serving_rules
 from perfatlas.lab.serving_predictions import grouped
 from perfatlas.lab.serving_rows import check_sample, read_runs, sample_path
 from perfatlas.lab.serving_selection import select_runs
-from perfatlas.lab.serving_traffic import METRICS, simulate_runs
+from perfatlas.lab.serving_traffic import simulate_runs
+from perfatlas.lab.traffic_statistics import (
+    compare_goal,
+    compare_goals,
+    count_reasons,
+    group_traffic,
+    summarize_traffic,
+    traffic_totals,
+)
+from perfatlas.lab.validate_pools import validate_pools
 from perfatlas.lab.validate_steps import gate
 from perfatlas.measurements import has_silicon
 from perfatlas.quantities import MissingDependencyError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from perfatlas.lab.serving_asks import ServingRules
-    from perfatlas.lab.serving_selection import LeftOutRun
 
 Row = dict[str, Any]
-FIGURES: Final = ("median_error", "mape", "p90_error", "bias")
 WORST: Final = 10
 LOADS: Final = (4, 8, 16, 32, 64, 128)  # requests in flight up to which runs stand together
 CELL: Final = ("network", "precision", "backend", "system")
@@ -42,7 +45,8 @@ def validate_traffic() -> dict[str, Any]:
     """Return how far simulated traffic is from engine runs.
 
     Three parts: runs whose every request was recorded; points of operation of one experiment; the
-    aggregated runs of the published benchmarks, each simulated as its client ran it. Nothing is
+    aggregated runs of the published benchmarks, and those of two pools whose workers are counted,
+    each simulated as its client ran it. Nothing is
     fitted to them but the one factor of the second line of the recorded runs, which says so. Errors
     are |predicted - measured| / measured; bias is the mean of ln(predicted / measured).
 
@@ -50,7 +54,8 @@ def validate_traffic() -> dict[str, Any]:
         `recorded`, `points` and their `point_totals`, `contradicted`: points beside production runs
         of the same model, plan and load; `totals`, `goals`, `by_engine`, `by_model`, `by_system`,
         `by_launch`, `cells`, `worst`, `reasons`, `left_out`, `not_simulated` and every prediction
-        of the benchmarks; `missing`: what is not here and how to get it; `failures`: budgets that
+        of the benchmarks; `pools`, the same of their disaggregated runs;
+        `missing`: what is not here and how to get it; `failures`: budgets that
         are exceeded; `run_time_s`, of one process.
 
     Raises:
@@ -85,67 +90,29 @@ def _benchmarks(rules: ServingRules, points: Sequence[Row]) -> dict[str, Any]:
     kept, left = select_runs(read_runs(path), rules)
     rows = simulate_runs(kept, rules)
     totals = traffic_totals(rows)
+    pools = validate_pools(path, rules)
     return {
         "runs": rules.title,
         "sha256": rules.sha256,
         "simulated": sum(not row["error"] for row in rows),
         "left_out_rows": len(left),
-        "disaggregated": _disaggregated(),
+        "disaggregated": f"{uncounted_rows(path):,} rows do not tell the number of workers",
+        "pools": pools,
         "contradicted": contradicted(points, rows, kept),
         "totals": totals,
-        "goals": _goals(totals, rules.traffic_goal),
+        "goals": compare_goals(totals, rules.traffic_goal),
         **traffic_views(rows),
-        "reasons": _reasons(left, rules),
+        "reasons": count_reasons(left, rules),
         "not_simulated": [{"id": r["id"], "error": r["error"]} for r in rows if r["error"]],
         "failures": [
             failure
             for row in totals
             for failure in gate(row["models"], row, rules.traffic_budget.get(row["models"], {}))
-        ],
+        ]
+        + pools["failures"],
         "left_out": [{"id": run.id, "reason": run.reason} for run in left],
         "predictions": rows,
     }
-
-
-def _disaggregated() -> str:
-    """Return how many disaggregated rows there are, none of which is simulated."""
-    with sample_path().open(encoding="utf-8", newline="") as stream:
-        rows = [row for row in csv.DictReader(stream) if row["mode"] == "disagg"]
-    told = sum(bool(row["prefill_num_workers"]) for row in rows)
-    return f"{len(rows):,} rows, {told} of them with the number of workers: not simulated yet"
-
-
-def summarize_traffic(rows: Sequence[Row]) -> Row:
-    """Return counts and error statistics of rows; figures are None where no row is simulated.
-
-    Args:
-        rows: From `simulate_runs`.
-    """
-    known = [row for row in rows if not row["error"]]
-    found: Row = {"rows": len(rows), "refused": len(rows) - len(known)}
-    for name in METRICS:
-        if not known:
-            found |= {f"{name}_{figure}": None for figure in FIGURES}
-            continue
-        predicted_s = np.array([row[f"{name}_s"] for row in known], np.float64)
-        measured_s = np.array([row[f"{name}_measured_s"] for row in known], np.float64)
-        errors = error_statistics(predicted_s, measured_s)
-        found |= {f"{name}_{figure}": getattr(errors, figure) for figure in FIGURES}
-    return found
-
-
-def traffic_totals(rows: Sequence[Row]) -> list[Row]:
-    """Return the statistics of all rows, of dense models and of those with experts.
-
-    Args:
-        rows: From `simulate_runs`.
-    """
-    parts = {
-        "all": list(rows),
-        "dense": [row for row in rows if row["dense"]],
-        "with experts": [row for row in rows if not row["dense"]],
-    }
-    return [{"models": name} | summarize_traffic(members) for name, members in parts.items()]
 
 
 def traffic_views(rows: Sequence[Row]) -> dict[str, list[Row]]:
@@ -158,23 +125,15 @@ def traffic_views(rows: Sequence[Row]) -> dict[str, list[Row]]:
     worst = sorted(known, key=lambda row: abs(row["ttft_error"]), reverse=True)[:WORST]
     shown = ("id", "launch", "ttft_measured_s", "ttft_s", "ttft_error", "tpot_error")
     return {
-        "by_engine": _by(rows, ("backend",)),
-        "by_source": _by(rows, ("kind",)),
-        "by_model": _by(rows, ("network",)),
-        "by_system": _by(rows, ("system",)),
+        "by_engine": group_traffic(rows, ("backend",)),
+        "by_source": group_traffic(rows, ("kind",)),
+        "by_model": group_traffic(rows, ("network",)),
+        "by_system": group_traffic(rows, ("system",)),
         "by_concurrency": _by_concurrency(rows),
         "by_launch": _by_launch(rows),
-        "cells": _by(rows, CELL),
+        "cells": group_traffic(rows, CELL),
         "worst": [{name: row[name] for name in shown} for row in worst],
     }
-
-
-def _by(rows: Sequence[Row], names: tuple[str, ...]) -> list[Row]:
-    groups = grouped(rows, lambda row: tuple(row[name] for name in names))
-    return [
-        dict(zip(names, key, strict=True)) | summarize_traffic(found)
-        for key, found in groups.items()
-    ]
 
 
 def _by_concurrency(rows: Sequence[Row]) -> list[Row]:
@@ -193,39 +152,11 @@ def _by_launch(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _goals(totals: Sequence[Row], goals: Mapping[str, Mapping[str, float]]) -> list[Row]:
-    return [
-        _goal(row["models"], figure, row[figure], goal)
-        for row in totals
-        for figure, goal in goals.get(row["models"], {}).items()
-    ]
-
-
 def _point_goals(points: Sequence[Row], rules: ServingRules) -> list[Row]:
     totals = summarize_points(points)
     if not points:
         return []
     return [
-        _goal("points of the experiment", figure, totals[0][figure], goal)
+        compare_goal("points of the experiment", figure, totals[0][figure], goal)
         for figure, goal in rules.points_goal.items()
-    ]
-
-
-def _goal(models: str, figure: str, reached: float | None, goal: float) -> Row:
-    met = "-" if reached is None else "yes" if reached <= goal else "no"
-    return {
-        "models": models,
-        "figure": figure,
-        "reached_error": reached,
-        "goal_error": goal,
-        "goal_met": met,
-    }
-
-
-def _reasons(left: Sequence[LeftOutRun], rules: ServingRules) -> list[Row]:
-    counts = Counter(run.reason for run in left)
-    return [
-        {"reason": name, "rows": counts[name], "note": rules.reasons[name]}
-        for name in rules.reasons
-        if counts[name]
     ]

@@ -78,6 +78,8 @@ PARTS: Final = {
     "decode": "own decoding",
     "interference": "prompts of others",
     "preemption": "preemption",
+    "transfer": "cache on its way",
+    "join": "joining those that decode",
 }
 
 

@@ -20,11 +20,13 @@ def requests_trace_text(
     """Return the requests of a window as JSON of the Trace Event format.
 
     A replica is a process. A request takes a line of its own while it is there, the lowest that is
-    free, and shows its time in the queue, at its prompt and at its output.
+    free, and shows its time in the queue, at its prompt and at its output; between two pools, under
+    its prefill worker, also that of its cache on its way.
 
     Args:
         columns: Of completed requests and others: request, state, arrival_s, replica, queue_s,
-            ttft_s, request_latency_s, isl, osl, preemptions, cached_tokens.
+            ttft_s, request_latency_s, isl, osl, preemptions, cached_tokens; of two pools also
+            prefilled_s and kv_transfer_s.
         start_s: Start of the window [s].
         duration_s: Length of the window [s]; to the end by default.
 
@@ -83,7 +85,11 @@ def _line(ends: list[float], arrival_s: float, end_s: float) -> int:
 
 
 def _spans(row: Mapping[str, Any], line: int) -> list[dict[str, Any]]:
-    borders = [0.0, row["queue_s"], row["ttft_s"], row["request_latency_s"]]
+    names, borders = ["queue", "prompt", "output"], [row["ttft_s"]]
+    if row.get("kv_transfer_s") is not None:
+        names.insert(2, "transfer")
+        borders = [row["prefilled_s"], row["prefilled_s"] + row["kv_transfer_s"]]
+    borders = [0.0, row["queue_s"], *borders, row["request_latency_s"]]
     said = {name: row[name] for name in ("request", "isl", "osl", "preemptions", "cached_tokens")}
     return [
         {
@@ -95,7 +101,5 @@ def _spans(row: Mapping[str, Any], line: int) -> list[dict[str, Any]]:
             "dur": round((until_s - start_s) * MICROSECONDS, 3),
             "args": said,
         }
-        for name, start_s, until_s in zip(
-            ("queue", "prompt", "output"), borders, borders[1:], strict=False
-        )
+        for name, start_s, until_s in zip(names, borders, borders[1:], strict=False)
     ]

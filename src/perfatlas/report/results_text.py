@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 # said in the headline, the assumptions and the warnings, or twice
-HIDDEN: Final = ("gpus", "method", "interrupted", "kv_blocks")
+HIDDEN: Final = ("gpus", "method", "interrupted", "kv_blocks", "prefill_kv_blocks")
 NARROW: Final = 64
 NO_INTERVAL: Final = "no interval"
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     Columns = Mapping[str, Sequence[Any]]
 
-METRICS: Final = ("ttft_s", "tpot_s", "request_latency_s", "queue_s")
-COLOURS: Final = ("#1f6feb", "#bc4c00", "#1a7f37", "#8250df")
+METRICS: Final = ("ttft_s", "tpot_s", "request_latency_s", "queue_s", "kv_transfer_s")
+COLOURS: Final = ("#1f6feb", "#bc4c00", "#1a7f37", "#8250df", "#bf3989")
 MOST_POINTS: Final = 20_000  # drawn one by one
 STYLE: Final = """
 body{font:16px/1.5 system-ui,sans-serif;color:#1f2328}
@@ -91,7 +91,7 @@ def _charts(columns: Columns, series: Columns) -> list[str]:
     figures: list[tuple[str, Any]] = []
     spread = go.Figure()
     for name, colour in zip(METRICS, COLOURS, strict=True):
-        values = sorted(value for value in columns[name] if value is not None)
+        values = sorted(value for value in columns.get(name, ()) if value is not None)
         if values:
             values, shares = _thinned(values)
             spread.add_scatter(x=values, y=shares, name=label_of(name), line={"color": colour})

@@ -16,8 +16,12 @@ POOL_FIELDS: Final = tuple(
 )
 
 
-def read_scenario(fields: Mapping[str, Any]) -> Scenario:
+def read_scenario(fields: Mapping[str, Any], *, queues: bool = False) -> Scenario:
     """Return the scenario of named fields, when all of them are read and none contradicts another.
+
+    Args:
+        fields: Names of the vocabulary.
+        queues: Requests queue: batches of workers are limits, not loads.
 
     Raises:
         InvalidSpecError: A name, a value or two values together break a rule.
@@ -32,6 +36,8 @@ def read_scenario(fields: Mapping[str, Any]) -> Scenario:
     _check_drafts(scenario)
     if scenario.mode == "disaggregated":
         _check_pools(scenario)
+        if scenario.concurrency is not None and not queues:
+            _check_in_flight(scenario, scenario.concurrency)
     else:
         _check_one_pool(scenario)
     return scenario
@@ -106,7 +112,7 @@ def _check_one_pool(s: Scenario) -> None:
 
 
 def _check_pools(s: Scenario) -> None:
-    """Refuse what two pools do not read, more in flight than asked, and a false number of GPUs."""
+    """Refuse what two pools do not read, and a false number of GPUs."""
     if s.batch is not None:
         raise InvalidSpecError(
             f"batch = {s.batch}: mode disaggregated does not read batch; use prefill_batch and"
@@ -117,8 +123,6 @@ def _check_pools(s: Scenario) -> None:
             f"dp = {s.dp}: mode disaggregated does not read dp; its replicas are prefill_workers"
             " and decode_workers"
         )
-    if s.concurrency is not None:
-        _check_in_flight(s, s.concurrency)
     pools = split_pools(s)
     prefill, decode = (p.tp or 1 for p in (pools.prefill, pools.decode))
     prefill *= pools.prefill.pp * pools.prefill.cp * pools.prefill.attention_dp
@@ -133,6 +137,7 @@ def _check_pools(s: Scenario) -> None:
 
 
 def _check_in_flight(s: Scenario, concurrency: int) -> None:
+    """Refuse batches of more requests than are in flight."""
     rules = {"prefill_batch": concurrency, "decode_batch": max(concurrency // s.decode_workers, 1)}
     for name, most in rules.items():
         held = getattr(s, name)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.engines import step_errors
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.capacity import derived_blocks
 from perfatlas.scenario.evaluate import step_context
 from perfatlas.scenario.memory import does_not_fit, question_memory
 from perfatlas.scenario.question import Question, resolve_question
+from perfatlas.scenario.results import memory_columns, plain_results
+from perfatlas.scenario.vocabulary import MAX_COUNT
 from perfatlas.serving import (
-    Control,
     Limits,
-    Outcome,
     PriceTable,
     Replicas,
     Requests,
@@ -26,7 +25,6 @@ from perfatlas.serving import (
     StepPrices,
     TableLimits,
     price_table,
-    run,
     whole_ticks,
 )
 
@@ -86,9 +84,28 @@ class Deployment:
     table: PriceTable
     seen: Seen
 
+    @property
+    def capacity_tokens(self) -> int:
+        """Tokens that the cache of a replica holds."""
+        return self.limits.kv_blocks * self.limits.block_size * self.replicas.ranks
+
+    def held_memory(self) -> dict[str, Any]:
+        """Return the memory of the fullest rank with the whole cache taken, by name."""
+        memory, blocks = self.memory, derived_blocks(self.question, self.memory)
+        fixed_bytes = memory.total_bytes - memory.kv_bytes
+        share = min(self.limits.kv_blocks / blocks, 1.0)
+        kv_bytes = share * (memory.capacity_bytes - fixed_bytes)
+        held = replace(memory, kv_bytes=kv_bytes, total_bytes=fixed_bytes + kv_bytes)
+        return plain_results(memory_columns(held))
+
 
 def deployment(
-    scenario: Scenario, traffic: Traffic, came: Arriving, known: Priced | None = None
+    scenario: Scenario,
+    traffic: Traffic,
+    came: Arriving,
+    known: Priced | None = None,
+    *,
+    most_running: int = MAX_COUNT,
 ) -> Deployment:
     """Return the deployment of a scenario, its steps priced for what arrives.
 
@@ -97,6 +114,7 @@ def deployment(
         traffic: How it is shared.
         came: What arrives.
         known: Tables of prices of earlier calls, to take from and to add to.
+        most_running: Sequences of a scheduler, where its limit is not lower.
 
     Raises:
         InvalidSpecError: A name, value or plan breaks a rule.
@@ -114,6 +132,7 @@ def deployment(
         sentence, advice = does_not_fit(question)
         raise InfeasibleError(sentence, advice=advice)
     limits = _limits(question, memory, traffic, came.requests)
+    limits = limits._replace(max_num_seqs=min(limits.max_num_seqs, most_running))
     table = _table(question, limits, came.requests, {} if known is None else known)
     seen = _seen(question, traffic)
     replicas = Replicas(
@@ -193,25 +212,6 @@ def _limits(
     )
 
 
-def run_traffic(ready: Deployment, came: Arriving, prices: StepPrices, control: Control) -> Outcome:
-    """Return what comes of traffic at a deployment.
-
-    Args:
-        ready: The deployment.
-        came: What arrives.
-        prices: Its step prices, or those scaled.
-        control: Interruption and series.
-    """
-    return run(
-        came.requests,
-        prices,
-        ready.limits,
-        ready.replicas,
-        concurrency=came.concurrency,
-        control=control,
-    )
-
-
 def scaled_prices(prices: StepPrices, factor: float) -> StepPrices:
     """Return prices with every time of the device and the host times a factor.
 
@@ -230,15 +230,3 @@ def scaled_prices(prices: StepPrices, factor: float) -> StepPrices:
         for name in ("host_step", "host_sequence", "host_prefill")
     }
     return prices._replace(**tables, **hosts)
-
-
-def price_ends(question: Question) -> dict[str, float]:
-    """Return factors of all step times at both ends of the interval, none where nothing is known.
-
-    They are how far time per output token of published runs was from predicted; as one factor on
-    all steps, so that queues grow with it.
-    """
-    error = step_errors().get(question.profile.name)
-    if error is None or question.scenarios[0].tier == "bound":
-        return {}
-    return {"low": math.exp(error.q05), "high": math.exp(error.q95)}

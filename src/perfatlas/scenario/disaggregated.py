@@ -71,6 +71,35 @@ def asked_of_pools(scenario: Scenario) -> dict[str, int]:
     return asked
 
 
+def cache_link_s(question: Question, tokens_C: FloatArray) -> FloatArray:
+    """Return how long a cache takes over the NICs of a worker (C,) [s].
+
+    Every rank sends, or takes, the part it holds over the NICs of its own device.
+
+    Args:
+        question: Of a prefill or a decode worker.
+        tokens_C: Tokens of the cache (C,).
+    """
+    nodes = [system.node for system in question.placement.systems]
+    nic_S = np.array([node.nic_bandwidth * node.nics / node.devices for node in nodes])
+    cache_C = kv_bytes_per_sequence(
+        question.model.architecture, question.formats.kv, question.plan, tokens_C
+    )
+    link_s_C: FloatArray = cache_C / nic_S[question.placement.index_C]
+    return link_s_C
+
+
+def fabric_latency_s(question: Question) -> FloatArray:
+    """Return the time from one node to another, whatever the size (C,) [s].
+
+    Args:
+        question: Of a worker.
+    """
+    latency_S = np.array([system.fabric.latency_s for system in question.placement.systems])
+    latency_s_C: FloatArray = latency_S[question.placement.index_C]
+    return latency_s_C
+
+
 @dataclass(frozen=True, kw_only=True)
 class PoolRates:
     """Both pools evaluated for the same candidates.
@@ -99,20 +128,11 @@ class PoolRates:
     def transfer_s(self) -> FloatArray:
         """Return the time to hand one request's cache to a decode worker (C,) [s].
 
-        Every prefill rank sends its part over its own NIC.
-
         Limits: no contention, no overlap with the prefill; workers are not in one scale-up domain.
         """
-        question = self.prefill[0]
-        systems = question.placement.systems
-        nic_S = np.array([s.node.nic_bandwidth * s.node.nics / s.node.devices for s in systems])
-        latency_S = np.array([s.fabric.latency_s for s in systems])
-        cache = kv_bytes_per_sequence(
-            question.model.architecture, question.formats.kv, question.plan, question.load.isl
-        )
-        index = question.placement.index_C
-        with np.errstate(divide="ignore"):
-            transfer_C: FloatArray = cache / nic_S[index] + latency_S[index]
+        isl_C = self.prefill[0].load.isl
+        both = [cache_link_s(question, isl_C) for question in (self.prefill[0], self.decode[0])]
+        transfer_C: FloatArray = np.maximum(*both) + fabric_latency_s(self.prefill[0])
         return transfer_C
 
     def latencies(self, quantile: str) -> Latencies:

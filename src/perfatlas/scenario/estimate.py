@@ -14,6 +14,7 @@ from perfatlas.scenario.disaggregated import PoolRates, asked_of_pools, split_po
 from perfatlas.scenario.evaluate import Evaluation, evaluate
 from perfatlas.scenario.evidence import (
     FORMULA,
+    LEAVES_OUT,
     merged_evidence,
     question_evidence,
     question_warnings,
@@ -21,7 +22,7 @@ from perfatlas.scenario.evidence import (
 from perfatlas.scenario.memory import does_not_fit
 from perfatlas.scenario.question import Question, has_experts, plan_sizes, resolve_question
 from perfatlas.scenario.results import memory_columns, plain_results, result_columns
-from perfatlas.scenario.steady import is_simulated, steady_state
+from perfatlas.scenario.steady import are_pools_simulated, is_simulated, steady_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +36,7 @@ NOT_SIMULATED: Final = frozenset(
         "ttft_s",
         "tpot_s",
         "request_latency_s",
+        "kv_transfer_s",
         "output_tokens_per_s_per_gpu",
         "output_tokens_per_s_per_user",
     )
@@ -51,8 +53,9 @@ def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is check
 
     Args:
         **fields: Names of the vocabulary: model, system, gpus, tp, engine, format, mode, batch,
-            concurrency, isl, osl and the rest. Of mode aggregated, method auto is simulated where
-            prompts wait for each other, formula elsewhere.
+            concurrency, isl, osl and the rest. Of mode aggregated, and of disaggregated with a
+            concurrency, method auto is simulated where prompts wait for each other, formula
+            elsewhere.
 
     Raises:
         InvalidSpecError: A name, value or plan breaks a rule.
@@ -71,19 +74,20 @@ def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is check
     question, evaluation = evaluate_one(scenario)
     answer = _answer(question, evaluation, asked_scenario(scenario) | resolved_formats(question))
     if is_simulated(question, answer.results):
-        return _simulated(question, answer)
+        return _simulated(scenario, answer)
     return answer
 
 
-def _simulated(question: Question, formula: Answer) -> Answer:
+def _simulated(scenario: Scenario, formula: Answer) -> Answer:
     """Return an answer whose latencies are simulated; memory and breakdown stay."""
-    found = steady_state(question.scenarios[0])
-    said = (text for text in formula.evidence.assumptions if not text.startswith(FORMULA))
+    found = steady_state(scenario)
+    said = (text for text in formula.evidence.assumptions if not text.startswith((FORMULA, POOLS)))
     results = {name: value for name, value in formula.results.items() if name not in NOT_SIMULATED}
     return replace(
         formula,
         results=found.results | results | {"method": "simulate"},
         evidence=replace(formula.evidence, assumptions=(*said, found.said)),
+        warnings=tuple(text.replace(LEAVES_OUT, "") for text in formula.warnings),
     )
 
 
@@ -136,14 +140,14 @@ def evaluate_one(scenario: Scenario) -> tuple[Question, Evaluation]:
     evaluation = evaluate(question)
     if not evaluation.memory.fits[0]:
         sentence, advice = does_not_fit(question)
-        memory = plain_results(memory_columns(evaluation))
+        memory = plain_results(memory_columns(evaluation.memory))
         raise InfeasibleError(sentence, advice=advice, memory=memory)
     return question, evaluation
 
 
 def _answer(question: Question, evaluation: Evaluation, given: Mapping[str, Any]) -> Answer:
     results = plain_results(result_columns(question, evaluation))
-    results["memory"] = plain_results(memory_columns(evaluation))
+    results["memory"] = plain_results(memory_columns(evaluation.memory))
     results["method"] = "static" if question.scenarios[0].mode == "static" else "formula"
     return Answer(
         command="estimate",
@@ -167,12 +171,17 @@ def _answer_pools(scenario: Scenario) -> Answer:
         decode=_worker("decode", pools.decode),
     )
     results = plain_results(rates.columns())
-    results["memory"] = plain_results(memory_columns(rates.decode[1]))
-    results["prefill_memory"] = plain_results(memory_columns(rates.prefill[1]))
+    results["memory"] = plain_results(memory_columns(rates.decode[1].memory))
+    results["prefill_memory"] = plain_results(memory_columns(rates.prefill[1].memory))
     results["method"] = "formula"
-    return Answer(
+    simulated = are_pools_simulated(scenario, rates.prefill[0], results)
+    asked = asked_scenario(scenario)
+    if simulated:  # what is not given limits nothing
+        derived = {"prefill_batch", "decode_batch"} - scenario.model_fields_set
+        asked = {name: value for name, value in asked.items() if name not in derived}
+    formula = Answer(
         command="estimate",
-        scenario=asked_scenario(scenario) | resolved_formats(rates.decode[0]),
+        scenario=asked | resolved_formats(rates.decode[0]),
         results=results,
         breakdown=[
             *breakdown_rows(rates.prefill[1].prefill, "prefill", 0),
@@ -186,11 +195,12 @@ def _answer_pools(scenario: Scenario) -> Answer:
                 (
                     *question_warnings(*rates.prefill, ("prefill",)),
                     *question_warnings(*rates.decode, ("decode",)),
-                    *rates.warnings(),
+                    *(() if simulated else rates.warnings()),
                 )
             )
         ),
     )
+    return _simulated(scenario, formula) if simulated else formula
 
 
 def _worker(role: str, scenario: Scenario) -> tuple[Question, Evaluation]:

@@ -35,6 +35,7 @@ NO_KERNELS = (
 )
 
 FORMULA: Final = "method formula"
+LEAVES_OUT: Final = " and TTFT leaves that out"
 STANDING: Final = (
     "decode is priced at the mean context isl + osl/2; caches are cold and the kernels of a step"
     " run back to back"
@@ -253,8 +254,8 @@ def question_warnings(
             f"{asked:g} requests in flight were asked, {served:g} run at a time (KV capacity"
             f" {evaluation.memory.kv_capacity_tokens[0]:,.0f} tokens, max_num_seqs"
             f" {question.limits.max_num_seqs[0]:g}, max_num_batched_tokens"
-            f" {question.limits.max_num_batched_tokens[0]:g} for prompts and decodes); the rest"
-            " queue and TTFT leaves that out"
+            f" {question.limits.max_num_batched_tokens[0]:g} for prompts and decodes);"
+            f" the rest queue{LEAVES_OUT}"
         )
     warnings += _wide_warnings(evaluation, phases)
     longest = question.model.architecture.max_position_embeddings

@@ -13,19 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.scenario.deployment import (
-    Deployment,
-    deployment,
-    price_ends,
-    run_traffic,
-    scaled_prices,
-)
+from perfatlas.scenario.service import Service, price_ends, run_traffic, service, slowed
 from perfatlas.scenario.simulate import Simulation, simulate, split_fields
 from perfatlas.scenario.traffic import Traffic, arriving
 from perfatlas.serving import (
     TICKS_PER_SECOND,
     Control,
-    StepPrices,
     request_latencies,
     saturated,
 )
@@ -48,13 +41,13 @@ class _Search(NamedTuple):
     Args:
         scenario: What runs where.
         traffic: What arrives, at a rate of 1 or as its file says.
-        ready: The deployment, priced.
+        ready: What serves it, priced.
         unit: Requests/s at a factor of 1.
     """
 
     scenario: Scenario
     traffic: Traffic
-    ready: Deployment
+    ready: Service
     unit: float
 
 
@@ -87,14 +80,14 @@ def max_request_rate(**fields: Any) -> Simulation:  # noqa: ANN401 - checked by 
         True
     """
     search = _prepared(fields)
-    prices = search.ready.table.prices
-    factor = _largest_factor(search, prices)
+    factor = _largest_factor(search)
     rates: dict[str, Any] = {"max_request_rate": factor * search.unit}
     rates |= {"max_request_rate_low": None, "max_request_rate_high": None}
     other = {"low": "high", "high": "low"}
-    for end, slower in price_ends(search.ready.question).items():
+    for end, slower in price_ends(search.ready).items():
         try:
-            found = _largest_factor(search, scaled_prices(prices, slower)) * search.unit
+            moved = search._replace(ready=slowed(search.ready, slower))
+            found = _largest_factor(moved) * search.unit
         except InfeasibleError:
             found = 0.0  # with steps that slow no rate meets the objectives
         rates[f"max_request_rate_{other[end]}"] = found
@@ -133,7 +126,7 @@ def _prepared(fields: dict[str, Any]) -> _Search:
     came = arriving(traffic, scenario)
     if came.concurrency:
         raise InvalidSpecError("a closed loop has no rate; leave concurrency and arrival out")
-    ready = deployment(scenario, traffic, came)
+    ready = service(scenario, traffic, came)
     unit = _rate(came.requests) if traffic.requests is not None else UNIT
     return _Search(scenario, traffic, ready, unit)
 
@@ -146,40 +139,40 @@ def _rate(requests: Requests) -> float:
     return (requests.arrival_N.size - 1) * TICKS_PER_SECOND / span
 
 
-def _largest_factor(search: _Search, prices: StepPrices) -> float:
+def _largest_factor(search: _Search) -> float:
     """Return the largest factor on the rate that meets the objectives.
 
     Raises:
         InfeasibleError: The smallest one tried does not.
     """
-    full = _full_rate(search, prices) / search.unit
+    full = _full_rate(search) / search.unit
     low, high = full / SMALLEST, full * LARGEST
-    missed = _missed(search, prices, low)
+    missed = _missed(search, low)
     if missed:
         raise InfeasibleError(
             f"no request rate meets the objectives: at {low * search.unit:.3g} requests/s {missed}"
         )
     while high / low > PRECISION:
         middle = math.sqrt(low * high)
-        if _missed(search, prices, middle):
+        if _missed(search, middle):
             high = middle
         else:
             low = middle
     return low
 
 
-def _full_rate(search: _Search, prices: StepPrices) -> float:
+def _full_rate(search: _Search) -> float:
     """Return the rate at which an engine that never lacks requests serves them [requests/s]."""
     came = arriving(search.traffic, search.scenario)
     once = came.requests._replace(arrival_N=np.zeros_like(came.requests.arrival_N))
-    outcome = run_traffic(search.ready, came._replace(requests=once), prices, Control())
+    outcome = run_traffic(search.ready, came._replace(requests=once), Control())
     done = outcome.finished_N >= 0
     if not done.any():
         raise InfeasibleError("every request needs more cache than there is")
     return float(done.sum() * TICKS_PER_SECOND / outcome.finished_N.max())
 
 
-def _missed(search: _Search, prices: StepPrices, factor: float) -> str:
+def _missed(search: _Search, factor: float) -> str:
     """Return which objective is missed at a factor on the rate, "" where all are met."""
     values: dict[str, list[float]] = {}
     for seed in range(search.traffic.seed, search.traffic.seed + search.traffic.num_seeds):
@@ -187,7 +180,7 @@ def _missed(search: _Search, prices: StepPrices, factor: float) -> str:
         came = arriving(traffic, search.scenario)
         times_N = np.rint(came.requests.arrival_N / factor).astype(np.int64)
         came = came._replace(requests=came.requests._replace(arrival_N=times_N))
-        outcome = run_traffic(search.ready, came, prices, Control())
+        outcome = run_traffic(search.ready, came, Control())
         if (outcome.replica_N < 0).any():
             return "requests need more cache than there is and are rejected"
         if saturated(outcome):

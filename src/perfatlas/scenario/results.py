@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.operators import FloatArray
+    from perfatlas.parallelism import MemoryColumns
     from perfatlas.scenario.evaluate import Evaluation
     from perfatlas.scenario.question import Question
     from perfatlas.scenario.serving_formula import Latencies
@@ -98,6 +99,6 @@ def interval_columns(
     }
 
 
-def memory_columns(evaluation: Evaluation) -> dict[str, FloatArray]:
+def memory_columns(memory: MemoryColumns) -> dict[str, FloatArray]:
     """Return memory results of the fullest rank, each (C,)."""
-    return {name: getattr(evaluation.memory, name) for name in MEMORY}
+    return {name: getattr(memory, name) for name in MEMORY}

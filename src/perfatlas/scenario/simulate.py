@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.engines import step_errors
@@ -11,20 +11,14 @@ from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.answer import Answer
 from perfatlas.scenario.breakdown import breakdown_rows
 from perfatlas.scenario.contradictions import read_scenario
-from perfatlas.scenario.deployment import (
-    SAID,
-    Deployment,
-    deployment,
-    price_ends,
-    run_traffic,
-    scaled_prices,
-)
 from perfatlas.scenario.estimate import resolved_formats
-from perfatlas.scenario.evidence import engine_assumptions, step_evidence
+from perfatlas.scenario.evidence import engine_assumptions, merged_evidence, step_evidence
 from perfatlas.scenario.repetitions import averaged, half_widths
+from perfatlas.scenario.service import Service, price_ends, reseeded, run_traffic, service, slowed
 from perfatlas.scenario.traffic import TRAFFIC_NAMES, Arriving, Traffic, arriving, parse_traffic
 from perfatlas.scenario.typical_steps import typical_steps
 from perfatlas.serving import (
+    TICKS_PER_SECOND,
     Control,
     Outcome,
     Requests,
@@ -36,8 +30,9 @@ from perfatlas.serving import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from perfatlas.scenario.answer import Evidence
     from perfatlas.scenario.question import Question
     from perfatlas.scenario.vocabulary import Scenario
 
@@ -85,7 +80,8 @@ def simulate(
         progress: Told now and then which share of the work is done; true stops the simulation and
             keeps what was simulated.
         **fields: Names of the vocabulary: model, system, engine, the plan, formats, engine limits;
-            and the traffic: requests, request_rate or concurrency, arrival, isl, osl, seed, slo_*.
+            mode disaggregated with prefill_* and decode_* for two pools; and the traffic: requests,
+            request_rate or concurrency, arrival, isl, osl, seed, slo_*.
 
     Raises:
         InvalidSpecError: A name, value or request breaks a rule.
@@ -101,7 +97,7 @@ def simulate(
     """
     traffic, scenario = split_fields(fields)
     came = arriving(traffic, scenario)
-    ready = deployment(scenario, traffic, came)
+    ready = service(scenario, traffic, came)
     repeated: list[_Repetition] = []
     for seed in range(traffic.seed, traffic.seed + traffic.num_seeds):
         again = traffic.model_copy(update={"seed": seed})
@@ -115,11 +111,11 @@ def simulate(
         results |= half_widths([one.results for one in repeated])
     first = repeated[0]
     return Simulation(
-        answer=_answer(ready, came, first.outcome, results, dict(fields)),
+        answer=_answer(ready, came, first.outcome, results, (scenario, dict(fields))),
         requests=came.requests,
         outcome=first.outcome,
         seen=ready.seen,
-        kv_blocks=ready.limits.kv_blocks * ready.replicas.ranks * ready.replicas.number,
+        kv_blocks=ready.kv_blocks,
     )
 
 
@@ -129,20 +125,20 @@ class _Repetition(NamedTuple):
 
 
 def _repetition(
-    ready: Deployment, came: Arriving, traffic: Traffic, watch: Watch | None
+    ready: Service, came: Arriving, traffic: Traffic, watch: Watch | None
 ) -> _Repetition:
     """Return what comes of traffic of one seed, at the prices and at both ends of theirs."""
-    ready = replace(ready, replicas=ready.replicas._replace(seed=traffic.seed))
-    ends = price_ends(ready.question)
+    ready = reseeded(ready, traffic.seed)
+    ends = price_ends(ready)
     runs = 1 + len(ends)
     control = Control(watch=_part(watch, 0, runs), series_rows=SERIES_ROWS)
-    outcome = run_traffic(ready, came, ready.table.prices, control)
+    outcome = run_traffic(ready, came, control)
     results = _results(ready, came, outcome, traffic)
     for number, (end, factor) in enumerate(ends.items(), start=1):
         if outcome.interrupted:
             break
         control = Control(watch=_part(watch, number, runs))
-        moved = run_traffic(ready, came, scaled_prices(ready.table.prices, factor), control)
+        moved = run_traffic(slowed(ready, factor), came, control)
         if moved.interrupted:
             break
         results |= _end(summarize(came.requests, moved, traffic.objectives(), ready.seen), end)
@@ -164,95 +160,135 @@ def split_fields(fields: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
     """
     traffic = parse_traffic({name: v for name, v in fields.items() if name in TRAFFIC_NAMES})
     rest = {name: v for name, v in fields.items() if name not in TRAFFIC_NAMES}
-    if rest.get("mode") not in (None, "", "aggregated"):
+    mode = rest.get("mode") or "aggregated"
+    if mode == "static":
         raise UnsupportedError(
-            f"mode = {rest['mode']}: simulate runs mode aggregated; estimate answers the others"
+            "mode = static: simulate runs mode aggregated, or disaggregated; estimate answers it"
         )
     for name in ("method", "batch", "prefix"):
         if rest.get(name) not in (None, "", 0):
             raise InvalidSpecError(f"simulate does not read {name}; leave it out")
-    return traffic, read_scenario({**rest, "mode": "aggregated"})
+    return traffic, read_scenario({**rest, "mode": mode}, queues=True)
 
 
 def _end(found: Mapping[str, Any], end: str) -> dict[str, Any]:
     """Return the results at one end of the interval, by name; rates have the other end."""
     other = {"low": "high", "high": "low"}[end]
     rates = ("output_tokens_per_s", "requests_per_s", "goodput_requests_per_s", "slo_attainment")
-    times = ("ttft_s", "tpot_s", "itl_s", "request_latency_s", "queue_s", "makespan_s")
-    ends = {f"{name}_{end}": found[name] for name in times}
+    times = (
+        *("ttft_s", "tpot_s", "itl_s", "request_latency_s", "queue_s", "makespan_s"),
+        "kv_transfer_s",
+    )
+    ends = {f"{name}_{end}": found[name] for name in times if name in found}
     return ends | {f"{name}_{other}": found[name] for name in rates if name in found}
 
 
-def _results(
-    ready: Deployment, came: Arriving, outcome: Outcome, traffic: Traffic
-) -> dict[str, Any]:
+def _results(ready: Service, came: Arriving, outcome: Outcome, traffic: Traffic) -> dict[str, Any]:
     found = summarize(came.requests, outcome, traffic.objectives(), ready.seen)
-    found |= tail_parts(came.requests, outcome, ready.table.prices, ready.limits, ready.seen)
-    question = ready.question
+    entry, decoding = ready.entry, ready.decoding
+    found |= tail_parts(came.requests, outcome, entry.table.prices, entry.limits, ready.seen)
     if came.concurrency:
         found["saturated"] = False
-    gpus = int(question.plan.ranks[0])
     rate = found["output_tokens_per_s"]
-    ranks = ready.replicas.ranks
+    found |= {
+        "gpus": ready.gpus,
+        "output_tokens_per_s_per_gpu": None if rate is None else rate / ready.gpus,
+        "kv_capacity_tokens": decoding.capacity_tokens,
+        "kv_blocks": decoding.limits.kv_blocks,
+    }
+    if not ready.named:
+        return found
+    makespan_s = found["makespan_s"]
+    first = 0
+    for role, pool in ready.named.items():
+        busy_F = outcome.busy_F[first : first + pool.replicas.number]
+        first += pool.replicas.number
+        busy_s = float(busy_F.mean()) / TICKS_PER_SECOND
+        found[f"{role}_utilization"] = busy_s / makespan_s if makespan_s else None
     return found | {
-        "gpus": gpus,
-        "output_tokens_per_s_per_gpu": None if rate is None else rate / gpus,
-        "kv_capacity_tokens": ready.limits.kv_blocks * ready.limits.block_size * ranks,
-        "kv_blocks": ready.limits.kv_blocks,
+        "prefill_kv_capacity_tokens": entry.capacity_tokens,
+        "prefill_kv_blocks": entry.limits.kv_blocks,
+        "memory": decoding.held_memory(),
+        "prefill_memory": entry.held_memory(),
     }
 
 
 def _answer(
-    ready: Deployment,
+    ready: Service,
     came: Arriving,
     outcome: Outcome,
     results: dict[str, Any],
-    asked: dict[str, Any],
+    asked: tuple[Scenario, dict[str, Any]],
 ) -> Answer:
-    question = ready.question
+    question = ready.decoding.question
     steps = typical_steps(ready, came.requests, outcome)
     error = step_errors().get(question.profile.name)
     standing = [
-        SAID[ready.limits.rules],
+        *ready.said(),
         *came.assumptions,
         steps.said,
         _client(ready),
         *engine_assumptions(question),
     ]
-    if error is not None:
+    if error is not None and price_ends(ready):
         standing.append(
             f"the interval scales every step by {math.expm1(error.q05):+.0%} to"
             f" {math.expm1(error.q95):+.0%}, as {error.runs:,} serving runs on {error.engine} were"
             f" beside their predictions (`{error.command}`); arrivals and lengths stay"
         )
-    given = {name: value for name, value in asked.items() if value is not None}
+    scenario, fields = asked
+    given = {name: value for name, value in fields.items() if value is not None}
     return Answer(
         command="simulate",
-        scenario=given | resolved_formats(question) | _resolved_limits(ready),
+        scenario=given | resolved_formats(question) | _resolved(ready, scenario),
         results=results,
         breakdown=[
             *breakdown_rows(steps.prefill, "prefill", 0),
             *breakdown_rows(steps.decode, "decode", 0),
         ],
-        evidence=step_evidence(question, ready.table, standing),
+        evidence=_evidence(ready, standing),
         warnings=(*came.warnings, *_too_long(question, came), *_warnings(results)),
     )
 
 
-def _client(ready: Deployment) -> str:
+def _evidence(ready: Service, standing: Sequence[str]) -> Evidence:
+    """Return what the steps of all pools rest on."""
+    first, *others = (step_evidence(pool.question, pool.table, standing) for pool in ready.pools)
+    return merged_evidence(first, others[0]) if others else first
+
+
+def _client(ready: Service) -> str:
     if sum(ready.seen) == 0.0:
         return "latencies inside the engine: HTTP, tokenizing and detokenizing take no time"
+    source = ready.entry.question.profile.front.source
     return (
         f"a client sees a request enter the queue {1e3 * ready.seen.request_s:.1f} ms late and a"
-        f" token {1e6 * ready.seen.token_s:.0f} us late: {ready.question.profile.front.source}"
+        f" token {1e6 * ready.seen.token_s:.0f} us late: {source}"
     )
 
 
-def _resolved_limits(ready: Deployment) -> dict[str, Any]:
-    return {
-        "max_num_seqs": int(ready.question.limits.max_num_seqs[0]),
-        "max_num_batched_tokens": ready.limits.max_num_batched_tokens,
-    }
+def _resolved(ready: Service, scenario: Scenario) -> dict[str, Any]:
+    """Return the limits an answer is for where all pools have them, and what each pool is."""
+    limits = [
+        {
+            "max_num_seqs": int(pool.question.limits.max_num_seqs[0]),
+            "max_num_batched_tokens": pool.limits.max_num_batched_tokens,
+        }
+        for pool in ready.pools
+    ]
+    told: dict[str, Any] = limits[0] if limits[0] == limits[-1] else {}
+    for role, pool in ready.named.items():
+        plan = pool.question.plan
+        told |= {f"{role}_tp": int(plan.tp[0]), f"{role}_workers": int(plan.dp[0])}
+    return told | ({"mode": scenario.mode} if ready.named else {})
+
+
+def _capacities(results: Mapping[str, Any]) -> str:
+    own = f"{results['kv_capacity_tokens']:,} tokens"
+    prefill = results.get("prefill_kv_capacity_tokens")
+    if prefill is None:
+        return own
+    return f"{prefill:,} tokens on a prefill worker, {own} on a decode worker"
 
 
 def _too_long(question: Question, came: Arriving) -> list[str]:
@@ -279,7 +315,7 @@ def _warnings(results: Mapping[str, Any]) -> list[str]:
     if results["requests_rejected"]:
         said.append(
             f"{results['requests_rejected']:,} requests need more cache than there is"
-            f" ({results['kv_capacity_tokens']:,} tokens) and were rejected"
+            f" ({_capacities(results)}) and were rejected"
         )
     if results["interrupted"]:
         said.append("interrupted: only what was simulated until then is counted, no interval")

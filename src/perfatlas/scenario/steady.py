@@ -14,15 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.scenario.deployment import (
-    DRAFTING,
-    SAID,
-    Deployment,
-    deployment,
-    price_ends,
-    run_traffic,
-    scaled_prices,
-)
+from perfatlas.scenario.deployment import DRAFTING
+from perfatlas.scenario.service import Service, price_ends, run_traffic, service, slowed
 from perfatlas.scenario.traffic import Arriving, Traffic
 from perfatlas.serving import Control, all_at_once, plain_requests, request_latencies
 
@@ -63,7 +56,8 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
     """Return latencies and throughput of a closed loop at the concurrency of a scenario.
 
     Args:
-        scenario: Of mode aggregated; without a concurrency, one request per replica.
+        scenario: Of mode aggregated, without a concurrency one request per replica; or
+            disaggregated, without one the batches of its decode workers, or one each.
         known: Tables of prices of earlier calls, to take from and to add to.
 
     Raises:
@@ -71,8 +65,7 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
         InfeasibleError: The model and one request do not fit.
         UnsupportedError: No scheduler, model or data for the combination.
     """
-    replicas = scenario.dp or 1
-    concurrency = scenario.concurrency or (scenario.batch or 1) * replicas
+    concurrency = _in_flight(scenario)
     if concurrency > MOST_IN_FLIGHT:
         raise InvalidSpecError(
             f"concurrency = {concurrency:,}: a steady state is simulated of {MOST_IN_FLIGHT:,}"
@@ -86,76 +79,111 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
     osl_N[:concurrency] = np.ceil(scenario.osl * np.arange(1, concurrency + 1) / concurrency)
     requests = plain_requests(all_at_once(total), np.full(total, scenario.isl), osl_N)
     came = Arriving(requests, concurrency, (), ())
-    ready = deployment(scenario, Traffic(routing="least_loaded"), came, known)
-    limits = ready.limits
+    ready = service(scenario, Traffic(routing="least_loaded"), came, known)
+    limits, profile = ready.entry.limits, ready.entry.question.profile
     if not limits.chunked_prefill and scenario.isl > limits.max_num_batched_tokens:
         raise InfeasibleError(
-            f"{ready.question.profile.id} rejects prompts of {scenario.isl:,} tokens: a step holds"
+            f"{profile.id} rejects prompts of {scenario.isl:,} tokens: a step holds"
             f" {limits.max_num_batched_tokens:,} (max_num_batched_tokens), and it does not divide"
             " prompts by default",
             advice=(f"max_num_batched_tokens = {scenario.isl} holds one", "method formula divides"),
         )
     _check_room(scenario, ready)
     window = slice(first, first + count)
-    results = _means(ready, came, window, 1.0)
+    results = _means(ready, came, window)
     results |= {f"{name}_{end}": None for name in results for end in ("low", "high")}
-    for end, factor in price_ends(ready.question).items():
+    for end, factor in price_ends(ready).items():
         other = {"low": "high", "high": "low"}[end]
-        for name, value in _means(ready, came, window, factor).items():
+        for name, value in _means(slowed(ready, factor), came, window).items():
             rate = name.startswith("output_tokens")
             results[f"{name}_{other if rate else end}"] = value
     said = HOW.format(
         count=count,
         isl=scenario.isl,
         osl=scenario.osl,
-        rules=SAID[ready.limits.rules],
+        rules="; ".join(ready.said()),
         late=1e3 * ready.seen.request_s,
-        source=ready.question.profile.front.source,
+        source=profile.front.source,
     )
-    return SteadyState(results | {"gpus": int(ready.question.plan.ranks[0])}, said)
+    return SteadyState(results | {"gpus": ready.gpus}, said)
 
 
-def _check_room(scenario: Scenario, ready: Deployment) -> None:
-    """Refuse requests of which the cache does not hold one; the drafts of two steps belong to it.
+def _check_room(scenario: Scenario, ready: Service) -> None:
+    """Refuse requests of which a cache does not hold one; the drafts of two steps belong to it.
 
     Raises:
         InfeasibleError: None would ever run.
     """
-    limits = ready.limits
-    tokens = scenario.isl + scenario.osl - 1 + 2 * limits.draft_tokens
-    room = limits.kv_blocks * limits.block_size
-    if tokens > room:
+    for role, pool in (ready.named or {"": ready.entry}).items():
+        limits = pool.limits
+        osl = 1 if role == "prefill" else scenario.osl
+        tokens = scenario.isl + osl - 1 + 2 * limits.draft_tokens
+        room = limits.kv_blocks * limits.block_size
+        if tokens <= room:
+            continue
         drafts = f" and {limits.draft_tokens} drafts of two steps" if limits.draft_tokens else ""
+        where = f"{role} worker: " if role else ""
         raise InfeasibleError(
-            f"a request of {scenario.isl:,} + {scenario.osl:,} tokens{drafts} needs a cache of"
+            f"{where}a request of {scenario.isl:,} + {osl:,} tokens{drafts} needs a cache of"
             f" {tokens:,} tokens; there is one of {room:,}",
             advice=("use more GPUs, a smaller cache format or shorter requests",),
         )
 
 
-def _means(ready: Deployment, came: Arriving, window: slice, factor: float) -> dict[str, Any]:
-    """Return means over the requests that count, at prices times a factor."""
-    prices = ready.table.prices
-    if factor != 1.0:
-        prices = scaled_prices(prices, factor)
-    outcome = run_traffic(ready, came, prices, Control())
+def _in_flight(scenario: Scenario) -> int:
+    """Return the requests of a closed loop."""
+    if scenario.concurrency:
+        return scenario.concurrency
+    if scenario.mode == "disaggregated":
+        return (scenario.decode_batch or 1) * scenario.decode_workers
+    return (scenario.batch or 1) * (scenario.dp or 1)
+
+
+def _means(ready: Service, came: Arriving, window: slice) -> dict[str, Any]:
+    """Return means over the requests that count."""
+    outcome = run_traffic(ready, came, Control())
     found = request_latencies(came.requests, outcome, ready.seen)
     counted_N = (found.place_N >= window.start) & (found.place_N < window.stop)
     means: dict[str, Any] = {
         name: _finite(float(getattr(found, name)[counted_N].mean())) for name in NAMES
     }
+    if ready.named:
+        transfer_s = found.kv_transfer_s[counted_N]
+        means["kv_transfer_s"] = _finite(float(transfer_s.mean()))
     # Little's law, the way between client and engine included
     rate = came.concurrency / (means["request_latency_s"] + ready.seen.response_s)
     tokens = float(came.requests.osl_N[-1])
     tpot_s = means["tpot_s"]
     return means | {
-        "output_tokens_per_s_per_gpu": rate * tokens / float(ready.question.plan.ranks[0]),
+        "output_tokens_per_s_per_gpu": rate * tokens / ready.gpus,
         "output_tokens_per_s_per_user": None if tpot_s is None else 1.0 / tpot_s,
     }
 
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+def are_pools_simulated(scenario: Scenario, prefill: Question, results: Mapping[str, Any]) -> bool:
+    """Return whether method simulate answers for two pools, as `is_simulated` does for one.
+
+    Without a concurrency the closed forms' pools are full, which no closed loop is.
+
+    Args:
+        scenario: Of mode disaggregated.
+        prefill: Of a prefill worker.
+        results: The closed forms: TTFT, request latency and transfer.
+    """
+    if scenario.method != "auto":
+        return scenario.method == "simulate"
+    if scenario.concurrency is None:
+        return False
+    depths = (scenario.prefill_pp or scenario.pp, scenario.decode_pp or scenario.pp)
+    known = max(depths) == 1 and scenario.prefix == 0 and _is_held(scenario, prefill)
+    known &= prefill.drafts == 0 and _least_steps(scenario, prefill) <= MOST_STEPS
+    others = scenario.concurrency / scenario.prefill_workers - 1.0
+    prompt_s = results["ttft_s"] - results["kv_transfer_s"]
+    return known and others * prompt_s >= WAITING * results["request_latency_s"]
 
 
 def is_simulated(question: Question, results: Mapping[str, Any]) -> bool:
@@ -171,25 +199,34 @@ def is_simulated(question: Question, results: Mapping[str, Any]) -> bool:
     return scenario.method == "simulate" or _waiting_matters(question, results)
 
 
-def _least_steps(question: Question) -> float:
-    """Return how many steps the simulation of a steady state has at least."""
-    scenario, limits = question.scenarios[0], question.limits
-    in_flight = scenario.concurrency or (scenario.batch or 1) * (scenario.dp or 1)
+def _least_steps(scenario: Scenario, question: Question) -> float:
+    """Return how many steps the simulation of a steady state has at least.
+
+    Args:
+        scenario: What is asked.
+        question: Of an engine that runs it.
+    """
+    limits, ranks = question.limits, float(question.plan.attention_dp[0])
+    in_flight = _in_flight(scenario)
     requests = (WARM_ROUNDS + ROUNDS + 1) * in_flight
     tokens = requests * (scenario.isl + scenario.osl) / float(limits.max_num_batched_tokens[0])
-    ranks = float(question.plan.attention_dp[0])
-    sequences = min(float(limits.max_num_seqs[0]), in_flight / float(question.plan.dp[0]) / ranks)
-    return max(tokens / ranks, requests * scenario.osl / max(sequences, 1.0) / ranks)
+    held = in_flight / float(question.plan.dp[0]) / ranks
+    sequences = max(min(float(limits.max_num_seqs[0]), held), 1.0)
+    return max(tokens / ranks, requests * scenario.osl / sequences / ranks)
 
 
 def _waiting_matters(question: Question, results: Mapping[str, Any]) -> bool:
     """Return whether prompts meet others at their prompts, and a simulation can tell."""
     scenario = question.scenarios[0]
-    held = question.profile.scheduler.chunked_prefill or (
-        scenario.isl <= float(question.limits.max_num_batched_tokens[0])
-    )
-    known = scenario.pp == 1 and scenario.prefix == 0 and held
-    known &= _least_steps(question) <= MOST_STEPS
+    known = scenario.pp == 1 and scenario.prefix == 0 and _is_held(scenario, question)
+    known &= _least_steps(scenario, question) <= MOST_STEPS
     known &= question.drafts == 0 or question.profile.scheduler.rules == DRAFTING
     others = float(question.load.sequences[0]) - 1.0
     return known and others * results["ttft_s"] >= WAITING * results["request_latency_s"]
+
+
+def _is_held(scenario: Scenario, question: Question) -> bool:
+    """Return whether the engine takes a prompt, in one step or in several."""
+    return question.profile.scheduler.chunked_prefill or (
+        scenario.isl <= float(question.limits.max_num_batched_tokens[0])
+    )

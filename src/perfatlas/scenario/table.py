@@ -6,7 +6,7 @@ Shape legend: N rows, C candidates of one group.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from perfatlas.scenario.disaggregated import PoolRates, split_pools
 from perfatlas.scenario.evaluate import Evaluation, evaluate, select
 from perfatlas.scenario.question import Question, group_key, resolve_question
 from perfatlas.scenario.results import MEMORY, memory_columns, plain_column, result_columns
-from perfatlas.scenario.steady import is_simulated, steady_state
+from perfatlas.scenario.steady import are_pools_simulated, is_simulated, steady_state
 from perfatlas.scenario.vocabulary import FIELD_NAMES, Scenario
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.deployment import Priced
+
+
+# closed forms that tell whether prompts wait for each other
+WAITED: Final[tuple[str, ...]] = ("ttft_s", "request_latency_s", "kv_transfer_s")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +192,7 @@ def _answer_group(rows: Sequence[int], scenarios: Sequence[Scenario], sink: _Sin
     if answered is None:
         return
     kept, question, evaluation = answered
-    memory = memory_columns(evaluation)
+    memory = memory_columns(evaluation.memory)
     sink.put(kept, {f"memory_{name}": memory[name] for name in MEMORY})
     good = np.flatnonzero(evaluation.memory.fits)
     columns = result_columns(question, evaluation)
@@ -196,7 +200,7 @@ def _answer_group(rows: Sequence[int], scenarios: Sequence[Scenario], sink: _Sin
     for position in np.flatnonzero(~evaluation.memory.fits).tolist():
         sink.refuse(kept[position], shortfall(evaluation, position))
     for g in good.tolist():
-        formula = {name: float(columns[name][g]) for name in ("ttft_s", "request_latency_s")}
+        formula = {name: float(columns[name][g]) for name in WAITED if name in columns}
         if is_simulated(select(question, [g]), formula):
             _simulate(kept[g], question.scenarios[g], sink)
 
@@ -236,9 +240,15 @@ def _answer_pools(rows: Sequence[int], scenarios: Sequence[Scenario], sink: _Sin
         prefill=_take(parts["prefill"], both),
         decode=_take(parts["decode"], both),
     )
-    sink.put(both, rates.columns())
-    memory = memory_columns(rates.decode[1])
+    columns = rates.columns()
+    sink.put(both, columns)
+    memory = memory_columns(rates.decode[1].memory)
     sink.put(both, {f"memory_{name}": memory[name] for name in MEMORY})
+    for place, row in enumerate(both):
+        formula = {name: float(columns[name][place]) for name in WAITED}
+        prefill = select(rates.prefill[0], [place])
+        if are_pools_simulated(by_row[row], prefill, formula):
+            _simulate(row, by_row[row], sink)
 
 
 def _take(

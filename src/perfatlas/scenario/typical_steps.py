@@ -12,6 +12,7 @@ from perfatlas.step import StepCost, decode_step, prefill_step
 
 if TYPE_CHECKING:
     from perfatlas.scenario.deployment import Deployment
+    from perfatlas.scenario.service import Service
     from perfatlas.serving import Outcome, Requests
 
 
@@ -29,11 +30,11 @@ class TypicalSteps(NamedTuple):
     said: str
 
 
-def typical_steps(ready: Deployment, requests: Requests, outcome: Outcome) -> TypicalSteps:
+def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> TypicalSteps:
     """Return the steps of mean size of a simulation.
 
     Args:
-        ready: The deployment.
+        ready: What served.
         requests: What arrived.
         outcome: What came of it; where nothing completed, of one sequence.
     """
@@ -42,18 +43,20 @@ def typical_steps(ready: Deployment, requests: Requests, outcome: Outcome) -> Ty
     if not isl_N.size:
         isl_N, osl_N = requests.isl_N, requests.osl_N
     decoded = int((osl_N - 1).sum())
-    schedulers = ready.replicas.ranks  # of one engine; engines step on their own
-    batch = min(max(round(decoded / max(outcome.steps * schedulers, 1)), 1), most_running(ready))
+    entry, decoding = ready.entry, ready.decoding
+    schedulers = decoding.replicas.ranks  # of one engine; engines step on their own
+    steps = int(outcome.steps_F[-decoding.replicas.number :].sum())
+    batch = min(max(round(decoded / max(steps * schedulers, 1)), 1), most_running(decoding))
     weight_N = np.maximum(osl_N - 1, 1)
     keys = max(round(float(np.average(isl_N + osl_N / 2, weights=weight_N))), 1)
-    prompt = min(max(round(float(isl_N.mean())), 1), ready.limits.max_num_batched_tokens)
-    context = step_context(ready.question)
+    prompt = min(max(round(float(isl_N.mean())), 1), entry.limits.max_num_batched_tokens)
     one = np.ones(1)
     return TypicalSteps(
         prefill=prefill_step(
-            context, StepTokens(batch=one, q_len=prompt * one, kv_len=prompt * one)
+            step_context(entry.question),
+            StepTokens(batch=one, q_len=prompt * one, kv_len=prompt * one),
         ),
-        decode=decode_step(context, batch * one, keys * one),
+        decode=decode_step(step_context(decoding.question), batch * one, keys * one),
         said=(
             f"the steps shown are of mean size in this run: a prompt of {prompt:,} tokens;"
             f" {batch:,} sequences that decode at {keys:,} tokens of context"

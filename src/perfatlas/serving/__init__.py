@@ -10,6 +10,7 @@ from perfatlas.serving.arrivals import (
     ramp_arrivals,
     think_times,
 )
+from perfatlas.serving.fleet import Fleet, Kind
 from perfatlas.serving.lengths import (
     empirical_lengths,
     fixed_lengths,
@@ -19,7 +20,7 @@ from perfatlas.serving.lengths import (
     uniform_lengths,
 )
 from perfatlas.serving.limits import Control, Limits, Replicas
-from perfatlas.serving.loop import run
+from perfatlas.serving.loop import run_fleet
 from perfatlas.serving.metrics import (
     Seen,
     request_columns,
@@ -41,6 +42,8 @@ from perfatlas.serving.traces import Window
 __all__ = [
     "TICKS_PER_SECOND",
     "Control",
+    "Fleet",
+    "Kind",
     "Limits",
     "Outcome",
     "PriceTable",
@@ -66,7 +69,7 @@ __all__ = [
     "read_requests",
     "request_columns",
     "request_latencies",
-    "run",
+    "run_fleet",
     "saturated",
     "scale_lengths",
     "scale_rate",

@@ -103,7 +103,6 @@ def _shared_state(
         end_F=np.full(kind_F.shape[0], NEVER, np.int64),
         kind_F=kind_F,
         ready_F=np.zeros(kind_F.shape[0], np.int64),
-        link_F=np.zeros(kind_F.shape[0], np.int64),
         travel_N=_travels(requests.isl_N.shape[0] if pools else 0),
         coming_C=_first_issued(requests, concurrency, request_N, clock_1, pools),
         clock_1=clock_1,
@@ -124,6 +123,7 @@ def _own_state(requests: Requests, kind: Kind) -> dict[str, Any]:
         lane_S[name] = NOBODY
     return dict(
         lane_S=lane_S,
+        link_S=np.zeros(lanes, np.int64),
         growth_SB=np.zeros((lanes, limits.block_size), np.int64),
         finishing_SH=np.zeros((lanes, limits.max_num_seqs), NODE),
         leaving_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),

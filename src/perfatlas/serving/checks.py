@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from perfatlas.serving.requests import Requests
 
 POOLED: Final = {  # rules of engines by role
-    "prefill": ("vllm", "trtllm_guaranteed_no_evict", "trtllm_max_utilization"),
-    "decode": ("vllm", "trtllm_guaranteed_no_evict"),
+    "prefill": ("vllm", "sglang", "trtllm_guaranteed_no_evict", "trtllm_max_utilization"),
+    "decode": ("vllm", "sglang", "trtllm_guaranteed_no_evict"),
 }
 LONGEST_REQUEST: Final = 1 << 30  # tokens, prompt and output
 LONGEST_STEP: Final = 1_000_000_000_000_000  # ps, of any part of a step: 1,000 s
@@ -86,10 +86,31 @@ def _check_roles(fleet: Fleet) -> None:
             raise UnsupportedError(
                 f"draft_tokens {drafts} in role {kind.role} is not simulated; set it to 0"
             )
+        interval = kind.limits.recv_interval
+        if kind.role == "decode" and interval > 1:
+            raise UnsupportedError(
+                f"recv_interval {interval} in role decode is not simulated; set it to 1"
+            )
         waits = kind.limits.batch_wait_steps
         if kind.role == "decode" and waits:
             raise UnsupportedError(
                 f"batch_wait_steps {waits} in role decode is not simulated; set it to 0"
+            )
+
+
+def check_links(fleet: Fleet, requests: Requests) -> None:
+    """Refuse links over which a cache takes longer than the clock can add up.
+
+    Args:
+        fleet: Engines and their links.
+        requests: What arrives.
+    """
+    longest = int(requests.isl_N.max(initial=0))
+    for k, kind in enumerate(fleet.kinds):
+        if kind.link_token * longest > LONGEST_STEP:
+            raise InvalidSpecError(
+                f"the cache of {longest} tokens takes {kind.link_token * longest / 1e12:.3g} s over"
+                f" the link of kind {k}; it is at most 1,000 s: shorten prompts or widen the link"
             )
 
 
@@ -138,6 +159,7 @@ def _check_drafts(limits: Limits) -> None:
 
 def _check_chunks(limits: Limits) -> None:
     _at_least("recv_interval", limits.recv_interval, 1)
+    _at_least("reserved_decode_tokens", limits.reserved_decode_tokens, 1)
     _at_least("batch_wait_steps", limits.batch_wait_steps, 0)
     _at_least("batch_wait_tokens", limits.batch_wait_tokens, 0)
     if not 0.0 < limits.new_token_ratio <= 1.0:

@@ -164,6 +164,7 @@ def _queue(world: World, i: int, place: int, now: int) -> None:
     open_door = lane.waiting == 0 and lane.running < world.max_num_seqs
     if world.rules == SGLANG:
         open_door = lane.unread == 0 and (open_door or world.recv_interval > 1)
+        open_door = open_door or (world.role == DECODE and lane.waiting == 0)
     if world.rules == SGLANG and world.recv_interval > 1:
         leave_unread(world, i)
     else:
@@ -189,6 +190,9 @@ def _can_ever_run(world: World, i: int) -> bool:
     fits = blocks.count(world, tokens) <= world.kv_blocks
     if world.rules == SGLANG:  # it starts where a block more is free
         fits = tokens + world.block_size < world.kv_blocks * world.block_size
+        if world.role == DECODE:  # retracted at its end, it comes back where all of it fits
+            need = blocks.count(world, tokens) * world.block_size + world.reserved_decode_tokens
+            fits = fits and need <= world.kv_blocks * world.block_size
     whole = world.chunked_prefill or request.isl <= world.max_num_batched_tokens
     whole = whole or world.role == DECODE
     return bool(request.isl > 0 and output > 0 and fits and whole)
@@ -237,7 +241,8 @@ def _rank(world: World, r: int) -> int:
 def _queued(world: World, s: int) -> int:
     """Return 4 waiting + running of a scheduler; what is not yet read or not yet there waits."""
     lane = world.lane_S[s]
-    return int(4 * (lane.waiting + lane.unread + lane.away) + lane.running)
+    waiting = lane.waiting + lane.unread + lane.away + lane.retracted
+    return int(4 * waiting + lane.running)
 
 
 @part
@@ -287,7 +292,7 @@ def _let_leave(world: World, s: int, now: int) -> None:
         if world.request_N[i].computed == 0:  # thrown out meanwhile
             leave_queue(world, i)
         _end_request(world, i, now)
-    if lane.waiting + lane.arrived > 0 and left > 0:
+    if lane.waiting + lane.arrived + lane.ready + lane.retracted > 0 and left > 0:
         world.replica_R[s // world.ranks].stale = 1
     lane.leaving = 0
     lane.learning = 0
@@ -338,7 +343,7 @@ def _sample(kinds: list[World], now: int) -> None:
         for s in range(kinds[k].lane_S.shape[0]):
             lane = kinds[k].lane_S[s]
             running += lane.running
-            waiting += lane.waiting + lane.unread
+            waiting += lane.waiting + lane.unread + lane.retracted
             used += kinds[k].kv_blocks - lane.free
     world.series_WV[clock.rows, 0] = now
     world.series_WV[clock.rows, 1] = running

@@ -25,7 +25,8 @@ class Kind(NamedTuple):
         ranks: Attention-data-parallel ranks of an engine, as in `Replicas`.
         role: `both` phases of a request, or one of two pools: `prefill` engines run prompts to
             their first token, `decode` engines the rest, as `pools` says.
-        link_token: What the cache of a token takes over the link of an engine [ps].
+        link_token: What the cache of a token takes over the link of a scheduler, that of the
+            devices of its rank [ps].
     """
 
     prices: StepPrices

@@ -13,7 +13,7 @@ Shape legend: N requests, S schedulers, R replicas of a kind, F of all kinds.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.serving import blocks
 from perfatlas.serving.fleet import RECOMPUTED
@@ -26,6 +26,9 @@ from perfatlas.serving.stretch import cut
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World
+
+
+BEYOND: Final = 8_000_000_000_000_000_000  # ps: after the end of the clock, before that of 64 bits
 
 
 @part
@@ -71,13 +74,13 @@ def send(kinds: list[World], i: int, now: int) -> None:
         now: Time [ps].
     """
     travel = kinds[0].travel_N[i]
-    link_F = kinds[0].link_F
     here = kinds[kinds[0].kind_F[travel.home]]
     there = kinds[kinds[0].kind_F[travel.replica]]
-    start = max(now, link_F[travel.home], link_F[travel.replica])
+    home, lane = travel.lane, kinds[0].request_N[i].lane
+    start = min(max(now, here.link_S[home], there.link_S[lane]), BEYOND)
     end = start + travel.tokens * max(here.link_token, there.link_token)
-    link_F[travel.home] = end
-    link_F[travel.replica] = end
+    here.link_S[home] = end
+    there.link_S[lane] = end
     travel.stage = TRAVELLING
     expect(kinds[0], i, end + kinds[0].latency)
 

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.serving.checks import check_fleet, check_limits, check_prices, check_requests
+from perfatlas.serving.checks import (
+    check_fleet,
+    check_limits,
+    check_links,
+    check_prices,
+    check_requests,
+)
 from perfatlas.serving.fleet import Fleet, equal_engines
 from perfatlas.serving.limits import Control, Limits, Replicas
 from perfatlas.serving.outcome import Outcome, Series, Travels
@@ -103,6 +109,7 @@ def run_fleet(
     fleet = fleet._replace(kinds=kinds)
     check_fleet(fleet, concurrency, control)
     check_requests(requests, LAST_TICK)
+    check_links(fleet, requests)
     for kind in kinds:
         check_limits(kind.limits)
         check_prices(kind.prices, kind.limits, requests)
@@ -156,6 +163,8 @@ def _outcome(world: World, interrupted: bool) -> Outcome:  # noqa: FBT001 - a co
         travels=Travels(
             *(world.travel_N[name].copy() for name in ("handed", "arrived", "resumed", "replica"))
         ),
+        busy_F=world.replica_F["busy"].copy(),
+        steps_F=world.replica_F["done"].copy(),
     )
 
 

@@ -56,6 +56,8 @@ class Latencies:
         ttft_s: Arrival to first output token (N,).
         tpot_s: (request latency - TTFT) / (osl - 1) (N,); NaN for a single output token.
         request_latency_s: Arrival to last output token (N,).
+        kv_transfer_s: Between two pools, from the end of the prompt to the arrival of its cache,
+            waits for blocks and links included (N,); NaN where nothing went, empty without pools.
         place_N: Which requests these are (N,).
     """
 
@@ -64,6 +66,7 @@ class Latencies:
     ttft_s: NDArray[np.float64]
     tpot_s: NDArray[np.float64]
     request_latency_s: NDArray[np.float64]
+    kv_transfer_s: NDArray[np.float64]
     place_N: NDArray[np.int64]
 
 
@@ -86,8 +89,17 @@ def request_latencies(requests: Requests, outcome: Outcome, seen: Seen = AT_ENGI
         ttft_s=(first - arrival) / TICKS_PER_SECOND + (seen.request_s + seen.token_s),
         tpot_s=np.where(gaps > 0, between_s / np.maximum(gaps, 1), np.nan),
         request_latency_s=(last - arrival) / TICKS_PER_SECOND + (seen.request_s + seen.token_s),
+        kv_transfer_s=_transfers_s(outcome, place_N),
         place_N=place_N,
     )
+
+
+def _transfers_s(outcome: Outcome, place_N: NDArray[np.int64]) -> NDArray[np.float64]:
+    travels = outcome.travels
+    if not travels.handed_N.size:
+        return np.zeros(0)
+    handed_N, arrived_N = travels.handed_N[place_N], travels.arrived_N[place_N]
+    return np.where(arrived_N >= 0, (arrived_N - handed_N) / TICKS_PER_SECOND, np.nan)
 
 
 def statistics(values_N: NDArray[np.float64]) -> dict[str, float | None]:
@@ -163,6 +175,8 @@ def request_columns(
         "cached_tokens": outcome.cached_N.tolist(),
         "preemptions": outcome.preempted_N.tolist(),
     }
+    if outcome.travels.handed_N.size:
+        columns |= _travel_columns(outcome)
     columns["interference_s"] = (outcome.interference_N / TICKS_PER_SECOND).tolist()
     columns["preempted_s"] = (outcome.lost_N / TICKS_PER_SECOND).tolist()
     for name in ("queue_s", "ttft_s", "tpot_s", "request_latency_s"):
@@ -171,6 +185,19 @@ def request_columns(
             column[place] = None if value != value else value  # noqa: PLR0124 - NaN has no gap
         columns[name] = column
     return columns
+
+
+def _travel_columns(outcome: Outcome) -> dict[str, list[Any]]:
+    """Return what came of requests between two pools; None where they did not get there."""
+    travels = outcome.travels
+    went_N, came_N = travels.handed_N >= 0, travels.arrived_N >= 0
+    prefilled_s = (travels.handed_N - outcome.arrival_N) / TICKS_PER_SECOND
+    transfer_s = (travels.arrived_N - travels.handed_N) / TICKS_PER_SECOND
+    return {
+        "decode_replica": [None if r < 0 else r for r in travels.replica_N.tolist()],
+        "prefilled_s": [v if k else None for v, k in zip(prefilled_s, went_N, strict=True)],
+        "kv_transfer_s": [v if k else None for v, k in zip(transfer_s, came_N, strict=True)],
+    }
 
 
 def series_columns(series: Series, kv_blocks: int) -> dict[str, list[float]]:
@@ -228,7 +255,8 @@ def summarize(
     tokens = int(requests.osl_N[found.place_N].sum())
     prompt = int(requests.isl_N[found.place_N].sum())
     rejected = int(np.count_nonzero((outcome.arrival_N >= 0) & (outcome.replica_N < 0)))
-    names = ("ttft_s", "tpot_s", "request_latency_s", "queue_s")
+    names = ["ttft_s", "tpot_s", "request_latency_s", "queue_s"]
+    names += ["kv_transfer_s"] if outcome.travels.handed_N.size else []
     result: dict[str, Any] = {name: statistics(getattr(found, name)) for name in names}
     result["itl_s"] = gap_statistics(outcome)
     rate = 1.0 / makespan_s if makespan_s > 0.0 else None
@@ -257,7 +285,8 @@ def saturated(outcome: Outcome) -> bool:
 
     True where over the last third of the arrivals more than `BACKLOG` requests wait for their first
     step on average, and `GROWTH` times as many as over the first half: a queue that grows evenly
-    has three times as many there. A closed loop never is.
+    has three times as many there. Between two pools they wait until they decode. A closed loop
+    never is.
 
     Args:
         outcome: Of an open loop.
@@ -265,7 +294,11 @@ def saturated(outcome: Outcome) -> bool:
     arrived_N = np.sort(outcome.arrival_N[outcome.arrival_N >= 0])
     if arrived_N.size < LOOKS:
         return False
-    served_N = np.sort(outcome.scheduled_N[outcome.scheduled_N >= 0])
+    went = outcome.travels.handed_N.size > 0
+    served_N = outcome.travels.resumed_N if went else outcome.scheduled_N
+    if went:  # a single token may need no decode engine
+        served_N = np.where(outcome.travels.handed_N < 0, outcome.finished_N, served_N)
+    served_N = np.sort(served_N[served_N >= 0])
     at = arrived_N[np.arange(1, LOOKS + 1) * arrived_N.size // LOOKS - 1]
     waiting = np.searchsorted(arrived_N, at, side="right") - np.searchsorted(
         served_N, at, side="right"

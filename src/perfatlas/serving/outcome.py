@@ -1,6 +1,6 @@
 """What came of every request, and what the engine did, as columns.
 
-Shape legend: N requests, W windows of the series, G borders of gaps.
+Shape legend: N requests, W windows of the series, G borders of gaps, F replicas.
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ class Outcome(NamedTuple):
         interrupted: The simulation was stopped before its end.
         series: State over time; empty where none was asked for.
         travels: Between two pools.
+        busy_F: Time each replica ran steps (F,) [ps].
+        steps_F: How many (F,).
     """
 
     arrival_N: Ticks
@@ -90,3 +92,5 @@ class Outcome(NamedTuple):
     interrupted: bool
     series: Series
     travels: Travels
+    busy_F: Ticks
+    steps_F: NDArray[np.int64]

@@ -58,6 +58,20 @@ def foresee(world: World, r: int, end: int) -> None:
 
 
 @part
+def note_done(world: World, r: int) -> None:
+    """Count the steps that end, and the time they took.
+
+    Args:
+        world: The simulation.
+        r: The replica.
+    """
+    replica = world.replica_R[r]
+    world.clock_1[0].steps += replica.steps
+    replica.done += replica.steps
+    replica.busy += stretch_time(replica.base, replica.rise, replica.steps)
+
+
+@part
 def end_overlapped(world: World, r: int) -> bool:
     """Return whether the stretch of a replica has ended, and not only begun its last step.
 
@@ -68,7 +82,7 @@ def end_overlapped(world: World, r: int) -> bool:
     replica = world.replica_R[r]
     if replica.decided == 0:
         return False
-    world.clock_1[0].steps += replica.steps
+    note_done(world, r)
     replica.steps = 0
     replica.decided = 0
     return True

@@ -5,7 +5,7 @@ the queue like any other. When its scheduler reaches it and has blocks for the p
 after it, they are taken and the cache is fetched; until it is there it holds blocks on both sides
 and runs on neither. Then it joins those that decode as soon as there is a slot, before others are
 admitted, in order of the arrivals of caches. A sequence that is thrown out later starts over on its
-decode engine, prompt and all.
+decode engine, prompt and all; by the rules of SGLang its cache waits in host memory.
 
 Whose first token counts is a matter of the engine: the prefill engine's, given when its step ends;
 the same, given when the sequence joins those that decode; or the one that the decode engine
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from perfatlas.serving import blocks
 from perfatlas.serving.fleet import ARRIVAL, DECODE, PREFILL, RECOMPUTED
 from perfatlas.serving.heap import put
-from perfatlas.serving.limits import NO_EVICT
+from perfatlas.serving.limits import NO_EVICT, SGLANG
 from perfatlas.serving.machine import part
 from perfatlas.serving.running import leave_running, start_decoding
 from perfatlas.serving.state import FETCHED, HANDED, LOCAL, NOBODY
@@ -134,8 +134,20 @@ def places(world: World, i: int) -> int:
         i: The request.
     """
     request = world.request_N[i]
+    if world.rules == SGLANG:  # blocks for what it decodes are taken when it does
+        return int(request.isl + first_output(world) - 1)
     more = 0 if world.first_from == RECOMPUTED else min(request.osl - 1, 1)
     return int(request.isl + more)
+
+
+@part
+def first_output(world: World) -> int:
+    """Return the output tokens of a request that has come and not yet decoded.
+
+    Args:
+        world: The simulation.
+    """
+    return 0 if world.first_from == RECOMPUTED else 1
 
 
 @part
@@ -177,21 +189,39 @@ def join(world: World, s: int, most: int, now: int) -> None:
         now: When the step begins [ps].
     """
     lane = world.lane_S[s]
-    again = 1 if world.first_from == RECOMPUTED else 0
     while lane.arrived > 0 and lane.joiners < most:
         i = lane.arrived_head
-        request = world.request_N[i]
-        tokens = request.isl - again + 1
-        lane.arrived_head = request.after
+        lane.arrived_head = world.request_N[i].after
         lane.arrived -= 1
         lane.away -= 1
         lane.joiners += 1
-        _run_last(world, s, i)
-        blocks.keep_known(world, i, request.isl)
-        request.computed = tokens - 1
-        start_decoding(world, i, request.osl - 1 + again)
-        world.travel_N[i].stage = LOCAL
-        world.travel_N[i].resumed = now
+        join_one(world, s, i, now)
+
+
+@part
+def join_one(world: World, s: int, i: int, now: int) -> None:
+    """Let a sequence whose cache is there decode from the step on.
+
+    Args:
+        world: The simulation.
+        s: The scheduler.
+        i: The request, one that comes back from host memory with what it has generated.
+        now: When the step begins [ps].
+    """
+    request = world.request_N[i]
+    travel = world.travel_N[i]
+    first = travel.stage != LOCAL
+    _run_last(world, s, i)
+    if first:
+        request.generated = first_output(world)
+        if world.rules != SGLANG:
+            blocks.keep_known(world, i, request.isl)
+    request.computed = request.isl + request.generated - 1
+    start_decoding(world, i, request.osl - request.generated)
+    request.joined += 1  # not in the step that runs
+    if first:
+        travel.stage = LOCAL
+        travel.resumed = now
         if world.first_from == ARRIVAL:
             world.first_token_N[i] = now
 

@@ -7,7 +7,9 @@ longest output and a block fit into what is free less what those that decode are
 until a sequence leaves it; one that has ended leaves when the next step decodes. The ratio starts
 at a value of the engine, falls with every step that decodes, and is estimated anew when blocks run
 out. Then the sequences with the least output, of equals the longest prompt, are retracted: they
-start over from the end of the queue, what they have in the cache given up.
+start over from the end of the queue, what they have in the cache given up. A prefill engine runs
+prompts alone and looks at its queue anew in every step; decode engines have rules of their own
+(`rules_sglang_decode`).
 
 Requests that have arrived are read once every so many steps that only decode (`recv_interval`), and
 at once after a step with prompts or where nothing runs.
@@ -34,6 +36,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.serving import blocks
+from perfatlas.serving.fleet import DECODE, PREFILL
 from perfatlas.serving.machine import part
 from perfatlas.serving.running import (
     admit_head,
@@ -68,6 +71,8 @@ def schedule_sglang(world: World, s: int, now: int) -> None:
     lane = world.lane_S[s]
     if world.recv_interval > 1:
         _receive(world, s)
+    if world.role == PREFILL:  # nobody decodes whose leaving would say that there is room
+        lane.full = 0
     if lane.prefilled and lane.partial != NOBODY:
         lane.full = 0
         blocks.keep_known(world, lane.partial, world.request_N[lane.partial].computed)
@@ -81,7 +86,7 @@ def schedule_sglang(world: World, s: int, now: int) -> None:
             _prefill(world, s, now)
     lane.prefilled = lane.chunks
     if lane.chunks == 0:
-        _decode(world, s)
+        decode_batch(world, s)
     elif world.mixed_chunk:
         lane.ended = 0
         if world.growth_SB[s, -lane.step % world.block_size] <= lane.free:
@@ -127,8 +132,13 @@ def _ratio(world: World, s: int) -> float:
 
 
 @part
-def _decode(world: World, s: int) -> None:
-    """Let the batch decode, retracting sequences while a block is missing."""
+def decode_batch(world: World, s: int) -> None:
+    """Let the batch decode, retracting sequences while a block is missing.
+
+    Args:
+        world: The simulation.
+        s: The scheduler.
+    """
     lane = world.lane_S[s]
     left = lane.ended > 0
     lane.ended = 0
@@ -147,8 +157,13 @@ def _decode(world: World, s: int) -> None:
 
 
 @part
-def _output(world: World, i: int) -> int:
-    """Return how many tokens a sequence is known to have given."""
+def output_of(world: World, i: int) -> int:
+    """Return how many tokens a sequence is known to have given.
+
+    Args:
+        world: The simulation.
+        i: The request, decoding.
+    """
     request = world.request_N[i]
     lane = world.lane_S[request.lane]
     return int(request.osl - (request.finish - lane.step) - unseen(world, i))
@@ -163,14 +178,25 @@ def _retract(world: World, s: int) -> None:
     i = lane.running_tail
     while i != NOBODY:
         if i != lane.partial:
-            output = _output(world, i)
+            output = output_of(world, i)
             longer = victim != NOBODY and world.request_N[i].isl > world.request_N[victim].isl
             if victim == NOBODY or output < least or (output == least and longer):
                 victim = i
                 least = output
         i = world.request_N[i].before
     throw_out(world, victim)
-    queue_last(world, victim)
+    if world.role != DECODE:
+        queue_last(world, victim)
+        return
+    request = world.request_N[victim]
+    lane.joiners -= 1 if request.joined > lane.beat else 0
+    if lane.retracted == 0:
+        lane.retracted_head = victim
+    else:
+        world.request_N[lane.retracted_tail].after = victim
+    lane.retracted_tail = victim
+    request.after = NOBODY
+    lane.retracted += 1
 
 
 @part
@@ -182,7 +208,7 @@ def _estimate(world: World, s: int) -> None:
     i = lane.running_tail
     while i != NOBODY:
         if i != lane.partial:
-            given += _output(world, i)
+            given += output_of(world, i)
             most += world.request_N[i].osl
         i = world.request_N[i].before
     lane.ratio = min(1.0, given / most)
@@ -197,7 +223,7 @@ def _expected(world: World, s: int) -> float:
     i = lane.running_tail
     while i != NOBODY:
         if i != lane.partial:
-            tokens += min(world.request_N[i].osl - _output(world, i), MOST_EXPECTED)
+            tokens += min(world.request_N[i].osl - output_of(world, i), MOST_EXPECTED)
         i = world.request_N[i].before
     return float(tokens * _ratio(world, s))
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfatlas.serving import blocks
+from perfatlas.serving.fleet import DECODE
 from perfatlas.serving.heap import drop, put
 from perfatlas.serving.limits import NO_EVICT, SGLANG, STATIC
 from perfatlas.serving.machine import part
@@ -122,7 +123,8 @@ def unseen(world: World, i: int) -> int:
     request = world.request_N[i]
     lane = world.lane_S[request.lane]
     runs = world.replica_R[request.lane // world.ranks].steps > 0
-    return 1 if runs and (lane.ran or request.joined == lane.beat) else 0
+    was = request.joined <= lane.beat  # and does not only join in the step that is scheduled
+    return 1 if runs and was and (lane.ran or request.joined == lane.beat) else 0
 
 
 @part
@@ -192,7 +194,9 @@ def throw_out(world: World, i: int) -> None:
             lane.partial = NOBODY
             loss.mark = max(loss.mark, request.computed)
         else:
-            loss.since = max(last_joined(world, i), lane.last_end)
+            loss.since = last_joined(world, i)
+            if request.joined <= lane.beat:
+                loss.since = max(loss.since, lane.last_end)
             _back_to_prompt(world, i)
             loss.mark = request.computed + 1
             # what the step that runs computes of its own output is not known
@@ -344,7 +348,7 @@ def take_finishing(world: World, s: int) -> int:
     if world.rules == SGLANG:
         if world.async_scheduling:  # decodes once more in the next step, where that decodes
             request.placed += 1 if lane.decodes > 0 else 0
-        if world.async_scheduling or request.joined != lane.beat:
+        if world.async_scheduling or world.role == DECODE or request.joined != lane.beat:
             lane.ended += 1
         else:
             lane.full = 0

@@ -122,6 +122,12 @@ LANE: Final = np.dtype(
             "arrived_tail",
             "away",  # requests that hold blocks for caches, these included
             "joiners",  # of this step: sequences from them
+            "ready",  # of those that hold blocks: they wait for a slot alone
+            "ready_head",
+            "ready_tail",
+            "retracted",  # requests whose caches are kept elsewhere until they fit again
+            "retracted_head",
+            "retracted_tail",
         )
     ]
     + [("ratio", "f8")],  # of outputs that are expected
@@ -144,6 +150,8 @@ REPLICA: Final = np.dtype(
             "stale",  # and whether the queue has changed since
             "extra",  # of a step with prompts: what it takes beyond decoding alone
             "next_extra",
+            "busy",  # time that steps have taken [ps],
+            "done",  # and how many
         )
     ],
     align=True,
@@ -226,6 +234,7 @@ class World(NamedTuple):
     mixed_chunk: bool
     new_token_ratio: float
     recv_interval: int
+    reserved_decode_tokens: int
     batch_wait_steps: int
     batch_wait_tokens: int
     draft_tokens: int
@@ -266,7 +275,7 @@ class World(NamedTuple):
     end_F: NDArray[np.int64]
     kind_F: NDArray[np.int64]
     ready_F: NDArray[np.int64]
-    link_F: NDArray[np.int64]  # when the link of a replica is free
+    link_S: NDArray[np.int64]  # when the link of a scheduler is free
     coming_C: Rows
     clock_1: Rows
     series_WV: NDArray[np.int64]

@@ -117,7 +117,11 @@ def _greet(world: World, s: int, now: int) -> None:
             fresh -= 1
         else:
             left -= 1
-            if world.first_token_N[i] == NOBODY:
+            if world.loss_N[i].gone > 0:  # it was thrown out before
+                _return(world, i, now)
+                if world.first_token_N[i] == NOBODY:
+                    world.first_token_N[i] = now
+            elif world.first_token_N[i] == NOBODY:
                 world.first_token_N[i] = now
             else:
                 _count_gaps(world, (now - world.first_token_N[i], 0), 1, 1)

@@ -13,11 +13,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.serving import blocks
-from perfatlas.serving.fleet import BOTH
+from perfatlas.serving.fleet import BOTH, DECODE
 from perfatlas.serving.limits import SGLANG, VLLM
 from perfatlas.serving.machine import part
-from perfatlas.serving.overlap import foresee
+from perfatlas.serving.overlap import foresee, note_done
 from perfatlas.serving.rules_sglang import forget_ratio, schedule_sglang
+from perfatlas.serving.rules_sglang_decode import schedule_sglang_decode
 from perfatlas.serving.rules_trtllm import schedule_trtllm
 from perfatlas.serving.rules_vllm import schedule_vllm
 from perfatlas.serving.running import clear_step
@@ -88,7 +89,7 @@ def _plan(world: World, r: int, start: int) -> None:
     if (world.rules == SGLANG or world.role != BOTH) and replica.steps == 0:
         # a batch that is found empty has let those leave that had ended; where caches on their way
         # hold blocks, the last one may have been thrown out, and others can run
-        tries = 2
+        tries = 3 if world.rules == SGLANG and world.role == DECODE else 2
     while busy == 0 and tries > 0:
         busy = _schedule_ranks(world, first, start)
         tries -= 1
@@ -109,6 +110,8 @@ def _schedule_ranks(world: World, first: int, start: int) -> int:
         clear_step(world, s, start)
         if world.rules == VLLM:
             schedule_vllm(world, s, start)
+        elif world.rules == SGLANG and world.role == DECODE:
+            schedule_sglang_decode(world, s, start)
         elif world.rules == SGLANG:
             schedule_sglang(world, s, start)
         else:
@@ -199,8 +202,11 @@ def _may_open(world: World, lane: Any) -> bool:  # noqa: ANN401 - a row of lanes
 
     By the rules of vLLM, where its whole prompt must fit, an evicted block that it would have found
     takes as much from the free ones as from its need. A chunk alone can start earlier in a prompt
-    and need less. By those of SGLang it has not been told to wait, or the step had no tokens left.
+    and need less. By those of SGLang it has not been told to wait, or the step had no tokens left;
+    where it decodes for prefill engines, what may be retracted grows with every step.
     """
+    if world.rules == SGLANG and world.role == DECODE:
+        return bool(lane.waiting + lane.arrived + lane.ready + lane.retracted > 0)
     if world.rules == SGLANG:
         return bool(lane.partial != NOBODY or (lane.waiting > 0 and not lane.full))
     if lane.held > 0 and (lane.waiting > 0 or lane.partial != NOBODY):
@@ -223,7 +229,7 @@ def end(world: World, r: int, now: int) -> None:
         now: End of the stretch [ps].
     """
     replica = world.replica_R[r]
-    world.clock_1[0].steps += replica.steps
+    note_done(world, r)
     for s in range(r * world.ranks, (r + 1) * world.ranks):
         finish_step(world, s, replica.steps, now)
     replica.steps = 0

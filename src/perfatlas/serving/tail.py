@@ -5,7 +5,7 @@ Shape legend: N requests, K of them in the tail, M steps of their prompts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -38,13 +38,15 @@ def tail_parts(
     `queue`, `prompt` (its own steps, had it been alone), `shared` (what those steps took longer
     because others ran in them or between them). Of `tail_request_latency_s`, those of the longest
     latency: the same, and `decode` (its own output, prompts of others taken off), `interference`
-    (those prompts) and `preemption`. The parts of each sum to its mean.
+    (those prompts) and `preemption`. Between two pools also `transfer`, from the end of the prompt
+    to the arrival of its cache, and `join`, from there until it decodes, with the first step where
+    that gives the first token. The parts of each sum to its mean.
 
     Args:
         requests: What arrived.
         outcome: What came of it.
-        prices: What a step costs.
-        limits: Of a scheduler.
+        prices: What a step costs there.
+        limits: Of a scheduler that runs prompts.
         seen: What lies between the engine and the client.
     """
     found = request_latencies(requests, outcome, seen)
@@ -55,26 +57,70 @@ def tail_parts(
     for name in ("ttft_s", "request_latency_s"):
         slowest_K = np.argsort(-getattr(found, name), kind="stable")[:count]
         place_K = found.place_N[slowest_K]
-        prompt_s_K = np.minimum(
-            _alone_s(requests, outcome, prices, limits, place_K),
-            (outcome.first_token_N - outcome.scheduled_N)[place_K] / TICKS_PER_SECOND,
-        )
-        ttft_s_K = found.ttft_s[slowest_K] - seen.request_s - seen.token_s
+        way_K = _way(outcome, place_K)
+        between_s_K = (way_K.prompt_end - outcome.scheduled_N[place_K]) / TICKS_PER_SECOND
+        prompt_s_K = np.minimum(_alone_s(requests, outcome, prices, limits, place_K), between_s_K)
         columns = {
             "http": np.full(count, seen.request_s + seen.token_s),
             "queue": found.queue_s[slowest_K],
             "prompt": prompt_s_K,
-            "shared": ttft_s_K - found.queue_s[slowest_K] - prompt_s_K,
+            "shared": between_s_K - prompt_s_K,
         }
         if name == "request_latency_s":
-            columns |= _decoding(outcome, place_K)
+            columns |= _decoding(outcome, place_K, way_K)
+        if outcome.travels.handed_N.size:
+            late = name == "request_latency_s"
+            columns |= {
+                "transfer": (way_K.transfer if late else way_K.transfer_before) / TICKS_PER_SECOND,
+                "join": (way_K.join if late else way_K.join_before) / TICKS_PER_SECOND,
+            }
         parts[f"tail_{name}"] = {part: float(column.mean()) for part, column in columns.items()}
     return parts
 
 
-def _decoding(outcome: Outcome, place_K: NDArray[np.int64]) -> dict[str, FloatArray]:
+class _Way(NamedTuple):
+    """Of requests between two pools, each (K,) [ps]; nothing without pools.
+
+    Args:
+        prompt_end: When the prompt had ended; without pools, when the first token was there.
+        transfer: To the arrival of its cache.
+        join: From there to the first token, or to decoding where that was there before.
+        transfer_before: Of these, before the first token.
+        join_before: The same.
+    """
+
+    prompt_end: NDArray[np.int64]
+    transfer: NDArray[np.int64]
+    join: NDArray[np.int64]
+    transfer_before: NDArray[np.int64]
+    join_before: NDArray[np.int64]
+
+
+def _way(outcome: Outcome, place_K: NDArray[np.int64]) -> _Way:
+    """Return how long requests were between two pools."""
+    first_K = outcome.first_token_N[place_K]
+    nothing_K = np.zeros_like(first_K)
+    if not outcome.travels.handed_N.size:
+        return _Way(first_K, *4 * (nothing_K,))
+    handed_K, arrived_K, resumed_K, _ = (column[place_K] for column in outcome.travels)
+    went_K = handed_K >= 0
+    late_K = went_K & (first_K > handed_K)  # the first token comes when the cache is there
+    transfer_K = np.where(went_K, arrived_K - handed_K, 0)
+    join_K = np.where(late_K, first_K - arrived_K, np.where(went_K, resumed_K - arrived_K, 0))
+    return _Way(
+        np.where(went_K, handed_K, first_K),
+        transfer_K,
+        join_K,
+        np.where(late_K, transfer_K, 0),
+        np.where(late_K, join_K, 0),
+    )
+
+
+def _decoding(outcome: Outcome, place_K: NDArray[np.int64], way_K: _Way) -> dict[str, FloatArray]:
     """Return what requests spent after their first token on, by part (K,) [s]."""
     between_K = (outcome.finished_N - outcome.first_token_N)[place_K]
+    between_K = between_K - (way_K.transfer - way_K.transfer_before)
+    between_K = between_K - (way_K.join - way_K.join_before)
     interference_K = np.minimum(outcome.interference_N[place_K], between_K)
     # one thrown out before its first token has lost that time there
     lost_K = np.minimum(outcome.lost_N[place_K], between_K - interference_K)

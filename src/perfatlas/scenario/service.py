@@ -1,0 +1,273 @@
+"""What serves traffic: engines that do all of a request, or two pools that share it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.engines import step_errors
+from perfatlas.quantities import InfeasibleError, UnsupportedError
+from perfatlas.scenario.breakdown import tier_of
+from perfatlas.scenario.contradictions import POOL_FIELDS
+from perfatlas.scenario.deployment import SAID, Deployment, deployment, scaled_prices
+from perfatlas.scenario.disaggregated import cache_link_s, fabric_latency_s, split_pools
+from perfatlas.scenario.vocabulary import MAX_COUNT, Scenario
+from perfatlas.serving import TICKS_PER_SECOND, Control, Fleet, Kind, Outcome, run_fleet
+
+if TYPE_CHECKING:
+    from perfatlas.scenario.deployment import Priced
+    from perfatlas.scenario.traffic import Arriving, Traffic
+    from perfatlas.serving import Seen
+
+POOLS: Final = ("prefill", "decode")
+FIRST_TOKEN: Final = {
+    "prefill": "the first token is the prefill worker's, seen as its prompt ends",
+    "arrival": "the first token is the prefill worker's, seen as the sequence joins those that"
+    " decode",
+    "recomputed": "the first token is the decode worker's, computed from the last token of the"
+    " prompt when the cache has come",
+}
+
+
+TRANSFER: Final = (
+    "a decode worker takes blocks for a prompt that has ended, then fetches its cache: each rank"
+    " its part over the NICs of its device, one request after the other; both sides hold blocks"
+    " until it is there; nothing is sent while its prompt runs"
+)
+
+
+class Handover(NamedTuple):
+    """How a cache goes from one pool to the other.
+
+    Args:
+        links: What the cache of a token takes over the NICs of a rank, by pool [ps].
+        latency: From the last byte on its way to its arrival [ps].
+        first_from: Whose first token a client gets, as in `serving.Fleet`.
+        tokens: Mean tokens of a prompt, whose cache was divided by them.
+        source: Where `first_from` is documented.
+    """
+
+    links: tuple[int, ...]
+    latency: int
+    first_from: str
+    tokens: int
+    source: str
+
+
+NO_WAY: Final = Handover((0,), 0, "prefill", 0, "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """Engines on their devices, ready to run requests.
+
+    Args:
+        pools: One, or that of the prefill workers and that of the decode workers.
+        handover: Between two pools.
+    """
+
+    pools: tuple[Deployment, ...]
+    handover: Handover = NO_WAY
+
+    @property
+    def entry(self) -> Deployment:
+        """Where prompts run."""
+        return self.pools[0]
+
+    @property
+    def decoding(self) -> Deployment:
+        """Where sequences decode."""
+        return self.pools[-1]
+
+    @property
+    def named(self) -> dict[str, Deployment]:
+        """The pools by role, none where there is one."""
+        return dict(zip(POOLS, self.pools, strict=True)) if len(self.pools) > 1 else {}
+
+    @property
+    def gpus(self) -> int:
+        """Devices of all pools."""
+        return sum(int(pool.question.plan.ranks[0]) for pool in self.pools)
+
+    @property
+    def kv_blocks(self) -> int:
+        """Cache blocks of all schedulers."""
+        return sum(
+            pool.limits.kv_blocks * pool.replicas.ranks * pool.replicas.number
+            for pool in self.pools
+        )
+
+    @property
+    def seen(self) -> Seen:
+        """What a client sees later than the engine."""
+        return self.entry.seen
+
+    def said(self) -> tuple[str, ...]:
+        """Return what the schedulers and the way between them do, in sentences."""
+        rules = SAID[self.entry.limits.rules]
+        if len(self.pools) == 1:
+            return (rules,)
+        own = SAID[self.decoding.limits.rules]
+        return (
+            f"prefill workers: {rules}",
+            *((f"decode workers: {own}",) if own != rules else ()),
+            TRANSFER,
+            f"{FIRST_TOKEN[self.handover.first_from]} ({self.handover.source})",
+        )
+
+
+def service(
+    scenario: Scenario, traffic: Traffic, came: Arriving, known: Priced | None = None
+) -> Service:
+    """Return what serves the traffic of a scenario, its steps priced for what arrives.
+
+    Args:
+        scenario: What runs where, of mode aggregated or disaggregated.
+        traffic: How it is shared.
+        came: What arrives.
+        known: Tables of prices of earlier calls, to take from and to add to.
+
+    Raises:
+        InvalidSpecError: A name, value or plan breaks a rule.
+        InfeasibleError: The model and one request do not fit.
+        UnsupportedError: No model, data or scheduler for the combination.
+    """
+    if scenario.mode != "disaggregated":
+        return Service(pools=(deployment(scenario, traffic, came, known),))
+    if scenario.speculative_depth:
+        raise UnsupportedError(
+            f"speculative_depth = {scenario.speculative_depth} is not simulated in two pools;"
+            " method formula of estimate answers"
+        )
+    split = split_pools(scenario)
+    pools = []
+    for role, worker in ((role, getattr(split, role)) for role in POOLS):
+        try:
+            pools.append(
+                deployment(
+                    _pool(scenario, worker, role),
+                    traffic,
+                    came,
+                    known,
+                    most_running=_most_running(scenario, worker, role),
+                )
+            )
+        except InfeasibleError as error:
+            sentence = f"{role} worker: {error.args[0]}"
+            raise InfeasibleError(sentence, advice=error.advice) from None
+    return Service(pools=tuple(pools), handover=_handover(pools, came))
+
+
+def _pool(scenario: Scenario, worker: Scenario, role: str) -> Scenario:
+    """Return the workers of a pool as replicas that queue."""
+    changes: dict[str, Any] = {name: Scenario.model_fields[name].default for name in POOL_FIELDS}
+    changes |= {"mode": "aggregated", "batch": None, "dp": getattr(scenario, f"{role}_workers")}
+    return worker.model_copy(update=changes)
+
+
+def _most_running(scenario: Scenario, worker: Scenario, role: str) -> int:
+    """Return the sequences of a scheduler that the batch of a worker allows, where it is given."""
+    name = f"{role}_batch"
+    given = getattr(scenario, name) if name in scenario.model_fields_set else None
+    return MAX_COUNT if given is None else -(-given // worker.attention_dp)
+
+
+def _handover(pools: list[Deployment], came: Arriving) -> Handover:
+    """Return how the caches of what arrives go from one pool to the other."""
+    tokens = max(round(float(came.requests.isl_N.mean())), 1)
+    seconds = [
+        float(cache_link_s(pool.question, np.full(1, float(tokens)))[0]) / tokens for pool in pools
+    ]
+    profile = pools[0].question.profile.disaggregation
+    return Handover(
+        links=tuple(round(each_s * TICKS_PER_SECOND) for each_s in seconds),
+        latency=round(float(fabric_latency_s(pools[0].question)[0]) * TICKS_PER_SECOND),
+        first_from=profile.first_from,
+        tokens=tokens,
+        source=profile.source,
+    )
+
+
+def run_traffic(ready: Service, came: Arriving, control: Control) -> Outcome:
+    """Return what comes of traffic.
+
+    Args:
+        ready: What serves it.
+        came: What arrives.
+        control: Interruption and series.
+    """
+    roles = POOLS if len(ready.pools) > 1 else ("both",)
+    kinds = tuple(
+        Kind(
+            pool.table.prices,
+            pool.limits,
+            pool.replicas.number,
+            pool.replicas.ranks,
+            role,
+            link,
+        )
+        for pool, role, link in zip(ready.pools, roles, ready.handover.links, strict=True)
+    )
+    replicas = ready.entry.replicas
+    fleet = Fleet(
+        kinds,
+        replicas.routing,
+        replicas.seed,
+        replicas.turnaround,
+        ready.handover.latency,
+        ready.handover.first_from,
+    )
+    return run_fleet(came.requests, fleet, concurrency=came.concurrency, control=control)
+
+
+def slowed(ready: Service, factor: float) -> Service:
+    """Return a service whose steps take a factor as long; caches travel as before.
+
+    Args:
+        ready: The service.
+        factor: Above 0.
+    """
+    return replace(
+        ready,
+        pools=tuple(
+            replace(
+                pool,
+                table=replace(pool.table, prices=scaled_prices(pool.table.prices, factor)),
+            )
+            for pool in ready.pools
+        ),
+    )
+
+
+def reseeded(ready: Service, seed: int) -> Service:
+    """Return a service whose routing draws from a seed.
+
+    Args:
+        ready: The service.
+        seed: The seed.
+    """
+    return replace(
+        ready,
+        pools=tuple(
+            replace(pool, replicas=pool.replicas._replace(seed=seed)) for pool in ready.pools
+        ),
+    )
+
+
+def price_ends(ready: Service) -> dict[str, float]:
+    """Return factors of all step times at both ends of the interval, none where nothing is known.
+
+    They are how far time per output token of published runs was from predicted; as one factor on
+    all steps, so that queues grow with it. Lower limits have no such ends.
+
+    Args:
+        ready: What serves, its steps priced.
+    """
+    error = step_errors().get(ready.entry.question.profile.name)
+    tiers = {tier_of((pool.table.prefill, pool.table.decode), 0) for pool in ready.pools}
+    if error is None or "bound" in tiers:
+        return {}
+    return {"low": math.exp(error.q05), "high": math.exp(error.q95)}

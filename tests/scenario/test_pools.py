@@ -1,0 +1,263 @@
+"""Traffic through a prefill and a decode pool: what it must equal, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from perfatlas import estimate, max_request_rate, simulate
+from perfatlas.engines import resolve_engine
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.scenario import estimate_table
+from perfatlas.scenario.service import run_traffic, service
+from perfatlas.scenario.simulate import split_fields
+from perfatlas.scenario.traffic import arriving
+from perfatlas.serving import Control
+
+DEPLOYED: dict[str, Any] = {
+    "model": "meta-llama/Llama-3.1-8B-Instruct",
+    "system": "h200_sxm",
+    "mode": "disaggregated",
+}
+SMALL: dict[str, Any] = {**DEPLOYED, "isl": 512, "osl": 32, "num_requests": 60}
+ENGINES = ("ideal", "vllm", "sglang", "trtllm")
+
+
+def results_of(**fields: object) -> dict[str, Any]:
+    return dict(simulate(**{**SMALL, **fields}).answer.results)
+
+
+@pytest.mark.parametrize("engine", ["ideal", "trtllm", "sglang"])
+def test_one_request_at_a_time_takes_prompt_transfer_and_output(engine: str) -> None:
+    asked = {**SMALL, "engine": engine, "isl": 3000, "osl": 200}
+    found = simulate(**asked, concurrency=1, measured_at="engine").answer.results
+    static = estimate(
+        **{name: asked[name] for name in ("model", "system", "engine", "isl", "osl")}
+    ).results
+    transfer_s = estimate(
+        **{name: asked[name] for name in (*DEPLOYED, "engine", "isl", "osl")}
+    ).results["kv_transfer_s"]
+    assert found["kv_transfer_s"]["p50"] == pytest.approx(transfer_s, rel=1e-6)
+    # whose first token is seen when its prompt ends does not wait for its cache to come
+    late = 0.0 if resolve_engine(engine).disaggregation.first_from == "prefill" else transfer_s
+    assert found["ttft_s"]["p50"] == pytest.approx(static["ttft_s"] + late, rel=2e-3)
+    assert found["tpot_s"]["mean"] == pytest.approx(
+        static["tpot_s"] + (transfer_s - late) / 199, rel=2e-3
+    )
+
+
+def test_vllm_computes_the_last_token_of_a_prompt_again() -> None:
+    asked: dict[str, Any] = {"engine": "vllm", "concurrency": 1, "measured_at": "engine"}
+    found = results_of(**asked)
+    prompt_s = results_of(**asked, mode="aggregated", osl=1)["ttft_s"]["p50"]
+    again_s = found["ttft_s"]["p50"] - prompt_s - found["kv_transfer_s"]["p50"]
+    assert again_s == pytest.approx(found["tpot_s"]["mean"], rel=0.02)  # a decode step
+
+
+def test_without_a_way_between_them_ttft_is_that_of_an_engine_that_only_prefills() -> None:
+    asked: dict[str, Any] = {"engine": "ideal", "request_rate": 60, "num_requests": 300}
+    pools = results_of(**asked)
+    prompts = results_of(**asked, mode="aggregated", osl=1)
+    for statistic in ("mean", "p50", "p99"):
+        assert pools["ttft_s"][statistic] == pytest.approx(prompts["ttft_s"][statistic], rel=1e-9)
+    assert pools["queue_s"]["p99"] > 0.0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_is_told_of_pools_holds_together(engine: str) -> None:
+    done = simulate(
+        **SMALL,
+        engine=engine,
+        request_rate=30,
+        prefill_workers=2,
+        decode_workers=3,
+        decode_tp=2,
+        slo_ttft_s=1.0,
+    )
+    found = done.answer.results
+    assert found["gpus"] == 2 * 1 + 3 * 2
+    assert found["requests_completed"] == 60
+    for role in ("prefill", "decode"):
+        assert 0.0 < found[f"{role}_utilization"] <= 1.0
+    assert found["memory"]["fits"]
+    assert found["prefill_memory"]["weights_bytes"] > found["memory"]["weights_bytes"]
+    assert found["kv_capacity_tokens"] > found["prefill_kv_capacity_tokens"]
+    for name in ("ttft_s", "request_latency_s"):
+        parts = found[f"tail_{name}"]
+        assert min(parts.values()) >= 0.0
+        slowest = max(value for value in done.per_request()[name])
+        assert sum(parts.values()) == pytest.approx(slowest)  # one of 60 is the tail
+        low, high = (
+            (found[f"{name}_{end}"] for end in ("low", "high"))
+            if engine != "ideal"
+            else (
+                found[name],
+                found[name],
+            )
+        )
+        assert low["mean"] <= found[name]["mean"] <= high["mean"]
+    told = " ".join(done.answer.evidence.assumptions)
+    assert resolve_engine(engine).disaggregation.source in told
+    assert "NICs" in told
+
+
+def test_every_request_has_both_of_its_workers() -> None:
+    rows = simulate(**SMALL, request_rate=30, prefill_workers=2, decode_workers=2).per_request()
+    assert set(rows["replica"]) == {0, 1}
+    assert set(rows["decode_replica"]) == {2, 3}
+    for prefilled, transfer, ttft in zip(
+        rows["prefilled_s"], rows["kv_transfer_s"], rows["ttft_s"], strict=True
+    ):
+        assert 0.0 < prefilled < prefilled + transfer < ttft
+
+
+def test_a_batch_of_a_worker_is_a_limit_of_its_schedulers() -> None:
+    asked = {"concurrency": 24, "prefill_workers": 2, "osl": 64}
+    free, tight = (results_of(**asked, **more) for more in ({}, {"decode_batch": 2}))
+    assert tight["tpot_s"]["mean"] < free["tpot_s"]["mean"]
+    assert tight["kv_transfer_s"]["mean"] > 5 * free["kv_transfer_s"]["mean"]
+    assert tight["makespan_s"] > 2 * free["makespan_s"]
+    ranks = {"model": "Qwen/Qwen3-30B-A3B", "decode_attention_dp": 2, "decode_ep": 2}
+    traffic, scenario = split_fields({**SMALL, **asked, **ranks, "decode_batch": 5})
+    ready = service(scenario, traffic, arriving(traffic, scenario))
+    assert ready.decoding.limits.max_num_seqs == 3  # 5 over two ranks
+    assert ready.decoding.replicas.ranks == 2
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+def test_ranks_of_attention_serve_in_pools(engine: str) -> None:
+    found = results_of(
+        model="Qwen/Qwen3-30B-A3B",
+        engine=engine,
+        prefill_attention_dp=2,
+        prefill_ep=2,
+        decode_attention_dp=4,
+        decode_ep=4,
+        concurrency=16,
+    )
+    assert found["requests_completed"] == 60
+    assert found["gpus"] == 6
+
+
+def test_the_largest_rate_of_pools_meets_its_objective() -> None:
+    found = max_request_rate(
+        **{**SMALL, "num_requests": 200}, slo_ttft_s=0.15, slo_percentile=90, prefill_workers=1
+    ).answer.results
+    assert found["max_request_rate_low"] < found["max_request_rate"]
+    assert found["ttft_s"]["p90"] <= 0.15
+    more = max_request_rate(
+        **{**SMALL, "num_requests": 200}, slo_ttft_s=0.15, slo_percentile=90, prefill_workers=2
+    ).answer.results
+    assert more["max_request_rate"] > 1.5 * found["max_request_rate"]
+
+
+def test_seeds_repeat_and_files_arrive(tmp_path: Any) -> None:  # noqa: ANN401
+    assert results_of(request_rate=20, seed=3) == results_of(request_rate=20, seed=3)
+    widths = results_of(request_rate=20, num_seeds=2)["kv_transfer_s_seed_half_width"]
+    assert math.isfinite(widths["p99"])
+    path = tmp_path / "requests.csv"
+    path.write_text("arrival_s,isl,osl\n0,100,5\n0.1,200,1\n0.2,300,7\n")
+    found = simulate(**DEPLOYED, requests=str(path)).answer.results
+    assert found["requests_completed"] == 3
+
+
+def test_traffic_that_decode_workers_cannot_take_is_said_to_be_too_much() -> None:
+    done = simulate(
+        **{**SMALL, "num_requests": 2000, "osl": 256},
+        request_rate=400,
+        prefill_workers=16,
+        decode_batch=4,
+    )
+    assert done.answer.results["saturated"] is True
+    calm = simulate(**SMALL, request_rate=1)
+    assert calm.answer.results["saturated"] is False
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "said"),
+    [
+        ({"decode_workers": 0}, InvalidSpecError, "decode_workers"),
+        ({"prefill_workers": -1}, InvalidSpecError, "prefill_workers"),
+        ({"mode": "static"}, UnsupportedError, "mode = static"),
+        ({"mode": "aggregated", "decode_workers": 2}, InvalidSpecError, "decode_workers = 2"),
+        ({"batch": 4}, InvalidSpecError, "batch"),
+        ({"dp": 2}, InvalidSpecError, "dp = 2"),
+        ({"decode_tp": 3}, InvalidSpecError, "num_heads"),
+        ({"decode_system": "h2000"}, InvalidSpecError, "h200"),
+        ({"prefill_system": "h200_sxm{node.nic_bandwidth=0}"}, InvalidSpecError, "positive"),
+        ({"decode_system": "h200_sxm{node.nic_bandwidth=1B/s}"}, InvalidSpecError, "unit right"),
+        ({"decode_pp": 2}, UnsupportedError, "pp"),
+        ({"scheduler": "static"}, UnsupportedError, "role prefill under rules static"),
+        ({"model": "meta-llama/Llama-3.1-70B", "prefill_tp": 8}, InfeasibleError, "decode worker"),
+    ],
+)
+def test_what_no_pools_can_do_is_refused(
+    fields: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        simulate(**{**SMALL, "request_rate": 5, **fields})
+
+
+def test_a_decode_pool_too_small_for_a_request_rejects_it() -> None:
+    done = simulate(**SMALL, request_rate=5, kv_blocks=20)  # 320 tokens, 543 are needed
+    assert done.answer.results["requests_rejected"] == SMALL["num_requests"]
+    assert any("320 tokens on a prefill worker" in text for text in done.answer.warnings)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "trtllm", "sglang"])
+def test_the_steady_state_of_pools_meets_the_closed_forms_where_nobody_waits(engine: str) -> None:
+    asked = {**DEPLOYED, "engine": engine, "isl": 512, "osl": 256, "concurrency": 1}
+    formula = estimate(**asked, method="formula").results
+    found = estimate(**asked, method="simulate")
+    front = resolve_engine(engine).front
+    late = front.request_s + front.token_s
+    again = found.results["tpot_s"] if engine == "vllm" else 0.0
+    assert found.results["method"] == "simulate"
+    assert found.results["tpot_s"] == pytest.approx(formula["tpot_s"], rel=0.02)
+    assert found.results["ttft_s"] == pytest.approx(formula["ttft_s"] + late + again, rel=0.02)
+    assert found.results["kv_transfer_s"] == pytest.approx(formula["kv_transfer_s"], rel=1e-3)
+    assert not any("no queueing" in text for text in found.evidence.assumptions)
+
+
+def test_auto_simulates_pools_where_prompts_wait() -> None:
+    asked = {**DEPLOYED, "isl": 4096, "osl": 64}
+    assert estimate(**asked, concurrency=1).results["method"] == "formula"
+    assert estimate(**asked, decode_batch=64).results["method"] == "formula"
+    crowded = estimate(**asked, concurrency=64)
+    assert crowded.results["method"] == "simulate"
+    formula = estimate(**asked, concurrency=64, method="formula")
+    assert crowded.results["ttft_s"] > 5 * formula.results["ttft_s"]
+    assert any("TTFT leaves that out" in text for text in formula.warnings)
+    assert not any("TTFT leaves that out" in text for text in crowded.warnings)
+    assert crowded.results["ttft_s_low"] < crowded.results["ttft_s"]
+    row = asked | {"concurrency": 64}
+    column = estimate_table({name: [value] for name, value in row.items()})
+    assert column.columns["ttft_s"][0] == pytest.approx(crowded.results["ttft_s"])
+
+
+def test_a_cache_goes_over_the_slower_of_both_sides() -> None:
+    # a rank of one holds all 8 heads, each of four ranks two of them
+    wide = results_of(request_rate=1, prefill_tp=4, decode_tp=4, engine="trtllm")
+    narrow = results_of(request_rate=1, prefill_tp=4, decode_tp=1, engine="trtllm")
+    assert narrow["kv_transfer_s"]["p50"] > 3 * wide["kv_transfer_s"]["p50"]
+    asked = {**DEPLOYED, "isl": 512, "prefill_tp": 4, "decode_tp": 1, "engine": "trtllm"}
+    assert estimate(**asked).results["kv_transfer_s"] == pytest.approx(
+        narrow["kv_transfer_s"]["p50"], rel=1e-3
+    )
+
+
+def test_pools_of_different_systems_keep_their_own_limits() -> None:
+    traffic, scenario = split_fields(
+        {**SMALL, "request_rate": 5, "prefill_system": "a100_sxm", "decode_system": "h200_sxm"}
+    )
+    came = arriving(traffic, scenario)
+    ready = service(scenario, traffic, came)
+    tokens = [pool.limits.max_num_batched_tokens for pool in ready.pools]
+    assert tokens == [2048, 8192]
+    assert (run_traffic(ready, came, Control()).finished_N >= 0).all()
+    told = simulate(
+        **SMALL, request_rate=5, prefill_system="a100_sxm", decode_system="h200_sxm"
+    ).answer.scenario
+    assert "max_num_batched_tokens" not in told  # no one value gives this answer again
