@@ -3,7 +3,7 @@
 Shape legend: N requests, S schedulers of a kind (replicas times ranks), R replicas of a kind, F of
 all kinds, B places in a cache block, H sequences of a scheduler, C requests yet to come, W rows of
 the series, K cache blocks of a scheduler, U buckets of its hash table, L cache blocks of the
-longest request.
+longest request, H hashes of prompts, T nodes of the router's tree of them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def build_worlds(
         concurrency: Requests in flight of a closed loop, 0 for an open one.
         control: Coalescing and rows of the series.
     """
-    holds: dict[str, Any] = requests._asdict() | fleet._asdict()
+    holds: dict[str, Any] = requests._asdict() | fleet._asdict() | fleet.affinity._asdict()
     holds |= {
         "entries": sum(kind.number for kind in fleet.kinds if kind.role != "decode"),
         "first_from": FIRST_FROM.index(fleet.first_from),
@@ -99,7 +99,7 @@ def _shared_state(
     return dict(
         request_N=request_N,
         **_columns(requests.isl_N.shape[0]),
-        replica_F=np.zeros(kind_F.shape[0], REPLICA),
+        replica_F=_replicas(kind_F.shape[0]),
         end_F=np.full(kind_F.shape[0], NEVER, np.int64),
         kind_F=kind_F,
         ready_F=np.zeros(kind_F.shape[0], np.int64),
@@ -107,10 +107,33 @@ def _shared_state(
         travel_N=_travels(requests.isl_N.shape[0] if pools else 0),
         coming_C=_first_issued(requests, concurrency, request_N, clock_1, pools),
         clock_1=clock_1,
+        **_tree(requests, fleet),
         series_WV=np.zeros((series_rows, 4), np.int64),
         edges_G=GAP_EDGES.copy(),
         gaps_G=np.zeros(GAP_EDGES.shape[0], np.int64),
     )
+
+
+def _tree(requests: Requests, fleet: Fleet) -> dict[str, Any]:
+    """Return the router's tree of prompts, empty where it has none."""
+    node_H = np.zeros(0, np.int32)
+    nodes = 0
+    if fleet.routing == "prefix_aware":
+        named, place_H = np.unique(requests.hash_H, return_inverse=True)
+        node_H, nodes = place_H.astype(np.int32), named.size
+    entries = sum(kind.number for kind in fleet.kinds if kind.role != "decode")
+    return dict(
+        node_H=node_H,
+        owner_T=np.full(nodes, NOBODY, np.int32),
+        got_TF=np.zeros((nodes, entries), np.int32),
+    )
+
+
+def _replicas(count: int) -> Rows:
+    """Return a row for every replica (F,), all of which serve."""
+    replica_F = np.zeros(count, REPLICA)
+    replica_F["era"] = 1
+    return replica_F
 
 
 def _own_state(requests: Requests, kind: Kind) -> dict[str, Any]:

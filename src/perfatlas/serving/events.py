@@ -11,29 +11,21 @@ come, W rows of the series and V its columns.
 
 from __future__ import annotations
 
-import numpy as np
-
 from perfatlas.serving import blocks
 from perfatlas.serving.fleet import DECODE, PREFILL
 from perfatlas.serving.handover import is_fetched, land, make_ready, send
 from perfatlas.serving.heap import drop
 from perfatlas.serving.limits import SGLANG, VLLM
 from perfatlas.serving.machine import entry, holder, part
-from perfatlas.serving.overlap import cut_overlapped, end_overlapped
+from perfatlas.serving.overlap import end_overlapped
 from perfatlas.serving.pools import expect, goes_on, hand_over
-from perfatlas.serving.running import (
-    leave_queue,
-    leave_running,
-    leave_unread,
-    queue_last,
-    take_finishing,
-)
+from perfatlas.serving.routing import queue_at, route
+from perfatlas.serving.running import leave_queue, leave_running, take_finishing
 from perfatlas.serving.state import HANDED, LOCAL, NEVER, NOBODY, World
 from perfatlas.serving.step_end import learn_late
-from perfatlas.serving.stretch import begin, cut, end
+from perfatlas.serving.stretch import begin, end
 
 hold = holder(World._fields)
-MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64
 
 
 @entry
@@ -129,9 +121,9 @@ def _arrive(kinds: list[World], i: int, now: int) -> None:
     if world.role == PREFILL:
         request.osl = 1
     clock = world.clock_1[0]
-    place, clock.turn = _route(world, i, (0, world.entries), clock.turn)
+    place, clock.turn = route(world, i, (0, world.entries), clock.turn)
     world.replica_N[i] = place
-    _queue(kinds[world.kind_F[place]], i, place, now)
+    queue_at(kinds[world.kind_F[place]], i, place, now)
 
 
 @part
@@ -142,38 +134,13 @@ def _go_on(kinds: list[World], i: int, now: int) -> None:
     if travel.stage == HANDED:
         clock = world.clock_1[0]
         pool = (world.entries, world.end_F.shape[0])
-        place, clock.decode_turn = _route(world, i, pool, clock.decode_turn)
+        place, clock.decode_turn = route(world, i, pool, clock.decode_turn)
         travel.replica = place
-        _queue(kinds[world.kind_F[place]], i, place, now)
+        queue_at(kinds[world.kind_F[place]], i, place, now)
     elif is_fetched(world, i):
         send(kinds, i, now)
     elif land(kinds, i, now):
         _follow(world, i, now)
-
-
-@part
-def _queue(world: World, i: int, place: int, now: int) -> None:
-    """Put a request into the queue of a replica, known by its place among all."""
-    request = world.request_N[i]
-    r = place - world.first_replica
-    s = _rank(world, r)
-    request.lane = s
-    replica = world.replica_R[r]
-    replica.load += 1
-    lane = world.lane_S[s]
-    open_door = lane.waiting == 0 and lane.running < world.max_num_seqs
-    if world.rules == SGLANG:
-        open_door = lane.unread == 0 and (open_door or world.recv_interval > 1)
-    if world.rules == SGLANG and world.recv_interval > 1:
-        leave_unread(world, i)
-    else:
-        queue_last(world, i)
-    if replica.steps == 0:
-        make_ready(world, r)
-    if open_door and world.async_scheduling:
-        cut_overlapped(world, r, now)
-    elif open_door and replica.steps > 0:
-        cut(world, r, now)
 
 
 @part
@@ -192,52 +159,6 @@ def _can_ever_run(world: World, i: int) -> bool:
     whole = world.chunked_prefill or request.isl <= world.max_num_batched_tokens
     whole = whole or world.role == DECODE
     return bool(request.isl > 0 and output > 0 and fits and whole)
-
-
-@part
-def _route(world: World, i: int, pool: tuple[int, int], turn: int) -> tuple[int, int]:
-    """Return the replica of a request, its place among all, and whose turn is next in the pool."""
-    first, end = pool
-    count = end - first
-    if world.routing == 0:
-        return first + turn, (turn + 1) % count
-    if world.routing == 1:
-        drawn = np.int64(_mixed(world.seed, i) >> np.uint64(1)) % count
-        return first + int(drawn), turn
-    best = first
-    for r in range(first + 1, end):
-        if world.replica_F[r].load < world.replica_F[best].load:
-            best = r
-    return best, turn
-
-
-@part
-def _mixed(seed: int, i: int) -> np.uint64:
-    """Return a number of 64 bits that looks random; splitmix64 of Steele, Lea and Flood 2014."""
-    z = np.uint64(seed) + np.uint64(i + 1) * np.uint64(MIX[0])
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(MIX[1])
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(MIX[2])
-    return z ^ (z >> np.uint64(31))
-
-
-@part
-def _rank(world: World, r: int) -> int:
-    """Return the scheduler of a replica for a request: least 4 waiting + running."""
-    best = r * world.ranks
-    least = _queued(world, best)
-    for s in range(best + 1, (r + 1) * world.ranks):
-        load = _queued(world, s)
-        if load < least:
-            best = s
-            least = load
-    return int(best)
-
-
-@part
-def _queued(world: World, s: int) -> int:
-    """Return 4 waiting + running of a scheduler; what is not yet read or not yet there waits."""
-    lane = world.lane_S[s]
-    return int(4 * (lane.waiting + lane.unread + lane.away) + lane.running)
 
 
 @part

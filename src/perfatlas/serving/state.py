@@ -5,7 +5,7 @@ Engines of one kind are one world. Worlds share their requests, the clock and wh
 Shape legend: N requests, R replicas of a kind, F replicas of all kinds, S schedulers of a kind
 (replicas times ranks), B places in a cache block, H sequences of a scheduler, C requests yet to
 come, W rows of the series and V its columns, K cache blocks of a scheduler, U buckets of its hash
-table, L cache blocks of the longest request.
+table, L cache blocks of the longest request, T nodes of the router's tree of prompts.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 NEVER: Final = 2**63 - 1
 NOBODY: Final = -1
 LOCAL, HANDED, FETCHED, TRAVELLING = range(4)  # stages of a request between two pools
+UP, OUT, DRAINING, OFF, STARTING = range(5)  # states of a replica; in UP alone it takes requests
 
 REQUEST: Final = np.dtype(
     [
@@ -144,6 +145,8 @@ REPLICA: Final = np.dtype(
             "stale",  # and whether the queue has changed since
             "extra",  # of a step with prompts: what it takes beyond decoding alone
             "next_extra",
+            "status",  # UP and so on
+            "era",  # how often the router has forgotten what it got
         )
     ],
     align=True,
@@ -241,6 +244,9 @@ class World(NamedTuple):
     routing: int  # place in ROUTINGS
     seed: int
     turnaround: int
+    match_share: float
+    balance_apart: int
+    balance_ratio: float
     concurrency: int
     coalesce: bool
     request_N: Rows
@@ -267,6 +273,9 @@ class World(NamedTuple):
     kind_F: NDArray[np.int64]
     ready_F: NDArray[np.int64]
     link_F: NDArray[np.int64]  # when the link of a replica is free
+    node_H: NDArray[np.int32]  # of the router's tree, empty without one,
+    owner_T: NDArray[np.int32]  # the replica that stands for it
+    got_TF: NDArray[np.int32]  # and the era of each that got it
     coming_C: Rows
     clock_1: Rows
     series_WV: NDArray[np.int64]
