@@ -121,6 +121,7 @@ def deployment(
         routing=traffic.routing,
         seed=traffic.seed,
         turnaround=int(whole_ticks(np.array(sum(seen)))),
+        affinity=traffic.affinity(),
     )
     return Deployment(
         question=question, memory=memory, limits=limits, replicas=replicas, table=table, seen=seen

@@ -100,6 +100,7 @@ def simulate(
     """
     traffic, scenario = split_fields(fields)
     came = arriving(traffic, scenario)
+    came = came._replace(assumptions=(*came.assumptions, *traffic.said()))
     ready = deployment(scenario, traffic, came)
     repeated: list[_Repetition] = []
     for seed in range(traffic.seed, traffic.seed + traffic.num_seeds):

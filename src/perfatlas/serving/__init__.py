@@ -15,7 +15,7 @@ from perfatlas.serving.lengths import (
     range_around,
     uniform_lengths,
 )
-from perfatlas.serving.limits import Control, Limits, Replicas
+from perfatlas.serving.limits import Affinity, Control, Limits, Replicas
 from perfatlas.serving.loop import run
 from perfatlas.serving.metrics import (
     Seen,
@@ -36,6 +36,7 @@ from perfatlas.serving.traces import Window
 
 __all__ = [
     "TICKS_PER_SECOND",
+    "Affinity",
     "Control",
     "Limits",
     "Outcome",
