@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.quantities import InfeasibleError
+from perfatlas.serving.build_upkeep import upkeep_state
 from perfatlas.serving.fleet import FIRST_FROM, ROLES
 from perfatlas.serving.heap import NODE
 from perfatlas.serving.limits import ROUTINGS, RULES
@@ -25,7 +26,6 @@ from perfatlas.serving.state import (
     LOSS,
     NEVER,
     NOBODY,
-    REPLICA,
     REQUEST,
     TRAVEL,
     World,
@@ -99,16 +99,18 @@ def _shared_state(
     return dict(
         request_N=request_N,
         **_columns(requests.isl_N.shape[0]),
-        replica_F=_replicas(kind_F.shape[0]),
+        **upkeep_state(fleet.upkeep, requests.isl_N.shape[0], kind_F.shape[0]),
         end_F=np.full(kind_F.shape[0], NEVER, np.int64),
         kind_F=kind_F,
         ready_F=np.zeros(kind_F.shape[0], np.int64),
         link_F=np.zeros(kind_F.shape[0], np.int64),
         travel_N=_travels(requests.isl_N.shape[0] if pools else 0),
-        coming_C=_first_issued(requests, concurrency, request_N, clock_1, pools),
+        coming_C=_first_issued(
+            requests, concurrency, request_N, clock_1, pools or fleet.upkeep.varies
+        ),
         clock_1=clock_1,
         **_tree(requests, fleet),
-        series_WV=np.zeros((series_rows, 4), np.int64),
+        series_WV=np.zeros((series_rows, 5), np.int64),
         edges_G=GAP_EDGES.copy(),
         gaps_G=np.zeros(GAP_EDGES.shape[0], np.int64),
     )
@@ -129,13 +131,6 @@ def _tree(requests: Requests, fleet: Fleet) -> dict[str, Any]:
     )
 
 
-def _replicas(count: int) -> Rows:
-    """Return a row for every replica (F,), all of which serve."""
-    replica_F = np.zeros(count, REPLICA)
-    replica_F["era"] = 1
-    return replica_F
-
-
 def _own_state(requests: Requests, kind: Kind) -> dict[str, Any]:
     """Return what changes and belongs to one kind, before the first event."""
     limits, lanes = kind.limits, kind.number * kind.ranks
@@ -145,13 +140,15 @@ def _own_state(requests: Requests, kind: Kind) -> dict[str, Any]:
     lane_S["ratio"] = limits.new_token_ratio
     for name in ("waiting_head", "waiting_tail", "running_tail", "partial", "unread_head"):
         lane_S[name] = NOBODY
+    named = _named_blocks(requests, limits, lane_S, kind.role != "both")
     return dict(
         lane_S=lane_S,
+        blank_1=lane_S[:1].copy(),
         growth_SB=np.zeros((lanes, limits.block_size), np.int64),
         finishing_SH=np.zeros((lanes, limits.max_num_seqs), NODE),
         leaving_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
         learning_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
-        **_named_blocks(requests, limits, lane_S, kind.role != "both"),
+        **named,
     )
 
 
@@ -219,12 +216,12 @@ def _first_issued(
     concurrency: int,
     request_N: Rows,
     clock_1: Rows,
-    travels: bool,  # noqa: FBT001
+    again: bool,  # noqa: FBT001 - a request may come more than once
 ) -> Rows:
     """Return the heap of arrivals with those a closed loop starts with: sorted, it is a heap."""
     free = np.flatnonzero(requests.think_N < 0)[:concurrency]
     turns = int((requests.think_N >= 0).sum())
-    most = requests.isl_N.shape[0] if travels else turns + concurrency
+    most = requests.isl_N.shape[0] if again else turns + concurrency
     coming_C = np.zeros(max(most, 1), NODE)
     coming_C["key"][: free.size] = requests.arrival_N[free]
     coming_C["tie"][: free.size] = free

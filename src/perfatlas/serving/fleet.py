@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.serving.limits import Affinity
+from perfatlas.serving.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from perfatlas.serving.limits import Limits, Replicas
@@ -52,6 +53,7 @@ class Fleet(NamedTuple):
             ended; `arrival`, when the sequence joins those that decode; `recomputed`, when the
             decode engine has computed it again from the last token of the prompt.
         affinity: Of `prefix_aware`.
+        upkeep: What changes replicas while traffic runs.
 
     Limits: The router does not know which engine is faster. A request that one of the kinds could
         never run is rejected, whichever it would have been sent to.
@@ -64,6 +66,7 @@ class Fleet(NamedTuple):
     latency: int = 0
     first_from: str = "prefill"
     affinity: Affinity = Affinity()
+    upkeep: Upkeep = Upkeep()
 
 
 def equal_engines(prices: StepPrices, limits: Limits, replicas: Replicas) -> Fleet:
@@ -81,4 +84,5 @@ def equal_engines(prices: StepPrices, limits: Limits, replicas: Replicas) -> Fle
         replicas.seed,
         replicas.turnaround,
         affinity=replicas.affinity,
+        upkeep=replicas.upkeep,
     )

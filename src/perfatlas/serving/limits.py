@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfatlas.serving.upkeep import Upkeep
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -109,6 +111,7 @@ class Replicas(NamedTuple):
         turnaround: From the last token of a request to the arrival of the one it causes, in a
             closed loop or a conversation, beyond the time to think [ps].
         affinity: Of `prefix_aware`.
+        upkeep: What changes replicas while traffic runs.
     """
 
     number: int = 1
@@ -117,6 +120,7 @@ class Replicas(NamedTuple):
     seed: int = 0
     turnaround: int = 0
     affinity: Affinity = Affinity()
+    upkeep: Upkeep = Upkeep()
 
 
 class Control(NamedTuple):

@@ -23,12 +23,14 @@ class Series(NamedTuple):
         running_W: Requests that run (W,).
         waiting_W: Requests in queues (W,).
         used_W: Cache blocks that requests hold (W,).
+        replicas_W: Replicas that serve (W,).
     """
 
     time_W: Ticks
     running_W: NDArray[np.int64]
     waiting_W: NDArray[np.int64]
     used_W: NDArray[np.int64]
+    replicas_W: NDArray[np.int64]
 
 
 class Travels(NamedTuple):
@@ -49,6 +51,27 @@ class Travels(NamedTuple):
     replica_N: NDArray[np.int64]
 
 
+class Operated(NamedTuple):
+    """What came of requests and replicas where these fail, start or stop; columns of requests are
+    empty where they do not.
+
+    Args:
+        again_N: When a request was sent again last, its replica having failed (N,) [ps], or -1.
+        tries_N: How often that failed under it (N,).
+        lost_N: It was given up then (N,).
+        rejected_N: It needs more cache than there is (N,).
+        held_F: Time in which a replica served, started or drained (F,) [ps].
+        wasted: Tokens that replicas had given of what they lost.
+    """
+
+    again_N: Ticks
+    tries_N: NDArray[np.int64]
+    lost_N: NDArray[np.bool_]
+    rejected_N: NDArray[np.bool_]
+    held_F: Ticks
+    wasted: int
+
+
 class Outcome(NamedTuple):
     """What came of a simulation; times in picoseconds, -1 where it never happened.
 
@@ -57,8 +80,8 @@ class Outcome(NamedTuple):
         scheduled_N: Start of the first step with a token of the request (N,).
         first_token_N: End of the step that gave the first output token (N,).
         finished_N: End of the step that gave the last one (N,).
-        replica_N: Where it ran, its prompt where there are pools (N,), -1 where it was rejected or,
-            with no arrival, not reached.
+        replica_N: Where it ran, its prompt where there are pools, last (N,), -1 where it was
+            rejected, waits for a replica that serves or, with no arrival, was not reached.
         preempted_N: Times it was preempted (N,).
         cached_N: Prompt tokens taken from the prefix cache (N,).
         interference_N: What steps in which it decoded took beyond decoding alone, because prompts
@@ -73,6 +96,7 @@ class Outcome(NamedTuple):
         interrupted: The simulation was stopped before its end.
         series: State over time; empty where none was asked for.
         travels: Between two pools.
+        operated: Where replicas fail, start or stop.
     """
 
     arrival_N: Ticks
@@ -90,3 +114,11 @@ class Outcome(NamedTuple):
     interrupted: bool
     series: Series
     travels: Travels
+    operated: Operated
+
+    def rejected(self) -> NDArray[np.bool_]:
+        """Return which requests need more cache than there is (N,)."""
+        if self.operated.rejected_N.size:
+            return self.operated.rejected_N
+        found: NDArray[np.bool_] = (self.arrival_N >= 0) & (self.replica_N < 0)
+        return found

@@ -55,6 +55,22 @@ def route(world: World, i: int, pool: tuple[int, int], turn: int) -> tuple[int, 
 
 
 @part
+def dispatch(kinds: list[World], i: int, now: int) -> None:
+    """Send a request that has arrived to a replica; one serves.
+
+    Args:
+        kinds: The simulation, by kind of engine.
+        i: The request.
+        now: Time [ps].
+    """
+    world = kinds[0]
+    clock = world.clock_1[0]
+    place, clock.turn = route(world, i, (0, world.entries), clock.turn)
+    world.replica_N[i] = place
+    queue_at(kinds[world.kind_F[place]], i, place, now)
+
+
+@part
 def _drawn(world: World, i: int, pool: tuple[int, int]) -> int:
     """Return one of the replicas of a pool that serve, drawn for a request."""
     first, end = pool
