@@ -39,6 +39,7 @@ class ChangingSimulation(Simulation):
         self.rejected: set[int] = set()
         self.turn = 0
         self.advice: list[tuple[int, int]] = []
+        self.looked = False
         self.due = 0 if self.upkeep.scaler is None else self.upkeep.scaler.period
         events = []
         for outage in self.upkeep.outages:
@@ -174,14 +175,14 @@ class ChangingSimulation(Simulation):
         desired = current
         if abs(1.0 - metric / (scaler.target * current)) > scaler.tolerance:
             desired = math.ceil(metric / scaler.target)
-        self.advice = self.advice or [(now, current)]
-        recent = [value for time, value in self.advice if time > now - scaler.stable]
-        down = max([desired, *recent])
+        if not self.looked:
+            self.advice.append((now, current))
+        self.looked = True
+        self.advice = [one for one in self.advice if one[0] > now - scaler.stable]
+        down = max([desired, *(value for _, value in self.advice)])
         kept = current
-        if kept < desired:
-            kept = desired
-        if kept > down:
-            kept = down
+        kept = max(kept, desired)
+        kept = min(kept, down)
         self.advice.append((now, desired))
         if kept > current:
             allowed = max(current + 4, current * 2)

@@ -49,9 +49,9 @@ def random_scaler(draw: np.random.Generator, replicas: int) -> Upkeep:
         initial=int(draw.integers(low, replicas + 1)),
         target=float(draw.choice([0.5, 1.0, 2.5, 8.0])),
         queue_only=bool(draw.random() < 0.4),
-        period=int(draw.choice([30, 100, 1000])),
+        period=int(draw.choice([100, 300, 2000])),
         tolerance=float(draw.choice([0.0, 0.1, 0.5])),
-        stable=int(draw.choice([0, 90, 300, 2000])),
+        stable=int(draw.choice([0, 300, 600, 5000])),
         start_up=int(draw.choice([0, 1, 75, 1500])),
     )
     return Upkeep(scaler=scaler)

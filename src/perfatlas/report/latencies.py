@@ -78,6 +78,7 @@ PARTS: Final = {
     "decode": "own decoding",
     "interference": "prompts of others",
     "preemption": "preemption",
+    "failure": "tries that failed",
 }
 
 

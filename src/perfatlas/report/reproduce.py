@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ def reproduce_line(command: str, fields: Mapping[str, object]) -> str:
                 words.append(f"--no-{flag[2:]}")
             case float() if value.is_integer() and abs(value) < 1e15:
                 words += [flag, str(int(value))]
+            case list() | tuple() | dict():
+                words += [flag, json.dumps(value)]
             case _:
                 words += [flag, str(value)]
     return shlex.join(words)

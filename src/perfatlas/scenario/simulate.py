@@ -21,6 +21,7 @@ from perfatlas.scenario.deployment import (
 )
 from perfatlas.scenario.estimate import resolved_formats
 from perfatlas.scenario.evidence import engine_assumptions, step_evidence
+from perfatlas.scenario.operated import operated_results, operated_warnings
 from perfatlas.scenario.repetitions import averaged, half_widths
 from perfatlas.scenario.traffic import TRAFFIC_NAMES, Arriving, Traffic, arriving, parse_traffic
 from perfatlas.scenario.typical_steps import typical_steps
@@ -194,12 +195,13 @@ def _results(
     gpus = int(question.plan.ranks[0])
     rate = found["output_tokens_per_s"]
     ranks = ready.replicas.ranks
-    return found | {
+    plain = {
         "gpus": gpus,
         "output_tokens_per_s_per_gpu": None if rate is None else rate / gpus,
         "kv_capacity_tokens": ready.limits.kv_blocks * ready.limits.block_size * ranks,
         "kv_blocks": ready.limits.kv_blocks,
     }
+    return found | plain | operated_results(ready, outcome, found)
 
 
 def _answer(
@@ -267,6 +269,7 @@ def _warnings(results: Mapping[str, Any]) -> list[str]:
             f"{results['requests_rejected']:,} requests need more cache than there is"
             f" ({results['kv_capacity_tokens']:,} tokens) and were rejected"
         )
+    said += operated_warnings(results)
     if results["interrupted"]:
         said.append("interrupted: only what was simulated until then is counted, no interval")
     return said

@@ -33,19 +33,23 @@ from perfatlas.serving.scaling import scale_lengths, scale_rate
 from perfatlas.serving.tail import tail_parts
 from perfatlas.serving.trace_formats import read_requests
 from perfatlas.serving.traces import Window
+from perfatlas.serving.upkeep import Outage, Scaler, Upkeep
 
 __all__ = [
     "TICKS_PER_SECOND",
     "Affinity",
     "Control",
     "Limits",
+    "Outage",
     "Outcome",
     "PriceTable",
     "Replicas",
     "Requests",
+    "Scaler",
     "Seen",
     "StepPrices",
     "TableLimits",
+    "Upkeep",
     "Window",
     "all_at_once",
     "constant_arrivals",

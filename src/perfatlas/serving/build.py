@@ -124,11 +124,11 @@ def _tree(requests: Requests, fleet: Fleet) -> dict[str, Any]:
         named, place_H = np.unique(requests.hash_H, return_inverse=True)
         node_H, nodes = place_H.astype(np.int32), named.size
     entries = sum(kind.number for kind in fleet.kinds if kind.role != "decode")
-    return dict(
-        node_H=node_H,
-        owner_T=np.full(nodes, NOBODY, np.int32),
-        got_TF=np.zeros((nodes, entries), np.int32),
-    )
+    return {
+        "node_H": node_H,
+        "owner_T": np.full(nodes, NOBODY, np.int32),
+        "got_TF": np.zeros((nodes, entries), np.int32),
+    }
 
 
 def _own_state(requests: Requests, kind: Kind) -> dict[str, Any]:

@@ -60,10 +60,10 @@ def _strikes(outages: tuple[Outage, ...]) -> Rows:
 def _scaler(scaler: Scaler | None) -> dict[str, Any]:
     """Return an autoscaler before its first look, empty where there is none."""
     if scaler is None:
-        return dict(scaler_1=np.zeros(0, SCALER), advice_AV=np.zeros((0, 2), np.int64))
+        return {"scaler_1": np.zeros(0, SCALER), "advice_AV": np.zeros((0, 2), np.int64)}
     scaler_1 = np.zeros(1, SCALER)
     for name in ("low", "queue_only", "period", "stable", "start_up", "target", "tolerance"):
         scaler_1[name] = getattr(scaler, name)
     scaler_1["due"] = scaler.period
     looks = -(-scaler.stable // scaler.period) + 1
-    return dict(scaler_1=scaler_1, advice_AV=np.zeros((looks, 2), np.int64))
+    return {"scaler_1": scaler_1, "advice_AV": np.zeros((looks, 2), np.int64)}

@@ -74,10 +74,10 @@ def serves(world: World) -> bool:
     Args:
         world: The simulation.
     """
+    up = False
     for place in range(world.entries):
-        if world.replica_F[place].status == UP:
-            return True
-    return False
+        up = up or world.replica_F[place].status == UP
+    return bool(up)
 
 
 @part

@@ -2,8 +2,8 @@
 
 At one instant, first every step that ends there ends, by index of replica, and in it requests
 finish by rank and order of admission; then replicas fail, start and stop; then requests arrive, by
-index; then every replica that waits begins a step. A request that another's last token causes to arrive at once is therefore in the
-queue of the next step.
+index; then every replica that waits begins a step. A request that another's last token causes to
+arrive at once is therefore in the queue of the next step.
 
 Shape legend: N requests, S schedulers, R replicas of a kind, F of all kinds, C requests yet to
 come, W rows of the series and V its columns.
@@ -39,11 +39,7 @@ def advance(columns: tuple[World, ...], instants: int, last: int) -> int:
     world = kinds[0]
     clock = world.clock_1[0]
     while instants > 0:
-        now = next_arrival(world)
-        for r in range(world.end_F.shape[0]):
-            now = min(now, world.end_F[r])
-        if world.varies:
-            now = next_change(world, now)
+        now = _next_instant(world)
         if now == NEVER:
             break
         if now > last:
@@ -54,12 +50,7 @@ def advance(columns: tuple[World, ...], instants: int, last: int) -> int:
         end_steps(kinds, now)
         if world.varies:
             change(kinds, now)
-        while next_arrival(world) <= now:
-            i = take_arrival(world)
-            if world.role == PREFILL and world.travel_N[i].stage != LOCAL:
-                _go_on(kinds, i, now)
-            else:
-                _arrive(kinds, i, now)
+        _arrive_all(kinds, now)
         while clock.ready > 0:
             clock.ready -= 1
             r = world.ready_F[clock.ready]
@@ -69,6 +60,29 @@ def advance(columns: tuple[World, ...], instants: int, last: int) -> int:
         if now >= clock.due and world.series_WV.shape[0] > 0:
             _sample(kinds, now)
     return instants
+
+
+@part
+def _next_instant(world: World) -> int:
+    """Return when something happens next [ps], NEVER if nothing does."""
+    now = next_arrival(world)
+    for r in range(world.end_F.shape[0]):
+        now = min(now, world.end_F[r])
+    if world.varies:
+        now = next_change(world, now)
+    return int(now)
+
+
+@part
+def _arrive_all(kinds: list[World], now: int) -> None:
+    """Let the requests of this instant arrive, or take their next step between two pools."""
+    world = kinds[0]
+    while next_arrival(world) <= now:
+        i = take_arrival(world)
+        if world.role == PREFILL and world.travel_N[i].stage != LOCAL:
+            _go_on(kinds, i, now)
+        else:
+            _arrive(kinds, i, now)
 
 
 @part

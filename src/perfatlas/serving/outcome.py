@@ -52,8 +52,9 @@ class Travels(NamedTuple):
 
 
 class Operated(NamedTuple):
-    """What came of requests and replicas where these fail, start or stop; columns of requests are
-    empty where they do not.
+    """What came of requests and replicas where these fail, start or stop.
+
+    Columns of requests are empty where they do not.
 
     Args:
         again_N: When a request was sent again last, its replica having failed (N,) [ps], or -1.
@@ -122,3 +123,9 @@ class Outcome(NamedTuple):
             return self.operated.rejected_N
         found: NDArray[np.bool_] = (self.arrival_N >= 0) & (self.replica_N < 0)
         return found
+
+    def unserved(self) -> NDArray[np.bool_]:
+        """Return which requests are left at the end though they could run (N,)."""
+        left_N: NDArray[np.bool_] = (self.arrival_N >= 0) & (self.finished_N < 0)
+        left_N &= ~self.rejected()
+        return left_N & ~self.operated.lost_N if self.operated.lost_N.size else left_N

@@ -38,7 +38,8 @@ def tail_parts(
     `queue`, `prompt` (its own steps, had it been alone), `shared` (what those steps took longer
     because others ran in them or between them). Of `tail_request_latency_s`, those of the longest
     latency: the same, and `decode` (its own output, prompts of others taken off), `interference`
-    (those prompts) and `preemption`. The parts of each sum to its mean.
+    (those prompts) and `preemption`. Where replicas fail, both have `failure`: what was lost with
+    them, up to the last try. The parts of each sum to its mean.
 
     Args:
         requests: What arrived.
@@ -60,16 +61,29 @@ def tail_parts(
             (outcome.first_token_N - outcome.scheduled_N)[place_K] / TICKS_PER_SECOND,
         )
         ttft_s_K = found.ttft_s[slowest_K] - seen.request_s - seen.token_s
+        failure_s_K = _failure_s(outcome, place_K)
         columns = {
             "http": np.full(count, seen.request_s + seen.token_s),
-            "queue": found.queue_s[slowest_K],
+            "queue": found.queue_s[slowest_K] - failure_s_K,
             "prompt": prompt_s_K,
             "shared": ttft_s_K - found.queue_s[slowest_K] - prompt_s_K,
         }
+        if outcome.operated.again_N.size:
+            columns["failure"] = failure_s_K
         if name == "request_latency_s":
             columns |= _decoding(outcome, place_K)
         parts[f"tail_{name}"] = {part: float(column.mean()) for part, column in columns.items()}
     return parts
+
+
+def _failure_s(outcome: Outcome, place_K: NDArray[np.int64]) -> FloatArray:
+    """Return the time from the first arrivals of requests to their last (K,) [s]."""
+    if not outcome.operated.again_N.size:
+        return np.zeros(place_K.size)
+    again_K = outcome.operated.again_N[place_K]
+    spent_K = np.where(again_K >= 0, again_K - outcome.arrival_N[place_K], 0)
+    spent_s_K: FloatArray = spent_K / TICKS_PER_SECOND
+    return spent_s_K
 
 
 def _decoding(outcome: Outcome, place_K: NDArray[np.int64]) -> dict[str, FloatArray]:
