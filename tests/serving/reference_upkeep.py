@@ -150,8 +150,9 @@ class ChangingSimulation(Simulation):
                 self.due += self.upkeep.scaler.period
                 self.look(now)
                 self.settle(now)
-        while self.door and "up" in self.status:
-            self.send(self.door.pop(0))
+        if "up" in self.status:
+            self.comes += [(now, i) for i in self.door]
+            self.door = []
 
     def settle(self, now: int) -> None:
         for replica in self.replicas:

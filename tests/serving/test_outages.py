@@ -86,19 +86,19 @@ def test_who_fails_between_steps_fails_at_once(control: Control) -> None:
 
 @BOTH
 def test_nobody_serves_and_requests_wait_at_the_router(control: Control) -> None:
-    # A runs to 100, when the failure of 50 takes it; B waits since 60, C since 70. At 1000 B goes
-    # first, then C, then A, which runs in the next step: 8 tokens fill one.
+    # A has its last token at 100, when the failure of 50 takes effect; B waits since 60, C since 70
     limits = ROOMY._replace(max_num_batched_tokens=8)
     rows = [(0, 4, 1), (60, 4, 1), (70, 4, 1)]
     replicas = _failing(Outage(0, 50, 1000), number=1)
     outcome = run(requests_of(rows), FLAT, limits, replicas, control=control)
     assert outcome.arrival_N.tolist() == [0, 60, 70]
     assert outcome.finished_N.tolist() == [100, 1100, 1100]
-    # A's last token came with the step that ran
     assert outcome.operated.tries_N.tolist() == [0, 0, 0]
+    # with another token to come A waits since 100; at 1000 the first of them go first, and 8
+    # tokens fill a step
     longer = run(requests_of([(0, 4, 2), *rows[1:]]), FLAT, limits, replicas, control=control)
     assert longer.operated.tries_N.tolist() == [1, 0, 0]
-    assert longer.first_token_N.tolist() == [1200, 1100, 1100]
+    assert longer.first_token_N.tolist() == [1100, 1100, 1200]
 
 
 @BOTH

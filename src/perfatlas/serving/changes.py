@@ -1,6 +1,6 @@
 """What happens to replicas at an instant, and who waits while none of them serves.
 
-Requests that find no replica wait at the router, in order, and are sent on as soon as one serves.
+Requests that find no replica wait at the router and arrive again as soon as one serves.
 
 Shape legend: N requests, F replicas of all kinds, E failures and returns.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from perfatlas.serving.autoscaling import next_look, scale
 from perfatlas.serving.machine import part
 from perfatlas.serving.outages import strike, take_down
-from perfatlas.serving.routing import dispatch
+from perfatlas.serving.pools import expect
 from perfatlas.serving.state import DRAINING, NEVER, NOBODY, STARTING, UP
 
 if TYPE_CHECKING:
@@ -38,13 +38,16 @@ def next_change(world: World, time: int) -> int:
 
 
 @part
-def change(kinds: list[World], now: int) -> None:
-    """Let replicas fail, return, start and stop, those that are due.
+def change(kinds: list[World], now: int) -> bool:
+    """Let replicas fail, return, start and stop; return whether a step was cut to end now.
+
+    Then that step ends first, and what it leaves behind goes with it, before requests arrive.
 
     Args:
         kinds: The simulation, by kind of engine.
         now: Time [ps].
     """
+    cut_now = False
     world = kinds[0]
     clock = world.clock_1[0]
     for place in range(world.replica_F.shape[0]):
@@ -61,10 +64,12 @@ def change(kinds: list[World], now: int) -> None:
             break
         clock.strike += 1
         strike(kinds[world.kind_F[event.replica]], event.replica, event.what, now)
+        cut_now = cut_now or world.end_F[event.replica] == now
     if world.scaler_1.shape[0] > 0 and clock.left > 0:
         scale(kinds, now)
     if clock.door > 0 and serves(world):
-        _let_in(kinds, now)
+        _let_in(world, now)
+    return bool(cut_now)
 
 
 @part
@@ -99,12 +104,11 @@ def wait_outside(world: World, i: int) -> None:
 
 
 @part
-def _let_in(kinds: list[World], now: int) -> None:
-    """Send on those that wait at the router."""
-    world = kinds[0]
+def _let_in(world: World, now: int) -> None:
+    """Let those that wait at the router arrive again."""
     clock = world.clock_1[0]
+    i = clock.door_head
     while clock.door > 0:
-        i = clock.door_head
-        clock.door_head = world.request_N[i].after
         clock.door -= 1
-        dispatch(kinds, i, now)
+        expect(world, i, now)
+        i = world.request_N[i].after

@@ -19,7 +19,7 @@ from perfatlas.serving.fleet import DECODE, PREFILL
 from perfatlas.serving.handover import is_fetched, land, send
 from perfatlas.serving.limits import SGLANG, VLLM
 from perfatlas.serving.machine import entry, holder, part
-from perfatlas.serving.routing import dispatch, queue_at, route
+from perfatlas.serving.routing import queue_at, route
 from perfatlas.serving.state import HANDED, LOCAL, NEVER, REJECTED, UP, World
 from perfatlas.serving.stretch import begin
 
@@ -48,9 +48,14 @@ def advance(columns: tuple[World, ...], instants: int, last: int) -> int:
         clock.now = now
         instants -= 1
         end_steps(kinds, now)
-        if world.varies:
-            change(kinds, now)
-        _arrive_all(kinds, now)
+        if world.varies and change(kinds, now):
+            continue
+        while next_arrival(world) <= now:
+            i = take_arrival(world)
+            if world.role == PREFILL and world.travel_N[i].stage != LOCAL:
+                _go_on(kinds, i, now)
+            else:
+                _arrive(kinds, i, now)
         while clock.ready > 0:
             clock.ready -= 1
             r = world.ready_F[clock.ready]
@@ -74,23 +79,11 @@ def _next_instant(world: World) -> int:
 
 
 @part
-def _arrive_all(kinds: list[World], now: int) -> None:
-    """Let the requests of this instant arrive, or take their next step between two pools."""
-    world = kinds[0]
-    while next_arrival(world) <= now:
-        i = take_arrival(world)
-        if world.role == PREFILL and world.travel_N[i].stage != LOCAL:
-            _go_on(kinds, i, now)
-        else:
-            _arrive(kinds, i, now)
-
-
-@part
 def _arrive(kinds: list[World], i: int, now: int) -> None:
     """Send a request to a scheduler's queue, or reject it."""
     world = kinds[0]
     request = world.request_N[i]
-    if world.came_N[i] < 0:
+    if not world.varies or world.came_N[i] < 0:
         world.came_N[i] = now
     for k in range(len(kinds)):
         if not _can_ever_run(kinds[k], i):
@@ -102,8 +95,11 @@ def _arrive(kinds: list[World], i: int, now: int) -> None:
         request.osl = 1
     if world.varies and not serves(world):
         wait_outside(world, i)
-    else:
-        dispatch(kinds, i, now)
+        return
+    clock = world.clock_1[0]
+    place, clock.turn = route(world, i, (0, world.entries), clock.turn)
+    world.replica_N[i] = place
+    queue_at(kinds[world.kind_F[place]], i, place, now)
 
 
 @part

@@ -23,6 +23,16 @@ def part(function: Callable[..., Any]) -> Callable[..., Any]:
     return compiled
 
 
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a part that is copied into its callers, however large; for what happens most.
+
+    Args:
+        function: Arithmetic on numbers and arrays.
+    """
+    compiled: Callable[..., Any] = njit(error_model="numpy", forceinline=True)(function)
+    return compiled
+
+
 def entry(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function compiled once for all processes, where a folder can be written.
 

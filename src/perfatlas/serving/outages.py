@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 
 from perfatlas.serving.affinity import forget_replica
 from perfatlas.serving.comings import follow
-from perfatlas.serving.endings import end_step
 from perfatlas.serving.machine import part
 from perfatlas.serving.overlap import foresee
 from perfatlas.serving.pools import expect
@@ -34,6 +33,7 @@ from perfatlas.serving.stretch import cut
 if TYPE_CHECKING:
     from perfatlas.serving.state import World
 
+_foresee = part(foresee.py_func)  # a second caller of the other would slow its first
 RETURN, CRASH, DRAIN = range(3)  # at one instant in this order
 
 
@@ -74,11 +74,9 @@ def _halt(world: World, r: int, now: int) -> None:
         delay = now - replica.start
         replica.steps = steps_until(replica.base, replica.rise, replica.steps, delay)
         end = replica.start + stretch_time(replica.base, replica.rise, replica.steps)
-        foresee(world, r, end)
+        _foresee(world, r, end)
         replica.decided = 1
         world.end_R[r] = end
-    if world.end_R[r] == now:
-        end_step(world, r, now)
 
 
 @part

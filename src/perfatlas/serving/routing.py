@@ -12,7 +12,7 @@ import numpy as np
 from perfatlas.serving.affinity import follow_prefix
 from perfatlas.serving.handover import make_ready
 from perfatlas.serving.limits import PREFIX_AWARE, RANDOM, ROUND_ROBIN, SGLANG
-from perfatlas.serving.machine import part
+from perfatlas.serving.machine import inlined, part
 from perfatlas.serving.overlap import cut_overlapped
 from perfatlas.serving.running import leave_unread, queue_last
 from perfatlas.serving.state import UP
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64
 
 
-@part
+@inlined
 def route(world: World, i: int, pool: tuple[int, int], turn: int) -> tuple[int, int]:
     """Return the replica of a request, its place among all, and whose turn is next in the pool.
 
@@ -37,7 +37,7 @@ def route(world: World, i: int, pool: tuple[int, int], turn: int) -> tuple[int, 
     first, end = pool
     count = end - first
     if world.routing == ROUND_ROBIN:
-        while world.replica_F[first + turn].status != UP:
+        while world.varies and world.replica_F[first + turn].status != UP:
             turn = (turn + 1) % count
         return first + turn, (turn + 1) % count
     if world.routing == RANDOM:
@@ -55,25 +55,11 @@ def route(world: World, i: int, pool: tuple[int, int], turn: int) -> tuple[int, 
 
 
 @part
-def dispatch(kinds: list[World], i: int, now: int) -> None:
-    """Send a request that has arrived to a replica; one serves.
-
-    Args:
-        kinds: The simulation, by kind of engine.
-        i: The request.
-        now: Time [ps].
-    """
-    world = kinds[0]
-    clock = world.clock_1[0]
-    place, clock.turn = route(world, i, (0, world.entries), clock.turn)
-    world.replica_N[i] = place
-    queue_at(kinds[world.kind_F[place]], i, place, now)
-
-
-@part
 def _drawn(world: World, i: int, pool: tuple[int, int]) -> int:
     """Return one of the replicas of a pool that serve, drawn for a request."""
     first, end = pool
+    if not world.varies:
+        return first + int(np.int64(_mixed(world.seed, i) >> np.uint64(1)) % (end - first))
     serve = 0
     for r in range(first, end):
         serve += 1 if world.replica_F[r].status == UP else 0
@@ -97,7 +83,7 @@ def _mixed(seed: int, i: int) -> np.uint64:
     return z ^ (z >> np.uint64(31))
 
 
-@part
+@inlined
 def queue_at(world: World, i: int, place: int, now: int) -> None:
     """Put a request into the queue of a replica.
 
