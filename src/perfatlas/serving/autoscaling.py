@@ -110,7 +110,8 @@ def _wanted(kinds: list[World], current: int) -> int:
             requests += replica.load
     if abs(1.0 - requests / (scaler.target * current)) <= scaler.tolerance:
         return current
-    return ceil(requests / scaler.target)
+    wanted: int = ceil(requests / scaler.target)
+    return wanted
 
 
 @part

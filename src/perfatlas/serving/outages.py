@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from perfatlas.serving.affinity import forget_replica
 from perfatlas.serving.comings import follow
-from perfatlas.serving.machine import part
+from perfatlas.serving.machine import apart, part
 from perfatlas.serving.overlap import foresee
 from perfatlas.serving.pools import expect
 from perfatlas.serving.state import LOST, NEVER, NOBODY, OUT, UP
@@ -33,7 +33,7 @@ from perfatlas.serving.stretch import cut
 if TYPE_CHECKING:
     from perfatlas.serving.state import World
 
-_foresee = part(foresee.py_func)  # a second caller of the other would slow its first
+_foresee = apart(foresee)
 RETURN, CRASH, DRAIN = range(3)  # at one instant in this order
 
 
