@@ -84,7 +84,7 @@ def test_a_window_shows_the_requests_that_are_there() -> None:
 
 def test_the_state_over_time_is_told() -> None:
     series = DONE.series()
-    assert set(series) == {"time_s", "running", "waiting", "kv_used_share"}
+    assert set(series) == {"time_s", "running", "waiting", "kv_used_share", "replicas"}
     assert len({len(column) for column in series.values()}) == 1
     assert max(series["running"]) > 0
     assert 0.0 < max(series["kv_used_share"]) < 1.0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from perfatlas.serving.outcome import GAP_EDGES
 from tests.serving.reference_blocks import Part, Sequence
+from tests.serving.reference_router import PrefixRouter
 from tests.serving.reference_sglang import SglangDecodeScheduler, SglangScheduler
 from tests.serving.reference_trtllm import TrtllmScheduler
 from tests.serving.reference_vllm import Scheduler
@@ -117,6 +118,7 @@ class Simulation:
             for rank in replica.ranks:
                 rank.alone = replica.kind.ranks == 1
         self.turns = {"entry": 0, "decode": 0}
+        self.router = PrefixRouter(requests, fleet.affinity)
         self.links: dict[tuple[int, int], int] = {}  # by replica and rank
         self.steps = 0
         self.gaps = [0] * len(GAP_EDGES)
@@ -170,6 +172,9 @@ class Simulation:
             z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & WORD
             z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & WORD
             return replicas[((z ^ (z >> 31)) >> 1) % count]
+        if self.routing == "prefix_aware" and pool == "entry":
+            loads = {replica.index: replica.load for replica in replicas}
+            return self.replicas[self.router.choose(i, loads)]
         return min(replicas, key=lambda replica: replica.load)
 
     def runs(self, sequence: Sequence, kind: Kind) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from perfatlas.serving.checks import POOLED
 from perfatlas.serving.fleet import FIRST_FROM, Fleet, Kind
-from perfatlas.serving.limits import ROUTINGS, RULES, Limits
+from perfatlas.serving.limits import ROUTINGS, RULES, Affinity, Limits
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import Requests, plain_requests
 
@@ -149,7 +149,13 @@ def random_fleet(draw: np.random.Generator, kinds: int = 1) -> Fleet:
         limits = random_limits(draw)
         number, ranks = int(draw.integers(1, 4)), int(draw.choice([1, 1, 2, 3]))
         made.append(Kind(random_prices(draw, limits), limits, number, ranks))
-    return Fleet(tuple(made), str(draw.choice(ROUTINGS)), seed=int(draw.integers(100)))
+    affinity = Affinity(
+        match_share=float(draw.choice([0.0, 0.3, 0.5, 1.0])),
+        balance_apart=int(draw.choice([0, 2, 8, 64])),
+        balance_ratio=float(draw.choice([1.0, 1.5, 3.0])),
+    )
+    routing = str(draw.choice([*ROUTINGS, "prefix_aware"]))
+    return Fleet(tuple(made), routing, seed=int(draw.integers(100)), affinity=affinity)
 
 
 def random_pools(draw: np.random.Generator) -> Fleet:

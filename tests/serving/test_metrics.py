@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfatlas.serving.metrics import meets, request_latencies, saturated, statistics, summarize
-from perfatlas.serving.outcome import Outcome, Series, Travels
+from perfatlas.serving.outcome import Operated, Outcome, Series, Travels
 from perfatlas.serving.requests import TICKS_PER_SECOND, plain_requests
 
 
@@ -40,6 +40,9 @@ OUTCOME = Outcome(
     travels=Travels(*4 * (np.zeros(0, np.int64),)),
     busy_F=column(1.5),
     steps_F=whole(12),
+    operated=Operated(
+        *2 * (np.zeros(0, np.int64),), *2 * (np.zeros(0, np.bool_),), np.zeros(1, np.int64), 0
+    ),
 )
 
 

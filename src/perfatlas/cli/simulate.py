@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from cyclopts import Group, Parameter
 
 from perfatlas.cli.estimate import read_scenario_file
+from perfatlas.cli.operation import OperationFlags
 from perfatlas.cli.output import require, show_answer
 from perfatlas.cli.table_run import answer_rows, show_summary, wants_table
 from perfatlas.cli.vocabulary import SWITCH, File, OutputFlags, SimulationFlags, default, given
@@ -66,6 +67,7 @@ class SimulateFlags:
 def simulate(
     *,
     flags: SimulationFlags | None = None,
+    operation: OperationFlags | None = None,
     extra: SimulateFlags | None = None,
     output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
 ) -> int:
@@ -73,6 +75,7 @@ def simulate(
 
     Args:
         flags: The deployment and its traffic.
+        operation: How its replicas are operated.
         extra: Scenario file and per-request output.
         output: Where the answer goes.
     """
@@ -80,7 +83,7 @@ def simulate(
     asked = {
         name: str(value) if isinstance(value, PurePath) else value
         for name, value in given(flags or SimulationFlags()).items()
-    }
+    } | given(operation or OperationFlags())
     if extra.scenario is not None:
         asked = {**read_scenario_file(extra.scenario), **asked}
     if wants_table(output):

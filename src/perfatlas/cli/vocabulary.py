@@ -266,7 +266,6 @@ class Traffic:
         spread_batches: Spread requests of a file with one time of arrival up to the next time.
         seed: Seed of everything that is drawn.
         num_seeds: Simulations, of seed, seed + 1, ...: means over them, and how sure they are.
-        routing: How replicas share requests: round_robin, least_loaded or random.
         prefix_caching: Share cached prefixes; by default where the requests have hashes.
         scheduler: Rules of the scheduler, in place of the engine's own.
         chunked_prefill: Let a prompt run in several steps; by default as the engine does.
@@ -305,9 +304,6 @@ class Traffic:
     spread_batches: bool | None = None
     seed: Annotated[int | None, default("0")] = None
     num_seeds: Annotated[Count, default("1")] = None
-    routing: Annotated[
-        Literal["round_robin", "least_loaded", "random"] | None, default("round_robin")
-    ] = None
     prefix_caching: bool | None = None
     scheduler: (
         Literal["vllm", "sglang", "trtllm_guaranteed_no_evict", "trtllm_max_utilization", "static"]

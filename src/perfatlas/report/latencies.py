@@ -80,6 +80,7 @@ PARTS: Final = {
     "preemption": "preemption",
     "transfer": "cache on its way",
     "join": "joining those that decode",
+    "failure": "tries that failed",
 }
 
 

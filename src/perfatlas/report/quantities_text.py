@@ -25,7 +25,9 @@ SUFFIX_UNITS: Final = (
 )
 SCALED: Final = frozenset(("B/s", "FLOP/s", "B", "FLOP", "Hz", "s", "W", "J"))
 # words of a key that make its value a fraction, printed as per cent
-FRACTIONS: Final = frozenset(("mape", "error", "noise", "inside", "attainment", "utilization"))
+FRACTIONS: Final = frozenset(
+    ("mape", "error", "noise", "inside", "attainment", "utilization", "availability")
+)
 LOGARITHM: Final = "bias"  # word of a key whose value is a mean ln(predicted / measured)
 MOST_PERCENT: Final = 9999.0  # beyond it more digits say nothing
 MISSING: Final = "-"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ def reproduce_line(command: str, fields: Mapping[str, object]) -> str:
     Args:
         command: The verb with its sub-verb, such as "kernel gemm".
         fields: What was asked beyond the defaults, by the names of the vocabulary; None is skipped,
-            a list repeats its flag.
+            a list repeats its flag, and a table or a list of them is JSON.
 
     Example:
         >>> from perfatlas.report import reproduce_line
@@ -32,6 +33,8 @@ def reproduce_line(command: str, fields: Mapping[str, object]) -> str:
                 words.append(flag)
             case False:
                 words.append(f"--no-{flag[2:]}")
+            case dict() | [dict(), *_]:
+                words += [flag, json.dumps(value)]
             case list() | tuple():
                 words += [word for item in value for word in (flag, str(item))]
             case float() if value.is_integer() and abs(value) < 1e15:

@@ -37,7 +37,7 @@ def traffic_page(
     Args:
         answer: The `--json` object of `simulate`.
         columns: What came of every request, as `Simulation.per_request` tells.
-        series: State over time: time_s, running, waiting, kv_used_share.
+        series: State over time: time_s, running, waiting, kv_used_share, replicas.
         reproduce: The command line that gives it again.
     """
     results = answer.get("results") or {}
@@ -115,10 +115,7 @@ def _charts(columns: Columns, series: Columns) -> list[str]:
     first.update_xaxes(title="arrival, seconds")
     first.update_yaxes(title="time to first token, seconds", rangemode="tozero")
     figures.append(("Time to first token by arrival", first))
-    figures.append(("Requests in the engines", _state(series, ("running", "waiting"), "requests")))
-    figures.append(
-        ("Cache in use", _state(series, ("kv_used_share",), "share of the cache", top=1.0))
-    )
+    figures += _states(series)
     told = []
     for number, (title, figure) in enumerate(figures):
         figure.update_layout(
@@ -134,6 +131,17 @@ def _charts(columns: Columns, series: Columns) -> list[str]:
             )
         )
     return told
+
+
+def _states(series: Columns) -> list[tuple[str, Any]]:
+    """Return titles and figures of the state over time; of replicas where their number varies."""
+    figures = [
+        ("Requests in the engines", _state(series, ("running", "waiting"), "requests")),
+        ("Cache in use", _state(series, ("kv_used_share",), "share of the cache", top=1.0)),
+    ]
+    if len(set(series["replicas"])) > 1:
+        figures.append(("Replicas that serve", _state(series, ("replicas",), "replicas")))
+    return figures
 
 
 def _state(series: Columns, names: Sequence[str], unit: str, top: float | None = None) -> Any:  # noqa: ANN401 - a figure

@@ -136,11 +136,13 @@ def deployment(
     table = _table(question, limits, came.requests, {} if known is None else known)
     seen = _seen(question, traffic)
     replicas = Replicas(
-        number=int(question.plan.dp[0]),
+        number=traffic.max_replicas or int(question.plan.dp[0]),
         ranks=int(question.plan.attention_dp[0]),
         routing=traffic.routing,
         seed=traffic.seed,
         turnaround=int(whole_ticks(np.array(sum(seen)))),
+        affinity=traffic.affinity(),
+        upkeep=traffic.upkeep(scenario.dp),
     )
     return Deployment(
         question=question, memory=memory, limits=limits, replicas=replicas, table=table, seen=seen

@@ -181,8 +181,10 @@ def _missed(search: _Search, factor: float) -> str:
         times_N = np.rint(came.requests.arrival_N / factor).astype(np.int64)
         came = came._replace(requests=came.requests._replace(arrival_N=times_N))
         outcome = run_traffic(search.ready, came, Control())
-        if (outcome.replica_N < 0).any():
+        if outcome.rejected().any():
             return "requests need more cache than there is and are rejected"
+        if (outcome.finished_N < 0).any():
+            return "requests are lost or never served"
         if saturated(outcome):
             return "requests come faster than they are served"
         for name, value in _statistics(search, came.requests, outcome).items():

@@ -219,6 +219,8 @@ def run_traffic(ready: Service, came: Arriving, control: Control) -> Outcome:
         replicas.turnaround,
         ready.handover.latency,
         ready.handover.first_from,
+        replicas.affinity,
+        replicas.upkeep,
     )
     return run_fleet(came.requests, fleet, concurrency=came.concurrency, control=control)
 

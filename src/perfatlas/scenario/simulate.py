@@ -13,6 +13,7 @@ from perfatlas.scenario.breakdown import breakdown_rows
 from perfatlas.scenario.contradictions import read_scenario
 from perfatlas.scenario.estimate import resolved_formats
 from perfatlas.scenario.evidence import engine_assumptions, merged_evidence, step_evidence
+from perfatlas.scenario.operated import operated_results, operated_warnings
 from perfatlas.scenario.repetitions import averaged, half_widths
 from perfatlas.scenario.service import Service, price_ends, reseeded, run_traffic, service, slowed
 from perfatlas.scenario.traffic import TRAFFIC_NAMES, Arriving, Traffic, arriving, parse_traffic
@@ -97,6 +98,7 @@ def simulate(
     """
     traffic, scenario = split_fields(fields)
     came = arriving(traffic, scenario)
+    came = came._replace(assumptions=(*came.assumptions, *traffic.said()))
     ready = service(scenario, traffic, came)
     repeated: list[_Repetition] = []
     for seed in range(traffic.seed, traffic.seed + traffic.num_seeds):
@@ -197,7 +199,7 @@ def _results(ready: Service, came: Arriving, outcome: Outcome, traffic: Traffic)
         "kv_blocks": decoding.limits.kv_blocks,
     }
     if not ready.named:
-        return found
+        return found | operated_results(entry, outcome, found)
     makespan_s = found["makespan_s"]
     first = 0
     for role, pool in ready.named.items():
@@ -317,6 +319,7 @@ def _warnings(results: Mapping[str, Any]) -> list[str]:
             f"{results['requests_rejected']:,} requests need more cache than there is"
             f" ({_capacities(results)}) and were rejected"
         )
+    said += operated_warnings(results)
     if results["interrupted"]:
         said.append("interrupted: only what was simulated until then is counted, no interval")
     return said

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.generated import generated
+from perfatlas.scenario.operation import Operation
 from perfatlas.scenario.vocabulary import Count, Scenario, Tokens, sentences
 from perfatlas.serving import (
     Requests,
@@ -36,7 +37,7 @@ OF_GENERATED: Final = (
 OBJECTIVES: Final = ("ttft_s", "tpot_s", "itl_s", "request_latency_s")
 
 
-class Traffic(BaseModel):
+class Traffic(Operation):
     """What arrives: a file of requests, or generated ones. None means "derive it"."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
@@ -62,7 +63,6 @@ class Traffic(BaseModel):
     spread_batches: bool = False
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
     num_seeds: Annotated[int, Field(ge=1, le=1000)] = 1
-    routing: Literal["round_robin", "least_loaded", "random"] = "round_robin"
     prefix_caching: bool | None = None
     scheduler: (
         Literal["vllm", "sglang", "trtllm_guaranteed_no_evict", "trtllm_max_utilization", "static"]

@@ -19,7 +19,7 @@ from perfatlas.serving.lengths import (
     range_around,
     uniform_lengths,
 )
-from perfatlas.serving.limits import Control, Limits, Replicas
+from perfatlas.serving.limits import Affinity, Control, Limits, Replicas
 from perfatlas.serving.loop import run_fleet
 from perfatlas.serving.metrics import (
     Seen,
@@ -38,21 +38,26 @@ from perfatlas.serving.sessions import Turns, sessions
 from perfatlas.serving.tail import tail_parts
 from perfatlas.serving.trace_formats import read_requests
 from perfatlas.serving.traces import Window
+from perfatlas.serving.upkeep import Outage, Scaler, Upkeep
 
 __all__ = [
     "TICKS_PER_SECOND",
+    "Affinity",
     "Control",
     "Fleet",
     "Kind",
     "Limits",
+    "Outage",
     "Outcome",
     "PriceTable",
     "Replicas",
     "Requests",
+    "Scaler",
     "Seen",
     "StepPrices",
     "TableLimits",
     "Turns",
+    "Upkeep",
     "Window",
     "all_at_once",
     "constant_arrivals",

@@ -3,7 +3,7 @@
 Shape legend: N requests, S schedulers of a kind (replicas times ranks), R replicas of a kind, F of
 all kinds, B places in a cache block, H sequences of a scheduler, C requests yet to come, W rows of
 the series, K cache blocks of a scheduler, U buckets of its hash table, L cache blocks of the
-longest request.
+longest request, H hashes of prompts, T nodes of the router's tree of them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.quantities import InfeasibleError
+from perfatlas.serving.build_upkeep import upkeep_state
 from perfatlas.serving.fleet import FIRST_FROM, ROLES
 from perfatlas.serving.heap import NODE
 from perfatlas.serving.limits import ROUTINGS, RULES
@@ -25,7 +26,6 @@ from perfatlas.serving.state import (
     LOSS,
     NEVER,
     NOBODY,
-    REPLICA,
     REQUEST,
     TRAVEL,
     World,
@@ -51,7 +51,7 @@ def build_worlds(
         concurrency: Requests in flight of a closed loop, 0 for an open one.
         control: Coalescing and rows of the series.
     """
-    holds: dict[str, Any] = requests._asdict() | fleet._asdict()
+    holds: dict[str, Any] = requests._asdict() | fleet._asdict() | fleet.affinity._asdict()
     holds |= {
         "entries": sum(kind.number for kind in fleet.kinds if kind.role != "decode"),
         "first_from": FIRST_FROM.index(fleet.first_from),
@@ -99,17 +99,35 @@ def _shared_state(
     return dict(
         request_N=request_N,
         **_columns(requests.isl_N.shape[0]),
-        replica_F=np.zeros(kind_F.shape[0], REPLICA),
+        **upkeep_state(fleet.upkeep, requests.isl_N.shape[0], kind_F.shape[0]),
         end_F=np.full(kind_F.shape[0], NEVER, np.int64),
         kind_F=kind_F,
         ready_F=np.zeros(kind_F.shape[0], np.int64),
         travel_N=_travels(requests.isl_N.shape[0] if pools else 0),
-        coming_C=_first_issued(requests, concurrency, request_N, clock_1, pools),
+        coming_C=_first_issued(
+            requests, concurrency, request_N, clock_1, pools or fleet.upkeep.varies
+        ),
         clock_1=clock_1,
-        series_WV=np.zeros((series_rows, 4), np.int64),
+        **_tree(requests, fleet),
+        series_WV=np.zeros((series_rows, 5), np.int64),
         edges_G=GAP_EDGES.copy(),
         gaps_G=np.zeros(GAP_EDGES.shape[0], np.int64),
     )
+
+
+def _tree(requests: Requests, fleet: Fleet) -> dict[str, Any]:
+    """Return the router's tree of prompts, empty where it has none."""
+    node_H = np.zeros(0, np.int32)
+    nodes = 0
+    if fleet.routing == "prefix_aware":
+        named, place_H = np.unique(requests.hash_H, return_inverse=True)
+        node_H, nodes = place_H.astype(np.int32), named.size
+    entries = sum(kind.number for kind in fleet.kinds if kind.role != "decode")
+    return {
+        "node_H": node_H,
+        "owner_T": np.full(nodes, NOBODY, np.int32),
+        "got_TF": np.zeros((nodes, entries), np.int32),
+    }
 
 
 def _own_state(requests: Requests, kind: Kind) -> dict[str, Any]:
@@ -121,14 +139,16 @@ def _own_state(requests: Requests, kind: Kind) -> dict[str, Any]:
     lane_S["ratio"] = limits.new_token_ratio
     for name in ("waiting_head", "waiting_tail", "running_tail", "partial", "unread_head"):
         lane_S[name] = NOBODY
+    named = _named_blocks(requests, limits, lane_S, kind.role != "both")
     return dict(
         lane_S=lane_S,
         link_S=np.zeros(lanes, np.int64),
+        blank_1=lane_S[:1].copy(),
         growth_SB=np.zeros((lanes, limits.block_size), np.int64),
         finishing_SH=np.zeros((lanes, limits.max_num_seqs), NODE),
         leaving_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
         learning_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
-        **_named_blocks(requests, limits, lane_S, kind.role != "both"),
+        **named,
     )
 
 
@@ -196,12 +216,12 @@ def _first_issued(
     concurrency: int,
     request_N: Rows,
     clock_1: Rows,
-    travels: bool,  # noqa: FBT001
+    again: bool,  # noqa: FBT001 - a request may come more than once
 ) -> Rows:
     """Return the heap of arrivals with those a closed loop starts with: sorted, it is a heap."""
     free = np.flatnonzero(requests.think_N < 0)[:concurrency]
     turns = int((requests.think_N >= 0).sum())
-    most = requests.isl_N.shape[0] if travels else turns + concurrency
+    most = requests.isl_N.shape[0] if again else turns + concurrency
     coming_C = np.zeros(max(most, 1), NODE)
     coming_C["key"][: free.size] = requests.arrival_N[free]
     coming_C["tie"][: free.size] = free

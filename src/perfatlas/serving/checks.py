@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
+from perfatlas.serving.check_router import check_router
 from perfatlas.serving.fleet import FIRST_FROM
-from perfatlas.serving.limits import ROUTINGS, RULES
+from perfatlas.serving.limits import RULES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,11 +54,7 @@ def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
         ("control.series_rows", control.series_rows),
     ):
         _at_least(name, value, 0)
-    if fleet.routing not in ROUTINGS:
-        raise InvalidSpecError(
-            f"routing {shown(fleet.routing)} is unknown; choose one of {', '.join(ROUTINGS)}"
-            f"{did_you_mean(fleet.routing, ROUTINGS)}"
-        )
+    check_router(fleet.routing, fleet.affinity)
 
 
 def _check_roles(fleet: Fleet) -> None:

@@ -1,9 +1,9 @@
 """The order of things: steps end, requests arrive, steps begin.
 
 At one instant, first every step that ends there ends, by index of replica, and in it requests
-finish by rank and order of admission; then requests arrive, by index; then every replica that waits
-begins a step. A request that another's last token causes to arrive at once is therefore in the
-queue of the next step.
+finish by rank and order of admission; then replicas fail, start and stop; then requests arrive, by
+index; then every replica that waits begins a step. A request that another's last token causes to
+arrive at once is therefore in the queue of the next step.
 
 Shape legend: N requests, S schedulers, R replicas of a kind, F of all kinds, C requests yet to
 come, W rows of the series and V its columns.
@@ -11,29 +11,19 @@ come, W rows of the series and V its columns.
 
 from __future__ import annotations
 
-import numpy as np
-
 from perfatlas.serving import blocks
+from perfatlas.serving.changes import change, next_change, serves, wait_outside
+from perfatlas.serving.comings import follow, next_arrival, take_arrival
+from perfatlas.serving.endings import end_steps
 from perfatlas.serving.fleet import DECODE, PREFILL
-from perfatlas.serving.handover import is_fetched, land, make_ready, send
-from perfatlas.serving.heap import drop
+from perfatlas.serving.handover import is_fetched, land, send
 from perfatlas.serving.limits import SGLANG, VLLM
 from perfatlas.serving.machine import entry, holder, part
-from perfatlas.serving.overlap import cut_overlapped, end_overlapped
-from perfatlas.serving.pools import expect, goes_on, hand_over
-from perfatlas.serving.running import (
-    leave_queue,
-    leave_running,
-    leave_unread,
-    queue_last,
-    take_finishing,
-)
-from perfatlas.serving.state import HANDED, LOCAL, NEVER, NOBODY, World
-from perfatlas.serving.step_end import learn_late
-from perfatlas.serving.stretch import begin, cut, end
+from perfatlas.serving.routing import queue_at, route
+from perfatlas.serving.state import HANDED, LOCAL, NEVER, REJECTED, UP, World
+from perfatlas.serving.stretch import begin
 
 hold = holder(World._fields)
-MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64
 
 
 @entry
@@ -49,9 +39,7 @@ def advance(columns: tuple[World, ...], instants: int, last: int) -> int:
     world = kinds[0]
     clock = world.clock_1[0]
     while instants > 0:
-        now = _next_arrival(world)
-        for r in range(world.end_F.shape[0]):
-            now = min(now, world.end_F[r])
+        now = _next_instant(world)
         if now == NEVER:
             break
         if now > last:
@@ -59,9 +47,11 @@ def advance(columns: tuple[World, ...], instants: int, last: int) -> int:
             break
         clock.now = now
         instants -= 1
-        _end_steps(kinds, now)
-        while _next_arrival(world) <= now:
-            i = _take_arrival(world)
+        end_steps(kinds, now)
+        if world.varies and change(kinds, now):
+            continue
+        while next_arrival(world) <= now:
+            i = take_arrival(world)
             if world.role == PREFILL and world.travel_N[i].stage != LOCAL:
                 _go_on(kinds, i, now)
             else:
@@ -78,42 +68,14 @@ def advance(columns: tuple[World, ...], instants: int, last: int) -> int:
 
 
 @part
-def _skip_turns(world: World) -> None:
-    """Move to the next request whose arrival no other causes."""
-    clock = world.clock_1[0]
-    while clock.next < world.request_N.shape[0] and world.think_N[clock.next] >= 0:
-        clock.next += 1
-
-
-@part
-def _next_arrival(world: World) -> int:
-    """Return when the next request arrives [ps], NEVER if none is known."""
-    clock = world.clock_1[0]
-    time = NEVER
-    if clock.coming > 0:
-        time = world.coming_C[0].key
-    if world.concurrency == 0 and clock.next < world.request_N.shape[0]:
-        time = min(time, world.arrival_N[clock.next])
-    return time
-
-
-@part
-def _take_arrival(world: World) -> int:
-    """Return the next request to arrive, the lowest of those of one instant."""
-    clock = world.clock_1[0]
-    listed = clock.next
-    caused = clock.coming > 0
-    if world.concurrency == 0 and listed < world.request_N.shape[0]:
-        time = world.arrival_N[listed]
-        first = world.coming_C[0]
-        if not caused or time < first.key or (time == first.key and listed < first.item):
-            clock.next += 1
-            _skip_turns(world)
-            return int(listed)
-    i = world.coming_C[0].item
-    drop(world.coming_C, world.request_N, clock.coming, 0)
-    clock.coming -= 1
-    return int(i)
+def _next_instant(world: World) -> int:
+    """Return when something happens next [ps], NEVER if nothing does."""
+    now = next_arrival(world)
+    for r in range(world.end_F.shape[0]):
+        now = min(now, world.end_F[r])
+    if world.varies:
+        now = next_change(world, now)
+    return int(now)
 
 
 @part
@@ -121,17 +83,23 @@ def _arrive(kinds: list[World], i: int, now: int) -> None:
     """Send a request to a scheduler's queue, or reject it."""
     world = kinds[0]
     request = world.request_N[i]
-    world.came_N[i] = now
+    if not world.varies or world.came_N[i] < 0:
+        world.came_N[i] = now
     for k in range(len(kinds)):
         if not _can_ever_run(kinds[k], i):
-            _follow(world, i, now)
+            if world.varies:
+                world.fault_N[i].fate = REJECTED
+            follow(world, i, now)
             return
     if world.role == PREFILL:
         request.osl = 1
+    if world.varies and not serves(world):
+        wait_outside(world, i)
+        return
     clock = world.clock_1[0]
-    place, clock.turn = _route(world, i, (0, world.entries), clock.turn)
+    place, clock.turn = route(world, i, (0, world.entries), clock.turn)
     world.replica_N[i] = place
-    _queue(kinds[world.kind_F[place]], i, place, now)
+    queue_at(kinds[world.kind_F[place]], i, place, now)
 
 
 @part
@@ -142,39 +110,13 @@ def _go_on(kinds: list[World], i: int, now: int) -> None:
     if travel.stage == HANDED:
         clock = world.clock_1[0]
         pool = (world.entries, world.end_F.shape[0])
-        place, clock.decode_turn = _route(world, i, pool, clock.decode_turn)
+        place, clock.decode_turn = route(world, i, pool, clock.decode_turn)
         travel.replica = place
-        _queue(kinds[world.kind_F[place]], i, place, now)
+        queue_at(kinds[world.kind_F[place]], i, place, now)
     elif is_fetched(world, i):
         send(kinds, i, now)
     elif land(kinds, i, now):
-        _follow(world, i, now)
-
-
-@part
-def _queue(world: World, i: int, place: int, now: int) -> None:
-    """Put a request into the queue of a replica, known by its place among all."""
-    request = world.request_N[i]
-    r = place - world.first_replica
-    s = _rank(world, r)
-    request.lane = s
-    replica = world.replica_R[r]
-    replica.load += 1
-    lane = world.lane_S[s]
-    open_door = lane.waiting == 0 and lane.running < world.max_num_seqs
-    if world.rules == SGLANG:
-        open_door = lane.unread == 0 and (open_door or world.recv_interval > 1)
-        open_door = open_door or (world.role == DECODE and lane.waiting == 0)
-    if world.rules == SGLANG and world.recv_interval > 1:
-        leave_unread(world, i)
-    else:
-        queue_last(world, i)
-    if replica.steps == 0:
-        make_ready(world, r)
-    if open_door and world.async_scheduling:
-        cut_overlapped(world, r, now)
-    elif open_door and replica.steps > 0:
-        cut(world, r, now)
+        follow(world, i, now)
 
 
 @part
@@ -199,137 +141,6 @@ def _can_ever_run(world: World, i: int) -> bool:
 
 
 @part
-def _route(world: World, i: int, pool: tuple[int, int], turn: int) -> tuple[int, int]:
-    """Return the replica of a request, its place among all, and whose turn is next in the pool."""
-    first, end = pool
-    count = end - first
-    if world.routing == 0:
-        return first + turn, (turn + 1) % count
-    if world.routing == 1:
-        drawn = np.int64(_mixed(world.seed, i) >> np.uint64(1)) % count
-        return first + int(drawn), turn
-    best = first
-    for r in range(first + 1, end):
-        if world.replica_F[r].load < world.replica_F[best].load:
-            best = r
-    return best, turn
-
-
-@part
-def _mixed(seed: int, i: int) -> np.uint64:
-    """Return a number of 64 bits that looks random; splitmix64 of Steele, Lea and Flood 2014."""
-    z = np.uint64(seed) + np.uint64(i + 1) * np.uint64(MIX[0])
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(MIX[1])
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(MIX[2])
-    return z ^ (z >> np.uint64(31))
-
-
-@part
-def _rank(world: World, r: int) -> int:
-    """Return the scheduler of a replica for a request: least 4 waiting + running."""
-    best = r * world.ranks
-    least = _queued(world, best)
-    for s in range(best + 1, (r + 1) * world.ranks):
-        load = _queued(world, s)
-        if load < least:
-            best = s
-            least = load
-    return int(best)
-
-
-@part
-def _queued(world: World, s: int) -> int:
-    """Return 4 waiting + running of a scheduler; what is not yet read or not yet there waits."""
-    lane = world.lane_S[s]
-    waiting = lane.waiting + lane.unread + lane.away + lane.retracted
-    return int(4 * waiting + lane.running)
-
-
-@part
-def _end_steps(kinds: list[World], now: int) -> None:
-    """End every step that ends at this instant."""
-    world = kinds[0]
-    for place in range(world.end_F.shape[0]):
-        if world.end_F[place] == now:
-            owner = kinds[world.kind_F[place]]
-            _end_step(owner, place - owner.first_replica, now)
-
-
-@part
-def _end_step(world: World, r: int, now: int) -> None:
-    """End the step of a replica that ends at this instant."""
-    if world.async_scheduling:
-        if end_overlapped(world, r):
-            for s in range(r * world.ranks, (r + 1) * world.ranks):
-                learn_late(world, s)
-                if world.rules == SGLANG:
-                    _finish(world, s, now)
-                _let_leave(world, s, now)
-    else:
-        end(world, r, now)
-        for s in range(r * world.ranks, (r + 1) * world.ranks):
-            _finish(world, s, now)
-    make_ready(world, r)
-
-
-@part
-def _finish(world: World, s: int, now: int) -> None:
-    """Finish the requests of a scheduler whose last token the step now ending gave."""
-    while True:
-        i = take_finishing(world, s)
-        if i == NOBODY:
-            break
-        _end_request(world, i, now)
-
-
-@part
-def _let_leave(world: World, s: int, now: int) -> None:
-    """Finish the requests of a scheduler whose end was foreseen when their last step began."""
-    lane = world.lane_S[s]
-    left = lane.leaving + lane.learning + lane.ended
-    for place in range(lane.leaving):
-        i = world.leaving_SH[s, place]
-        if world.request_N[i].computed == 0:  # thrown out meanwhile
-            leave_queue(world, i)
-        _end_request(world, i, now)
-    if lane.waiting + lane.arrived + lane.ready + lane.retracted > 0 and left > 0:
-        world.replica_R[s // world.ranks].stale = 1
-    lane.leaving = 0
-    lane.learning = 0
-
-
-@part
-def _end_request(world: World, i: int, now: int) -> None:
-    """Finish a request that decodes no more."""
-    if goes_on(world, i):
-        hand_over(world, i, now)
-        return
-    request = world.request_N[i]
-    world.finished_N[i] = now
-    if request.computed > 0:
-        leave_running(world, i)
-        blocks.release(world, i)
-    world.replica_R[request.lane // world.ranks].load -= 1
-    _follow(world, i, now)
-
-
-@part
-def _follow(world: World, i: int, now: int) -> None:
-    """Let come what the end of a request, finished or rejected, causes to come."""
-    world.clock_1[0].left -= 1
-    turn = world.request_N[i].next_turn
-    if turn != NOBODY:
-        expect(world, turn, now + world.turnaround + world.think_N[turn])
-    elif world.concurrency > 0:
-        clock = world.clock_1[0]
-        _skip_turns(world)
-        if clock.next < world.request_N.shape[0]:
-            again = now + world.turnaround
-            expect(world, clock.next, max(again, world.arrival_N[clock.next]))
-            clock.next += 1
-
-
-@part
 def _sample(kinds: list[World], now: int) -> None:
     """Write a row of the series."""
     world = kinds[0]
@@ -339,6 +150,9 @@ def _sample(kinds: list[World], now: int) -> None:
     running = 0
     waiting = 0
     used = 0
+    up = 0
+    for place in range(world.replica_F.shape[0]):
+        up += 1 if world.replica_F[place].status == UP else 0
     for k in range(len(kinds)):
         for s in range(kinds[k].lane_S.shape[0]):
             lane = kinds[k].lane_S[s]
@@ -347,8 +161,9 @@ def _sample(kinds: list[World], now: int) -> None:
             used += kinds[k].kv_blocks - lane.free
     world.series_WV[clock.rows, 0] = now
     world.series_WV[clock.rows, 1] = running
-    world.series_WV[clock.rows, 2] = waiting
+    world.series_WV[clock.rows, 2] = waiting + clock.door
     world.series_WV[clock.rows, 3] = used
+    world.series_WV[clock.rows, 4] = up
     clock.rows += 1
     clock.due = now + clock.pause
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfatlas.serving.limits import Affinity
+from perfatlas.serving.upkeep import Upkeep
+
 if TYPE_CHECKING:
     from perfatlas.serving.limits import Limits, Replicas
     from perfatlas.serving.prices import StepPrices
@@ -42,13 +45,16 @@ class Fleet(NamedTuple):
 
     Args:
         kinds: At least one. Of two pools, those that prefill come first.
-        routing: As in `Replicas`, over the engines of all kinds, or over each pool.
+        routing: As in `Replicas`, over the engines of all kinds, or over each pool; `prefix_aware`
+            is `least_loaded` over those that decode.
         seed: Seed of `random`.
         turnaround: As in `Replicas` [ps].
         latency: From the last byte of a cache on its way to its arrival [ps].
         first_from: Of two pools: `prefill`, the client gets the first token when the prompt has
             ended; `arrival`, when the sequence joins those that decode; `recomputed`, when the
             decode engine has computed it again from the last token of the prompt.
+        affinity: Of `prefix_aware`.
+        upkeep: What changes replicas while traffic runs.
 
     Limits: The router does not know which engine is faster. A request that one of the kinds could
         never run is rejected, whichever it would have been sent to.
@@ -60,6 +66,8 @@ class Fleet(NamedTuple):
     turnaround: int = 0
     latency: int = 0
     first_from: str = "prefill"
+    affinity: Affinity = Affinity()
+    upkeep: Upkeep = Upkeep()
 
 
 def equal_engines(prices: StepPrices, limits: Limits, replicas: Replicas) -> Fleet:
@@ -71,4 +79,11 @@ def equal_engines(prices: StepPrices, limits: Limits, replicas: Replicas) -> Fle
         replicas: Engines and routing.
     """
     kind = Kind(prices, limits, replicas.number, replicas.ranks)
-    return Fleet((kind,), replicas.routing, replicas.seed, replicas.turnaround)
+    return Fleet(
+        (kind,),
+        replicas.routing,
+        replicas.seed,
+        replicas.turnaround,
+        affinity=replicas.affinity,
+        upkeep=replicas.upkeep,
+    )

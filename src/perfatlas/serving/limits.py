@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from perfatlas.serving.upkeep import Upkeep
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -15,7 +17,8 @@ RULES: Final = (
     "static",
 )
 VLLM, SGLANG, NO_EVICT, MAX_UTILIZATION, STATIC = range(len(RULES))
-ROUTINGS: Final = ("round_robin", "random", "least_loaded")
+ROUTINGS: Final = ("round_robin", "random", "least_loaded", "prefix_aware")
+ROUND_ROBIN, RANDOM, LEAST_LOADED, PREFIX_AWARE = range(len(ROUTINGS))
 
 
 class Limits(NamedTuple):
@@ -79,6 +82,24 @@ class Limits(NamedTuple):
     draft_seed: int = 0
 
 
+class Affinity(NamedTuple):
+    """When a router of `prefix_aware` follows a prefix, and when the load.
+
+    Args:
+        match_share: Share of a prompt above which it goes where the most of it went before.
+        balance_apart: Requests by which loads differ at most where prefixes are followed,
+        balance_ratio: and how many times the least load the most is; past both the least loaded
+            replica takes the request.
+
+    Source: defaults of sglang-router 0.3.2, src/sglang_router/router_args.py: cache_threshold,
+    balance_abs_threshold, balance_rel_threshold.
+    """
+
+    match_share: float = 0.3
+    balance_apart: int = 64
+    balance_ratio: float = 1.5
+
+
 class Replicas(NamedTuple):
     """Equal engines behind one router.
 
@@ -87,11 +108,14 @@ class Replicas(NamedTuple):
         ranks: Attention-data-parallel ranks of an engine: each has its scheduler and its cache, all
             step together. A request goes to the rank with the least 4 waiting + running at its
             arrival, the lowest one of equals.
-        routing: `round_robin` over accepted requests, `random`, or `least_loaded`: fewest waiting
-            and running, the lowest one of equals.
+        routing: `round_robin` over accepted requests, `random`, `least_loaded`: fewest waiting
+            and running, the lowest one of equals, or `prefix_aware`: where the beginning of the
+            prompt went before, as `affinity` says.
         seed: Seed of `random`.
         turnaround: From the last token of a request to the arrival of the one it causes, in a
             closed loop or a conversation, beyond the time to think [ps].
+        affinity: Of `prefix_aware`.
+        upkeep: What changes replicas while traffic runs.
     """
 
     number: int = 1
@@ -99,6 +123,8 @@ class Replicas(NamedTuple):
     routing: str = "round_robin"
     seed: int = 0
     turnaround: int = 0
+    affinity: Affinity = Affinity()
+    upkeep: Upkeep = Upkeep()
 
 
 class Control(NamedTuple):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving.check_upkeep import check_upkeep
 from perfatlas.serving.checks import (
     check_fleet,
     check_limits,
@@ -19,9 +20,10 @@ from perfatlas.serving.checks import (
 )
 from perfatlas.serving.fleet import Fleet, equal_engines
 from perfatlas.serving.limits import Control, Limits, Replicas
-from perfatlas.serving.outcome import Outcome, Series, Travels
+from perfatlas.serving.outcome import Operated, Outcome, Series, Travels
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import LONGEST_S, TICKS_PER_SECOND, Requests
+from perfatlas.serving.state import LOST, REJECTED
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World
@@ -108,6 +110,7 @@ def run_fleet(
     kinds = tuple(kind._replace(prices=_tables(kind.prices)) for kind in fleet.kinds)
     fleet = fleet._replace(kinds=kinds)
     check_fleet(fleet, concurrency, control)
+    check_upkeep(fleet, LAST_TICK)
     check_requests(requests, LAST_TICK)
     check_links(fleet, requests)
     for kind in kinds:
@@ -144,7 +147,7 @@ def _outcome(world: World, interrupted: bool) -> Outcome:  # noqa: FBT001 - a co
     """Return the columns of a simulation, from any of its worlds."""
     clock = world.clock_1[0]
     series_WV = world.series_WV[: clock["rows"]]
-    series = Series(*(series_WV[:, column].copy() for column in range(4)))
+    series = Series(*(series_WV[:, column].copy() for column in range(5)))
     return Outcome(
         arrival_N=world.came_N,
         scheduled_N=world.scheduled_N,
@@ -165,6 +168,14 @@ def _outcome(world: World, interrupted: bool) -> Outcome:  # noqa: FBT001 - a co
         ),
         busy_F=world.replica_F["busy"].copy(),
         steps_F=world.replica_F["done"].copy(),
+        operated=Operated(
+            again_N=world.fault_N["again"].copy(),
+            tries_N=world.fault_N["tries"].copy(),
+            lost_N=world.fault_N["fate"] == LOST,
+            rejected_N=world.fault_N["fate"] == REJECTED,
+            held_F=world.replica_F["held"].copy(),
+            wasted=int(clock["wasted"]),
+        ),
     )
 
 

@@ -24,6 +24,25 @@ def part(function: Callable[..., Any]) -> Callable[..., Any]:
     return compiled
 
 
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a part that is copied into its callers, however large; for what happens most.
+
+    Args:
+        function: Arithmetic on numbers and arrays.
+    """
+    compiled: Callable[..., Any] = njit(error_model="numpy", forceinline=True)(function)
+    return compiled
+
+
+def apart(compiled: Any) -> Callable[..., Any]:  # noqa: ANN401 - what numba makes of a function
+    """Return a part compiled once more, for a second caller: shared, it is not copied into either.
+
+    Args:
+        compiled: A part.
+    """
+    return part(compiled.py_func)
+
+
 def entry(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function compiled once for all processes, where a folder can be written.
 

@@ -163,8 +163,10 @@ def request_columns(
     state_N = np.full(count, "waiting", dtype=object)
     state_N[outcome.scheduled_N >= 0] = "running"
     state_N[outcome.arrival_N < 0] = "to come"
-    state_N[(outcome.arrival_N >= 0) & (outcome.replica_N < 0)] = "rejected"
+    state_N[outcome.rejected()] = "rejected"
     state_N[found.place_N] = "completed"
+    if outcome.operated.lost_N.size:
+        state_N[outcome.operated.lost_N] = "lost"
     columns: dict[str, list[Any]] = {
         "request": list(range(count)),
         "state": state_N.tolist(),
@@ -179,6 +181,9 @@ def request_columns(
         columns |= _travel_columns(outcome)
     columns["interference_s"] = (outcome.interference_N / TICKS_PER_SECOND).tolist()
     columns["preempted_s"] = (outcome.lost_N / TICKS_PER_SECOND).tolist()
+    if outcome.operated.again_N.size:
+        columns["failed_tries"] = outcome.operated.tries_N.tolist()
+        columns["sent_again_s"] = _times(outcome.operated.again_N)
     for name in ("queue_s", "ttft_s", "tpot_s", "request_latency_s"):
         column: list[float | None] = [None] * count
         for place, value in zip(found.place_N.tolist(), getattr(found, name).tolist(), strict=True):
@@ -201,7 +206,9 @@ def _travel_columns(outcome: Outcome) -> dict[str, list[Any]]:
 
 
 def series_columns(series: Series, kv_blocks: int) -> dict[str, list[float]]:
-    """Return the state over time as columns of a table: time_s, running, waiting, kv_used_share.
+    """Return the state over time as columns of a table.
+
+    They are time_s, running, waiting, kv_used_share and replicas, those that serve.
 
     Args:
         series: State over time.
@@ -212,6 +219,7 @@ def series_columns(series: Series, kv_blocks: int) -> dict[str, list[float]]:
         "running": series.running_W.tolist(),
         "waiting": series.waiting_W.tolist(),
         "kv_used_share": (series.used_W / max(kv_blocks, 1)).tolist(),
+        "replicas": series.replicas_W.tolist(),
     }
 
 
@@ -239,8 +247,8 @@ def summarize(
 ) -> dict[str, Any]:
     """Return what a simulation comes to, by names of the vocabulary.
 
-    Throughput and goodput are over the makespan, first arrival to last token. A rejected request
-    meets no objective.
+    Throughput and goodput are over the makespan, first arrival to last token. A request that is
+    rejected, lost or never served meets no objective.
 
     Args:
         requests: What arrived.
@@ -254,7 +262,8 @@ def summarize(
     makespan_s -= float(outcome.arrival_N[outcome.arrival_N >= 0].min(initial=0)) / TICKS_PER_SECOND
     tokens = int(requests.osl_N[found.place_N].sum())
     prompt = int(requests.isl_N[found.place_N].sum())
-    rejected = int(np.count_nonzero((outcome.arrival_N >= 0) & (outcome.replica_N < 0)))
+    rejected = int(np.count_nonzero(outcome.rejected()))
+    failed = 0 if outcome.interrupted else int(np.count_nonzero(_failed(outcome)))
     names = ["ttft_s", "tpot_s", "request_latency_s", "queue_s"]
     names += ["kv_transfer_s"] if outcome.travels.handed_N.size else []
     result: dict[str, Any] = {name: statistics(getattr(found, name)) for name in names}
@@ -274,10 +283,17 @@ def summarize(
     }
     if slos:
         good = int(np.count_nonzero(meets(found, slos)))
-        asked = completed + rejected
+        asked = completed + rejected + failed
         result["goodput_requests_per_s"] = None if rate is None else good * rate
         result["slo_attainment"] = good / asked if asked else None
     return result
+
+
+def _failed(outcome: Outcome) -> NDArray[np.bool_]:
+    """Return which requests a failing replica took with it, or no replica ever took (N,)."""
+    if not outcome.operated.lost_N.size:
+        return np.zeros(outcome.arrival_N.shape[0], np.bool_)
+    return outcome.operated.lost_N | outcome.unserved()
 
 
 def saturated(outcome: Outcome) -> bool:

@@ -23,12 +23,14 @@ class Series(NamedTuple):
         running_W: Requests that run (W,).
         waiting_W: Requests in queues (W,).
         used_W: Cache blocks that requests hold (W,).
+        replicas_W: Replicas that serve (W,).
     """
 
     time_W: Ticks
     running_W: NDArray[np.int64]
     waiting_W: NDArray[np.int64]
     used_W: NDArray[np.int64]
+    replicas_W: NDArray[np.int64]
 
 
 class Travels(NamedTuple):
@@ -49,6 +51,28 @@ class Travels(NamedTuple):
     replica_N: NDArray[np.int64]
 
 
+class Operated(NamedTuple):
+    """What came of requests and replicas where these fail, start or stop.
+
+    Columns of requests are empty where they do not.
+
+    Args:
+        again_N: When a request was sent again last, its replica having failed (N,) [ps], or -1.
+        tries_N: How often that failed under it (N,).
+        lost_N: It was given up then (N,).
+        rejected_N: It needs more cache than there is (N,).
+        held_F: Time in which a replica served, started or drained (F,) [ps].
+        wasted: Tokens that replicas had given of what they lost.
+    """
+
+    again_N: Ticks
+    tries_N: NDArray[np.int64]
+    lost_N: NDArray[np.bool_]
+    rejected_N: NDArray[np.bool_]
+    held_F: Ticks
+    wasted: int
+
+
 class Outcome(NamedTuple):
     """What came of a simulation; times in picoseconds, -1 where it never happened.
 
@@ -57,8 +81,8 @@ class Outcome(NamedTuple):
         scheduled_N: Start of the first step with a token of the request (N,).
         first_token_N: End of the step that gave the first output token (N,).
         finished_N: End of the step that gave the last one (N,).
-        replica_N: Where it ran, its prompt where there are pools (N,), -1 where it was rejected or,
-            with no arrival, not reached.
+        replica_N: Where it ran, its prompt where there are pools, last (N,), -1 where it was
+            rejected, waits for a replica that serves or, with no arrival, was not reached.
         preempted_N: Times it was preempted (N,).
         cached_N: Prompt tokens taken from the prefix cache (N,).
         interference_N: What steps in which it decoded took beyond decoding alone, because prompts
@@ -75,6 +99,7 @@ class Outcome(NamedTuple):
         travels: Between two pools.
         busy_F: Time each replica ran steps (F,) [ps].
         steps_F: How many (F,).
+        operated: Where replicas fail, start or stop.
     """
 
     arrival_N: Ticks
@@ -94,3 +119,17 @@ class Outcome(NamedTuple):
     travels: Travels
     busy_F: Ticks
     steps_F: NDArray[np.int64]
+    operated: Operated
+
+    def rejected(self) -> NDArray[np.bool_]:
+        """Return which requests need more cache than there is (N,)."""
+        if self.operated.rejected_N.size:
+            return self.operated.rejected_N
+        found: NDArray[np.bool_] = (self.arrival_N >= 0) & (self.replica_N < 0)
+        return found
+
+    def unserved(self) -> NDArray[np.bool_]:
+        """Return which requests are left at the end though they could run (N,)."""
+        left_N: NDArray[np.bool_] = (self.arrival_N >= 0) & (self.finished_N < 0)
+        left_N &= ~self.rejected()
+        return left_N & ~self.operated.lost_N if self.operated.lost_N.size else left_N

@@ -5,7 +5,8 @@ Engines of one kind are one world. Worlds share their requests, the clock and wh
 Shape legend: N requests, R replicas of a kind, F replicas of all kinds, S schedulers of a kind
 (replicas times ranks), B places in a cache block, H sequences of a scheduler, C requests yet to
 come, W rows of the series and V its columns, K cache blocks of a scheduler, U buckets of its hash
-table, L cache blocks of the longest request.
+table, L cache blocks of the longest request, T nodes of the router's tree of prompts, E failures
+and returns of replicas, A looks at the load that are remembered.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 NEVER: Final = 2**63 - 1
 NOBODY: Final = -1
 LOCAL, HANDED, FETCHED, TRAVELLING = range(4)  # stages of a request between two pools
+UP, OUT, DRAINING, OFF, STARTING = range(5)  # states of a replica; in UP alone it takes requests
+REJECTED, LOST = 1, 2  # fates of a request that does not end
 
 REQUEST: Final = np.dtype(
     [
@@ -70,6 +73,34 @@ TRAVEL: Final = np.dtype(
             "replica",  # its decode replica, among all
         )
     ],
+    align=True,
+)
+FAULT: Final = np.dtype(
+    [
+        (name, "i8")
+        for name in (
+            "again",  # when it arrived again, its replica having failed; -1 before
+            "tries",  # how often that failed
+            "fate",  # REJECTED or LOST, or 0
+        )
+    ],
+    align=True,
+)
+STRIKE: Final = np.dtype([("time", "i8"), ("replica", "i8"), ("what", "i8")], align=True)
+SCALER: Final = np.dtype(
+    [
+        (name, "i8")
+        for name in (
+            "low",  # replicas
+            "queue_only",  # those that run do not count
+            "period",  # between two looks [ps]
+            "stable",  # how long the most of what was wanted holds [ps]
+            "start_up",  # of a replica [ps]
+            "due",  # the next look
+            "heard",  # looks so far, and one before them
+        )
+    ]
+    + [("target", "f8"), ("tolerance", "f8")],  # requests of a replica, and share of them
     align=True,
 )
 LANE: Final = np.dtype(
@@ -152,6 +183,12 @@ REPLICA: Final = np.dtype(
             "next_extra",
             "busy",  # time that steps have taken [ps],
             "done",  # and how many
+            "status",  # UP and so on
+            "era",  # how often the router has forgotten what it got
+            "doomed",  # it loses what it has when the steps that run end,
+            "back",  # and serves again from then on
+            "up_at",  # while it starts: when it serves
+            "held",  # time in which it served, started or drained [ps]
         )
     ],
     align=True,
@@ -187,6 +224,12 @@ CLOCK: Final = np.dtype(
             "due",  # time of the next
             "gap",  # place of the last gap between tokens among the borders
             "late",  # the simulation outran its clock
+            "strike",  # next failure or return of a replica
+            "counted",  # up to when replicas' times are
+            "wasted",  # tokens that failing replicas had given
+            "door",  # requests that wait for a replica to serve, first and last of them
+            "door_head",
+            "door_tail",
         )
     ],
     align=True,
@@ -250,6 +293,12 @@ class World(NamedTuple):
     routing: int  # place in ROUTINGS
     seed: int
     turnaround: int
+    match_share: float
+    balance_apart: int
+    balance_ratio: float
+    varies: bool  # replicas fail, start or stop
+    retries: bool
+    retry_after: int
     concurrency: int
     coalesce: bool
     request_N: Rows
@@ -264,6 +313,11 @@ class World(NamedTuple):
     lost_N: NDArray[np.int64]
     loss_N: Rows
     travel_N: Rows  # empty without pools
+    fault_N: Rows  # empty where nothing varies, as are the next three
+    strike_E: Rows
+    scaler_1: Rows
+    advice_AV: NDArray[np.int64]  # time and replicas wanted
+    blank_1: Rows  # a scheduler at its start
     lane_S: Rows
     growth_SB: NDArray[np.int64]  # sequences that need a block in a step of the residue
     finishing_SH: Rows
@@ -276,6 +330,9 @@ class World(NamedTuple):
     kind_F: NDArray[np.int64]
     ready_F: NDArray[np.int64]
     link_S: NDArray[np.int64]  # when the link of a scheduler is free
+    node_H: NDArray[np.int32]  # of the router's tree, empty without one,
+    owner_T: NDArray[np.int32]  # the replica that stands for it
+    got_TF: NDArray[np.int32]  # and the era of each that got it
     coming_C: Rows
     clock_1: Rows
     series_WV: NDArray[np.int64]

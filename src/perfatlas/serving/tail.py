@@ -40,7 +40,8 @@ def tail_parts(
     latency: the same, and `decode` (its own output, prompts of others taken off), `interference`
     (those prompts) and `preemption`. Between two pools also `transfer`, from the end of the prompt
     to the arrival of its cache, and `join`, from there until it decodes, with the first step where
-    that gives the first token. The parts of each sum to its mean.
+    that gives the first token. Where replicas fail, both have `failure`: what was lost with them,
+    up to the last try. The parts of each sum to its mean.
 
     Args:
         requests: What arrived.
@@ -60,12 +61,15 @@ def tail_parts(
         way_K = _way(outcome, place_K)
         between_s_K = (way_K.prompt_end - outcome.scheduled_N[place_K]) / TICKS_PER_SECOND
         prompt_s_K = np.minimum(_alone_s(requests, outcome, prices, limits, place_K), between_s_K)
+        failure_s_K = _failure_s(outcome, place_K)
         columns = {
             "http": np.full(count, seen.request_s + seen.token_s),
-            "queue": found.queue_s[slowest_K],
+            "queue": found.queue_s[slowest_K] - failure_s_K,
             "prompt": prompt_s_K,
             "shared": between_s_K - prompt_s_K,
         }
+        if outcome.operated.again_N.size:
+            columns["failure"] = failure_s_K
         if name == "request_latency_s":
             columns |= _decoding(outcome, place_K, way_K)
         if outcome.travels.handed_N.size:
@@ -114,6 +118,16 @@ def _way(outcome: Outcome, place_K: NDArray[np.int64]) -> _Way:
         np.where(late_K, transfer_K, 0),
         np.where(late_K, join_K, 0),
     )
+
+
+def _failure_s(outcome: Outcome, place_K: NDArray[np.int64]) -> FloatArray:
+    """Return the time from the first arrivals of requests to their last (K,) [s]."""
+    if not outcome.operated.again_N.size:
+        return np.zeros(place_K.size)
+    again_K = outcome.operated.again_N[place_K]
+    spent_K = np.where(again_K >= 0, again_K - outcome.arrival_N[place_K], 0)
+    spent_s_K: FloatArray = spent_K / TICKS_PER_SECOND
+    return spent_s_K
 
 
 def _decoding(outcome: Outcome, place_K: NDArray[np.int64], way_K: _Way) -> dict[str, FloatArray]:

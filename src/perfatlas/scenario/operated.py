@@ -1,0 +1,77 @@
+"""What failing, starting and stopping replicas came to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfatlas.serving import TICKS_PER_SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.scenario.deployment import Deployment
+    from perfatlas.serving import Outcome
+
+
+def operated_results(
+    ready: Deployment, outcome: Outcome, found: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return results of replicas that fail, start or stop; none where they do not.
+
+    Args:
+        ready: The deployment.
+        outcome: What came of it.
+        found: Its results so far.
+    """
+    upkeep = ready.replicas.upkeep
+    if not upkeep.varies:
+        return {}
+    held_s = int(outcome.operated.held_F.sum()) / TICKS_PER_SECOND
+    ended_s = int(outcome.finished_N.max(initial=0)) / TICKS_PER_SECOND
+    results: dict[str, Any] = {"replica_time_s": held_s}
+    if upkeep.scaler is not None:
+        each = int(ready.question.plan.ranks[0]) // int(ready.question.plan.dp[0])
+        gpus = each * ready.replicas.number
+        tokens = found["output_tokens_per_s"]
+        used = held_s * each
+        results |= {
+            "replicas_on_average": held_s / ended_s if ended_s else None,
+            "replicas_at_most": int(np.count_nonzero(outcome.operated.held_F)),
+            "gpus": gpus,
+            "output_tokens_per_s_per_gpu": (
+                tokens * found["makespan_s"] / used if tokens is not None and used else None
+            ),
+        }
+    else:
+        results |= {
+            "replica_availability": (
+                held_s / (ended_s * ready.replicas.number) if ended_s else None
+            ),
+            "requests_sent_again": int(np.count_nonzero(outcome.operated.again_N >= 0)),
+            "requests_lost": int(np.count_nonzero(outcome.operated.lost_N)),
+            "requests_unserved": int(np.count_nonzero(outcome.unserved())),
+            "output_tokens_wasted": outcome.operated.wasted,
+        }
+    return results
+
+
+def operated_warnings(results: Mapping[str, Any]) -> list[str]:
+    """Return what a reader should know of them.
+
+    Args:
+        results: Of a simulation.
+    """
+    said = []
+    if results.get("requests_lost"):
+        said.append(
+            f"{results['requests_lost']:,} requests were on replicas that failed and were lost;"
+            " they meet no objective and have no latency"
+        )
+    if results.get("requests_unserved"):
+        said.append(
+            f"{results['requests_unserved']:,} requests wait at the end: no replica serves any"
+            " more; they meet no objective and have no latency"
+        )
+    return said

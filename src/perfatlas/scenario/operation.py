@@ -1,0 +1,148 @@
+"""The vocabulary of how replicas are operated: who gets which request, who fails, how many run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.replica_events import read_events
+from perfatlas.scenario.vocabulary import MAX_COUNT, Count
+from perfatlas.serving import Affinity, Scaler, Upkeep, whole_ticks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from perfatlas.scenario.replica_events import ReplicaEvent
+
+Routing = Literal["round_robin", "least_loaded", "random", "prefix_aware"]
+Seconds = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+_AFFINITY: Final = ("cache_threshold", "balance_abs_threshold", "balance_rel_threshold")
+_FAILURE: Final = ("on_failure", "retry_after_s")
+_SCALER: Final = (
+    *("min_replicas", "autoscale_target", "autoscale_metric", "autoscale_period_s"),
+    *("autoscale_tolerance", "autoscale_down_after_s", "start_up_s"),
+)
+_TIMES: Final = {  # fields of a scaler in seconds
+    "autoscale_period_s": "period",
+    "autoscale_down_after_s": "stable",
+    "start_up_s": "start_up",
+}
+
+
+class Operation(BaseModel):
+    """How replicas share requests, fail, start and stop. None means "as it is by default"."""
+
+    routing: Routing = "round_robin"
+    cache_threshold: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
+    balance_abs_threshold: Annotated[int, Field(ge=0, le=MAX_COUNT)] | None = None
+    balance_rel_threshold: Annotated[float, Field(ge=1.0, le=1e9)] | None = None
+
+    replica_events: Annotated[Any, BeforeValidator(read_events)] = None
+    on_failure: Literal["retry", "lost"] | None = None
+    retry_after_s: Seconds | None = None
+
+    max_replicas: Count | None = None
+    min_replicas: Count | None = None
+    autoscale_target: Annotated[float, Field(gt=0.0, le=1e9)] | None = None
+    autoscale_metric: Literal["requests", "waiting"] | None = None
+    autoscale_period_s: Annotated[float, Field(ge=0.001, allow_inf_nan=False)] | None = None
+    autoscale_tolerance: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
+    autoscale_down_after_s: Seconds | None = None
+    start_up_s: Seconds | None = None
+
+    def affinity(self) -> Affinity:
+        """Return when the router follows a prefix.
+
+        Raises:
+            InvalidSpecError: A threshold of another routing is given.
+        """
+        if self.routing != "prefix_aware":
+            self._refuse_given(_AFFINITY, "routing = prefix_aware")
+        given = {
+            name: getattr(self, asked)
+            for name, asked in zip(Affinity._fields, _AFFINITY, strict=True)
+            if getattr(self, asked) is not None
+        }
+        return Affinity(**given)
+
+    def upkeep(self, replicas: int | None) -> Upkeep:
+        """Return what fails, starts and stops.
+
+        Args:
+            replicas: Asked for at the start, None where nobody did.
+
+        Raises:
+            InvalidSpecError: A field is given without what it belongs to, or an event contradicts
+                itself.
+        """
+        events: tuple[ReplicaEvent, ...] = self.replica_events or ()
+        if not events:
+            self._refuse_given(_FAILURE, "replica_events")
+        return Upkeep(
+            outages=tuple(event.outage() for event in events),
+            on_failure=self.on_failure or "retry",
+            retry_after=int(whole_ticks(self.retry_after_s or 0.0)),
+            scaler=self._scaler(replicas),
+        )
+
+    def _scaler(self, replicas: int | None) -> Scaler | None:
+        if self.max_replicas is None:
+            self._refuse_given(_SCALER, "max_replicas, which turns an autoscaler on")
+            return None
+        if self.autoscale_target is None:
+            raise InvalidSpecError(
+                f"max_replicas = {self.max_replicas} turns an autoscaler on: give autoscale_target,"
+                " the requests of a replica it aims at"
+            )
+        low = self.min_replicas or 1
+        initial = low if replicas is None else replicas
+        if not low <= initial <= self.max_replicas:
+            raise InvalidSpecError(
+                f"min_replicas = {low}, dp = {initial} at the start, max_replicas ="
+                f" {self.max_replicas}: these rise"
+            )
+        given: dict[str, Any] = {
+            name: int(whole_ticks(getattr(self, asked)))
+            for asked, name in _TIMES.items()
+            if getattr(self, asked) is not None
+        }
+        if self.autoscale_tolerance is not None:
+            given["tolerance"] = self.autoscale_tolerance
+        waiting = self.autoscale_metric == "waiting"
+        return Scaler(low, initial, self.autoscale_target, queue_only=waiting, **given)
+
+    def _refuse_given(self, names: Iterable[str], of: str) -> None:
+        """Refuse fields that belong to something that is not asked for."""
+        for name in names:
+            value = getattr(self, name)
+            if value is not None:
+                raise InvalidSpecError(
+                    f"{name} = {value} is that of {of}; set that, or leave {name} out"
+                )
+
+    def said(self) -> list[str]:
+        """Return what is assumed of router, failures and autoscaler, for the evidence."""
+        said = []
+        if self.routing == "prefix_aware":
+            share, apart, ratio = self.affinity()
+            said.append(
+                f"the router follows prefixes as sglang-router 0.3.2 (cache_aware): to the replica"
+                f" that got the longest known beginning where that is over {share:.0%} of the"
+                f" prompt, else to the least loaded, and there always where loads differ by over"
+                f" {apart} requests and {ratio:g} times"
+            )
+        if self.replica_events:
+            then = "is lost" if self.on_failure == "lost" else "is sent again and starts over"
+            said.append(
+                f"{len(self.replica_events)} events of replicas: one that fails ends its step and"
+                f" loses caches and requests; a request {then}; one that is back has an empty cache"
+            )
+        if self.max_replicas is not None:
+            said.append(
+                "replicas are started and stopped as by a Kubernetes HorizontalPodAutoscaler on a"
+                " metric per pod: rounded up to the target, tolerance, stabilization downwards, at"
+                " most 4 or as many again at once; those that stop end their requests"
+            )
+        return said

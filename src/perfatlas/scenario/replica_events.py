@@ -1,0 +1,118 @@
+"""Events of replicas as people write them: a file, an array of a TOML file, or JSON text."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from perfatlas.files import read_table
+from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.scenario.vocabulary import sentences
+from perfatlas.serving import Outage, whole_ticks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST_EVENTS: Final = 100_000
+Seconds = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+
+
+class ReplicaEvent(BaseModel):
+    """A replica fails or is taken out, and comes back at a time or after a time, or never.
+
+    Args:
+        replica: Its number, from 0.
+        fails_at_s: From when on it gets no requests [s].
+        back_at_s: When it serves again, its cache empty [s].
+        down_for_s: The same, from `fails_at_s` on [s].
+        kind: `crash` loses its requests; `drain` lets it end them, by `back_at_s` at the latest.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
+    replica: Annotated[int, Field(ge=0)]
+    fails_at_s: Seconds
+    back_at_s: Seconds | None = None
+    down_for_s: Seconds | None = None
+    kind: Literal["crash", "drain"] = "crash"
+
+    def outage(self) -> Outage:
+        """Return the event in the time of the loop.
+
+        Raises:
+            InvalidSpecError: It is back before it fails, or by two different rules.
+        """
+        said = f"replica {self.replica} fails at {self.fails_at_s:g} s"
+        if self.back_at_s is not None and self.down_for_s is not None:
+            raise InvalidSpecError(
+                f"{said} with back_at_s = {self.back_at_s:g} and down_for_s = {self.down_for_s:g};"
+                " give one of the two"
+            )
+        back = self.back_at_s
+        if self.down_for_s is not None:
+            back = self.fails_at_s + self.down_for_s
+        start = int(whole_ticks(self.fails_at_s))
+        if back is None:
+            return Outage(self.replica, start, drain=self.kind == "drain")
+        end = int(whole_ticks(back))
+        if end <= start:
+            raise InvalidSpecError(
+                f"{said} and is back at {back:g} s; it is back later than it fails"
+            )
+        return Outage(self.replica, start, end, drain=self.kind == "drain")
+
+
+def read_events(given: Any) -> tuple[ReplicaEvent, ...] | None:  # noqa: ANN401 - whatever a person wrote
+    """Return events of a list of them, of JSON text that starts with [, or of a file.
+
+    Args:
+        given: Rows of named fields, text or a path to CSV, Parquet or JSON Lines; None for none.
+
+    Raises:
+        InvalidSpecError: The file cannot be read, or a row is no event; it is named.
+
+    Example:
+        >>> from perfatlas.scenario.replica_events import read_events
+        >>> read_events('[{"replica": 1, "fails_at_s": 60, "down_for_s": 30}]')[0].down_for_s
+        30.0
+    """
+    if given is None:
+        return None
+    where = "replica_events"
+    rows = given
+    if isinstance(given, str) and given.lstrip().startswith("["):
+        try:
+            rows = json.loads(given)
+        except (json.JSONDecodeError, RecursionError) as problem:
+            raise InvalidSpecError(f"replica_events is not JSON: {problem}") from None
+    elif isinstance(given, str):
+        where = given
+        rows = _rows_of(given)
+    if not isinstance(rows, (list, tuple)) or len(rows) > MOST_EVENTS:
+        raise InvalidSpecError(
+            f"replica_events = {shown(str(given))}: give a file, or a list of at most"
+            f" {MOST_EVENTS:,} events with replica, fails_at_s and back_at_s or down_for_s"
+        )
+    return tuple(_event(row, number, where) for number, row in enumerate(rows, start=1))
+
+
+def _rows_of(path: str) -> Sequence[Any]:
+    """Return the rows of a file, cells that are empty left out."""
+    table = read_table(path)
+    columns = {name: table.cells(name) for name in table.columns}
+    return [
+        {name: cells[place] for name, cells in columns.items() if cells[place] not in (None, "")}
+        for place in range(table.rows)
+    ]
+
+
+def _event(row: Any, number: int, where: str) -> ReplicaEvent:  # noqa: ANN401 - whatever a person wrote
+    if isinstance(row, ReplicaEvent):
+        return row
+    try:
+        return ReplicaEvent.model_validate(row)
+    except ValidationError as error:
+        said = sentences(error, tuple(ReplicaEvent.model_fields))
+        raise InvalidSpecError(f"event {number} of {where}: {said}") from None

@@ -1,0 +1,102 @@
+"""Steps end, and requests with them.
+
+Shape legend: S schedulers, R replicas of a kind, F of all kinds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.serving import blocks
+from perfatlas.serving.comings import follow
+from perfatlas.serving.handover import make_ready
+from perfatlas.serving.limits import SGLANG
+from perfatlas.serving.machine import part
+from perfatlas.serving.overlap import end_overlapped
+from perfatlas.serving.pools import goes_on, hand_over
+from perfatlas.serving.running import leave_queue, leave_running, take_finishing
+from perfatlas.serving.state import NOBODY
+from perfatlas.serving.step_end import learn_late
+from perfatlas.serving.stretch import end
+
+if TYPE_CHECKING:
+    from perfatlas.serving.state import World
+
+
+@part
+def end_steps(kinds: list[World], now: int) -> None:
+    """End every step that ends at this instant.
+
+    Args:
+        kinds: The simulation, by kind of engine.
+        now: Time [ps].
+    """
+    world = kinds[0]
+    for place in range(world.end_F.shape[0]):
+        if world.end_F[place] == now:
+            owner = kinds[world.kind_F[place]]
+            end_step(owner, place - owner.first_replica, now)
+
+
+@part
+def end_step(world: World, r: int, now: int) -> None:
+    """End the step of a replica that ends at this instant.
+
+    Args:
+        world: The simulation.
+        r: The replica.
+        now: Time [ps].
+    """
+    if world.async_scheduling:
+        if end_overlapped(world, r):
+            for s in range(r * world.ranks, (r + 1) * world.ranks):
+                learn_late(world, s)
+                if world.rules == SGLANG:
+                    _finish(world, s, now)
+                _let_leave(world, s, now)
+    else:
+        end(world, r, now)
+        for s in range(r * world.ranks, (r + 1) * world.ranks):
+            _finish(world, s, now)
+    make_ready(world, r)
+
+
+@part
+def _finish(world: World, s: int, now: int) -> None:
+    """Finish the requests of a scheduler whose last token the step now ending gave."""
+    while True:
+        i = take_finishing(world, s)
+        if i == NOBODY:
+            break
+        _end_request(world, i, now)
+
+
+@part
+def _let_leave(world: World, s: int, now: int) -> None:
+    """Finish the requests of a scheduler whose end was foreseen when their last step began."""
+    lane = world.lane_S[s]
+    left = lane.leaving + lane.learning + lane.ended
+    for place in range(lane.leaving):
+        i = world.leaving_SH[s, place]
+        if world.request_N[i].computed == 0:  # thrown out meanwhile
+            leave_queue(world, i)
+        _end_request(world, i, now)
+    if lane.waiting + lane.arrived + lane.ready + lane.retracted > 0 and left > 0:
+        world.replica_R[s // world.ranks].stale = 1
+    lane.leaving = 0
+    lane.learning = 0
+
+
+@part
+def _end_request(world: World, i: int, now: int) -> None:
+    """Finish a request that decodes no more."""
+    if goes_on(world, i):
+        hand_over(world, i, now)
+        return
+    request = world.request_N[i]
+    world.finished_N[i] = now
+    if request.computed > 0:
+        leave_running(world, i)
+        blocks.release(world, i)
+    world.replica_R[request.lane // world.ranks].load -= 1
+    follow(world, i, now)

@@ -1,0 +1,215 @@
+"""How replicas are operated, through the vocabulary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+import numpy as np
+import pytest
+
+from perfatlas import simulate
+from perfatlas.cli.operation import OperationFlags
+from perfatlas.files import write_table
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.report import reproduce_line, traffic_page
+from perfatlas.scenario.operation import Operation
+from perfatlas.serving import TICKS_PER_SECOND, Upkeep
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DEPLOYED: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B-Instruct", "system": "h200_sxm"}
+
+
+def _talks(folder: Path) -> dict[str, Any]:
+    """Requests of eight families, each with a beginning of 60 blocks of 16 tokens of its own."""
+    rows: dict[str, list[Any]] = {"arrival_s": [], "isl": [], "osl": [], "prefix_hash_ids": []}
+    draw = np.random.default_rng(1)
+    for place in range(160):
+        family = int(draw.integers(8))
+        rows["arrival_s"].append(0.05 * place)
+        rows["isl"].append(70 * 16)
+        rows["osl"].append(20)
+        shared = [1000 * family + block for block in range(60)]
+        rows["prefix_hash_ids"].append([*shared, *(100_000 + 10 * place + k for k in range(10))])
+    path = str(folder / "talks.jsonl")
+    write_table(path, rows)
+    return {**DEPLOYED, "dp": 4, "requests": path}
+
+
+def test_the_flags_are_the_names_of_the_vocabulary_with_its_defaults() -> None:
+    hints = get_type_hints(OperationFlags, include_extras=True)
+    assert list(hints) == list(Operation.model_fields)
+    routings = next(hint for hint in get_args(get_args(hints["routing"])[0]) if get_args(hint))
+    assert get_args(routings) == get_args(Operation.model_fields["routing"].annotation)
+    told = [
+        (name, said.show_default)
+        for name, hint in hints.items()
+        for said in getattr(hint, "__metadata__", ())
+        if isinstance(said.show_default, str)
+    ]
+    share, apart, ratio = Operation(routing="prefix_aware").affinity()
+    scaler = Operation(max_replicas=1, autoscale_target=1.0).upkeep(None).scaler
+    assert scaler is not None
+    seconds = {name: f"{getattr(scaler, name) / TICKS_PER_SECOND:g}" for name in scaler._fields[4:]}
+    assert dict(told) == {
+        "routing": Operation().routing,
+        "cache_threshold": f"{share:g}",
+        "balance_abs_threshold": str(apart),
+        "balance_rel_threshold": f"{ratio:g}",
+        "on_failure": Upkeep().on_failure,
+        "retry_after_s": str(Upkeep().retry_after),
+        "min_replicas": str(scaler.low),
+        "autoscale_metric": "waiting" if scaler.queue_only else "requests",
+        "autoscale_period_s": seconds["period"],
+        "autoscale_tolerance": str(scaler.tolerance),
+        "autoscale_down_after_s": seconds["stable"],
+        "start_up_s": seconds["start_up"],
+    }
+
+
+def test_following_prefixes_finds_more_of_them_in_the_cache(tmp_path: Path) -> None:
+    asked = _talks(tmp_path)
+    found = {
+        routing: simulate(**asked, routing=routing).answer
+        for routing in ("round_robin", "prefix_aware")
+    }
+    rates = {name: answer.results["prefix_hit_rate"] for name, answer in found.items()}
+    # 8 families start 8 times on one replica each, or up to 4 times as often: 60 of 70 blocks
+    assert rates["prefix_aware"] == pytest.approx((160 - 8) / 160 * 60 / 70, abs=0.02)
+    assert rates["round_robin"] < rates["prefix_aware"] - 0.05
+    said = found["prefix_aware"].evidence.assumptions
+    assert any("sglang-router 0.3.2" in text and "30%" in text for text in said)
+
+
+def test_thresholds_belong_to_their_routing() -> None:
+    with pytest.raises(InvalidSpecError, match=r"cache_threshold = 0\.5 is that of routing"):
+        simulate(**DEPLOYED, request_rate=5, cache_threshold=0.5)
+    with pytest.raises(InvalidSpecError, match="balance_rel_threshold"):
+        simulate(**DEPLOYED, request_rate=5, routing="prefix_aware", balance_rel_threshold=0.2)
+    with pytest.raises(InvalidSpecError, match="routing"):
+        simulate(**DEPLOYED, request_rate=5, routing="prefix")
+
+
+STEADY: dict[str, Any] = {**DEPLOYED, "isl": 512, "osl": 200, "request_rate": 40}
+
+
+def test_a_failing_replica_costs_what_it_had_and_is_told_of() -> None:
+    event = {"replica": 1, "fails_at_s": 2.0, "down_for_s": 3.0}
+    asked = {**STEADY, "num_requests": 300, "dp": 3, "routing": "least_loaded"}
+    done = simulate(**asked, replica_events=[event])
+    results, plain = done.answer.results, simulate(**asked).answer.results
+    assert results["requests_completed"] == 300
+    assert 10 < results["requests_sent_again"] < 100
+    assert results["output_tokens_wasted"] > results["requests_sent_again"]
+    assert results["requests_lost"] == results["requests_unserved"] == 0
+    assert results["ttft_s"]["p99"] > 5 * plain["ttft_s"]["p99"]
+    # three seconds of one of three, and the step it ended
+    ended_s = 3.0 / (3 * (1 - results["replica_availability"]))
+    assert ended_s == pytest.approx(results["replica_time_s"] / 3 + 1.0, rel=0.01)
+    assert results["tail_request_latency_s"]["failure"] > 0.5
+    columns = done.per_request()
+    assert sum(columns["failed_tries"]) == results["requests_sent_again"]
+    assert min(done.series()["replicas"]) == 2
+    lost = simulate(**asked, replica_events=[event], on_failure="lost", slo_ttft_s=1.0).answer
+    assert lost.results["requests_lost"] == results["requests_sent_again"]
+    assert lost.results["slo_attainment"] < 1.0 - results["requests_sent_again"] / 301
+    assert any("were lost" in text for text in lost.warnings)
+
+
+def test_events_come_from_files_lists_and_text(tmp_path: Path) -> None:
+    asked = {**STEADY, "num_requests": 60, "dp": 2}
+    rows = {"replica": [1, 0], "fails_at_s": [0.2, 1.0], "back_at_s": [0.6, None]}
+    path = str(tmp_path / "events.csv")
+    write_table(path, {**rows, "kind": ["drain", "crash"]})
+    text = (
+        '[{"replica": 1, "fails_at_s": 0.2, "back_at_s": 0.6, "kind": "drain"},'
+        ' {"replica": 0, "fails_at_s": 1}]'
+    )
+    found = [simulate(**asked, replica_events=given).answer.results for given in (path, text)]
+    assert found[0] == found[1]
+    assert found[0]["requests_sent_again"] > 0
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ('[{"replica": 7, "fails_at_s": 1}]', "replica 7: there are 4, counted from 0 to 3"),
+        ('[{"replica": 1, "fails_at_s": 9, "back_at_s": 5}]', "fails at 9 s and is back at 5 s"),
+        ('[{"replica": 1, "fails_at_s": 9, "down_for_s": 0}]', "back later than it fails"),
+        (
+            '[{"replica": 1, "fails_at_s": 9, "down_for_s": 1, "back_at_s": 11}]',
+            "give one of the two",
+        ),
+        ('[{"replica": 1}]', "event 1 of replica_events: fails_at_s is required"),
+        ('[{"replica": 1, "fails_at_s": 1, "kind": "melt"}]', "kind = 'melt'"),
+        ('[{"replica": 1, "fail_at_s": 1}]', "did you mean"),
+        ("[{", "replica_events is not JSON"),
+        ("nowhere.csv", "cannot read table 'nowhere.csv'"),
+        (7, "give a file, or a list"),
+    ],
+)
+def test_events_that_contradict_are_refused(events: object, said: str) -> None:
+    with pytest.raises(InvalidSpecError, match=said):
+        simulate(**STEADY, dp=4, replica_events=events)
+
+
+def test_an_autoscaler_follows_the_load_and_says_what_it_used() -> None:
+    asked = {**DEPLOYED, "isl": 512, "osl": 200, "request_rate": 60, "num_requests": 3000}
+    asked |= {"max_replicas": 6, "autoscale_target": 16, "start_up_s": 4, "autoscale_period_s": 5}
+    done = simulate(**asked)
+    results = done.answer.results
+    assert results["requests_completed"] == 3000
+    assert 1 < results["replicas_on_average"] < results["replicas_at_most"] <= 6
+    assert results["gpus"] == 6
+    # Little: requests inside are rate x stay; the target leaves each replica about 16 of them
+    tokens = results["output_tokens_per_s"] * results["makespan_s"]
+    assert results["output_tokens_per_s_per_gpu"] == pytest.approx(
+        tokens / results["replica_time_s"]
+    )
+    served = done.series()["replicas"]
+    assert served[0] == 1
+    assert max(served) == results["replicas_at_most"]
+    slow = simulate(**{**asked, "start_up_s": 20}).answer.results
+    assert slow["ttft_s"]["p90"] > results["ttft_s"]["p90"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"autoscale_target": 4}, "autoscale_target = 4.0 is that of max_replicas"),
+        ({"max_replicas": 4}, "give autoscale_target"),
+        (
+            {"max_replicas": 2, "min_replicas": 3, "autoscale_target": 4},
+            "min_replicas = 3, dp = 3 at the start, max_replicas = 2",
+        ),
+        ({"max_replicas": 4, "dp": 5, "autoscale_target": 4}, "dp = 5 at the start"),
+        ({"on_failure": "lost"}, "on_failure = lost is that of replica_events"),
+        ({"max_replicas": 4, "autoscale_target": -1}, "autoscale_target = -1"),
+        ({"max_replicas": 4, "autoscale_target": 4, "start_up_s": -1}, "start_up_s = -1"),
+    ],
+)
+def test_scaling_that_contradicts_is_refused(asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidSpecError, match=said):
+        simulate(**{**STEADY, **asked})
+
+
+def test_events_and_an_autoscaler_together_are_refused() -> None:
+    event = [{"replica": 0, "fails_at_s": 1}]
+    with pytest.raises(UnsupportedError, match="up to the autoscaler"):
+        simulate(**STEADY, max_replicas=4, autoscale_target=8, replica_events=event)
+
+
+def test_a_list_of_events_is_told_again_in_the_command() -> None:
+    event = [{"replica": 0, "fails_at_s": 1}]
+    line = reproduce_line("simulate", {"replica_events": event})
+    assert line == """perfatlas simulate --replica-events '[{"replica": 0, "fails_at_s": 1}]'"""
+
+
+def test_the_page_shows_replicas_where_their_number_varies() -> None:
+    event = [{"replica": 0, "fails_at_s": 0.3}]
+    for given, shown in ((None, False), (event, True)):
+        done = simulate(**STEADY, num_requests=60, dp=2, replica_events=given)
+        answer = done.answer.to_dict()
+        page = traffic_page(answer, done.per_request(), done.series(), reproduce="")
+        assert ("Replicas that serve" in page) == shown

@@ -1,0 +1,60 @@
+"""The router that follows prefixes written again: a tree of nodes with children by hash.
+
+It shares no code with the loop it checks. Rules: sglang-router 0.3.2, src/policies/cache_aware.rs
+and tree.rs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from perfatlas.serving.limits import Affinity
+    from perfatlas.serving.requests import Requests
+
+
+@dataclass
+class Node:
+    owner: int
+    got: set[int] = field(default_factory=set)
+
+
+class PrefixRouter:
+    """Who got which beginnings of prompts; hashes are chained, so that one names its path."""
+
+    def __init__(self, requests: Requests, affinity: Affinity) -> None:
+        self.requests = requests
+        self.affinity = affinity
+        self.nodes: dict[int, Node] = {}
+
+    def path(self, i: int) -> list[int]:
+        first, end = self.requests.hash_first_N[i : i + 2]
+        return [int(value) for value in self.requests.hash_H[first:end]]
+
+    def choose(self, i: int, loads: dict[int, int]) -> int:
+        least = min(loads, key=lambda index: (loads[index], index))
+        most, fewest = max(loads.values()), min(loads.values())
+        far = most - fewest > self.affinity.balance_apart
+        chosen = least
+        if not (far and most > self.affinity.balance_ratio * fewest):
+            known = []
+            for value in self.path(i):
+                if value not in self.nodes:
+                    break
+                known.append(self.nodes[value])
+            isl = int(self.requests.isl_N[i])
+            tokens = min(len(known) * self.requests.hash_block, isl)
+            if tokens > self.affinity.match_share * isl:
+                chosen = known[-1].owner
+        for value in self.path(i):
+            self.nodes.setdefault(value, Node(chosen)).got.add(chosen)
+        return chosen
+
+    def forget(self, index: int) -> None:
+        for value, node in list(self.nodes.items()):
+            node.got.discard(index)
+            if not node.got:
+                del self.nodes[value]
+            elif node.owner == index:
+                node.owner = min(node.got)

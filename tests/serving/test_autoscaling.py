@@ -1,0 +1,145 @@
+"""Replicas that start and stop by the load, worked by hand; what goes in comes out again.
+
+A step that only decodes takes 10 ps, one with prompts 100 ps. The autoscaler aims at 2 requests of
+a replica, looks every 50 ps and keeps what was wanted for 300; a replica starts in 100.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfatlas.serving.build import build_worlds
+from perfatlas.serving.events import advance
+from perfatlas.serving.limits import Control, Limits, Replicas
+from perfatlas.serving.loop import LAST_TICK, run
+from perfatlas.serving.upkeep import Scaler, Upkeep
+from tests.serving.serving_support import flat_prices, requests_of
+from tests.serving.test_upkeep_reference import random_scenario
+
+if TYPE_CHECKING:
+    from perfatlas.serving.state import World
+
+FLAT = flat_prices(10, 100)
+ROOMY = Limits(8, 64, 4, 2000)
+SCALER = Scaler(1, 1, 2.0, period=50, stable=300, start_up=100)
+BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
+
+
+def _scaled(number: int, scaler: Scaler = SCALER) -> Replicas:
+    return Replicas(number, upkeep=Upkeep(scaler=scaler))
+
+
+@BOTH
+def test_replicas_start_when_the_load_asks_and_stop_when_it_has_not_for_long(
+    control: Control,
+) -> None:
+    # Six requests on replica 0 are 6 / 2 = 3 replicas, asked for at 50: two start and serve at 150.
+    # At 100 and later 6 / (2 x 3) = 1 asks for no more. Of 160, G goes to 1 and H to 2, in turn.
+    # The six end at 100 + 199 x 10 = 2090. At 2100 none is wanted, but 3 were at 2050; at 2350
+    # that is 300 ago: 2 and 1, idle, are gone. Z comes at 4000.
+    rows = [(0, 4, 200)] * 6 + [(160, 4, 11), (160, 4, 11), (4000, 4, 1)]
+    outcome = run(requests_of(rows), FLAT, ROOMY, _scaled(3), control=control)
+    assert outcome.replica_N.tolist() == [0] * 6 + [1, 2, 0]
+    assert outcome.finished_N.tolist() == [2090] * 6 + [360, 360, 4100]
+    assert outcome.operated.held_F.tolist() == [4100, 2350 - 50, 2350 - 50]
+
+
+@BOTH
+def test_a_replica_that_stops_ends_its_requests(control: Control) -> None:
+    # Two replicas at first, A and C on 0, B and D on 1: 4 / (2 x 2) = 1. A, B and C end at 100,
+    # then D alone runs to 2090; 1 / 2 asks for one replica. 2 were wanted at 50 and at 100 (at that
+    # instant steps end first: 1 / (2 x 2) wants 1): at 350 replica 1, the last, drains, and is
+    # gone at 2090. E of 400 goes to 0 in turn, F of 600 as well.
+    rows = [(0, 4, 1), (0, 4, 1), (0, 4, 1), (0, 4, 200), (400, 4, 1), (600, 4, 1), (3000, 4, 1)]
+    scaler = SCALER._replace(initial=2)
+    outcome = run(requests_of(rows), FLAT, ROOMY, _scaled(2, scaler), control=control)
+    assert outcome.replica_N.tolist() == [0, 1, 0, 1, 0, 0, 0]
+    assert outcome.finished_N.tolist() == [100, 100, 100, 2090, 500, 700, 3100]
+    assert outcome.operated.held_F.tolist() == [3100, 2090]
+
+
+def test_at_most_four_or_as_many_again_start_at_once() -> None:
+    # 40 requests on one replica ask for 20: 1 + 4 = 5 at 50, 10 at 100, 20 at 150
+    # until all end at 100 + 99 x 10
+    limits = ROOMY._replace(max_num_seqs=40, max_num_batched_tokens=512)
+    outcome = run(requests_of([(0, 4, 100)] * 40), FLAT, limits, _scaled(30))
+    started = [0] + [50] * 4 + [100] * 5 + [150] * 10
+    held = [1090 - start for start in started] + [0] * 10
+    assert outcome.operated.held_F.tolist() == held
+
+
+def test_a_miss_within_the_tolerance_changes_nothing() -> None:
+    # 11 requests on 5 replicas of 2 are 1.1 of the target, 12 are 1.2
+    for count, held in ((11, 5), (12, 6)):
+        scaler = SCALER._replace(initial=5, tolerance=0.11)
+        outcome = run(requests_of([(0, 4, 30)] * count), FLAT, ROOMY, _scaled(9, scaler))
+        assert np.count_nonzero(outcome.operated.held_F) == held
+
+
+def test_those_that_wait_may_count_alone() -> None:
+    # one sequence runs at a time: of 5 on one replica 4 wait, which is 2 replicas
+    scaler = SCALER._replace(queue_only=True, start_up=0)
+    limits = ROOMY._replace(max_num_seqs=1)
+    outcome = run(requests_of([(0, 4, 3)] * 5), FLAT, limits, _scaled(9, scaler))
+    assert np.count_nonzero(outcome.operated.held_F) == 2
+
+
+@given(seed=st.integers(0, 2**32), scales=st.booleans())
+def test_nothing_is_lost_or_made_while_replicas_change(seed: int, scales: bool) -> None:  # noqa: FBT001
+    draw = np.random.default_rng(seed)
+    requests, fleet, concurrency = random_scenario(draw, scales=scales)
+    concurrency = min(concurrency, requests.isl_N.shape[0])
+    worlds = build_worlds(requests, fleet, concurrency=concurrency, control=Control())
+    while advance(worlds, 10, LAST_TICK) == 0:
+        pass
+    first = worlds[0]
+    for world, kind in zip(worlds, fleet.kinds, strict=True):
+        assert (world.lane_S["free"] == kind.limits.kv_blocks).all()
+        if kind.limits.rules in ("trtllm_guaranteed_no_evict", "static"):
+            assert (world.lane_S["spare"] == kind.limits.kv_blocks).all()
+        for name in ("running", "waiting", "unread", "decoding", "context", "heap"):
+            assert (world.lane_S[name] == 0).all(), name
+        assert (world.growth_SB == 0).all()
+        assert (world.block_SK["references"] == 0).all()
+        assert (world.replica_R["load"] == 0).all()
+        _check_names(world)
+    if not fleet.upkeep.varies:
+        return
+    done = first.finished_N >= 0
+    rejected, lost = (first.fault_N["fate"] == fate for fate in (1, 2))
+    left = (first.came_N >= 0) & ~(done | rejected | lost)
+    # every request has one fate; who has come and is left waits at the router
+    assert (done.astype(int) + rejected + lost <= 1).all()
+    assert left.sum() == first.clock_1["door"][0]
+    came = (first.came_N >= 0).sum()
+    assert came == (done | rejected | lost | left).sum()
+    assert first.clock_1["left"][0] == requests.isl_N.shape[0] - (done | rejected | lost).sum()
+    whole = (requests.osl_N - 1)[done].sum()
+    ahead = any(k.limits.rules == "sglang" and k.limits.async_scheduling for k in fleet.kinds)
+    if not ahead:  # gaps between tokens: of whole answers, and of those that broke off
+        assert whole <= first.gaps_G.sum() <= whole + first.clock_1["wasted"][0]
+    assert (first.replica_F["held"] <= first.clock_1["now"][0]).all()
+    for before, after in (
+        (first.came_N, first.scheduled_N),
+        (first.scheduled_N, first.first_token_N),
+        (first.first_token_N, first.finished_N),
+    ):
+        assert (before[done] <= after[done]).all()
+
+
+def _check_names(world: World) -> None:
+    """Every block that is known is found in its bucket, and no other."""
+    for s in range(world.lane_S.shape[0]):
+        known = np.flatnonzero(world.block_SK["known"][s])
+        chained = []
+        for head in world.bucket_SU["head"][s]:
+            block = int(head)
+            while block >= 0:
+                chained.append(block)
+                block = int(world.block_SK["chain_after"][s, block])
+        assert sorted(chained) == known.tolist()

@@ -1,0 +1,227 @@
+"""Replicas that fail, drain and come back, worked by hand.
+
+A step that only decodes takes 10 ps, one with prompts 100 ps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.serving.fleet import Fleet, Kind
+from perfatlas.serving.limits import Affinity, Control, Limits, Replicas
+from perfatlas.serving.loop import run, run_fleet
+from perfatlas.serving.metrics import request_columns, summarize
+from perfatlas.serving.tail import tail_parts
+from perfatlas.serving.upkeep import FOREVER, Outage, Scaler, Upkeep
+from tests.serving.serving_support import flat_prices, requests_of
+
+if TYPE_CHECKING:
+    from perfatlas.serving.requests import Requests
+
+FLAT = flat_prices(10, 100)
+ROOMY = Limits(8, 64, 4, 100)
+BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
+
+
+def _failing(
+    *outages: Outage, number: int = 2, lost: bool = False, retry_after: int = 0
+) -> Replicas:
+    upkeep = Upkeep(outages, "lost" if lost else "retry", retry_after)
+    return Replicas(number, upkeep=upkeep)
+
+
+def _alike(requests: Requests, block: int = 4) -> Requests:
+    """The same prompts for all."""
+    blocks = -(-requests.isl_N // block)
+    hashes = [value for count in blocks for value in range(count)]
+    first = np.append(0, np.cumsum(blocks))
+    return requests._replace(hash_first_N=first, hash_H=np.array(hashes), hash_block=block)
+
+
+@BOTH
+def test_requests_of_a_replica_that_fails_start_over_at_another(control: Control) -> None:
+    # A and C run on 0, B on 1: prompts 0-100, then a token every 10. 0 fails at 125, in the step to
+    # 130: A and C have 4 tokens each by then. Both go to 1 at 130 and run their prompts to 230,
+    # where B, with 4 tokens too, gets its fifth. D of 150 goes to 1, as 0 does not serve, and runs
+    # from 230 to 330. B ends 14 steps later, A and C with 2 tokens after 18, D after 2.
+    rows = [(0, 4, 20), (0, 4, 20), (0, 4, 20), (150, 4, 3)]
+    outcome = run(requests_of(rows), FLAT, ROOMY, _failing(Outage(0, 125, 400)), control=control)
+    assert outcome.replica_N.tolist() == [1, 1, 1, 1]
+    assert outcome.first_token_N.tolist() == [230, 100, 230, 330]
+    assert outcome.finished_N.tolist() == [510, 470, 510, 350]
+    assert outcome.operated.again_N.tolist() == [130, -1, 130, -1]
+    assert outcome.operated.wasted == 8
+    # 0 was held to 125 and from 400 to the end at 510
+    assert outcome.operated.held_F.tolist() == [235, 510]
+    # gaps: those of whole answers, and the 3 between the first 4 tokens of A and C
+    assert outcome.gaps_G.sum() == 3 * 19 + 2 + 2 * 3
+
+
+@BOTH
+def test_a_step_scheduled_ahead_ends_too_and_what_would_follow_does_not(control: Control) -> None:
+    # as above; but what is sent again at 130 finds the step of replica 1 to 140 decided, and D that
+    # to 340
+    rows = [(0, 4, 20), (0, 4, 20), (0, 4, 20), (150, 4, 3)]
+    limits = ROOMY._replace(async_scheduling=True)
+    outcome = run(requests_of(rows), FLAT, limits, _failing(Outage(0, 125, 400)), control=control)
+    assert outcome.operated.again_N.tolist() == [130, -1, 130, -1]
+    assert outcome.first_token_N.tolist() == [240, 100, 240, 350]
+    assert outcome.finished_N.tolist() == [520, 470, 520, 370]
+
+
+@BOTH
+def test_who_fails_between_steps_fails_at_once(control: Control) -> None:
+    # the step to 120 ends first, at 120 the failure strikes: two tokens after the first
+    outcome = run(
+        requests_of([(0, 4, 20)]), FLAT, ROOMY, _failing(Outage(0, 120, 400)), control=control
+    )
+    assert outcome.operated.again_N.tolist() == [120]
+    assert outcome.operated.wasted == 3
+    assert outcome.finished_N.tolist() == [120 + 100 + 190]
+
+
+@BOTH
+def test_nobody_serves_and_requests_wait_at_the_router(control: Control) -> None:
+    # A has its last token at 100, when the failure of 50 takes effect; B waits since 60, C since 70
+    limits = ROOMY._replace(max_num_batched_tokens=8)
+    rows = [(0, 4, 1), (60, 4, 1), (70, 4, 1)]
+    replicas = _failing(Outage(0, 50, 1000), number=1)
+    outcome = run(requests_of(rows), FLAT, limits, replicas, control=control)
+    assert outcome.arrival_N.tolist() == [0, 60, 70]
+    assert outcome.finished_N.tolist() == [100, 1100, 1100]
+    assert outcome.operated.tries_N.tolist() == [0, 0, 0]
+    # with another token to come A waits since 100; at 1000 the first of them go first, and 8
+    # tokens fill a step
+    longer = run(requests_of([(0, 4, 2), *rows[1:]]), FLAT, limits, replicas, control=control)
+    assert longer.operated.tries_N.tolist() == [1, 0, 0]
+    assert longer.first_token_N.tolist() == [1100, 1100, 1200]
+
+
+@BOTH
+def test_a_request_that_is_lost_lets_the_next_one_come(control: Control) -> None:
+    # one at a time on two replicas in turn: A on 0 fails at 130, B starts on 1 then
+    requests = requests_of([(0, 4, 20), (0, 4, 2), (0, 4, 2)])
+    outcome = run(
+        requests,
+        FLAT,
+        ROOMY,
+        _failing(Outage(0, 125, 5000), lost=True),
+        concurrency=1,
+        control=control,
+    )
+    assert outcome.arrival_N.tolist() == [0, 130, 240]
+    assert outcome.finished_N.tolist() == [-1, 240, 350]
+    assert outcome.replica_N.tolist() == [0, 1, 1]
+    assert outcome.operated.lost_N.tolist() == [True, False, False]
+    assert request_columns(requests, outcome)["state"] == ["lost", "completed", "completed"]
+    found = summarize(requests, outcome, {"ttft_s": 1.0})
+    assert (found["requests_completed"], found["requests_rejected"]) == (2, 0)
+    assert found["slo_attainment"] == pytest.approx(2 / 3)
+
+
+def test_who_is_sent_again_waits_as_long_as_asked() -> None:
+    replicas = _failing(Outage(0, 120, 400), retry_after=1000)
+    outcome = run(requests_of([(0, 4, 20)]), FLAT, ROOMY, replicas)
+    assert outcome.operated.again_N.tolist() == [1120]
+    assert outcome.finished_N.tolist() == [1120 + 290]
+
+
+def test_requests_are_left_where_nobody_comes_back() -> None:
+    requests = requests_of([(0, 4, 5), (200, 4, 5), (200, 5000, 5)])
+    outcome = run(requests, FLAT, ROOMY, _failing(Outage(0, 120), number=1))
+    assert outcome.finished_N.tolist() == [-1, -1, -1]
+    assert outcome.unserved().tolist() == [True, True, False]
+    states = request_columns(requests, outcome)["state"]
+    assert states == ["waiting", "waiting", "rejected"]
+    assert summarize(requests, outcome, {"ttft_s": 1.0})["slo_attainment"] == 0.0
+    assert Outage(0, 120).end == FOREVER
+
+
+@BOTH
+def test_who_drains_ends_what_it_has_and_comes_back_cold(control: Control) -> None:
+    # A on 0 ends at 190 though 0 takes nothing from 105 on: B and C go to 1. B runs 110-210 and C
+    # then finds A's prompt, the same, in neither cache; D at 1000 goes to 0, in turn, and finds
+    # nothing there: its cache is new.
+    limits = ROOMY._replace(prefix_caching=True)
+    requests = _alike(requests_of([(0, 8, 10), (110, 8, 2), (120, 8, 2), (1000, 8, 2)]))
+    replicas = _failing(Outage(0, 105, 1000, drain=True))
+    outcome = run(requests, FLAT, limits, replicas, control=control)
+    assert outcome.replica_N.tolist() == [0, 1, 1, 0]
+    assert outcome.finished_N.tolist() == [190, 310, 320, 1110]
+    assert outcome.cached_N.tolist() == [0, 0, 4, 0]
+    warm = run(requests, FLAT, limits, Replicas(2), control=control)
+    assert warm.replica_N.tolist() == [0, 1, 0, 1]
+    assert warm.cached_N.tolist() == [0, 0, 4, 4]
+
+
+@BOTH
+def test_what_a_drain_has_left_is_cut_off_when_it_ends(control: Control) -> None:
+    # A has 3 tokens at 120 and ends then; it is sent again, to 0 itself: the other's turn comes
+    # after that of 0, which serves again at once
+    replicas = _failing(Outage(0, 105, 115, drain=True), number=1)
+    outcome = run(requests_of([(0, 4, 10)]), FLAT, ROOMY, replicas, control=control)
+    assert outcome.operated.again_N.tolist() == [120]
+    assert outcome.operated.wasted == 3
+    assert outcome.finished_N.tolist() == [120 + 100 + 90]
+
+
+def test_a_router_forgets_what_a_failing_replica_got() -> None:
+    # all prompts are alike: A to 0, then D beside it. 0 fails at 105, both start over on 1, which
+    # is known for the prompt from then on, though 0 is back at 300 and idle
+    requests = _alike(requests_of([(0, 8, 5), (50, 8, 5), (1000, 8, 1), (2000, 8, 1)]))
+    replicas = Replicas(
+        2, 1, "prefix_aware", affinity=Affinity(0.5), upkeep=Upkeep((Outage(0, 105, 300),))
+    )
+    outcome = run(requests, FLAT, ROOMY._replace(prefix_caching=True), replicas)
+    assert outcome.replica_N.tolist() == [1, 1, 1, 1]
+
+
+def test_the_tail_tells_what_was_lost_with_a_replica() -> None:
+    # sent again at 130 ps, scheduled at once: no time in the queue, 130 in the try that failed
+    requests = requests_of([(0, 4, 20)])
+    outcome = run(requests, FLAT, ROOMY, _failing(Outage(0, 125, 400)))
+    parts = tail_parts(requests, outcome, FLAT, ROOMY)["tail_ttft_s"]
+    assert parts["failure"] == pytest.approx(130e-12)
+    assert parts["queue"] == pytest.approx(0.0, abs=1e-15)
+    assert sum(parts.values()) == pytest.approx(230e-12)
+    assert "failure" not in tail_parts(requests, run(requests, FLAT, ROOMY), FLAT, ROOMY)
+
+
+@pytest.mark.parametrize(
+    ("upkeep", "said"),
+    [
+        (Upkeep((Outage(7, 0, 10),)), "replica 7: there are 4, counted from 0 to 3"),
+        (Upkeep((Outage(-1, 0, 10),)), "replica -1"),
+        (Upkeep((Outage(1, 20, 10),)), "replica 1 fails at 20 ps and is back at 10 ps"),
+        (Upkeep((Outage(1, -5, 10),)), "fails at -5 ps"),
+        (Upkeep((Outage(1, 0, 10), Outage(1, 5, 20))), "when it has failed already: at 0 ps"),
+        (Upkeep((Outage(1, 0), Outage(1, 5, 20))), "never back"),
+        (Upkeep(on_failure="resume"), "on_failure 'resume' is unknown"),
+        (Upkeep(retry_after=-1), "retry_after is -1 ps"),
+        (Upkeep(scaler=Scaler(0, 1, 2.0)), "at least 0, at first 1 and at most 4"),
+        (Upkeep(scaler=Scaler(2, 5, 2.0)), "at least 2, at first 5 and at most 4"),
+        (Upkeep(scaler=Scaler(1, 1, 0.0)), "target is 0.0"),
+        (Upkeep(scaler=Scaler(1, 1, float("nan"))), "target is nan"),
+        (Upkeep(scaler=Scaler(1, 1, 2.0, tolerance=1.0)), "tolerance is 1.0"),
+        (Upkeep(scaler=Scaler(1, 1, 2.0, period=0)), "period is 0 ps"),
+        (Upkeep(scaler=Scaler(1, 1, 2.0, start_up=-1)), "start_up is -1 ps"),
+        (Upkeep(scaler=Scaler(1, 1, 2.0, period=1, stable=10**9)), "look less often"),
+    ],
+)
+def test_contradictions_are_refused(upkeep: Upkeep, said: str) -> None:
+    with pytest.raises(InvalidSpecError, match=said):
+        run(requests_of([(0, 4, 1)]), FLAT, ROOMY, Replicas(4, upkeep=upkeep))
+
+
+def test_what_is_not_simulated_is_refused() -> None:
+    requests = requests_of([(0, 4, 1)])
+    both = Upkeep((Outage(0, 0, 10),), scaler=Scaler(1, 1, 2.0))
+    with pytest.raises(UnsupportedError, match="up to the autoscaler"):
+        run(requests, FLAT, ROOMY, Replicas(4, upkeep=both))
+    pools = (Kind(FLAT, ROOMY, role="prefill"), Kind(FLAT, ROOMY, role="decode"))
+    with pytest.raises(UnsupportedError, match="two pools that fail"):
+        run_fleet(requests, Fleet(pools, upkeep=Upkeep((Outage(0, 0, 10),))))
