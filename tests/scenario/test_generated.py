@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from perfatlas import simulate
+from perfatlas.files import scratch
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario import Scenario
 from perfatlas.scenario.traffic import Arriving, arriving, parse_traffic
 from perfatlas.serving import TICKS_PER_SECOND
+from tests.serving.support import FIXTURES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,3 +133,36 @@ def test_requests_of_one_stamp_are_spread_to_the_next(tmp_path: Path) -> None:
 def test_fields_that_contradict_are_refused(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidSpecError, match=said):
         made(**fields)
+
+
+def test_traces_larger_than_memory_run_as_small_ones_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "trace.jsonl"
+    row = '{{"timestamp": {0}, "input_length": {1}, "output_length": 9, "hash_ids": [{0}, 5]}}'
+    file.write_text("".join(row.format(40 * i, 600 + i) + "\n" for i in range(300)))
+    asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}
+    asked |= {"request_format": "mooncake"}
+    inside = simulate(**asked, requests=str(file))
+    monkeypatch.setattr(scratch, "IN_MEMORY_BYTES", 64)
+    outside = simulate(**asked, requests=str(file))
+    assert isinstance(outside.requests.hash_H.base, np.memmap)
+    assert outside.per_request() == inside.per_request()
+    assert outside.answer.results == inside.answer.results
+
+
+def test_clients_of_servegen_send_for_a_while() -> None:
+    folder = str(FIXTURES / "servegen")
+    asked: dict[str, Any] = {"requests": folder, "request_format": "servegen"}
+    whole = made(**asked, requests_to_s=1800)
+    assert whole.requests.isl_N.size == 900
+    half = made(**asked, requests_from_s=600, requests_to_s=1800, rate_scale=0.5)
+    assert half.requests.isl_N.size == 450
+    assert "ServeGen clients" in half.assumptions[0]
+    assert not np.array_equal(
+        made(**asked, requests_to_s=1800, seed=1).requests.arrival_N, whole.requests.arrival_N
+    )
+    with pytest.raises(InvalidSpecError, match="give requests_to_s"):
+        made(**asked)
+    with pytest.raises(InvalidSpecError, match="num_requests does not go"):
+        made(**asked, requests_to_s=1800, num_requests=5)

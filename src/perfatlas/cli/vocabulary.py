@@ -242,8 +242,8 @@ class Traffic:
 
     Args:
         requests: File of requests: CSV, Parquet or JSON Lines with arrival_s, isl, osl.
-        request_format: Format of that file: perfatlas, azure, mooncake, burstgpt, bailian, vllm or
-            aiperf.
+        request_format: Format of that file: perfatlas, azure, mooncake, burstgpt, bailian, vllm,
+            aiperf, or servegen for a folder of its clients.
         request_rate: Generated requests per second; inf for all at once.
         concurrency: Requests in flight of a closed loop, in place of a rate.
         num_requests: How many are generated, or read of the file.

@@ -13,7 +13,9 @@ from perfatlas.scenario.operation import Operation
 from perfatlas.scenario.vocabulary import Count, Scenario, Tokens, sentences
 from perfatlas.serving import (
     Requests,
+    Span,
     Window,
+    generate_servegen,
     read_requests,
     scale_lengths,
     scale_rate,
@@ -175,7 +177,8 @@ def _refuse_contradictions(traffic: Traffic, scenario: Scenario) -> None:
             "requests arrive by the times in their file; rate_scale = 2 lets them come twice as"
             " fast, and request_rate is for generated requests"
         )
-    if traffic.requests is not None and traffic.num_seeds > 1:
+    drawn = traffic.requests is None or traffic.request_format == "servegen"
+    if not drawn and traffic.num_seeds > 1:
         raise InvalidSpecError(
             f"num_seeds = {traffic.num_seeds} draws traffic again; requests of a file are as they"
             " are: leave one of the two out"
@@ -192,7 +195,34 @@ def _refuse_contradictions(traffic: Traffic, scenario: Scenario) -> None:
         raise InvalidSpecError(f"{given[0]} is of generated requests, and these are of a file")
 
 
+def _of_clients(traffic: Traffic) -> Arriving:
+    """Return requests generated from ServeGen's clients."""
+    if traffic.requests_to_s is None:
+        raise InvalidSpecError(
+            "request_format = servegen describes clients over days: give requests_to_s, and"
+            " requests_from_s where it is not 0, the seconds to generate"
+        )
+    for name in ("num_requests", "spread_batches"):
+        if getattr(traffic, name):
+            raise InvalidSpecError(f"{name} does not go with request_format = servegen")
+    span = Span(
+        start_s=traffic.requests_from_s,
+        end_s=traffic.requests_to_s,
+        rate_factor=traffic.rate_scale,
+    )
+    trace = generate_servegen(str(traffic.requests), span, traffic.seed)
+    requests = scale_lengths(trace.requests, traffic.length_scale, traffic.length_scale)
+    said = (
+        f"{requests.isl_N.shape[0]:,} requests generated from the ServeGen clients of"
+        f" {traffic.requests}, seconds {span.start_s:g} to {span.end_s:g}, rate times"
+        f" {span.rate_factor:g}, lengths times {traffic.length_scale:g}, seed {traffic.seed}"
+    )
+    return Arriving(requests, 0, (said,), trace.warnings)
+
+
 def _read(traffic: Traffic) -> Arriving:
+    if traffic.request_format == "servegen":
+        return _of_clients(traffic)
     window = Window(
         first=traffic.num_requests,
         start_s=traffic.requests_from_s,

@@ -37,6 +37,7 @@ from perfatlas.serving.scaling import scale_lengths, scale_rate, spread_batches
 from perfatlas.serving.sessions import Turns, sessions
 from perfatlas.serving.tail import tail_parts
 from perfatlas.serving.trace_formats import read_requests
+from perfatlas.serving.trace_servegen import Span, generate_servegen
 from perfatlas.serving.traces import Window
 from perfatlas.serving.upkeep import Outage, Scaler, Upkeep
 
@@ -54,6 +55,7 @@ __all__ = [
     "Requests",
     "Scaler",
     "Seen",
+    "Span",
     "StepPrices",
     "TableLimits",
     "Turns",
@@ -64,6 +66,7 @@ __all__ = [
     "empirical_lengths",
     "fixed_lengths",
     "gamma_arrivals",
+    "generate_servegen",
     "lognormal",
     "lognormal_lengths",
     "plain_requests",

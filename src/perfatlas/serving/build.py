@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.files import roomy
 from perfatlas.quantities import InfeasibleError
 from perfatlas.serving.build_upkeep import upkeep_state
 from perfatlas.serving.fleet import FIRST_FROM, ROLES
@@ -156,9 +157,9 @@ def _columns(count: int) -> dict[str, Any]:
     """Return what is kept of every request to its end; a page nobody writes takes no memory."""
     names = ("came_N", "scheduled_N", "first_token_N", "finished_N", "replica_N")
     zeros = ("preempted_N", "cached_N", "delay_N", "lost_N")
-    times = {name: np.full(count, NOBODY, np.int64) for name in names}
-    sums = {name: np.zeros(count, np.int64) for name in zeros}
-    return times | sums | {"loss_N": np.zeros(count, LOSS)}
+    times = {name: roomy(count, np.int64, fill=NOBODY) for name in names}
+    sums = {name: roomy(count, np.int64) for name in zeros}
+    return times | sums | {"loss_N": roomy(count, LOSS)}
 
 
 def _travels(count: int) -> Rows:
@@ -234,7 +235,7 @@ def _first_issued(
 
 def _request_rows(requests: Requests) -> Rows:
     """Return a row for every request, before it arrived (N,)."""
-    request_N = np.zeros(requests.isl_N.shape[0], REQUEST)
+    request_N = roomy(requests.isl_N.shape[0], REQUEST)
     request_N["next_turn"] = NOBODY
     request_N["isl"] = requests.isl_N
     request_N["osl"] = requests.osl_N

@@ -3,6 +3,7 @@
 A request takes 48 bytes in `Requests` and 8 more per hash of its prompt. While it is read it takes
 at most a quarter more, and 8 bytes for each further column (number of its line, number of its
 hashes, turn, links); sorting what came unsorted holds the hashes twice. All else is a block.
+Columns that get large lie on disk (`files.scratch`), so that a file of any size passes.
 
 Shape legend: N requests, H hashes of all requests, B rows of a block.
 """
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.files import GrowingColumn, roomy
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.requests import LONGEST_S, TICKS_PER_SECOND, Requests
 from perfatlas.serving.trace_blocks import refuse
@@ -91,28 +93,6 @@ _REQUESTS_AT_A_TIME: Final = 1 << 14  # whose hashes move in one step
 SECONDS: Final = Clock(ticks=TICKS_PER_SECOND, relative=True)
 
 
-class _GrowingColumn:
-    """An int64 array with room at its end, grown in place where the system can."""
-
-    def __init__(self) -> None:
-        self._room: Int = np.empty(0, np.int64)
-        self._size = 0
-
-    def extend(self, part: Int) -> None:
-        """Append a block."""
-        size = self._size + part.shape[0]
-        if size > self._room.shape[0]:
-            # No view of it is ever given out before `whole`.
-            self._room.resize(max(size, self._room.shape[0] * 5 // 4), refcheck=False)
-        self._room[self._size : size] = part
-        self._size = size
-
-    def whole(self) -> Int:
-        """Return the array without its room; nothing is appended after."""
-        self._room.resize(self._size, refcheck=False)
-        return self._room
-
-
 @dataclass
 class GrowingTrace:
     """The rows of a trace that were read so far, as columns that grow.
@@ -127,7 +107,7 @@ class GrowingTrace:
     clock: Clock
     window: Window = WHOLE
     warnings: list[str] = field(default_factory=list)
-    _parts: dict[str, _GrowingColumn] = field(default_factory=dict)
+    _parts: dict[str, GrowingColumn] = field(default_factory=dict)
     _origin: Any = None
     _kept: int = 0
     _place: str = "line"
@@ -198,7 +178,7 @@ class GrowingTrace:
             rule = f"{name!r} is given in some rows only; in all or in none"
             raise refuse(self.path, place, f"from here on or up to here {rule}")
         for name, column in kept.items():
-            self._parts.setdefault(name, _GrowingColumn()).extend(column)
+            self._parts.setdefault(name, GrowingColumn()).extend(column)
         self._kept += arrival_B.shape[0]
 
     def columns(self) -> dict[str, Int]:
@@ -304,8 +284,8 @@ def close(trace: GrowingTrace, columns: dict[str, Int], hash_block: int = 0) -> 
     count = arrival_N.shape[0]
     if not trace.clock.relative and trace.window.start_s == 0.0:
         arrival_N = arrival_N - arrival_N[0]
-    none_N = np.full(count, -1, np.int64)
-    first_N = np.zeros(count + 1, np.int64)
+    none_N = roomy(count, np.int64, fill=-1)
+    first_N = roomy(count + 1, np.int64)
     np.cumsum(columns["count"], out=first_N[1:])
     requests = Requests(
         arrival_N=arrival_N,
