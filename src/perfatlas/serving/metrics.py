@@ -1,6 +1,6 @@
 """Latencies, throughput and goodput of what was simulated.
 
-Shape legend: N requests.
+Shape legend: N requests, B some of them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.files import roomy
 from perfatlas.serving.outcome import GAP_EDGES
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
@@ -26,6 +27,7 @@ STATISTICS: Final = ("mean", *(f"p{percent}" for percent in PERCENTILES))
 OBJECTIVES: Final = ("ttft_s", "tpot_s", "itl_s", "request_latency_s")
 BACKLOG: Final = 10  # requests that wait, from which on a growing queue is more than chance
 GROWTH: Final = 2.0  # of the backlog from the first half of the arrivals to their last third
+AT_A_TIME: Final = 1 << 20  # requests whose latencies are worked out in one step
 LOOKS: Final = 60  # at the queue, evenly over the arrivals
 
 
@@ -79,19 +81,31 @@ def request_latencies(requests: Requests, outcome: Outcome, seen: Seen = AT_ENGI
         seen: What lies between the engine and the client.
     """
     place_N = np.flatnonzero(outcome.finished_N >= 0)
-    arrival = outcome.arrival_N[place_N]
-    first, last = outcome.first_token_N[place_N], outcome.finished_N[place_N]
-    gaps = requests.osl_N[place_N] - 1
+    columns: dict[str, NDArray[np.float64]] = {}
+    for first in range(0, max(place_N.size, 1), AT_A_TIME):
+        some_B = place_N[first : first + AT_A_TIME]
+        for name, values_B in _latencies(requests, outcome, seen, some_B).items():
+            if name not in columns:
+                columns[name] = roomy(place_N.size, np.float64)
+            columns[name][first : first + AT_A_TIME] = values_B
+    return Latencies(**columns, kv_transfer_s=_transfers_s(outcome, place_N), place_N=place_N)
+
+
+def _latencies(
+    requests: Requests, outcome: Outcome, seen: Seen, place_B: NDArray[np.int64]
+) -> dict[str, NDArray[np.float64]]:
+    """Return the latencies of some requests that completed, by name, each (B,) [s]."""
+    arrival = outcome.arrival_N[place_B]
+    first, last = outcome.first_token_N[place_B], outcome.finished_N[place_B]
+    gaps = requests.osl_N[place_B] - 1
     between_s = (last - first) / TICKS_PER_SECOND
-    return Latencies(
-        arrival_s=arrival / TICKS_PER_SECOND,
-        queue_s=(outcome.scheduled_N[place_N] - arrival) / TICKS_PER_SECOND,
-        ttft_s=(first - arrival) / TICKS_PER_SECOND + (seen.request_s + seen.token_s),
-        tpot_s=np.where(gaps > 0, between_s / np.maximum(gaps, 1), np.nan),
-        request_latency_s=(last - arrival) / TICKS_PER_SECOND + (seen.request_s + seen.token_s),
-        kv_transfer_s=_transfers_s(outcome, place_N),
-        place_N=place_N,
-    )
+    return {
+        "arrival_s": arrival / TICKS_PER_SECOND,
+        "queue_s": (outcome.scheduled_N[place_B] - arrival) / TICKS_PER_SECOND,
+        "ttft_s": (first - arrival) / TICKS_PER_SECOND + (seen.request_s + seen.token_s),
+        "tpot_s": np.where(gaps > 0, between_s / np.maximum(gaps, 1), np.nan),
+        "request_latency_s": (last - arrival) / TICKS_PER_SECOND + (seen.request_s + seen.token_s),
+    }
 
 
 def _transfers_s(outcome: Outcome, place_N: NDArray[np.int64]) -> NDArray[np.float64]:
