@@ -41,6 +41,10 @@ class Sequence:
     arrived: int = -1
     resumed: int = -1
     decoded_at: int = -1
+    below: int = 0  # leading blocks that tiers below the GPU had or got
+    from_host: int = 0
+    from_ssd: int = 0
+    moved: int = 0  # copies that steps waited for, up to its first token
 
     @property
     def num_tokens(self) -> int:
@@ -61,6 +65,7 @@ class Part:
     before: int
     target: int
     gives: int = 1  # tokens, where it samples
+    moves: int = 0  # time of copies from and to tiers below the GPU
 
     @property
     def decodes(self) -> bool:

@@ -65,6 +65,7 @@ def _rank_time(prices: StepPrices, parts: list[Part], linear: int) -> int:
     if chunks:
         last = prices.prefill_last_QP
         device += max(_chunk(prices, last, part.tokens, part.before) for part in chunks)
+    device += sum(part.moves for part in parts)
     host = prices.host_step + prices.host_sequence * len(parts)
     host += prices.host_prefill if chunks else 0
     return max(device, host) if prices.host_overlapped else device + host

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.serving.reference_blocks import Part, Pool, Sequence
+from tests.serving.reference_offload import Tiers
 
 if TYPE_CHECKING:
     from perfatlas.serving.limits import Limits
@@ -41,6 +42,7 @@ class Scheduler:
         self.sent: list[tuple[int, Sequence]] = []
         self.held = 0
         self.alone = True
+        self.tiers = Tiers(limits) if limits.offloads else None
 
     def idle(self) -> None:
         """Nothing runs and nothing is to run."""
@@ -113,6 +115,8 @@ class Scheduler:
             if not self.make_room(sequence, tokens, ahead):
                 break
             self.put(sequence, tokens)
+            if not self.scheduled[-1].decodes:
+                self.move(self.scheduled[-1], 0)
             budget -= tokens
             place += 1
         if self.preemptions == before:
@@ -143,14 +147,17 @@ class Scheduler:
         while self.waiting and budget > 0 and len(self.running) < self.limits.max_num_seqs:
             sequence = self.waiting[0]
             hits = self.pool.lookup(sequence, size)
+            found = len(hits)
+            if self.tiers is not None:
+                found = max(found, sum(map(len, self.tiers.lookup(sequence))))
             if sequence.stage == "handed":
                 idle = sum(self.pool.references[block] == 0 for block in hits)
                 if -(-self.places(sequence) // size) - len(hits) + idle > len(self.pool.free):
                     break
                 self.fetch(hits, now)
                 continue
-            tokens = min(sequence.num_tokens - len(hits) * size, budget)
-            whole = len(hits) * size + tokens
+            tokens = min(sequence.num_tokens - found * size, budget)
+            whole = found * size + tokens
             if self.limits.reserve_full_isl:
                 whole = sequence.num_tokens
             idle = sum(self.pool.references[block] == 0 for block in hits)
@@ -162,15 +169,30 @@ class Scheduler:
             sequence.blocks = hits
             sequence.num_registered = len(hits)
             sequence.num_computed = len(hits) * size
-            if sequence.scheduled < 0:
+            first = sequence.scheduled < 0
+            if first:
                 sequence.scheduled = now
                 sequence.cached = len(hits) * size
+            moves = 0
+            if self.tiers is not None:
+                moves = self.tiers.load(sequence, len(hits), first=first)
+                if not self.allocate(sequence, (found - len(hits)) * size):
+                    raise AssertionError("loaded without room")
+                sequence.num_computed = found * size
             if not self.allocate(sequence, tokens):
                 raise AssertionError("admitted without room")
             self.running.append(sequence)
             sequence.target = sequence.num_tokens
             self.put(sequence, tokens)
+            self.move(self.scheduled[-1], moves)
             budget -= tokens
+
+    def move(self, part: Part, loads: int) -> None:
+        """Let the step wait for loads, and for stores of what it computes."""
+        if self.tiers is not None:
+            part.moves = loads + self.tiers.store(part.sequence, part.before + part.tokens)
+            if part.sequence.first_token < 0:
+                part.sequence.moved += part.moves
 
     def places(self, sequence: Sequence) -> int:
         return sequence.isl + (sequence.osl > 1 and not self.again)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.quantities import InfeasibleError
+from perfatlas.serving.build_offload import loaded_rows, offload_state
 from perfatlas.serving.build_upkeep import upkeep_state
 from perfatlas.serving.fleet import FIRST_FROM, ROLES
 from perfatlas.serving.heap import NODE
@@ -109,6 +110,7 @@ def _shared_state(
         ),
         clock_1=clock_1,
         **_tree(requests, fleet),
+        loaded_N=loaded_rows(fleet, requests.isl_N.shape[0]),
         series_WV=np.zeros((series_rows, 5), np.int64),
         edges_G=GAP_EDGES.copy(),
         gaps_G=np.zeros(GAP_EDGES.shape[0], np.int64),
@@ -149,6 +151,7 @@ def _own_state(requests: Requests, kind: Kind) -> dict[str, Any]:
         leaving_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
         learning_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
         **named,
+        **offload_state(requests, limits, lanes),
     )
 
 
