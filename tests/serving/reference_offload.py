@@ -60,6 +60,8 @@ class Tiers:
 
     def load(self, sequence: Sequence, hits: int, *, first: bool) -> int:
         """Renew what is found; return what the copy of the rest to the GPU takes."""
+        if not self.limits.offloads:
+            return 0
         host, ssd = self.lookup(sequence)
         for key in reversed(host):
             self.host.keys.move_to_end(key)
@@ -83,6 +85,8 @@ class Tiers:
     def store(self, sequence: Sequence, tokens: int) -> int:
         """Write what is new of a prompt to both tiers; return what the copy takes."""
         time = 0
+        if not self.limits.offloads:
+            return time
         while (sequence.below + 1) * self.limits.block_size <= min(tokens, sequence.isl):
             key = sequence.key(sequence.below)
             if key not in self.host.keys:

@@ -71,7 +71,7 @@ def compare(draw: np.random.Generator, fleet: Fleet) -> None:
 
 def _compare_tiers(fast: Offloaded, slow: Simulation) -> None:
     tiers = [
-        rank.tiers for replica in slow.replicas for rank in replica.ranks if rank.tiers is not None
+        rank.tiers for replica in slow.replicas for rank in replica.ranks if rank.limits.offloads
     ]
     for name, column in (("from_host", "host_N"), ("from_ssd", "ssd_N"), ("moved", "moved_N")):
         expected = [getattr(one, name) for one in slow.sequences] if tiers else []

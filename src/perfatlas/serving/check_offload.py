@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.limits import Limits
     from perfatlas.serving.requests import Requests
 
-LONGEST_MOVE: Final = 1_000_000_000_000_000  # ps, of all copies of a step: 1,000 s
+LONGEST_MOVE: Final = 1_000_000_000_000_000_000  # ps: all copies of a step fit into 64 bits
 MOST_BLOCKS: Final = 1 << 30  # of a tier
 
 
@@ -70,6 +70,6 @@ def _check_sizes(limits: Limits, requests: Requests) -> None:
         if not 0 <= value * longest * limits.max_num_seqs <= LONGEST_MOVE:
             raise InvalidSpecError(
                 f"{name} is {value} ps for a block; it is at least 0, and {limits.max_num_seqs}"
-                f" prompts of {longest} blocks take at most 1,000 s: shorten prompts or widen the"
-                " link"
+                f" prompts of {longest} blocks take at most 1,000,000 s: shorten prompts or widen"
+                " the link"
             )

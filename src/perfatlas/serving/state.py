@@ -5,8 +5,9 @@ Engines of one kind are one world. Worlds share their requests, the clock and wh
 Shape legend: N requests, R replicas of a kind, F replicas of all kinds, S schedulers of a kind
 (replicas times ranks), B places in a cache block, H sequences of a scheduler, C requests yet to
 come, W rows of the series and V its columns, K cache blocks of a scheduler, U buckets of its hash
-table, K and U also of the tiers below the GPU, L cache blocks of the longest request, T nodes of the router's tree of prompts, E failures
-and returns of replicas, A looks at the load that are remembered.
+table (both also of the tiers below the GPU), L cache blocks of the longest request, T nodes of the
+router's tree of prompts, E failures and returns of replicas, A looks at the load that are
+remembered.
 """
 
 from __future__ import annotations
