@@ -41,6 +41,11 @@ class Sequence:
     arrived: int = -1
     resumed: int = -1
     decoded_at: int = -1
+    answer_keys: dict[int, Hashable] = field(default_factory=dict)  # as the next turn has them
+    below: int = 0  # leading blocks that tiers below the GPU had or got
+    from_host: int = 0
+    from_ssd: int = 0
+    moved: int = 0  # copies that steps waited for, up to its first token
 
     @property
     def num_tokens(self) -> int:
@@ -49,7 +54,7 @@ class Sequence:
     def key(self, block: int) -> Hashable:
         if block < len(self.prompt_keys):
             return self.prompt_keys[block]
-        return ("own", self.index, block)
+        return self.answer_keys.get(block, ("own", self.index, block))
 
 
 @dataclass
@@ -61,6 +66,7 @@ class Part:
     before: int
     target: int
     gives: int = 1  # tokens, where it samples
+    moves: int = 0  # time of copies from and to tiers below the GPU
 
     @property
     def decodes(self) -> bool:

@@ -65,6 +65,7 @@ def _rank_time(prices: StepPrices, parts: list[Part], linear: int) -> int:
     if chunks:
         last = prices.prefill_last_QP
         device += max(_chunk(prices, last, part.tokens, part.before) for part in chunks)
+    device += sum(part.moves for part in parts)
     host = prices.host_step + prices.host_sequence * len(parts)
     host += prices.host_prefill if chunks else 0
     return max(device, host) if prices.host_overlapped else device + host
@@ -129,6 +130,26 @@ class Simulation:
             self.comes = [(int(requests.arrival_N[i]), i) for i in self.free]
         for _ in range(concurrency):
             self.issue(0)
+
+    def answer_keys(self, i: int, size: int) -> dict[int, Hashable]:
+        requests = self.requests
+        said = int(requests.isl_N[i] + requests.osl_N[i])
+        heirs = [
+            j
+            for j in range(i + 1, len(requests.isl_N))
+            if requests.session_N[i] >= 0 and requests.session_N[j] == requests.session_N[i]
+        ][:1]
+        for j in heirs:
+            if requests.think_N[j] < 0 or requests.isl_N[j] < said or not requests.hash_block:
+                continue
+            old, new = (
+                requests.hash_H[requests.hash_first_N[k] : requests.hash_first_N[k + 1]].tolist()
+                for k in (i, j)
+            )
+            full = int(requests.isl_N[i]) // requests.hash_block
+            if old and new and old[:full] == new[:full]:
+                return dict(enumerate(self.keys(j, size)[: said // size]))
+        return {}
 
     def keys(self, i: int, size: int) -> list[Hashable]:
         requests = self.requests
@@ -206,7 +227,9 @@ class Simulation:
         self.queue(sequence, replica)
 
     def queue(self, sequence: Sequence, replica: Replica) -> None:
-        sequence.prompt_keys = self.keys(sequence.index, replica.kind.limits.block_size)
+        size = replica.kind.limits.block_size
+        sequence.prompt_keys = self.keys(sequence.index, size)
+        sequence.answer_keys = self.answer_keys(sequence.index, size)
         loads = [
             4 * (len(rank.queue()) + len(rank.away)) + len(rank.running) for rank in replica.ranks
         ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.serving.reference_blocks import Part, Pool, Sequence
+from tests.serving.reference_offload import Tiers
 
 if TYPE_CHECKING:
     from perfatlas.serving.limits import Limits
@@ -41,6 +42,7 @@ class Scheduler:
         self.sent: list[tuple[int, Sequence]] = []
         self.held = 0
         self.alone = True
+        self.tiers = Tiers(limits)
 
     def idle(self) -> None:
         """Nothing runs and nothing is to run."""
@@ -135,42 +137,58 @@ class Scheduler:
                 return False
         return True
 
-    def put(self, sequence: Sequence, tokens: int) -> None:
-        self.scheduled.append(Part(sequence, tokens, sequence.num_computed, sequence.target))
+    def put(self, sequence: Sequence, tokens: int, loads: int = 0) -> None:
+        part = Part(sequence, tokens, sequence.num_computed, sequence.target)
+        if not part.decodes:  # the step waits for loads, and for stores of what it computes
+            part.moves = loads + self.tiers.store(sequence, part.before + part.tokens)
+            sequence.moved += part.moves if sequence.first_token < 0 else 0
+        self.scheduled.append(part)
 
     def admit(self, budget: int, now: int) -> None:
         size = self.limits.block_size
         while self.waiting and budget > 0 and len(self.running) < self.limits.max_num_seqs:
             sequence = self.waiting[0]
             hits = self.pool.lookup(sequence, size)
+            found = max(len(hits), sum(map(len, self.tiers.lookup(sequence))))
             if sequence.stage == "handed":
                 idle = sum(self.pool.references[block] == 0 for block in hits)
                 if -(-self.places(sequence) // size) - len(hits) + idle > len(self.pool.free):
                     break
                 self.fetch(hits, now)
                 continue
-            tokens = min(sequence.num_tokens - len(hits) * size, budget)
-            whole = len(hits) * size + tokens
+            tokens = min(sequence.num_tokens - found * size, budget)
+            whole = found * size + tokens
             if self.limits.reserve_full_isl:
                 whole = sequence.num_tokens
             idle = sum(self.pool.references[block] == 0 for block in hits)
             if -(-whole // size) - len(hits) + idle > len(self.pool.free):
                 break
             self.waiting.pop(0)
-            for block in hits:
-                self.pool.touch(block)
-            sequence.blocks = hits
-            sequence.num_registered = len(hits)
-            sequence.num_computed = len(hits) * size
-            if sequence.scheduled < 0:
-                sequence.scheduled = now
-                sequence.cached = len(hits) * size
+            loads = self.hold(sequence, hits, found, now)
             if not self.allocate(sequence, tokens):
                 raise AssertionError("admitted without room")
             self.running.append(sequence)
             sequence.target = sequence.num_tokens
-            self.put(sequence, tokens)
+            self.put(sequence, tokens, loads)
             budget -= tokens
+
+    def hold(self, sequence: Sequence, hits: list[int], found: int, now: int) -> int:
+        """Take what is found on the GPU and below it; return what the loads take."""
+        size = self.limits.block_size
+        for block in hits:
+            self.pool.touch(block)
+        sequence.blocks = hits.copy()
+        sequence.num_registered = len(hits)
+        sequence.num_computed = len(hits) * size
+        first = sequence.scheduled < 0
+        if first:
+            sequence.scheduled = now
+            sequence.cached = len(hits) * size
+        loads = self.tiers.load(sequence, len(hits), first=first)
+        if not self.allocate(sequence, (found - len(hits)) * size):
+            raise AssertionError("loaded without room")
+        sequence.num_computed = found * size
+        return loads
 
     def places(self, sequence: Sequence) -> int:
         return sequence.isl + (sequence.osl > 1 and not self.again)
@@ -225,6 +243,8 @@ class Scheduler:
         return done
 
     def leave(self, sequence: Sequence) -> None:
+        if sequence.answer_keys and sequence.blocks and sequence.generated == sequence.whole_osl:
+            self.register(sequence, sequence.isl + sequence.osl - 1)
         if self.keeps and (sequence.whole_osl > 1 or not self.early):
             sequence.kept = sequence.blocks
         else:

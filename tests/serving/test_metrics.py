@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfatlas.serving.metrics import meets, request_latencies, saturated, statistics, summarize
-from perfatlas.serving.outcome import Operated, Outcome, Series, Travels
+from perfatlas.serving.outcome import Offloaded, Operated, Outcome, Series, Travels
 from perfatlas.serving.requests import TICKS_PER_SECOND, plain_requests
 
 
@@ -42,6 +42,9 @@ OUTCOME = Outcome(
     steps_F=whole(12),
     operated=Operated(
         *2 * (np.zeros(0, np.int64),), *2 * (np.zeros(0, np.bool_),), np.zeros(1, np.int64), 0
+    ),
+    offloaded=Offloaded(
+        *3 * (np.zeros(0, np.int64),), np.zeros(2, np.int64), 0, *3 * (np.zeros(2, np.int64),)
     ),
 )
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.serving.limits import Control
+from perfatlas.serving.limits import Control, Limits
 from perfatlas.serving.loop import run_fleet
 from tests.serving.reference_engine import Simulation
 from tests.serving.serving_support import (
@@ -18,6 +18,7 @@ from tests.serving.serving_support import (
 
 if TYPE_CHECKING:
     from perfatlas.serving.fleet import Fleet
+    from perfatlas.serving.outcome import Offloaded
 
 SCALE = 3_000_000
 COLUMNS = (
@@ -26,7 +27,7 @@ COLUMNS = (
 )
 
 
-def _compare(draw: np.random.Generator, fleet: Fleet) -> None:
+def compare(draw: np.random.Generator, fleet: Fleet) -> None:
     least = min(kind.limits.kv_blocks * kind.limits.block_size for kind in fleet.kinds)
     longest = max(2, least // int(draw.choice([2, 4, 8])))
     count = int(draw.choice([1, 5, 20, 40, 120]))
@@ -39,6 +40,14 @@ def _compare(draw: np.random.Generator, fleet: Fleet) -> None:
         )
         kinds = [kind._replace(prices=scaled(kind.prices, SCALE)) for kind in fleet.kinds]
         kinds = [kind._replace(link_token=kind.link_token * SCALE) for kind in kinds]
+        kinds = [
+            kind._replace(
+                limits=kind.limits._replace(
+                    host_move=kind.limits.host_move * SCALE, ssd_move=kind.limits.ssd_move * SCALE
+                )
+            )
+            for kind in kinds
+        ]
         fleet = fleet._replace(kinds=tuple(kinds), latency=fleet.latency * SCALE)
     slow = Simulation(requests, fleet, concurrency).run()
     for coalesce in (True, False):
@@ -56,18 +65,59 @@ def _compare(draw: np.random.Generator, fleet: Fleet) -> None:
         assert fast.steps_F.tolist() == [replica.steps for replica in slow.replicas]
         assert fast.busy_F.tolist() == [replica.busy for replica in slow.replicas]
         assert fast.gaps_G.tolist() == slow.gaps
+        _compare_tiers(fast.offloaded, slow)
         assert fast.preemptions == sum(sequence.preempted for sequence in slow.sequences)
+
+
+def _compare_tiers(fast: Offloaded, slow: Simulation) -> None:
+    tiers = [
+        rank.tiers for replica in slow.replicas for rank in replica.ranks if rank.limits.offloads
+    ]
+    for name, column in (("from_host", "host_N"), ("from_ssd", "ssd_N"), ("moved", "moved_N")):
+        expected = [getattr(one, name) for one in slow.sequences] if tiers else []
+        assert getattr(fast, column).tolist() == expected, name
+    shelves = [[one.host for one in tiers], [one.ssd for one in tiers]]
+    for name in ("loaded", "came", "went"):
+        expected = [sum(getattr(one, name) for one in shelf) for shelf in shelves]
+        assert getattr(fast, f"{name}_2").tolist() == expected, name
+    assert fast.held_2.tolist() == [sum(len(one.keys) for one in shelf) for shelf in shelves]
+    assert (fast.came_2 - fast.went_2 == fast.held_2).all()
+    assert fast.stored == sum(one.stored for one in tiers)
 
 
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=300)
 def test_every_request_fares_as_in_the_slow_simulation(seed: int) -> None:
     draw = np.random.default_rng(seed)
-    _compare(draw, random_fleet(draw, kinds=int(draw.choice([1, 1, 2]))))
+    compare(draw, random_fleet(draw, kinds=int(draw.choice([1, 1, 2]))))
 
 
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=300)
 def test_two_pools_serve_as_in_the_slow_simulation(seed: int) -> None:
     draw = np.random.default_rng(seed)
-    _compare(draw, random_pools(draw))
+    compare(draw, random_pools(draw))
+
+
+def _with_tiers(draw: np.random.Generator, limits: Limits) -> Limits:
+    """Tiers that hold less, as much or more than the GPU, one of them or both."""
+    rooms = (0, 1, limits.kv_blocks // 2, limits.kv_blocks, 4 * limits.kv_blocks, 100_000)
+    host, ssd = (int(draw.choice(rooms)) for _ in range(2))
+    return limits._replace(
+        rules="vllm",
+        chunked_prefill=True,
+        prefix_caching=True,
+        host_blocks=max(host, 1 - min(ssd, 1)),
+        ssd_blocks=ssd,
+        host_move=int(draw.choice([0, 1, 20, 300])),
+        ssd_move=int(draw.choice([0, 3, 100])),
+    )
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=300)
+def test_tiers_below_the_gpu_serve_as_in_the_slow_simulation(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    fleet = random_fleet(draw, kinds=int(draw.choice([1, 1, 2])))
+    kinds = [kind._replace(limits=_with_tiers(draw, kind.limits)) for kind in fleet.kinds]
+    compare(draw, fleet._replace(kinds=tuple(kinds)))

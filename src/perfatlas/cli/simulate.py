@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Group, Parameter
 
+from perfatlas.cli.cache_tiers import CacheTierFlags
 from perfatlas.cli.estimate import read_scenario_file
 from perfatlas.cli.operation import OperationFlags
 from perfatlas.cli.output import require, show_answer
@@ -68,6 +69,7 @@ def simulate(
     *,
     flags: SimulationFlags | None = None,
     operation: OperationFlags | None = None,
+    tiers: CacheTierFlags | None = None,
     extra: SimulateFlags | None = None,
     output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
 ) -> int:
@@ -76,6 +78,7 @@ def simulate(
     Args:
         flags: The deployment and its traffic.
         operation: How its replicas are operated.
+        tiers: Where its replicas keep prompts that leave the GPU.
         extra: Scenario file and per-request output.
         output: Where the answer goes.
     """
@@ -83,7 +86,8 @@ def simulate(
     asked = {
         name: str(value) if isinstance(value, PurePath) else value
         for name, value in given(flags or SimulationFlags()).items()
-    } | given(operation or OperationFlags())
+    }
+    asked |= given(operation or OperationFlags()) | given(tiers or CacheTierFlags())
     if extra.scenario is not None:
         asked = {**read_scenario_file(extra.scenario), **asked}
     if wants_table(output):

@@ -81,6 +81,7 @@ PARTS: Final = {
     "transfer": "cache on its way",
     "join": "joining those that decode",
     "failure": "tries that failed",
+    "load": "copies from and to the cache below the GPU",
 }
 
 

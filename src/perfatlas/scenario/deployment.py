@@ -10,6 +10,7 @@ import numpy as np
 
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.scenario.cache_tiers import TierSizes, tier_sizes
 from perfatlas.scenario.capacity import derived_blocks
 from perfatlas.scenario.evaluate import step_context
 from perfatlas.scenario.memory import does_not_fit, question_memory
@@ -75,6 +76,7 @@ class Deployment:
         replicas: How many, and how requests are divided among them.
         table: What steps cost.
         seen: What a client sees later than the engine.
+        tiers: Cache below its GPUs.
     """
 
     question: Question
@@ -83,6 +85,7 @@ class Deployment:
     replicas: Replicas
     table: PriceTable
     seen: Seen
+    tiers: TierSizes
 
     @property
     def capacity_tokens(self) -> int:
@@ -132,7 +135,8 @@ def deployment(
         sentence, advice = does_not_fit(question)
         raise InfeasibleError(sentence, advice=advice)
     limits = _limits(question, memory, traffic, came.requests)
-    limits = limits._replace(max_num_seqs=min(limits.max_num_seqs, most_running))
+    tiers = tier_sizes(traffic, question, came.requests)
+    limits = limits._replace(max_num_seqs=min(limits.max_num_seqs, most_running), **tiers.limits)
     table = _table(question, limits, came.requests, {} if known is None else known)
     seen = _seen(question, traffic)
     replicas = Replicas(
@@ -145,7 +149,13 @@ def deployment(
         upkeep=traffic.upkeep(scenario.dp),
     )
     return Deployment(
-        question=question, memory=memory, limits=limits, replicas=replicas, table=table, seen=seen
+        question=question,
+        memory=memory,
+        limits=limits,
+        replicas=replicas,
+        table=table,
+        seen=seen,
+        tiers=tiers,
     )
 
 

@@ -109,7 +109,8 @@ class Service:
         """Return what the schedulers and the way between them do, in sentences."""
         rules = SAID[self.entry.limits.rules]
         if len(self.pools) == 1:
-            return (rules,)
+            below = self.entry.tiers.said
+            return (rules, below) if below else (rules,)
         own = SAID[self.decoding.limits.rules]
         return (
             f"prefill workers: {rules}",

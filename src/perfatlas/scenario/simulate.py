@@ -10,6 +10,7 @@ from perfatlas.engines import step_errors
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.answer import Answer
 from perfatlas.scenario.breakdown import breakdown_rows
+from perfatlas.scenario.cache_tiers import tier_results
 from perfatlas.scenario.contradictions import read_scenario
 from perfatlas.scenario.estimate import resolved_formats
 from perfatlas.scenario.evidence import engine_assumptions, merged_evidence, step_evidence
@@ -198,6 +199,7 @@ def _results(ready: Service, came: Arriving, outcome: Outcome, traffic: Traffic)
         "kv_capacity_tokens": decoding.capacity_tokens,
         "kv_blocks": decoding.limits.kv_blocks,
     }
+    found |= tier_results(entry.limits, entry.tiers.block_bytes, came.requests, outcome)
     if not ready.named:
         return found | operated_results(entry, outcome, found)
     makespan_s = found["makespan_s"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 from pydantic import ConfigDict, Field, ValidationError
 
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.cache_tiers import CacheTiers
 from perfatlas.scenario.generated import generated
 from perfatlas.scenario.operation import Operation
 from perfatlas.scenario.vocabulary import Count, Scenario, Tokens, sentences
@@ -39,7 +40,7 @@ OF_GENERATED: Final = (
 OBJECTIVES: Final = ("ttft_s", "tpot_s", "itl_s", "request_latency_s")
 
 
-class Traffic(Operation):
+class Traffic(Operation, CacheTiers):
     """What arrives: a file of requests, or generated ones. None means "derive it"."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from perfatlas.serving import prefix
 from perfatlas.serving.limits import VLLM
 from perfatlas.serving.machine import part
+from perfatlas.serving.offload import keep_below, take_up
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World
@@ -114,6 +115,23 @@ def share(world: World, i: int, found: int) -> None:
 
 
 @part
+def load(world: World, i: int, hits: int, found: tuple[int, int]) -> None:
+    """Let an admitted request hold what tiers below the GPU have of it; there are blocks enough.
+
+    Args:
+        world: The simulation.
+        i: The request, with its hits on the GPU.
+        hits: Leading blocks found there.
+        found: Leading blocks in the tiers, and those of them in host memory.
+    """
+    take_up(world, i, hits, found)
+    below = found[0]
+    if below > hits:
+        extend(world, i, below * world.block_size)
+        world.request_N[i].computed = below * world.block_size
+
+
+@part
 def extend(world: World, i: int, tokens: int) -> None:
     """Give a request, whose prompt runs, blocks for its first tokens; there are enough.
 
@@ -125,6 +143,8 @@ def extend(world: World, i: int, tokens: int) -> None:
     request = world.request_N[i]
     if world.prefix_caching:
         prefix.extend_named(world, i, tokens)
+        if world.offloads:
+            keep_below(world, i, tokens)
     else:
         lane = world.lane_S[request.lane]
         lane.free -= count(world, tokens) - count(world, request.placed)

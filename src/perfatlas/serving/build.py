@@ -14,6 +14,7 @@ import numpy as np
 
 from perfatlas.files import roomy
 from perfatlas.quantities import InfeasibleError
+from perfatlas.serving.build_offload import loaded_rows, offload_state
 from perfatlas.serving.build_upkeep import upkeep_state
 from perfatlas.serving.fleet import FIRST_FROM, ROLES
 from perfatlas.serving.heap import NODE
@@ -33,10 +34,14 @@ from perfatlas.serving.state import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfatlas.serving.fleet import Fleet, Kind
     from perfatlas.serving.limits import Control, Limits
     from perfatlas.serving.requests import Requests
     from perfatlas.serving.state import Rows
+
+    Ints = NDArray[np.int64]
 
 FIRST_PAUSE: Final = 1_000_000_000  # ps between rows of a series that is not yet full
 
@@ -110,6 +115,7 @@ def _shared_state(
         ),
         clock_1=clock_1,
         **_tree(requests, fleet),
+        loaded_N=loaded_rows(fleet, requests.isl_N.shape[0]),
         series_WV=np.zeros((series_rows, 5), np.int64),
         edges_G=GAP_EDGES.copy(),
         gaps_G=np.zeros(GAP_EDGES.shape[0], np.int64),
@@ -150,6 +156,7 @@ def _own_state(requests: Requests, kind: Kind) -> dict[str, Any]:
         leaving_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
         learning_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
         **named,
+        **offload_state(requests, limits, lanes),
     )
 
 
@@ -237,6 +244,7 @@ def _request_rows(requests: Requests) -> Rows:
     """Return a row for every request, before it arrived (N,)."""
     request_N = roomy(requests.isl_N.shape[0], REQUEST)
     request_N["next_turn"] = NOBODY
+    request_N["heir"] = NOBODY
     request_N["isl"] = requests.isl_N
     request_N["osl"] = requests.osl_N
     turns = np.flatnonzero(requests.think_N >= 0)
@@ -244,5 +252,30 @@ def _request_rows(requests: Requests) -> Rows:
         order = np.argsort(requests.session_N, kind="stable")
         place = np.empty_like(order)
         place[order] = np.arange(order.shape[0])
-        request_N["next_turn"][order[place[turns] - 1]] = turns
+        before = order[place[turns] - 1]
+        request_N["next_turn"][before] = turns
+        holds = _begins_with_answer(requests, before, turns)
+        request_N["heir"][before[holds]] = turns[holds]
     return request_N
+
+
+def _begins_with_answer(requests: Requests, before_T: Ints, turn_T: Ints) -> NDArray[np.bool_]:
+    """Return which turns' prompts begin with prompt and output of the turn before (T,).
+
+    They do where they are long enough and all full blocks of the prompt before have the same
+    hashes: a hash tells all tokens up to its block.
+    """
+    size, isl_N, first_N = requests.hash_block, requests.isl_N, requests.hash_first_N
+    holds_T = isl_N[turn_T] >= isl_N[before_T] + requests.osl_N[before_T]
+    if size < 1:
+        return np.zeros_like(holds_T)
+    holds_T &= (np.diff(first_N)[turn_T] > 0) & (np.diff(first_N)[before_T] > 0)
+    full_T = np.where(holds_T, isl_N[before_T] // size, 0)
+    within_H = np.arange(full_T.sum()) - np.repeat(np.cumsum(full_T) - full_T, full_T)
+    old_H = requests.hash_H[np.repeat(first_N[before_T], full_T) + within_H]
+    new_H = requests.hash_H[np.repeat(first_N[turn_T], full_T) + within_H]
+    differ_T = np.bincount(
+        np.repeat(np.arange(full_T.size), full_T), old_H != new_H, minlength=full_T.size
+    )
+    same_T: NDArray[np.bool_] = holds_T & (differ_T == 0)
+    return same_T

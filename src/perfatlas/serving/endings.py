@@ -97,6 +97,8 @@ def _end_request(world: World, i: int, now: int) -> None:
     world.finished_N[i] = now
     if request.computed > 0:
         leave_running(world, i)
+        if request.heir != NOBODY:
+            blocks.keep_known(world, i, request.isl + request.osl - 1)
         blocks.release(world, i)
     world.replica_R[request.lane // world.ranks].load -= 1
     follow(world, i, now)

@@ -55,6 +55,10 @@ class Limits(NamedTuple):
             speculative decoding.
         acceptance: Probability that a draft is accepted where those before it are, by position.
         draft_seed: Seed of what is accepted.
+        host_blocks: Cache blocks that host memory keeps, 0 for none; what `offload` says of them.
+        ssd_blocks: Cache blocks that an SSD keeps below it, 0 for none.
+        host_move: What a block takes between the GPU and host memory [ps].
+        ssd_move: What a block takes from the SSD to host memory [ps].
 
     Limits: The prefix cache of every engine shares whole blocks and gives up the least recently
         freed; SGLang's tree shares single tokens. More is in the `rules_*` modules, `overlap` and
@@ -80,6 +84,15 @@ class Limits(NamedTuple):
     draft_tokens: int = 0
     acceptance: tuple[float, ...] = ()
     draft_seed: int = 0
+    host_blocks: int = 0
+    ssd_blocks: int = 0
+    host_move: int = 0
+    ssd_move: int = 0
+
+    @property
+    def offloads(self) -> bool:
+        """Whether there is a tier below the GPU."""
+        return self.host_blocks + self.ssd_blocks > 0
 
 
 class Affinity(NamedTuple):

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving.build_offload import offloaded
+from perfatlas.serving.check_offload import check_offload
 from perfatlas.serving.check_upkeep import check_upkeep
 from perfatlas.serving.checks import (
     check_fleet,
@@ -116,11 +118,12 @@ def run_fleet(
     for kind in kinds:
         check_limits(kind.limits)
         check_prices(kind.prices, kind.limits, requests)
+    check_offload(fleet, requests)
     from perfatlas.serving.build import build_worlds
 
     concurrency = min(concurrency, requests.isl_N.shape[0])
     worlds = build_worlds(requests, fleet, concurrency=concurrency, control=control)
-    return _outcome(worlds[0], _simulate(worlds, control))
+    return _outcome(worlds, _simulate(worlds, control))
 
 
 def _simulate(worlds: tuple[World, ...], control: Control) -> bool:
@@ -143,8 +146,12 @@ def _simulate(worlds: tuple[World, ...], control: Control) -> bool:
     return False
 
 
-def _outcome(world: World, interrupted: bool) -> Outcome:  # noqa: FBT001 - a column like the others
-    """Return the columns of a simulation, from any of its worlds."""
+def _outcome(
+    worlds: tuple[World, ...],
+    interrupted: bool,  # noqa: FBT001 - a column like the others
+) -> Outcome:
+    """Return the columns of a simulation."""
+    world = worlds[0]
     clock = world.clock_1[0]
     series_WV = world.series_WV[: clock["rows"]]
     series = Series(*(series_WV[:, column].copy() for column in range(5)))
@@ -176,6 +183,7 @@ def _outcome(world: World, interrupted: bool) -> Outcome:  # noqa: FBT001 - a co
             held_F=world.replica_F["held"].copy(),
             wasted=int(clock["wasted"]),
         ),
+        offloaded=offloaded(worlds),
     )
 
 

@@ -193,6 +193,10 @@ def request_columns(
     }
     if outcome.travels.handed_N.size:
         columns |= _travel_columns(outcome)
+    if outcome.offloaded.moved_N.size:
+        columns["host_tokens"] = outcome.offloaded.host_N.tolist()
+        columns["ssd_tokens"] = outcome.offloaded.ssd_N.tolist()
+        columns["load_s"] = (outcome.offloaded.moved_N / TICKS_PER_SECOND).tolist()
     columns["interference_s"] = (outcome.interference_N / TICKS_PER_SECOND).tolist()
     columns["preempted_s"] = (outcome.lost_N / TICKS_PER_SECOND).tolist()
     if outcome.operated.again_N.size:

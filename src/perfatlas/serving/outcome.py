@@ -73,6 +73,32 @@ class Operated(NamedTuple):
     wasted: int
 
 
+class Offloaded(NamedTuple):
+    """What came of cache tiers below the GPU; columns of requests are empty without them.
+
+    Of the two tiers, host memory comes first.
+
+    Args:
+        host_N: Prompt tokens loaded from host memory when a request was first admitted (N,).
+        ssd_N: The same, from the SSD (N,).
+        moved_N: What steps waited for copies of a request up to its first token (N,) [ps].
+        loaded_2: Blocks loaded from each tier, those of requests that start over too (2,).
+        stored: Blocks copied from the GPU.
+        came_2: Blocks that were new to each tier (2,).
+        went_2: Blocks it gave up for others (2,).
+        held_2: Blocks it holds at the end (2,): those that came less those that went.
+    """
+
+    host_N: NDArray[np.int64]
+    ssd_N: NDArray[np.int64]
+    moved_N: Ticks
+    loaded_2: NDArray[np.int64]
+    stored: int
+    came_2: NDArray[np.int64]
+    went_2: NDArray[np.int64]
+    held_2: NDArray[np.int64]
+
+
 class Outcome(NamedTuple):
     """What came of a simulation; times in picoseconds, -1 where it never happened.
 
@@ -84,7 +110,7 @@ class Outcome(NamedTuple):
         replica_N: Where it ran, its prompt where there are pools, last (N,), -1 where it was
             rejected, waits for a replica that serves or, with no arrival, was not reached.
         preempted_N: Times it was preempted (N,).
-        cached_N: Prompt tokens taken from the prefix cache (N,).
+        cached_N: Prompt tokens taken from the prefix cache, of tiers below the GPU too (N,).
         interference_N: What steps in which it decoded took beyond decoding alone, because prompts
             of any rank ran in them, and all of the steps with prompts for which it paused (N,);
             0 where it did not finish.
@@ -100,6 +126,7 @@ class Outcome(NamedTuple):
         busy_F: Time each replica ran steps (F,) [ps].
         steps_F: How many (F,).
         operated: Where replicas fail, start or stop.
+        offloaded: Of cache tiers below the GPU.
     """
 
     arrival_N: Ticks
@@ -120,6 +147,7 @@ class Outcome(NamedTuple):
     busy_F: Ticks
     steps_F: NDArray[np.int64]
     operated: Operated
+    offloaded: Offloaded
 
     def rejected(self) -> NDArray[np.bool_]:
         """Return which requests need more cache than there is (N,)."""

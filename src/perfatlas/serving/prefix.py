@@ -6,8 +6,9 @@ recently used first. Equal blocks computed at the same time stay apart; a lookup
 
 The hash of block b of a prompt is made of the chained hash of the traffic's block that holds its
 last token, and of b: two prompts share it exactly where the traffic says that they agree that far.
-Blocks with tokens of the model's own are known to their request alone, which finds them again when
-it is thrown out and resumed.
+Blocks with tokens of the model's own are named as in the prompt of the next turn, where that holds
+what was said; otherwise they are known to their request alone, which finds them again when it is
+thrown out and resumed.
 
 Source: vllm-project/vllm, vllm/v1/core/block_pool.py and kv_cache_utils.py.
 
@@ -290,7 +291,12 @@ def block_key(world: World, i: int, b: int) -> int:
     end = (b + 1) * world.block_size
     first = traffic.hash_first_N[i]
     seed = np.uint64(i) ^ np.uint64(OWN)
-    if end <= world.request_N[i].isl and traffic.hash_first_N[i + 1] > first:
+    request = world.request_N[i]
+    if end <= request.isl:
+        if traffic.hash_first_N[i + 1] > first:
+            seed = np.uint64(traffic.hash_H[first + (end - 1) // traffic.hash_block])
+    elif request.heir != NOBODY and end <= request.isl + world.osl_N[i]:
+        first = traffic.hash_first_N[request.heir]
         seed = np.uint64(traffic.hash_H[first + (end - 1) // traffic.hash_block])
     return int(np.int64(mixed(mixed(seed) + np.uint64(b)) >> np.uint64(1)))
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from perfatlas.serving import blocks
 from perfatlas.serving.machine import part
+from perfatlas.serving.offload import look_below
 from perfatlas.serving.pools import fetch, is_handed, join, places
 from perfatlas.serving.running import admit_head, queue_first, run_chunk, throw_out
 from perfatlas.serving.speculation import reserve
@@ -94,11 +95,18 @@ def _admit(world: World, s: int, now: int) -> None:
                 break
             fetch(world, i, (hits, idle_hits), now)
             continue
-        chunk = min(total - hits * world.block_size, budget)
-        tokens = total if world.reserve_full_isl else hits * world.block_size + chunk
+        found = hits
+        below = (0, 0)
+        if world.offloads:
+            below = look_below(world, i)
+            found = max(hits, below[0])
+        chunk = min(total - found * world.block_size, budget)
+        tokens = total if world.reserve_full_isl else found * world.block_size + chunk
         if blocks.count(world, tokens) - hits + idle_hits > lane.free:
             break
         admit_head(world, i, (hits, idle_hits), now)
+        if world.offloads:
+            blocks.load(world, i, hits, below)
         run_chunk(world, i, chunk)
         budget -= chunk
 

@@ -42,6 +42,7 @@ def clear_step(world: World, s: int, now: int) -> None:
     lane.last = NEVER
     lane.preempted = 0
     lane.joiners = 0
+    lane.moving = 0
 
 
 @part

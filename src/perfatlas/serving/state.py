@@ -5,8 +5,9 @@ Engines of one kind are one world. Worlds share their requests, the clock and wh
 Shape legend: N requests, R replicas of a kind, F replicas of all kinds, S schedulers of a kind
 (replicas times ranks), B places in a cache block, H sequences of a scheduler, C requests yet to
 come, W rows of the series and V its columns, K cache blocks of a scheduler, U buckets of its hash
-table, L cache blocks of the longest request, T nodes of the router's tree of prompts, E failures
-and returns of replicas, A looks at the load that are remembered.
+table (both also of the tiers below the GPU), L cache blocks of the longest request, T nodes of the
+router's tree of prompts, E failures and returns of replicas, A looks at the load that are
+remembered.
 """
 
 from __future__ import annotations
@@ -38,10 +39,12 @@ REQUEST: Final = np.dtype(
         ("place", "i4"),  # in its heap
         ("lane", "i4"),  # its scheduler
         ("next_turn", "i4"),  # request that follows its last token
+        ("heir", "i4"),  # that, where its prompt begins with prompt and output of this
         ("growth_after", "i4"),  # neighbours that need blocks in the same steps
         ("growth_before", "i4"),
         ("row", "i4"),  # of the table of blocks
         ("registered", "i4"),  # leading blocks whose hash is known
+        ("kept", "i4"),  # leading blocks found in the tiers below or written to them
     ],
     align=True,
 )
@@ -159,6 +162,7 @@ LANE: Final = np.dtype(
             "retracted",  # requests whose caches are kept elsewhere until they fit again
             "retracted_head",
             "retracted_tail",
+            "moving",  # of this step: what it waits for tiers below the GPU [ps]
         )
     ]
     + [("ratio", "f8")],  # of outputs that are expected
@@ -204,6 +208,23 @@ BLOCK: Final = np.dtype(
         ("chain_before", "i4"),
     ],
     align=True,
+)
+SHELF: Final = np.dtype(  # a block in a tier below the GPU
+    [
+        ("key", "i8"),
+        ("after", "i4"),  # neighbours in order of use, the oldest one first
+        ("before", "i4"),
+        ("chain_after", "i4"),  # neighbours in its bucket of the hash table
+        ("chain_before", "i4"),
+    ],
+    align=True,
+)
+STOCK: Final = np.dtype(  # of a tier
+    [(name, "i8") for name in ("held", "oldest", "newest", "came", "went", "loaded", "stored")],
+    align=True,
+)
+LOADED: Final = np.dtype(  # of a request: tokens by tier, and the time of its copies [ps]
+    [(name, "i8") for name in ("host", "ssd", "moved")], align=True
 )
 ENDS: Final = np.dtype([("head", "i4"), ("tail", "i4")], align=True)
 CLOCK: Final = np.dtype(
@@ -283,6 +304,11 @@ class World(NamedTuple):
     draft_tokens: int
     draft_seed: int
     accepted_D: NDArray[np.int64]  # draws below it accept a draft
+    host_blocks: int
+    ssd_blocks: int
+    host_move: int
+    ssd_move: int
+    offloads: bool  # there are tiers below the GPU
     ranks: int
     first_replica: int  # its place among all
     entries: int  # replicas of all kinds that requests are sent to
@@ -344,3 +370,7 @@ class World(NamedTuple):
     table_SHL: NDArray[np.int32]
     spare_SH: NDArray[np.int32]
     found_L: NDArray[np.int32]
+    loaded_N: Rows  # empty without tiers below the GPU
+    stock_S2: Rows
+    shelf_S2K: Rows
+    slot_S2U: NDArray[np.int32]  # first block of a bucket, and one more; 0 for none

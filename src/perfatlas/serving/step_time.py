@@ -102,7 +102,7 @@ def rank_line(world: World, lane: Any, linear: int) -> Line:  # noqa: ANN401 - a
         linear + lane.attention + world.head_B[lane.decodes * world.tokens_per_decode + lane.fresh]
     )
     if lane.chunks > 0:
-        base += lane.last
+        base += lane.last + lane.moving
     rise = 0
     room = MANY
     if lane.decodes > 0:

@@ -41,7 +41,8 @@ def tail_parts(
     (those prompts) and `preemption`. Between two pools also `transfer`, from the end of the prompt
     to the arrival of its cache, and `join`, from there until it decodes, with the first step where
     that gives the first token. Where replicas fail, both have `failure`: what was lost with them,
-    up to the last try. The parts of each sum to its mean.
+    up to the last try; with cache below the GPU `load`, what steps waited for the copies of the
+    request itself before its first token. The parts of each sum to its mean.
 
     Args:
         requests: What arrived.
@@ -68,6 +69,10 @@ def tail_parts(
             "prompt": prompt_s_K,
             "shared": between_s_K - prompt_s_K,
         }
+        if outcome.offloaded.moved_N.size:
+            moved_s_K = outcome.offloaded.moved_N[place_K] / TICKS_PER_SECOND
+            columns["load"] = np.minimum(moved_s_K, columns["shared"])
+            columns["shared"] = columns["shared"] - columns["load"]
         if outcome.operated.again_N.size:
             columns["failure"] = failure_s_K
         if name == "request_latency_s":

@@ -1,0 +1,182 @@
+"""The vocabulary of cache below the GPU, in host memory and on an SSD, and what it came to."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+import numpy as np
+from pydantic import BaseModel, BeforeValidator
+
+from perfatlas.parallelism import kv_bytes_per_sequence
+from perfatlas.quantities import InvalidSpecError, format_quantity, parse_quantity
+from perfatlas.serving import TICKS_PER_SECOND
+
+if TYPE_CHECKING:
+    from perfatlas.parallelism import PlanColumns
+    from perfatlas.scenario.question import Question
+    from perfatlas.serving import Limits, Outcome, Requests
+
+MOST_BYTES: Final = 1e17
+SOURCE: Final = "LMCache 0.5.7rc2 in the engine's process, its defaults"
+
+
+def _positive(value: Any, *, name: str, dimension: str) -> float:  # noqa: ANN401 - of a user
+    """Return a size or a rate with a unit as bytes or bytes/s.
+
+    Raises:
+        InvalidSpecError: It is not a number, has no unit of its kind, or is not above 0.
+    """
+    if not isinstance(value, str | int | float):
+        raise InvalidSpecError(f"{name} is not a number with a unit, such as 200 GB")
+    found = parse_quantity(value, dimension, field=name)
+    if not 0.0 < found <= MOST_BYTES:
+        raise InvalidSpecError(f"{name} = {value}: it is above 0 and at most {MOST_BYTES:g}")
+    return found
+
+
+def _read(name: str, dimension: str) -> BeforeValidator:
+    return BeforeValidator(partial(_positive, name=name, dimension=dimension))
+
+
+class CacheTiers(BaseModel):
+    """Where a replica keeps prompts that leave the GPU. None means "nowhere", or the catalog's."""
+
+    host_cache_bytes: Annotated[float, _read("host_cache_bytes", "bytes")] | None = None
+    host_bandwidth: Annotated[float, _read("host_bandwidth", "bytes_per_s")] | None = None
+    ssd_cache_bytes: Annotated[float, _read("ssd_cache_bytes", "bytes")] | None = None
+    ssd_bandwidth: Annotated[float, _read("ssd_bandwidth", "bytes_per_s")] | None = None
+
+    def refuse_half(self) -> None:
+        """Refuse a tier without its bandwidth, and a bandwidth without its tier.
+
+        Raises:
+            InvalidSpecError: One is given without the other.
+        """
+        if self.ssd_cache_bytes is not None and self.ssd_bandwidth is None:
+            raise InvalidSpecError(
+                "ssd_cache_bytes needs ssd_bandwidth, the bytes/s that the SSDs of a replica read,"
+                " such as 7 GB/s for each: the catalog does not know them"
+            )
+        if self.ssd_cache_bytes is None and self.ssd_bandwidth is not None:
+            raise InvalidSpecError(
+                f"ssd_bandwidth = {self.ssd_bandwidth:g} is that of ssd_cache_bytes; set that, or"
+                " leave ssd_bandwidth out"
+            )
+        below = self.host_cache_bytes is not None or self.ssd_cache_bytes is not None
+        if self.host_bandwidth is not None and not below:
+            raise InvalidSpecError(
+                f"host_bandwidth = {self.host_bandwidth:g} is that of host_cache_bytes; set that,"
+                " or leave host_bandwidth out"
+            )
+
+
+class TierSizes(NamedTuple):
+    """The tiers of a scheduler.
+
+    Args:
+        limits: Fields of `serving.Limits`.
+        block_bytes: A block, whole, whichever ranks hold it [bytes].
+        said: What is assumed; empty without tiers.
+    """
+
+    limits: dict[str, Any]
+    block_bytes: float
+    said: str
+
+
+def tier_sizes(tiers: CacheTiers, question: Question, requests: Requests) -> TierSizes:
+    """Return the tiers of one scheduler of a replica.
+
+    The attention-DP ranks of a replica share what it has evenly. A rank's GPUs copy at once, each
+    its part of a block over its own link; tiers hold a block once.
+
+    Args:
+        tiers: What was asked.
+        question: What runs where.
+        requests: What arrives; the cache of their mean prompt is divided by its tokens.
+
+    Raises:
+        InvalidSpecError: A tier holds no block, or lacks a bandwidth.
+    """
+    tiers.refuse_half()
+    if tiers.host_cache_bytes is None and tiers.ssd_cache_bytes is None:
+        return TierSizes({}, 0.0, "")
+    block = int(question.limits.block_size[0])
+    ranks = int(question.plan.attention_dp[0])
+    tokens = np.full(1, max(round(float(requests.isl_N.mean())), 1), np.float64)
+    part_bytes, whole_bytes = (
+        kv_bytes_per_sequence(question.model.architecture, question.formats.kv, plan, tokens)[0]
+        * block
+        / float(tokens[0])
+        for plan in (question.plan, _one_gpu(question.plan))
+    )
+    link = tiers.host_bandwidth
+    catalog_link = float(question.placement.devices().gather("host_link_bandwidth")[0])
+    over = catalog_link if link is None else link
+    limits: dict[str, Any] = {"host_move": _ticks(part_bytes / over)}
+    for name in ("host", "ssd"):
+        room = getattr(tiers, f"{name}_cache_bytes")
+        if room is None:
+            continue
+        limits[f"{name}_blocks"] = int(room / ranks / whole_bytes)
+        if limits[f"{name}_blocks"] < 1:
+            raise InvalidSpecError(
+                f"{name}_cache_bytes = {room:g} holds no block of {whole_bytes:,.0f} bytes on each"
+                f" of {ranks} attention-DP ranks; give more, or leave it out"
+            )
+    if tiers.ssd_bandwidth is not None:
+        limits["ssd_move"] = _ticks(whole_bytes * ranks / tiers.ssd_bandwidth)
+    rate = format_quantity(over, "B/s")
+    known = "its host link in the catalog" if link is None else "as given"
+    held = " and ".join(
+        f"{limits[f'{name}_blocks']:,} {words}"
+        for name, words in (("host", "in host memory"), ("ssd", "on the SSD"))
+        if f"{name}_blocks" in limits
+    )
+    said = (
+        f"blocks of prompts below the GPU, for each scheduler {held}, as {SOURCE}: written through"
+        f" when computed, least recently used given up; the step that computes or admits a request"
+        f" waits for its copies, at {rate} for each GPU ({known})"
+    )
+    return TierSizes(limits, float(whole_bytes), said)
+
+
+def _one_gpu(plan: PlanColumns) -> PlanColumns:
+    """Return the plan of a model on one GPU."""
+    one = np.ones(1)
+    return type(plan)(tp=one, pp=one, cp=one, attention_dp=one, ep=one, moe_tp=one, dp=one)
+
+
+def _ticks(time_s: float) -> int:
+    return round(time_s * TICKS_PER_SECOND)
+
+
+def tier_results(
+    limits: Limits, block_bytes: float, requests: Requests, outcome: Outcome
+) -> dict[str, Any]:
+    """Return what cache below the GPU came to, by name; none without it.
+
+    Args:
+        limits: Of a scheduler.
+        block_bytes: A block, whole [bytes].
+        requests: What arrived.
+        outcome: What came of it.
+    """
+    if not limits.offloads:
+        return {}
+    done_N = outcome.finished_N >= 0
+    prompt = int(requests.isl_N[done_N].sum())
+    below = outcome.offloaded
+    host, ssd, cached = (
+        int(column[done_N].sum()) for column in (below.host_N, below.ssd_N, outcome.cached_N)
+    )
+    found = {"gpu": cached - host - ssd, "host": host, "ssd": ssd}
+    return {
+        **{f"{name}_hit_rate": at / prompt if prompt else None for name, at in found.items()},
+        "host_loaded_bytes": float(below.loaded_2[0]) * block_bytes,
+        "ssd_loaded_bytes": float(below.loaded_2[1]) * block_bytes,
+        "stored_bytes": below.stored * block_bytes,
+        "host_held_bytes": float(below.held_2[0]) * block_bytes,
+        "ssd_held_bytes": float(below.held_2[1]) * block_bytes,
+    }

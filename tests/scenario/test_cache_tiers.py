@@ -1,0 +1,136 @@
+"""Cache below the GPU, through the vocabulary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+import pytest
+
+from perfatlas import simulate
+from perfatlas.cli.cache_tiers import CacheTierFlags
+from perfatlas.files import write_table
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.report import reproduce_line
+from perfatlas.scenario.cache_tiers import CacheTiers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BLOCK = 16 * 131_072  # bytes: 16 tokens of 2 x 32 layers x 8 heads x 128 x 2 bytes
+DEPLOYED: dict[str, Any] = {
+    "model": "meta-llama/Llama-3.1-8B-Instruct",
+    "system": "h200_sxm",
+    "kv_blocks": 100,
+}
+SSD: dict[str, Any] = {"ssd_cache_bytes": 500 * BLOCK, "ssd_bandwidth": "7GB/s"}
+
+
+def _talks(folder: Path) -> dict[str, Any]:
+    """Two prompts of 70 blocks in turn, five times, where the GPU holds one."""
+    rows: dict[str, list[Any]] = {"arrival_s": [], "isl": [], "osl": [], "prefix_hash_ids": []}
+    for place in range(10):
+        rows["arrival_s"].append(2.0 * place)
+        rows["isl"].append(70 * 16)
+        rows["osl"].append(2)
+        rows["prefix_hash_ids"].append([1000 * (place % 2) + block for block in range(70)])
+    path = str(folder / "talks.jsonl")
+    write_table(path, rows)
+    return {**DEPLOYED, "requests": path}
+
+
+def test_the_flags_are_the_names_of_the_vocabulary() -> None:
+    assert list(get_type_hints(CacheTierFlags)) == list(CacheTiers.model_fields)
+
+
+def test_prompts_that_left_the_gpu_are_found_in_host_memory(tmp_path: Path) -> None:
+    asked = _talks(tmp_path)
+    without = simulate(**asked).answer.results
+    found = simulate(**asked, host_cache_bytes="1 GB", host_bandwidth="50 GB/s")
+    results = found.answer.results
+    # each of the two is computed once; the other 8 times 69 of 70 blocks are found, some on the GPU
+    assert results["prefix_hit_rate"] == pytest.approx(0.8 * 69 / 70)
+    assert results["prefix_hit_rate"] > without["prefix_hit_rate"]
+    assert results["prefix_hit_rate"] == pytest.approx(
+        results["gpu_hit_rate"] + results["host_hit_rate"]
+    )
+    assert results["ssd_hit_rate"] == results["ssd_loaded_bytes"] == 0.0
+    assert results["host_held_bytes"] == 140 * BLOCK
+    tokens = results["host_hit_rate"] * 10 * 70 * 16
+    assert results["host_loaded_bytes"] == pytest.approx(tokens / 16 * BLOCK)
+    assert "gpu_hit_rate" not in without
+    rows = found.per_request()
+    # the last one loads its blocks, and stores the one it computes again
+    blocks = rows["host_tokens"][-1] // 16 + 1
+    assert blocks > 1
+    assert rows["load_s"][-1] == pytest.approx(blocks * BLOCK / 50e9, rel=1e-6)
+
+
+def test_the_tail_tells_what_copies_took(tmp_path: Path) -> None:
+    asked = {**_talks(tmp_path), "host_cache_bytes": "1GB", "host_bandwidth": "1 GB/s"}
+    results = simulate(**asked).answer.results
+    parts = results["tail_ttft_s"]
+    assert parts["load"] > 0.1
+    assert sum(parts.values()) == pytest.approx(results["ttft_s"]["p99"], rel=0.05)
+
+
+def test_the_ssd_is_slower_and_the_catalog_knows_the_host_link(tmp_path: Path) -> None:
+    asked = _talks(tmp_path)
+    host = simulate(**asked, host_cache_bytes="1GB").answer
+    below = simulate(**asked, host_cache_bytes=40 * BLOCK, **SSD).answer
+    assert below.results["ssd_hit_rate"] > below.results["host_hit_rate"]
+    assert below.results["prefix_hit_rate"] == pytest.approx(host.results["prefix_hit_rate"])
+    assert below.results["ttft_s"]["mean"] > host.results["ttft_s"]["mean"]
+    said = " ".join(host.evidence.assumptions)
+    assert "64 GB/s for each GPU (its host link in the catalog)" in said
+    given = simulate(**asked, host_cache_bytes="1GB", host_bandwidth="64GB/s").answer
+    assert given.results == host.results
+
+
+def test_ranks_of_tensor_parallelism_copy_at_once_and_those_of_data_share(tmp_path: Path) -> None:
+    asked = {**_talks(tmp_path), "host_cache_bytes": "1GB"}
+    one = simulate(**asked).per_request()["load_s"][0]
+    both = simulate(**asked, tp=2).per_request()["load_s"][0]
+    assert both == pytest.approx(one / 2, rel=1e-6)
+    # 1 GB / 1,572,864 bytes: 16 tokens of 2 x 48 layers x 4 heads x 128 x 2 bytes
+    asked["model"] = "Qwen/Qwen3-30B-A3B"
+    for ranks, blocks in ((1, 635), (2, 317)):
+        told = simulate(**asked, attention_dp=ranks).answer.evidence.assumptions
+        assert f"for each scheduler {blocks} in host memory" in " ".join(told)
+
+
+def test_a_question_with_tiers_can_be_asked_again(tmp_path: Path) -> None:
+    answer = simulate(**_talks(tmp_path), host_cache_bytes="1GB", **SSD).answer
+    line = reproduce_line("simulate", answer.scenario)
+    assert "--host-cache-bytes 1GB" in line
+    assert f"--ssd-cache-bytes {500 * BLOCK} --ssd-bandwidth 7GB/s" in line
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "said"),
+    [
+        ({"ssd_cache_bytes": "1TB"}, InvalidSpecError, "needs ssd_bandwidth"),
+        ({"ssd_bandwidth": "7GB/s"}, InvalidSpecError, "is that of ssd_cache_bytes"),
+        ({"host_bandwidth": "7GB/s"}, InvalidSpecError, "is that of host_cache_bytes"),
+        ({"host_cache_bytes": "much"}, InvalidSpecError, "host_cache_bytes = 'much'"),
+        ({"host_cache_bytes": "-1GB"}, InvalidSpecError, "above 0"),
+        ({"host_cache_bytes": [1]}, InvalidSpecError, "such as 200 GB"),
+        ({"host_cache_bytes": "1MB"}, InvalidSpecError, "holds no block of 2,097,152 bytes"),
+        ({"host_cache_bytes": "1GB", "prefix_caching": False}, InvalidSpecError, "is off"),
+        ({"host_cache_bytes": "1GB", "scheduler": "sglang"}, UnsupportedError, "use rules vllm"),
+        (
+            {"host_cache_bytes": "1GB", "max_replicas": 2, "autoscale_target": 4},
+            UnsupportedError,
+            "fail, start or stop",
+        ),
+        (
+            {"host_cache_bytes": "1GB", "mode": "disaggregated"},
+            UnsupportedError,
+            "use one pool",
+        ),
+    ],
+)
+def test_what_is_refused(
+    tmp_path: Path, changes: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        simulate(**{**_talks(tmp_path), **changes})

@@ -1,0 +1,101 @@
+"""Cache tiers below the GPU written again, slowly: two ordered dictionaries, the oldest key first.
+
+It shares no code with the loop it checks.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from perfatlas.serving.limits import Limits
+    from tests.serving.reference_blocks import Sequence
+
+
+class Shelf:
+    """A tier: keys in order of use."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.keys: OrderedDict[Hashable, None] = OrderedDict()
+        self.came = self.went = self.loaded = 0
+
+    def put(self, key: Hashable) -> None:
+        """A key that is new; the oldest one makes room for it."""
+        if self.room == 0:
+            return
+        if len(self.keys) == self.room:
+            self.keys.popitem(last=False)
+            self.went += 1
+        self.keys[key] = None
+        self.came += 1
+
+
+class Tiers:
+    """Host memory and an SSD of a scheduler."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.host = Shelf(limits.host_blocks)
+        self.ssd = Shelf(limits.ssd_blocks)
+        self.stored = 0
+
+    def lookup(self, sequence: Sequence) -> tuple[list[Hashable], list[Hashable]]:
+        """The leading keys in host memory, and those on the SSD from the first one it lacks on."""
+        keys = [
+            sequence.key(block)
+            for block in range((sequence.num_tokens - 1) // self.limits.block_size)
+        ]
+        host: list[Hashable] = []
+        while len(host) < len(keys) and keys[len(host)] in self.host.keys:
+            host.append(keys[len(host)])
+        ssd: list[Hashable] = []
+        rest = keys[len(host) :]
+        while len(ssd) < len(rest) and rest[len(ssd)] in self.ssd.keys:
+            ssd.append(rest[len(ssd)])
+        return host, ssd
+
+    def load(self, sequence: Sequence, hits: int, *, first: bool) -> int:
+        """Renew what is found; return what the copy of the rest to the GPU takes."""
+        if not self.limits.offloads:
+            return 0
+        host, ssd = self.lookup(sequence)
+        for key in reversed(host):
+            self.host.keys.move_to_end(key)
+        for key in reversed(ssd):
+            self.ssd.keys.move_to_end(key)
+        sequence.below = len(host) + len(ssd)
+        by_host = host[hits:]
+        by_ssd = ssd[max(hits - len(host), 0) :]
+        for key in by_ssd:
+            if key not in self.host.keys:
+                self.host.put(key)
+        self.host.loaded += len(by_host)
+        self.ssd.loaded += len(by_ssd)
+        if first:
+            sequence.from_host = len(by_host) * self.limits.block_size
+            sequence.from_ssd = len(by_ssd) * self.limits.block_size
+            sequence.cached += sequence.from_host + sequence.from_ssd
+        time = len(by_host) * self.limits.host_move
+        return time + len(by_ssd) * (self.limits.host_move + self.limits.ssd_move)
+
+    def store(self, sequence: Sequence, tokens: int) -> int:
+        """Write what is new of a prompt to both tiers; return what the copy takes."""
+        time = 0
+        if not self.limits.offloads:
+            return time
+        while (sequence.below + 1) * self.limits.block_size <= min(tokens, sequence.isl):
+            key = sequence.key(sequence.below)
+            if key not in self.host.keys:
+                self.host.put(key)
+            if key in self.ssd.keys:
+                self.ssd.keys.move_to_end(key)
+            else:
+                self.ssd.put(key)
+            sequence.below += 1
+            self.stored += 1
+            time += self.limits.host_move
+        return time

@@ -1,0 +1,184 @@
+"""Cache tiers below the GPU, worked by hand and by laws.
+
+A step takes 10 ps where it only decodes, else 100 ps + 1 ps per token; a block of 4 tokens takes
+7 ps between GPU and host, and 50 ps from the SSD.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.serving.fleet import Fleet, Kind
+from perfatlas.serving.limits import Control, Limits
+from perfatlas.serving.loop import run, run_fleet
+from perfatlas.serving.upkeep import Outage, Upkeep
+from tests.serving.serving_support import (
+    flat_prices,
+    random_prices,
+    random_requests,
+    requests_of,
+)
+from tests.serving.support import hit_share
+from tests.serving.test_reference import COLUMNS
+
+if TYPE_CHECKING:
+    from perfatlas.serving.outcome import Outcome
+    from perfatlas.serving.requests import Requests
+
+PRICES = flat_prices(10, 100, per_token=1)
+BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
+# of 9, 13 and 13 tokens; the third begins as the first does
+ROWS = [(0, 9, 1), (1000, 13, 1), (2000, 13, 1)]
+HASHES = [[1, 2, 3], [11, 12, 13, 14], [1, 2, 8, 9]]
+
+
+def _requests(rows: list[tuple[int, int, int]], hashes: list[list[int]]) -> Requests:
+    return requests_of(rows)._replace(
+        hash_first_N=np.cumsum([0, *map(len, hashes)]),
+        hash_H=np.concatenate([np.array(part, np.int64) for part in hashes]),
+        hash_block=4,
+    )
+
+
+def _limits(kv_blocks: int, **tiers: int) -> Limits:
+    asked: dict[str, Any] = {"host_move": 7, "ssd_move": 50, **tiers}
+    return Limits(4, 64, 4, kv_blocks, prefix_caching=True, **asked)
+
+
+@BOTH
+def test_what_the_gpu_evicts_is_loaded_from_the_host(control: Control) -> None:
+    # 4 blocks on the GPU. A computes 9 tokens and stores 2 full blocks: 109 + 14. B takes all 4:
+    # 113 + 21. C finds A's two in host memory alone: 5 tokens, 2 loads, 1 store: 105 + 21
+    requests = _requests(ROWS, HASHES)
+    outcome = run(requests, PRICES, _limits(4, host_blocks=100), control=control)
+    assert outcome.finished_N.tolist() == [123, 1134, 2126]
+    assert outcome.cached_N.tolist() == outcome.offloaded.host_N.tolist() == [0, 0, 8]
+    assert outcome.offloaded.moved_N.tolist() == [14, 21, 21]
+    assert outcome.offloaded.stored == 6
+    assert outcome.offloaded.loaded_2.tolist() == [2, 0]
+    assert outcome.offloaded.came_2.tolist() == outcome.offloaded.held_2.tolist() == [6, 0]
+
+
+@BOTH
+def test_what_the_host_evicts_is_loaded_from_the_ssd(control: Control) -> None:
+    # the host holds two blocks, B's last full ones when C comes. C: 105 + 2 x 57 + 7
+    requests = _requests(ROWS, HASHES)
+    outcome = run(requests, PRICES, _limits(4, host_blocks=2, ssd_blocks=100), control=control)
+    assert outcome.finished_N.tolist() == [123, 1134, 2226]
+    assert outcome.offloaded.host_N.tolist() == [0, 0, 0]
+    assert outcome.offloaded.ssd_N.tolist() == [0, 0, 8]
+    # A's 2, B's 3, the 2 loaded on their way, C's 1; the SSD got no block twice
+    assert outcome.offloaded.came_2.tolist() == [8, 6]
+    assert outcome.offloaded.went_2.tolist() == [6, 0]
+    assert outcome.offloaded.held_2.tolist() == [2, 6]
+
+
+def test_copies_delay_those_that_decode_beside_them() -> None:
+    # 5 blocks. D comes last before C and takes the one that still holds A's first: 101 ps from
+    # 1980. Then D decodes in C's step: 5 + 1 tokens, 2 loads, 1 store: 106 + 21 instead of 10
+    requests = _requests([*ROWS[:2], (1980, 1, 2), ROWS[2]], [*HASHES[:2], [30], HASHES[2]])
+    outcome = run(requests, PRICES, _limits(5, host_blocks=100))
+    assert outcome.offloaded.loaded_2.tolist() == [2, 0]
+    assert outcome.finished_N.tolist() == [123, 1134, 2208, 2208]
+    assert outcome.interference_N.tolist() == [0, 0, 117, 0]
+
+
+def test_a_beginning_outlives_its_end() -> None:
+    # 3 blocks on the GPU and in host memory. A leaves 1 2; D, A again, renews 1 and computes 2,
+    # which stays as old as it was: 2 1. E stores 21 and 22 and gives up 2 alone: F finds 1.
+    rows = [(0, 8, 1), (1000, 8, 1), (2000, 9, 1), (3000, 9, 1)]
+    hashes = [[1, 2], [1, 2], [21, 22, 23], [1, 2, 3]]
+    outcome = run(_requests(rows, hashes), PRICES, _limits(3, host_blocks=3))
+    assert outcome.cached_N.tolist() == [0, 4, 0, 4]
+    assert outcome.offloaded.host_N.tolist() == [0, 0, 0, 4]
+
+
+def _equal(one: Outcome, other: Outcome) -> None:
+    for name in COLUMNS:
+        assert (getattr(one, f"{name}_N") == getattr(other, f"{name}_N")).all(), name
+    assert (one.gaps_G == other.gaps_G).all()
+    assert one.steps == other.steps
+    assert one.busy_F.tolist() == other.busy_F.tolist()
+
+
+def _alone(draw: np.random.Generator) -> tuple[Requests, Limits]:
+    """Requests that run one at a time, each within the GPU."""
+    size = int(draw.choice([1, 2, 4, 8]))
+    limits = Limits(1, 16 + size, size, int(draw.integers(60, 80)) // size + 1, prefix_caching=True)
+    return random_requests(draw, 40, 30), limits
+
+
+@given(seed=st.integers(0, 2**32))
+def test_endless_tiers_without_delay_are_a_gpu_that_forgets_nothing(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    requests, limits = _alone(draw)
+    prices = random_prices(draw, limits)
+    tier: dict[str, Any] = {str(draw.choice(["host_blocks", "ssd_blocks"])): 10**6}
+    below = run(requests, prices, limits._replace(**tier))
+    endless = run(requests, prices, limits._replace(kv_blocks=10_000))
+    _equal(below, endless)
+    every = int((requests.isl_N // limits.block_size).sum())
+    assert 0 <= below.offloaded.held_2.max() <= every
+
+
+@given(seed=st.integers(0, 2**32))
+def test_tiers_of_a_gpu_that_evicts_nothing_find_nothing_more(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    limits = Limits(8, 64, 4, 10_000, prefix_caching=True, async_scheduling=bool(draw.integers(2)))
+    requests = random_requests(draw, 60, 60)
+    prices = random_prices(draw, limits)
+    tiers = limits._replace(host_blocks=int(draw.integers(1, 50)), ssd_blocks=500)
+    below, without = (run(requests, prices, one) for one in (tiers, limits))
+    _equal(below, without)
+    assert below.offloaded.loaded_2.tolist() == [0, 0]
+    assert without.offloaded.host_N.size == 0
+
+
+def test_an_endless_host_finds_what_was_ever_there() -> None:
+    # prompts of whole blocks and one token, so that all full blocks of a prompt may be found
+    draw = np.random.default_rng(8)
+    families = draw.integers(0, 6, 80)
+    hashes = [
+        [100 * int(family) + b for b in range(5)] + [1000 + 10 * i + b for b in range(3)]
+        for i, family in enumerate(families)
+    ]
+    requests = _requests([(500 * i, 29, 1) for i in range(80)], hashes)
+    outcome = run(requests, PRICES, _limits(9, host_blocks=10**6))
+    assert outcome.cached_N.sum() / requests.isl_N.sum() == pytest.approx(hit_share(requests))
+    assert outcome.offloaded.host_N.sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "said"),
+    [
+        ({"rules": "sglang"}, UnsupportedError, "under rules sglang"),
+        ({"prefix_caching": False}, InvalidSpecError, "prefix_caching is off"),
+        ({"ssd_blocks": -1}, InvalidSpecError, "ssd_blocks is -1"),
+        ({"host_move": 10**17}, InvalidSpecError, "host_move is 100000000000000000 ps"),
+    ],
+)
+def test_what_tiers_are_not_simulated_with(
+    changes: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    limits = _limits(20, host_blocks=8)._replace(**changes)
+    with pytest.raises(error, match=said):
+        run(_requests(ROWS, HASHES), PRICES, limits)
+
+
+def test_tiers_of_pools_and_of_replicas_that_fail_are_refused() -> None:
+    requests, limits = _requests(ROWS, HASHES), _limits(20, host_blocks=8)
+    pools = tuple(Kind(PRICES, limits, role=role) for role in ("prefill", "decode"))
+    with pytest.raises(UnsupportedError, match="in role prefill"):
+        run_fleet(requests, Fleet(pools))
+    failing = Fleet((Kind(PRICES, limits),), upkeep=Upkeep((Outage(0, 5, 9),)))
+    with pytest.raises(UnsupportedError, match="that fail, start or stop"):
+        run_fleet(requests, failing)
+    unlike = (Kind(PRICES, limits), Kind(PRICES, limits._replace(host_blocks=0)))
+    with pytest.raises(UnsupportedError, match="of some kinds"):
+        run_fleet(requests, Fleet(unlike))
