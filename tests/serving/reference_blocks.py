@@ -54,7 +54,8 @@ class Sequence:
     def key(self, block: int) -> Hashable:
         if block < len(self.prompt_keys):
             return self.prompt_keys[block]
-        return self.answer_keys.get(block, ("own", self.index, block))
+        own = ("own", self.index, block)
+        return self.answer_keys.get(block, own) if self.finished >= 0 else own
 
 
 @dataclass
@@ -89,13 +90,16 @@ class Pool:
 
     def take(self) -> int:
         block = self.free.pop(0)
+        self.forget(block)
+        self.references[block] = 1
+        return block
+
+    def forget(self, block: int) -> None:
         key = self.key_of.pop(block, None)
         if key is not None:
             self.cached[key].remove(block)
             if not self.cached[key]:
                 del self.cached[key]
-        self.references[block] = 1
-        return block
 
     def touch(self, block: int) -> None:
         if self.references[block] == 0:

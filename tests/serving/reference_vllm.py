@@ -244,6 +244,10 @@ class Scheduler:
 
     def leave(self, sequence: Sequence) -> None:
         if sequence.answer_keys and sequence.blocks and sequence.generated == sequence.whole_osl:
+            first = sequence.isl // self.limits.block_size
+            for block in sequence.blocks[first:]:
+                self.pool.forget(block)
+            sequence.num_registered = min(sequence.num_registered, first)
             self.register(sequence, sequence.isl + sequence.osl - 1)
         if self.keeps and (sequence.whole_osl > 1 or not self.early):
             sequence.kept = sequence.blocks

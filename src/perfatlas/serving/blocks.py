@@ -184,6 +184,18 @@ def learn(world: World, i: int) -> None:
 
 
 @part
+def keep_answer(world: World, i: int) -> None:
+    """Let the next turn find the full blocks of a request's output.
+
+    Args:
+        world: The simulation.
+        i: The request, finished, with its blocks.
+    """
+    if world.prefix_caching:
+        prefix.name_answer(world, i)
+
+
+@part
 def keep_known(world: World, i: int, tokens: int) -> None:
     """Let the full blocks of a request's first tokens be found, those of its own output too.
 

@@ -98,7 +98,7 @@ def _end_request(world: World, i: int, now: int) -> None:
     if request.computed > 0:
         leave_running(world, i)
         if request.heir != NOBODY:
-            blocks.keep_known(world, i, request.isl + request.osl - 1)
+            blocks.keep_answer(world, i)
         blocks.release(world, i)
     world.replica_R[request.lane // world.ranks].load -= 1
     follow(world, i, now)

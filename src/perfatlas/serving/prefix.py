@@ -6,9 +6,9 @@ recently used first. Equal blocks computed at the same time stay apart; a lookup
 
 The hash of block b of a prompt is made of the chained hash of the traffic's block that holds its
 last token, and of b: two prompts share it exactly where the traffic says that they agree that far.
-Blocks with tokens of the model's own are named as in the prompt of the next turn, where that holds
-what was said; otherwise they are known to their request alone, which finds them again when it is
-thrown out and resumed.
+Blocks with tokens of the model's own are known to their request alone, which finds them again when
+it is thrown out and resumed. When it has ended, they are named as in the prompt of the next turn,
+where that holds what was said.
 
 Source: vllm-project/vllm, vllm/v1/core/block_pool.py and kv_cache_utils.py.
 
@@ -179,6 +179,24 @@ def register(world: World, i: int, tokens: int) -> None:
 
 
 @part
+def name_answer(world: World, i: int) -> None:
+    """Name the full blocks of a request's output as in the prompt of its next turn.
+
+    Args:
+        world: The simulation.
+        i: The request, finished, with its blocks; its last token is not in the cache.
+    """
+    request = world.request_N[i]
+    first = request.isl // world.block_size
+    for b in range(first, request.registered):
+        block = world.table_SHL[request.lane, request.row, b]
+        if world.block_SK[request.lane, block].known:
+            _forget(world, request.lane, block)
+    request.registered = min(request.registered, first)
+    register(world, i, request.isl + request.osl - 1)
+
+
+@part
 def _forget(world: World, s: int, block: int) -> None:
     """Take a block out of the hash table."""
     row = world.block_SK[s, block]
@@ -295,7 +313,7 @@ def block_key(world: World, i: int, b: int) -> int:
     if end <= request.isl:
         if traffic.hash_first_N[i + 1] > first:
             seed = np.uint64(traffic.hash_H[first + (end - 1) // traffic.hash_block])
-    elif request.heir != NOBODY and end <= request.isl + world.osl_N[i]:
+    elif request.heir != NOBODY and world.finished_N[i] != NOBODY:
         first = traffic.hash_first_N[request.heir]
         seed = np.uint64(traffic.hash_H[first + (end - 1) // traffic.hash_block])
     return int(np.int64(mixed(mixed(seed) + np.uint64(b)) >> np.uint64(1)))
