@@ -27,6 +27,7 @@ from perfatlas.serving.metrics import (
     request_latencies,
     saturated,
     series_columns,
+    statistics,
     summarize,
 )
 from perfatlas.serving.outcome import Outcome
@@ -81,6 +82,7 @@ __all__ = [
     "series_columns",
     "sessions",
     "spread_batches",
+    "statistics",
     "summarize",
     "tail_parts",
     "think_times",
