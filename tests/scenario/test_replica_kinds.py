@@ -12,11 +12,11 @@ from perfatlas.files import write_table
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.report import traffic_page
 from perfatlas.scenario.kinds import kind_column, of_all
-from perfatlas.scenario.replica_kinds import MOST_KINDS, ReplicaKind, read_kinds
+from perfatlas.scenario.replica_kinds import ReplicaKind, read_kinds
 from perfatlas.scenario.service import price_ends, run_traffic, service, slowed
 from perfatlas.scenario.simulate import split_fields
 from perfatlas.scenario.traffic import arriving
-from perfatlas.serving import Control
+from perfatlas.serving import MOST_KINDS, Control
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,7 +124,7 @@ def test_fields_of_a_kind_win_over_those_of_all() -> None:
     first, second = answer.scenario["replica_kinds"]
     assert (first["tp"], first["system"], first["kv_format"]) == (2, "h200_sxm", "fp8")
     assert (second["tp"], second["engine"], second["kv_format"]) == (1, "sglang", "fp8")
-    assert answer.scenario["kv_format"] == "fp8"
+    assert answer.scenario["kv_format"] == "fp8_static"
     assert "gemm_format" not in answer.scenario  # not that of all
     assert answer.evidence.data_versions["engine"].count(" and ") == 1
     said = "\n".join(answer.evidence.assumptions)
@@ -195,15 +195,15 @@ def test_the_largest_rate_of_two_kinds_lies_between_those_of_each_twice() -> Non
     assert rates[0] < rates[1] < rates[2]
 
 
-def test_three_kinds_with_attention_ranks_and_pages_run() -> None:
-    kinds = [{**NEW, "block_size": 32}, {**OLD, "attention_dp": 2}, {**NEW, "engine": "trtllm"}]
+def test_three_kinds_with_blocks_of_their_own_run_and_make_a_page() -> None:
+    kinds = [{**NEW, "block_size": 32}, {**OLD, "dp": 2}, {**NEW, "engine": "trtllm"}]
     found = simulate(**{**BUSY, "num_requests": 30}, replica_kinds=kinds, shared_prefix=256)
     assert found.answer.results["requests_completed"] == 30
     page = traffic_page(
         found.answer.to_dict(), found.per_request(), found.series(), reproduce="perfatlas"
     )
     assert "share of requests" in page
-    assert "1 x 2 a100_sxm" in page
+    assert "2 x 1 a100_sxm" in page
 
 
 def test_kinds_are_read_from_lists_text_and_files(tmp_path: Path) -> None:

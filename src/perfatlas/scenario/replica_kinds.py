@@ -9,13 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, shown
 from perfatlas.scenario.given_rows import given_rows
 from perfatlas.scenario.vocabulary import Count, Scenario, sentences
+from perfatlas.serving import MOST_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.scenario.operation import Operation
 
-MOST_KINDS: Final = 16
 EXAMPLE: Final = '[{"system": "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}]'
 Name = Annotated[str, Field(min_length=1, max_length=4096)]
 

@@ -10,7 +10,7 @@ from perfatlas.serving.arrivals import (
     ramp_arrivals,
     think_times,
 )
-from perfatlas.serving.fleet import Fleet, Kind
+from perfatlas.serving.fleet import MOST_KINDS, Fleet, Kind
 from perfatlas.serving.lengths import (
     empirical_lengths,
     fixed_lengths,
@@ -42,6 +42,7 @@ from perfatlas.serving.traces import Window
 from perfatlas.serving.upkeep import Outage, Scaler, Upkeep
 
 __all__ = [
+    "MOST_KINDS",
     "TICKS_PER_SECOND",
     "Affinity",
     "Control",

@@ -18,7 +18,7 @@ from perfatlas.serving.endings import end_steps
 from perfatlas.serving.fleet import DECODE, PREFILL
 from perfatlas.serving.handover import is_fetched, land, send
 from perfatlas.serving.limits import SGLANG, VLLM
-from perfatlas.serving.machine import entry, holder, part
+from perfatlas.serving.machine import Held, entry, holder, part
 from perfatlas.serving.routing import queue_at, route
 from perfatlas.serving.state import HANDED, LOCAL, NEVER, REJECTED, UP, World
 from perfatlas.serving.stretch import begin
@@ -27,15 +27,27 @@ hold = holder(World._fields)
 
 
 @entry
-def advance(columns: tuple[World, ...], instants: int, last: int) -> int:
+def held(world: World) -> Held:
+    """Return the columns of a kind behind one pointer.
+
+    Args:
+        world: The columns.
+    """
+    return hold(*world)  # type: ignore[no-any-return] # untyped
+
+
+@entry
+def advance(places: tuple[Held, ...], count: int, instants: int, last: int) -> int:
     """Go on for some instants; return how many were left when nothing more was to come.
 
     Args:
-        columns: The simulation, by kind of engine.
+        places: The simulation, by kind of engine, from `held`; after these any, as many in all as
+            kinds there are at most, so that it is compiled once for every number of kinds.
+        count: Kinds of engines.
         instants: Most instants of this call.
         last: Time beyond which the clock does not reach [ps].
     """
-    kinds = [hold(*one) for one in columns]
+    kinds = [places[k] for k in range(count)]
     world = kinds[0]
     clock = world.clock_1[0]
     while instants > 0:
