@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.serving.fleet import Fleet, Kind
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving.fleet import MOST_KINDS, Fleet, Kind
 from perfatlas.serving.limits import Control, Limits, Replicas
 from perfatlas.serving.loop import run, run_fleet
 from tests.serving.serving_support import flat_prices, requests_of
@@ -153,3 +154,11 @@ def test_a_request_that_one_kind_could_never_run_is_rejected() -> None:
     small = Kind(FLAT, ROOMY._replace(kv_blocks=2))
     outcome = run_fleet(requests_of([(0, 9, 1), (0, 4, 1)]), Fleet((Kind(FLAT, ROOMY), small)))
     assert outcome.replica_N.tolist() == [-1, 0]
+
+
+def test_a_fleet_has_as_many_kinds_as_the_loop_is_compiled_for() -> None:
+    requests = requests_of([(0, 4, 2)] * MOST_KINDS)
+    kinds = (Kind(FLAT, ROOMY),) * MOST_KINDS
+    assert run_fleet(requests, Fleet(kinds)).replica_N.tolist() == list(range(MOST_KINDS))
+    with pytest.raises(InvalidSpecError, match="17 kinds of engines, at most 16"):
+        run_fleet(requests, Fleet((*kinds, kinds[0])))
