@@ -142,7 +142,8 @@ def test_the_interval_scales_the_steps_of_each_kind_by_the_error_of_its_engine()
     ready = service(scenario, traffic, came)
     ends = price_ends(ready)
     for place, kind in enumerate(kinds):
-        alone = service(*reversed(split_fields({**BUSY, **kind})), came)
+        own, deployed = split_fields({**BUSY, **kind})
+        alone = service(deployed, own, came)
         assert {end: (factors[place],) for end, factors in ends.items()} == price_ends(alone)
     assert ends["low"][0] != ends["low"][1]
     plain = run_traffic(ready, came, Control())
@@ -207,11 +208,14 @@ def test_three_kinds_with_blocks_of_their_own_run_and_make_a_page() -> None:
 
 
 def test_kinds_are_read_from_lists_text_and_files(tmp_path: Path) -> None:
-    rows = [{"system": "a100_sxm", "dp": 2}, {"system": "h200_sxm", "format": "fp8"}]
+    rows: list[dict[str, Any]] = [
+        {"system": "a100_sxm", "dp": 2},
+        {"system": "h200_sxm", "format": "fp8"},
+    ]
     path = str(tmp_path / "kinds.jsonl")
     write_table(path, {n: [row.get(n) for row in rows] for n in ("system", "dp", "format")})
     text = '[{"system": "a100_sxm", "dp": 2}, {"system": "h200_sxm", "format": "fp8"}]'
-    given = [rows, text, path, [ReplicaKind(**row) for row in rows]]  # type: ignore[arg-type]
+    given = [rows, text, path, [ReplicaKind(**row) for row in rows]]
     found = [read_kinds(one) for one in given]
     assert all(one == found[0] for one in found)
     assert read_kinds(None) is None

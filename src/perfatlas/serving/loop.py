@@ -18,7 +18,7 @@ from perfatlas.serving.checks import (
     check_prices,
     check_requests,
 )
-from perfatlas.serving.fleet import MOST_KINDS, Fleet, equal_engines
+from perfatlas.serving.fleet import Fleet, equal_engines
 from perfatlas.serving.limits import Control, Limits, Replicas
 from perfatlas.serving.outcome import Operated, Outcome, Series, Travels
 from perfatlas.serving.prices import StepPrices
@@ -126,12 +126,10 @@ def run_fleet(
 def _simulate(worlds: tuple[World, ...], control: Control) -> bool:
     """Run to the end; return whether it was stopped before."""
     world = worlds[0]
-    from perfatlas.serving.events import advance, held
+    from perfatlas.serving.events import advance
 
-    kinds = [held(one) for one in worlds]
-    places = tuple((kinds * MOST_KINDS)[:MOST_KINDS])
     try:
-        while advance(places, len(kinds), SLICE, LAST_TICK) == 0:
+        while advance(worlds, SLICE, LAST_TICK) == 0:
             left = int(world.clock_1["left"][0])
             if control.watch is not None and control.watch(1.0 - left / world.request_N.shape[0]):
                 return True
