@@ -153,7 +153,7 @@ def test_kinds_of_replicas_by_flags_files_and_tables(
     answer = json.loads(capsys.readouterr().out)
     assert answer["results"]["kind_1"]["requests"] == 20
     assert answer["scenario"]["replica_kinds"][0] == {"system": "a100_sxm", "tp": 1, "dp": 2}
-    assert sorted(set(read_table(str(tmp_path / "r.csv")).cells("kind"))) == ["1", "2"]
+    assert sorted(set(read_table(str(tmp_path / "r.csv")).cells("kind"))) == [1, 2]
     assert "2 x 1 a100_sxm" in (tmp_path / "p.html").read_text(encoding="utf-8")
     (tmp_path / "s.toml").write_text(
         'replica_kinds = [{ system = "a100_sxm", dp = 2 }, { system = "h200_sxm" }]\n'

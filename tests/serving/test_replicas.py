@@ -12,6 +12,7 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.fleet import MOST_KINDS, Fleet, Kind
 from perfatlas.serving.limits import Control, Limits, Replicas
 from perfatlas.serving.loop import run, run_fleet
+from perfatlas.serving.tail import tail_parts
 from tests.serving.serving_support import flat_prices, requests_of
 
 FLAT = flat_prices(10, 100)
@@ -162,3 +163,13 @@ def test_a_fleet_has_as_many_kinds_as_the_loop_is_compiled_for() -> None:
     assert run_fleet(requests, Fleet(kinds)).replica_N.tolist() == list(range(MOST_KINDS))
     with pytest.raises(InvalidSpecError, match="17 kinds of engines, at most 16"):
         run_fleet(requests, Fleet((*kinds, kinds[0])))
+
+
+def test_the_tail_counts_a_prompt_by_the_prices_of_its_kind() -> None:
+    fast, slow = Kind(flat_prices(4, 40), ROOMY), Kind(FLAT, ROOMY)
+    requests = requests_of([(0, 4, 1), (0, 4, 1)])
+    for kinds in ((fast, slow), (slow, fast)):
+        outcome = run_fleet(requests, Fleet(kinds))
+        parts = tail_parts(requests, outcome, kinds)["tail_ttft_s"]
+        assert parts["prompt"] == pytest.approx(100e-12)
+        assert parts["shared"] == pytest.approx(0.0, abs=1e-18)
