@@ -139,3 +139,68 @@ def test_text_of_two_pools_says_what_each_does(capsys: pytest.CaptureFixture[str
     assert all(said in text for said in ("transfer", "prefill workers run", "prefill memory"))
     assert "cache on its way" in text
     assert max(map(len, text.splitlines()[:-1])) <= 80
+
+
+KINDS = '[{"system": "a100_sxm", "dp": 2}, {"system": "h200_sxm"}]'
+SERVED = ["--model", "meta-llama/Llama-3.1-8B-Instruct", *FEW, "--request-rate", "10"]
+
+
+def test_kinds_of_replicas_by_flags_files_and_tables(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    files = ["--per-request", str(tmp_path / "r.csv"), "--html", str(tmp_path / "p.html")]
+    assert main(["simulate", *SERVED, "--replica-kinds", KINDS, *files, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["results"]["kind_1"]["requests"] == 20
+    assert answer["scenario"]["replica_kinds"][0] == {"system": "a100_sxm", "tp": 1, "dp": 2}
+    assert sorted(set(read_table(str(tmp_path / "r.csv")).cells("kind"))) == [1, 2]
+    assert "2 x 1 a100_sxm" in (tmp_path / "p.html").read_text(encoding="utf-8")
+    (tmp_path / "s.toml").write_text(
+        'replica_kinds = [{ system = "a100_sxm", dp = 2 }, { system = "h200_sxm" }]\n'
+    )
+    assert main(["simulate", *SERVED, "--scenario", str(tmp_path / "s.toml"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["results"] == answer["results"]
+    (tmp_path / "in.jsonl").write_text(
+        json.dumps({"replica_kinds": KINDS}) + "\n" + json.dumps({"replica_kinds": "[]"}) + "\n"
+    )
+    words = ["--table", str(tmp_path / "in.jsonl"), "--output", str(tmp_path / "out.csv")]
+    assert main(["simulate", *SERVED, *words]) == 0
+    table = read_table(str(tmp_path / "out.csv"))
+    assert float(table.cells("kind_2_ttft_s_p99")[0]) == pytest.approx(
+        answer["results"]["kind_2"]["ttft_s"]["p99"]
+    )
+    assert "replica_kinds is empty" in table.cells("error")[1]
+
+
+def test_kinds_of_replicas_are_told_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--replica-kinds", KINDS, "--slo-ttft-s", "0.2", "--find-rate"]
+    assert main(["simulate", *SERVED[:-2], *words]) == 0
+    text = capsys.readouterr().out
+    assert "on 2 x 1 a100_sxm and 1 x 1 h200_sxm, vllm" in text
+    assert "share of requests" in text
+    assert "kind 2 decode step" in text
+    assert "largest requests/s within objectives" in text
+    assert max(map(len, text.splitlines()[:-1])) <= 80
+    assert "…" not in text
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--replica-kinds", "[]"], 3, "replica_kinds is empty"),
+        (["--replica-kinds", "[{"], 3, "replica_kinds is not JSON"),
+        (["--replica-kinds", '[{"system": "h200_sxm"}, {"pp": 2}]'], 3, "kind 2 of replica_kinds"),
+        (["--replica-kinds", KINDS, "--mode", "disaggregated"], 3, "mode = disaggregated"),
+        (["--replica-kinds", KINDS, "--dp", "2"], 3, "give dp in each kind"),
+        (["--replica-kinds", KINDS, "--max-replicas", "4"], 5, "replicas of one kind"),
+        (["--replica-kinds", ""], 2, "system"),
+        ([], 2, "system"),
+    ],
+)
+def test_wrong_kinds_are_answered_with_what_is_wrong(
+    capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
+) -> None:
+    assert main(["simulate", *SERVED, *words]) == code
+    error = capsys.readouterr().err
+    assert said in error
+    assert "defect" not in error

@@ -184,11 +184,11 @@ def test_the_tail_tells_what_was_lost_with_a_replica() -> None:
     # sent again at 130 ps, scheduled at once: no time in the queue, 130 in the try that failed
     requests = requests_of([(0, 4, 20)])
     outcome = run(requests, FLAT, ROOMY, _failing(Outage(0, 125, 400)))
-    parts = tail_parts(requests, outcome, FLAT, ROOMY)["tail_ttft_s"]
+    parts = tail_parts(requests, outcome, [Kind(FLAT, ROOMY, 2)])["tail_ttft_s"]
     assert parts["failure"] == pytest.approx(130e-12)
     assert parts["queue"] == pytest.approx(0.0, abs=1e-15)
     assert sum(parts.values()) == pytest.approx(230e-12)
-    assert "failure" not in tail_parts(requests, run(requests, FLAT, ROOMY), FLAT, ROOMY)
+    assert "failure" not in tail_parts(requests, run(requests, FLAT, ROOMY), [Kind(FLAT, ROOMY)])
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.serving.fleet import Fleet, Kind
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving.fleet import MOST_KINDS, Fleet, Kind
 from perfatlas.serving.limits import Control, Limits, Replicas
 from perfatlas.serving.loop import run, run_fleet
+from perfatlas.serving.tail import tail_parts
 from tests.serving.serving_support import flat_prices, requests_of
 
 FLAT = flat_prices(10, 100)
@@ -153,3 +155,21 @@ def test_a_request_that_one_kind_could_never_run_is_rejected() -> None:
     small = Kind(FLAT, ROOMY._replace(kv_blocks=2))
     outcome = run_fleet(requests_of([(0, 9, 1), (0, 4, 1)]), Fleet((Kind(FLAT, ROOMY), small)))
     assert outcome.replica_N.tolist() == [-1, 0]
+
+
+def test_a_fleet_has_as_many_kinds_as_the_loop_is_compiled_for() -> None:
+    requests = requests_of([(0, 4, 2)] * MOST_KINDS)
+    kinds = (Kind(FLAT, ROOMY),) * MOST_KINDS
+    assert run_fleet(requests, Fleet(kinds)).replica_N.tolist() == list(range(MOST_KINDS))
+    with pytest.raises(InvalidSpecError, match="17 kinds of engines, at most 16"):
+        run_fleet(requests, Fleet((*kinds, kinds[0])))
+
+
+def test_the_tail_counts_a_prompt_by_the_prices_of_its_kind() -> None:
+    fast, slow = Kind(flat_prices(4, 40), ROOMY), Kind(FLAT, ROOMY)
+    requests = requests_of([(0, 4, 1), (0, 4, 1)])
+    for kinds in ((fast, slow), (slow, fast)):
+        outcome = run_fleet(requests, Fleet(kinds))
+        parts = tail_parts(requests, outcome, kinds)["tail_ttft_s"]
+        assert parts["prompt"] == pytest.approx(100e-12)
+        assert parts["shared"] == pytest.approx(0.0, abs=1e-18)

@@ -18,6 +18,8 @@ class OperationFlags:
     """How replicas share requests, fail, start and stop.
 
     Args:
+        replica_kinds: Unequal replicas behind one router: a JSON list such as [{"system":
+            "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file of such.
         routing: Who gets a request: round_robin, least_loaded, random, or prefix_aware: who got the
             beginning of its prompt.
         cache_threshold: Of prefix_aware: share of a prompt above which it is followed.
@@ -38,6 +40,7 @@ class OperationFlags:
         start_up_s: From the decision to start a replica to its first request, in seconds.
     """
 
+    replica_kinds: str | None = None
     routing: Annotated[
         Literal["round_robin", "least_loaded", "random", "prefix_aware"] | None,
         default("round_robin"),

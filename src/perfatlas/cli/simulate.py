@@ -95,7 +95,9 @@ def simulate(
             flag = next(iter(extra.files()))
             raise UsageError(f"{flag} is of one simulation, --table runs many")
         return _simulate_table(asked, output, find_rate=extra.find_rate)
-    require(asked, ("model", "system"), example=EXAMPLE)
+    require(
+        asked, ("model",) if asked.get("replica_kinds") else ("model", "system"), example=EXAMPLE
+    )
     for path in extra.files().values():
         check_writable(path)
     return _simulate(asked, extra, as_json=output.json)

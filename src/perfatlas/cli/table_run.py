@@ -158,6 +158,6 @@ def _flat(results: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield results as cells: a distribution is one per statistic, as in ttft_s_p99."""
     for name, value in results.items():
         if isinstance(value, dict):
-            yield from ((f"{name}_{inner}", cell) for inner, cell in value.items())
+            yield from ((f"{name}_{inner}", cell) for inner, cell in _flat(value))
         else:
             yield name, value

@@ -162,7 +162,7 @@ def _deployed(
 
 def _simulated(ready: Service, came: Arriving, factor: float) -> Timed:
     """Return the requests of a run, simulated with all step times times a factor."""
-    outcome = run_traffic(slowed(ready, factor), came, Control())
+    outcome = run_traffic(slowed(ready, (factor,)), came, Control())
     found = request_latencies(came.requests, outcome, ready.seen)
     return Timed(
         arrival_s=found.arrival_s,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.breakdown import phase_table, phase_title, phases_of
 from perfatlas.report.evidence import calibration_table, evidence_headline, evidence_lines
+from perfatlas.report.kinds import kind_name, kinds_of, print_kinds
 from perfatlas.report.latencies import print_distributions, print_tail
 from perfatlas.report.memory_bar import memory_bar, memory_verdict
 from perfatlas.report.quantities_text import format_value
@@ -56,6 +57,7 @@ def print_answer(console: Console, answer: Mapping[str, Any], *, reproduce: str)
     if "tail_ttft_s" in results:
         print_tail(console, results)
     print_results(console, results)
+    print_kinds(console, results)
     for name, memory in results.items():
         if isinstance(memory, dict) and "capacity_bytes" in memory:
             _print_memory(console, name, memory)
@@ -83,9 +85,12 @@ def headline(answer: Mapping[str, Any]) -> str:
         where = f" on {scenario.pop('system')}" if "system" in scenario else ""
         asked = ", ".join(f"{name} {format_value(name, value)}" for name, value in scenario.items())
         return f"{answer.get('command', '')}{where}: {asked}"
-    gpus = (answer.get("results") or {}).get("gpus") or scenario.get("gpus")
+    results = answer.get("results") or {}
+    gpus = results.get("gpus") or scenario.get("gpus")
     count = f"{gpus:g} x " if gpus else ""
-    words = [f"{scenario['model']} on {count}{_systems(scenario)}"]
+    kinds = [kind_name(kind) for kind in kinds_of(results).values()]
+    where = " and ".join(kinds) or f"{count}{_systems(scenario)}"
+    words = [f"{scenario['model']} on {where}"]
     versions = (answer.get("evidence") or {}).get("data_versions") or {}
     words.append(str(versions.get("engine") or scenario.get("engine") or ""))
     words.append(_mode(answer))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.report.kinds import kind_rows, kinds_of
 from perfatlas.report.latencies import STATISTICS, distributions
 from perfatlas.report.quantities_text import format_value
 from perfatlas.report.results_text import HIDDEN, interval_text
@@ -46,6 +47,7 @@ def traffic_page(
         f'<p class="note">{html.escape(subheadline(answer))}</p>',
         _distributions_table(results),
         _results_table(results),
+        _kinds_table(results),
         *(f"<p>warning: {html.escape(text)}</p>" for text in answer.get("warnings") or []),
         *_charts(columns, series),
         "<h2>How sure</h2>",
@@ -83,6 +85,16 @@ def _results_table(results: Mapping[str, Any]) -> str:
         and not name.endswith(("_low", "_high"))
     ]
     return f"<table>{''.join(rows)}</table>"
+
+
+def _kinds_table(results: Mapping[str, Any]) -> str:
+    """Return what each kind of replicas did, nothing of one kind."""
+    kinds = kinds_of(results)
+    if not kinds:
+        return ""
+    head, *rows = ([html.escape(cell) for cell in row] for row in kind_rows(kinds))
+    cells = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><tr>{''.join(f'<th>{cell}</th>' for cell in head)}</tr>{cells}</table>"
 
 
 def _charts(columns: Columns, series: Columns) -> list[str]:

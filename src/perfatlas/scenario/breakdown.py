@@ -27,7 +27,7 @@ def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str,
 
     Args:
         cost: The priced step.
-        phase: prefill or decode.
+        phase: prefill or decode, or that of one of several kinds of replicas.
         candidate: Which candidate.
 
     Returns:

@@ -21,7 +21,7 @@ def operated_results(
     """Return results of replicas that fail, start or stop; none where they do not.
 
     Args:
-        ready: The deployment.
+        ready: The deployment, the first of several kinds.
         outcome: What came of it.
         found: Its results so far.
     """
@@ -47,7 +47,7 @@ def operated_results(
     else:
         results |= {
             "replica_availability": (
-                held_s / (ended_s * ready.replicas.number) if ended_s else None
+                held_s / (ended_s * outcome.operated.held_F.size) if ended_s else None
             ),
             "requests_sent_again": int(np.count_nonzero(outcome.operated.again_N >= 0)),
             "requests_lost": int(np.count_nonzero(outcome.operated.lost_N)),

@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.replica_events import read_events
+from perfatlas.scenario.replica_kinds import read_kinds
 from perfatlas.scenario.vocabulary import MAX_COUNT, Count
 from perfatlas.serving import Affinity, Scaler, Upkeep, whole_ticks
 
@@ -34,6 +35,7 @@ _TIMES: Final = {  # fields of a scaler in seconds
 class Operation(BaseModel):
     """How replicas share requests, fail, start and stop. None means "as it is by default"."""
 
+    replica_kinds: Annotated[Any, BeforeValidator(read_kinds)] = None
     routing: Routing = "round_robin"
     cache_threshold: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
     balance_abs_threshold: Annotated[int, Field(ge=0, le=MAX_COUNT)] | None = None

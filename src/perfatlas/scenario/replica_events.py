@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from perfatlas.files import read_table
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.given_rows import given_rows
 from perfatlas.scenario.vocabulary import sentences
 from perfatlas.serving import Outage, whole_ticks
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MOST_EVENTS: Final = 100_000
 Seconds = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
@@ -80,32 +76,12 @@ def read_events(given: Any) -> tuple[ReplicaEvent, ...] | None:  # noqa: ANN401 
     """
     if given is None:
         return None
-    where = "replica_events"
-    rows = given
-    if isinstance(given, str) and given.lstrip().startswith("["):
-        try:
-            rows = json.loads(given)
-        except (json.JSONDecodeError, RecursionError) as problem:
-            raise InvalidSpecError(f"replica_events is not JSON: {problem}") from None
-    elif isinstance(given, str):
-        where = given
-        rows = _rows_of(given)
-    if not isinstance(rows, (list, tuple)) or len(rows) > MOST_EVENTS:
-        raise InvalidSpecError(
-            f"replica_events = {shown(str(given))}: give a file, or a list of at most"
-            f" {MOST_EVENTS:,} events with replica, fails_at_s and back_at_s or down_for_s"
-        )
+    wanted = (
+        f"a list of at most {MOST_EVENTS:,} events with replica, fails_at_s and back_at_s or"
+        " down_for_s"
+    )
+    rows, where = given_rows(given, "replica_events", wanted, MOST_EVENTS)
     return tuple(_event(row, number, where) for number, row in enumerate(rows, start=1))
-
-
-def _rows_of(path: str) -> Sequence[Any]:
-    """Return the rows of a file, cells that are empty left out."""
-    table = read_table(path)
-    columns = {name: table.cells(name) for name in table.columns}
-    return [
-        {name: cells[place] for name, cells in columns.items() if cells[place] not in (None, "")}
-        for place in range(table.rows)
-    ]
 
 
 def _event(row: Any, number: int, where: str) -> ReplicaEvent:  # noqa: ANN401 - whatever a person wrote

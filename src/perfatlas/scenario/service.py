@@ -1,4 +1,4 @@
-"""What serves traffic: engines that do all of a request, or two pools that share it."""
+"""What serves traffic: engines that do all of a request, equal or of kinds, or two pools."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.engines import step_errors
-from perfatlas.quantities import InfeasibleError, UnsupportedError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.breakdown import tier_of
 from perfatlas.scenario.contradictions import POOL_FIELDS
 from perfatlas.scenario.deployment import SAID, Deployment, deployment, scaled_prices
 from perfatlas.scenario.disaggregated import cache_link_s, fabric_latency_s, split_pools
+from perfatlas.scenario.kinds import said_of_kinds
+from perfatlas.scenario.replica_kinds import kind_scenarios
 from perfatlas.scenario.vocabulary import MAX_COUNT, Scenario
 from perfatlas.serving import TICKS_PER_SECOND, Control, Fleet, Kind, Outcome, run_fleet
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.quantities import PerfatlasError
     from perfatlas.scenario.deployment import Priced
     from perfatlas.scenario.traffic import Arriving, Traffic
     from perfatlas.serving import Seen
@@ -65,27 +70,30 @@ class Service:
     """Engines on their devices, ready to run requests.
 
     Args:
-        pools: One, or that of the prefill workers and that of the decode workers.
+        pools: One, or that of the prefill workers and that of the decode workers; or kinds.
         handover: Between two pools.
+        kinds: The pools are kinds of replicas behind one router, each does all of a request.
     """
 
     pools: tuple[Deployment, ...]
     handover: Handover = NO_WAY
+    kinds: bool = False
 
     @property
     def entry(self) -> Deployment:
-        """Where prompts run."""
+        """Where prompts run, of kinds the first."""
         return self.pools[0]
 
     @property
     def decoding(self) -> Deployment:
-        """Where sequences decode."""
+        """Where sequences decode, of kinds the last."""
         return self.pools[-1]
 
     @property
     def named(self) -> dict[str, Deployment]:
-        """The pools by role, none where there is one."""
-        return dict(zip(POOLS, self.pools, strict=True)) if len(self.pools) > 1 else {}
+        """The two pools by role, none where there is one or where they are kinds."""
+        two = len(self.pools) > 1 and not self.kinds
+        return dict(zip(POOLS, self.pools, strict=True)) if two else {}
 
     @property
     def gpus(self) -> int:
@@ -108,6 +116,8 @@ class Service:
     def said(self) -> tuple[str, ...]:
         """Return what the schedulers and the way between them do, in sentences."""
         rules = SAID[self.entry.limits.rules]
+        if self.kinds:
+            return said_of_kinds(self.pools)
         if len(self.pools) == 1:
             below = self.entry.tiers.said
             return (rules, below) if below else (rules,)
@@ -136,6 +146,8 @@ def service(
         InfeasibleError: The model and one request do not fit.
         UnsupportedError: No model, data or scheduler for the combination.
     """
+    if traffic.replica_kinds is not None:
+        return _kinds(scenario, traffic, came, {} if known is None else known)
     if scenario.mode != "disaggregated":
         return Service(pools=(deployment(scenario, traffic, came, known),))
     if scenario.speculative_depth:
@@ -157,9 +169,30 @@ def service(
                 )
             )
         except InfeasibleError as error:
-            sentence = f"{role} worker: {error.args[0]}"
-            raise InfeasibleError(sentence, advice=error.advice) from None
+            raise _named(error, f"{role} worker") from None
     return Service(pools=tuple(pools), handover=_handover(pools, came))
+
+
+def _kinds(scenario: Scenario, traffic: Traffic, came: Arriving, known: Priced) -> Service:
+    """Return replicas of several kinds; what goes wrong with one names it."""
+    traffic.affinity()  # what is wrong for all is told before a kind is blamed for it
+    traffic.upkeep(None)
+    pools = []
+    for number, one in enumerate(kind_scenarios(scenario, traffic.replica_kinds), start=1):
+        try:
+            pools.append(deployment(one, traffic, came, known))
+        except (InfeasibleError, InvalidSpecError, UnsupportedError) as error:
+            raise _named(error, f"kind {number} ({one.system})") from None
+    return Service(pools=tuple(pools), kinds=True)
+
+
+def _named(error: PerfatlasError, name: str) -> PerfatlasError:
+    """Return an error that says of which part it is."""
+    text = str(error)
+    if isinstance(error, InfeasibleError):
+        shortfall = text.removesuffix(" ".join(error.advice)).rstrip()
+        return InfeasibleError(f"{name}: {shortfall}", advice=error.advice, memory=error.memory)
+    return type(error)(f"{name}: {text}")
 
 
 def _pool(scenario: Scenario, worker: Scenario, role: str) -> Scenario:
@@ -192,15 +225,14 @@ def _handover(pools: list[Deployment], came: Arriving) -> Handover:
     )
 
 
-def run_traffic(ready: Service, came: Arriving, control: Control) -> Outcome:
-    """Return what comes of traffic.
+def fleet_of(ready: Service) -> Fleet:
+    """Return the engines of a service and the router before them.
 
     Args:
-        ready: What serves it.
-        came: What arrives.
-        control: Interruption and series.
+        ready: What serves.
     """
-    roles = POOLS if len(ready.pools) > 1 else ("both",)
+    roles = tuple(ready.named) or ("both",) * len(ready.pools)
+    links = ready.handover.links if ready.named else (0,) * len(ready.pools)
     kinds = tuple(
         Kind(
             pool.table.prices,
@@ -210,10 +242,10 @@ def run_traffic(ready: Service, came: Arriving, control: Control) -> Outcome:
             role,
             link,
         )
-        for pool, role, link in zip(ready.pools, roles, ready.handover.links, strict=True)
+        for pool, role, link in zip(ready.pools, roles, links, strict=True)
     )
     replicas = ready.entry.replicas
-    fleet = Fleet(
+    return Fleet(
         kinds,
         replicas.routing,
         replicas.seed,
@@ -223,15 +255,26 @@ def run_traffic(ready: Service, came: Arriving, control: Control) -> Outcome:
         replicas.affinity,
         replicas.upkeep,
     )
+
+
+def run_traffic(ready: Service, came: Arriving, control: Control) -> Outcome:
+    """Return what comes of traffic.
+
+    Args:
+        ready: What serves it.
+        came: What arrives.
+        control: Interruption and series.
+    """
+    fleet = fleet_of(ready)
     return run_fleet(came.requests, fleet, concurrency=came.concurrency, control=control)
 
 
-def slowed(ready: Service, factor: float) -> Service:
+def slowed(ready: Service, factors: Sequence[float]) -> Service:
     """Return a service whose steps take a factor as long; caches travel as before.
 
     Args:
         ready: The service.
-        factor: Above 0.
+        factors: Of each pool or kind, above 0.
     """
     return replace(
         ready,
@@ -240,7 +283,7 @@ def slowed(ready: Service, factor: float) -> Service:
                 pool,
                 table=replace(pool.table, prices=scaled_prices(pool.table.prices, factor)),
             )
-            for pool in ready.pools
+            for pool, factor in zip(ready.pools, factors, strict=True)
         ),
     )
 
@@ -260,17 +303,25 @@ def reseeded(ready: Service, seed: int) -> Service:
     )
 
 
-def price_ends(ready: Service) -> dict[str, float]:
+def price_ends(ready: Service) -> dict[str, tuple[float, ...]]:
     """Return factors of all step times at both ends of the interval, none where nothing is known.
 
     They are how far time per output token of published runs was from predicted; as one factor on
-    all steps, so that queues grow with it. Lower limits have no such ends.
+    all steps of an engine, so that queues grow with it. Lower limits have no such ends.
 
     Args:
         ready: What serves, its steps priced.
+
+    Returns:
+        By end, the factor of each pool or kind; all of them are off to the same side.
     """
-    error = step_errors().get(ready.entry.question.profile.name)
+    known = step_errors()
+    errors = [known.get(pool.question.profile.name) for pool in ready.pools]
+    found = [error for error in errors if error is not None]
     tiers = {tier_of((pool.table.prefill, pool.table.decode), 0) for pool in ready.pools}
-    if error is None or "bound" in tiers:
+    if len(found) < len(errors) or "bound" in tiers:
         return {}
-    return {"low": math.exp(error.q05), "high": math.exp(error.q95)}
+    return {
+        "low": tuple(math.exp(error.q05) for error in found),
+        "high": tuple(math.exp(error.q95) for error in found),
+    }

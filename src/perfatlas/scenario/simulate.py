@@ -9,16 +9,31 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from perfatlas.engines import step_errors
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.answer import Answer
-from perfatlas.scenario.breakdown import breakdown_rows
 from perfatlas.scenario.cache_tiers import tier_results
 from perfatlas.scenario.contradictions import read_scenario
 from perfatlas.scenario.estimate import resolved_formats
 from perfatlas.scenario.evidence import engine_assumptions, merged_evidence, step_evidence
+from perfatlas.scenario.kinds import (
+    kind_column,
+    kind_results,
+    kinds_evidence,
+    of_all,
+    resolved_kinds,
+)
 from perfatlas.scenario.operated import operated_results, operated_warnings
 from perfatlas.scenario.repetitions import averaged, half_widths
-from perfatlas.scenario.service import Service, price_ends, reseeded, run_traffic, service, slowed
+from perfatlas.scenario.replica_kinds import shared_fields
+from perfatlas.scenario.service import (
+    Service,
+    fleet_of,
+    price_ends,
+    reseeded,
+    run_traffic,
+    service,
+    slowed,
+)
 from perfatlas.scenario.traffic import TRAFFIC_NAMES, Arriving, Traffic, arriving, parse_traffic
-from perfatlas.scenario.typical_steps import typical_steps
+from perfatlas.scenario.typical_steps import shown_steps
 from perfatlas.serving import (
     TICKS_PER_SECOND,
     Control,
@@ -54,6 +69,7 @@ class Simulation:
         outcome: What came of every request.
         seen: What a client sees later than the engine.
         kv_blocks: Cache blocks of all schedulers.
+        kinds: Replicas of each kind, where there are several.
     """
 
     answer: Answer
@@ -61,6 +77,7 @@ class Simulation:
     outcome: Outcome
     seen: Seen
     kv_blocks: int
+    kinds: tuple[int, ...] = ()
 
     def series(self) -> dict[str, list[float]]:
         """Return the state of all schedulers over time: requests, and the share of the cache."""
@@ -68,7 +85,10 @@ class Simulation:
 
     def per_request(self) -> dict[str, list[Any]]:
         """Return what came of every request, as columns of a table; times [s]."""
-        return request_columns(self.requests, self.outcome, self.seen)
+        columns = request_columns(self.requests, self.outcome, self.seen)
+        if self.kinds:
+            columns["kind"] = kind_column(self.kinds, columns["replica"])
+        return columns
 
 
 def simulate(
@@ -82,8 +102,9 @@ def simulate(
         progress: Told now and then which share of the work is done; true stops the simulation and
             keeps what was simulated.
         **fields: Names of the vocabulary: model, system, engine, the plan, formats, engine limits;
-            mode disaggregated with prefill_* and decode_* for two pools; and the traffic: requests,
-            request_rate or concurrency, arrival, isl, osl, seed, slo_*.
+            mode disaggregated with prefill_* and decode_* for two pools, or replica_kinds for
+            unequal replicas; and the traffic: requests, request_rate or concurrency, arrival, isl,
+            osl, seed, slo_*.
 
     Raises:
         InvalidSpecError: A name, value or request breaks a rule.
@@ -119,6 +140,7 @@ def simulate(
         outcome=first.outcome,
         seen=ready.seen,
         kv_blocks=ready.kv_blocks,
+        kinds=tuple(pool.replicas.number for pool in ready.pools) if ready.kinds else (),
     )
 
 
@@ -137,11 +159,11 @@ def _repetition(
     control = Control(watch=_part(watch, 0, runs), series_rows=SERIES_ROWS)
     outcome = run_traffic(ready, came, control)
     results = _results(ready, came, outcome, traffic)
-    for number, (end, factor) in enumerate(ends.items(), start=1):
+    for number, (end, factors) in enumerate(ends.items(), start=1):
         if outcome.interrupted:
             break
         control = Control(watch=_part(watch, number, runs))
-        moved = run_traffic(slowed(ready, factor), came, control)
+        moved = run_traffic(slowed(ready, factors), came, control)
         if moved.interrupted:
             break
         results |= _end(summarize(came.requests, moved, traffic.objectives(), ready.seen), end)
@@ -163,6 +185,8 @@ def split_fields(fields: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
     """
     traffic = parse_traffic({name: v for name, v in fields.items() if name in TRAFFIC_NAMES})
     rest = {name: v for name, v in fields.items() if name not in TRAFFIC_NAMES}
+    if traffic.replica_kinds is not None:
+        rest = shared_fields(rest, traffic)
     mode = rest.get("mode") or "aggregated"
     if mode == "static":
         raise UnsupportedError(
@@ -189,17 +213,20 @@ def _end(found: Mapping[str, Any], end: str) -> dict[str, Any]:
 def _results(ready: Service, came: Arriving, outcome: Outcome, traffic: Traffic) -> dict[str, Any]:
     found = summarize(came.requests, outcome, traffic.objectives(), ready.seen)
     entry, decoding = ready.entry, ready.decoding
-    found |= tail_parts(came.requests, outcome, entry.table.prices, entry.limits, ready.seen)
+    found |= tail_parts(came.requests, outcome, fleet_of(ready).kinds, ready.seen)
     if came.concurrency:
         found["saturated"] = False
     rate = found["output_tokens_per_s"]
+    smallest = min(ready.pools, key=lambda kind: kind.capacity_tokens) if ready.kinds else decoding
     found |= {
         "gpus": ready.gpus,
         "output_tokens_per_s_per_gpu": None if rate is None else rate / ready.gpus,
-        "kv_capacity_tokens": decoding.capacity_tokens,
-        "kv_blocks": decoding.limits.kv_blocks,
+        "kv_capacity_tokens": smallest.capacity_tokens,
+        "kv_blocks": smallest.limits.kv_blocks,
     }
     found |= tier_results(entry.limits, entry.tiers.block_bytes, came.requests, outcome)
+    if ready.kinds:
+        found |= kind_results(ready, came.requests, outcome, found["makespan_s"])
     if not ready.named:
         return found | operated_results(entry, outcome, found)
     makespan_s = found["makespan_s"]
@@ -225,38 +252,44 @@ def _answer(
     asked: tuple[Scenario, dict[str, Any]],
 ) -> Answer:
     question = ready.decoding.question
-    steps = typical_steps(ready, came.requests, outcome)
-    error = step_errors().get(question.profile.name)
-    standing = [
-        *ready.said(),
-        *came.assumptions,
-        steps.said,
-        _client(ready),
-        *engine_assumptions(question),
-    ]
-    if error is not None and price_ends(ready):
-        standing.append(
-            f"the interval scales every step by {math.expm1(error.q05):+.0%} to"
-            f" {math.expm1(error.q95):+.0%}, as {error.runs:,} serving runs on {error.engine} were"
-            f" beside their predictions (`{error.command}`); arrivals and lengths stay"
-        )
+    rows, shown = shown_steps(ready, came.requests, outcome)
+    standing = [*ready.said(), *came.assumptions, *shown, _client(ready)]
+    if not ready.kinds:
+        standing += engine_assumptions(question)
+    standing += _interval(ready)
     scenario, fields = asked
     given = {name: value for name, value in fields.items() if value is not None}
+    formats = of_all([resolved_formats(pool.question) for pool in ready.pools])
     return Answer(
         command="simulate",
-        scenario=given | resolved_formats(question) | _resolved(ready, scenario),
+        scenario=given | formats | _resolved(ready, scenario),
         results=results,
-        breakdown=[
-            *breakdown_rows(steps.prefill, "prefill", 0),
-            *breakdown_rows(steps.decode, "decode", 0),
-        ],
+        breakdown=rows,
         evidence=_evidence(ready, standing),
         warnings=(*came.warnings, *_too_long(question, came), *_warnings(results)),
     )
 
 
+def _interval(ready: Service) -> list[str]:
+    """Return what the interval is made of, a sentence for each engine."""
+    if not price_ends(ready):
+        return []
+    known = step_errors()
+    names = dict.fromkeys(pool.question.profile.name for pool in ready.pools)
+    errors = [error for name in names if (error := known.get(name)) is not None]
+    step = "every step of {}" if len(errors) > 1 else "every step"
+    return [
+        f"the interval scales {step.format(error.engine)} by {math.expm1(error.q05):+.0%} to"
+        f" {math.expm1(error.q95):+.0%}, as {error.runs:,} serving runs on {error.engine} were"
+        f" beside their predictions (`{error.command}`); arrivals and lengths stay"
+        for error in errors
+    ]
+
+
 def _evidence(ready: Service, standing: Sequence[str]) -> Evidence:
     """Return what the steps of all pools rest on."""
+    if ready.kinds:
+        return kinds_evidence(ready, standing)
     first, *others = (step_evidence(pool.question, pool.table, standing) for pool in ready.pools)
     return merged_evidence(first, others[0]) if others else first
 
@@ -264,10 +297,12 @@ def _evidence(ready: Service, standing: Sequence[str]) -> Evidence:
 def _client(ready: Service) -> str:
     if sum(ready.seen) == 0.0:
         return "latencies inside the engine: HTTP, tokenizing and detokenizing take no time"
-    source = ready.entry.question.profile.front.source
+    profile = ready.entry.question.profile
+    engines = {pool.question.profile.name for pool in ready.pools}
+    whose = f"; those of {profile.id}, for all kinds" if len(engines) > 1 else ""
     return (
         f"a client sees a request enter the queue {1e3 * ready.seen.request_s:.1f} ms late and a"
-        f" token {1e6 * ready.seen.token_s:.0f} us late: {source}"
+        f" token {1e6 * ready.seen.token_s:.0f} us late: {profile.front.source}{whose}"
     )
 
 
@@ -280,7 +315,9 @@ def _resolved(ready: Service, scenario: Scenario) -> dict[str, Any]:
         }
         for pool in ready.pools
     ]
-    told: dict[str, Any] = limits[0] if limits[0] == limits[-1] else {}
+    told = of_all(limits) if ready.kinds or limits[0] == limits[-1] else {}
+    if ready.kinds:
+        told["replica_kinds"] = resolved_kinds(ready)
     for role, pool in ready.named.items():
         plan = pool.question.plan
         told |= {f"{role}_tp": int(plan.tp[0]), f"{role}_workers": int(plan.dp[0])}

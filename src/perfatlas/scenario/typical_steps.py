@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from perfatlas.models import StepTokens
+from perfatlas.scenario.breakdown import breakdown_rows
 from perfatlas.scenario.evaluate import step_context
+from perfatlas.scenario.kinds import parts_of
 from perfatlas.step import StepCost, decode_step, prefill_step
 
 if TYPE_CHECKING:
@@ -62,6 +64,39 @@ def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> Typic
             f" {batch:,} sequences that decode at {keys:,} tokens of context"
         ),
     )
+
+
+def shown_steps(
+    ready: Service, requests: Requests, outcome: Outcome
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the rows of the breakdown of a simulation, and what they are, in sentences.
+
+    Of several kinds of replicas each has its own, named by its number, where it served anything.
+
+    Args:
+        ready: What served.
+        requests: What arrived.
+        outcome: What came of it.
+    """
+    if not ready.kinds:
+        steps = typical_steps(ready, requests, outcome)
+        return _rows(steps, ""), [steps.said]
+    rows, said = [], []
+    for part in parts_of(ready, outcome):
+        if (part.outcome.finished_N < 0).all():
+            said.append(f"{part.name}: it completed no request, its steps are not shown")
+            continue
+        steps = typical_steps(part.ready, requests, part.outcome)
+        rows += _rows(steps, f"{part.name} ")
+        said.append(f"{part.name}: {steps.said}")
+    return rows, said
+
+
+def _rows(steps: TypicalSteps, name: str) -> list[dict[str, Any]]:
+    return [
+        *breakdown_rows(steps.prefill, f"{name}prefill", 0),
+        *breakdown_rows(steps.decode, f"{name}decode", 0),
+    ]
 
 
 def most_running(ready: Deployment) -> int:

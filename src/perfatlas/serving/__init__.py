@@ -10,7 +10,7 @@ from perfatlas.serving.arrivals import (
     ramp_arrivals,
     think_times,
 )
-from perfatlas.serving.fleet import Fleet, Kind
+from perfatlas.serving.fleet import MOST_KINDS, Fleet, Kind
 from perfatlas.serving.lengths import (
     empirical_lengths,
     fixed_lengths,
@@ -27,6 +27,7 @@ from perfatlas.serving.metrics import (
     request_latencies,
     saturated,
     series_columns,
+    statistics,
     summarize,
 )
 from perfatlas.serving.outcome import Outcome
@@ -42,6 +43,7 @@ from perfatlas.serving.traces import Window
 from perfatlas.serving.upkeep import Outage, Scaler, Upkeep
 
 __all__ = [
+    "MOST_KINDS",
     "TICKS_PER_SECOND",
     "Affinity",
     "Control",
@@ -84,6 +86,7 @@ __all__ = [
     "series_columns",
     "sessions",
     "spread_batches",
+    "statistics",
     "summarize",
     "tail_parts",
     "think_times",

@@ -11,7 +11,7 @@ import numpy as np
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
 from perfatlas.serving.check_router import check_router
-from perfatlas.serving.fleet import FIRST_FROM
+from perfatlas.serving.fleet import FIRST_FROM, MOST_KINDS
 from perfatlas.serving.limits import RULES
 
 if TYPE_CHECKING:
@@ -41,6 +41,10 @@ def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
         control: How the simulation runs.
     """
     _at_least("kinds of engines", len(fleet.kinds), 1)
+    if len(fleet.kinds) > MOST_KINDS:
+        raise InvalidSpecError(
+            f"there are {len(fleet.kinds)} kinds of engines, at most {MOST_KINDS}"
+        )
     _check_roles(fleet)
     for kind in fleet.kinds:
         for name in ("number", "ranks"):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 ROLES: Final = ("both", "prefill", "decode")
 BOTH, PREFILL, DECODE = range(len(ROLES))
+MOST_KINDS: Final = 16
 FIRST_FROM: Final = ("prefill", "arrival", "recomputed")
 GIVEN, ARRIVAL, RECOMPUTED = range(len(FIRST_FROM))
 
@@ -44,7 +45,7 @@ class Fleet(NamedTuple):
     """Engines of some kinds behind one router, numbered kind after kind.
 
     Args:
-        kinds: At least one. Of two pools, those that prefill come first.
+        kinds: 1 to `MOST_KINDS`. Of two pools, those that prefill come first.
         routing: As in `Replicas`, over the engines of all kinds, or over each pool; `prefix_aware`
             is `least_loaded` over those that decode.
         seed: Seed of `random`.

@@ -58,6 +58,10 @@ class _HeldType(types.StructRef):  # type: ignore[misc] # untyped
     """Fields behind one pointer."""
 
 
+class Held(structref.StructRefProxy):  # type: ignore[misc] # untyped
+    """Stands for the fields outside compiled code; never built there."""
+
+
 def holder(fields: tuple[str, ...]) -> Callable[..., Any]:
     """Return what compiled code calls to put a named tuple of many columns behind one pointer.
 
@@ -66,9 +70,7 @@ def holder(fields: tuple[str, ...]) -> Callable[..., Any]:
     Args:
         fields: Names of the columns; they are read and written as those of the tuple.
     """
-
-    class Held:
-        """Stands for the fields; never built by the interpreter."""
-
     structref.define_constructor(Held, _HeldType, fields)
-    return Held
+    structref.define_boxing(_HeldType, Held)
+    built: Callable[..., Any] = Held
+    return built

@@ -14,12 +14,13 @@ from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.table_steps import StepLoads, step_s
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray
-    from perfatlas.serving.limits import Limits
+    from perfatlas.serving.fleet import Kind
     from perfatlas.serving.outcome import Outcome
-    from perfatlas.serving.prices import StepPrices
     from perfatlas.serving.requests import Requests
 
 SHARE: Final = 0.01  # of the requests are the tail
@@ -28,8 +29,7 @@ SHARE: Final = 0.01  # of the requests are the tail
 def tail_parts(
     requests: Requests,
     outcome: Outcome,
-    prices: StepPrices,
-    limits: Limits,
+    kinds: Sequence[Kind],
     seen: Seen = AT_ENGINE,
 ) -> dict[str, dict[str, float]]:
     """Return what the slowest 1 % spent their time on, means over them [s]; {} where none ended.
@@ -47,8 +47,7 @@ def tail_parts(
     Args:
         requests: What arrived.
         outcome: What came of it.
-        prices: What a step costs there.
-        limits: Of a scheduler that runs prompts.
+        kinds: Engines, in the order of their numbers.
         seen: What lies between the engine and the client.
     """
     found = request_latencies(requests, outcome, seen)
@@ -61,7 +60,7 @@ def tail_parts(
         place_K = found.place_N[slowest_K]
         way_K = _way(outcome, place_K)
         between_s_K = (way_K.prompt_end - outcome.scheduled_N[place_K]) / TICKS_PER_SECOND
-        prompt_s_K = np.minimum(_alone_s(requests, outcome, prices, limits, place_K), between_s_K)
+        prompt_s_K = np.minimum(_alone_s(requests, outcome, kinds, place_K), between_s_K)
         failure_s_K = _failure_s(outcome, place_K)
         columns = {
             "http": np.full(count, seen.request_s + seen.token_s),
@@ -151,13 +150,25 @@ def _decoding(outcome: Outcome, place_K: NDArray[np.int64], way_K: _Way) -> dict
 
 
 def _alone_s(
-    requests: Requests,
-    outcome: Outcome,
-    prices: StepPrices,
-    limits: Limits,
-    place_K: NDArray[np.int64],
+    requests: Requests, outcome: Outcome, kinds: Sequence[Kind], place_K: NDArray[np.int64]
 ) -> FloatArray:
-    """Return what prompts would take with every step to themselves (K,) [s]."""
+    """Return what prompts would take with every step to themselves, where they ran (K,) [s]."""
+    total_s_K = np.zeros(place_K.size)
+    replica_K = outcome.replica_N[place_K]
+    first = 0
+    for kind in kinds:
+        there_K = (replica_K >= first) & (replica_K < first + kind.number)
+        first += kind.number
+        if there_K.any():
+            total_s_K[there_K] = _alone_at_s(requests, outcome, kind, place_K[there_K])
+    return total_s_K
+
+
+def _alone_at_s(
+    requests: Requests, outcome: Outcome, kind: Kind, place_K: NDArray[np.int64]
+) -> FloatArray:
+    """Return the same of prompts that ran on engines of one kind (K,) [s]."""
+    limits = kind.limits
     cached_K = outcome.cached_N[place_K]
     left_K = requests.isl_N[place_K] - cached_K
     steps_K = -(-left_K // limits.max_num_batched_tokens)
@@ -166,7 +177,7 @@ def _alone_s(
     done_M = number_M * limits.max_num_batched_tokens
     nothing_M = np.zeros(of_M.size, np.int64)
     time_s_M = step_s(
-        prices,
+        kind.prices,
         StepLoads(
             decodes_R=nothing_M,
             keys_R=nothing_M,

@@ -1,0 +1,48 @@
+"""Rows of named fields as people give them: a file, an array of a TOML file, or JSON text."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from perfatlas.files import read_table
+from perfatlas.quantities import InvalidSpecError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def given_rows(given: Any, name: str, wanted: str, most: int) -> tuple[Sequence[Any], str]:  # noqa: ANN401 - whatever a person wrote
+    """Return rows as they were given, each still to be checked, and where they come from.
+
+    Args:
+        given: A list, JSON text that starts with [ or {, or a path to CSV, Parquet or JSON Lines.
+        name: The field, for messages.
+        wanted: What it takes, for messages, as in "a list of events".
+        most: Rows at most.
+
+    Raises:
+        InvalidSpecError: The file cannot be read, the text is no JSON, or it holds no such list.
+    """
+    where, rows = name, given
+    if isinstance(given, str) and given.lstrip().startswith(("[", "{")):
+        try:
+            rows = json.loads(given)
+        except (ValueError, RecursionError) as problem:  # or a number of too many digits
+            raise InvalidSpecError(f"{name} is not JSON: {problem}") from None
+    elif isinstance(given, str):
+        where = given
+        rows = _rows_of(given)
+    if not isinstance(rows, (list, tuple)) or len(rows) > most:
+        raise InvalidSpecError(f"{name} = {shown(str(given))}: give a file, or {wanted}")
+    return rows, where
+
+
+def _rows_of(path: str) -> Sequence[Any]:
+    """Return the rows of a file, cells that are empty left out."""
+    table = read_table(path)
+    columns = {name: table.cells(name) for name in table.columns}
+    return [
+        {name: cells[place] for name, cells in columns.items() if cells[place] not in (None, "")}
+        for place in range(table.rows)
+    ]

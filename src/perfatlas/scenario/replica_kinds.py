@@ -1,0 +1,157 @@
+"""Kinds of replicas behind one router, as people write them, and the scenario of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, shown
+from perfatlas.scenario.given_rows import given_rows
+from perfatlas.scenario.vocabulary import Count, Scenario, sentences
+from perfatlas.serving import MOST_KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.scenario.operation import Operation
+
+EXAMPLE: Final = '[{"system": "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}]'
+Name = Annotated[str, Field(min_length=1, max_length=4096)]
+
+
+class ReplicaKind(BaseModel):
+    """Equal replicas of a fleet; None means "as it is given for all kinds".
+
+    Args:
+        system: Where they run.
+        engine: What runs them.
+        tp: Plan of one replica, with `attention_dp`, `ep` and `moe_tp`.
+        dp: Replicas of this kind.
+        format: Number formats, with the `_format` of each part.
+        max_num_seqs: Engine limits of one scheduler, with those below it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
+    system: Name | None = None
+    engine: Name | None = None
+
+    tp: Count | None = None
+    attention_dp: Count | None = None
+    ep: Count | None = None
+    moe_tp: Count | None = None
+    dp: Count = 1
+
+    format: Name | None = None
+    gemm_format: Name | None = None
+    moe_format: Name | None = None
+    kv_format: Name | None = None
+    attention_format: Name | None = None
+
+    max_num_seqs: Count | None = None
+    max_num_batched_tokens: Count | None = None
+    block_size: Count | None = None
+    gpu_memory_utilization: Annotated[float, Field(ge=0.01, le=1)] | None = None
+    kv_blocks: Count | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Return what is of this kind alone, its replicas among it."""
+        return self.model_dump(exclude_none=True)
+
+
+def read_kinds(given: Any) -> tuple[ReplicaKind, ...] | None:  # noqa: ANN401 - whatever a person wrote
+    """Return kinds of a list of them, of JSON text that starts with [, or of a file.
+
+    Args:
+        given: Rows of named fields, text or a path to CSV, Parquet or JSON Lines; None for none.
+
+    Raises:
+        InvalidSpecError: The file cannot be read, there is no kind, or a row is none; it is named.
+
+    Example:
+        >>> from perfatlas.scenario.replica_kinds import read_kinds
+        >>> [kind.dp for kind in read_kinds('[{"tp": 4, "dp": 2}, {"system": "b200_sxm"}]')]
+        [2, 1]
+    """
+    if given is None:
+        return None
+    wanted = f"a list of 1 to {MOST_KINDS} kinds such as {EXAMPLE}"
+    rows, where = given_rows(given, "replica_kinds", wanted, MOST_KINDS)
+    if not rows:
+        raise InvalidSpecError(f"replica_kinds is empty: give {wanted}, or leave it out")
+    return tuple(_kind(row, number, where) for number, row in enumerate(rows, start=1))
+
+
+def _kind(row: Any, number: int, where: str) -> ReplicaKind:  # noqa: ANN401 - whatever a person wrote
+    if isinstance(row, ReplicaKind):
+        return row
+    if not isinstance(row, dict):
+        raise InvalidSpecError(
+            f"kind {number} of {where} is {shown(str(row))}: give its fields by name, as in"
+            f" {EXAMPLE}"
+        )
+    row = {name: value for name, value in row.items() if value is not None and value != ""}
+    for name in row:
+        if name in Scenario.model_fields and name not in ReplicaKind.model_fields:
+            raise InvalidSpecError(
+                f"kind {number} of {where}: {name} is the same for all kinds and no field of one;"
+                " give it once, beside replica_kinds"
+            )
+    try:
+        return ReplicaKind.model_validate(row)
+    except ValidationError as error:
+        said = sentences(error, tuple(ReplicaKind.model_fields))
+        raise InvalidSpecError(f"kind {number} of {where}: {said}") from None
+
+
+def shared_fields(fields: Mapping[str, Any], operation: Operation) -> dict[str, Any]:
+    """Return the fields that all kinds share, with the system of the first where none is shared.
+
+    Args:
+        fields: Of the scenario, beside the traffic.
+        operation: The kinds and what else is asked of replicas.
+
+    Raises:
+        InvalidSpecError: A field contradicts kinds, or a kind has no system.
+        UnsupportedError: An autoscaler of several kinds.
+    """
+    kinds: tuple[ReplicaKind, ...] = operation.replica_kinds
+    given = {name: value for name, value in fields.items() if value not in (None, "")}
+    if given.get("mode") == "disaggregated":
+        raise InvalidSpecError(
+            "replica_kinds and mode = disaggregated: kinds are replicas that do all of a request,"
+            " pools divide it; give one of the two"
+        )
+    for name, instead in (("dp", "give dp in each kind"), ("gpus", "they are the sum over kinds")):
+        if name in given:
+            raise InvalidSpecError(
+                f"{name} = {given[name]} beside replica_kinds: {instead}; leave {name} out"
+            )
+    for name in ("host_cache_bytes", "ssd_cache_bytes"):
+        if getattr(operation, name, None) is not None:
+            raise UnsupportedError(
+                f"{name} = {getattr(operation, name):g}: cache below the GPU is told of replicas of"
+                f" one kind, and not of several; leave {name} or replica_kinds out"
+            )
+    if operation.max_replicas is not None:
+        raise UnsupportedError(
+            f"max_replicas = {operation.max_replicas}: an autoscaler starts and stops replicas of"
+            " one kind, and none of several is simulated; leave max_replicas or replica_kinds out"
+        )
+    for number, kind in enumerate(kinds, start=1):
+        if kind.system is None and "system" not in given:
+            raise InvalidSpecError(
+                f"kind {number} of replica_kinds has no system; give it one, or one for all kinds"
+            )
+    return {**fields, "system": given.get("system", kinds[0].system)}
+
+
+def kind_scenarios(scenario: Scenario, kinds: Sequence[ReplicaKind]) -> list[Scenario]:
+    """Return the scenario of each kind: what all share with what is its own.
+
+    Args:
+        scenario: What all kinds share.
+        kinds: At least one.
+    """
+    return [scenario.model_copy(update=kind.given()) for kind in kinds]

@@ -1,0 +1,281 @@
+"""Replicas of several kinds behind one router, through the vocabulary: laws and refusals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from perfatlas import max_request_rate, simulate
+from perfatlas.files import write_table
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.report import traffic_page
+from perfatlas.scenario.kinds import kind_column, of_all
+from perfatlas.scenario.replica_kinds import ReplicaKind, read_kinds
+from perfatlas.scenario.service import price_ends, run_traffic, service, slowed
+from perfatlas.scenario.simulate import split_fields
+from perfatlas.scenario.traffic import arriving
+from perfatlas.serving import MOST_KINDS, Control
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MODEL = "meta-llama/Llama-3.1-8B-Instruct"
+LOAD: dict[str, Any] = {"model": MODEL, "isl": 512, "osl": 32, "num_requests": 150}
+BUSY: dict[str, Any] = {**LOAD, "request_rate": 60}
+OLD: dict[str, Any] = {"system": "a100_sxm"}
+NEW: dict[str, Any] = {"system": "h200_sxm"}
+
+
+def _kinds(results: dict[str, Any]) -> list[dict[str, Any]]:
+    return [value for name, value in results.items() if name.startswith("kind_")]
+
+
+@pytest.mark.parametrize("routing", ["round_robin", "least_loaded", "random", "prefix_aware"])
+@pytest.mark.parametrize("shares", [(1, 2), (2, 1)])
+def test_equal_kinds_are_one_kind_with_their_replicas_summed(
+    routing: str, shares: tuple[int, int]
+) -> None:
+    asked = {**BUSY, "routing": routing, "seed": 3, "num_seeds": 2, "slo_ttft_s": 0.1}
+    one = simulate(**asked, system="h200_sxm", dp=3)
+    kinds = [{**NEW, "dp": number} for number in shares]
+    several = simulate(**asked, replica_kinds=kinds)
+    told = {n: v for n, v in several.answer.results.items() if not n.startswith("kind_")}
+    assert told == one.answer.results
+    columns = several.per_request()
+    assert columns.pop("kind") == kind_column(shares, columns["replica"])
+    assert columns == one.per_request()
+    assert several.series() == one.series()
+
+
+def test_results_of_kinds_sum_to_those_of_all() -> None:
+    found = simulate(**BUSY, replica_kinds=[{**OLD, "dp": 2}, {**NEW, "tp": 2}])
+    results = dict(found.answer.results)
+    kinds = _kinds(results)
+    assert sum(kind["requests"] for kind in kinds) == results["requests_completed"] == 150
+    assert sum(kind["request_share"] for kind in kinds) == pytest.approx(1.0)
+    assert sum(kind["gpus"] for kind in kinds) == results["gpus"] == 4
+    rates = [kind["output_tokens_per_s"] for kind in kinds]
+    assert sum(rates) == pytest.approx(results["output_tokens_per_s"])
+    assert [kind["output_tokens_per_s_per_gpu"] for kind in kinds] == [r / 2 for r in rates]
+    for name in ("ttft_s", "tpot_s", "request_latency_s"):
+        mean = sum(kind["request_share"] * kind[name]["mean"] for kind in kinds)
+        assert mean == pytest.approx(results[name]["mean"])
+    columns = found.per_request()
+    of_second = [t for t, k in zip(columns["ttft_s"], columns["kind"], strict=True) if k == 2]
+    assert kinds[1]["ttft_s"]["p99"] == pytest.approx(np.percentile(of_second, 99))
+    assert results["kv_capacity_tokens"] == min(kind["kv_capacity_tokens"] for kind in kinds)
+    assert all(0.0 < kind["utilization"] <= 1.0 for kind in kinds)
+
+
+def test_the_router_sends_more_to_a_faster_kind_where_it_looks_at_loads() -> None:
+    asked = {**BUSY, "request_rate": 40, "replica_kinds": [{**OLD, "dp": 2}, {**NEW, "dp": 2}]}
+    even = _kinds(dict(simulate(**asked).answer.results))
+    assert [kind["requests"] for kind in even] == [76, 74]  # two of four in turn
+    slow, fast = _kinds(dict(simulate(**asked, routing="least_loaded").answer.results))
+    assert fast["tpot_s"]["mean"] < slow["tpot_s"]["mean"]
+    ahead = dict(
+        simulate(
+            **{**asked, "replica_kinds": [{**NEW, "dp": 2}, {**OLD, "dp": 2}]},
+            routing="least_loaded",
+        ).answer.results
+    )
+    # whichever comes first where loads are equal
+    assert fast["requests"] > slow["requests"]
+    assert ahead["kind_1"]["requests"] > ahead["kind_2"]["requests"]
+
+
+def test_order_of_kinds_matters_to_nothing_but_who_gets_what() -> None:
+    # one at a time, so that no request meets another, in turn over both
+    asked: dict[str, Any] = {**LOAD, "num_requests": 20, "request_rate": 0.5, "arrival": "constant"}
+    found, turned = (
+        simulate(**asked, replica_kinds=kinds).answer for kinds in ([OLD, NEW], [NEW, OLD])
+    )
+    assert found.results["kind_1"]["ttft_s"] == turned.results["kind_2"]["ttft_s"]
+    assert found.results["kind_2"]["tpot_s"] == turned.results["kind_1"]["tpot_s"]
+    for name in ("gpus", "kv_capacity_tokens", "kv_blocks", "requests_completed", "steps"):
+        assert found.results[name] == turned.results[name]
+    first, second = (
+        {row["id"] for row in answer.evidence.calibrations} for answer in (found, turned)
+    )
+    assert first == second
+    assert found.evidence.tier == turned.evidence.tier
+
+
+def test_a_kind_alone_is_what_it_is_without_the_word() -> None:
+    alone = simulate(**BUSY, **NEW, max_num_seqs=8)
+    kind = simulate(**BUSY, replica_kinds=[{**NEW, "max_num_seqs": 8}])
+    results = dict(kind.answer.results)
+    own = results.pop("kind_1")
+    assert results == alone.answer.results
+    assert own["request_share"] == 1.0
+    assert own["tpot_s"] == results["tpot_s"]
+
+
+def test_fields_of_a_kind_win_over_those_of_all() -> None:
+    answer = simulate(
+        **BUSY,
+        **NEW,
+        tp=2,
+        kv_format="fp8",
+        replica_kinds=[{}, {"tp": 1, "engine": "sglang", "format": "fp8"}],
+    ).answer
+    first, second = answer.scenario["replica_kinds"]
+    assert (first["tp"], first["system"], first["kv_format"]) == (2, "h200_sxm", "fp8")
+    assert (second["tp"], second["engine"], second["kv_format"]) == (1, "sglang", "fp8")
+    assert answer.scenario["kv_format"] == "fp8_static"
+    assert "gemm_format" not in answer.scenario  # not that of all
+    assert answer.evidence.data_versions["engine"].count(" and ") == 1
+    said = "\n".join(answer.evidence.assumptions)
+    assert "kind 1: requests wait in the queues of vLLM" in said
+    assert "kind 2: requests wait in the queues of SGLang" in said
+    assert "for all kinds" in said  # the time between client and engine
+    again = {**BUSY, "replica_kinds": answer.scenario["replica_kinds"], "tp": 2}
+    assert simulate(**again).answer.results == answer.results
+
+
+def test_the_interval_scales_the_steps_of_each_kind_by_the_error_of_its_engine() -> None:
+    kinds = [NEW, {**NEW, "engine": "sglang"}]
+    traffic, scenario = split_fields({**BUSY, "replica_kinds": kinds})
+    came = arriving(traffic, scenario)
+    ready = service(scenario, traffic, came)
+    ends = price_ends(ready)
+    for place, kind in enumerate(kinds):
+        own, deployed = split_fields({**BUSY, **kind})
+        alone = service(deployed, own, came)
+        assert {end: (factors[place],) for end, factors in ends.items()} == price_ends(alone)
+    assert ends["low"][0] != ends["low"][1]
+    plain = run_traffic(ready, came, Control())
+    slower = run_traffic(slowed(ready, (1.0, 2.0)), came, Control())
+    of_first, of_second = plain.replica_N == 0, plain.replica_N == 1
+    assert (slower.finished_N[of_first] == plain.finished_N[of_first]).all()
+    assert (slower.finished_N[of_second] > plain.finished_N[of_second]).all()
+
+
+def test_without_an_error_of_one_engine_there_is_no_interval() -> None:
+    answer = simulate(**BUSY, replica_kinds=[NEW, {**NEW, "engine": "ideal"}]).answer
+    assert "ttft_s_low" not in answer.results
+    assert not any("the interval scales" in said for said in answer.evidence.assumptions)
+
+
+def test_each_kind_shows_its_steps_where_it_served() -> None:
+    kinds = [OLD, NEW]
+    answer = simulate(**{**BUSY, "num_requests": 2}, replica_kinds=kinds).answer
+    phases = dict.fromkeys(row["phase"] for row in answer.breakdown)
+    assert list(phases) == [f"kind {k} {phase}" for k in (1, 2) for phase in ("prefill", "decode")]
+    few = simulate(**{**BUSY, "num_requests": 1}, replica_kinds=kinds).answer
+    assert {row["phase"] for row in few.breakdown} == {"kind 1 prefill", "kind 1 decode"}
+    assert any("kind 2: it completed no request" in said for said in few.evidence.assumptions)
+    assert few.results["kind_2"]["ttft_s"]["mean"] is None
+
+
+def test_replicas_are_numbered_kind_after_kind_where_they_fail() -> None:
+    events = [{"replica": 2, "fails_at_s": 0.0}]
+    found = simulate(**BUSY, replica_kinds=[{**OLD, "dp": 2}, NEW], replica_events=events)
+    assert set(found.per_request()["kind"]) == {1}
+    assert found.answer.results["replica_availability"] == pytest.approx(2 / 3)
+    assert found.answer.results["kind_2"]["utilization"] == 0.0
+    with pytest.raises(InvalidSpecError, match="there are 3, counted from 0 to 2"):
+        simulate(
+            **BUSY,
+            replica_kinds=[{**OLD, "dp": 2}, NEW],
+            replica_events=[{"replica": 3, "fails_at_s": 0.0}],
+        )
+
+
+def test_the_largest_rate_of_two_kinds_lies_between_those_of_each_twice() -> None:
+    asked: dict[str, Any] = {**LOAD, "engine": "ideal", "slo_ttft_s": 0.2, "slo_percentile": 90}
+    rates = [
+        max_request_rate(**asked, routing="least_loaded", replica_kinds=kinds).answer.results[
+            "max_request_rate"
+        ]
+        for kinds in ([{**OLD, "dp": 2}], [OLD, NEW], [{**NEW, "dp": 2}])
+    ]
+    assert rates == sorted(rates)
+    assert rates[0] < rates[1] < rates[2]
+
+
+def test_three_kinds_with_blocks_of_their_own_run_and_make_a_page() -> None:
+    kinds = [{**NEW, "block_size": 32}, {**OLD, "dp": 2}, {**NEW, "engine": "trtllm"}]
+    found = simulate(**{**BUSY, "num_requests": 30}, replica_kinds=kinds, shared_prefix=256)
+    assert found.answer.results["requests_completed"] == 30
+    page = traffic_page(
+        found.answer.to_dict(), found.per_request(), found.series(), reproduce="perfatlas"
+    )
+    assert "share of requests" in page
+    assert "2 x 1 a100_sxm" in page
+
+
+def test_kinds_are_read_from_lists_text_and_files(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"system": "a100_sxm", "dp": 2},
+        {"system": "h200_sxm", "format": "fp8"},
+    ]
+    path = str(tmp_path / "kinds.jsonl")
+    write_table(path, {n: [row.get(n) for row in rows] for n in ("system", "dp", "format")})
+    text = '[{"system": "a100_sxm", "dp": 2}, {"system": "h200_sxm", "format": "fp8"}]'
+    given = [rows, text, path, [ReplicaKind(**row) for row in rows]]
+    found = [read_kinds(one) for one in given]
+    assert all(one == found[0] for one in found)
+    assert read_kinds(None) is None
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        ("[]", "replica_kinds is empty"),
+        ([], "replica_kinds is empty"),
+        ("[{", "replica_kinds is not JSON"),
+        ("[" + "1" * 5000 + "]", "replica_kinds is not JSON"),
+        ("[" * 100_000, "replica_kinds is not JSON"),
+        ('{"system": "h200_sxm"}', "give a file, or a list of 1 to"),
+        ({"system": "h200_sxm"}, "give a file, or a list of 1 to"),
+        ([NEW] * (MOST_KINDS + 1), "give a file, or a list of 1 to"),
+        (7, "give a file, or a list of 1 to"),
+        ([NEW, 5], "kind 2 of replica_kinds is '5'"),
+        ([NEW, {"tpp": 2}], "kind 2 of replica_kinds: unknown field 'tpp'; did you mean 'tp'"),
+        ([NEW, {"pp": 2}], "kind 2 of replica_kinds: pp is the same for all kinds"),
+        ([NEW, {**NEW, "model": "x"}], "kind 2 of replica_kinds: model is the same for all"),
+        ([NEW, {**NEW, "dp": 0}], "kind 2 of replica_kinds: dp = 0"),
+        ([NEW, {**NEW, "dp": True}], "not true or false"),
+        ([NEW, {**NEW, "tp": 1.5}], "kind 2 of replica_kinds: tp = 1.5"),
+        ([NEW, {"tp": 2}], "kind 2 of replica_kinds has no system"),
+        ([NEW, {"system": "h300"}], "kind 2 .h300.: unknown system 'h300'"),
+        ([NEW, {**NEW, "engine": "vlm"}], "kind 2 .h200_sxm.: unknown engine 'vlm'"),
+        ([NEW, {**NEW, "tp": 3}], "kind 2 .h200_sxm.: tp = 3: num_heads"),
+        ("no_such_file.csv", "no_such_file.csv"),
+    ],
+)
+def test_what_is_no_list_of_kinds_is_refused(kinds: object, said: str) -> None:
+    with pytest.raises(InvalidSpecError, match=said):
+        simulate(**BUSY, replica_kinds=kinds)
+
+
+@pytest.mark.parametrize(
+    ("fields", "refusal", "said"),
+    [
+        ({"mode": "disaggregated"}, InvalidSpecError, "kinds are replicas that do all"),
+        ({"dp": 2}, InvalidSpecError, "give dp in each kind"),
+        ({"gpus": 2}, InvalidSpecError, "the sum over kinds"),
+        ({"max_replicas": 4, "autoscale_target": 2}, UnsupportedError, "replicas of one kind"),
+        ({"on_failure": "lost"}, InvalidSpecError, "^on_failure = lost is that of"),
+        ({"pp": 2}, UnsupportedError, "kind 1 .h200_sxm.: pp = 2"),
+    ],
+)
+def test_what_contradicts_kinds_is_refused(
+    fields: dict[str, Any], refusal: type[Exception], said: str
+) -> None:
+    with pytest.raises(refusal, match=said):
+        simulate(**BUSY, replica_kinds=[NEW, NEW], **fields)
+
+
+def test_a_kind_that_is_too_small_is_named_with_what_fits() -> None:
+    asked = {**BUSY, "model": "meta-llama/Llama-3.1-70B-Instruct"}
+    with pytest.raises(InfeasibleError, match=r"kind 2 \(h100_sxm\): .*does not fit") as refused:
+        simulate(**asked, replica_kinds=[{**NEW, "tp": 4}, {"system": "h100_sxm"}])
+    assert str(refused.value).count(refused.value.advice[0]) == 1
+
+
+def test_entries_that_not_all_have_are_not_of_all() -> None:
+    assert of_all([{"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 4}]) == {"a": 1}
