@@ -56,7 +56,7 @@ class Scheduler:
     def accepts(self, sequence: Sequence) -> int:
         """Tokens of a decode step: of a chain of drafts those before the first rejected, and 1."""
         output = sequence.generated + sequence.placeholders
-        state = _hash(_hash(self.limits.draft_seed + sequence.index) + output)
+        state = _hash(_hash(_hash(self.limits.draft_seed) + sequence.index) + output)
         tokens = 1
         for chance in self.limits.acceptance:
             state = _hash(state)

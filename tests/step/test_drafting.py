@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from perfatlas import simulate
 from perfatlas.operators import Attention, Gemm, LatentAttention
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario import Scenario, estimate
@@ -82,11 +83,24 @@ def test_tokens_of_a_step_are_a_geometric_sum(mode: str) -> None:
     if mode == "aggregated":  # one request: no prompts of others in its steps
         asked |= {"concurrency": 1, "batch": None}
     never = drafted(speculative_depth=2, speculative_acceptance=0.0, **asked)
-    half = drafted(speculative_depth=2, speculative_acceptance=0.5, **asked)
+    half = drafted(speculative_depth=2, speculative_acceptance=0.5, **asked, osl=60_001)
+    never_long = drafted(speculative_depth=2, speculative_acceptance=0.0, **asked, osl=60_001)
     always = drafted(speculative_depth=2, speculative_acceptance=1.0, **asked)
-    assert never["tpot_s"] / half["tpot_s"] == pytest.approx(1.75)
+    assert never_long["tpot_s"] / half["tpot_s"] == pytest.approx(1.75, rel=1e-4)
     assert never["tpot_s"] / always["tpot_s"] == pytest.approx(3.0)
     assert never["ttft_s"] == pytest.approx(always["ttft_s"])
+
+
+@pytest.mark.parametrize(("osl", "acceptance"), [(2, 1.0), (6, 1.0), (8, 0.7), (129, 0.7)])
+def test_the_last_step_gives_what_is_left(osl: int, acceptance: float) -> None:
+    asked = {**LLAMA, "mode": "aggregated", "concurrency": 1, "isl": 100, "osl": osl}
+    drafts = {"speculative_depth": 3, "speculative_acceptance": acceptance}
+    closed = estimate(**asked, **drafts, method="formula").results["tpot_s"]
+    runs = [
+        simulate(**asked, **drafts, num_requests=400, seed=seed).answer.results["tpot_s"]["mean"]
+        for seed in range(2)
+    ]
+    assert sum(runs) / 2 == pytest.approx(closed, rel=0.02)
 
 
 @pytest.mark.parametrize("acceptance", [0.0, 0.6, 1.0])

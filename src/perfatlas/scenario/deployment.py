@@ -196,7 +196,9 @@ def _limits(
     blocks = derived if math.isnan(asked.kv_blocks[0]) else int(asked.kv_blocks[0])
     budget = int(asked.max_num_batched_tokens[0])
     # no more run at a time than arrive, or than hold a block each
-    most = min(int(asked.max_num_seqs[0]), budget, blocks, requests.isl_N.shape[0])
+    most = min(
+        int(asked.max_num_seqs[0]), budget // (1 + question.drafts), blocks, requests.isl_N.shape[0]
+    )
     shared = traffic.prefix_caching
     profile = question.profile.scheduler
     rules = traffic.scheduler or profile.rules

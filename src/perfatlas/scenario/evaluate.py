@@ -241,7 +241,7 @@ def _compose(parts: _Parts, times: _Times) -> Latencies:
     share = stage_share(question.model.architecture, question.plan)
     busy = parts.micro_batches * np.where(stages > 1, share, 1.0)
     waited_s = step_s * np.maximum(busy, 1.0)
-    decode_s = waited_s / question.tokens_per_step
+    decode_s = waited_s / question.tokens_per_step_to_end
     prefill_s = chunks.count * times.chunk_s + chunks.last_count * times.last_s
     batch_s = pipelined_s(prefill_s, times.chunk_s, stages, share)
     static = static_latencies(batch_s, decode_s, question.load.sequences, question.load.osl)

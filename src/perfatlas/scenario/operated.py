@@ -29,7 +29,8 @@ def operated_results(
     if not upkeep.varies:
         return {}
     held_s = int(outcome.operated.held_F.sum()) / TICKS_PER_SECOND
-    ended_s = int(outcome.finished_N.max(initial=0)) / TICKS_PER_SECOND
+    last = max(outcome.finished_N.max(initial=0), outcome.arrival_N.max(initial=0))
+    ended_s = int(last) / TICKS_PER_SECOND
     results: dict[str, Any] = {"replica_time_s": held_s}
     if upkeep.scaler is not None:
         each = int(ready.question.plan.ranks[0]) // int(ready.question.plan.dp[0])

@@ -25,6 +25,7 @@ from perfatlas.numerics import formats, get_format
 from perfatlas.parallelism import PlanColumns, default_moe_split
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
 from perfatlas.scenario.contradictions import check_running
+from perfatlas.scenario.drafting import decode_steps
 from perfatlas.scenario.tiers import require_tier
 from perfatlas.step import Placement
 
@@ -99,6 +100,17 @@ class Question:
         """Mean tokens a decode step gives to a sequence: one, and the drafts that are accepted."""
         chance = self.scenarios[0].speculative_acceptance or 0.0
         return sum(chance**accepted for accepted in range(self.drafts + 1))
+
+    @property
+    def tokens_per_step_to_end(self) -> FloatArray:
+        """The same over whole outputs (C,): the last step gives no more than is left of one."""
+        if not self.drafts:
+            return np.ones_like(self.load.osl)
+        chance = self.scenarios[0].speculative_acceptance or 0.0
+        after_first = self.load.osl - 1.0
+        steps = decode_steps(self.drafts, chance, after_first)
+        tokens: FloatArray = np.where(after_first > 0, after_first / np.maximum(steps, 1.0), 1.0)
+        return tokens
 
     @property
     def aggregated(self) -> NDArray[np.bool_]:

@@ -289,7 +289,7 @@ def slowed(ready: Service, factors: Sequence[float]) -> Service:
 
 
 def reseeded(ready: Service, seed: int) -> Service:
-    """Return a service whose routing draws from a seed.
+    """Return a service whose routing and whose accepted drafts are drawn from a seed.
 
     Args:
         ready: The service.
@@ -298,7 +298,12 @@ def reseeded(ready: Service, seed: int) -> Service:
     return replace(
         ready,
         pools=tuple(
-            replace(pool, replicas=pool.replicas._replace(seed=seed)) for pool in ready.pools
+            replace(
+                pool,
+                replicas=pool.replicas._replace(seed=seed),
+                limits=pool.limits._replace(draft_seed=seed),
+            )
+            for pool in ready.pools
         ),
     )
 

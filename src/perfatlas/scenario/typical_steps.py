@@ -44,8 +44,8 @@ def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> Typic
     isl_N, osl_N = (requests.isl_N[done], requests.osl_N[done])
     if not isl_N.size:
         isl_N, osl_N = requests.isl_N, requests.osl_N
-    decoded = int((osl_N - 1).sum())
     entry, decoding = ready.entry, ready.decoding
+    decoded = float((osl_N - 1).sum()) / decoding.question.tokens_per_step
     schedulers = decoding.replicas.ranks  # of one engine; engines step on their own
     steps = int(outcome.steps_F[-decoding.replicas.number :].sum())
     batch = min(max(round(decoded / max(steps * schedulers, 1)), 1), most_running(decoding))

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ticks = NDArray[np.int64]
-# borders of gaps between tokens [ps]: 0, then 16 to a decade from 10 us to 100 s
-GAP_EDGES: Final = np.append(0, np.rint(10.0 ** (7 + np.arange(113) / 16)).astype(np.int64))
+# borders of gaps between tokens [ps]: 0, then 64 to a decade from 10 us to 100 s
+GAP_EDGES: Final = np.append(0, np.rint(10.0 ** (7 + np.arange(449) / 64)).astype(np.int64))
 
 
 class Series(NamedTuple):

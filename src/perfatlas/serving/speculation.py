@@ -43,7 +43,8 @@ def given(world: World, i: int, output: int) -> int:
         i: The request.
         output: Tokens it has given, at least 1 and not all.
     """
-    draw = mixed(mixed(np.uint64(world.draft_seed) + np.uint64(i)) + np.uint64(output))
+    drawn = mixed(mixed(np.uint64(world.draft_seed)) + np.uint64(i))  # seeds share no draws
+    draw = mixed(drawn + np.uint64(output))
     tokens = 1
     for d in range(world.draft_tokens):
         draw = mixed(draw)
