@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -93,8 +95,9 @@ def test_tokens_of_a_step_are_a_geometric_sum(mode: str) -> None:
 
 @pytest.mark.parametrize(("osl", "acceptance"), [(2, 1.0), (6, 1.0), (8, 0.7), (129, 0.7)])
 def test_the_last_step_gives_what_is_left(osl: int, acceptance: float) -> None:
-    asked = {**LLAMA, "mode": "aggregated", "concurrency": 1, "isl": 100, "osl": osl}
-    drafts = {"speculative_depth": 3, "speculative_acceptance": acceptance}
+    asked: dict[str, Any] = {**LLAMA, "concurrency": 1, "isl": 100, "osl": osl}
+    asked |= {"mode": "aggregated"}
+    drafts: dict[str, Any] = {"speculative_depth": 3, "speculative_acceptance": acceptance}
     closed = estimate(**asked, **drafts, method="formula").results["tpot_s"]
     runs = [
         simulate(**asked, **drafts, num_requests=400, seed=seed).answer.results["tpot_s"]["mean"]

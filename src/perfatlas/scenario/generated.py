@@ -127,11 +127,6 @@ def _refuse_contradictions(traffic: Traffic, *, closed: bool) -> None:
                 f"arrival = ramp goes from request_rate to ramp_to_rate in ramp_s; {name} is"
                 f" {'not given' if value is None else f'{value:g} and arrival is not ramp'}"
             )
-    if traffic.length_distribution in ("uniform", "lognormal") and traffic.length_spread is None:
-        raise InvalidSpecError(
-            f"length_distribution = {traffic.length_distribution} needs length_spread: the share"
-            " below and above the mean of uniform, or sigma of lognormal"
-        )
     if closed and traffic.turns > 1:
         raise InvalidSpecError(
             f"turns = {traffic.turns} in a closed loop: sessions begin by request_rate, and their"
@@ -139,6 +134,15 @@ def _refuse_contradictions(traffic: Traffic, *, closed: bool) -> None:
         )
     if traffic.think_time_s and traffic.turns == 1:
         raise InvalidSpecError("think_time_s passes between the turns of a session; give turns")
+    _refuse_lengths(traffic)
+
+
+def _refuse_lengths(traffic: Traffic) -> None:
+    if traffic.length_distribution in ("uniform", "lognormal") and traffic.length_spread is None:
+        raise InvalidSpecError(
+            f"length_distribution = {traffic.length_distribution} needs length_spread: the share"
+            " below and above the mean of uniform, or sigma of lognormal"
+        )
     if (traffic.length_distribution == "empirical") == (traffic.lengths_from is None):
         raise InvalidSpecError(
             "length_distribution = empirical draws lengths from the rows of lengths_from, a file of"

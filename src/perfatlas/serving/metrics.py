@@ -157,15 +157,9 @@ def gap_statistics(requests: Requests, outcome: Outcome) -> dict[str, float | No
     high_s = np.append(low_s[1:], low_s[-1] * 10.0)
     high_s[0] = 0.0
     below_G = np.concatenate(([0.0], np.cumsum(count_G)))
-    border_s = np.stack((low_s, high_s), axis=1).ravel()
-    at = [
-        float(
-            np.interp(
-                percent / 100.0 * total, np.repeat(below_G, 2)[1:-1], border_s[: 2 * count_G.size]
-            )
-        )
-        for percent in PERCENTILES
-    ]
+    border_s = np.stack((low_s, high_s), axis=1).ravel()[: 2 * count_G.size]
+    along = np.repeat(below_G, 2)[1:-1]
+    at = [float(np.interp(percent / 100.0 * total, along, border_s)) for percent in PERCENTILES]
     done_N = outcome.finished_N >= 0
     gaps = int((requests.osl_N[done_N] - 1).sum())
     spent = float((outcome.finished_N - outcome.first_token_N)[done_N].sum()) / TICKS_PER_SECOND
