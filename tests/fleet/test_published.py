@@ -223,3 +223,32 @@ def test_trees_that_are_none_are_refused(tree: tuple[Component, ...], words: str
 def test_gpus_that_do_not_fill_nodes_are_refused() -> None:
     with pytest.raises(InvalidSpecError, match="use 8"):
         part_counts(resolve_system("h100_sxm"), 9)
+
+
+@pytest.mark.parametrize("gpus_per_unit", [1, 4, 8, 72])
+def test_rates_of_nodes_and_jobs_are_counted_by_gpus(gpus_per_unit: int) -> None:
+    names = [name for name in published_rates() if name.startswith("llama3_")]
+    causes = tuple(
+        published_cause(name, gpus_per_unit=gpus_per_unit)
+        for name in names
+        if not name.startswith("llama3_node_")
+    )
+    units = 16_384 // gpus_per_unit
+    fleet = Fleet(units=units, gpus_per_unit=gpus_per_unit, causes=causes)
+    per_gpu = fleet_rate_per_s(fleet, units) / (units * gpus_per_unit)
+    assert per_gpu * 16_384 * 54 * 86400 == pytest.approx(419.0)
+    one = find_rate("llama3_node_unexpected")
+    assert one.ones_in(gpus_per_unit) == pytest.approx(gpus_per_unit / 8)
+
+
+def test_what_a_rate_is_of_must_be_known() -> None:
+    for name in ("aegis_h100", "aegis_a100"):
+        with pytest.raises(InvalidSpecError, match="of what is not known"):
+            published_cause(name, per_unit=8.0)
+    with pytest.raises(InvalidSpecError, match="of a job whose GPUs its source does not say"):
+        published_cause("gemini_sdc")
+    with pytest.raises(InvalidSpecError, match="of a node whose GPUs its source does not say"):
+        published_cause("tpu_v4_machine")
+    assert published_cause("gemini_sdc", shared=1.0).shared == 1.0
+    assert published_cause("tpu_v4_machine", per_unit=1.0).per_unit == 1.0
+    assert published_cause("llama3_software", shared=1.0).per_unit == 0.0

@@ -23,6 +23,7 @@ from perfatlas.fleet.shipped import resolve_fleet, shipped_fleets
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.report import goodput_page
 from perfatlas.scenario import fleet_goodput
+from perfatlas.scenario.rate_interval import rate_interval
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 DAY = 86400.0
@@ -59,6 +60,18 @@ def test_llama3_is_the_sum_of_its_published_causes() -> None:
     assert set(shipped_fleets()) == {"llama3", "rsc1"}
     assert fleet_rate_per_s(resolve_fleet("llama3"), 2048) * 54 * DAY == pytest.approx(419.0)
     assert fleet_rate_per_s(resolve_fleet("rsc1"), 2048) * DAY == pytest.approx(2048 * 6.5e-3)
+
+
+@pytest.mark.parametrize("gpus", [8, 131_072])
+def test_a_fleet_and_a_rate_of_one_cluster_agree_at_any_size(gpus: int) -> None:
+    fleet = resolve_fleet("llama3")
+    by_rate = goodput(
+        failure_rate="llama3_node_unexpected", gpus=gpus, checkpoint_write_s=30, restart_s=300
+    )
+    by_fleet_s = 1.0 / fleet_rate_per_s(fleet, gpus // 8)
+    assert by_fleet_s == pytest.approx(by_rate.results["mtti_s"], rel=1e-9)
+    told = rate_interval(fleet, gpus // 8, "llama3").said()
+    assert "llama3_software, of a job of 16,384 GPUs, goes with the job's GPUs" in told
 
 
 def test_16384_gpus_for_54_days_are_those_of_the_reference() -> None:

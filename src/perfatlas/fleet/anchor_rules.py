@@ -54,7 +54,7 @@ def job_mttf_s(rate_name: str, gpus: float) -> float:
 
     Args:
         rate_name: Of the catalog; what it counts decides the answer.
-        gpus: GPUs of the job, 8 to a node.
+        gpus: GPUs of the job.
 
     Raises:
         InvalidSpecError: The rate is unknown or not one per node.
@@ -68,7 +68,7 @@ def job_mttf_s(rate_name: str, gpus: float) -> float:
     rate = find_rate(rate_name)
     if rate.of != "node":
         raise InvalidSpecError(f"{rate_name} is a rate per {rate.of}, not per node")
-    return rate.mean_s / (gpus / NODE_GPUS)
+    return rate.mean_s / rate.ones_in(gpus)
 
 
 RSC_MTTF_S: Final = {
