@@ -251,3 +251,11 @@ def test_the_simulator_reads_what_is_written(tmp_path: Path, case: str) -> None:
     fleet = fleet_file.read_fleet(path)
     assert fleet.units == fit.nodes
     assert [cause.name for cause in fleet.causes][:1] == [fit.causes[0].name]
+
+
+def test_fewer_nodes_than_the_logs_name_are_refused(tmp_path: Path) -> None:
+    history = read_nvsentinel([health_log(tmp_path)])
+    watches = {"gpu": Watch(START, END, NODES * GPUS)}
+    assert fit_fleet(history, watches, NODES).nodes == NODES
+    with pytest.raises(InvalidSpecError, match=f"nodes = {NODES - 1}: the logs name {NODES} nodes"):
+        fit_fleet(history, watches, NODES - 1)
