@@ -226,6 +226,8 @@ def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
         "completed": [f"{row['completed']:,}" for row in compared],
     }
     differing = {name: told for name, told in cells.items() if len(set(told)) > 1}
+    if any(row["never_started"] for row in compared):
+        differing["never started"] = [f"{row['never_started']:,}" for row in compared]
     rows = []
     for at, row in enumerate(compared):
         mean, _, p90 = statistics("wait_s", row["wait_s"])
