@@ -148,6 +148,12 @@ def test_single_changes_are_ranked_and_none_of_them_hurts(small: dict[str, objec
     gains = [row["gpu_hours_gained"] for row in changes]
     assert gains == sorted(gains, reverse=True)
     assert all(gain > 0 for gain in gains)
+    assumes = {row["name"]: row["assumes"] for row in changes}
+    assert "8 GPUs leave at a time" in assumes["going on with fewer nodes"]
+    assert "no stall" in assumes["checkpoints written in the background"]
+    assert "the same work between checkpoints" in assumes["checkpoints written in the background"]
+    assert "the optimum then" in assumes["checkpoints written twice as fast"]
+    assert all(assumes.values())
     more = next(row for row in changes if row["name"] == "30 more spares")
     assert more["gpu_hours_added"] == 30 * 8 * 480
 
@@ -178,6 +184,7 @@ def test_the_page_needs_no_network(small: dict[str, object]) -> None:
     assert page.startswith("<!doctype html>")
     assert "Where the time goes" in page
     assert "What single changes would gain" in page
+    assert "8 GPUs leave at a time" in page
     assert '<script src="http' not in page
 
 
@@ -210,7 +217,7 @@ def test_a_wrong_question_names_value_and_next_step(
         ('units = 4\n[[cause]]\npublished = "llama"\n', "unknown failure rate"),
         ("units = 4\n[[cause]]\npublished = 3\n", "published = 3: expected a text"),
         ('units = 4\n[[cause]]\npublished = "rsc1_node"\nname = "x"\n', "unknown key 'name'"),
-        ("units = 4\n", "causes: 0: expected 1"),
+        ("units = 4\n", r"fleet\.toml: causes: 0: expected 1"),
     ],
 )
 def test_a_wrong_published_cause_is_refused(tmp_path: Path, text: str, said: str) -> None:

@@ -73,8 +73,8 @@ def _print(console: Console, results: Mapping[str, Any], *, every: bool) -> None
     print_rows(console, rows, columns=GROUPS)
     counts = results["counts"]
     console.print()
-    for status, told in STATUSES.items():
-        console.print(f"published figures {told}: {counts[status]}", style="bold")
+    for status, label in STATUSES.items():
+        console.print(f"published figures {label}: {counts[status]}", style="bold")
         for figure in results["figures"]:
             if figure["status"] == status:
                 name = f"{figure['metric']} ({figure['source']})"

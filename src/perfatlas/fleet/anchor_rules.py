@@ -255,7 +255,7 @@ def _measured(figure: Figure) -> Found:
     )
 
 
-def _needed_rate(_: Figure) -> Found:
+def _needed_rate(_figure: Figure) -> Found:
     """Return the node failure rate with which 12,000 GPUs reach 0.9 at the optimum interval."""
     low, high = 1e-5, 1.0
     for _ in range(60):
