@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections import Counter
 from importlib import resources
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -21,7 +22,7 @@ from perfatlas.fleet.catalog import (
 )
 from perfatlas.fleet.components import Component, blast_units, causes_of, part_counts
 from perfatlas.fleet.laws import Exponential
-from perfatlas.fleet.model import Fleet, Level, Restart, Strategy, one_cause
+from perfatlas.fleet.model import Fleet, Level, Restart, Spares, Strategy, one_cause
 from perfatlas.fleet.packing import fleet_rate_per_s
 from perfatlas.fleet.renewal import renewal_efficiency
 from perfatlas.fleet.simulate import Job, simulate
@@ -283,3 +284,21 @@ def test_what_a_rate_is_of_must_be_known() -> None:
     assert published_cause("gemini_sdc", shared=1.0).shared == 1.0
     assert published_cause("tpu_v4_machine", per_unit=1.0).per_unit == 1.0
     assert published_cause("llama3_software", shared=1.0).per_unit == 0.0
+
+
+def test_what_takes_nothing_out_does_not_strike_in_a_spare() -> None:
+    software = published_cause("llama3_software", gpus_per_unit=8)
+    fleet = Fleet(units=4096, causes=(software,))
+    job = Job(fleet=fleet, units=2048, horizon_s=54 * 86400.0)
+    counts = []
+    kinds: tuple[Literal["cold", "hot"], ...] = ("cold", "hot")
+    for kind in kinds:
+        strategy = Strategy(
+            interval_s=600.0,
+            levels=(Level(write_s=5.0),),
+            restarts=(Restart(name="restart", phases={"all": 1.0}),),
+            spares=Spares(count=2048, kind=kind),
+        )
+        counts.append(simulate(job, strategy, replicas=50, seed=3).mtti_s)
+    assert counts[0] == pytest.approx(counts[1])
+    assert counts[0] == pytest.approx(54 * 86400 / 63, rel=0.05)

@@ -173,9 +173,10 @@ def test_jobs_that_never_started_are_counted_in_every_row() -> None:
     results = found.answer.results
     assert results["never_started"] == 6
     assert all(row["never_started"] > 0 for row in results["compared"])
-    started_s = np.nanmean(found.outcome.wait_s_J)
+    started_s = float(np.nanmean(found.outcome.wait_s_J))
+    assert results["wait_started_s"]["mean"] == pytest.approx(started_s)
     assert results["wait_s"]["mean"] > started_s
-    assert [row["never started"] for row in compared_rows(results["compared"])] != ["0", "0"]
+    assert [row["no start"] for row in compared_rows(results["compared"])] != ["0", "0"]
 
 
 def test_a_fleet_without_a_cause_that_takes_nodes_is_refused(tmp_path: Path) -> None:

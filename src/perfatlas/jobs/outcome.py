@@ -169,7 +169,7 @@ class ScheduleOutcome:
         if never:
             said.append(
                 f"{never} of {self.jobs.size} jobs never started: mean and percentiles of waiting"
-                " count their waiting so far, and are lower bounds"
+                " count their waiting so far, and are lower bounds (wait_started_s leaves them out)"
             )
         unended = sum(self.states.get(name, 0) for name in STATES[:6])
         if unended:

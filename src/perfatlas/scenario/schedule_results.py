@@ -64,6 +64,7 @@ def figures(outcome: ScheduleOutcome) -> dict[str, Any]:
         "utilisation": outcome.utilisation,
         "productive": outcome.shares()["productive"],
         "wait_s": distribution(outcome.waited_s_J),
+        "wait_started_s": distribution(outcome.wait_s_J),
         "never_started": int(outcome.never_started_J.sum()),
         "slowdown": distribution(outcome.slowdown_J),
         "restarts": int(outcome.column("restarts").sum()),
