@@ -151,7 +151,8 @@ def test_wrong_words_end_with_their_exit_code(
             3,
             "not after its start",
         ),
-        (["--nodes", "4", "--gpus-per-node", "1", *WATCH], 3, "units are named, and there are 4"),
+        (["--nodes", "4", *WATCH], 3, "the logs name 53 nodes"),
+        (["--nodes", "64", *WATCH, "--units", "gpu=4"], 3, "units are named, and there are 4"),
     ],
 )
 def test_a_fit_refuses_what_cannot_be(

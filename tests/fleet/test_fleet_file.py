@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from perfatlas.fleet.durations import parse_duration, parse_rate
+from perfatlas.fleet.fleet_facts import fleet_facts
 from perfatlas.fleet.fleet_file import read_fleet
 from perfatlas.fleet.laws import Bathtub, Constant, Empirical, Exponential, LogNormal, Weibull
 from perfatlas.fleet.model import Level, Strategy
@@ -123,3 +124,15 @@ def test_durations_and_rates_by_hand() -> None:
     assert parse_rate("100 FIT", field="x") == pytest.approx(100e-9 / 3600)
     with pytest.raises(InvalidSpecError, match="finite"):
         parse_duration("1e400 s", field="x")
+
+
+def test_facts_name_no_repair_that_nobody_told(tmp_path: Path) -> None:
+    cause = '[[cause]]\nname = "node"\nper_unit = 1\n'
+    cause += 'lifetime = { law = "exponential", mean = "100 d" }\n'
+    repair = '[[repair]]\nname = "swap"\nstages = [{ name = "swap", lasts = "1 h" }]\n'
+    names = []
+    for number, text in enumerate((cause, cause + repair)):
+        path = tmp_path / f"{number}.toml"
+        path.write_text(f"units = 4\n{text}")
+        names.append(fleet_facts(read_fleet(path))["causes"][0]["repair"])
+    assert names == ["not known", "swap"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -176,13 +177,66 @@ def test_failures_drawn_from_a_fleet_have_its_rates_and_blast_radius() -> None:
     assert (drawn.node_X[drawn.width_X == 4] % 4 == 0).all()
     assert (drawn.repair_X == 3_600_000).all()
     assert (np.diff(drawn.time_X) >= 0).all()
-    lemons = Cause(
-        name="bad",
-        lifetime=Exponential(mean_s=day),
-        per_unit=1.0,
-        lemons=Lemons(share=0.1, factor=2),
-    )
-    with pytest.raises(UnsupportedError, match="lemons"):
-        draw_failures(Fleet(units=64, causes=(lemons,)), cluster, horizon_s=day)
+    slow = replace(causes[0], effect="slows", lasts=Constant(value_s=1.0), slowdown=2.0)
+    with pytest.raises(UnsupportedError, match="its effect is not that jobs stop"):
+        draw_failures(Fleet(units=64, causes=(slow,)), cluster, horizon_s=day)
     with pytest.raises(InvalidSpecError, match="64 units"):
         draw_failures(fleet, Cluster(nodes=8), horizon_s=day)
+
+
+def _drawn_day(cause: Cause, repair_s: float, days: float = 200.0) -> Failures:
+    stage = RepairStage(name="swap", lasts=Constant(value_s=repair_s))
+    fleet = Fleet(units=100, causes=(cause,), repairs=(Repair(name="swap", stages=(stage,)),))
+    return draw_failures(fleet, Cluster(nodes=100), horizon_s=days * 86400.0, seed=4)
+
+
+def test_no_node_fails_while_it_is_under_repair() -> None:
+    day = 86400.0
+    drawn = _drawn_day(Cause(name="n", lifetime=Exponential(mean_s=day), per_unit=1.0), day)
+    out_s = np.minimum(day, 200 * day - drawn.time_X / 1000.0).sum()
+    # MTTR / (MTBF + MTTR) = 1/2; the nodes start in service, which takes 1/4 of a day off
+    assert out_s / (100 * 200 * day) == pytest.approx(0.5 - 0.25 / 200, abs=0.01)
+    for node in range(100):
+        assert (np.diff(drawn.time_X[drawn.node_X == node]) >= 86_400_000).all()
+
+
+def test_nodes_of_a_rack_that_is_out_do_not_fail() -> None:
+    day = 86400.0
+    stage = RepairStage(name="swap", lasts=Constant(value_s=day))
+    causes = (
+        Cause(name="rack", lifetime=Exponential(mean_s=3 * day), per_unit=0.25, units=4),
+        Cause(name="node", lifetime=Exponential(mean_s=day), per_unit=1.0),
+    )
+    fleet = Fleet(units=64, causes=causes, repairs=(Repair(name="swap", stages=(stage,)),))
+    drawn = draw_failures(fleet, Cluster(nodes=64), horizon_s=100 * day, seed=2)
+    assert drawn.width_X is not None
+    racks = drawn.width_X > 1
+    assert racks.sum() > 300
+    for time, first in zip(drawn.time_X[racks], drawn.node_X[racks], strict=True):
+        inside = (drawn.node_X >= first) & (drawn.node_X < first + 4) & ~racks
+        since = drawn.time_X[inside] - time
+        assert not ((since > 0) & (since < 86_400_000 - 1)).any()
+
+
+@pytest.mark.parametrize("strikes", [0, 3])
+def test_lemons_fail_as_often_as_they_should(strikes: int) -> None:
+    day = 86400.0
+    lemons = Lemons(share=0.1, factor=20.0, strikes=strikes)
+    cause = Cause(name="bad", lifetime=Exponential(mean_s=100 * day), per_unit=1.0, lemons=lemons)
+    drawn = _drawn_day(cause, 0.0, days=1000.0)
+    counts = np.sort(np.bincount(drawn.node_X, minlength=100))
+    per_lemon = 200.0 if not strikes else 3.0 + (1000.0 - 3 * 5.0) / 100.0
+    assert counts[-10:].sum() == pytest.approx(10 * per_lemon, rel=0.1 if not strikes else 0.5)
+    everything = 90 * 10.0 + 10 * per_lemon
+    assert abs(counts.sum() - everything) < 4 * np.sqrt(everything)
+
+
+def test_jobs_that_never_started_count_with_what_they_waited() -> None:
+    jobs = Jobs(submit_J=ticks([0, 10, 900]), run_J=ticks([5000] * 3), gpus_J=np.array([8] * 3))
+    found = schedule(jobs, Cluster(nodes=1), Policy(), until_s=100.0)
+    assert found.waited_s_J[:2].tolist() == [0.0, 90.0]
+    assert np.isnan(found.waited_s_J[2])  # not submitted yet
+    assert found.never_started_J.tolist() == [False, True, False]
+    assert found.by_kind()[0]["wait_s_mean"] == 45.0
+    assert found.by_kind()[0]["never_started"] == 1
+    assert any("1 of 3 jobs never started" in text for text in found.remarks())

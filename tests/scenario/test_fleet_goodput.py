@@ -23,6 +23,7 @@ from perfatlas.fleet.shipped import resolve_fleet, shipped_fleets
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.report import goodput_page
 from perfatlas.scenario import fleet_goodput
+from perfatlas.scenario.rate_interval import rate_interval
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 DAY = 86400.0
@@ -59,6 +60,18 @@ def test_llama3_is_the_sum_of_its_published_causes() -> None:
     assert set(shipped_fleets()) == {"llama3", "rsc1"}
     assert fleet_rate_per_s(resolve_fleet("llama3"), 2048) * 54 * DAY == pytest.approx(419.0)
     assert fleet_rate_per_s(resolve_fleet("rsc1"), 2048) * DAY == pytest.approx(2048 * 6.5e-3)
+
+
+@pytest.mark.parametrize("gpus", [8, 131_072])
+def test_a_fleet_and_a_rate_of_one_cluster_agree_at_any_size(gpus: int) -> None:
+    fleet = resolve_fleet("llama3")
+    by_rate = goodput(
+        failure_rate="llama3_node_unexpected", gpus=gpus, checkpoint_write_s=30, restart_s=300
+    )
+    by_fleet_s = 1.0 / fleet_rate_per_s(fleet, gpus // 8)
+    assert by_fleet_s == pytest.approx(by_rate.results["mtti_s"], rel=1e-9)
+    told = rate_interval(fleet, gpus // 8, "llama3").said()
+    assert "llama3_software, of a job of 16,384 GPUs, goes with the job's GPUs" in told
 
 
 def test_16384_gpus_for_54_days_are_those_of_the_reference() -> None:
@@ -135,6 +148,12 @@ def test_single_changes_are_ranked_and_none_of_them_hurts(small: dict[str, objec
     gains = [row["gpu_hours_gained"] for row in changes]
     assert gains == sorted(gains, reverse=True)
     assert all(gain > 0 for gain in gains)
+    assumes = {row["name"]: row["assumes"] for row in changes}
+    assert "8 GPUs leave at a time" in assumes["going on with fewer nodes"]
+    assert "no stall" in assumes["checkpoints written in the background"]
+    assert "the same work between checkpoints" in assumes["checkpoints written in the background"]
+    assert "the optimum then" in assumes["checkpoints written twice as fast"]
+    assert all(assumes.values())
     more = next(row for row in changes if row["name"] == "30 more spares")
     assert more["gpu_hours_added"] == 30 * 8 * 480
 
@@ -165,6 +184,7 @@ def test_the_page_needs_no_network(small: dict[str, object]) -> None:
     assert page.startswith("<!doctype html>")
     assert "Where the time goes" in page
     assert "What single changes would gain" in page
+    assert "8 GPUs leave at a time" in page
     assert '<script src="http' not in page
 
 
@@ -197,7 +217,7 @@ def test_a_wrong_question_names_value_and_next_step(
         ('units = 4\n[[cause]]\npublished = "llama"\n', "unknown failure rate"),
         ("units = 4\n[[cause]]\npublished = 3\n", "published = 3: expected a text"),
         ('units = 4\n[[cause]]\npublished = "rsc1_node"\nname = "x"\n', "unknown key 'name'"),
-        ("units = 4\n", "causes: 0: expected 1"),
+        ("units = 4\n", r"fleet\.toml: causes: 0: expected 1"),
     ],
 )
 def test_a_wrong_published_cause_is_refused(tmp_path: Path, text: str, said: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from perfatlas import fleet_schedule
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.report.schedule_text import compared_rows
 
 pytestmark = pytest.mark.timeout(300)  # the first schedule compiles
 
@@ -145,6 +146,37 @@ def test_a_fleet_brings_its_nodes_and_says_what_it_leaves_out() -> None:
     assert found.answer.results["nodes"] == 2_080
     assert any("llama3_software" in text for text in found.answer.warnings)
     assert any("llama3_gpu" in text for text in found.answer.evidence.assumptions)
+
+
+def test_what_is_left_out_of_a_fleet_is_said_with_its_share() -> None:
+    found = fleet_schedule(num_jobs=50, load=0.5, fleet="llama3")
+    # 63 software of 419, and those of nodes beside them
+    assert any("llama3_software" in text and "15 % of" in text for text in found.answer.warnings)
+
+
+def test_lemons_of_a_fleet_befall_a_schedule(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(
+        'units = 20\n[[cause]]\nname = "bad"\nper_unit = 1\n'
+        'lifetime = { law = "exponential", mean = "100 d" }\n'
+        "lemons = { share = 0.1, factor = 500 }\n"
+        '[[repair]]\nname = "swap"\nstages = [{ name = "swap", lasts = "1 h" }]\n',
+        "utf-8",
+    )
+    found = fleet_schedule(num_jobs=300, load=0.5, run_median_s=20_000, fleet=str(path))
+    assert found.answer.results["failures"] > 5
+    assert not any("left out" in text for text in found.answer.warnings)
+
+
+def test_jobs_that_never_started_are_counted_in_every_row() -> None:
+    found = fleet_schedule(num_jobs=50, load=3.0, nodes=4, compare=("order=fifo,fair_share",))
+    results = found.answer.results
+    assert results["never_started"] == 6
+    assert all(row["never_started"] > 0 for row in results["compared"])
+    started_s = float(np.nanmean(found.outcome.wait_s_J))
+    assert results["wait_started_s"]["mean"] == pytest.approx(started_s)
+    assert results["wait_s"]["mean"] > started_s
+    assert [row["no start"] for row in compared_rows(results["compared"])] != ["0", "0"]
 
 
 def test_a_fleet_without_a_cause_that_takes_nodes_is_refused(tmp_path: Path) -> None:

@@ -102,6 +102,27 @@ def test_a_published_rate_brings_its_source_and_interval() -> None:
     assert any("arXiv 2407.21783" in text for text in found.evidence.assumptions)
 
 
+@pytest.mark.parametrize("gpus_per_node", [1, 4, 8, 16])
+def test_a_published_rate_is_counted_by_gpus(gpus_per_node: int) -> None:
+    found = goodput(
+        failure_rate="llama3_node_unexpected", gpus=16_384, gpus_per_node=gpus_per_node,
+        checkpoint_write_s=30, restart_s=300,
+    )  # fmt: skip
+    assert found.results["mtti_s"] == pytest.approx(54 * DAY / 419)
+    said = " ".join(found.evidence.assumptions)
+    assert "nodes of 8 GPUs, counted by GPUs" in said
+    assert (f"nodes of {gpus_per_node} here" in said) == (gpus_per_node != 8)
+
+
+def test_a_rate_of_a_job_goes_with_its_gpus() -> None:
+    fields = {"failure_rate": "llama3_software", "checkpoint_write_s": 30, "restart_s": 300}
+    whole = goodput(gpus=16_384, **fields)
+    half = goodput(gpus=8_192, **fields)
+    assert whole.results["mtti_s"] == pytest.approx(54 * DAY / 63)
+    assert half.results["mtti_s"] == pytest.approx(2 * 54 * DAY / 63)
+    assert "goes with the job's GPUs, an assumption" in " ".join(half.evidence.assumptions)
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
@@ -111,7 +132,9 @@ def test_a_published_rate_brings_its_source_and_interval() -> None:
         ({"node_mtbf_s": 1e6}, "gpus is required"),
         ({"node_mtbf_s": 1e6, "gpus": 12}, "use 8"),
         ({"failure_rate": "llama3"}, "unknown failure rate"),
-        ({"failure_rate": "hpn_tor", "gpus": 8}, "of a"),
+        ({"failure_rate": "hpn_tor", "gpus": 8}, "of a switch, and GPUs do not tell"),
+        ({"failure_rate": "aegis_h100", "gpus": 8}, "of what is not known"),
+        ({"failure_rate": "gemini_sdc", "gpus": 8}, "of a job whose GPUs its source does not say"),
         ({"mtti_s": 3600, "checkpoint_write_s": 0}, "no optimal interval"),
         ({"mtti_s": 3600, "spares": 3, "gpus": 64}, "give repair_s"),
         ({"mtti_s": 3600, "repair_s": 3}, "give spares"),

@@ -99,6 +99,23 @@ def test_what_if_compares_the_strategies_of_the_file(job: dict[str, Any]) -> Non
     assert changes["checkpoints written twice as fast"]["gpu_hours_gained"] > 0.0
 
 
+def test_what_if_takes_the_replica_of_a_strategy_of_the_file(
+    job: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "with_replicas.toml"
+    smaller = STRATEGIES[STRATEGIES.rindex("[[strategy]]") :].replace('"far"', '"smaller"')
+    smaller = smaller.replace(
+        "interval =", "shrink = { replica_units = 4, fewest = 8 }\ninterval =", 1
+    )
+    text = Path(job["fleet"]).read_text()
+    path.write_text(text + "\n" + smaller)
+    rows = goodput(**{**job, "fleet": str(path)}, what_if=True).results["changes"]
+    fewer = next(row for row in rows if row["name"] == "going on with fewer nodes")
+    same = next(row for row in rows if row["name"] == "strategy 'smaller' instead")
+    assert fewer["assumes"] == "as strategy 'smaller' does it"
+    assert same["assumes"] == "its own interval and spares"
+
+
 def test_strategies_may_lie_in_a_file_of_their_own(job: dict[str, Any], tmp_path: Path) -> None:
     alone = tmp_path / "strategies.toml"
     alone.write_text(STRATEGIES)

@@ -251,3 +251,24 @@ def test_the_simulator_reads_what_is_written(tmp_path: Path, case: str) -> None:
     fleet = fleet_file.read_fleet(path)
     assert fleet.units == fit.nodes
     assert [cause.name for cause in fleet.causes][:1] == [fit.causes[0].name]
+
+
+def test_fewer_nodes_than_the_logs_name_are_refused(tmp_path: Path) -> None:
+    history = read_nvsentinel([health_log(tmp_path)])
+    watches = {"gpu": Watch(START, END, NODES * GPUS)}
+    assert fit_fleet(history, watches, NODES).nodes == NODES
+    with pytest.raises(InvalidSpecError, match=f"nodes = {NODES - 1}: the logs name {NODES} nodes"):
+        fit_fleet(history, watches, NODES - 1)
+
+
+def test_the_evidence_holds_the_survival_curve(tmp_path: Path) -> None:
+    history = read_nvsentinel([health_log(tmp_path)])
+    new = {f"n{n}/{g}": START for n in range(NODES) for g in range(GPUS)}
+    fit = fit_fleet(history, {"gpu": Watch(START, END, NODES * GPUS, new)}, NODES)
+    (told,) = evidence_document(fit)["cause"]
+    curve = told["survival"]
+    assert len(curve["age"]) > 4
+    for age, share, low, high in zip(*curve.values(), strict=True):
+        exact = math.exp(-((seconds(age) / (900 * HOUR)) ** 1.7))  # Weibull(1.7, 900 h)
+        assert low <= share <= high
+        assert share == pytest.approx(exact, abs=0.08)

@@ -23,6 +23,13 @@ GROUPS: Final = {
     "half_width": "95 % interval",
 }
 
+STATUSES: Final = {
+    "reproduced": "reproduced",
+    "consistent": "inside the range of what is not published",
+    "arithmetic": "that are arithmetic of their own table, and tell nothing",
+    "missed": "missed",
+}
+
 
 def fleet(
     *,
@@ -66,13 +73,15 @@ def _print(console: Console, results: Mapping[str, Any], *, every: bool) -> None
     print_rows(console, rows, columns=GROUPS)
     counts = results["counts"]
     console.print()
-    for status in ("reproduced", "missed"):
-        console.print(f"published figures {status}: {counts[status]}", style="bold")
+    for status, label in STATUSES.items():
+        console.print(f"published figures {label}: {counts[status]}", style="bold")
         for figure in results["figures"]:
             if figure["status"] == status:
                 name = f"{figure['metric']} ({figure['source']})"
-                off = "" if figure["published"][0] in "<>" else f", {figure['off']:+.1%}"
-                ours = f"{figure['published']}, ours {figure['ours']:.4g}{off}"
+                bound = figure["published"][0] in "<>" or figure["off"] is None
+                off = "" if bound else f", {figure['off']:+.1%}"
+                end = "" if figure["ours_max"] is None else f" to {figure['ours_max']:.4g}"
+                ours = f"{figure['published']}, ours {figure['ours']:.4g}{end}{off}"
                 console.print(f"  {name}")
                 print_facts(console, {"  published": ours, "  by": figure["why"]})
     console.print(f"published figures declined: {counts['declined']}", style="bold")

@@ -1,5 +1,9 @@
 """Published figures of large clusters: reproduced, missed by how much, or declined and why.
 
+What only adds up figures of the same table is arithmetic, and counted apart. Where assumptions that
+nobody published span a range, a figure inside it is consistent with it, which is less than
+reproduced.
+
 Nothing is fitted to a figure. What a figure says of its own cluster (counts, rates, sizes) may
 explain it; a figure that leaves out what a model needs is declined.
 """
@@ -13,9 +17,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from perfatlas.fleet.anchor_rules import RULES, Figure
+from perfatlas.fleet.anchor_rules import RULES, Figure, Found
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CLOSE: Final = 0.02  # of a figure printed with two or three digits
+Status = Literal["reproduced", "consistent", "arithmetic", "missed", "declined"]
+STATUSES: Final = get_args(Status)
 COLUMNS: Final = ("source", "metric", "value", "value_max", "qualifier", "unit", "n_gpus")
 
 
@@ -35,7 +41,9 @@ class Anchor:
         metric: What it is.
         published: The figure, as text with its unit.
         status: What came of it.
-        ours: The same by perfatlas, in the unit of the figure; None if declined.
+        ours: The same by perfatlas, in the unit of the figure, or the lower end of a range; None if
+            declined.
+        ours_max: Upper end of a range; None where it is a number.
         off: ours / published - 1; None where there is no single number.
         why: How it was computed, why it is missed, or why it is declined.
     """
@@ -43,8 +51,9 @@ class Anchor:
     source: str
     metric: str
     published: str
-    status: Literal["reproduced", "missed", "declined"]
+    status: Status
     ours: float | None
+    ours_max: float | None
     off: float | None
     why: str
 
@@ -131,16 +140,17 @@ def _number(text: str, path: str) -> float:
 def _anchor(figure: Figure) -> Anchor:
     for (source, metric), rule in RULES.items():
         if fnmatchcase(figure.source, source) and fnmatchcase(figure.metric, metric):
-            ours, why = rule(figure)
-            off = ours / figure.value - 1.0
+            found = rule(figure)
+            single = found.ours_max is None
             return Anchor(
                 source=figure.source,
                 metric=figure.metric,
                 published=_text(figure),
-                status="reproduced" if _meets(figure, ours) else "missed",
-                ours=ours,
-                off=off,
-                why=why,
+                status=_status(figure, found),
+                ours=found.ours,
+                ours_max=found.ours_max,
+                off=found.ours / figure.value - 1.0 if single else None,
+                why=found.why,
             )
     for entry in _declined():
         named = fnmatchcase(figure.source, entry["source"])
@@ -151,6 +161,7 @@ def _anchor(figure: Figure) -> Anchor:
                 published=_text(figure),
                 status="declined",
                 ours=None,
+                ours_max=None,
                 off=None,
                 why=entry["reason"],
             )
@@ -158,6 +169,20 @@ def _anchor(figure: Figure) -> Anchor:
         f"{figure.source}: {figure.metric} has neither a rule nor a reason to decline it: add one "
         "to data/fleet/declined.toml"
     )
+
+
+def _status(figure: Figure, found: Found) -> Status:
+    if found.ours_max is not None:
+        low, high = found.ours, found.ours_max
+        if figure.qualifier in (">", ">="):
+            return "consistent" if high >= figure.value else "missed"
+        if figure.qualifier in ("<", "<="):
+            return "consistent" if low <= figure.value else "missed"
+        last = figure.value if figure.value_max is None else figure.value_max
+        return "consistent" if low <= last and figure.value <= high else "missed"
+    if not _meets(figure, found.ours):
+        return "missed"
+    return "arithmetic" if found.arithmetic else "reproduced"
 
 
 def _meets(figure: Figure, ours: float) -> bool:

@@ -24,7 +24,8 @@ class PublishedRate:
     Args:
         name: In this catalog.
         component: What fails, of the kinds of a fleet.
-        of: One of what the rate is for: node, gpu, link, switch, job.
+        of: One of what the rate is for: node, gpu, link, switch, job; "unknown" where its source
+            does not tell, and nothing can be computed from it.
         per_day: Rate [1/d].
         low_per_day: Lower end of a 95 % interval, or of the published range [1/d]; None if unknown.
         high_per_day: Upper end [1/d].
@@ -32,6 +33,8 @@ class PublishedRate:
         source: Where it was published.
         evidence: "read" in the source, from public reading "note"s of it, "hearsay", or "derived".
         note: What to beware of.
+        gpus_per_node: GPUs of the node that a rate per node was counted on; None where unknown.
+        job_gpus: GPUs of the job that a rate per job was counted on; None where unknown.
     """
 
     name: str
@@ -44,11 +47,54 @@ class PublishedRate:
     source: str
     evidence: Evidence
     note: str = ""
+    gpus_per_node: int | None = None
+    job_gpus: int | None = None
 
     @property
     def mean_s(self) -> float:
         """Mean time between failures of one [s]."""
         return DAY_S / self.per_day
+
+    def ones_in(self, gpus: float) -> float:
+        """Return how many of what the rate is for so many GPUs are.
+
+        Nodes are counted by their GPUs: 16 GPUs are two nodes of 8, in whatever nodes they sit. A
+        rate per job goes with its GPUs: a job of half the size fails half as often.
+
+        Args:
+            gpus: Of a job, or of a unit of a fleet.
+
+        Raises:
+            InvalidSpecError: The rate is of something that GPUs do not tell, or of a node or job
+                whose size its source does not say.
+
+        Source: assumption for jobs. What interrupted running jobs of RSC-1, software included, goes
+            with their size: 0.021 a node-day on 8 GPUs, 0.024 on 1,024 (arXiv 2410.21680).
+
+        Example:
+            >>> from perfatlas.fleet.catalog import find_rate
+            >>> find_rate("llama3_host").ones_in(72), find_rate("llama3_software").ones_in(8192)
+            (9.0, 0.5)
+        """
+        size = {"gpu": 1, "node": self.gpus_per_node, "job": self.job_gpus}.get(self.of)
+        if size is not None:
+            return gpus / size
+        if self.of == "unknown":
+            why = f"of what is not known ({self.note})"
+        elif self.of in ("node", "job"):
+            why = f"of a {self.of} whose GPUs its source does not say"
+        else:
+            why = f"of a {self.of}, and GPUs do not tell how many there are"
+        raise InvalidSpecError(f"{self.name} is a rate {why}")
+
+    @property
+    def scaling(self) -> str:
+        """How a rate goes with GPUs where that is not plain, "" otherwise."""
+        if self.of == "job" and self.job_gpus:
+            return f"{self.name}, of a job of {self.job_gpus:,} GPUs, goes with the job's GPUs"
+        if self.of == "node" and self.gpus_per_node:
+            return f"{self.name} is of nodes of {self.gpus_per_node} GPUs, counted by GPUs"
+        return ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,17 +177,18 @@ def find_duration(name: str) -> PublishedDuration:
 def published_cause(name: str, *, gpus_per_unit: int = 8, **fields: Any) -> Cause:  # noqa: ANN401
     """Return a cause that fails at a rate of the catalog, without memory.
 
-    A rate of a node counts once per unit, one of a GPU as often as a unit has GPUs, one of a job
-    once for all of it; what stops a job as a whole takes no unit out.
+    A unit holds as many of what the rate is for as its GPUs are: a rate of nodes of 8 counts nine
+    times in a unit of 72. What stops a job as a whole takes no unit out and goes with the GPUs of
+    the job.
 
     Args:
         name: Of the rate.
         gpus_per_unit: GPUs of a unit.
-        fields: Further fields of the cause.
+        fields: Further fields of the cause; per_unit or shared say how many there are instead.
 
     Raises:
-        InvalidSpecError: There is no such rate, or it is of a link or switch, of which a unit has
-            no known number: give per_unit.
+        InvalidSpecError: There is no such rate, nothing says what it is of, or GPUs do not tell how
+            many of that a unit has: give per_unit, or shared.
 
     Example:
         >>> from perfatlas.fleet.catalog import published_cause
@@ -150,17 +197,20 @@ def published_cause(name: str, *, gpus_per_unit: int = 8, **fields: Any) -> Caus
         8 x 0.000167 per day
     """
     rate = find_rate(name)
-    parts: dict[str, dict[str, Any]] = {
-        "node": {"per_unit": 1.0},
-        "gpu": {"per_unit": float(gpus_per_unit)},
-        "job": {"shared": 1.0, "takes": "nothing", "loses": "process"},
-    }
-    if rate.of not in parts and "per_unit" not in fields:
-        raise InvalidSpecError(
-            f"{name} is a rate per {rate.of}: give per_unit, how many a unit has"
-        )
-    given = parts.get(rate.of, {}) | fields
-    return Cause(name=name, lifetime=Exponential(mean_s=rate.mean_s), **given)
+    given: dict[str, Any] = {"takes": "nothing", "loses": "process"} if rate.of == "job" else {}
+    if rate.of == "unknown" or not ("per_unit" in fields or "shared" in fields):
+        try:
+            given["per_unit"] = rate.ones_in(gpus_per_unit)
+        except InvalidSpecError as problem:
+            if rate.of == "unknown":
+                raise
+            asked = (
+                "shared = 1 for all of the job"
+                if rate.of == "job"
+                else "per_unit, how many a unit has"
+            )
+            raise InvalidSpecError(f"{problem}: give {asked}") from problem
+    return Cause(name=name, lifetime=Exponential(mean_s=rate.mean_s), **(given | fields))
 
 
 @cache

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 MOST_LOST: Final = 0.3  # of the time, by the estimate's own terms; arXiv 2410.21680 is linear in it
+# Of a checkpoint: 2 of weights, 4 of their master copy, 8 of Adam's two moments (arXiv 1910.02054).
+CHECKPOINT_BYTES_PER_PARAMETER: Final = 14.0
 BROKEN: Final = (
     "restart and rework lose 30 % of the time or more, where this linear estimate breaks: "
     f"use the exact efficiency or {SIMULATE}"

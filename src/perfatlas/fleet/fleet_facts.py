@@ -64,12 +64,19 @@ def _cause(cause: Cause, fleet: Fleet, whole: float) -> dict[str, Any]:
         "share": per_s / whole,
         "mean_time_between_s": 1.0 / per_s,
         "detection_s": mean_s(cause.detection),
-        "repair": "" if cause.takes == "nothing" else cause.repair or fleet.repairs[0].name,
+        "repair": _repair_name(cause, fleet),
         "takes": cause.takes,
         "ages": ageing,
         "lemon_share": cause.lemons.share if cause.lemons else None,
         "lemon_factor": cause.lemons.factor if cause.lemons else None,
     }
+
+
+def _repair_name(cause: Cause, fleet: Fleet) -> str:
+    if cause.takes == "nothing":
+        return ""
+    known = any(mean_repair_s(repair) for repair in fleet.repairs)
+    return cause.repair or (fleet.repairs[0].name if known else "not known")
 
 
 def mean_repair_s(repair: Repair) -> float:

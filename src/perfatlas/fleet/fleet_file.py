@@ -26,6 +26,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.fleet.cause_file import cause_of
+from perfatlas.fleet.checks import check_fleet
 from perfatlas.fleet.component_file import causes_of_tree
 from perfatlas.fleet.file_fields import (
     known_keys,
@@ -89,7 +90,8 @@ def fleet_of(table: Mapping[str, Any], origin: str) -> Fleet:
         origin: Where it was read, for messages.
 
     Raises:
-        InvalidSpecError: A key is unknown or missing, a time has no unit.
+        InvalidSpecError: A key is unknown or missing, a time has no unit, a number is outside its
+            range; the message names where it was read.
     """
     plain = {field.name for field in fields(Fleet)} - {"causes", "repairs"}
     known_keys(
@@ -109,7 +111,12 @@ def fleet_of(table: Mapping[str, Any], origin: str) -> Fleet:
     repairs = tables(table.get("repair", []), f"{origin}: repair")
     if repairs:
         given["repairs"] = tuple(_repair(repair, origin) for repair in repairs)
-    return Fleet(**given)
+    fleet = Fleet(**given)
+    try:
+        check_fleet(fleet)
+    except InvalidSpecError as problem:
+        raise InvalidSpecError(f"{origin}: {problem}") from problem
+    return fleet
 
 
 def _component_causes(

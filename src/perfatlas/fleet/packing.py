@@ -83,7 +83,8 @@ def pack(
     plan = plan_1[0]
     _pack_job(plan, fleet, units, strategy, laws)
     plan["horizon"], plan["segments"] = ticks(horizon_s), segments
-    streams = _streams(fleet, units if strategy.spares.kind == "cold" else int(plan["powered"]))
+    powered = units if strategy.spares.kind == "cold" else int(plan["powered"])
+    streams = _streams(fleet, units, powered)
     if len(streams) > MOST_CAUSES:
         raise InvalidSpecError(f"{len(streams)} causes with their lemons: at most {MOST_CAUSES}")
     check_events(sum(stream.parts / mean_s(stream.law) for stream in streams), horizon_s)
@@ -205,11 +206,15 @@ def _restart(strategy: Strategy, name: str) -> int:
     return names.index(name) if name else 0
 
 
-def _streams(fleet: Fleet, units: int) -> list[_Stream]:
-    """Return causes and their lemons, the memoryless ones first, the most frequent first."""
+def _streams(fleet: Fleet, units: int, powered: int) -> list[_Stream]:
+    """Return causes and their lemons, the memoryless ones first, the most frequent first.
+
+    What takes nothing out strikes the job itself: in a spare that stands by it stops nothing.
+    """
     streams: list[_Stream] = []
     for cause in fleet.causes:
-        parts = cause.per_unit * units + cause.shared
+        strikes_job = cause.takes == "nothing" and cause.effect == "stops"
+        parts = cause.per_unit * (units if strikes_job else powered) + cause.shared
         lemons = 0
         if cause.lemons is not None:
             lemons = round(parts * cause.lemons.share)

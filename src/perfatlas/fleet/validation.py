@@ -13,7 +13,7 @@ from perfatlas.fleet.agreement import (
     spares_study,
 )
 from perfatlas.fleet.anchor_rules import llama3_settings, rsc_mttf
-from perfatlas.fleet.anchors import published_anchors
+from perfatlas.fleet.anchors import STATUSES, published_anchors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,7 @@ def validate_fleet(figures: Path | None = None) -> dict[str, Any]:
     return {
         "groups": _groups(points),
         "agreement": [asdict(point) | {"z": point.z} for point in points],
-        "counts": {name: statuses.count(name) for name in ("reproduced", "missed", "declined")},
+        "counts": {name: statuses.count(name) for name in STATUSES},
         "figures": [asdict(anchor) for anchor in anchors],
         "settings": [asdict(setting) for setting in llama3_settings()],
         "mttf": rsc_mttf(),

@@ -73,6 +73,23 @@ class ScheduleOutcome:
         return np.where(started_J < 0, np.nan, wait_J)
 
     @cached_property
+    def waited_s_J(self) -> Float:  # noqa: N802 - shape letters
+        """Time from submission to the first start, or until now [s] (J,).
+
+        A job that never started has waited so long so far, and would wait longer: figures of such
+        waits are lower bounds. NaN for jobs that were not submitted yet.
+        """
+        submit_J, ended_J = self.column("submit"), self.column("ended")
+        until_J = np.where(ended_J < 0, self.now, ended_J)
+        so_far_J = np.where(until_J < submit_J, np.nan, (until_J - submit_J) / TICKS_PER_SECOND)
+        return np.where(np.isnan(self.wait_s_J), so_far_J, self.wait_s_J)
+
+    @cached_property
+    def never_started_J(self) -> NDArray[np.bool_]:  # noqa: N802 - shape letters
+        """Which jobs were submitted and never started (J,)."""
+        return np.isnan(self.wait_s_J) & ~np.isnan(self.waited_s_J)
+
+    @cached_property
     def slowdown_J(self) -> Float:  # noqa: N802 - shape letters
         """Bounded slowdown of completed jobs (J,), NaN of others.
 
@@ -132,7 +149,8 @@ class ScheduleOutcome:
                     "kind": name,
                     "jobs": int(of_J.sum()),
                     "completed": int((of_J & (self.column("state") == COMPLETED)).sum()),
-                    **_summary("wait_s", self.wait_s_J[of_J]),
+                    **_summary("wait_s", self.waited_s_J[of_J]),
+                    "never_started": int(self.never_started_J[of_J].sum()),
                     **_summary("slowdown", self.slowdown_J[of_J]),
                     "restarts": int(self.column("restarts")[of_J].sum()),
                     "preemptions": int(self.column("preempted")[of_J].sum()),
@@ -147,6 +165,12 @@ class ScheduleOutcome:
         unseen = int(self.world.state_1["unseen"][0])
         if unseen:
             said.append(f"{unseen} failures or drains struck nodes that were already out")
+        never = int(self.never_started_J.sum())
+        if never:
+            said.append(
+                f"{never} of {self.jobs.size} jobs never started: mean and percentiles of waiting"
+                " count their waiting so far, and are lower bounds (wait_started_s leaves them out)"
+            )
         unended = sum(self.states.get(name, 0) for name in STATES[:6])
         if unended:
             said.append(f"{unended} of {self.jobs.size} jobs had not ended at the end")

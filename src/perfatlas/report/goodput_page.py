@@ -40,6 +40,11 @@ def goodput_page(
         _table(result_lines(answer["results"])),
         *(f"<p>warning: {html.escape(text)}</p>" for text in answer["warnings"]),
         *_charts(answer, columns),
+        *(
+            f'<p class="note">{html.escape(row["name"])}: {html.escape(row["assumes"])}</p>'
+            for row in answer["results"].get("changes", ())
+            if row["assumes"]
+        ),
         f"<h2>How sure: {METHODS[evidence['tier']]}</h2>",
         *(f'<p class="note">{html.escape(text)}</p>' for text in evidence["assumptions"]),
         f"<p><code>{html.escape(reproduce)}</code></p>",

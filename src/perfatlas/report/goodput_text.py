@@ -311,3 +311,8 @@ def _print_changes(console: Console, changes: Sequence[Answered]) -> None:
             console,
             f"  {row['name']:<{widest}}  {gained:>+10,.0f} ± {width:,.0f}{more}",
         )
+    console.print()
+    print_line(console, "what they assume", style="bold")
+    for row in changes:
+        if row["assumes"]:
+            print_line(console, f"  {row['name']}: {row['assumes']}")

@@ -218,6 +218,8 @@ def class_rows(classes: Sequence[Answered]) -> list[dict[str, str]]:
 def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
     """Return compared schedules as cells; time and completed jobs are told where they differ.
 
+    How many jobs never started is told where any did not: their waiting is not over.
+
     Args:
         compared: The `compared` of an answer.
     """
@@ -226,6 +228,7 @@ def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
         "completed": [f"{row['completed']:,}" for row in compared],
     }
     differing = {name: told for name, told in cells.items() if len(set(told)) > 1}
+    never = any(row["never_started"] for row in compared)
     rows = []
     for at, row in enumerate(compared):
         mean, _, p90 = statistics("wait_s", row["wait_s"])
@@ -233,6 +236,7 @@ def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
             "": str(row["name"]),
             "wait, mean": mean,
             "p90": p90,
+            **({"no start": f"{row['never_started']:,}"} if never else {}),
             "slowdown": statistics("slowdown", row["slowdown"])[0],
             "held": share_text(row["utilisation"]),
             "useful": share_text(row["productive"]),

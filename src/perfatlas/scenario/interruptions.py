@@ -64,7 +64,7 @@ def interruptions_of(asked: SimpleGoodput) -> Interruptions:
         return _seen(asked.node_mtbf_s / nodes, asked, f"node_mtbf_s over {nodes:,} nodes")
     if rate is None or asked.failures_seen is not None:
         raise InvalidSpecError("failures_seen is of an MTTI of your own; a published rate has its")
-    return _published(rate, asked, nodes)
+    return _published(rate, asked, asked.gpus or 0)
 
 
 def nodes_of(asked: SimpleGoodput) -> int:
@@ -102,25 +102,31 @@ def _seen(mtti_s: float, asked: SimpleGoodput, source: str) -> Interruptions:
     )
 
 
-def _published(rate: PublishedRate, asked: SimpleGoodput, nodes: int) -> Interruptions:
-    number = {"node": nodes, "gpu": asked.gpus, "job": 1}.get(rate.of)
-    if number is None:
+def _published(rate: PublishedRate, asked: SimpleGoodput, gpus: int) -> Interruptions:
+    try:
+        number = rate.ones_in(gpus)
+    except InvalidSpecError as problem:
         raise InvalidSpecError(
-            f"failure_rate = {shown(rate.name)} is of a {rate.of}; expected one of a node, gpu or"
-            " job; a fleet file says how many links or switches there are"
-        )
+            f"failure_rate = {shown(rate.name)}: {problem}; give mtti_s, or a fleet file that says"
+            " how many there are"
+        ) from problem
     mtti_s = rate.mean_s / number
     ends: list[float | None] = [None, None]
     for place, end in enumerate((rate.high_per_day, rate.low_per_day)):
         if end:
             ends[place] = mtti_s * (rate.per_day / end) ** NARROWER
+    scaling = f"; {rate.scaling}" if rate.scaling else ""
+    if rate.of == "node" and rate.gpus_per_node != asked.gpus_per_node:
+        scaling += f", not by the nodes of {asked.gpus_per_node} here"
+    if rate.of == "job":
+        scaling += ", an assumption"
     known = "its 95 % interval narrowed to 90 %" if None not in ends else "published without one"
     return Interruptions(
         mtti_s=mtti_s,
         low_s=ends[0],
         high_s=ends[1],
         source=f"{rate.name}, {rate.rate_kind}, {rate.per_day:.3g} a day per {rate.of}"
-        f" ({rate.source}; {rate.evidence}); interval: {known}",
+        f" ({rate.source}; {rate.evidence}); interval: {known}{scaling}",
     )
 
 

@@ -31,19 +31,23 @@ class RateInterval:
     Args:
         share: Half of the 90 % interval of the rate, relative to it; 0 where nothing is known.
         unknown: Causes of which nothing is known; they are taken as certain.
+        scaled: How published rates of whole jobs were brought to the size of this one.
     """
 
     share: float
     unknown: tuple[str, ...]
+    scaled: tuple[str, ...] = ()
 
     def said(self) -> str:
         """Return it in words."""
+        scaled = "".join(f"; {text}, an assumption" for text in self.scaled)
         if not self.share:
-            return "how sure the rates of the fleet are is not known, and not in the interval"
+            unsure = "how sure the rates of the fleet are is not known, and not in the interval"
+            return unsure + scaled
         rest = f"; taken as certain: {', '.join(self.unknown)}" if self.unknown else ""
         return (
             f"the interval holds the rate of failures, ± {100.0 * self.share:.2g} % by the counts"
-            f" behind it{rest}"
+            f" behind it{rest}{scaled}"
         )
 
 
@@ -75,7 +79,15 @@ def rate_interval(fleet: Fleet, units: int, name: str) -> RateInterval:
         else:
             variance += (per_s * width / WIDTHS_95) ** 2
     share = min(NINETY * math.sqrt(variance) / total, MOST)
-    return RateInterval(share=share, unknown=tuple(unknown))
+    return RateInterval(share=share, unknown=tuple(unknown), scaled=_scaled(fleet))
+
+
+def _scaled(fleet: Fleet) -> tuple[str, ...]:
+    """Return how rates of whole jobs are brought to the job of this fleet."""
+    rates = [(published_rates().get(cause.name), cause) for cause in fleet.causes]
+    return tuple(
+        rate.scaling for rate, cause in rates if rate and rate.of == "job" and cause.per_unit
+    )
 
 
 def _relative_width(cause: Cause, fitted: Mapping[str, Any]) -> float | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.fleet.checks import cause_rate_per_s
 from perfatlas.fleet.laws import Constant, Exponential, mean_s
 from perfatlas.fleet.model import Cause, Fleet, Repair, RepairStage
 from perfatlas.fleet.shipped import resolve_fleet
@@ -112,7 +113,12 @@ def _of_fleet(asked: Schedule, cluster: Cluster) -> Befalls:
             f"fleet = {asked.fleet!r}: none of its causes can befall a schedule ({reasons}); give"
             " node_mtbf_s and repair_s"
         )
-    warnings = [f"left out of the fleet: {name}, {why}" for name, why in left_out.items()]
+    per_s = {cause.name: cause_rate_per_s(cause, fleet.units) for cause in fleet.causes}
+    total = sum(per_s.values())
+    warnings = [
+        f"left out of the fleet: {name}, {why}, {100.0 * per_s[name] / total:.3g} % of its failures"
+        for name, why in left_out.items()
+    ]
     if all(mean_s(stage.lasts) == 0.0 for repair in fleet.repairs for stage in repair.stages):
         warnings.append("the fleet tells no repair times: nodes are back at once")
     said = [f"what fails, of {asked.fleet}: {', '.join(cause.name for cause in kept)}"]

@@ -63,7 +63,9 @@ def figures(outcome: ScheduleOutcome) -> dict[str, Any]:
         "duration_s": outcome.now / TICKS_PER_SECOND,
         "utilisation": outcome.utilisation,
         "productive": outcome.shares()["productive"],
-        "wait_s": distribution(outcome.wait_s_J),
+        "wait_s": distribution(outcome.waited_s_J),
+        "wait_started_s": distribution(outcome.wait_s_J),
+        "never_started": int(outcome.never_started_J.sum()),
         "slowdown": distribution(outcome.slowdown_J),
         "restarts": int(outcome.column("restarts").sum()),
         "preemptions": int(outcome.column("preempted").sum()),
@@ -122,13 +124,13 @@ def assumptions(asked: Schedule, response: Response, *, failing: bool) -> list[s
         said.append(_response_text(asked, response))
         if asked.node_mtbf_s is not None:
             said.append(
-                "nodes fail without memory, one by one, and are back after repair_s; lifetimes go"
-                " on while a node is out"
+                "nodes fail without memory, one by one, and are back after repair_s; none fails"
+                " while it is under repair"
             )
         elif asked.fleet is not None:
             said.append(
-                "every repair takes its mean, crews never run out, lifetimes go on while a node is"
-                " out"
+                "every repair takes its mean, crews never run out, lifetimes stand still while a"
+                " node is under repair"
             )
     said.append(
         "all nodes are equal, GPUs are all that jobs share, a pass over the queue takes no time"

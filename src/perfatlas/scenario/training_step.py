@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.fleet.estimates import CHECKPOINT_BYTES_PER_PARAMETER
 from perfatlas.quantities import InvalidSpecError, shown
 from perfatlas.scenario.goodput_fields import Step, parsed
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from perfatlas.models.parameters import ParameterCounts
 
 FLOP_PER_PARAMETER: Final = 6.0  # and token: 2 forward, 4 backward
-BYTES_PER_PARAMETER: Final = 14.0  # 2 of weights, 4 of their master copy, 8 of two moments
 _OF_A_STEP: Final = ("step_time_s", "tokens_per_step")
 
 
@@ -86,9 +86,10 @@ def split_step(fields: Mapping[str, Any]) -> tuple[dict[str, Any], StepFacts]:
     said: list[str] = []
     state_bytes = step.checkpoint_bytes
     if state_bytes is None and counts is not None:
-        state_bytes = BYTES_PER_PARAMETER * counts.total
+        each = CHECKPOINT_BYTES_PER_PARAMETER
+        state_bytes = each * counts.total
         said.append(
-            f"a checkpoint holds {state_bytes / 1e12:.4g} TB: {BYTES_PER_PARAMETER:g} bytes for"
+            f"a checkpoint holds {state_bytes / 1e12:.4g} TB: {each:g} bytes for"
             f" each of {counts.total / 1e9:.4g} billion parameters (16-bit weights, 32-bit copy and"
             " two moments of Adam; arXiv 1910.02054)"
         )

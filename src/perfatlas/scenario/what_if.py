@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.goodput_fields import FleetGoodput
 
 HOUR_S: Final = 3600.0
+_SAME_INTERVAL: Final = "the same work between checkpoints"
 
 
 class _Change(NamedTuple):
@@ -36,12 +37,14 @@ class _Change(NamedTuple):
         fleet: The fleet with it.
         strategy: The strategy with it.
         gpus_added: GPUs held beside those held before.
+        assumes: What it takes for granted beside its name, "" where nothing.
     """
 
     name: str
     fleet: Fleet
     strategy: Strategy
     gpus_added: int = 0
+    assumes: str = ""
 
 
 def single_changes(asked: FleetGoodput, ready: FleetJob, before: Outcome) -> list[dict[str, Any]]:
@@ -54,7 +57,8 @@ def single_changes(asked: FleetGoodput, ready: FleetJob, before: Outcome) -> lis
 
     Returns:
         Rows of name, gpu_hours_gained, gpu_hours_gained_half_width (of its 90 % interval),
-        gpu_hours_added (held by spares beside those there were), goodput.
+        gpu_hours_added (held by spares beside those there were), goodput, assumes (what the change
+        takes for granted, "" where nothing).
 
     Raises:
         InvalidSpecError: A changed number is outside its range.
@@ -84,6 +88,7 @@ def single_changes(asked: FleetGoodput, ready: FleetJob, before: Outcome) -> lis
                 "gpu_hours_added": change.gpus_added * ready.job.horizon_s / HOUR_S,
                 "goodput": after.goodput,
                 "share_gained": float(difference_R.mean()) / hours,
+                "assumes": change.assumes,
             }
         )
     return sorted(rows, key=lambda row: -row["gpu_hours_gained"])
@@ -94,39 +99,53 @@ def _changes(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     yield from _of_checkpoints(ready)
     if any(_time(phase) for restart in strategy.restarts for phase in restart.phases.values()):
         restarts = tuple(_quicker(restart) for restart in strategy.restarts)
-        yield _Change("restart in half the time", fleet, replace(strategy, restarts=restarts))
+        quicker = replace(strategy, restarts=restarts)
+        yield _Change("restart in half the time", fleet, quicker, assumes="every phase of it")
     if any(mean_s(cause.detection) for cause in fleet.causes):
         causes = tuple(
             replace(cause, detection=scaled(cause.detection, 0.5)) for cause in fleet.causes
         )
-        yield _Change("detection in half the time", replace(fleet, causes=causes), strategy)
+        sooner = replace(fleet, causes=causes)
+        yield _Change("detection in half the time", sooner, strategy, assumes="of every cause")
     causes = tuple(replace(cause, lifetime=scaled(cause.lifetime, 2.0)) for cause in fleet.causes)
-    yield _Change("half as many failures", replace(fleet, causes=causes), strategy)
+    rarer = replace(fleet, causes=causes)
+    assumes = f"of every cause; {_SAME_INTERVAL}"
+    yield _Change("half as many failures", rarer, strategy, assumes=assumes)
     yield from _of_spares(asked, ready)
     for other in ready.others:
         more = (other.spares.count or 0) - (strategy.spares.count or 0)
         units = max(fleet.units, ready.job.units + (other.spares.count or 0))
         room = replace(fleet, units=units)
         added = more * fleet.gpus_per_unit
-        yield _Change(f"strategy {other.name!r} instead", room, other, added)
+        assumes = "its own interval and spares"
+        yield _Change(f"strategy {other.name!r} instead", room, other, added, assumes)
 
 
 def _of_checkpoints(ready: FleetJob) -> Iterator[_Change]:
-    """Yield changes to checkpoints; an interval that was the optimum stays the optimum."""
+    """Yield changes to checkpoints.
+
+    An interval that was the optimum is the new one where they are written faster. Written in the
+    background they have no optimum, as they cost nothing, and the interval stays.
+    """
     fleet, strategy = ready.job.fleet, ready.strategy
     if any(level.write_s for level in strategy.levels):
         levels = tuple(replace(level, write_s=level.write_s / 2.0) for level in strategy.levels)
-        faster = replace(strategy, levels=levels)
+        faster, assumes = replace(strategy, levels=levels), f"of every kind; {_SAME_INTERVAL}"
         if not ready.interval_is_given:
             best_s, _ = best_interval_s(fleet, ready.job.units, faster)
             faster = replace(faster, interval_s=best_s or strategy.interval_s)
-        yield _Change("checkpoints written twice as fast", fleet, faster)
+            assumes = f"of every kind; {faster.interval_s:.4g} s of work between, the optimum then"
+        yield _Change("checkpoints written twice as fast", fleet, faster, assumes=assumes)
         if not any(level.lag_s for level in strategy.levels):
             behind = tuple(
                 replace(level, write_s=0.0, lag_s=level.write_s) for level in strategy.levels
             )
             later = replace(strategy, levels=behind)
-            yield _Change("checkpoints written in the background", fleet, later)
+            assumes = (
+                "no stall and no slower steps; a checkpoint counts when the write is over, as long"
+                f" as it took before; {_SAME_INTERVAL}"
+            )
+            yield _Change("checkpoints written in the background", fleet, later, assumes=assumes)
     if ready.interval_is_given and ready.optimal_interval_s:
         best = replace(strategy, interval_s=ready.optimal_interval_s)
         yield _Change("checkpoints at the optimal interval", fleet, best)
@@ -140,16 +159,36 @@ def _of_spares(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     units = max(fleet.units, ready.job.units + count + more)
     larger = replace(strategy, spares=replace(strategy.spares, count=count + more))
     added = more * fleet.gpus_per_unit
-    yield _Change(f"{more} more spares", replace(fleet, units=units), larger, added)
+    room = replace(fleet, units=units)
+    yield _Change(f"{more} more spares", room, larger, added, f"{strategy.spares.kind} ones")
     if strategy.spares.kind != "hot" and count and mean_s(strategy.spares.start):
         hot = replace(strategy, spares=Spares(count=count, kind="hot"))
-        yield _Change("spares that stand by hot", fleet, hot)
+        assumes = "no time to take one in; they can fail while they stand by"
+        yield _Change("spares that stand by hot", fleet, hot, assumes=assumes)
     if any(mean_s(stage.lasts) for repair in fleet.repairs for stage in repair.stages):
         repairs = tuple(_faster(repair) for repair in fleet.repairs)
-        yield _Change("repairs in half the time", replace(fleet, repairs=repairs), strategy)
+        repaired = replace(fleet, repairs=repairs)
+        yield _Change("repairs in half the time", repaired, strategy, assumes="every stage of them")
     if strategy.shrink is None and ready.job.units > 1:
-        fewer = replace(strategy, shrink=Shrink(replica_units=1, fewest=ready.job.units // 2))
-        yield _Change("going on with fewer nodes", fleet, fewer)
+        shrink, assumes = _shrink(ready)
+        fewer = replace(strategy, shrink=shrink)
+        yield _Change("going on with fewer nodes", fleet, fewer, assumes=assumes)
+
+
+def _shrink(ready: FleetJob) -> tuple[Shrink, str]:
+    """Return how a job goes on with fewer units, and what is assumed of that.
+
+    The strategies beside the one in use tell the size of a replica; otherwise single units leave.
+    """
+    for other in ready.others:
+        if other.shrink is not None:
+            return other.shrink, f"as strategy {other.name!r} does it"
+    gpus, half = ready.job.fleet.gpus_per_unit, max(ready.job.units // 2, 1)
+    return Shrink(replica_units=1, fewest=half), (
+        f"{gpus} GPUs leave at a time, as if each unit were a replica (replica_gpus with"
+        f" fewest_gpus says otherwise), down to {half * gpus:,}; the others do the work in"
+        " proportion, units come back without a pause"
+    )
 
 
 def _time(phase: float | Law) -> float:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
+from perfatlas.telemetry.fleet_fit import FEWEST
 from perfatlas.telemetry.fleet_laws import ends_text, law_interval, short, time_text
+from perfatlas.telemetry.kaplan_meier import kaplan_meier
 
 if TYPE_CHECKING:
     from perfatlas.telemetry.fleet_fit import CauseFit, FleetFit
     from perfatlas.telemetry.lemons import Lemons
+    from perfatlas.telemetry.lifetimes import Lifetimes
+
+CURVE_POINTS: Final = 9  # of a survival curve, spread over the ages at which parts failed
 
 
 def evidence_document(fit: FleetFit) -> dict[str, Any]:
@@ -19,12 +26,13 @@ def evidence_document(fit: FleetFit) -> dict[str, Any]:
     Args:
         fit: What a history says of the fleet.
     """
+    level = fit.options.level
     return {
         "rate_kind": f"events of kind {', '.join(fit.options.kinds)}",
         "failures_taken_as_effects": fit.cascades,
-        "level": fit.options.level,
+        "level": level,
         "watches": {component: _watch(fit, component) for component in fit.watches},
-        "cause": [_evidence(cause, share) for cause, share in _with_shares(fit)],
+        "cause": [_evidence(cause, share, level) for cause, share in _with_shares(fit)],
         "file": [_file(fit, index) for index in range(len(fit.history.files))],
     }
 
@@ -40,7 +48,19 @@ def _with_shares(fit: FleetFit) -> list[tuple[CauseFit, dict[str, Any]]]:
     return shares
 
 
-def _evidence(cause: CauseFit, share: dict[str, Any]) -> dict[str, Any]:
+def _survival(seen: Lifetimes | None, level: float) -> dict[str, Any] | None:
+    """Return the share of parts that live longer than some ages, without a law (Kaplan-Meier)."""
+    if seen is None or seen.failures < FEWEST:
+        return None
+    curve = kaplan_meier(seen, level)
+    rows = np.unique(np.linspace(0, curve.time_T.size - 1, CURVE_POINTS).round().astype(int))
+    rows = rows[curve.survival_T[rows] > 0.0]  # where none is left there is no interval
+    columns = {"share": curve.survival_T, "low": curve.low_T, "high": curve.high_T}
+    told = {name: [short(value) for value in of_T[rows]] for name, of_T in columns.items()}
+    return {"age": [time_text(age) for age in curve.time_T[rows].tolist()], **told}
+
+
+def _evidence(cause: CauseFit, share: dict[str, Any], level: float) -> dict[str, Any]:
     spells, rate = cause.spells, cause.rate
     repair = cause.repair
     fits = cause.comparison.fits if cause.comparison else ()
@@ -51,6 +71,7 @@ def _evidence(cause: CauseFit, share: dict[str, Any]) -> dict[str, Any]:
         "mean_time_between": time_text(1.0 / rate.mean_per_s),
         "mean_time_between_interval": ends_text(1.0 / rate.high_per_s, 1.0 / rate.low_per_s),
         **share,
+        "survival": _survival(spells.seen, level),
         "law_interval": law_interval(cause.law) if cause.law else None,
         "aic": {fit.family: short(fit.aic) for fit in fits} or None,
         "repairs": repair.seen.failures if repair else 0,

@@ -158,13 +158,15 @@ def fit_fleet(
         options: What the logs do not say.
 
     Raises:
-        InvalidSpecError: A component has no watch, an event lies outside it, or nothing failed.
+        InvalidSpecError: A component has no watch, an event lies outside it, nothing failed, or the
+            logs name more nodes than there are.
 
     Limits: Logs that tell the same failures twice (kernel lines and exporter metrics) must not be
         joined: every failure would count double.
     """
     if nodes < 1:
         raise InvalidSpecError(f"nodes = {nodes}; at least 1")
+    _check_nodes(history, nodes, options)
     history, cascades = without_cascades(history, options.cascade_s)
     counted_E = history.kind.is_any(options.kinds)
     longest_s = max((watch.end_s - watch.start_s for watch in watches.values()), default=0.0)
@@ -191,6 +193,17 @@ def fit_fleet(
         history=history,
         cascades=cascades,
     )
+
+
+def _check_nodes(history: History, nodes: int, options: FleetOptions) -> None:
+    """Refuse fewer nodes than there must be: rates would be too high, lemons not to be found."""
+    named = {*history.node.text(), *options.node_exposure_s} - {""}
+    if len(named) > nodes:
+        first = ", ".join(sorted(named)[:3])
+        raise InvalidSpecError(
+            f"nodes = {nodes}: the logs name {len(named)} nodes ({first}, ...); say how many were"
+            f" watched, {len(named)} or more, or leave events of other machines out of the history"
+        )
 
 
 def _fit_cause(
@@ -277,7 +290,7 @@ def _lemons(
         name = history.node.names[code]
         if name:
             counts[name] = counts.get(name, 0) + 1
-    if nodes < 2 or len(counts) > nodes or sum(counts.values()) < FEWEST:
+    if nodes < 2 or sum(counts.values()) < FEWEST:
         return None
     names = [*counts, *(f"(node {i} without a failure)" for i in range(nodes - len(counts)))]
     events_U = np.array([*counts.values(), *[0] * (nodes - len(counts))], np.int64)

@@ -19,9 +19,10 @@ from perfatlas.telemetry.sacct_json import read_sacct_json
 from perfatlas.telemetry.xid_log import COALESCE_S, NO_HELP, read_xid_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from perfatlas.telemetry.counts import FileCounts
     from perfatlas.telemetry.history import History
     from perfatlas.telemetry.job_runs import JobRuns
     from perfatlas.telemetry.stamps import Clock
@@ -100,7 +101,48 @@ def _jobs(paths: Sequence[str | Path], options: ImportOptions) -> Imported:
 
 
 def _table(paths: Sequence[str | Path], _: ImportOptions) -> Imported:
-    return Imported(joined([read_history(path) for path in paths]), None)
+    histories = [read_history(path) for path in paths]
+    if len(histories) > 1:
+        _refuse_shared_events(paths, histories)
+    return Imported(joined(histories), None)
+
+
+def _refuse_shared_events(paths: Sequence[str | Path], histories: Sequence[History]) -> None:
+    """Refuse histories that hold the same events of the same log: each would count twice."""
+    seen: dict[tuple[object, ...], int] = {}
+    for number, history in enumerate(histories):
+        shared = 0
+        first = number
+        for event in _events(history):
+            other = seen.setdefault(event, number)
+            if other != number:
+                shared, first = shared + 1, min(first, other)
+        if shared:
+            raise InvalidSpecError(
+                f"'{paths[number]}' and '{paths[first]}' hold {shared} events of the same lines of"
+                " the same logs, which would count twice: give each log once"
+            )
+
+
+def _events(history: History) -> Iterator[tuple[object, ...]]:
+    """Yield what tells an event from all others: its log by content, line, time and names."""
+    names = [getattr(history, name).text() for name in ("component", "cause", "node", "device")]
+    hashes = [history.files[index].data_hash for index in history.file_E.tolist()]
+    rows = zip(hashes, history.line_E.tolist(), history.start_s_E.tolist(), *names, strict=True)
+    return (row for row in rows if row[0])
+
+
+def _refuse_same_log(name: str, files: Sequence[FileCounts]) -> None:
+    """Refuse a log that is given twice; scrapes of one exporter may well be equal."""
+    known: dict[tuple[str, ...], str] = {}
+    for file in files:
+        key = (file.data_hash, file.path) if name == "dcgm" else (file.data_hash,)
+        if file.total and file.data_hash and key in known:
+            raise InvalidSpecError(
+                f"'{file.path}' is the same log as '{known[key]}', byte by byte: its events would"
+                " count twice; give each log once"
+            )
+        known[key] = file.path
 
 
 _READERS: Final[Mapping[str, Callable[[Sequence[str | Path], ImportOptions], Imported]]] = {
@@ -130,7 +172,8 @@ def import_logs(
         options: What the logs leave out.
 
     Raises:
-        InvalidSpecError: There is no such format or no log, or the reader refuses one.
+        InvalidSpecError: There is no such format or no log, the reader refuses one, or one is given
+            twice.
     """
     if name not in _READERS:
         listed = ", ".join(FORMATS)
@@ -138,4 +181,7 @@ def import_logs(
         raise InvalidSpecError(f"format = {shown(name)} is not one of {listed}{hint}")
     if not paths:
         raise InvalidSpecError(f"no log of format {name!r} is given")
-    return _READERS[name](paths, options)
+    found = _READERS[name](paths, options)
+    if name != "table":  # several tables may hold different events of one log
+        _refuse_same_log(name, found.history.files)
+    return found
