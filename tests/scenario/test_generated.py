@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from perfatlas import simulate
-from perfatlas.files import scratch
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario import Scenario
 from perfatlas.scenario.traffic import Arriving, arriving, parse_traffic
-from perfatlas.serving import TICKS_PER_SECOND
+from perfatlas.serving import TICKS_PER_SECOND, scratch
 from tests.serving.support import FIXTURES
 
 if TYPE_CHECKING:

@@ -1,16 +1,14 @@
-"""Files that are whole or not there, and large arrays on disk; knows nothing of what is in them."""
+"""Files written so that they are whole or not there; knows nothing of what is in them."""
 
 from __future__ import annotations
 
 from perfatlas.files.atomic import atomic_file, check_writable, write_atomic
 from perfatlas.files.folders import user_folder
 from perfatlas.files.hashes import content_hash, file_hash
-from perfatlas.files.scratch import GrowingColumn, roomy
 from perfatlas.files.tables import Table, read_table, table_format, write_table
 from perfatlas.files.toml_text import format_toml
 
 __all__ = [
-    "GrowingColumn",
     "Table",
     "atomic_file",
     "check_writable",
@@ -18,7 +16,6 @@ __all__ = [
     "file_hash",
     "format_toml",
     "read_table",
-    "roomy",
     "table_format",
     "user_folder",
     "write_atomic",

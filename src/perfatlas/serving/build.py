@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.files import roomy
 from perfatlas.quantities import InfeasibleError
 from perfatlas.serving.build_offload import loaded_rows, offload_state
 from perfatlas.serving.build_upkeep import upkeep_state
@@ -20,6 +19,7 @@ from perfatlas.serving.fleet import FIRST_FROM, ROLES
 from perfatlas.serving.heap import NODE
 from perfatlas.serving.limits import ROUTINGS, RULES
 from perfatlas.serving.outcome import GAP_EDGES
+from perfatlas.serving.scratch import roomy
 from perfatlas.serving.state import (
     BLOCK,
     CLOCK,

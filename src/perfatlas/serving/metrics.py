@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.files import roomy
 from perfatlas.serving.outcome import GAP_EDGES
 from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.serving.scratch import roomy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,7 +3,7 @@
 A request takes 48 bytes in `Requests` and 8 more per hash of its prompt. While it is read it takes
 at most a quarter more, and 8 bytes for each further column (number of its line, number of its
 hashes, turn, links); sorting what came unsorted holds the hashes twice. All else is a block.
-Columns that get large lie on disk (`files.scratch`), so that a file of any size passes.
+Columns that get large lie on disk (`scratch`), so that a file of any size passes.
 
 Shape legend: N requests, H hashes of all requests, B rows of a block.
 """
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.files import GrowingColumn, roomy
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.requests import LONGEST_S, TICKS_PER_SECOND, Requests
+from perfatlas.serving.scratch import GrowingColumn, roomy
 from perfatlas.serving.trace_blocks import refuse
 from perfatlas.serving.trace_fields import NO_LABEL
 

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.files.folders import user_folder
+from perfatlas.files import user_folder
 from perfatlas.quantities import InfeasibleError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def roomy(rows: int, dtype: DTypeLike, *, fill: int = 0) -> NDArray[Any]:
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.files import roomy
+        >>> from perfatlas.serving.scratch import roomy
         >>> roomy(3, np.int64, fill=-1).tolist()
         [-1, -1, -1]
     """

@@ -10,8 +10,9 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
-from perfatlas.files import GrowingColumn, roomy, scratch
 from perfatlas.quantities import InfeasibleError
+from perfatlas.serving import scratch
+from perfatlas.serving.scratch import GrowingColumn, roomy
 
 ROW = np.dtype([("a", "i8"), ("b", "i8")])
 
