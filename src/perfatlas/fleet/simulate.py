@@ -35,7 +35,8 @@ class Job:
         fleet: Where it runs.
         units: Units it needs.
         horizon_s: How long it is watched, or after which it is given up [s].
-        work_s: Work after which it is done, in whole intervals [s]; None runs until the horizon.
+        work_s: Work after which it is done, and saved once more [s]; the last segment is what is
+            left of it. None runs until the horizon.
     """
 
     fleet: Fleet
@@ -150,12 +151,9 @@ def packed_job(job: Job, strategy: Strategy) -> Packed:
         InfeasibleError: The job is larger than the fleet.
         InvalidSpecError: A number outside its range, or an unknown name.
     """
-    segments = 0
-    if job.work_s is not None:
-        if not math.isfinite(job.work_s) or job.work_s <= 0.0:
-            raise InvalidSpecError(f"work_s = {job.work_s:g}: expected a time above zero")
-        segments = math.ceil(job.work_s / strategy.interval_s - 1e-9)
-    return pack(job.fleet, job.units, strategy, job.horizon_s, segments=segments)
+    if job.work_s is not None and (not math.isfinite(job.work_s) or job.work_s <= 0.0):
+        raise InvalidSpecError(f"work_s = {job.work_s:g}: expected a time above zero")
+    return pack(job.fleet, job.units, strategy, job.horizon_s, work_s=job.work_s)
 
 
 def run(
