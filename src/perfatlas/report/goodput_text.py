@@ -35,6 +35,7 @@ LABELS: Final = {
     "blocked_probability": "share of time the job waits",
     "blocked_probability_one_fewer": "with one spare fewer",
     "nodes_under_repair": "nodes under repair, on average",
+    "nodes_out": "nodes out, those that wait for a crew too",
     "spares": "spares",
     "gpus_held": "GPUs held, spares among them",
     "replicas": "simulated replicas",
@@ -70,6 +71,7 @@ METHODS: Final = {
     "simulate": "simulated",
     "erlang_b": "closed form, exact",
     "birth_death": "closed form, exact",
+    "simpler_fleet": "closed form of a simpler fleet",
 }
 ENDS: Final = ("_low", "_high")
 TIMES: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
