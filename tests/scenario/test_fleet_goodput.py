@@ -245,3 +245,30 @@ def test_a_rest_of_the_fleet_that_stands_by_is_said(small: dict[str, object]) ->
     assert few.results["spares"] == 39
     assert any("39 units, stands by" in text for text in few.warnings)
     assert not any("stands by" in text for text in goodput(**small).warnings)
+
+
+def test_no_optimum_is_told_where_no_form_fits(small: dict[str, object], tmp_path: Path) -> None:
+    path = tmp_path / "peers.toml"
+    path.write_text(
+        SMALL
+        + '[[cause]]\nname = "row"\nshared = 1\nloses = "domain"\n'
+        + 'lifetime = { law = "exponential", mean = "50 d" }\n'
+        + '[[strategy]]\nname = "peers"\nlost_step = "30 s"\n'
+        + '[[strategy.checkpoint]]\nname = "disk"\nwrite = "2 min"\n'
+        + '[[strategy.restart]]\nname = "all"\nphases = { load = "5 min" }\n'
+    )
+    asked = {k: v for k, v in small.items() if k not in ("checkpoint_write_s", "restart_s")}
+    found = goodput(**(asked | {"fleet": str(path)}))
+    assert found.results["optimal_checkpoint_interval_s"] is None
+    # rows alone need a checkpoint: by Young sqrt(2 x 120 s x 50 d)
+    assert found.results["checkpoint_interval_s"] == pytest.approx(32_200, rel=0.01)
+    assert any("peers hold the state" in said for said in found.evidence.assumptions)
+
+
+def test_overlapping_snapshots_are_warned_of(small: dict[str, object]) -> None:
+    found = goodput(**(small | {"checkpoint_write_s": 1, "checkpoint_lag_s": 7200}))
+    assert any("are in flight at once" in said for said in found.warnings)
+    calm = goodput(
+        **(small | {"checkpoint_write_s": 1, "checkpoint_lag_s": 7200}), checkpoint_interval_s=7200
+    )
+    assert not any("in flight" in said for said in calm.warnings)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.fleet.asynchronous import snapshots_in_flight
 from perfatlas.fleet.expected import Expected, expected_goodput
 from perfatlas.fleet.outcome import Outcome, exact_sum
 from perfatlas.fleet.simulate import simulate, simulate_until
@@ -228,8 +229,24 @@ def _costs(
     }
 
 
-def _warnings(asked: FleetGoodput, ready: FleetJob) -> list[str]:
+def _overlaps(strategy: Strategy) -> list[str]:
+    """Return which snapshots are due before the previous one is durable."""
     said = []
+    for level in strategy.levels:
+        due_s = level.every * strategy.interval_s
+        count = float(snapshots_in_flight(due_s, level.write_s, level.lag_s))
+        if count > 1.0:
+            said.append(
+                f"snapshots overlap: {level.name} is due after every {due_s:.4g} s of work and"
+                f" durable {level.lag_s:.4g} s later, so up to {count:.0f} are in flight at once;"
+                " the answer takes memory and bandwidth for all of them, a longer"
+                " checkpoint_interval_s needs less"
+            )
+    return said
+
+
+def _warnings(asked: FleetGoodput, ready: FleetJob) -> list[str]:
+    said = _overlaps(ready.strategy)
     upkeep = ready.strategy.maintenance
     if upkeep is not None and upkeep.every_s >= ready.job.horizon_s:
         said.append(
