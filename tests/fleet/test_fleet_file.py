@@ -123,3 +123,8 @@ def test_durations_and_rates_by_hand() -> None:
     assert parse_rate("100 FIT", field="x") == pytest.approx(100e-9 / 3600)
     with pytest.raises(InvalidSpecError, match="finite"):
         parse_duration("1e400 s", field="x")
+
+
+def test_what_is_no_number_is_not_said_to_lack_a_unit() -> None:
+    with pytest.raises(InvalidSpecError, match="mean = 'nan d' is no number with a unit"):
+        parse_duration("nan d", field="mean")

@@ -272,3 +272,56 @@ def test_overlapping_snapshots_are_warned_of(small: dict[str, object]) -> None:
         **(small | {"checkpoint_write_s": 1, "checkpoint_lag_s": 7200}), checkpoint_interval_s=7200
     )
     assert not any("in flight" in said for said in calm.warnings)
+
+
+def test_repairs_that_take_no_time_are_said_aloud(small: dict[str, object], tmp_path: Path) -> None:
+    path = tmp_path / "quick.toml"
+    path.write_text(SMALL.partition("[[repair]]")[0])
+    assert "REPAIRS TAKE NO TIME" in goodput(**(small | {"fleet": str(path)})).warnings[0]
+    path.write_text(path.read_text().replace("per_unit = 1", 'per_unit = 1\ntakes = "nothing"'))
+    quiet = goodput(**(small | {"fleet": str(path)})).warnings
+    assert not any("NO TIME" in said for said in (*quiet, *goodput(**small).warnings))
+
+
+def test_a_restart_longer_than_the_time_to_failure_is_said() -> None:
+    asked = {"fleet": "llama3", "gpus": 16384, "checkpoint_write_s": 60, "spares": 32}
+    found = goodput(**asked, restart_s=300_000, duration_s=10 * DAY, half_width=0.5)
+    assert any("faster than it restarts" in said for said in found.warnings)
+    fine = goodput(**asked, restart_s=600, duration_s=10 * DAY, half_width=0.05)
+    assert not any("restarts" in said for said in fine.warnings)
+
+
+def test_a_short_run_is_not_said_to_agree_with_the_long_run(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(SMALL.replace("per_unit = 1", 'per_unit = 1\ntakes = "nothing"'))
+    asked = {"fleet": str(path), "gpus": 320, "checkpoint_write_s": 60, "restart_s": 60_000}
+    short = goodput(**asked, duration_s=2 * DAY, half_width=0.005).evidence.assumptions
+    assert any("the run is short, 2 d" in said for said in short)
+    long = goodput(**asked, duration_s=3000 * DAY, half_width=0.005).evidence.assumptions
+    assert any("which a long run agrees with" in said for said in long)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"gpus": 8, "spares": 99}, "99 spares are more .* spares = 39 is the rest"),
+        ({"fewest_gpus": 8, "replica_gpus": 256}, "a replica of 32 units is all of a job of 32"),
+        ({"fewest_gpus": 8, "replica_gpus": 80}, "raise fewest to 2"),
+    ],
+)
+def test_advice_is_one_that_can_be_followed(
+    small: dict[str, object], fields: dict[str, object], said: str
+) -> None:
+    with pytest.raises((InfeasibleError, InvalidSpecError), match=said):
+        goodput(**(small | fields))
+
+
+@pytest.mark.parametrize("units", [0, -4])
+def test_a_fleet_without_units_is_refused(
+    small: dict[str, object], tmp_path: Path, units: int
+) -> None:
+    path = tmp_path / "none.toml"
+    path.write_text(SMALL.replace("units = 40", f"units = {units}"))
+    asked = {k: v for k, v in small.items() if k not in ("gpus", "spares")}
+    with pytest.raises(InvalidSpecError, match=f"units = {units}: a fleet has 1"):
+        goodput(**(asked | {"fleet": str(path)}))

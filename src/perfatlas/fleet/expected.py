@@ -95,6 +95,32 @@ def expected_goodput(fleet: Fleet, units: int, strategy: Strategy) -> Expected:
     return Expected(goodput=value, form=form, leaves_out=(*_left_out(fleet, strategy), *more))
 
 
+def restart_remark(strategy: Strategy, mtti_s: float) -> str:
+    """Return what a reader must know of restarts that take longer than the time to a failure.
+
+    Args:
+        strategy: How the job lives with failures.
+        mtti_s: Mean time to the next failure while the job is exposed [s].
+
+    Returns:
+        "" where restarts are shorter, or failures cannot strike in them.
+    """
+    restart_s = _restart_s(strategy)
+    if restart_s <= mtti_s or not strategy.restart_exposed:
+        return ""
+    return (
+        f"a restart takes {restart_s:.3g} s and the job is interrupted every {mtti_s:.3g} s,"
+        " faster than it restarts: in the long run hardly any work is ever finished"
+    )
+
+
+def _restart_s(strategy: Strategy) -> float:
+    """Return the mean time of the lightest restart, with what it reads [s]."""
+    phases = strategy.restarts[0].phases.values()
+    peers = strategy.step_s is not None
+    return sum(map(_mean, phases)) + (0.0 if peers else _mean(strategy.levels[0].read_s))
+
+
 def best_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[float | None, str]:
     """Return the work between checkpoints that is best [s], and for what it is, or why none is.
 

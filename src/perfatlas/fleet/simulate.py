@@ -103,7 +103,8 @@ def simulate_until(
         InvalidSpecError: A number outside its range, or an unknown name.
 
     Source: sequential sampling with a growing sample; it is looked at after 64, 128, 256, ...
-        replicas, seldom enough that stopping early hardly narrows the interval too much.
+        replicas, seldom enough that stopping early hardly narrows the interval too much, and not
+        believed before it met some failures: replicas that are all alike say nothing of them.
     """
     if not 0.0 < half_width < 1.0:
         raise InvalidSpecError(f"half_width = {half_width:g}: expected a share, such as 0.002")
@@ -116,7 +117,7 @@ def simulate_until(
         done = wanted
         outcome = Outcome(np.concatenate(rows), job.units, strategy.spares.count, packed)
         sure = outcome.half_width <= half_width * max(outcome.goodput, 1e-300)
-        if sure or done >= most_replicas:
+        if (sure and not outcome.met_few) or done >= most_replicas:
             outcome.converged = bool(sure)
             return outcome
         wanted = min(2 * done, most_replicas)

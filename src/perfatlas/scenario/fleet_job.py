@@ -172,7 +172,17 @@ def _sizes(asked: FleetGoodput, fleet: Fleet, told: Spares | None) -> tuple[int,
             )
         return fleet.units - spares, spares
     units = _whole_units(asked.gpus, fleet, "gpus")
-    if units + (wanted or 0) > fleet.units:
+    if units <= fleet.units < units + (wanted or 0):
+        left = fleet.units - units
+        raise InfeasibleError(
+            f"the job needs {units:,} of {fleet.units:,} units: {wanted or 0:,} spares are more"
+            " than the rest of the fleet.",
+            advice=(
+                f"spares = {left} is the rest of the fleet.",
+                f"fleet_units = {units + (wanted or 0)} makes the fleet large enough for all.",
+            ),
+        )
+    if units > fleet.units:
         need = units + (wanted or 0)
         raise InfeasibleError(
             f"the job needs {units:,} units and {wanted or 0} spares, the fleet has"

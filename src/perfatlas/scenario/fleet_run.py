@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.fleet.asynchronous import snapshots_in_flight
-from perfatlas.fleet.expected import Expected, expected_goodput
+from perfatlas.fleet.expected import Expected, expected_goodput, restart_remark
+from perfatlas.fleet.fleet_facts import mean_repair_s
 from perfatlas.fleet.outcome import Outcome, exact_sum
 from perfatlas.fleet.simulate import simulate, simulate_until
 from perfatlas.fleet.state import BUCKETS, IDLE, TICKS_PER_SECOND
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 MOST_FAILURES: Final = 100_000_000  # of all replicas; well under a minute
 MOST_REPLICAS: Final = 100_000
+APART: Final = 2.0  # half-widths of a 95 % interval; further apart is no chance
 MANY_SPARES: Final = 0.1  # of the units of the job
 SAMPLED: Final = 1.645 / 1.960  # from the 95 % interval of the mean to 90 %
 QUANTILES: Final = {"p5": 0.05, "p50": 0.5, "p95": 0.95, "p99": 0.99}
@@ -113,11 +115,16 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
             assumptions=(
                 *_said(asked, ready, outcome),
                 *facts.said,
-                _beside(expected),
+                _beside(expected, outcome),
                 rates.said(),
             ),
         ),
-        warnings=(*outcome.remarks(), *_warnings(asked, ready), *late_remarks(results)),
+        warnings=(
+            *outcome.remarks(),
+            *filter(None, [restart_remark(ready.strategy, outcome.mtti_s)]),
+            *_warnings(asked, ready),
+            *late_remarks(results),
+        ),
     )
     return FleetRun(answer=answer, outcome=outcome)
 
@@ -229,6 +236,21 @@ def _costs(
     }
 
 
+def _no_repairs(ready: FleetJob) -> list[str]:
+    """Return that what fails is back at once, where a fleet says nothing of repairs."""
+    fleet = ready.job.fleet
+    times = {repair.name: mean_repair_s(repair) for repair in fleet.repairs}
+    out = [c for c in fleet.causes if c.effect == "stops" and c.takes != "nothing"]
+    if not out or any(times[cause.repair or fleet.repairs[0].name] for cause in out):
+        return []
+    said = (
+        "REPAIRS TAKE NO TIME in this fleet: a unit that fails is back at once, so the job never"
+        " waits, availability is 100 % and spares change nothing; a [[repair]] table says how long"
+        " units are out (docs/fleet.md)"
+    )
+    return [said]
+
+
 def _overlaps(strategy: Strategy) -> list[str]:
     """Return which snapshots are due before the previous one is durable."""
     said = []
@@ -246,7 +268,7 @@ def _overlaps(strategy: Strategy) -> list[str]:
 
 
 def _warnings(asked: FleetGoodput, ready: FleetJob) -> list[str]:
-    said = _overlaps(ready.strategy)
+    said = [*_no_repairs(ready), *_overlaps(ready.strategy)]
     upkeep = ready.strategy.maintenance
     if upkeep is not None and upkeep.every_s >= ready.job.horizon_s:
         said.append(
@@ -296,13 +318,19 @@ def factors(asked: FleetGoodput, shares: dict[str, float]) -> dict[str, float]:
     return found | {"product": float(np.prod(list(found.values())))}
 
 
-def _beside(expected: Expected) -> str:
+def _beside(expected: Expected, outcome: Outcome) -> str:
     """Return what a closed form says of the same job, in words."""
     if expected.goodput is None:
         return expected.form
     said = f"closed form beside it: {100.0 * expected.goodput:.3g} %, {expected.form}"
     if not expected.leaves_out:
-        return f"{said}, which a long run agrees with"
+        if abs(outcome.goodput - expected.goodput) <= APART * outcome.half_width:
+            return f"{said}, which a long run agrees with"
+        days = float(outcome.ended_R.mean()) / TICKS_PER_SECOND / DAY_S
+        return (
+            f"{said}, the long-run value: the run is short, {days:.3g} d, so that its beginning and"
+            " its end weigh"
+        )
     return f"{said}; it leaves out {', '.join(expected.leaves_out)}"
 
 

@@ -17,8 +17,9 @@ from perfatlas.fleet.model import (
     Strategy,
 )
 from perfatlas.fleet.outcome import exact_sum
-from perfatlas.fleet.renewal import optimal_interval_s
+from perfatlas.fleet.renewal import LIKELY_LOST, optimal_interval_s
 from perfatlas.fleet.simulate import Job, simulate_until
+from perfatlas.fleet.state import TICKS_PER_SECOND
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.answer import Answer, Evidence
 from perfatlas.scenario.interruptions import bucket_rows, frequency, lost_hours, nodes_of, standing
@@ -54,7 +55,7 @@ def simulated_goodput(
         found = middle if mtti_s is None else run(asked, mtti_s, interval_s)
         sign = -1.0 if end == "low" else 1.0
         ends[end] = min(max(found.goodput + sign * SAMPLED * found.half_width, 0.0), 1.0)
-    ended_s = exact_sum(middle.ended_R) / 1e6
+    ended_s = exact_sum(middle.ended_R) / TICKS_PER_SECOND
     failures = int(middle.column("failures").sum())
     often = replace(told, mtti_s=middle.mtti_s if failures else told.mtti_s)
     results = {
@@ -84,7 +85,10 @@ def simulated_goodput(
                 *standing(asked, told),
             ),
         ),
-        warnings=tuple(middle.remarks()),
+        warnings=(
+            *middle.remarks(),
+            *([LIKELY_LOST] if asked.restart_s > told.mtti_s else []),
+        ),
     )
 
 
