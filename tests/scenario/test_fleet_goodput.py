@@ -325,3 +325,22 @@ def test_a_fleet_without_units_is_refused(
     asked = {k: v for k, v in small.items() if k not in ("gpus", "spares")}
     with pytest.raises(InvalidSpecError, match=f"units = {units}: a fleet has 1"):
         goodput(**(asked | {"fleet": str(path)}))
+
+
+def test_a_rate_that_is_given_is_told_not_sampled(small: dict[str, object]) -> None:
+    found = goodput(**small)
+    assert found.results["mtti_s"] == pytest.approx(40 * DAY / 32, rel=1e-12)
+    # 3 spares are too few: the job waits 5 % of the time, in which nothing fails
+    waiting = next(r["share"] for r in found.breakdown if r["name"] == "waiting_for_spares")
+    said = next(text for text in found.evidence.assumptions if "failures can strike" in text)
+    detection = next(r["share"] for r in found.breakdown if r["name"] == "detection")
+    assert f"in {1.0 - waiting - detection:.1%} of the time" in said
+    warm = goodput(**(small | {"spare_kind": "warm"})).results
+    assert warm["mtti_s"] != found.results["mtti_s"]
+
+
+def test_one_unit_is_not_all_units(tmp_path: Path) -> None:
+    path = tmp_path / "one.toml"
+    path.write_text(SMALL.replace("units = 40", "units = 1"))
+    found = goodput(fleet=str(path), checkpoint_write_s=60, restart_s=600, half_width=0.05)
+    assert any("the job is on the only unit of the fleet" in said for said in found.warnings)

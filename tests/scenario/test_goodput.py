@@ -250,3 +250,12 @@ def test_a_fleet_that_tells_no_spares_is_refused(tmp_path: Path) -> None:
     path.write_text(crash + 'lifetime = { law = "exponential", mean = "5 d" }\n')
     with pytest.raises(InvalidSpecError, match="no spare is needed"):
         goodput_spares(**asked)
+
+
+def test_simulated_answers_tell_the_rate_given_and_of_ageing_only_where_there_is_some() -> None:
+    asked = {"mtti_s": 36_000.0, "checkpoint_write_s": 60, "restart_s": 600, "half_width": 0.02}
+    plain = goodput(**asked, method="simulate")
+    assert plain.results["mtti_s"] == 36_000.0
+    assert not any("ageing" in said for said in plain.evidence.assumptions)
+    aged = goodput(**asked, failure_shape=2.0, gpus=64)
+    assert any("ageing hardly moves" in said for said in aged.evidence.assumptions)

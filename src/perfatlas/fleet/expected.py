@@ -22,6 +22,7 @@ from perfatlas.fleet.upkeep import Plain, maintained_efficiency
 
 if TYPE_CHECKING:
     from perfatlas.fleet.model import Cause, Fleet, Level, Strategy
+    from perfatlas.fleet.simulate import Job
 
 MOST_SEGMENTS: Final = 400  # of an outer period: a matrix of so many rows is solved
 RENEWAL: Final = "exact renewal efficiency (Daly 2006)"
@@ -93,6 +94,25 @@ def expected_goodput(fleet: Fleet, units: int, strategy: Strategy) -> Expected:
         return Expected(goodput=None, form="no closed form: nothing stops the job")
     value, form, more = _value(demand, strategy, strategy.interval_s)
     return Expected(goodput=value, form=form, leaves_out=(*_left_out(fleet, strategy), *more))
+
+
+def known_mtti_s(job: Job, strategy: Strategy) -> float | None:
+    """Return the mean time to interruption of a job while it is exposed [s], where rates tell it.
+
+    Args:
+        job: The job.
+        strategy: How it lives with failures.
+
+    Returns:
+        None where only a simulation tells: parts that age, lemons that are retired, powered spares,
+        units that are down in part, fewer units, or nothing that fails.
+    """
+    stops = [cause for cause in job.fleet.causes if cause.effect == "stops"]
+    steady = all(isinstance(cause.lifetime, Exponential) and not cause.lemons for cause in stops)
+    cold = strategy.spares.kind == "cold" or strategy.spares.count is None
+    whole = job.fleet.parts_per_unit == 1 and strategy.shrink is None
+    rate = sum(cause_rate_per_s(cause, job.units) for cause in stops)
+    return 1.0 / rate if steady and cold and whole and rate else None
 
 
 def restart_remark(strategy: Strategy, mtti_s: float) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.fleet.asynchronous import snapshots_in_flight
-from perfatlas.fleet.expected import Expected, expected_goodput, restart_remark
+from perfatlas.fleet.expected import Expected, expected_goodput, known_mtti_s, restart_remark
 from perfatlas.fleet.fleet_facts import mean_repair_s
 from perfatlas.fleet.outcome import Outcome, exact_sum
 from perfatlas.fleet.simulate import simulate, simulate_until
@@ -25,7 +25,7 @@ from perfatlas.scenario.goodput_fields import (
 )
 from perfatlas.scenario.interruptions import HOUR_S, bucket_rows
 from perfatlas.scenario.lateness import late_remarks, lateness
-from perfatlas.scenario.rate_interval import more_often, rate_interval
+from perfatlas.scenario.rate_interval import NARROWER, more_often, rate_interval
 from perfatlas.scenario.training_step import split_step
 from perfatlas.scenario.what_if import single_changes
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 MOST_FAILURES: Final = 100_000_000  # of all replicas; well under a minute
 MOST_REPLICAS: Final = 100_000
 APART: Final = 2.0  # half-widths of a 95 % interval; further apart is no chance
+MOSTLY: Final = 0.99  # of the time; less is told
 MANY_SPARES: Final = 0.1  # of the units of the job
-SAMPLED: Final = 1.645 / 1.960  # from the 95 % interval of the mean to 90 %
 QUANTILES: Final = {"p5": 0.05, "p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
@@ -121,7 +121,7 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         ),
         warnings=(
             *outcome.remarks(),
-            *filter(None, [restart_remark(ready.strategy, outcome.mtti_s)]),
+            *filter(None, [restart_remark(ready.strategy, results["mtti_s"])]),
             *_warnings(asked, ready),
             *late_remarks(results),
         ),
@@ -175,7 +175,7 @@ def _results(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> dict[str
         "goodput_high": None,
         "checkpoint_interval_s": ready.strategy.interval_s,
         "optimal_checkpoint_interval_s": ready.optimal_interval_s,
-        "mtti_s": outcome.mtti_s,
+        "mtti_s": known_mtti_s(ready.job, ready.strategy) or outcome.mtti_s,
         "interruptions_per_day": failures / ended_s * DAY_S,
         "interruptions": failures,
         "duration_s": ended_s,
@@ -206,7 +206,7 @@ def _ends(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, share: float) 
             job = replace(ready.job, fleet=more_often(ready.job.fleet, 1.0 + sign * share))
             count = outcome.ticks_RF.shape[0]
             moved = simulate(job, ready.strategy, replicas=count, seed=asked.seed)
-        value = moved.goodput - sign * SAMPLED * moved.half_width
+        value = moved.goodput - sign * NARROWER * moved.half_width
         found[f"goodput_{end}"] = min(max(value, 0.0), 1.0)
     return found
 
@@ -278,7 +278,7 @@ def _warnings(asked: FleetGoodput, ready: FleetJob) -> list[str]:
     spares = ready.strategy.spares.count or 0
     if spares == 0 and ready.job.units == ready.job.fleet.units:
         said.append(
-            f"no unit stands by: the job is on all {ready.job.units:,} units of the fleet and waits"
+            f"no unit stands by: the job is on {_all_units(ready.job.units)} of the fleet and waits"
             " for every repair; fewer gpus leave spares"
         )
     all_the_rest = asked.spares is None and ready.job.units + spares == ready.job.fleet.units
@@ -288,6 +288,10 @@ def _warnings(asked: FleetGoodput, ready: FleetJob) -> list[str]:
             " held; spares says how many do"
         )
     return said
+
+
+def _all_units(units: int) -> str:
+    return f"all {units:,} units" if units > 1 else "the only unit"
 
 
 def _held(ready: FleetJob) -> int:
@@ -372,6 +376,12 @@ def _said(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> list[str]:
         said.append("the job is always scheduled; scheduling says which share of the time it is")
     if asked.mfu is None:
         said.append("no MFU is given, so the product is of time, not of the peak")
+    exposed = exact_sum(outcome.column("exposed")) / exact_sum(outcome.ended_R)
+    if exposed < MOSTLY:
+        said.append(
+            f"failures can strike in {exposed:.1%} of the time, which the mean time to interruption"
+            " counts; interruptions a day are of all the time"
+        )
     if asked.work_s is not None:
         said.append(f"a job not done after {ready.job.horizon_s / DAY_S:.4g} d is given up")
     return said
