@@ -16,10 +16,12 @@ from perfatlas.fleet.model import (
     Restart,
     Spares,
     Strategy,
+    one_cause,
 )
 from perfatlas.fleet.outcome import Outcome
 from perfatlas.fleet.simulate import Job, simulate
 from perfatlas.fleet.state import BUCKETS, TICKS_PER_SECOND
+from perfatlas.fleet.tails import loss_probability
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 H = 3600.0
@@ -82,3 +84,15 @@ def test_a_stage_is_repeated_until_something_comes_of_it(fixes: float, false_fix
     assert count > 2000
     # a geometric number has as much spread as its mean; what the horizon cuts is one in many
     assert mean_s == pytest.approx(exact_s, rel=3.5 / count**0.5 + 0.01)
+
+
+def test_the_tail_is_that_of_the_time_to_finish() -> None:
+    strategy = replace(STRATEGY, interval_s=4 * H)
+    job = Job(fleet=one_cause(30 * H, 8), units=8, horizon_s=500 * H, work_s=25 * H)
+    finished_R = simulate(job, strategy, replicas=40_000, seed=3).finish_s_R()
+    late = float((finished_R > 35 * H).mean())
+    assert finished_R.min() == pytest.approx(25 * H + 7 * 50.0)
+    tail = loss_probability(job, strategy, 10 * H, replicas=500, seed=1)
+    error = (tail.standard_error**2 + late * (1.0 - late) / 40_000) ** 0.5
+    assert abs(tail.probability - late) < 3.5 * error
+    assert 0.0 < error < 0.2 * late
