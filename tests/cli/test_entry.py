@@ -286,3 +286,18 @@ def test_help_breaks_no_sentence_and_tells_the_defaults() -> None:
         assert f"[default: {default}]" in line
     assert "flags fill empty cells." in text
     assert "--install-completion" in run("completion", "--help", COLUMNS="200").stdout
+
+
+@pytest.mark.parametrize(
+    ("flag", "text", "said"),
+    [
+        ("--mtti-s", "3h", "--mtti-s: '3h' is no number of seconds; write 10800."),
+        ("--mtti-s", "soon", "'soon' is no number of seconds; write one, such as 3600."),
+        ("--checkpoint-bytes-per-s", "1GB", 'unable to convert "1GB" into float'),
+    ],
+)
+def test_a_time_with_a_unit_is_told_in_seconds(
+    flag: str, text: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["goodput", flag, text, "--checkpoint-write-s", "60", "--restart-s", "60"]) == 2
+    assert said in capsys.readouterr().err

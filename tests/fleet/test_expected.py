@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perfatlas.fleet.expected import best_interval_s, expected_goodput
+from perfatlas.fleet.expected import best_interval_s, expected_goodput, likely_interval_s
 from perfatlas.fleet.laws import Constant, Exponential, weibull_of_mean
 from perfatlas.fleet.model import (
     Cause,
@@ -147,3 +147,32 @@ def test_the_best_interval_is_the_largest_value_of_the_form_that_fits() -> None:
     assert best_interval_s(Fleet(units=8, causes=()), 8, PLAIN)[0] is None
     seldom = replace(PLAIN, levels=(NEAR, replace(FAR, every=1000)))
     assert best_interval_s(FLEET, 8, seldom)[1].startswith("no closed form tells")
+
+
+def test_failures_that_peers_survive_ask_for_no_checkpoint() -> None:
+    part = Cause(name="gpu", lifetime=Exponential(mean_s=1 * H), shared=1.0, loses="unit")
+    row = Cause(name="row", lifetime=Exponential(mean_s=1000 * H), shared=1.0, loses="domain")
+    held = replace(PLAIN, step_s=30.0)
+    assert best_interval_s(Fleet(units=8, causes=(part,)), 8, held) == (
+        None, "peers hold the state after every failure: the longer the interval, the better"
+    )  # fmt: skip
+    both = Fleet(units=8, causes=(part, row))
+    assert best_interval_s(both, 8, held) == (
+        None, "no closed form tells the best interval: peers hold the state after most failures"
+    )  # fmt: skip
+    likely_s = likely_interval_s(both, 8, held)[0] or 0.0
+    assert likely_s == pytest.approx(float(optimal_interval_s(60.0, 1000 * H)))
+    # and it is about the best of the simulated curve, where an hour's interval loses more
+    job = Job(fleet=both, units=8, horizon_s=1000 * DAY)
+    found = {
+        factor: simulate(job, replace(held, interval_s=likely_s * factor), replicas=200).goodput
+        for factor in (0.1, 1.0, 10.0)
+    }
+    assert found[1.0] == max(found.values())
+
+
+def test_snapshots_that_overlap_are_said() -> None:
+    lagging = replace(PLAIN, levels=(Level(write_s=10.0, lag_s=7200.0),))
+    found = expected_goodput(FLEET, 8, lagging)
+    assert found.leaves_out == ("room for several snapshots in flight",)
+    assert expected_goodput(FLEET, 8, replace(lagging, interval_s=7200.0)).leaves_out == ()

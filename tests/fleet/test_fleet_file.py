@@ -136,3 +136,8 @@ def test_facts_name_no_repair_that_nobody_told(tmp_path: Path) -> None:
         path.write_text(f"units = 4\n{text}")
         names.append(fleet_facts(read_fleet(path))["causes"][0]["repair"])
     assert names == ["not known", "swap"]
+
+
+def test_what_is_no_number_is_not_said_to_lack_a_unit() -> None:
+    with pytest.raises(InvalidSpecError, match="mean = 'nan d' is no number with a unit"):
+        parse_duration("nan d", field="mean")

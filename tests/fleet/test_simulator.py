@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfatlas.fleet.expected import restart_remark
 from perfatlas.fleet.laws import Constant, Exponential, LogNormal, Weibull, weibull_of_mean
 from perfatlas.fleet.model import (
     Cause,
@@ -242,7 +243,35 @@ def test_mtbf_shorter_than_restart_is_said_and_does_not_hang() -> None:
     strategy = replace(PLAIN, restarts=(Restart(name="restart", phases={"load": 3600.0}),))
     outcome = simulate(days(one_cause(60.0, 8), 8, 30), strategy, replicas=4)
     assert outcome.goodput < 1e-6
-    assert "faster than it restarts" in outcome.remarks()[0]
+    assert "of the time goes to restart" in outcome.remarks()[0]
+    assert "faster than it restarts" in restart_remark(strategy, outcome.mtti_s)
+    assert restart_remark(PLAIN, outcome.mtti_s * 10) == ""
+    assert restart_remark(replace(strategy, restart_exposed=False), outcome.mtti_s) == ""
+
+
+def test_a_job_that_waits_is_not_told_that_it_restarts_too_long() -> None:
+    repair = Repair(name="far", stages=(RepairStage(name="far", lasts=Constant(value_s=1e9)),))
+    fleet = Fleet(units=100, causes=(nodes(),), repairs=(repair,))
+    strategy = replace(PLAIN, spares=Spares(count=0))
+    outcome = simulate(days(fleet, 100, 500), strategy, replicas=40)
+    assert outcome.goodput < 0.01
+    assert outcome.remarks()[0].endswith("of the time goes to waiting for spares")
+    assert restart_remark(strategy, outcome.mtti_s) == ""
+
+
+def test_few_failures_do_not_make_the_mean_sure() -> None:
+    # one failure in 3470 days costs about half of 23 days; a month sees one in 116 replicas
+    job = days(one_cause(3e8, 8), 8, 30)
+    strategy = replace(PLAIN, interval_s=2e6)
+    found = simulate_until(job, strategy, half_width=0.002)
+    assert found.met >= 30
+    exact = float(renewal_efficiency(2e6, 60.0, 300.0, 3e8).value_C)
+    assert abs(found.goodput - exact) < 2.0 * found.half_width
+    seldom = simulate_until(job, strategy, half_width=0.002, most_replicas=64, seed=2)
+    assert seldom.met == 0
+    assert seldom.standard_error < 1e-9
+    assert seldom.half_width == pytest.approx(3.0 / 64 * seldom.goodput)
+    assert "only 0 failures in 64 replicas" in seldom.remarks()[0]
 
 
 def test_work_that_is_not_done_is_counted() -> None:

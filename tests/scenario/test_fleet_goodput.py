@@ -265,3 +265,102 @@ def test_a_rest_of_the_fleet_that_stands_by_is_said(small: dict[str, object]) ->
     assert few.results["spares"] == 39
     assert any("39 units, stands by" in text for text in few.warnings)
     assert not any("stands by" in text for text in goodput(**small).warnings)
+
+
+def test_no_optimum_is_told_where_no_form_fits(small: dict[str, object], tmp_path: Path) -> None:
+    path = tmp_path / "peers.toml"
+    path.write_text(
+        SMALL
+        + '[[cause]]\nname = "row"\nshared = 1\nloses = "domain"\n'
+        + 'lifetime = { law = "exponential", mean = "50 d" }\n'
+        + '[[strategy]]\nname = "peers"\nlost_step = "30 s"\n'
+        + '[[strategy.checkpoint]]\nname = "disk"\nwrite = "2 min"\n'
+        + '[[strategy.restart]]\nname = "all"\nphases = { load = "5 min" }\n'
+    )
+    asked = {k: v for k, v in small.items() if k not in ("checkpoint_write_s", "restart_s")}
+    found = goodput(**(asked | {"fleet": str(path)}))
+    assert found.results["optimal_checkpoint_interval_s"] is None
+    # rows alone need a checkpoint: by Young sqrt(2 x 120 s x 50 d)
+    assert found.results["checkpoint_interval_s"] == pytest.approx(32_200, rel=0.01)
+    assert any("peers hold the state" in said for said in found.evidence.assumptions)
+
+
+def test_overlapping_snapshots_are_warned_of(small: dict[str, object]) -> None:
+    found = goodput(**(small | {"checkpoint_write_s": 1, "checkpoint_lag_s": 7200}))
+    assert any("are in flight at once" in said for said in found.warnings)
+    calm = goodput(
+        **(small | {"checkpoint_write_s": 1, "checkpoint_lag_s": 7200}), checkpoint_interval_s=7200
+    )
+    assert not any("in flight" in said for said in calm.warnings)
+
+
+def test_repairs_that_take_no_time_are_said_aloud(small: dict[str, object], tmp_path: Path) -> None:
+    path = tmp_path / "quick.toml"
+    path.write_text(SMALL.partition("[[repair]]")[0])
+    assert "REPAIRS TAKE NO TIME" in goodput(**(small | {"fleet": str(path)})).warnings[0]
+    path.write_text(path.read_text().replace("per_unit = 1", 'per_unit = 1\ntakes = "nothing"'))
+    quiet = goodput(**(small | {"fleet": str(path)})).warnings
+    assert not any("NO TIME" in said for said in (*quiet, *goodput(**small).warnings))
+
+
+def test_a_restart_longer_than_the_time_to_failure_is_said() -> None:
+    asked = {"fleet": "llama3", "gpus": 16384, "checkpoint_write_s": 60, "spares": 32}
+    found = goodput(**asked, restart_s=300_000, duration_s=10 * DAY, half_width=0.5)
+    assert any("faster than it restarts" in said for said in found.warnings)
+    fine = goodput(**asked, restart_s=600, duration_s=10 * DAY, half_width=0.05)
+    assert not any("restarts" in said for said in fine.warnings)
+
+
+def test_a_short_run_is_not_said_to_agree_with_the_long_run(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(SMALL.replace("per_unit = 1", 'per_unit = 1\ntakes = "nothing"'))
+    asked = {"fleet": str(path), "gpus": 320, "checkpoint_write_s": 60, "restart_s": 60_000}
+    short = goodput(**asked, duration_s=2 * DAY, half_width=0.005).evidence.assumptions
+    assert any("the run is short, 2 d" in said for said in short)
+    long = goodput(**asked, duration_s=3000 * DAY, half_width=0.005).evidence.assumptions
+    assert any("which a long run agrees with" in said for said in long)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"gpus": 8, "spares": 99}, "99 spares are more .* spares = 39 is the rest"),
+        ({"fewest_gpus": 8, "replica_gpus": 256}, "a replica of 32 units is all of a job of 32"),
+        ({"fewest_gpus": 8, "replica_gpus": 80}, "raise fewest to 2"),
+    ],
+)
+def test_advice_is_one_that_can_be_followed(
+    small: dict[str, object], fields: dict[str, object], said: str
+) -> None:
+    with pytest.raises((InfeasibleError, InvalidSpecError), match=said):
+        goodput(**(small | fields))
+
+
+@pytest.mark.parametrize("units", [0, -4])
+def test_a_fleet_without_units_is_refused(
+    small: dict[str, object], tmp_path: Path, units: int
+) -> None:
+    path = tmp_path / "none.toml"
+    path.write_text(SMALL.replace("units = 40", f"units = {units}"))
+    asked = {k: v for k, v in small.items() if k not in ("gpus", "spares")}
+    with pytest.raises(InvalidSpecError, match=f"units = {units}: a fleet has 1"):
+        goodput(**(asked | {"fleet": str(path)}))
+
+
+def test_a_rate_that_is_given_is_told_not_sampled(small: dict[str, object]) -> None:
+    found = goodput(**small)
+    assert found.results["mtti_s"] == pytest.approx(40 * DAY / 32, rel=1e-12)
+    # 3 spares are too few: the job waits 5 % of the time, in which nothing fails
+    waiting = next(r["share"] for r in found.breakdown if r["name"] == "waiting_for_spares")
+    said = next(text for text in found.evidence.assumptions if "failures can strike" in text)
+    detection = next(r["share"] for r in found.breakdown if r["name"] == "detection")
+    assert f"in {1.0 - waiting - detection:.1%} of the time" in said
+    warm = goodput(**(small | {"spare_kind": "warm"})).results
+    assert warm["mtti_s"] != found.results["mtti_s"]
+
+
+def test_one_unit_is_not_all_units(tmp_path: Path) -> None:
+    path = tmp_path / "one.toml"
+    path.write_text(SMALL.replace("units = 40", "units = 1"))
+    found = goodput(fleet=str(path), checkpoint_write_s=60, restart_s=600, half_width=0.05)
+    assert any("the job is on the only unit of the fleet" in said for said in found.warnings)

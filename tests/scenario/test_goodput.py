@@ -204,8 +204,9 @@ def test_spares_of_a_fleet_are_those_its_simulation_waits_for(tmp_path: Path) ->
     path.write_text(TWO_REPAIRS)
     asked = {"fleet": str(path), "gpus": 800, "spares": 2}
     exact = goodput_spares(**asked)
-    # 100 nodes, each out every 50 d for 24 h on average: 2 of them at any time, B(3, 2) = 4/19
-    assert exact.results["nodes_under_repair"] == pytest.approx(2.0)
+    # 100 nodes, each out every 50 d for 24 h on average: a load of 2, B(3, 2) = 4/19
+    assert exact.results["nodes_under_repair"] == pytest.approx(2.0 * 15.0 / 19.0)
+    assert exact.evidence.tier == "erlang_b"
     assert exact.results["blocked_probability"] == pytest.approx(4.0 / 19.0)
     assert "board, cable, and are back after 24 h" in exact.evidence.assumptions[1]
     rounds = [
@@ -220,6 +221,33 @@ def test_spares_of_a_fleet_are_those_its_simulation_waits_for(tmp_path: Path) ->
     ]
     error = float(np.std(waiting, ddof=1)) / len(waiting) ** 0.5
     assert abs(float(np.mean(waiting)) - 4.0 / 19.0) < 3.0 * error + 0.21 * 2 / 2000
+
+
+def test_few_crews_repair_few_and_more_are_out() -> None:
+    fields = {"nodes": 2048, "node_mtbf_s": DAY / 6.5e-3, "repair_s": DAY}
+    found = goodput_spares(**fields, spares=24, crews=3).results
+    assert found["nodes_under_repair"] == pytest.approx(3.0, abs=1e-3)
+    assert found["nodes_out"] == pytest.approx(24.7, abs=0.05)
+    # what fails is what is repaired: 13.3 a day while the job does not wait, 3 a day
+    assert 13.312 * (1 - found["blocked_probability"]) == pytest.approx(3.0, abs=1e-3)
+
+
+def test_what_a_closed_form_of_spares_leaves_out_is_never_exact(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    racks = TWO_REPAIRS.replace(
+        'name = "board"\nper_unit = 1', 'name = "board"\nper_unit = 0.05\nunits = 20', 1
+    )
+    path.write_text(racks)
+    found = goodput_spares(fleet=str(path), gpus=800, spares=2)
+    assert found.evidence.tier == "simpler_fleet"
+    assert "leaves out the laws of repairs: goodput with fleet" in found.warnings[0]
+    assert "20 nodes by board" in " ".join(found.evidence.assumptions)
+    path.write_text(
+        TWO_REPAIRS.replace('lasts = "36 h"', 'lasts = "36 h", fixes = 0.5, false_fix = 0.1')
+    )
+    assert (
+        "leaves out false fixes" in goodput_spares(fleet=str(path), gpus=800, spares=2).warnings[0]
+    )
 
 
 def test_a_fleet_that_tells_no_spares_is_refused(tmp_path: Path) -> None:
@@ -245,3 +273,12 @@ def test_a_fleet_that_tells_no_spares_is_refused(tmp_path: Path) -> None:
     path.write_text(crash + 'lifetime = { law = "exponential", mean = "5 d" }\n')
     with pytest.raises(InvalidSpecError, match="no spare is needed"):
         goodput_spares(**asked)
+
+
+def test_simulated_answers_tell_the_rate_given_and_of_ageing_only_where_there_is_some() -> None:
+    asked = {"mtti_s": 36_000.0, "checkpoint_write_s": 60, "restart_s": 600, "half_width": 0.02}
+    plain = goodput(**asked, method="simulate")
+    assert plain.results["mtti_s"] == 36_000.0
+    assert not any("ageing" in said for said in plain.evidence.assumptions)
+    aged = goodput(**asked, failure_shape=2.0, gpus=64)
+    assert any("ageing hardly moves" in said for said in aged.evidence.assumptions)

@@ -76,7 +76,7 @@ def _run(words: list[str]) -> int:
     from cyclopts import CycloptsError, UnknownOptionError
 
     from perfatlas.cli.app import app
-    from perfatlas.cli.refusal import refusal_text, unknown_option_text
+    from perfatlas.cli.refusal import refusal_text, unknown_option_text, usage_text
     from perfatlas.quantities import PerfatlasError
 
     try:
@@ -85,7 +85,7 @@ def _run(words: list[str]) -> int:
         sys.stderr.write(f"perfatlas: {unknown_option_text(problem)}\n")
         return USAGE
     except CycloptsError as problem:
-        sys.stderr.write(f"perfatlas: {str(problem).strip()}\n")
+        sys.stderr.write(f"perfatlas: {usage_text(str(problem).strip())}\n")
         return USAGE
     except PerfatlasError as problem:
         sys.stderr.write(refusal_text(problem))

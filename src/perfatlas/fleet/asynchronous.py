@@ -51,8 +51,30 @@ def asynchronous_efficiency(
         >>> print(f"{found.value_C:.6f}")
         0.729704
     """
-    lag, mtti = not_negative("lag_s", lag_s), positive("mtti_s", mtti_s)
     blocking = renewal_efficiency(interval_s, stall_s, restart_s, mtti_s)
+    return delayed(blocking, interval_s, stall_s, lag_s, mtti_s)
+
+
+def delayed(
+    blocking: Judged,
+    interval_s: ArrayLike,
+    stall_s: ArrayLike,
+    lag_s: ArrayLike,
+    mtti_s: ArrayLike,
+) -> Judged:
+    """Return the efficiency of snapshots that are drained, from that of writes that block (C,).
+
+    Args:
+        blocking: Efficiency if every snapshot were durable at the end of its stall.
+        interval_s: Work between snapshots [s] (C,).
+        stall_s: Blocking part of a snapshot [s] (C,).
+        lag_s: From the end of the stall until the snapshot is durable [s] (C,).
+        mtti_s: Mean time between interruptions [s] (C,).
+
+    Raises:
+        InvalidSpecError: A negative time, or an interval or MTTI of zero.
+    """
+    lag, mtti = not_negative("lag_s", lag_s), positive("mtti_s", mtti_s)
     value = np.asarray(np.exp(-lag / mtti) * blocking.value_C, np.float64)
     alone = np.broadcast_to(snapshots_in_flight(interval_s, stall_s, lag_s) <= 1.0, value.shape)
     reason = np.where(

@@ -69,6 +69,9 @@ def check_fleet(fleet: Fleet) -> None:
     Raises:
         InvalidSpecError: A number outside its range.
     """
+    for name, value in (("units", fleet.units), ("gpus_per_unit", fleet.gpus_per_unit)):
+        if value < 1:
+            raise InvalidSpecError(f"{name} = {value}: a fleet has 1 of them or more")
     _count("causes", len(fleet.causes), MOST_CAUSES // 2)
     _count("repairs", len(fleet.repairs), MOST_REPAIRS)
     if fleet.crews is not None:
@@ -195,11 +198,16 @@ def _check_shrink(shrink: Shrink, units: int, where: str) -> None:
             f"{where}: shrink to {shrink.fewest} of {units} units by {shrink.replica_units}: "
             "expected fewer units than the job has, and at least 1"
         )
-    dropped = -(-(units - shrink.fewest) // shrink.replica_units) * shrink.replica_units
-    if dropped >= units:
+    replica = shrink.replica_units
+    if replica >= units:
         raise InvalidSpecError(
-            f"{where}: with {shrink.fewest} of {units} units no replica of {shrink.replica_units} "
-            f"units is left: raise fewest to {shrink.replica_units}"
+            f"{where}: a replica of {replica} units is all of a job of {units}: nothing is left to"
+            " go on with; replicas must be smaller, or the job waits"
+        )
+    if -(-(units - shrink.fewest) // replica) * replica >= units:
+        raise InvalidSpecError(
+            f"{where}: with {shrink.fewest} of {units} units no replica of {replica} units is left:"
+            f" raise fewest to {units - (units - 1) // replica * replica}"
         )
 
 

@@ -42,7 +42,9 @@ def parse_duration(text: object, *, field: str) -> float:
     match = _DURATION.match(text) if isinstance(text, str) else None
     unit = match.group(2) if match else ""
     if match is None or unit not in SECONDS:
-        what = "has no unit of time" if match is None or not unit else f"has no unit {unit!r}"
+        what = "has no unit of time" if not unit else f"has no unit {unit!r}"
+        if match is None and isinstance(text, str):
+            what = "is no number with a unit of time"
         raise InvalidSpecError(
             f"{field} = {shown(text)} {what}: write a number and one of {', '.join(SECONDS)}, "
             'such as "30 min"'

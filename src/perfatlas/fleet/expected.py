@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.fleet.asynchronous import delayed
 from perfatlas.fleet.checks import cause_rate_per_s
 from perfatlas.fleet.corruption import VerifiedPattern, verified_time_s
 from perfatlas.fleet.laws import Constant, Exponential, mean_s
@@ -21,6 +22,7 @@ from perfatlas.fleet.upkeep import Plain, maintained_efficiency
 
 if TYPE_CHECKING:
     from perfatlas.fleet.model import Cause, Fleet, Level, Strategy
+    from perfatlas.fleet.simulate import Job
 
 MOST_SEGMENTS: Final = 400  # of an outer period: a matrix of so many rows is solved
 RENEWAL: Final = "exact renewal efficiency (Daly 2006)"
@@ -94,6 +96,51 @@ def expected_goodput(fleet: Fleet, units: int, strategy: Strategy) -> Expected:
     return Expected(goodput=value, form=form, leaves_out=(*_left_out(fleet, strategy), *more))
 
 
+def known_mtti_s(job: Job, strategy: Strategy) -> float | None:
+    """Return the mean time to interruption of a job while it is exposed [s], where rates tell it.
+
+    Args:
+        job: The job.
+        strategy: How it lives with failures.
+
+    Returns:
+        None where only a simulation tells: parts that age, lemons that are retired, powered spares,
+        units that are down in part, fewer units, or nothing that fails.
+    """
+    stops = [cause for cause in job.fleet.causes if cause.effect == "stops"]
+    steady = all(isinstance(cause.lifetime, Exponential) and not cause.lemons for cause in stops)
+    cold = strategy.spares.kind == "cold" or strategy.spares.count is None
+    whole = job.fleet.parts_per_unit == 1 and strategy.shrink is None
+    rate = sum(cause_rate_per_s(cause, job.units) for cause in stops)
+    return 1.0 / rate if steady and cold and whole and rate else None
+
+
+def restart_remark(strategy: Strategy, mtti_s: float) -> str:
+    """Return what a reader must know of restarts that take longer than the time to a failure.
+
+    Args:
+        strategy: How the job lives with failures.
+        mtti_s: Mean time to the next failure while the job is exposed [s].
+
+    Returns:
+        "" where restarts are shorter, or failures cannot strike in them.
+    """
+    restart_s = _restart_s(strategy)
+    if restart_s <= mtti_s or not strategy.restart_exposed:
+        return ""
+    return (
+        f"a restart takes {restart_s:.3g} s and the job is interrupted every {mtti_s:.3g} s,"
+        " faster than it restarts: in the long run hardly any work is ever finished"
+    )
+
+
+def _restart_s(strategy: Strategy) -> float:
+    """Return the mean time of the lightest restart, with what it reads [s]."""
+    phases = strategy.restarts[0].phases.values()
+    peers = strategy.step_s is not None
+    return sum(map(_mean, phases)) + (0.0 if peers else _mean(strategy.levels[0].read_s))
+
+
 def best_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[float | None, str]:
     """Return the work between checkpoints that is best [s], and for what it is, or why none is.
 
@@ -103,10 +150,28 @@ def best_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[float
         strategy: How it lives with failures, but for its interval.
 
     Returns:
-        None where checkpoints are free, nothing stops the job or no closed form tells.
+        None where checkpoints are free, no failure needs one or no closed form fits the job.
 
     Source: Lambert's W for one level without verification; else the largest value of the closed
         form over a thousandfold of intervals around the first-order optimum.
+    """
+    estimate_s, said = likely_interval_s(fleet, units, strategy)
+    if estimate_s is not None and (beyond := _beyond(fleet, strategy)):
+        return None, f"no closed form tells the best interval: {beyond}"
+    return estimate_s, said
+
+
+def likely_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[float | None, str]:
+    """Return the work between checkpoints that is about best [s], where no form fits the job too.
+
+    Args:
+        fleet: The fleet.
+        units: Units of the job.
+        strategy: How it lives with failures, but for its interval.
+
+    Returns:
+        What is best for the failures that need a checkpoint, were there nothing else; None where
+        there is no such thing.
     """
     demand = _demand(fleet, units, strategy)
     cost_s = _cost_s(strategy)
@@ -114,7 +179,9 @@ def best_interval_s(fleet: Fleet, units: int, strategy: Strategy) -> tuple[float
     if cost_s <= 0.0:
         return None, "checkpoint_write_s = 0: free checkpoints have no optimal interval"
     if hurt <= 0.0:
-        return None, "nothing stops the job: the longer the interval, the better"
+        held = strategy.step_s is not None and any(c.effect == "stops" for c in fleet.causes)
+        why = "peers hold the state after every failure" if held else "nothing stops the job"
+        return None, f"{why}: the longer the interval, the better"
     if strategy.levels[-1].every > MOST_SEGMENTS:
         return None, f"no closed form tells the best interval of over {MOST_SEGMENTS} segments"
     if len(strategy.levels) == 1 and not strategy.verify_s:
@@ -147,6 +214,7 @@ def _value(demand: _Demand, strategy: Strategy, interval_s: float) -> tuple[floa
     """Return a closed form's value at an interval, its name, and what it leaves out."""
     level = strategy.levels[0]
     upkeep = strategy.maintenance
+    more: list[str] = []
     if len(strategy.levels) > 1:
         value, form = _levels_value(demand, strategy, interval_s), LEVELS
     elif strategy.verify_s:
@@ -161,21 +229,20 @@ def _value(demand: _Demand, strategy: Strategy, interval_s: float) -> tuple[floa
             demand.detection_s,
         )  # fmt: skip
         exposed = strategy.restart_exposed
-        value, form = float(renewal_efficiency(*job, restart_exposed=exposed).value_C), RENEWAL
+        blocking = renewal_efficiency(*job, restart_exposed=exposed)
+        value, form = float(blocking.value_C), RENEWAL
         if upkeep is not None and exposed and not level.lag_s:
             found = maintained_efficiency(job, upkeep.every_s, upkeep.lasts_s)
             more = [] if bool(found.valid_C) else ["maintenance that comes often"]
             return float(found.value_C), MAINTAINED, more
         if level.lag_s:
-            value *= math.exp(-level.lag_s * demand.failing)
-            form = LAGGING
+            found = delayed(blocking, interval_s, level.write_s, level.lag_s, 1.0 / demand.failing)
+            value, form = float(found.value_C), LAGGING
+            more = [] if bool(found.valid_C) else ["room for several snapshots in flight"]
     if upkeep is None:
-        return value, form, []
-    return (
-        value * max(1.0 - upkeep.lasts_s / upkeep.every_s, 0.0),
-        form,
-        ["restarts after maintenance"],
-    )
+        return value, form, more
+    up = max(1.0 - upkeep.lasts_s / upkeep.every_s, 0.0)
+    return value * up, form, [*more, "restarts after maintenance"]
 
 
 def _levels_value(demand: _Demand, strategy: Strategy, interval_s: float) -> float:
@@ -197,8 +264,8 @@ def _demand(fleet: Fleet, units: int, strategy: Strategy) -> _Demand:
     silent = noticing = 0.0
     for cause in fleet.causes:
         rate = cause_rate_per_s(cause, units)
-        if cause.effect == "stops":
-            rate_L[max(needed_level(cause, strategy), 0)] += rate
+        if cause.effect == "stops" and (level := needed_level(cause, strategy)) >= 0:
+            rate_L[level] += rate
             noticing += rate * mean_s(cause.detection)
         elif cause.effect == "corrupts":
             silent += rate

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
     from perfatlas.fleet.columns import FloatArray
     from perfatlas.fleet.packing import Packed
+
+
+FEW: Final = 30  # failures, below which replicas hardly show what they cost
+LITTLE: Final = 0.01  # goodput
 
 
 def exact_sum(ticks_R: NDArray[np.int64]) -> int:
@@ -91,11 +95,26 @@ class Outcome:
 
     @property
     def half_width(self) -> float:
-        """Half of a 95 % interval of `goodput`, by Student's t."""
+        """Half of a 95 % interval of `goodput`, by Student's t.
+
+        Where few failures were met it is no less than the rule of three says: n replicas without
+        one leave up to 3 in n that have one, and may lose everything.
+        """
         from scipy.special import stdtrit
 
         count = self.ticks_RF.shape[0]
-        return float(stdtrit(max(count - 1, 1), 0.975)) * self.standard_error
+        width = float(stdtrit(max(count - 1, 1), 0.975)) * self.standard_error
+        return max(width, min(3.0 / count, 1.0) * self.goodput) if self.met_few else width
+
+    @cached_property
+    def met(self) -> int:
+        """Failures, silent errors and slow spells that the job met, in all replicas."""
+        return int((self.column("events") - self.column("unseen")).sum())
+
+    @property
+    def met_few(self) -> bool:
+        """Whether failures come so seldom that the replicas hardly show them."""
+        return self.met < FEW
 
     def shares(self) -> dict[str, float]:
         """Return the share of the job's GPU-hours in each bucket; exact before the division."""
@@ -140,10 +159,14 @@ class Outcome:
     def remarks(self) -> list[str]:
         """Return what a reader must know beside the numbers."""
         said = []
-        if self.goodput < 0.01:
+        if self.goodput < LITTLE:
+            said.append(self._little())
+        if self.met_few:
+            count = self.ticks_RF.shape[0]
             said.append(
-                f"goodput is {self.goodput:.1e}: the job is interrupted every {self.mtti_s:.3g} s, "
-                "faster than it restarts and saves work"
+                f"only {self.met} failures in {count:,} replicas: the interval is at least that of"
+                f" 3 in {count:,} replicas that lose everything; watch the job longer, or more"
+                " replicas"
             )
         if not self.converged:
             said.append(f"stopped after {self.ticks_RF.shape[0]} replicas, wider than asked")
@@ -152,6 +175,16 @@ class Outcome:
                 f"{self.unfinished} of {self.ticks_RF.shape[0]} replicas were given up unfinished"
             )
         return said
+
+    def _little(self) -> str:
+        """Return where the time goes of a job that hardly gets anything done."""
+        taken = {name: self.column(name) for name in BUCKETS[1:] if name != BUCKETS[IDLE]}
+        name = max(taken, key=lambda bucket: exact_sum(taken[bucket]))
+        share = exact_sum(taken[name]) / exact_sum(self.ended_R)
+        return (
+            f"goodput is {self.goodput:.1e}: {share:.1%} of the time goes to"
+            f" {name.replace('_', ' ')}"
+        )
 
     def row(self) -> dict[str, Any]:
         """Return the outcome as one row of a table."""

@@ -5,7 +5,8 @@ Shape legend: H, G places of heaps, Q lemons, D units.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import math
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from perfatlas.fleet.model import Cause, Fleet, Strategy
 
+WHOLE: Final = 1e-9  # of an interval; less than that beyond whole ones is rounding
 EFFECTS = {"stops": STOPS, "corrupts": SILENT, "slows": SLOWS}
 
 
@@ -62,7 +64,12 @@ class _Stream(NamedTuple):
 
 
 def pack(
-    fleet: Fleet, units: int, strategy: Strategy, horizon_s: float, *, segments: int = 0
+    fleet: Fleet,
+    units: int,
+    strategy: Strategy,
+    horizon_s: float,
+    *,
+    work_s: float | None = None,
 ) -> Packed:
     """Return a job for compiled code.
 
@@ -71,7 +78,7 @@ def pack(
         units: Units the job needs.
         strategy: How it lives with failures.
         horizon_s: How long it is watched [s].
-        segments: Segments of work after which it is done; 0 runs until the horizon.
+        work_s: Work after which it is done [s]; None runs until the horizon.
 
     Raises:
         InfeasibleError: The job is larger than the fleet.
@@ -82,7 +89,9 @@ def pack(
     plan_1 = np.zeros(1, PLAN)
     plan = plan_1[0]
     _pack_job(plan, fleet, units, strategy, laws)
-    plan["horizon"], plan["segments"] = ticks(horizon_s), segments
+    plan["horizon"] = ticks(horizon_s)
+    if work_s is not None:
+        plan["segments"], plan["last_work"] = _segments(work_s, strategy.interval_s)
     powered = units if strategy.spares.kind == "cold" else int(plan["powered"])
     streams = _streams(fleet, units, powered)
     if len(streams) > MOST_CAUSES:
@@ -113,6 +122,14 @@ def ticks(seconds: float) -> int:
         seconds: Time [s].
     """
     return round(seconds * TICKS_PER_SECOND)
+
+
+def _segments(work_s: float, interval_s: float) -> tuple[int, int]:
+    """Return segments until work is done, and the work of the last [ticks]."""
+    segments = max(math.ceil(work_s / interval_s - WHOLE), 1)
+    work = ticks(interval_s)
+    last = ticks(work_s) - (segments - 1) * work
+    return segments, min(max(last, 1), work)
 
 
 def grown(packed: Packed) -> Packed:

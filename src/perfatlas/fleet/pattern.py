@@ -152,6 +152,8 @@ def _bank(plan: Any, job: Any, place: int) -> None:  # noqa: ANN401
         lag = plan.level[level].lag
         last = job.index
         if lag > 0:
+            if job.last == 1:  # the place went ahead by work that there was not
+                lag += job.slow_work - _slowed(plan, job, plan.last_work)
             last = segments_at(plan, job, max(place - lag, 0))
         last -= last % plan.level[level].every
         if last > job.base:
@@ -171,6 +173,7 @@ def roll_back(plan: Any, job: Any, depth: int) -> None:  # noqa: ANN401
     """
     if depth < 0 and job.stepped == 1:
         return
+    undo_end(plan, job)
     if depth < 0:
         job.stepped = 1
         worked = min(job.offset, plan.work)
@@ -190,6 +193,50 @@ def roll_back(plan: Any, job: Any, depth: int) -> None:  # noqa: ANN401
     job.done -= lost
     job.bucket[PRODUCTIVE] -= lost
     job.bucket[LOST_WORK] += lost
+
+
+@small_part
+def work_ends_at(plan: Any, job: Any) -> int:  # noqa: ANN401
+    """Return the place at which the work is done, or saved where it is [ticks].
+
+    Args:
+        plan: The plan; its job has work to finish.
+        job: The job, for its speed.
+    """
+    if job.last == 1 or plan.last_work == plan.work:
+        return int(place_of(plan, job, plan.segments))
+    return int(place_of(plan, job, plan.segments - 1) + _slowed(plan, job, plan.last_work))
+
+
+@small_part
+def end_work(plan: Any, job: Any) -> bool:  # noqa: ANN401
+    """Return whether the last, short segment is still to be verified and saved, and go on to that.
+
+    Args:
+        plan: The plan.
+        job: A settled job at the place where its work ends.
+    """
+    if job.last == 1 or plan.last_work == plan.work:
+        return False
+    job.last = 1
+    job.offset = plan.work
+    job.done += plan.work - plan.last_work
+    begin(plan, job)
+    return True
+
+
+@small_part
+def undo_end(plan: Any, job: Any) -> None:  # noqa: ANN401
+    """Let a job that must redo work have as much of it as there was.
+
+    Args:
+        plan: The plan.
+        job: The job, settled.
+    """
+    if job.last == 1:
+        job.last = 0
+        job.offset = plan.last_work
+        job.done -= plan.work - plan.last_work
 
 
 @small_part

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from perfatlas.fleet.draws import exponential, uniform
 from perfatlas.fleet.hazards import ticks_at
 from perfatlas.fleet.machine import part, small_part
-from perfatlas.fleet.pattern import begin, place_of
+from perfatlas.fleet.pattern import begin, place_of, work_ends_at
 from perfatlas.fleet.pool import come_back, fill_up, next_return
 from perfatlas.fleet.state import CHECKPOINT, DETECTION, MAINTENANCE, NEVER, RESTART, WAITING
 from perfatlas.fleet.streams import CHECKPOINT_READ, RESTART_PHASE, RESTART_SUCCESS, SPARE_START
@@ -211,7 +211,7 @@ def plan_events(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     from_now = job.now - job.place
     job.work_end = NEVER
     if plan.segments > 0:
-        job.work_end = from_now + place_of(plan, job, plan.segments)
+        job.work_end = from_now + work_ends_at(plan, job)
     if job.corrupt == 1 and plan.verify > 0:
         job.found = from_now + place_of(plan, job, job.struck_at) + job.slow_work + plan.verify
     job.back = NEVER

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.fleet.draws import exponential, replica_key
 from perfatlas.fleet.machine import entry, part
-from perfatlas.fleet.pattern import begin, go_to, roll_back, set_lengths, settle
+from perfatlas.fleet.pattern import begin, end_work, go_to, roll_back, set_lengths, settle, undo_end
 from perfatlas.fleet.pool import fill_up, note_pool
 from perfatlas.fleet.recovery import (
     clear,
@@ -134,7 +134,7 @@ def start(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # noqa:
 def _zero(job: Any) -> None:  # noqa: ANN401
     """Clear every counter of a job."""
     job.now = job.exposed = job.since = job.place = 0
-    job.index = job.offset = job.base = job.done = 0
+    job.index = job.offset = job.base = job.done = job.last = 0
     job.finished = job.found = job.slow_end = job.back = NEVER
     job.draining = job.corrupt = job.clean = job.struck_at = 0
     job.kind = job.depth = job.detect = job.took = job.slow = 0
@@ -189,7 +189,10 @@ def _end(plan: Any, job: Any) -> None:  # noqa: ANN401
 def _something_else(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     """Let what is due besides failures happen to a running job that is settled."""
     if job.work_end <= job.now:
-        job.finished = job.now
+        if end_work(plan, job):
+            plan_events(plan, job, stores)
+        else:
+            job.finished = job.now
         return
     if job.found <= job.now:
         _notice(plan, job, stores)
@@ -223,6 +226,7 @@ def _notice(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     clear(job)
     job.kind = plan.silent_restart
     job.depth = 0
+    undo_end(plan, job)
     clean, newer = job.clean, job.index - job.struck_at
     job.corrupt = 0
     job.found = NEVER

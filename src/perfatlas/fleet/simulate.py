@@ -35,7 +35,8 @@ class Job:
         fleet: Where it runs.
         units: Units it needs.
         horizon_s: How long it is watched, or after which it is given up [s].
-        work_s: Work after which it is done, in whole intervals [s]; None runs until the horizon.
+        work_s: Work after which it is done, and saved once more [s]; the last segment is what is
+            left of it. None runs until the horizon.
     """
 
     fleet: Fleet
@@ -102,7 +103,8 @@ def simulate_until(
         InvalidSpecError: A number outside its range, or an unknown name.
 
     Source: sequential sampling with a growing sample; it is looked at after 64, 128, 256, ...
-        replicas, seldom enough that stopping early hardly narrows the interval too much.
+        replicas, seldom enough that stopping early hardly narrows the interval too much, and not
+        believed before it met some failures: replicas that are all alike say nothing of them.
     """
     if not 0.0 < half_width < 1.0:
         raise InvalidSpecError(f"half_width = {half_width:g}: expected a share, such as 0.002")
@@ -115,7 +117,7 @@ def simulate_until(
         done = wanted
         outcome = Outcome(np.concatenate(rows), job.units, strategy.spares.count, packed)
         sure = outcome.half_width <= half_width * max(outcome.goodput, 1e-300)
-        if sure or done >= most_replicas:
+        if (sure and not outcome.met_few) or done >= most_replicas:
             outcome.converged = bool(sure)
             return outcome
         wanted = min(2 * done, most_replicas)
@@ -150,12 +152,9 @@ def packed_job(job: Job, strategy: Strategy) -> Packed:
         InfeasibleError: The job is larger than the fleet.
         InvalidSpecError: A number outside its range, or an unknown name.
     """
-    segments = 0
-    if job.work_s is not None:
-        if not math.isfinite(job.work_s) or job.work_s <= 0.0:
-            raise InvalidSpecError(f"work_s = {job.work_s:g}: expected a time above zero")
-        segments = math.ceil(job.work_s / strategy.interval_s - 1e-9)
-    return pack(job.fleet, job.units, strategy, job.horizon_s, segments=segments)
+    if job.work_s is not None and (not math.isfinite(job.work_s) or job.work_s <= 0.0):
+        raise InvalidSpecError(f"work_s = {job.work_s:g}: expected a time above zero")
+    return pack(job.fleet, job.units, strategy, job.horizon_s, work_s=job.work_s)
 
 
 def run(

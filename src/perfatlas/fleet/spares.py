@@ -1,11 +1,12 @@
 """How often a job waits for nodes: spares, repairs and crews in steady state.
 
-Shape legend: C candidates, J numbers of failed nodes.
+Shape legend: C candidates, J numbers of failed nodes, B nodes that leave together, I states that
+lead to one more.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -13,7 +14,11 @@ from perfatlas.fleet.columns import FloatArray, not_negative, positive, whole
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import ArrayLike
+
+LARGE: Final = 1e200  # a weight beyond it is scaled down with all the others
 
 
 def erlang_b(servers: ArrayLike, offered: ArrayLike) -> FloatArray:
@@ -136,16 +141,78 @@ def birth_death_blocked(
 
     Limits: exponential failures and repairs.
     """
+    found_J = failed_nodes(nodes, spares, {1: failure_per_s}, repair_s, crews=crews, warm=warm)
+    return float(found_J[int(spares) + 1 :].sum())
+
+
+def failed_nodes(
+    nodes: int,
+    spares: int,
+    per_s: Mapping[int, float],
+    repair_s: float,
+    *,
+    crews: int | None = None,
+    warm: bool = False,
+) -> FloatArray:
+    """Return how likely it is that no node is out, one, two and so on, in steady state (J,).
+
+    Args:
+        nodes: Nodes the job needs.
+        spares: Nodes beside them; the job waits where more than those are out.
+        per_s: By how many nodes leave together, how often one powered node is the first of them
+            [1/s].
+        repair_s: Mean of exponential repairs, of each node by itself [s].
+        crews: Repairs that go on at once; None for as many as are needed.
+        warm: Whether idle spares fail like active nodes; while the job waits nothing fails. Those
+            of a domain that stand by leave together too.
+
+    Raises:
+        InvalidSpecError: A number outside its range.
+
+    Source: a birth-death chain whose births come in batches: in steady state what crosses from j to
+        j + 1 nodes by failures of all smaller states is what repairs bring back. With batches of
+        one it is the product of its ratios.
+
+    Limits: exponential failures and repairs.
+
+    Example:
+        >>> from perfatlas.fleet.spares import failed_nodes
+        >>> failed_nodes(1, 0, {1: 1.0}, 1.0).round(3).tolist()
+        [0.5, 0.5]
+    """
     active, extra = int(whole("nodes", nodes, lowest=1)), int(whole("spares", spares))
-    servers = extra + 1 if crews is None else int(whole("crews", crews, lowest=1))
-    rate = float(not_negative("failure_per_s", failure_per_s))
+    most = min(max(per_s, default=1), active)
+    servers = extra + most if crews is None else int(whole("crews", crews, lowest=1))
     mean = float(positive("repair_s", repair_s))
-    failed_J = np.arange(extra + 1)
-    powered_J = active + extra - failed_J if warm else np.full(extra + 1, active)
-    up_J = powered_J * rate * mean
-    down_J = np.minimum(failed_J + 1, servers)
-    if rate == 0.0:
-        return 0.0
-    log_J = np.concatenate([[0.0], np.cumsum(np.log(up_J / down_J))])
-    weight_J = np.exp(log_J - log_J.max())
-    return float(weight_J[-1] / weight_J.sum())
+    beyond_B = np.zeros(most)  # rate of batches of more than so many
+    for size, rate in per_s.items():
+        beyond_B[: min(int(whole("units", size, lowest=1)), most)] += float(
+            not_negative("failure_per_s", rate)
+        )
+    if beyond_B[0] == 0.0:
+        return np.asarray(np.eye(1, extra + most + 1)[0], np.float64)
+    down_J = np.minimum(np.arange(1, extra + most + 1), servers) / mean
+    if most == 1:
+        idle_J = np.arange(extra, -1, -1) * warm
+        log_J = np.concatenate([[0.0], np.cumsum(np.log((active + idle_J) * beyond_B[0] / down_J))])
+        weight_J = np.exp(log_J - log_J.max())
+    else:
+        weight_J = _batched(active, extra * warm, extra, beyond_B, down_J)
+    return np.asarray(weight_J / weight_J.sum(), np.float64)
+
+
+def _batched(
+    active: int, powered: int, extra: int, beyond_B: FloatArray, down_J: FloatArray
+) -> FloatArray:
+    """Return weights of numbers of failed nodes, from the flow over every cut between two (J,)."""
+    weight_J = np.zeros(down_J.size + 1)
+    weight_J[0] = 1.0
+    for j in range(down_J.size):
+        from_I = np.arange(max(j - beyond_B.size + 1, 0), min(j, extra) + 1)
+        more_I = j - from_I
+        idle_I = np.maximum(powered - from_I, 0)
+        rate_I = beyond_B[more_I] * (active + idle_I * (idle_I > more_I))
+        weight_J[j + 1] = float(weight_J[from_I] @ rate_I) / down_J[j]
+        if weight_J[j + 1] > LARGE:
+            weight_J /= LARGE
+    return weight_J

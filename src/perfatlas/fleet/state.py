@@ -100,6 +100,7 @@ PLAN: Final = np.dtype(
         for name in (
             "horizon",
             "segments",  # to finish; 0 runs until the horizon
+            "last_work",  # ticks of work of the last of them
             "causes",
             "memoryless",  # of them, those that merge into one stream come first
             "levels",
@@ -173,6 +174,7 @@ JOB: Final = np.dtype(
             "depth",  # level it needs
             "detect",  # ticks until it begins
             "stepped",  # the step under way is already lost
+            "last",  # 1 the work of the last, short segment is over: it is verified and saved
             "took",  # a spare was taken
             "slow",  # spells under way
             "merged",  # events of the memoryless causes

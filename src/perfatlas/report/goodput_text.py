@@ -35,6 +35,7 @@ LABELS: Final = {
     "blocked_probability": "share of time the job waits",
     "blocked_probability_one_fewer": "with one spare fewer",
     "nodes_under_repair": "nodes under repair, on average",
+    "nodes_out": "nodes out, those that wait for a crew too",
     "spares": "spares",
     "gpus_held": "GPUs held, spares among them",
     "replicas": "simulated replicas",
@@ -70,10 +71,12 @@ METHODS: Final = {
     "simulate": "simulated",
     "erlang_b": "closed form, exact",
     "birth_death": "closed form, exact",
+    "simpler_fleet": "closed form of a simpler fleet",
 }
 ENDS: Final = ("_low", "_high")
 TIMES: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
 BAR: Final = 28
+FEW_HOURS: Final = 100.0  # GPU-hours of a job, below which whole ones say too little
 MOST_DECIMALS: Final = 6
 SHARES: Final = (
     "goodput",
@@ -275,6 +278,7 @@ def print_waterfall(
     names = [labels[str(row["name"])] for row in rows]
     widest = max(len(name) for name in names)
     text = Text()
+    digits = ",.0f" if sum(row.get("gpu_hours", 0.0) for row in rows) >= FEW_HOURS else ",.3g"
     start = 1.0
     for name, row in [*zip(names[1:], rows[1:], strict=True), (names[0], rows[0])]:
         start = start - row["share"] if name != names[0] else 0.0
@@ -282,7 +286,7 @@ def print_waterfall(
         first = min(first, BAR - 1)
         last = max(last, first + 1) if row["share"] else first
         bar = light * first + full * (last - first) + light * (BAR - last)
-        hours = f"  {row['gpu_hours']:>11,.0f} GPU-h" if "gpu_hours" in row else ""
+        hours = f"  {row['gpu_hours']:>11{digits}} GPU-h" if "gpu_hours" in row else ""
         text.append(f"  {name:<{widest}}  {format_share(row['share']):>6}  {bar}{hours}\n")
     text.rstrip()
     print_plain(console, text, wrap=False)

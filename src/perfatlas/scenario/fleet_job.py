@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.fleet.expected import best_interval_s
+from perfatlas.fleet.expected import best_interval_s, likely_interval_s
 from perfatlas.fleet.laws import Constant
 from perfatlas.fleet.model import Fleet, Level, Restart, Shrink, Spares, Strategy
 from perfatlas.fleet.shipped import resolve_fleet, resolve_strategies
@@ -28,8 +28,8 @@ class FleetJob:
         job: The job.
         strategy: How it lives with failures.
         optimal_interval_s: Work between checkpoints that is best by a closed form [s]; None where
-            writing takes no time.
-        interval_said: For what it is the best.
+            writing takes no time or no form fits the job.
+        interval_said: For what it is the best, or why there is none.
         interval_is_given: Whether the interval was given.
         others: Further strategies of the file that said this one.
     """
@@ -135,7 +135,10 @@ def _strategy(
     draft = Strategy(**(given | {"interval_s": interval_s or 1.0}))
     best_s, said = best_interval_s(fleet, units, draft)
     if interval_s is None and best_s is None:
-        raise InvalidSpecError(f"{said}; give checkpoint_interval_s")
+        interval_s, why = likely_interval_s(fleet, units, draft)
+        if interval_s is None:
+            raise InvalidSpecError(f"{said}; give checkpoint_interval_s")
+        said = f"{said}; taken as if there were nothing else: {why}"
     return replace(draft, interval_s=interval_s or best_s or 1.0), best_s, said
 
 
@@ -169,7 +172,17 @@ def _sizes(asked: FleetGoodput, fleet: Fleet, told: Spares | None) -> tuple[int,
             )
         return fleet.units - spares, spares
     units = _whole_units(asked.gpus, fleet, "gpus")
-    if units + (wanted or 0) > fleet.units:
+    if units <= fleet.units < units + (wanted or 0):
+        left = fleet.units - units
+        raise InfeasibleError(
+            f"the job needs {units:,} of {fleet.units:,} units: {wanted or 0:,} spares are more"
+            " than the rest of the fleet.",
+            advice=(
+                f"spares = {left} is the rest of the fleet.",
+                f"fleet_units = {units + (wanted or 0)} makes the fleet large enough for all.",
+            ),
+        )
+    if units > fleet.units:
         need = units + (wanted or 0)
         raise InfeasibleError(
             f"the job needs {units:,} units and {wanted or 0} spares, the fleet has"

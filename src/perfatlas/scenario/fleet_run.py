@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.fleet.expected import Expected, expected_goodput
+from perfatlas.fleet.asynchronous import snapshots_in_flight
+from perfatlas.fleet.expected import Expected, expected_goodput, known_mtti_s, restart_remark
+from perfatlas.fleet.fleet_facts import mean_repair_s
 from perfatlas.fleet.outcome import Outcome, exact_sum
 from perfatlas.fleet.simulate import simulate, simulate_until
 from perfatlas.fleet.state import BUCKETS, IDLE, TICKS_PER_SECOND
@@ -23,7 +25,7 @@ from perfatlas.scenario.goodput_fields import (
 )
 from perfatlas.scenario.interruptions import HOUR_S, bucket_rows
 from perfatlas.scenario.lateness import late_remarks, lateness
-from perfatlas.scenario.rate_interval import more_often, rate_interval
+from perfatlas.scenario.rate_interval import NARROWER, more_often, rate_interval
 from perfatlas.scenario.training_step import split_step
 from perfatlas.scenario.what_if import single_changes
 
@@ -34,8 +36,9 @@ if TYPE_CHECKING:
 
 MOST_FAILURES: Final = 100_000_000  # of all replicas; well under a minute
 MOST_REPLICAS: Final = 100_000
+APART: Final = 2.0  # half-widths of a 95 % interval; further apart is no chance
+MOSTLY: Final = 0.99  # of the time; less is told
 MANY_SPARES: Final = 0.1  # of the units of the job
-SAMPLED: Final = 1.645 / 1.960  # from the 95 % interval of the mean to 90 %
 QUANTILES: Final = {"p5": 0.05, "p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
@@ -112,11 +115,16 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
             assumptions=(
                 *_said(asked, ready, outcome),
                 *facts.said,
-                _beside(expected),
+                _beside(expected, outcome),
                 rates.said(),
             ),
         ),
-        warnings=(*outcome.remarks(), *_warnings(asked, ready), *late_remarks(results)),
+        warnings=(
+            *outcome.remarks(),
+            *filter(None, [restart_remark(ready.strategy, results["mtti_s"])]),
+            *_warnings(asked, ready),
+            *late_remarks(results),
+        ),
     )
     return FleetRun(answer=answer, outcome=outcome)
 
@@ -167,7 +175,7 @@ def _results(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> dict[str
         "goodput_high": None,
         "checkpoint_interval_s": ready.strategy.interval_s,
         "optimal_checkpoint_interval_s": ready.optimal_interval_s,
-        "mtti_s": outcome.mtti_s,
+        "mtti_s": known_mtti_s(ready.job, ready.strategy) or outcome.mtti_s,
         "interruptions_per_day": failures / ended_s * DAY_S,
         "interruptions": failures,
         "duration_s": ended_s,
@@ -198,7 +206,7 @@ def _ends(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, share: float) 
             job = replace(ready.job, fleet=more_often(ready.job.fleet, 1.0 + sign * share))
             count = outcome.ticks_RF.shape[0]
             moved = simulate(job, ready.strategy, replicas=count, seed=asked.seed)
-        value = moved.goodput - sign * SAMPLED * moved.half_width
+        value = moved.goodput - sign * NARROWER * moved.half_width
         found[f"goodput_{end}"] = min(max(value, 0.0), 1.0)
     return found
 
@@ -228,8 +236,39 @@ def _costs(
     }
 
 
-def _warnings(asked: FleetGoodput, ready: FleetJob) -> list[str]:
+def _no_repairs(ready: FleetJob) -> list[str]:
+    """Return that what fails is back at once, where a fleet says nothing of repairs."""
+    fleet = ready.job.fleet
+    times = {repair.name: mean_repair_s(repair) for repair in fleet.repairs}
+    out = [c for c in fleet.causes if c.effect == "stops" and c.takes != "nothing"]
+    if not out or any(times[cause.repair or fleet.repairs[0].name] for cause in out):
+        return []
+    said = (
+        "REPAIRS TAKE NO TIME in this fleet: a unit that fails is back at once, so the job never"
+        " waits, availability is 100 % and spares change nothing; a [[repair]] table says how long"
+        " units are out (docs/fleet.md)"
+    )
+    return [said]
+
+
+def _overlaps(strategy: Strategy) -> list[str]:
+    """Return which snapshots are due before the previous one is durable."""
     said = []
+    for level in strategy.levels:
+        due_s = level.every * strategy.interval_s
+        count = float(snapshots_in_flight(due_s, level.write_s, level.lag_s))
+        if count > 1.0:
+            said.append(
+                f"snapshots overlap: {level.name} is due after every {due_s:.4g} s of work and"
+                f" durable {level.lag_s:.4g} s later, so up to {count:.0f} are in flight at once;"
+                " the answer takes memory and bandwidth for all of them, a longer"
+                " checkpoint_interval_s needs less"
+            )
+    return said
+
+
+def _warnings(asked: FleetGoodput, ready: FleetJob) -> list[str]:
+    said = [*_no_repairs(ready), *_overlaps(ready.strategy)]
     upkeep = ready.strategy.maintenance
     if upkeep is not None and upkeep.every_s >= ready.job.horizon_s:
         said.append(
@@ -239,7 +278,7 @@ def _warnings(asked: FleetGoodput, ready: FleetJob) -> list[str]:
     spares = ready.strategy.spares.count or 0
     if spares == 0 and ready.job.units == ready.job.fleet.units:
         said.append(
-            f"no unit stands by: the job is on all {ready.job.units:,} units of the fleet and waits"
+            f"no unit stands by: the job is on {_all_units(ready.job.units)} of the fleet and waits"
             " for every repair; fewer gpus leave spares"
         )
     all_the_rest = asked.spares is None and ready.job.units + spares == ready.job.fleet.units
@@ -249,6 +288,10 @@ def _warnings(asked: FleetGoodput, ready: FleetJob) -> list[str]:
             " held; spares says how many do"
         )
     return said
+
+
+def _all_units(units: int) -> str:
+    return f"all {units:,} units" if units > 1 else "the only unit"
 
 
 def _held(ready: FleetJob) -> int:
@@ -279,13 +322,19 @@ def factors(asked: FleetGoodput, shares: dict[str, float]) -> dict[str, float]:
     return found | {"product": float(np.prod(list(found.values())))}
 
 
-def _beside(expected: Expected) -> str:
+def _beside(expected: Expected, outcome: Outcome) -> str:
     """Return what a closed form says of the same job, in words."""
     if expected.goodput is None:
         return expected.form
     said = f"closed form beside it: {100.0 * expected.goodput:.3g} %, {expected.form}"
     if not expected.leaves_out:
-        return f"{said}, which a long run agrees with"
+        if abs(outcome.goodput - expected.goodput) <= APART * outcome.half_width:
+            return f"{said}, which a long run agrees with"
+        days = float(outcome.ended_R.mean()) / TICKS_PER_SECOND / DAY_S
+        return (
+            f"{said}, the long-run value: the run is short, {days:.3g} d, so that its beginning and"
+            " its end weigh"
+        )
     return f"{said}; it leaves out {', '.join(expected.leaves_out)}"
 
 
@@ -327,6 +376,12 @@ def _said(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> list[str]:
         said.append("the job is always scheduled; scheduling says which share of the time it is")
     if asked.mfu is None:
         said.append("no MFU is given, so the product is of time, not of the peak")
+    exposed = exact_sum(outcome.column("exposed")) / exact_sum(outcome.ended_R)
+    if exposed < MOSTLY:
+        said.append(
+            f"failures can strike in {exposed:.1%} of the time, which the mean time to interruption"
+            " counts; interruptions a day are of all the time"
+        )
     if asked.work_s is not None:
         said.append(f"a job not done after {ready.job.horizon_s / DAY_S:.4g} d is given up")
     return said

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.fleet.laws import Constant, Exponential, Law, weibull_of_mean
@@ -17,11 +16,13 @@ from perfatlas.fleet.model import (
     Strategy,
 )
 from perfatlas.fleet.outcome import exact_sum
-from perfatlas.fleet.renewal import optimal_interval_s
+from perfatlas.fleet.renewal import LIKELY_LOST, optimal_interval_s
 from perfatlas.fleet.simulate import Job, simulate_until
+from perfatlas.fleet.state import TICKS_PER_SECOND
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.answer import Answer, Evidence
 from perfatlas.scenario.interruptions import bucket_rows, frequency, lost_hours, nodes_of, standing
+from perfatlas.scenario.rate_interval import NARROWER
 
 if TYPE_CHECKING:
     from perfatlas.fleet.outcome import Outcome
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 MOST_FAILURES: Final = 150_000_000  # of all replicas; about a minute
 MOST_REPLICAS: Final = 100_000
-SAMPLED: Final = 1.645 / 1.960  # from the 95 % interval of the mean to 90 %
 
 
 def simulated_goodput(
@@ -53,17 +53,16 @@ def simulated_goodput(
     for end, mtti_s in (("low", told.low_s), ("high", told.high_s)):
         found = middle if mtti_s is None else run(asked, mtti_s, interval_s)
         sign = -1.0 if end == "low" else 1.0
-        ends[end] = min(max(found.goodput + sign * SAMPLED * found.half_width, 0.0), 1.0)
-    ended_s = exact_sum(middle.ended_R) / 1e6
+        ends[end] = min(max(found.goodput + sign * NARROWER * found.half_width, 0.0), 1.0)
+    ended_s = exact_sum(middle.ended_R) / TICKS_PER_SECOND
     failures = int(middle.column("failures").sum())
-    often = replace(told, mtti_s=middle.mtti_s if failures else told.mtti_s)
     results = {
         "goodput": middle.goodput,
         "goodput_low": ends["low"],
         "goodput_high": ends["high"],
         "checkpoint_interval_s": interval_s,
         "optimal_checkpoint_interval_s": best_s,
-        **frequency(asked, ended_s / failures if failures else float("inf"), often),
+        **frequency(asked, ended_s / failures if failures else float("inf"), told),
         "method": "simulate",
         "replicas": middle.ticks_RF.shape[0],
     }
@@ -80,12 +79,23 @@ def simulated_goodput(
             tier="simulate",
             assumptions=(
                 said,
-                "the optimal interval is that of memoryless failures, which ageing hardly moves",
+                *_optimum_said(asked),
                 *standing(asked, told),
             ),
         ),
-        warnings=tuple(middle.remarks()),
+        warnings=(
+            *middle.remarks(),
+            *([LIKELY_LOST] if asked.restart_s > told.mtti_s else []),
+        ),
     )
+
+
+def _optimum_said(asked: SimpleGoodput) -> list[str]:
+    """Return for what the optimal interval is the best."""
+    if not asked.checkpoint_write_s:
+        return []
+    ageing = ", which ageing hardly moves" if asked.failure_shape != 1.0 else ""
+    return [f"the optimal interval is that of memoryless failures{ageing}"]
 
 
 def _interval(asked: SimpleGoodput, told: Interruptions) -> tuple[float, float | None]:

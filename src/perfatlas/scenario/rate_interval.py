@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from perfatlas.fleet.model import Cause, Fleet
 
-NINETY: Final = 1.645
-WIDTHS_95: Final = 2.0 * 1.960
+NORMAL_90: Final = 1.645  # standard errors on either side of a 90 % interval
+NORMAL_95: Final = 1.960
+NARROWER: Final = NORMAL_90 / NORMAL_95  # from the 95 % interval of a mean to 90 %
 MOST: Final = 0.9  # of the rate; a wider interval than that is no normal one
 SAME: Final = 1e-6
 
@@ -77,8 +78,8 @@ def rate_interval(fleet: Fleet, units: int, name: str) -> RateInterval:
         if width is None:
             unknown.append(cause.name)
         else:
-            variance += (per_s * width / WIDTHS_95) ** 2
-    share = min(NINETY * math.sqrt(variance) / total, MOST)
+            variance += (per_s * width / (2.0 * NORMAL_95)) ** 2
+    share = min(NORMAL_90 * math.sqrt(variance) / total, MOST)
     return RateInterval(share=share, unknown=tuple(unknown), scaled=_scaled(fleet))
 
 

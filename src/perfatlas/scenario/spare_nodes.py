@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.fleet.spares import birth_death_blocked, blocked_probability, spares_for
+import numpy as np
+
+from perfatlas.fleet.spares import blocked_probability, failed_nodes, spares_for
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.answer import Answer, Evidence
 from perfatlas.scenario.goodput_fields import SpareNodes, parsed
 from perfatlas.scenario.spare_pool import Pool, pool_of
+
+if TYPE_CHECKING:
+    from perfatlas.fleet.columns import FloatArray
 
 MOST_SPARES: Final = 100_000
 ERLANG: Final = (
@@ -16,6 +21,7 @@ ERLANG: Final = (
     " failures, a crew for every repair, spares that do not fail while they stand by"
 )
 CHAIN: Final = "steady state of the birth-death chain of failed nodes: memoryless failures, repairs"
+SIMPLER: Final = "simpler_fleet"  # the tier where something of a fleet is left out
 
 
 def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
@@ -47,11 +53,10 @@ def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
     spares = asked.spares
     if spares is None:
         spares = _fewest(pool, 1.0 - (asked.target or 0.0))
-    plain = pool.crews is None and not pool.warm
     results: dict[str, Any] = {
         "spares": spares,
         "blocked_probability": _blocked(pool, spares),
-        "nodes_under_repair": pool.repairing,
+        **_means(pool, spares),
     }
     if asked.target is not None and spares:
         results["blocked_probability_one_fewer"] = _blocked(pool, spares - 1)
@@ -61,19 +66,38 @@ def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
         results=results,
         breakdown=[],
         evidence=Evidence(
-            tier="erlang_b" if plain else "birth_death",
-            assumptions=(ERLANG if plain else CHAIN, *pool.said),
+            tier=SIMPLER if pool.left_out else "erlang_b" if pool.plain else "birth_death",
+            assumptions=(ERLANG if pool.plain else CHAIN, *pool.said),
         ),
         warnings=_warnings(pool),
     )
 
 
 def _blocked(pool: Pool, spares: int) -> float:
-    if pool.crews is None and not pool.warm:
+    if pool.plain:
         return float(blocked_probability(pool.nodes, spares, pool.rate_per_s, pool.repair_s))
-    return birth_death_blocked(
-        pool.nodes, spares, pool.rate_per_s, pool.repair_s, crews=pool.crews, warm=pool.warm
+    return float(_failed(pool, spares)[spares + 1 :].sum())
+
+
+def _failed(pool: Pool, spares: int) -> FloatArray:
+    return failed_nodes(
+        pool.nodes, spares, pool.per_s, pool.repair_s, crews=pool.crews, warm=pool.warm
     )
+
+
+def _means(pool: Pool, spares: int) -> dict[str, float]:
+    """Return the nodes under repair on average, and with few crews those that wait for one too.
+
+    Source: means of the chain. With a crew for each they do not depend on the law of repairs.
+    """
+    chance_J = _failed(pool, spares)
+    out_J = np.arange(chance_J.size)
+    if pool.crews is None:
+        return {"nodes_under_repair": float(chance_J @ out_J)}
+    return {
+        "nodes_under_repair": float(chance_J @ np.minimum(out_J, pool.crews)),
+        "nodes_out": float(chance_J @ out_J),
+    }
 
 
 def _fewest(pool: Pool, blocked: float) -> int:
@@ -84,7 +108,7 @@ def _fewest(pool: Pool, blocked: float) -> int:
     Raises:
         InfeasibleError: Even `MOST_SPARES` do not.
     """
-    if pool.crews is None and not pool.warm:
+    if pool.plain:
         return spares_for(pool.nodes, pool.rate_per_s, pool.repair_s, blocked=blocked)
     high = 1
     while _blocked(pool, high) > blocked:
@@ -103,10 +127,16 @@ def _fewest(pool: Pool, blocked: float) -> int:
 
 
 def _warnings(pool: Pool) -> tuple[str, ...]:
-    if pool.crews is not None and pool.crews < pool.repairing:
-        said = (
-            f"{pool.crews} crews repair slower than nodes fail: {pool.repairing:.1f} would be busy"
-            " at any time, so the job waits however many spares there are"
+    said = []
+    if pool.left_out:
+        said.append(
+            f"this closed form leaves out {', '.join(pool.left_out)}: goodput with fleet, gpus and"
+            " spares simulates them"
         )
-        return (said,)
-    return ()
+    if pool.crews is not None and pool.crews < pool.repairing:
+        slower = "1 crew repairs" if pool.crews == 1 else f"{pool.crews} crews repair"
+        said.append(
+            f"{slower} slower than nodes fail: {pool.repairing:.1f} would be busy at any time, so"
+            " the job waits however many spares there are"
+        )
+    return tuple(said)

@@ -20,23 +20,35 @@ class Pool(NamedTuple):
 
     Args:
         nodes: Nodes of the job.
-        rate_per_s: Failures of one node that take it out [1/s].
+        per_s: By how many nodes leave together, how often one is the first of them [1/s].
         repair_s: Mean time until one is back [s].
         crews: Repairs at once; None for as many as are needed.
         warm: Spares fail too.
         said: What was assumed of a fleet.
+        left_out: What no closed form here knows of it.
     """
 
     nodes: int
-    rate_per_s: float
+    per_s: dict[int, float]
     repair_s: float
     crews: int | None
     warm: bool
     said: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def rate_per_s(self) -> float:
+        """How often one node leaves [1/s]."""
+        return sum(size * rate for size, rate in self.per_s.items())
+
+    @property
+    def plain(self) -> bool:
+        """Whether Erlang's formula describes it: one by one, a crew for each, cold spares."""
+        return self.crews is None and not self.warm and set(self.per_s) == {1}
 
     @property
     def repairing(self) -> float:
-        """Nodes under repair, on average, were there crews for all."""
+        """Nodes under repair, on average, were there crews for all and the job never waited."""
         return self.nodes * self.rate_per_s * self.repair_s
 
 
@@ -62,14 +74,15 @@ def pool_of(asked: SpareNodes) -> Pool:
     if asked.nodes is None or asked.node_mtbf_s is None or asked.repair_s is None:
         missing = ", ".join(name for name, value in told.items() if value is None)
         raise InvalidSpecError(f"{missing} missing: give them, or fleet with gpus")
-    return Pool(asked.nodes, 1.0 / asked.node_mtbf_s, asked.repair_s, asked.crews, asked.warm)
+    rates = {1: 1.0 / asked.node_mtbf_s}
+    return Pool(asked.nodes, rates, asked.repair_s, asked.crews, asked.warm)
 
 
 def _of_fleet(asked: SpareNodes, fleet: Fleet) -> Pool:
     """Return the nodes of a job on a fleet.
 
     Source: superposed, causes are one stream whose repair is a mixture, of the mean of their
-        repairs weighed by rate; Erlang-B holds for any law of it.
+        repairs weighed by nodes; Erlang-B holds for any law of it, the chains for a memoryless one.
     """
     if asked.gpus is None:
         raise InvalidSpecError("gpus of the job is missing: how many nodes can fail follows")
@@ -97,19 +110,30 @@ def _of_fleet(asked: SpareNodes, fleet: Fleet) -> Pool:
     if not repair_s:
         raise InvalidSpecError("repairs of this fleet take no time: no spare is needed")
     crews = fleet.crews if asked.crews is None else asked.crews
-    return Pool(nodes, sum(rates) / nodes, repair_s, crews, asked.warm, _said(fleet, out, repair_s))
+    per_s: dict[int, float] = {}
+    for cause in out:
+        events = cause_rate_per_s(cause, nodes) / nodes
+        per_s[cause.units] = per_s.get(cause.units, 0.0) + events
+    names = ", ".join(cause.name for cause in out)
+    hours = repair_s / 3600.0
+    said = [f"nodes leave by {names}, and are back after {hours:.3g} h on average"]
+    if many := [cause for cause in out if cause.units > 1]:
+        named = ", ".join(f"{cause.units} nodes by {cause.name}" for cause in many)
+        said.append(f"nodes that leave together: {named}; each is repaired by itself")
+    pool = Pool(nodes, per_s, repair_s, crews, asked.warm, tuple(said))
+    return pool._replace(left_out=_left_out(fleet, out, plain=pool.plain))
 
 
-def _said(fleet: Fleet, out: list[Cause], repair_s: float) -> tuple[str, ...]:
-    left = {
+def _left_out(fleet: Fleet, out: list[Cause], *, plain: bool) -> tuple[str, ...]:
+    """Return what a closed form does not know of what takes nodes out."""
+    used = {cause.repair or fleet.repairs[0].name for cause in out}
+    repairs = [repair for repair in fleet.repairs if repair.name in used]
+    stages = [stage for repair in repairs for stage in repair.stages]
+    told = {
         "the age of parts": any(not isinstance(cause.lifetime, Exponential) for cause in out),
-        "that several units leave at once": any(cause.units > 1 for cause in out),
         "lemons": any(cause.lemons for cause in out),
-        "false fixes": any(s.false_fix for repair in fleet.repairs for s in repair.stages),
+        "false fixes": any(stage.false_fix for stage in stages),
+        "the laws of repairs": not plain
+        and (len(stages) > 1 or not isinstance(stages[0].lasts, Exponential)),
     }
-    named = [what for what, is_so in left.items() if is_so]
-    said = (
-        f"nodes leave by {', '.join(cause.name for cause in out)}, and are back after"
-        f" {repair_s / 3600.0:.3g} h on average"
-    )
-    return (said, f"left out: {', '.join(named)}") if named else (said,)
+    return tuple(what for what, is_so in told.items() if is_so)
