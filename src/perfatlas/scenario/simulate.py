@@ -98,32 +98,63 @@ def simulate(
     """
     traffic, scenario = split_fields(fields)
     came = arriving(traffic, scenario)
-    came = came._replace(assumptions=(*came.assumptions, *traffic.said()))
     ready = service(scenario, traffic, came)
     repeated: list[_Repetition] = []
+    interrupted = False
     for seed in range(traffic.seed, traffic.seed + traffic.num_seeds):
         again = traffic.model_copy(update={"seed": seed})
         came_again = arriving(again, scenario) if repeated else came
         watch = _part(progress, seed - traffic.seed, traffic.num_seeds)
-        repeated.append(_repetition(ready, came_again, again, watch))
-        if repeated[-1].outcome.interrupted:
+        one = _repetition(ready, came_again, again, watch)
+        interrupted = one.results["interrupted"]
+        if not (interrupted and repeated):  # one that is not whole counts where there is no other
+            repeated.append(one)
+        if interrupted:
             break
-    results = averaged([one.results for one in repeated])
+    results = averaged([one.results for one in repeated]) | {"interrupted": interrupted}
     if len(repeated) > 1:
         results |= half_widths([one.results for one in repeated])
-    first = repeated[0]
-    return Simulation(
-        answer=_answer(ready, came, first.outcome, results, (scenario, dict(fields))),
-        requests=came.requests,
-        outcome=first.outcome,
-        seen=ready.seen,
-        kv_blocks=ready.kv_blocks,
+    return _simulation(
+        ready, came, _Repetition(results, repeated[0].outcome), (traffic, scenario, fields)
     )
+
+
+def simulated(
+    ready: Service, came: Arriving, outcome: Outcome, fields: Mapping[str, Any]
+) -> Simulation:
+    """Return the simulation of traffic that ran already, without an interval.
+
+    Args:
+        ready: What served it.
+        came: What arrived.
+        outcome: What came of it.
+        fields: What is asked, as for `simulate`.
+    """
+    traffic, scenario = split_fields(fields)
+    one = _Repetition(_results(ready, came, outcome, traffic), outcome)
+    return _simulation(ready, came, one, (traffic, scenario, fields))
 
 
 class _Repetition(NamedTuple):
     results: dict[str, Any]
     outcome: Outcome
+
+
+def _simulation(
+    ready: Service,
+    came: Arriving,
+    one: _Repetition,
+    asked: tuple[Traffic, Scenario, Mapping[str, Any]],
+) -> Simulation:
+    traffic, scenario, fields = asked
+    came = came._replace(assumptions=(*came.assumptions, *traffic.said()))
+    return Simulation(
+        answer=_answer(ready, came, one.outcome, one.results, (scenario, dict(fields))),
+        requests=came.requests,
+        outcome=one.outcome,
+        seen=ready.seen,
+        kv_blocks=ready.kv_blocks,
+    )
 
 
 def _repetition(
@@ -137,12 +168,12 @@ def _repetition(
     outcome = run_traffic(ready, came, control)
     results = _results(ready, came, outcome, traffic)
     for number, (end, factor) in enumerate(ends.items(), start=1):
-        if outcome.interrupted:
-            break
+        if results["interrupted"] or (watch is not None and watch(number / runs)):
+            return _Repetition(results | {"interrupted": True}, outcome)
         control = Control(watch=_part(watch, number, runs))
         moved = run_traffic(slowed(ready, factor), came, control)
         if moved.interrupted:
-            break
+            return _Repetition(results | {"interrupted": True}, outcome)
         results |= _end(summarize(came.requests, moved, traffic.objectives(), ready.seen), end)
     return _Repetition(results, outcome)
 
