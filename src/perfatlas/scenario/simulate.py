@@ -166,16 +166,19 @@ def _repetition(
     runs = 1 + len(ends)
     control = Control(watch=_part(watch, 0, runs), series_rows=SERIES_ROWS)
     outcome = run_traffic(ready, came, control)
+    stopped = watch is not None and watch(1 / runs)
     results = _results(ready, came, outcome, traffic)
+    interval: dict[str, Any] = {}
     for number, (end, factor) in enumerate(ends.items(), start=1):
-        if results["interrupted"] or (watch is not None and watch(number / runs)):
+        if outcome.interrupted or stopped:
             return _Repetition(results | {"interrupted": True}, outcome)
         control = Control(watch=_part(watch, number, runs))
         moved = run_traffic(slowed(ready, factor), came, control)
         if moved.interrupted:
             return _Repetition(results | {"interrupted": True}, outcome)
-        results |= _end(summarize(came.requests, moved, traffic.objectives(), ready.seen), end)
-    return _Repetition(results, outcome)
+        interval |= _end(summarize(came.requests, moved, traffic.objectives(), ready.seen), end)
+        stopped = watch is not None and watch((number + 1) / runs)
+    return _Repetition(results | interval, outcome)
 
 
 def _part(watch: Watch | None, number: int, parts: int) -> Watch | None:
@@ -352,5 +355,5 @@ def _warnings(results: Mapping[str, Any]) -> list[str]:
         )
     said += operated_warnings(results)
     if results["interrupted"]:
-        said.append("interrupted: only what was simulated until then is counted, no interval")
+        said.append("interrupted: only what was simulated until then is counted")
     return said
