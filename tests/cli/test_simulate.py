@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import io
 import json
+import signal
+import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from perfatlas.cli import main
+from perfatlas.cli.watch import Watch
 from perfatlas.files import read_table
+from perfatlas.scenario import simulate as scenario_simulate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -204,3 +210,104 @@ def test_wrong_kinds_are_answered_with_what_is_wrong(
     error = capsys.readouterr().err
     assert said in error
     assert "defect" not in error
+
+
+def _interrupting(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
+    """Let a Ctrl-C come when a simulation is summarized, counted from 1."""
+    module = sys.modules[scenario_simulate.__module__]
+    calls: list[int] = []
+
+    def summarize(*given: Any) -> dict[str, Any]:  # noqa: ANN401 - as the original
+        calls.append(1)
+        if len(calls) == call:
+            signal.raise_signal(signal.SIGINT)
+        found: dict[str, Any] = original(*given)
+        return found
+
+    original = module.summarize
+    monkeypatch.setattr(module, "summarize", summarize)
+
+
+@pytest.mark.parametrize(("call", "has_interval"), [(1, False), (2, False), (3, True)])
+def test_ctrl_c_after_the_first_run_keeps_it_and_is_told(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    call: int,
+    *,
+    has_interval: bool,
+) -> None:
+    _interrupting(monkeypatch, call)
+    assert main(["simulate", *ASKED, *FEW, "--request-rate", "10", "--json"]) == 130
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["results"]["requests_completed"] == 30
+    assert (
+        "ttft_s_low" in answer["results"] and "ttft_s_high" in answer["results"]
+    ) == has_interval
+    assert answer["results"]["interrupted"] is not has_interval
+    assert any("interrupted" in said for said in answer["warnings"]) is not has_interval
+
+
+@pytest.mark.parametrize("call", [1, 4, 5])
+def test_ctrl_c_with_seeds_keeps_those_that_are_whole(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    _interrupting(monkeypatch, call)
+    words = ["--request-rate", "10", "--num-seeds", "3", "--json"]
+    assert main(["simulate", *ASKED, *FEW, *words]) == 130
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["results"]["interrupted"] is True
+    assert answer["results"]["requests_completed"] == 30
+    assert ("ttft_s_low" in answer["results"]) == (call > 1)
+
+
+def test_files_are_written_though_nobody_reads_the_answer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(text[:0])
+
+        def fileno(self) -> int:
+            return spare.fileno()
+
+    paths = [tmp_path / name for name in ("r.csv", "p.html", "t.json")]
+    words = [
+        f"{flag}={path}"
+        for flag, path in zip(("--per-request", "--html", "--trace"), paths, strict=True)
+    ]
+    with (tmp_path / "spare").open("w") as spare:
+        monkeypatch.setattr(sys, "stdout", Closed())
+        assert main(["simulate", *ASKED, *FEW, "--request-rate", "10", "--json", *words]) == 0
+    assert all(path.stat().st_size for path in paths)
+
+
+def test_a_file_of_no_known_kind_is_refused_before_the_simulation(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("perfatlas.scenario.simulate", None)
+    words = ["--request-rate", "10", "--per-request", str(tmp_path / "x.foo")]
+    assert main(["simulate", *ASKED, *FEW, *words]) == 3
+    assert ".foo is not a table format" in capsys.readouterr().err
+
+
+def test_compiling_is_told_while_something_compiles_and_only_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from numba import njit
+    from numba.core import event
+
+    told = threading.Event()
+    monkeypatch.setattr("perfatlas.cli.watch.COMPILES_S", 0.0)
+    monkeypatch.setattr("perfatlas.cli.watch._tell_compiling", told.set)
+    called = njit(lambda x: x + 1)
+    assert called(1) == 2
+    with Watch():
+        assert called(1) == 2  # it is compiled already
+    assert not told.wait(0.2)
+    with Watch(), event.trigger_event("numba:compile"):
+        with event.trigger_event("numba:compile"):
+            pass  # the end of a part is not that of the whole
+        assert told.wait(30.0)
+    told.clear()
+    with Watch():
+        assert not told.wait(0.2)

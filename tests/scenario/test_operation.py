@@ -141,6 +141,11 @@ def test_events_come_from_files_lists_and_text(tmp_path: Path) -> None:
             '[{"replica": 1, "fails_at_s": 9, "down_for_s": 1, "back_at_s": 11}]',
             "give one of the two",
         ),
+        ('[{"replica": 1, "fails_at_s": 1e300}]', "fails_at_s = 1e[+]300"),
+        (
+            '[{"replica": 1, "fails_at_s": 4e6, "down_for_s": 4e6}]',
+            "fails at 4e[+]06 s and is back at 8e[+]06 s; a simulation ends by 5e[+]06 s",
+        ),
         ('[{"replica": 1}]', "event 1 of replica_events: fails_at_s is required"),
         ('[{"replica": 1, "fails_at_s": 1, "kind": "melt"}]', "kind = 'melt'"),
         ('[{"replica": 1, "fail_at_s": 1}]', "did you mean"),

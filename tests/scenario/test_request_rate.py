@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from perfatlas import max_request_rate, simulate
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.scenario import rate_search
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from perfatlas.scenario.answer import Answer
 
 ASKED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",
@@ -24,23 +28,23 @@ def test_the_rate_found_meets_the_objective_and_a_higher_one_does_not(
     percentile: float | None, statistic: str
 ) -> None:
     asked = {**ASKED, "slo_ttft_s": 0.12, "slo_percentile": percentile}
-    found = max_request_rate(**asked).answer.results
+    answer = max_request_rate(**asked).answer
+    found = answer.results
     rate = found["max_request_rate"]
     assert found["ttft_s"][statistic] <= 0.12
-    above = simulate(**ASKED, request_rate=1.02 * rate).answer.results
+    drawn = {"num_requests": answer.scenario["num_requests"]}
+    above = simulate(**{**ASKED, **drawn}, request_rate=1.02 * rate).answer.results
     assert above["ttft_s"][statistic] > 0.12
     assert found["max_request_rate_low"] < rate < found["max_request_rate_high"]
 
 
 def test_looser_objectives_allow_more_and_every_one_binds() -> None:
-    rates = [
-        max_request_rate(**ASKED, **slos).answer.results["max_request_rate"]
-        for slos in (
-            {"slo_ttft_s": 0.06},
-            {"slo_ttft_s": 0.2},
-            {"slo_ttft_s": 0.2, "slo_tpot_s": 0.007},
-        )
+    loads: list[dict[str, Any]] = [
+        {"slo_ttft_s": 0.06},
+        {"slo_ttft_s": 0.2},
+        {"slo_ttft_s": 0.2, "slo_tpot_s": 0.007},
     ]
+    rates = [max_request_rate(**ASKED, **slos).answer.results["max_request_rate"] for slos in loads]
     assert rates[0] < rates[1]
     assert rates[2] < rates[1]
 
@@ -55,7 +59,7 @@ def test_a_deployment_of_two_serves_about_twice_as_much() -> None:
 
 def test_the_times_of_a_file_are_scaled(tmp_path: Path) -> None:
     path = tmp_path / "requests.csv"
-    rows = "".join(f"{0.5 * i},512,32\n" for i in range(100))
+    rows = "".join(f"{0.5 * i},512,32\n" for i in range(400))
     path.write_text("arrival_s,isl,osl\n" + rows)
     asked = {name: ASKED[name] for name in ("model", "system")}
     found = max_request_rate(**asked, requests=str(path), slo_ttft_s=0.1).answer
@@ -70,7 +74,13 @@ def test_the_times_of_a_file_are_scaled(tmp_path: Path) -> None:
     [
         ({}, InvalidSpecError, "no objective"),
         ({"slo_ttft_s": 1, "request_rate": 3}, InvalidSpecError, "the rate is what is searched"),
-        ({"slo_ttft_s": 1, "concurrency": 3}, InvalidSpecError, "concurrency"),
+        ({"slo_ttft_s": 1, "concurrency": 3}, InvalidSpecError, "^a closed loop has no rate"),
+        ({"slo_ttft_s": 1, "arrival": "closed"}, InvalidSpecError, "^a closed loop has no rate"),
+        (
+            {"slo_ttft_s": 1, "arrival": "ramp", "ramp_to_rate": 9, "ramp_s": 9},
+            InvalidSpecError,
+            "a rate that ramps has no single largest rate",
+        ),
         ({"slo_ttft_s": 1e-3}, InfeasibleError, r"no request rate.*mean ttft_s is .*over 0.001"),
         ({"slo_ttft_s": 1, "kv_blocks": 4}, InfeasibleError, "every request needs more cache"),
         ({"slo_ttft_s": 1, "slo_percentile": 100}, InvalidSpecError, "slo_percentile = 100"),
@@ -82,3 +92,72 @@ def test_what_cannot_be_searched_is_refused(
 ) -> None:
     with pytest.raises(error, match=words):
         max_request_rate(**{**ASKED, **fields})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"num_requests": 30, "slo_request_latency_s": 2},
+        {"num_requests": 30, "slo_tpot_s": 0.1},
+        {"num_requests": 200, "turns": 5, "think_time_s": 2, "slo_ttft_s": 0.2},
+    ],
+)
+def test_traffic_too_short_to_tell_is_drawn_longer_until_the_rate_is_served(
+    fields: dict[str, Any],
+) -> None:
+    found = max_request_rate(**{**ASKED, **fields}).answer
+    drawn = found.scenario["num_requests"]
+    assert drawn > fields["num_requests"]
+    assert f"{drawn:,} were drawn" in found.warnings[0]
+    rate = found.results["max_request_rate"]
+    longer = {**ASKED, **fields, "num_requests": 4 * drawn}
+    served = simulate(**longer, request_rate=rate).answer.results["requests_per_s"]
+    assert 0.9 * rate < served < 1.1 * rate
+
+
+def test_a_file_too_short_to_tell_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "requests.csv"
+    path.write_text("arrival_s,isl,osl\n" + "".join(f"{0.5 * i},512,32\n" for i in range(20)))
+    asked = {name: ASKED[name] for name in ("model", "system")}
+    with pytest.raises(InvalidSpecError, match=r"the 20 requests .* too short a traffic to tell"):
+        max_request_rate(**asked, requests=str(path), slo_request_latency_s=5)
+
+
+def test_the_bound_of_the_search_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rate_search, "LARGEST", 0.1)
+    monkeypatch.setattr(rate_search, "full_rate", lambda _: 1.0)
+    with pytest.raises(InvalidSpecError, match=r"met even at .* the largest rate that is tried"):
+        max_request_rate(**ASKED, slo_ttft_s=0.2)
+
+
+def _stopped(look: int) -> Answer:
+    """Return what is told by a search that is stopped at a look, counted from 1."""
+    looks = count(1)
+    asked = {**ASKED, "slo_ttft_s": 0.2}
+    return max_request_rate(**asked, progress=lambda _: next(looks) >= look).answer
+
+
+def test_a_search_that_is_stopped_tells_between_which_rates_the_answer_lies() -> None:
+    looks: list[float] = []
+
+    def look(share: float) -> bool:
+        looks.append(share)
+        return False
+
+    whole = max_request_rate(**ASKED, slo_ttft_s=0.2, progress=look)
+    rate = whole.answer.results["max_request_rate"]
+    assert sorted(looks) == looks
+    brackets = []
+    for stop in range(4, len(looks), 3):
+        found = _stopped(stop)
+        results = found.results
+        assert results["interrupted"] is True
+        assert any("interrupted" in said for said in found.warnings)
+        assert "max_request_rate_low" not in results or results["max_request_rate_low"] is None
+        if results["max_request_rate"] is None:
+            brackets.append((results["largest_rate_met"], results["smallest_rate_missed"]))
+        else:
+            assert results["max_request_rate"] == rate
+    assert any(met <= rate <= (missed or rate) for met, missed in brackets)
+    with pytest.raises(KeyboardInterrupt):
+        _stopped(1)

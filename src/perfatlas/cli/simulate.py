@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
-import time
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -17,19 +15,15 @@ from perfatlas.cli.operation import OperationFlags
 from perfatlas.cli.output import require, show_answer
 from perfatlas.cli.table_run import answer_rows, show_summary, wants_table
 from perfatlas.cli.vocabulary import SWITCH, File, OutputFlags, SimulationFlags, default, given
-from perfatlas.files import check_writable, write_atomic, write_table
+from perfatlas.cli.watch import Watch
+from perfatlas.files import check_writable, table_format, write_atomic, write_table
 from perfatlas.quantities import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from perfatlas.scenario import Simulation
 
 _OUTPUT: Final = Group("Output", sort_key=7)
 INTERRUPTED: Final = 130
-SILENT_S: Final = 0.5  # between two looks at how far a simulation is
-COMPILES_S: Final = 1.5  # pricing and the first slice of a compiled loop take far less
-BAR: Final = 30  # characters
 EXAMPLE: Final = (
     "perfatlas simulate --model meta-llama/Llama-3.1-8B-Instruct --system h200_sxm"
     " --request-rate 20 --isl 1024 --osl 256"
@@ -98,6 +92,8 @@ def simulate(
     require(
         asked, ("model",) if asked.get("replica_kinds") else ("model", "system"), example=EXAMPLE
     )
+    if extra.per_request is not None:
+        table_format(str(extra.per_request))
     for path in extra.files().values():
         check_writable(path)
     return _simulate(asked, extra, as_json=output.json)
@@ -106,47 +102,16 @@ def simulate(
 def _simulate(asked: dict[str, Any], extra: SimulateFlags, *, as_json: bool) -> int:
     from perfatlas import scenario
 
-    with _Watch() as watch:
-        if extra.find_rate:
-            done = scenario.max_request_rate(**asked)
-        else:
-            done = scenario.simulate(progress=watch, **asked)
-    code = show_answer(done.answer.to_dict(), as_json=as_json, asked=asked)
-    sys.stdout.flush()  # whatever becomes of the files, the answer is out
-    _write_files(done, extra, asked)
-    return INTERRUPTED if done.outcome.interrupted else code
-
-
-class _Watch:
-    """What says on stderr that a simulation compiles or runs; it never stops one."""
-
-    def __init__(self) -> None:
-        self._compiling = threading.Timer(COMPILES_S, self._tell_compiling)
-        self._compiling.daemon = True
-        self._told = time.monotonic()
-        self._shown = False
-
-    def __enter__(self) -> Callable[[float], bool]:
-        self._compiling.start()
-        return self._look
-
-    def __exit__(self, *_: object) -> None:
-        self._compiling.cancel()
-        if self._shown:
-            sys.stderr.write("\r\033[K")
-
-    def _tell_compiling(self) -> None:
-        sys.stderr.write("perfatlas: compiling the simulator, once; later runs start at once\n")
-
-    def _look(self, share: float) -> bool:
-        self._compiling.cancel()
-        now = time.monotonic()
-        if sys.stderr.isatty() and now - self._told >= SILENT_S:
-            self._told, self._shown = now, True
-            bar = "#" * round(BAR * share)
-            sys.stderr.write(f"\r[{bar:.<{BAR}}] {share:4.0%}; Ctrl-C keeps what is done ")
-            sys.stderr.flush()
-        return False
+    with Watch() as watch:
+        face = scenario.max_request_rate if extra.find_rate else scenario.simulate
+        done = face(progress=watch.look, **asked)
+        watch.clear()
+        try:
+            code = show_answer(done.answer.to_dict(), as_json=as_json, asked=asked)
+            sys.stdout.flush()  # whatever becomes of the files, the answer is out
+        finally:  # and whatever becomes of the answer: its reader may have seen enough
+            _write_files(done, extra, asked)
+    return INTERRUPTED if watch.stopped or done.answer.results["interrupted"] else code
 
 
 def _write_files(done: Simulation, extra: SimulateFlags, asked: dict[str, Any]) -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.replica_events import read_events
+from perfatlas.scenario.replica_events import Seconds, read_events
 from perfatlas.scenario.replica_kinds import read_kinds
 from perfatlas.scenario.vocabulary import MAX_COUNT, Count
-from perfatlas.serving import Affinity, Scaler, Upkeep, whole_ticks
+from perfatlas.serving import LONGEST_S, Affinity, Scaler, Upkeep, whole_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from perfatlas.scenario.replica_events import ReplicaEvent
 
 Routing = Literal["round_robin", "least_loaded", "random", "prefix_aware"]
-Seconds = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 _AFFINITY: Final = ("cache_threshold", "balance_abs_threshold", "balance_rel_threshold")
 _FAILURE: Final = ("on_failure", "retry_after_s")
 _SCALER: Final = (
@@ -49,7 +48,7 @@ class Operation(BaseModel):
     min_replicas: Count | None = None
     autoscale_target: Annotated[float, Field(gt=0.0, le=1e9)] | None = None
     autoscale_metric: Literal["requests", "waiting"] | None = None
-    autoscale_period_s: Annotated[float, Field(ge=0.001, allow_inf_nan=False)] | None = None
+    autoscale_period_s: Annotated[float, Field(ge=0.001, le=LONGEST_S)] | None = None
     autoscale_tolerance: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
     autoscale_down_after_s: Seconds | None = None
     start_up_s: Seconds | None = None

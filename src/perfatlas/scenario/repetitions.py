@@ -16,14 +16,15 @@ def averaged(repeated: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the mean of results over seeds; a flag is set where it is in any of them.
 
     Args:
-        repeated: Results by name, one mapping per seed, with the same names.
+        repeated: Results by name, one mapping per seed; names that one lacks are left out.
 
     Example:
         >>> from perfatlas.scenario.repetitions import averaged
         >>> averaged([{"steps": 2, "ttft_s": {"mean": 1.0}}, {"steps": 4, "ttft_s": {"mean": 2.0}}])
         {'steps': 3.0, 'ttft_s': {'mean': 1.5}}
     """
-    return {name: _mean([one[name] for one in repeated]) for name in repeated[0]}
+    names = [name for name in repeated[0] if all(name in one for one in repeated)]
+    return {name: _mean([one[name] for one in repeated]) for name in names}
 
 
 def _mean(values: Sequence[Any]) -> Any:  # noqa: ANN401 - a number, a flag or a mapping of numbers

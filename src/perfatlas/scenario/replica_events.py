@@ -9,10 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.given_rows import given_rows
 from perfatlas.scenario.vocabulary import sentences
-from perfatlas.serving import Outage, whole_ticks
+from perfatlas.serving import LONGEST_S, Outage, whole_ticks
 
 MOST_EVENTS: Final = 100_000
-Seconds = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0.0, le=LONGEST_S)]  # of what the clock can count
 
 
 class ReplicaEvent(BaseModel):
@@ -52,6 +52,10 @@ class ReplicaEvent(BaseModel):
         start = int(whole_ticks(self.fails_at_s))
         if back is None:
             return Outage(self.replica, start, drain=self.kind == "drain")
+        if back > LONGEST_S:
+            raise InvalidSpecError(
+                f"{said} and is back at {back:g} s; a simulation ends by {LONGEST_S:g} s"
+            )
         end = int(whole_ticks(back))
         if end <= start:
             raise InvalidSpecError(

@@ -120,33 +120,64 @@ def simulate(
     """
     traffic, scenario = split_fields(fields)
     came = arriving(traffic, scenario)
-    came = came._replace(assumptions=(*came.assumptions, *traffic.said()))
     ready = service(scenario, traffic, came)
     repeated: list[_Repetition] = []
+    interrupted = False
     for seed in range(traffic.seed, traffic.seed + traffic.num_seeds):
         again = traffic.model_copy(update={"seed": seed})
         came_again = arriving(again, scenario) if repeated else came
         watch = _part(progress, seed - traffic.seed, traffic.num_seeds)
-        repeated.append(_repetition(ready, came_again, again, watch))
-        if repeated[-1].outcome.interrupted:
+        one = _repetition(ready, came_again, again, watch)
+        interrupted = one.results["interrupted"]
+        if not (interrupted and repeated):  # one that is not whole counts where there is no other
+            repeated.append(one)
+        if interrupted:
             break
-    results = averaged([one.results for one in repeated])
+    results = averaged([one.results for one in repeated]) | {"interrupted": interrupted}
     if len(repeated) > 1:
         results |= half_widths([one.results for one in repeated])
-    first = repeated[0]
-    return Simulation(
-        answer=_answer(ready, came, first.outcome, results, (scenario, dict(fields))),
-        requests=came.requests,
-        outcome=first.outcome,
-        seen=ready.seen,
-        kv_blocks=ready.kv_blocks,
-        kinds=tuple(pool.replicas.number for pool in ready.pools) if ready.kinds else (),
+    return _simulation(
+        ready, came, _Repetition(results, repeated[0].outcome), (traffic, scenario, fields)
     )
+
+
+def simulated(
+    ready: Service, came: Arriving, outcome: Outcome, fields: Mapping[str, Any]
+) -> Simulation:
+    """Return the simulation of traffic that ran already, without an interval.
+
+    Args:
+        ready: What served it.
+        came: What arrived.
+        outcome: What came of it.
+        fields: What is asked, as for `simulate`.
+    """
+    traffic, scenario = split_fields(fields)
+    one = _Repetition(_results(ready, came, outcome, traffic), outcome)
+    return _simulation(ready, came, one, (traffic, scenario, fields))
 
 
 class _Repetition(NamedTuple):
     results: dict[str, Any]
     outcome: Outcome
+
+
+def _simulation(
+    ready: Service,
+    came: Arriving,
+    one: _Repetition,
+    asked: tuple[Traffic, Scenario, Mapping[str, Any]],
+) -> Simulation:
+    traffic, scenario, fields = asked
+    came = came._replace(assumptions=(*came.assumptions, *traffic.said()))
+    return Simulation(
+        answer=_answer(ready, came, one.outcome, one.results, (scenario, dict(fields))),
+        requests=came.requests,
+        outcome=one.outcome,
+        seen=ready.seen,
+        kv_blocks=ready.kv_blocks,
+        kinds=tuple(pool.replicas.number for pool in ready.pools) if ready.kinds else (),
+    )
 
 
 def _repetition(
@@ -158,16 +189,19 @@ def _repetition(
     runs = 1 + len(ends)
     control = Control(watch=_part(watch, 0, runs), series_rows=SERIES_ROWS)
     outcome = run_traffic(ready, came, control)
+    stopped = watch is not None and watch(1 / runs)
     results = _results(ready, came, outcome, traffic)
+    interval: dict[str, Any] = {}
     for number, (end, factors) in enumerate(ends.items(), start=1):
-        if outcome.interrupted:
-            break
+        if outcome.interrupted or stopped:
+            return _Repetition(results | {"interrupted": True}, outcome)
         control = Control(watch=_part(watch, number, runs))
         moved = run_traffic(slowed(ready, factors), came, control)
         if moved.interrupted:
-            break
-        results |= _end(summarize(came.requests, moved, traffic.objectives(), ready.seen), end)
-    return _Repetition(results, outcome)
+            return _Repetition(results | {"interrupted": True}, outcome)
+        interval |= _end(summarize(came.requests, moved, traffic.objectives(), ready.seen), end)
+        stopped = watch is not None and watch((number + 1) / runs)
+    return _Repetition(results | interval, outcome)
 
 
 def _part(watch: Watch | None, number: int, parts: int) -> Watch | None:
@@ -360,5 +394,5 @@ def _warnings(results: Mapping[str, Any]) -> list[str]:
         )
     said += operated_warnings(results)
     if results["interrupted"]:
-        said.append("interrupted: only what was simulated until then is counted, no interval")
+        said.append("interrupted: only what was simulated until then is counted")
     return said

@@ -33,7 +33,13 @@ from perfatlas.serving.metrics import (
 from perfatlas.serving.outcome import Outcome
 from perfatlas.serving.price_table import PriceTable, TableLimits, price_table
 from perfatlas.serving.prices import StepPrices
-from perfatlas.serving.requests import TICKS_PER_SECOND, Requests, plain_requests, whole_ticks
+from perfatlas.serving.requests import (
+    LONGEST_S,
+    TICKS_PER_SECOND,
+    Requests,
+    plain_requests,
+    whole_ticks,
+)
 from perfatlas.serving.scaling import scale_lengths, scale_rate, spread_batches
 from perfatlas.serving.sessions import Turns, sessions
 from perfatlas.serving.tail import tail_parts
@@ -43,6 +49,7 @@ from perfatlas.serving.traces import Window
 from perfatlas.serving.upkeep import Outage, Scaler, Upkeep
 
 __all__ = [
+    "LONGEST_S",
     "MOST_KINDS",
     "TICKS_PER_SECOND",
     "Affinity",

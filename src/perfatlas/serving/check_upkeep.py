@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
+from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.upkeep import FOREVER, ON_FAILURE
 
 if TYPE_CHECKING:
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     from perfatlas.serving.upkeep import Outage, Scaler
 
 MOST_LOOKS: Final = 1_000_000  # of an autoscaler that are remembered
+
+
+def _said(ticks: int) -> str:
+    return f"{ticks / TICKS_PER_SECOND:g} s"
 
 
 def check_upkeep(fleet: Fleet, last: int) -> None:
@@ -33,7 +38,9 @@ def check_upkeep(fleet: Fleet, last: int) -> None:
             f" {', '.join(ON_FAILURE)}{did_you_mean(upkeep.on_failure, ON_FAILURE)}"
         )
     if not 0 <= upkeep.retry_after <= last:
-        raise InvalidSpecError(f"retry_after is {upkeep.retry_after} ps; it is 0 to {last}")
+        raise InvalidSpecError(
+            f"retry_after is {_said(upkeep.retry_after)}; it is 0 s to {_said(last)}"
+        )
     if upkeep.varies and any(kind.role != "both" for kind in fleet.kinds):
         raise UnsupportedError(
             "replicas of two pools that fail, start or stop are not simulated; leave one of both"
@@ -57,18 +64,20 @@ def _check_outages(outages: tuple[Outage, ...], number: int, last: int) -> None:
                 f"an outage of {name}: there are {number}, counted from 0 to {number - 1}"
             )
         if not 0 <= outage.start <= last:
-            raise InvalidSpecError(f"{name} fails at {outage.start} ps; it is 0 to {last}")
+            raise InvalidSpecError(
+                f"{name} fails at {_said(outage.start)}; it is 0 s to {_said(last)}"
+            )
         if outage.end != FOREVER and not outage.start < outage.end <= last:
             raise InvalidSpecError(
-                f"{name} fails at {outage.start} ps and is back at {outage.end} ps; it is back"
-                f" later than it fails, by {last} ps"
+                f"{name} fails at {_said(outage.start)} and is back at {_said(outage.end)}; it"
+                f" is back later than it fails, by {_said(last)}"
             )
         earlier = before.get(outage.replica)
         if earlier is not None and (earlier.end == FOREVER or earlier.end > outage.start):
-            back = "never back" if earlier.end == FOREVER else f"back at {earlier.end} ps"
+            back = "never back" if earlier.end == FOREVER else f"back at {_said(earlier.end)}"
             raise InvalidSpecError(
-                f"{name} fails at {outage.start} ps, when it has failed already: at"
-                f" {earlier.start} ps, {back}; outages of a replica follow each other"
+                f"{name} fails at {_said(outage.start)}, when it has failed already: at"
+                f" {_said(earlier.start)}, {back}; outages of a replica follow each other"
             )
         before[outage.replica] = outage
 
@@ -88,9 +97,11 @@ def _check_scaler(scaler: Scaler, number: int, last: int) -> None:
     for name, least in (("period", 1), ("stable", 0), ("start_up", 0)):
         value = getattr(scaler, name)
         if not least <= value <= last:
-            raise InvalidSpecError(f"{name} is {value} ps; it is {least} to {last}")
+            raise InvalidSpecError(
+                f"{name} is {_said(value)}; it is {_said(least)} to {_said(last)}"
+            )
     if scaler.stable // scaler.period > MOST_LOOKS:
         raise InvalidSpecError(
-            f"stable {scaler.stable} ps is more than {MOST_LOOKS:,} periods of {scaler.period} ps;"
-            " look less often or keep less long"
+            f"stable {_said(scaler.stable)} is more than {MOST_LOOKS:,} periods of"
+            f" {_said(scaler.period)}; look less often or keep less long"
         )
