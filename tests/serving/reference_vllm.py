@@ -243,7 +243,7 @@ class Scheduler:
         return done
 
     def leave(self, sequence: Sequence) -> None:
-        if sequence.answer_keys and sequence.blocks and sequence.generated == sequence.whole_osl:
+        if sequence.answer_keys and sequence.blocks and sequence.finished >= 0:
             first = sequence.isl // self.limits.block_size
             for block in sequence.blocks[first:]:
                 self.pool.forget(block)

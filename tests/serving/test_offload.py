@@ -111,7 +111,10 @@ def _alone(draw: np.random.Generator) -> tuple[Requests, Limits]:
     """Requests that run one at a time, each within the GPU."""
     size = int(draw.choice([1, 2, 4, 8]))
     limits = Limits(1, 16 + size, size, int(draw.integers(60, 80)) // size + 1, prefix_caching=True)
-    return random_requests(draw, 40, 30), limits
+    requests = random_requests(draw, 40, 30)
+    # answers, which turns find again on the GPU, are not kept below it
+    alone_N = np.full(40, -1)
+    return requests._replace(session_N=alone_N, think_N=alone_N), limits
 
 
 @given(seed=st.integers(0, 2**32))

@@ -59,8 +59,8 @@ def test_time_is_lost_from_going_to_being_back(control: Control) -> None:
     assert outcome.gaps_G.tolist() == _gaps({10: 23, 140: 1})
 
 
-def test_borders_of_gaps_are_16_to_a_decade() -> None:
-    assert GAP_EDGES[[0, 1, 17, 113]].tolist() == [0, 10**7, 10**8, 10**14]
+def test_borders_of_gaps_are_64_to_a_decade() -> None:
+    assert GAP_EDGES[[0, 1, 65, 449]].tolist() == [0, 10**7, 10**8, 10**14]
     assert (np.diff(GAP_EDGES) > 0).all()
 
 

@@ -6,8 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.serving.limits import Limits
+from perfatlas.serving.loop import run
+from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.serving.sessions import Turns, sessions
+from tests.serving.serving_support import flat_prices
 from tests.serving.support import check_invariants, hashes_of, hit_share
 
 turn = st.tuples(st.integers(1, 60), st.integers(1, 60), st.integers(0, 9))
@@ -61,13 +64,40 @@ def test_prefixes_are_shared_as_far_as_prompts_agree(
 
 
 def test_an_endless_cache_recomputes_only_what_is_new() -> None:
-    # blocks of one token: every prompt finds all that was said before it, but for the last token,
-    # which was given and never computed
+    # blocks of one token: every prompt finds all of the prompt before it
     column = np.array([4, 6, 5])
     turns = Turns(asked_N=column, osl_N=column, think_N=0 * column)
     talk = sessions(np.array([0]), np.array([3]), turns, hash_block=1)
-    # prompts of 4, 14 and 25 tokens find 0, 4 + 4 - 1 and 14 + 6 - 1
-    assert hit_share(talk) == pytest.approx(26 / 43)
+    # prompts of 4, 14 and 25 tokens find 0, 4 and 14
+    assert hit_share(talk) == pytest.approx(18 / 43)
+
+
+@pytest.mark.parametrize("rules", ["vllm", "sglang", "trtllm_guaranteed_no_evict"])
+def test_the_next_turn_finds_the_answer_before_it(rules: str) -> None:
+    # blocks of one token; the last token of an answer is given and never computed
+    column = np.array([4, 6, 5])
+    turns = Turns(asked_N=column, osl_N=column, think_N=0 * column)
+    talk = sessions(np.array([0]), np.array([3]), turns, hash_block=1)
+    limits = Limits(4, 64, 1, 200, prefix_caching=True, rules=rules)
+    outcome = run(talk, flat_prices(10, 100), limits)
+    # prompts of 4, 14 and 25 tokens
+    assert outcome.cached_N.tolist() == [0, 4 + 4 - 1, 14 + 6 - 1]
+
+
+def test_an_answer_the_next_prompt_does_not_hold_is_not_found() -> None:
+    hashes = np.array([1, 2, 3, 1, 2, 3, 9, 9])  # prompts of 3 and 5 tokens, an answer of 4
+    talk = Requests(
+        arrival_N=np.array([0, 0]),
+        isl_N=np.array([3, 5]),
+        osl_N=np.array([4, 4]),
+        session_N=np.array([0, 0]),
+        think_N=np.array([-1, 0]),
+        hash_first_N=np.array([0, 3, 8]),
+        hash_H=hashes,
+        hash_block=1,
+    )
+    limits = Limits(4, 64, 1, 200, prefix_caching=True)
+    assert run(talk, flat_prices(10, 100), limits).cached_N.tolist() == [0, 3]
 
 
 @pytest.mark.parametrize(
