@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 SECOND = TICKS_PER_SECOND
 
 
-def made(concurrency: int | None = None, isl: int = 100, osl: int = 10, **fields: Any) -> Arriving:  # noqa: ANN401
+def made(concurrency: int | None = None, isl: int | None = None, **fields: Any) -> Arriving:  # noqa: ANN401
     deployed = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}
-    scenario = Scenario.model_validate(
-        {**deployed, "concurrency": concurrency, "isl": isl, "osl": osl}
-    )
+    lengths: dict[str, int] = {} if isl is None else {"isl": isl}
+    if isl is None and "requests" not in fields:
+        lengths = {"isl": 100, "osl": 10}
+    scenario = Scenario.model_validate({**deployed, "concurrency": concurrency, **lengths})
     return arriving(parse_traffic(fields), scenario)
 
 
@@ -126,6 +127,8 @@ def test_requests_of_one_stamp_are_spread_to_the_next(tmp_path: Path) -> None:
         ({"request_rate": 1, "requests_from_s": 5}, "there is none"),
         ({"request_rate": 1, "spread_batches": True}, "there is none"),
         ({"requests": "x.csv", "turns": 2}, "turns is of generated requests"),
+        ({"requests": "x.csv", "isl": 77}, "isl is of generated requests"),
+        ({"requests": "x.csv", "arrival": "gamma"}, "arrival is of generated requests"),
         ({"requests": "x.csv", "requests_from_s": 9, "requests_to_s": 3}, "before the end"),
     ],
 )

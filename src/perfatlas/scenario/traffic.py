@@ -191,8 +191,17 @@ def _refuse_contradictions(traffic: Traffic, scenario: Scenario) -> None:
             f"length_spread = {traffic.length_spread:g}: lengths are fixed; set"
             " length_distribution to uniform or lognormal"
         )
-    given = [name for name in OF_GENERATED if name in traffic.model_fields_set]
-    if traffic.requests is not None and given:
+    if traffic.requests is not None:
+        _refuse_lengths_of_files(traffic, scenario)
+
+
+def _refuse_lengths_of_files(traffic: Traffic, scenario: Scenario) -> None:
+    """Refuse what only generated requests read: those of a file have times and lengths."""
+    given: list[str] = [name for name in OF_GENERATED if name in traffic.model_fields_set]
+    given += [name for name in ("isl", "osl") if name in scenario.model_fields_set]
+    if traffic.arrival not in (None, "closed"):
+        given.append("arrival")
+    if given:
         raise InvalidSpecError(f"{given[0]} is of generated requests, and these are of a file")
 
 
