@@ -271,6 +271,9 @@ class Traffic:
         chunked_prefill: Let a prompt run in several steps; by default as the engine does.
         mixed_chunk: Of SGLang: let sequences decode in steps with prompts.
         measured_at: Where latencies are taken: by a client over HTTP, or inside the engine.
+        prompt_text: What prompts are made of: prose, or random tokens, which take longer to
+            tokenize.
+        stream_interval: Output tokens that a front end sends at a time (stream_interval).
         slo_ttft_s: Objective: most seconds to the first token.
         slo_tpot_s: Objective: most seconds per output token after the first.
         slo_itl_s: Objective: most seconds between tokens, on average of a request.
@@ -312,6 +315,8 @@ class Traffic:
     chunked_prefill: bool | None = None
     mixed_chunk: bool | None = None
     measured_at: Annotated[Literal["client", "engine"] | None, default("client")] = None
+    prompt_text: Annotated[Literal["natural", "random"] | None, default("natural")] = None
+    stream_interval: Annotated[Count, default("1")] = None
     slo_ttft_s: float | None = None
     slo_tpot_s: float | None = None
     slo_itl_s: float | None = None

@@ -190,6 +190,8 @@ def _front(raw: dict[str, Any]) -> FrontEnd:
         request_s=parse_quantity(raw["request"], "s"),
         token_s=parse_quantity(raw["token"], "s"),
         response_s=parse_quantity(raw["response"], "s"),
+        tokenizes=raw["tokenizes"],
+        per_rank=raw["per"] == "rank",
         source=raw["ref"],
     )
 

@@ -109,18 +109,23 @@ class HostTime:
 
 @dataclass(frozen=True, kw_only=True)
 class FrontEnd:
-    """What a client waits for outside the steps; other requests do not wait meanwhile.
+    """What a client waits for outside the steps.
 
     Args:
-        request_s: HTTP and tokenizing, before a request is in the queue [s].
-        token_s: Detokenizing and streaming an output token, after the step that gives it [s].
+        request_s: HTTP, before a request is in the queue; others do not wait meanwhile [s].
+        token_s: Detokenizing and streaming an output token, one after the other [s].
         response_s: After the last token [s].
+        tokenizes: Prompts come as text and are tokenized, one after the other.
+        per_rank: Every attention-data-parallel rank has a process of its own for both; else a
+            replica has one.
         source: Where the times come from.
     """
 
     request_s: float
     token_s: float
     response_s: float
+    tokenizes: bool
+    per_rank: bool
     source: str
 
 

@@ -72,6 +72,8 @@ def print_distributions(console: Console, results: Mapping[str, Any]) -> None:
 
 PARTS: Final = {
     "http": "HTTP",
+    "tokenize": "tokenizing, with the wait for it",
+    "stream": "streaming, with the wait for it",
     "queue": "queue",
     "prompt": "own prompt",
     "shared": "steps shared with others",

@@ -13,6 +13,7 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedE
 from perfatlas.scenario.cache_tiers import TierSizes, tier_sizes
 from perfatlas.scenario.capacity import derived_blocks
 from perfatlas.scenario.evaluate import step_context
+from perfatlas.scenario.front_end import FrontEnd, front_end
 from perfatlas.scenario.memory import does_not_fit, question_memory
 from perfatlas.scenario.question import Question, resolve_question
 from perfatlas.scenario.results import memory_columns, plain_results
@@ -22,7 +23,6 @@ from perfatlas.serving import (
     PriceTable,
     Replicas,
     Requests,
-    Seen,
     StepPrices,
     TableLimits,
     price_table,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from perfatlas.parallelism import MemoryColumns
     from perfatlas.scenario.traffic import Arriving, Traffic
     from perfatlas.scenario.vocabulary import Scenario
+    from perfatlas.serving import Seen
 
     Priced = dict[tuple[str, TableLimits], PriceTable]
 
@@ -75,7 +76,7 @@ class Deployment:
         limits: Of one scheduler.
         replicas: How many, and how requests are divided among them.
         table: What steps cost.
-        seen: What a client sees later than the engine.
+        front: Between its clients and its schedulers.
         tiers: Cache below its GPUs.
     """
 
@@ -84,8 +85,13 @@ class Deployment:
     limits: Limits
     replicas: Replicas
     table: PriceTable
-    seen: Seen
+    front: FrontEnd
     tiers: TierSizes
+
+    @property
+    def seen(self) -> Seen:
+        """What a client sees later than the front end."""
+        return self.front.seen
 
     @property
     def capacity_tokens(self) -> int:
@@ -109,6 +115,7 @@ def deployment(
     known: Priced | None = None,
     *,
     most_running: int = MAX_COUNT,
+    pooled: bool = False,
 ) -> Deployment:
     """Return the deployment of a scenario, its steps priced for what arrives.
 
@@ -118,6 +125,7 @@ def deployment(
         came: What arrives.
         known: Tables of prices of earlier calls, to take from and to add to.
         most_running: Sequences of a scheduler, where its limit is not lower.
+        pooled: It is of one of two pools.
 
     Raises:
         InvalidSpecError: A name, value or plan breaks a rule.
@@ -138,15 +146,18 @@ def deployment(
     tiers = tier_sizes(traffic, question, came.requests)
     limits = limits._replace(max_num_seqs=min(limits.max_num_seqs, most_running), **tiers.limits)
     table = _table(question, limits, came.requests, {} if known is None else known)
-    seen = _seen(question, traffic)
+    front = front_end(question, traffic, pooled=pooled)
     replicas = Replicas(
         number=traffic.max_replicas or int(question.plan.dp[0]),
         ranks=int(question.plan.attention_dp[0]),
         routing=traffic.routing,
         seed=traffic.seed,
-        turnaround=int(whole_ticks(np.array(sum(seen)))),
+        turnaround=int(whole_ticks(np.array(sum(front.seen)))),
         affinity=traffic.affinity(),
         upkeep=traffic.upkeep(scenario.dp),
+        readers=front.readers,
+        read_token=front.read_token,
+        stream_token=front.stream_token,
     )
     return Deployment(
         question=question,
@@ -154,7 +165,7 @@ def deployment(
         limits=limits,
         replicas=replicas,
         table=table,
-        seen=seen,
+        front=front,
         tiers=tiers,
     )
 
@@ -178,13 +189,6 @@ def _rounded_up(value: int) -> int:
     """Return the next power of two or three halves of one."""
     power = 1 << max(value - 1, 0).bit_length()
     return power * 3 // 4 if power >= 4 and value <= power * 3 // 4 else power
-
-
-def _seen(question: Question, traffic: Traffic) -> Seen:
-    front = question.profile.front
-    if traffic.measured_at == "engine":
-        return Seen()
-    return Seen(front.request_s, front.token_s, front.response_s)
 
 
 def _limits(

@@ -166,6 +166,7 @@ def service(
                     came,
                     known,
                     most_running=_most_running(scenario, worker, role),
+                    pooled=True,
                 )
             )
         except InfeasibleError as error:
@@ -241,10 +242,12 @@ def fleet_of(ready: Service) -> Fleet:
             pool.replicas.ranks,
             role,
             link,
+            pool.replicas.stream_token,
         )
         for pool, role, link in zip(ready.pools, roles, links, strict=True)
     )
     replicas = ready.entry.replicas
+    entries = ready.pools if ready.kinds else ready.pools[:1]
     return Fleet(
         kinds,
         replicas.routing,
@@ -254,6 +257,8 @@ def fleet_of(ready: Service) -> Fleet:
         ready.handover.first_from,
         replicas.affinity,
         replicas.upkeep,
+        sum(pool.replicas.number * pool.replicas.readers for pool in entries),
+        replicas.read_token,
     )
 
 

@@ -329,15 +329,10 @@ def _evidence(ready: Service, standing: Sequence[str]) -> Evidence:
 
 
 def _client(ready: Service) -> str:
-    if sum(ready.seen) == 0.0:
-        return "latencies inside the engine: HTTP, tokenizing and detokenizing take no time"
     profile = ready.entry.question.profile
     engines = {pool.question.profile.name for pool in ready.pools}
     whose = f"; those of {profile.id}, for all kinds" if len(engines) > 1 else ""
-    return (
-        f"a client sees a request enter the queue {1e3 * ready.seen.request_s:.1f} ms late and a"
-        f" token {1e6 * ready.seen.token_s:.0f} us late: {profile.front.source}{whose}"
-    )
+    return f"{ready.entry.front.said}{whose}"
 
 
 def _resolved(ready: Service, scenario: Scenario) -> dict[str, Any]:

@@ -75,6 +75,8 @@ class Traffic(Operation, CacheTiers):
     mixed_chunk: bool = False
 
     measured_at: Literal["client", "engine"] = "client"
+    prompt_text: Literal["natural", "random"] = "natural"
+    stream_interval: Count = 1
 
     slo_ttft_s: Positive | None = None
     slo_tpot_s: Positive | None = None

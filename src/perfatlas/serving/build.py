@@ -84,6 +84,8 @@ def _world(requests: Requests, kind: Kind, shared: dict[str, Any], first: int) -
         "ranks": kind.ranks,
         "role": ROLES.index(kind.role),
         "link_token": kind.link_token,
+        "stream_token": kind.stream_token,
+        "stream_step": round(kind.stream_token * (1.0 + np.cumprod(limits.acceptance).sum())),
         "first_replica": first,
         "replica_R": shared["replica_F"][first : first + kind.number],
         "end_R": shared["end_F"][first : first + kind.number],
@@ -105,13 +107,18 @@ def _shared_state(
     return dict(
         request_N=request_N,
         **_columns(requests.isl_N.shape[0]),
+        **_front_state(fleet, requests.isl_N.shape[0]),
         **upkeep_state(fleet.upkeep, requests.isl_N.shape[0], kind_F.shape[0]),
         end_F=np.full(kind_F.shape[0], NEVER, np.int64),
         kind_F=kind_F,
         ready_F=np.zeros(kind_F.shape[0], np.int64),
         travel_N=_travels(requests.isl_N.shape[0] if pools else 0),
         coming_C=_first_issued(
-            requests, concurrency, request_N, clock_1, pools or fleet.upkeep.varies
+            requests,
+            concurrency,
+            request_N,
+            clock_1,
+            pools or fleet.upkeep.varies or fleet.read_token > 0,
         ),
         clock_1=clock_1,
         **_tree(requests, fleet),
@@ -167,6 +174,18 @@ def _columns(count: int) -> dict[str, Any]:
     times = {name: roomy(count, np.int64, fill=NOBODY) for name in names}
     sums = {name: roomy(count, np.int64) for name in zeros}
     return times | sums | {"loss_N": roomy(count, LOSS)}
+
+
+def _front_state(fleet: Fleet, count: int) -> dict[str, Any]:
+    """Return what front ends do, empty where they take no time."""
+    reads = count if fleet.read_token > 0 else 0
+    sends = count if any(kind.stream_token > 0 for kind in fleet.kinds) else 0
+    return {
+        "read_N": roomy(reads, np.int64, fill=NOBODY),
+        "late_first_N": roomy(sends, np.int64),
+        "late_last_N": roomy(sends, np.int64),
+        "free_F": np.zeros(fleet.readers, np.int64),
+    }
 
 
 def _travels(count: int) -> Rows:

@@ -53,6 +53,9 @@ def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
         ("replicas.seed", fleet.seed),
         ("replicas.turnaround", fleet.turnaround),
         ("fleet.latency", fleet.latency),
+        ("fleet.readers", fleet.readers),
+        ("fleet.read_token", fleet.read_token),
+        *((f"stream_token of kind {k}", kind.stream_token) for k, kind in enumerate(fleet.kinds)),
         *((f"link_token of kind {k}", kind.link_token) for k, kind in enumerate(fleet.kinds)),
         ("concurrency", concurrency),
         ("control.series_rows", control.series_rows),
@@ -112,6 +115,26 @@ def check_links(fleet: Fleet, requests: Requests) -> None:
             raise InvalidSpecError(
                 f"the cache of {longest} tokens takes {kind.link_token * longest / 1e12:.3g} s over"
                 f" the link of kind {k}; it is at most 1,000 s: shorten prompts or widen the link"
+            )
+
+
+def check_front(fleet: Fleet, requests: Requests) -> None:
+    """Refuse front ends that take longer than the clock can add up.
+
+    Args:
+        fleet: Engines and their front ends.
+        requests: What arrives.
+    """
+    sends = max((kind.stream_token for kind in fleet.kinds), default=0)
+    for name, each, tokens in (
+        ("read_token", fleet.read_token, requests.isl_N),
+        ("stream_token", sends, requests.osl_N),
+    ):
+        total = each * int(tokens.sum())
+        if total > SAFE:
+            raise InvalidSpecError(
+                f"{name} {each}: front ends need {total / 1e12:.3g} s for {int(tokens.sum()):,}"
+                " tokens; the clock adds up 1,000,000 s: simulate fewer requests"
             )
 
 

@@ -100,5 +100,10 @@ def _end_request(world: World, i: int, now: int) -> None:
         if request.heir != NOBODY:
             blocks.keep_answer(world, i)
         blocks.release(world, i)
-    world.replica_R[request.lane // world.ranks].load -= 1
-    follow(world, i, now)
+    replica = world.replica_R[request.lane // world.ranks]
+    replica.load -= 1
+    if world.stream_token > 0:
+        world.late_last_N[i] = replica.late
+        follow(world, i, now + replica.late)
+    else:
+        follow(world, i, now)

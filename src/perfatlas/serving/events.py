@@ -16,11 +16,12 @@ from perfatlas.serving.changes import change, next_change, serves, wait_outside
 from perfatlas.serving.comings import follow, next_arrival, take_arrival
 from perfatlas.serving.endings import end_steps
 from perfatlas.serving.fleet import DECODE, MOST_KINDS, PREFILL
+from perfatlas.serving.front import is_read
 from perfatlas.serving.handover import is_fetched, land, send
 from perfatlas.serving.limits import SGLANG, VLLM
 from perfatlas.serving.machine import Held, entry, holder, part
 from perfatlas.serving.routing import queue_at, route
-from perfatlas.serving.state import HANDED, LOCAL, NEVER, REJECTED, UP, World
+from perfatlas.serving.state import HANDED, LOCAL, NEVER, NOBODY, REJECTED, UP, World
 from perfatlas.serving.stretch import begin
 
 hold = holder(World._fields)
@@ -98,7 +99,9 @@ def _arrive(kinds: list[World], i: int, now: int) -> None:
     """Send a request to a scheduler's queue, or reject it."""
     world = kinds[0]
     request = world.request_N[i]
-    if not world.varies or world.came_N[i] < 0:
+    if world.read_token > 0 and not is_read(world, i, now):
+        return
+    if world.came_N[i] == NOBODY:
         world.came_N[i] = now
     for k in range(len(kinds)):
         if not _can_ever_run(kinds[k], i):

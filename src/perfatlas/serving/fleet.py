@@ -31,6 +31,7 @@ class Kind(NamedTuple):
             their first token, `decode` engines the rest, as `pools` says.
         link_token: What the cache of a token takes over the link of a scheduler, that of the
             devices of its rank [ps].
+        stream_token: What its front end takes to send an output token, as `front` says [ps].
     """
 
     prices: StepPrices
@@ -39,6 +40,7 @@ class Kind(NamedTuple):
     ranks: int = 1
     role: str = "both"
     link_token: int = 0
+    stream_token: int = 0
 
 
 class Fleet(NamedTuple):
@@ -56,6 +58,8 @@ class Fleet(NamedTuple):
             decode engine has computed it again from the last token of the prompt.
         affinity: Of `prefix_aware`.
         upkeep: What changes replicas while traffic runs.
+        readers: Threads that tokenize, before the router; 0 for as many as there are requests.
+        read_token: What one takes for a token of a prompt, as `front` says [ps].
 
     Limits: The router does not know which engine is faster. A request that one of the kinds could
         never run is rejected, whichever it would have been sent to.
@@ -69,6 +73,8 @@ class Fleet(NamedTuple):
     first_from: str = "prefill"
     affinity: Affinity = Affinity()
     upkeep: Upkeep = Upkeep()
+    readers: int = 1
+    read_token: int = 0
 
 
 def equal_engines(prices: StepPrices, limits: Limits, replicas: Replicas) -> Fleet:
@@ -79,7 +85,13 @@ def equal_engines(prices: StepPrices, limits: Limits, replicas: Replicas) -> Fle
         limits: Of a scheduler.
         replicas: Engines and routing.
     """
-    kind = Kind(prices, limits, replicas.number, replicas.ranks)
+    kind = Kind(
+        prices,
+        limits,
+        replicas.number,
+        replicas.ranks,
+        stream_token=replicas.stream_token,
+    )
     return Fleet(
         (kind,),
         replicas.routing,
@@ -87,4 +99,6 @@ def equal_engines(prices: StepPrices, limits: Limits, replicas: Replicas) -> Fle
         replicas.turnaround,
         affinity=replicas.affinity,
         upkeep=replicas.upkeep,
+        readers=replicas.number * replicas.readers,
+        read_token=replicas.read_token,
     )

@@ -129,6 +129,9 @@ class Replicas(NamedTuple):
             closed loop or a conversation, beyond the time to think [ps].
         affinity: Of `prefix_aware`.
         upkeep: What changes replicas while traffic runs.
+        readers: Threads of one that tokenize.
+        read_token: What such a thread takes for a token of a prompt [ps],
+        stream_token: and a front end to send an output token; as `front` says [ps].
     """
 
     number: int = 1
@@ -138,6 +141,9 @@ class Replicas(NamedTuple):
     turnaround: int = 0
     affinity: Affinity = Affinity()
     upkeep: Upkeep = Upkeep()
+    readers: int = 1
+    read_token: int = 0
+    stream_token: int = 0
 
 
 class Control(NamedTuple):

@@ -15,6 +15,7 @@ from perfatlas.serving.check_offload import check_offload
 from perfatlas.serving.check_upkeep import check_upkeep
 from perfatlas.serving.checks import (
     check_fleet,
+    check_front,
     check_limits,
     check_links,
     check_prices,
@@ -22,7 +23,7 @@ from perfatlas.serving.checks import (
 )
 from perfatlas.serving.fleet import Fleet, equal_engines
 from perfatlas.serving.limits import Control, Limits, Replicas
-from perfatlas.serving.outcome import Operated, Outcome, Series, Travels
+from perfatlas.serving.outcome import Fronted, Operated, Outcome, Series, Travels
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import LONGEST_S, TICKS_PER_SECOND, Requests
 from perfatlas.serving.state import LOST, REJECTED
@@ -115,6 +116,7 @@ def run_fleet(
     check_upkeep(fleet, LAST_TICK)
     check_requests(requests, LAST_TICK)
     check_links(fleet, requests)
+    check_front(fleet, requests)
     for kind in kinds:
         check_limits(kind.limits)
         check_prices(kind.prices, kind.limits, requests)
@@ -184,6 +186,7 @@ def _outcome(
             wasted=int(clock["wasted"]),
         ),
         offloaded=offloaded(worlds),
+        fronted=Fronted(world.read_N, world.late_first_N, world.late_last_N),
     )
 
 

@@ -54,6 +54,7 @@ class Latencies:
 
     Args:
         arrival_s: Arrival (N,).
+        read_s: Until the prompt is tokenized, waits for its front end included (N,).
         queue_s: In the queue, to the first step with a token of the request (N,).
         ttft_s: Arrival to first output token (N,).
         tpot_s: (request latency - TTFT) / (osl - 1) (N,); NaN for a single output token.
@@ -64,6 +65,7 @@ class Latencies:
     """
 
     arrival_s: NDArray[np.float64]
+    read_s: NDArray[np.float64]
     queue_s: NDArray[np.float64]
     ttft_s: NDArray[np.float64]
     tpot_s: NDArray[np.float64]
@@ -95,13 +97,18 @@ def _latencies(
     requests: Requests, outcome: Outcome, seen: Seen, place_B: NDArray[np.int64]
 ) -> dict[str, NDArray[np.float64]]:
     """Return the latencies of some requests that completed, by name, each (B,) [s]."""
-    arrival = outcome.arrival_N[place_B]
+    arrival, fronted = outcome.arrival_N[place_B], outcome.fronted
+    read = fronted.read_N[place_B] if fronted.read_N.size else arrival
     first, last = outcome.first_token_N[place_B], outcome.finished_N[place_B]
+    if fronted.late_last_N.size:
+        first = first + fronted.late_first_N[place_B]
+        last = last + fronted.late_last_N[place_B]
     gaps = requests.osl_N[place_B] - 1
     between_s = (last - first) / TICKS_PER_SECOND
     return {
         "arrival_s": arrival / TICKS_PER_SECOND,
-        "queue_s": (outcome.scheduled_N[place_B] - arrival) / TICKS_PER_SECOND,
+        "read_s": (read - arrival) / TICKS_PER_SECOND,
+        "queue_s": (outcome.scheduled_N[place_B] - read) / TICKS_PER_SECOND,
         "ttft_s": (first - arrival) / TICKS_PER_SECOND + (seen.request_s + seen.token_s),
         "tpot_s": np.where(gaps > 0, between_s / np.maximum(gaps, 1), np.nan),
         "request_latency_s": (last - arrival) / TICKS_PER_SECOND + (seen.request_s + seen.token_s),
@@ -142,8 +149,8 @@ def gap_statistics(requests: Requests, outcome: Outcome) -> dict[str, float | No
     """Return mean and percentiles of the gaps between tokens of all requests [s].
 
     Percentiles are read from counts of gaps, 64 borders to a decade: good to 3.7 %; gaps below 10
-    us, such as those of tokens that one step gives together, count as 0. The mean is that of
-    completed requests, exactly.
+    us, such as those of tokens that one step gives together, count as 0. They are gaps as the
+    engine leaves them. The mean is that of completed requests, exactly, as clients see it.
 
     Args:
         requests: What arrived.
@@ -163,6 +170,9 @@ def gap_statistics(requests: Requests, outcome: Outcome) -> dict[str, float | No
     done_N = outcome.finished_N >= 0
     gaps = int((requests.osl_N[done_N] - 1).sum())
     spent = float((outcome.finished_N - outcome.first_token_N)[done_N].sum()) / TICKS_PER_SECOND
+    if outcome.fronted.late_last_N.size:
+        late_N = outcome.fronted.late_last_N - outcome.fronted.late_first_N
+        spent += float(late_N[done_N].sum()) / TICKS_PER_SECOND
     return dict(zip(STATISTICS, (spent / gaps if gaps else None, *at), strict=True))
 
 
@@ -206,7 +216,7 @@ def request_columns(
     if outcome.operated.again_N.size:
         columns["failed_tries"] = outcome.operated.tries_N.tolist()
         columns["sent_again_s"] = _times(outcome.operated.again_N)
-    for name in ("queue_s", "ttft_s", "tpot_s", "request_latency_s"):
+    for name in ("read_s", "queue_s", "ttft_s", "tpot_s", "request_latency_s"):
         column: list[float | None] = [None] * count
         for place, value in zip(found.place_N.tolist(), getattr(found, name).tolist(), strict=True):
             column[place] = None if value != value else value  # noqa: PLR0124 - NaN has no gap

@@ -99,6 +99,20 @@ class Offloaded(NamedTuple):
     held_2: NDArray[np.int64]
 
 
+class Fronted(NamedTuple):
+    """What front ends did with requests; empty where they take no time to read or to send.
+
+    Args:
+        read_N: When a prompt was tokenized (N,) [ps], -1 before.
+        late_first_N: How late the client got the first output token (N,) [ps],
+        late_last_N: and the last one (N,).
+    """
+
+    read_N: Ticks
+    late_first_N: Ticks
+    late_last_N: Ticks
+
+
 class Outcome(NamedTuple):
     """What came of a simulation; times in picoseconds, -1 where it never happened.
 
@@ -127,6 +141,7 @@ class Outcome(NamedTuple):
         steps_F: How many (F,).
         operated: Where replicas fail, start or stop.
         offloaded: Of cache tiers below the GPU.
+        fronted: Of front ends.
     """
 
     arrival_N: Ticks
@@ -148,12 +163,14 @@ class Outcome(NamedTuple):
     steps_F: NDArray[np.int64]
     operated: Operated
     offloaded: Offloaded
+    fronted: Fronted
 
     def rejected(self) -> NDArray[np.bool_]:
         """Return which requests need more cache than there is (N,)."""
         if self.operated.rejected_N.size:
             return self.operated.rejected_N
-        found: NDArray[np.bool_] = (self.arrival_N >= 0) & (self.replica_N < 0)
+        came_N = self.fronted.read_N if self.fronted.read_N.size else self.arrival_N
+        found: NDArray[np.bool_] = (came_N >= 0) & (self.replica_N < 0)
         return found
 
     def unserved(self) -> NDArray[np.bool_]:

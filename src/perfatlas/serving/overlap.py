@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perfatlas.serving.front import stream
 from perfatlas.serving.limits import SGLANG
 from perfatlas.serving.machine import part
 from perfatlas.serving.running import take_finishing
@@ -46,6 +47,8 @@ def foresee(world: World, r: int, end: int) -> None:
         end: End of that step [ps].
     """
     steps = world.replica_R[r].steps
+    if world.stream_token > 0:
+        stream(world, r, steps, end)
     for s in range(r * world.ranks, (r + 1) * world.ranks):
         finish_step(world, s, steps, end)
         lane = world.lane_S[s]

@@ -193,6 +193,9 @@ REPLICA: Final = np.dtype(
             "back",  # and serves again from then on
             "up_at",  # while it starts: when it serves
             "held",  # time in which it served, started or drained [ps]
+            "unsent",  # what its front end has to send when a step ends [ps],
+            "sent",  # when that was,
+            "late",  # and how late a client gets a token of that step [ps]
         )
     ],
     align=True,
@@ -238,7 +241,8 @@ CLOCK: Final = np.dtype(
             "steps",
             "preemptions",
             "turn",  # of round robin,
-            "decode_turn",  # and among decode engines
+            "decode_turn",  # and among decode engines,
+            "reader",  # and among front ends that tokenize
             "ready",  # replicas that may begin a step
             "rows",  # of the series
             "pause",  # between two of them [ps]
@@ -314,6 +318,9 @@ class World(NamedTuple):
     entries: int  # replicas of all kinds that requests are sent to
     role: int  # place in ROLES
     link_token: int
+    stream_token: int
+    stream_step: int  # of a sequence that decodes
+    read_token: int
     latency: int
     first_from: int  # place in FIRST_FROM
     routing: int  # place in ROUTINGS
@@ -337,6 +344,10 @@ class World(NamedTuple):
     cached_N: NDArray[np.int64]
     delay_N: NDArray[np.int64]  # while a request decodes, less its scheduler's
     lost_N: NDArray[np.int64]
+    read_N: NDArray[np.int64]  # empty where front ends take no time to read,
+    late_first_N: NDArray[np.int64]  # and these where they take none to send
+    late_last_N: NDArray[np.int64]
+    free_F: NDArray[np.int64]  # when a front end has read what has come
     loss_N: Rows
     travel_N: Rows  # empty without pools
     fault_N: Rows  # empty where nothing varies, as are the next three

@@ -120,9 +120,9 @@ def _greet(world: World, s: int, now: int) -> None:
             if world.loss_N[i].gone > 0:  # it was thrown out before
                 _return(world, i, now)
                 if world.first_token_N[i] == NOBODY:
-                    world.first_token_N[i] = now
+                    _give_first(world, i, now)
             elif world.first_token_N[i] == NOBODY:
-                world.first_token_N[i] = now
+                _give_first(world, i, now)
             else:
                 _count_gaps(world, (now - world.first_token_N[i], 0), 1, 1)
         i = world.request_N[i].before
@@ -175,6 +175,14 @@ def _return(world: World, i: int, now: int) -> None:
 
 
 @part
+def _give_first(world: World, i: int, now: int) -> None:
+    """Note the first token of a request, and when its client has it."""
+    world.first_token_N[i] = now
+    if world.stream_token > 0:
+        world.late_first_N[i] = world.replica_R[world.request_N[i].lane // world.ranks].late
+
+
+@part
 def _start_fresh(world: World, s: int, now: int) -> None:
     """Let the prompts that ended start to decode, in order of admission: the last running ones."""
     lane = world.lane_S[s]
@@ -189,7 +197,7 @@ def _start_fresh(world: World, s: int, now: int) -> None:
         if world.preempted_N[i] > 0:
             _return(world, i, now)
         if world.first_token_N[i] == NOBODY:
-            world.first_token_N[i] = now
+            _give_first(world, i, now)
         if world.async_scheduling:
             world.learning_SH[s, lane.learning] = i
             lane.learning += 1

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.serving import blocks
 from perfatlas.serving.fleet import BOTH, DECODE
+from perfatlas.serving.front import stream
 from perfatlas.serving.limits import SGLANG, VLLM
 from perfatlas.serving.machine import part
 from perfatlas.serving.overlap import foresee, note_done
@@ -230,6 +231,8 @@ def end(world: World, r: int, now: int) -> None:
     """
     replica = world.replica_R[r]
     note_done(world, r)
+    if world.stream_token > 0:
+        stream(world, r, replica.steps, now)
     for s in range(r * world.ranks, (r + 1) * world.ranks):
         finish_step(world, s, replica.steps, now)
     replica.steps = 0

@@ -34,15 +34,16 @@ def tail_parts(
 ) -> dict[str, dict[str, float]]:
     """Return what the slowest 1 % spent their time on, means over them [s]; {} where none ended.
 
-    Of `tail_ttft_s`, the requests of the longest TTFT: `http` (with tokenizing and streaming),
-    `queue`, `prompt` (its own steps, had it been alone), `shared` (what those steps took longer
-    because others ran in them or between them). Of `tail_request_latency_s`, those of the longest
-    latency: the same, and `decode` (its own output, prompts of others taken off), `interference`
-    (those prompts) and `preemption`. Between two pools also `transfer`, from the end of the prompt
-    to the arrival of its cache, and `join`, from there until it decodes, with the first step where
-    that gives the first token. Where replicas fail, both have `failure`: what was lost with them,
-    up to the last try; with cache below the GPU `load`, what steps waited for the copies of the
-    request itself before its first token. The parts of each sum to its mean.
+    Of `tail_ttft_s`, the requests of the longest TTFT: `http`, `tokenize` (with the wait for it),
+    `stream` (how late the front end sends the token), `queue`, `prompt` (its own steps, had it been
+    alone), `shared` (what those steps took longer because others ran in them or between them). Of
+    `tail_request_latency_s`, those of the longest latency: the same, and `decode` (its own output,
+    prompts of others taken off), `interference` (those prompts) and `preemption`. Between two pools
+    also `transfer`, from the end of the prompt to the arrival of its cache, and `join`, from there
+    until it decodes, with the first step where that gives the first token. Where replicas fail,
+    both have `failure`: what was lost with them, up to the last try; with cache below the GPU
+    `load`, what steps waited for the copies of the request itself before its first token. The parts
+    of each sum to its mean.
 
     Args:
         requests: What arrived.
@@ -68,6 +69,10 @@ def tail_parts(
             "prompt": prompt_s_K,
             "shared": between_s_K - prompt_s_K,
         }
+        if outcome.fronted.read_N.size:
+            columns["tokenize"] = found.read_s[slowest_K]
+        if outcome.fronted.late_last_N.size:
+            columns["stream"] = _late_s(outcome, place_K, name)
         if outcome.offloaded.moved_N.size:
             moved_s_K = outcome.offloaded.moved_N[place_K] / TICKS_PER_SECOND
             columns["load"] = np.minimum(moved_s_K, columns["shared"])
@@ -124,12 +129,21 @@ def _way(outcome: Outcome, place_K: NDArray[np.int64]) -> _Way:
     )
 
 
+def _late_s(outcome: Outcome, place_K: NDArray[np.int64], name: str) -> FloatArray:
+    """Return how late clients got the token that ends a latency (K,) [s]."""
+    fronted = outcome.fronted
+    late_N = fronted.late_first_N if name == "ttft_s" else fronted.late_last_N
+    late_s_K: FloatArray = late_N[place_K] / TICKS_PER_SECOND
+    return late_s_K
+
+
 def _failure_s(outcome: Outcome, place_K: NDArray[np.int64]) -> FloatArray:
     """Return the time from the first arrivals of requests to their last (K,) [s]."""
     if not outcome.operated.again_N.size:
         return np.zeros(place_K.size)
     again_K = outcome.operated.again_N[place_K]
-    spent_K = np.where(again_K >= 0, again_K - outcome.arrival_N[place_K], 0)
+    read_N = outcome.fronted.read_N if outcome.fronted.read_N.size else outcome.arrival_N
+    spent_K = np.where(again_K >= 0, again_K - read_N[place_K], 0)
     spent_s_K: FloatArray = spent_K / TICKS_PER_SECOND
     return spent_s_K
 
