@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfatlas.serving.metrics import meets, request_latencies, saturated, statistics, summarize
-from perfatlas.serving.outcome import Offloaded, Operated, Outcome, Series, Travels
+from perfatlas.serving.outcome import Fronted, Offloaded, Operated, Outcome, Series, Travels
 from perfatlas.serving.requests import TICKS_PER_SECOND, plain_requests
 
 
@@ -46,6 +46,7 @@ OUTCOME = Outcome(
     offloaded=Offloaded(
         *3 * (np.zeros(0, np.int64),), np.zeros(2, np.int64), 0, *3 * (np.zeros(2, np.int64),)
     ),
+    fronted=Fronted(*3 * (np.zeros(0, np.int64),)),
 )
 
 

@@ -84,9 +84,8 @@ def _compared(
     # data-parallel ranks of attention whose experts are shared
     plan = {"tp": row["tp"], "ep": row["ep"], "attention_dp": row["dp"]}
     load = {name: row[name] for name in ("isl", "osl", "concurrency", "num_requests")}
-    traffic, scenario = split_fields(
-        {"model": asked["model"], "system": asked["system"], "engine": "vllm"} | plan | load
-    )
+    named = {"model": asked["model"], "system": asked["system"], "engine": "vllm"}
+    traffic, scenario = split_fields(named | plan | load | {"prompt_text": asked["prompt_text"]})
     came = arriving(traffic, scenario)
     ready = service(scenario, traffic, came, known)
     outcome = run_traffic(ready, came, Control())

@@ -121,6 +121,7 @@ def asked_pools(run: PoolRun, rules: ServingRules) -> Row:
     fields["num_requests"] = run.decode.concurrency * ROUNDS
     launch = rules.pool_launch(run)
     fields |= {} if launch is None else launch.fields(run)
+    fields["prompt_text"] = rules.prompt_text[run.decode.kind]
     return fields | drawn_lengths(rules.length_ratio[run.decode.kind])
 
 

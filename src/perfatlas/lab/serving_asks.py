@@ -85,6 +85,7 @@ class ServingRules:
         left_out: Runs that are left out by name of the reason.
         asks: How to ask; the first that fits is used.
         length_ratio: Mean over nominal length by kind of run.
+        prompt_text: What prompts are made of, by kind of run.
         networks: Model -> the name its network goes by where it has several.
         settings: Other ways to ask.
         goal, budget: Figure -> largest value, for "dense" and "all" models.
@@ -107,6 +108,7 @@ class ServingRules:
     left_out: tuple[LeftOut, ...]
     asks: tuple[Ask, ...]
     length_ratio: Mapping[str, float]
+    prompt_text: Mapping[str, str]
     networks: Mapping[str, str]
     settings: tuple[Setting, ...]
     goal: Mapping[str, Mapping[str, float]]
@@ -209,6 +211,7 @@ def _rules(data: dict[str, Any]) -> ServingRules:
         left_out=left_out,
         asks=tuple(_ask(entry) for entry in data["asks"]),
         length_ratio=dict(data["length_ratio"]),
+        prompt_text=dict(data.get("prompt_text", {})),
         networks=dict(data.get("networks", {})),
         settings=tuple(_setting(entry) for entry in data.get("settings", [])),
         goal=dict(data.get("goal", {})),

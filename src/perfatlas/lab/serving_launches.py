@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perfatlas.serving import Limits
 
 ROUNDS: Final = 10  # requests per one in flight: num-prompts of the benchmark's scripts
-PASSED: Final = ("gpu_memory_utilization", "block_size", "chunked_prefill")
+PASSED: Final = ("gpu_memory_utilization", "block_size", "chunked_prefill", "stream_interval")
 COUNTS: Final = ("max_num_seqs", "max_num_batched_tokens")
 SWITCHES: Final = ("mixed_chunk", "async_scheduling", "batch_wait_steps")
 RECV_INTERVAL: Final = "recv_interval"

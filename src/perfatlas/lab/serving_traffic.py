@@ -109,6 +109,7 @@ def asked_fields(run: ServingRun, rules: ServingRules) -> Row:
     for name in ("mode", "method"):
         del fields[name]
     fields |= drawn_lengths(rules.length_ratio[run.kind])
+    fields["prompt_text"] = rules.prompt_text[run.kind]
     launch = rules.launch(run)
     fields["num_requests"] = run.concurrency * (10 if launch is None else launch.rounds)
     return fields if launch is None else fields | launch.fields(run)
