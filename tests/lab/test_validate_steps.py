@@ -58,6 +58,10 @@ ref = "a page"
 dump = 0.5
 copy = 0.5
 other = 1.0
+[prompt_text]
+dump = "random"
+copy = "random"
+other = "natural"
 [[settings]]
 name = "other_cache"
 note = "16 bits"

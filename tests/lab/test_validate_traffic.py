@@ -79,6 +79,7 @@ def test_limits_of_a_launch_by_hand() -> None:
         "system": "h100_sxm",
         "engine": "trtllm",
         "tp": 2,
+        "prompt_text": "natural",
         "attention_dp": 1,
         "dp": 1,
         "concurrency": 8,
