@@ -12,6 +12,7 @@ from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.cache_tiers import TierSizes, tier_sizes
 from perfatlas.scenario.capacity import derived_blocks
+from perfatlas.scenario.client_side import seen_by_client
 from perfatlas.scenario.evaluate import step_context
 from perfatlas.scenario.memory import does_not_fit, question_memory
 from perfatlas.scenario.question import Question, resolve_question
@@ -144,7 +145,7 @@ def deployment(
         ranks=int(question.plan.attention_dp[0]),
         routing=traffic.routing,
         seed=traffic.seed,
-        turnaround=int(whole_ticks(np.array(sum(seen)))),
+        turnaround=int(whole_ticks(np.array(seen.turnaround_s))),
         affinity=traffic.affinity(),
         upkeep=traffic.upkeep(scenario.dp),
     )
@@ -181,10 +182,7 @@ def _rounded_up(value: int) -> int:
 
 
 def _seen(question: Question, traffic: Traffic) -> Seen:
-    front = question.profile.front
-    if traffic.measured_at == "engine":
-        return Seen()
-    return Seen(front.request_s, front.token_s, front.response_s)
+    return Seen() if traffic.measured_at == "engine" else seen_by_client(question.profile)
 
 
 def _limits(

@@ -13,7 +13,12 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedE
 from perfatlas.scenario.breakdown import tier_of
 from perfatlas.scenario.contradictions import POOL_FIELDS
 from perfatlas.scenario.deployment import SAID, Deployment, deployment, scaled_prices
-from perfatlas.scenario.disaggregated import cache_link_s, fabric_latency_s, split_pools
+from perfatlas.scenario.disaggregated import (
+    FIRST_TOKEN,
+    cache_link_s,
+    fabric_latency_s,
+    split_pools,
+)
 from perfatlas.scenario.kinds import said_of_kinds
 from perfatlas.scenario.replica_kinds import kind_scenarios
 from perfatlas.scenario.vocabulary import MAX_COUNT, Scenario
@@ -28,15 +33,6 @@ if TYPE_CHECKING:
     from perfatlas.serving import Seen
 
 POOLS: Final = ("prefill", "decode")
-FIRST_TOKEN: Final = {
-    "prefill": "the first token is the prefill worker's, seen as its prompt ends",
-    "arrival": "the first token is the prefill worker's, seen as the sequence joins those that"
-    " decode",
-    "recomputed": "the first token is the decode worker's, computed from the last token of the"
-    " prompt when the cache has come",
-}
-
-
 TRANSFER: Final = (
     "a decode worker takes blocks for a prompt that has ended, then fetches its cache: each rank"
     " its part over the NICs of its device, one request after the other; both sides hold blocks"

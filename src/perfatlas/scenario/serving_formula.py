@@ -5,21 +5,34 @@ Shape legend: C candidates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
+    from perfatlas.serving import Seen
+
+TINY: Final = float(np.finfo(np.float64).tiny)  # keeps 0 over 0 at 0
 
 
 class Latencies(NamedTuple):
-    """Latencies of a request and the throughput they imply, each (C,)."""
+    """Latencies of a request and the throughput they imply, each (C,).
+
+    Those of a service are a client's, those of a static batch the engine's.
+    """
 
     ttft_s: FloatArray
     tpot_s: FloatArray
     request_latency_s: FloatArray
     output_tokens_per_s: FloatArray  # of one replica
+
+
+class Prompt(NamedTuple):
+    """How long engines are at a prompt, and at the whole request, of one candidate [s]."""
+
+    engine_s: float
+    request_s: float
 
 
 def static_latencies(
@@ -33,7 +46,8 @@ def static_latencies(
         sequences: Sequences of a replica (C,).
         osl: Output tokens (C,).
 
-    Limits: no arrivals, no queue; every request has the mean lengths.
+    Limits: no arrivals, no queue, no client: times are the engine's, from the start of the batch.
+        Every request has the mean lengths.
 
     Example:
         >>> import numpy as np
@@ -46,12 +60,80 @@ def static_latencies(
     return Latencies(prefill_s, decode_s, latency, sequences * osl / latency)
 
 
+class Joining(NamedTuple):
+    """How a request finds the engine that it comes to.
+
+    Args:
+        step_s: The step that others decode in (C,) [s].
+        others: Other requests of the replica, whose ranks step together (C,).
+        ahead: Steps that are decided before the one that runs has ended (C,): 1 where the host
+            works ahead of the GPU.
+        away_s: From the end of one request to the next of the same client (C,) [s].
+    """
+
+    step_s: FloatArray
+    others: FloatArray
+    ahead: FloatArray
+    away_s: FloatArray
+
+
+def joining_s(joining: Joining, request_s: FloatArray) -> FloatArray:
+    """Return how long a request waits for the steps that run when it comes (C,) [s].
+
+    Each of the others is at the engine for request / (request + away) of the time, and a step runs
+    where any of them is. The newcomer waits for half of it and for those that are decided already.
+    Where clients are never away it comes as a step ends, and waits for what is decided alone.
+
+    Args:
+        joining: What it finds.
+        request_s: Of a request at the engine (C,) [s].
+
+    Limits: Requests come at any time of a step and independent of each other. Where all are alike
+        and nothing jitters, a loop settles to one phase, up to half a step off.
+
+    Source: derived.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.scenario.serving_formula import Joining, joining_s
+        >>> one = np.ones(1)
+        >>> found = Joining(step_s=0.01 * one, others=one, ahead=one, away_s=0.25 * one)
+        >>> float(joining_s(found, 0.75 * one)[0])  # three quarters of one step and a half
+        0.01125
+    """
+    away_C = joining.away_s / (request_s + joining.away_s + TINY)
+    runs_C = 1.0 - away_C ** np.maximum(joining.others, 0.0)
+    left_C = np.where(joining.away_s > 0.0, 0.5, 0.0)
+    wait_C: FloatArray = runs_C * (left_C + joining.ahead) * joining.step_s
+    return wait_C
+
+
+def at_client(latencies: Latencies, seen: Seen) -> Latencies:
+    """Return latencies of a closed loop as its clients see them.
+
+    Args:
+        latencies: At the engine.
+        seen: What a client sees later than the engine.
+
+    Source: the definition of `serving.Seen`; the rate by Little's law, the way between client and
+        engine included.
+    """
+    engine_s = latencies.request_latency_s
+    return Latencies(
+        latencies.ttft_s + seen.late_s,
+        latencies.tpot_s,
+        engine_s + seen.late_s,
+        latencies.output_tokens_per_s * engine_s / (engine_s + seen.turnaround_s),
+    )
+
+
 def aggregated_latencies(
     own_prefill_s: FloatArray,
     prefill_cost_s: FloatArray,
     decode_s: FloatArray,
     sequences: FloatArray,
     osl: FloatArray,
+    joining: Joining,
 ) -> Latencies:
     """Return the latencies of continuous batching at a fixed number of requests in flight.
 
@@ -60,14 +142,15 @@ def aggregated_latencies(
     shares its step with the decodes of the others, that is t_mixed - t_decode for each chunk: the
     weights are read once for both. Where it does not, it is t_prefill.
     TPOT = t_decode(B, isl + osl/2) + ((B - 1)/osl) added. TTFT is the request's own prefill, after
-    half of the step in flight.
+    the steps in flight. All of it is the engine's, not yet a client's.
 
     Args:
         own_prefill_s: Steps that prefill one prompt (C,) [s].
         prefill_cost_s: What the prefill of one request adds to the steps of the others (C,) [s].
-        decode_s: Decode step at the mean context (C,) [s].
+        decode_s: Decode step at the mean context, for a token (C,) [s].
         sequences: Requests in flight on one attention-DP rank (C,).
         osl: Output tokens (C,).
+        joining: What a request finds.
 
     Limits: closed loop in steady state, no queue for memory or for the scheduler, prefills do not
         collide: TTFT is a floor under load. Lengths are all equal.
@@ -76,15 +159,18 @@ def aggregated_latencies(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.scenario.serving_formula import aggregated_latencies
+        >>> from perfatlas.scenario.serving_formula import Joining, aggregated_latencies
         >>> one = np.ones(1)
-        >>> found = aggregated_latencies(0.2 * one, 0.1 * one, 0.01 * one, 4 * one, 100 * one)
-        >>> round(float(found.tpot_s[0]), 6)
+        >>> found = Joining(step_s=0.01 * one, others=3 * one, ahead=0 * one, away_s=0 * one)
+        >>> aggregated = aggregated_latencies(
+        ...     0.2 * one, 0.1 * one, 0.01 * one, 4 * one, 100 * one, found)
+        >>> round(float(aggregated.tpot_s[0]), 6)
         0.013
     """
     tpot = decode_s + np.maximum(sequences - 1.0, 0.0) / osl * prefill_cost_s
-    ttft = own_prefill_s + 0.5 * decode_s
-    latency = ttft + tpot * (osl - 1.0)
+    rest = tpot * (osl - 1.0)
+    ttft = own_prefill_s + joining_s(joining, own_prefill_s + rest)
+    latency = ttft + rest
     return Latencies(ttft, tpot, latency, sequences * osl / latency)
 
 

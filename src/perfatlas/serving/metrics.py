@@ -44,6 +44,16 @@ class Seen(NamedTuple):
     token_s: float = 0.0
     response_s: float = 0.0
 
+    @property
+    def late_s(self) -> float:
+        """How much later than the engine counts it a client has a token of its request [s]."""
+        return self.request_s + self.token_s
+
+    @property
+    def turnaround_s(self) -> float:
+        """From the last token of the engine to the request that it causes in the queue [s]."""
+        return self.request_s + self.token_s + self.response_s
+
 
 AT_ENGINE: Final = Seen()
 
@@ -102,9 +112,9 @@ def _latencies(
     return {
         "arrival_s": arrival / TICKS_PER_SECOND,
         "queue_s": (outcome.scheduled_N[place_B] - arrival) / TICKS_PER_SECOND,
-        "ttft_s": (first - arrival) / TICKS_PER_SECOND + (seen.request_s + seen.token_s),
+        "ttft_s": (first - arrival) / TICKS_PER_SECOND + seen.late_s,
         "tpot_s": np.where(gaps > 0, between_s / np.maximum(gaps, 1), np.nan),
-        "request_latency_s": (last - arrival) / TICKS_PER_SECOND + (seen.request_s + seen.token_s),
+        "request_latency_s": (last - arrival) / TICKS_PER_SECOND + seen.late_s,
     }
 
 
