@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from perfatlas import estimate, max_request_rate, simulate
 from perfatlas.engines import resolve_engine
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario import estimate_table
-from perfatlas.scenario.disaggregated import FIRST_TOKEN
+from perfatlas.scenario.disaggregated import FIRST_TOKEN, cache_link_s
 from perfatlas.scenario.service import run_traffic, service
 from perfatlas.scenario.simulate import split_fields
 from perfatlas.scenario.traffic import arriving
-from perfatlas.serving import Control
+from perfatlas.serving import TICKS_PER_SECOND, Control
 
 DEPLOYED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",
@@ -269,6 +270,45 @@ def test_a_cache_goes_over_the_slower_of_both_sides() -> None:
     assert estimate(**asked).results["kv_transfer_s"] == pytest.approx(
         narrow["kv_transfer_s"]["p50"], rel=1e-3
     )
+
+
+# windows, recurrent states, latent rows with index keys, and plain heads
+@pytest.mark.parametrize(
+    "model",
+    [
+        "openai/gpt-oss-20b",
+        "google/gemma-3-12b-it",
+        "Qwen/Qwen3-Next-80B-A3B-Instruct",
+        "nvidia/NVIDIA-Nemotron-Nano-9B-v2",
+        "deepseek-ai/DeepSeek-V3.2",
+        "meta-llama/Llama-3.1-8B-Instruct",
+    ],
+)
+def test_finding_4_a_link_knows_the_cache_of_every_length(model: str) -> None:
+    traffic, scenario = split_fields(
+        {**SMALL, "model": model, "request_rate": 1, "tp": 8, "engine": "sglang"}
+    )
+    ready = service(scenario, traffic, arriving(traffic, scenario))
+    lengths = np.array([0, 1, 2, 127, 128, 129, 1023, 1024, 1025, 4096, 4097, 100_000])
+    for pool, link in zip(ready.pools, ready.handover.links, strict=True):
+        exact_s = cache_link_s(pool.question, lengths.astype(np.float64))
+        for length, seconds in zip(lengths.tolist(), exact_s.tolist(), strict=True):
+            # whole picoseconds: half of one for the border, and for every token beyond it
+            ticks = seconds * TICKS_PER_SECOND
+            assert link.time(length) == pytest.approx(ticks, rel=1e-12, abs=0.5 * (length + 2))
+
+
+def test_finding_4_a_short_prompt_is_not_priced_by_a_long_one(tmp_path: Any) -> None:  # noqa: ANN401
+    # gpt-oss-20b keeps 128 tokens of every other layer: the mean of these is far above that
+    path = tmp_path / "requests.csv"
+    path.write_text("arrival_s,isl,osl\n0,100,5\n10,20000,5\n")
+    asked = {**DEPLOYED, "model": "openai/gpt-oss-20b"}
+    found = simulate(**asked, requests=str(path)).per_request()["kv_transfer_s"]
+    alone = [
+        estimate(**asked, isl=isl, osl=5, method="formula").results["kv_transfer_s"]
+        for isl in (100, 20000)
+    ]
+    assert found == pytest.approx(alone, rel=1e-9)
 
 
 def test_pools_of_different_systems_keep_their_own_limits() -> None:

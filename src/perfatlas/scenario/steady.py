@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 WARM_ROUNDS: Final = 2  # requests per one in flight, before the ones that count
 ROUNDS: Final = 8  # requests per one in flight that count
 MOST_IN_FLIGHT: Final = 1_000_000  # a simulation keeps rows of all of them, and ten times as many
+MOST_ENGINES: Final = 1_000  # beyond, auto does not wait: every event looks at every engine
 MOST_STEPS: Final = 2_000_000  # beyond, auto does not wait: some seconds for three runs of them
 FEWEST: Final = 24  # requests that count
 NAMES: Final = ("ttft_s", "tpot_s", "request_latency_s")
@@ -181,6 +182,7 @@ def are_pools_simulated(scenario: Scenario, prefill: Question, prompt: Prompt) -
     depths = (scenario.prefill_pp or scenario.pp, scenario.decode_pp or scenario.pp)
     known = max(depths) == 1 and scenario.prefix == 0 and _is_held(scenario, prefill)
     known &= prefill.drafts == 0 and _least_steps(scenario, prefill) <= MOST_STEPS
+    known &= max(scenario.prefill_workers, scenario.decode_workers) <= MOST_ENGINES
     others = scenario.concurrency / scenario.prefill_workers - 1.0
     return known and others * prompt.engine_s >= WAITING * prompt.request_s
 
@@ -221,6 +223,7 @@ def _waiting_matters(question: Question, prompt: Prompt) -> bool:
     scenario = question.scenarios[0]
     known = scenario.pp == 1 and scenario.prefix == 0 and _is_held(scenario, question)
     known &= _least_steps(scenario, question) <= MOST_STEPS
+    known &= float(question.plan.dp[0]) <= MOST_ENGINES
     known &= question.drafts == 0 or question.profile.scheduler.rules == DRAFTING
     others = float(question.load.sequences[0]) - 1.0
     return known and others * prompt.engine_s >= WAITING * prompt.request_s
