@@ -10,7 +10,7 @@ import pytest
 from perfatlas import simulate
 from perfatlas.cli.operation import OperationFlags
 from perfatlas.files import write_table
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.report import reproduce_line, traffic_page
 from perfatlas.scenario.operation import Operation
 from perfatlas.serving import TICKS_PER_SECOND, Upkeep
@@ -115,6 +115,83 @@ def test_a_failing_replica_costs_what_it_had_and_is_told_of() -> None:
     assert lost.results["requests_lost"] == results["requests_sent_again"]
     assert lost.results["slo_attainment"] < 1.0 - results["requests_sent_again"] / 301
     assert any("were lost" in text for text in lost.warnings)
+
+
+def test_finding_7_requests_that_nobody_is_left_to_serve_are_no_saturation() -> None:
+    # 20 requests/s that one replica keeps up with, until it dies for good a third on
+    asked = {**STEADY, "request_rate": 20, "num_requests": 300}
+    event = {"replica": 0, "fails_at_s": 5.0}
+    found = simulate(**asked, replica_events=[event], slo_ttft_s=1.0)
+    results = found.answer.results
+    assert results["requests_unserved"] > 150
+    assert results["saturated"] is False
+    assert not any("come faster" in text for text in found.answer.warnings)
+    assert any("no replica serves any more" in text for text in found.answer.warnings)
+    # traffic goes on without it: rates are over all of it
+    arrivals = [value for value in found.per_request()["arrival_s"] if value is not None]
+    assert results["makespan_s"] == pytest.approx(arrivals[-1] - arrivals[0], rel=1e-9)
+    served = results["requests_completed"] / results["makespan_s"]
+    assert results["requests_per_s"] == pytest.approx(served)
+    assert results["goodput_requests_per_s"] <= served < 10.0
+
+
+def test_finding_7_a_queue_that_lost_capacity_lets_grow_names_it() -> None:
+    # two replicas keep up with what one does not
+    asked = {**STEADY, "request_rate": 80, "num_requests": 1500, "osl": 128, "isl": 1024, "dp": 2}
+    whole = simulate(**asked).answer
+    assert whole.results["saturated"] is False
+    half = simulate(**asked, replica_events=[{"replica": 1, "fails_at_s": 5.0}]).answer
+    assert half.results["saturated"] is True
+    out = f"{1 - half.results['replica_availability']:.0%} of their time"
+    (said,) = [text for text in half.warnings if "come faster" in text]
+    assert "than the replicas that are left serve them" in said
+    assert out in said
+    few = simulate(**{**asked, "dp": 1}).answer
+    (said,) = [text for text in few.warnings if "come faster" in text]
+    assert "left" not in said
+
+
+def test_finding_7_no_replica_is_there_for_more_than_all_of_the_time() -> None:
+    asked = {**DEPLOYED, "isl": 512, "osl": 50, "num_requests": 200, "concurrency": 8}
+    found = simulate(**asked, replica_events=[{"replica": 0, "fails_at_s": 1.0}]).answer.results
+    assert found["requests_unserved"] > 0
+    assert 0.9 < found["replica_availability"] <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"dp": 10**9}, "dp = 1,000,000,000: a simulation holds 100,000 schedulers"),
+        ({"max_replicas": 10**9, "autoscale_target": 4}, "set max_replicas to 100,000 or fewer"),
+        (
+            {"mode": "disaggregated", "prefill_workers": 10**9},
+            "prefill_workers = 1,000,000,000",
+        ),
+        ({"mode": "disaggregated", "decode_workers": 10**9}, "decode_workers = 1,000,000,000"),
+        ({"replica_kinds": [{"system": "h200_sxm", "dp": 10**9}]}, "kind 1 .h200_sxm.: dp = 1,000"),
+        ({"dp": 10**12}, "less than or equal to 1000000000"),
+        ({"concurrency": 10**12, "request_rate": None}, "less than or equal to 1000000000"),
+    ],
+)
+def test_finding_5_more_engines_than_a_simulation_holds_are_refused(
+    fields: dict[str, Any], said: str
+) -> None:
+    asked = {**STEADY, "num_requests": 10, **fields}
+    with pytest.raises(InvalidSpecError, match=said):
+        simulate(**{name: value for name, value in asked.items() if value is not None})
+
+
+def test_finding_5_prefix_caches_larger_than_memory_are_refused() -> None:
+    asked = {**STEADY, "num_requests": 10, "prefix_caching": True, "kv_blocks": 10**9}
+    with pytest.raises(InfeasibleError, match=r"need tables of .* GiB.*simulate fewer replicas"):
+        simulate(**asked, dp=1000)  # 48 TB of rows of blocks
+
+
+def test_finding_6_the_rule_of_equal_loads_is_said() -> None:
+    asked = {**STEADY, "num_requests": 10, "dp": 2}
+    for routing in ("least_loaded", "prefix_aware"):
+        said = simulate(**asked, routing=routing).answer.evidence.assumptions
+        assert any("of equals" in text and "next in turn" in text for text in said), routing
 
 
 def test_events_come_from_files_lists_and_text(tmp_path: Path) -> None:

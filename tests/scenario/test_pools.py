@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from perfatlas import estimate, max_request_rate, simulate
 from perfatlas.engines import resolve_engine
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario import estimate_table
+from perfatlas.scenario.disaggregated import FIRST_TOKEN, cache_link_s
 from perfatlas.scenario.service import run_traffic, service
 from perfatlas.scenario.simulate import split_fields
 from perfatlas.scenario.traffic import arriving
-from perfatlas.serving import Control
+from perfatlas.serving import TICKS_PER_SECOND, Control
 
 DEPLOYED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",
@@ -206,19 +208,41 @@ def test_a_decode_pool_too_small_for_a_request_rejects_it() -> None:
     assert any("320 tokens on a prefill worker" in text for text in done.answer.warnings)
 
 
-@pytest.mark.parametrize("engine", ["vllm", "trtllm", "sglang"])
-def test_the_steady_state_of_pools_meets_the_closed_forms_where_nobody_waits(engine: str) -> None:
-    asked = {**DEPLOYED, "engine": engine, "isl": 512, "osl": 256, "concurrency": 1}
-    formula = estimate(**asked, method="formula").results
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("isl", "osl"), [(512, 256), (4096, 2), (2048, 1)])
+def test_finding_3_closed_forms_know_whose_first_token_counts(
+    engine: str, isl: int, osl: int
+) -> None:
+    asked = {**DEPLOYED, "engine": engine, "isl": isl, "osl": osl, "concurrency": 1}
+    formula = estimate(**asked, method="formula")
     found = estimate(**asked, method="simulate")
-    front = resolve_engine(engine).front
-    late = front.request_s + front.token_s
-    again = found.results["tpot_s"] if engine == "vllm" else 0.0
+    # one request at a time waits for nobody: what is left is that tables of prices interpolate
+    names = ("ttft_s", "tpot_s", "request_latency_s", "kv_transfer_s")
+    for name in (*names, "output_tokens_per_s_per_gpu"):
+        known = formula.results[name]
+        assert known is None or found.results[name] == pytest.approx(known, rel=2e-3), name
+        assert (known is None) == (found.results[name] is None), name
     assert found.results["method"] == "simulate"
-    assert found.results["tpot_s"] == pytest.approx(formula["tpot_s"], rel=0.02)
-    assert found.results["ttft_s"] == pytest.approx(formula["ttft_s"] + late + again, rel=0.02)
-    assert found.results["kv_transfer_s"] == pytest.approx(formula["kv_transfer_s"], rel=1e-3)
     assert not any("no queueing" in text for text in found.evidence.assumptions)
+    told = FIRST_TOKEN[resolve_engine(engine).disaggregation.first_from]
+    for answer in (formula, found):
+        assert any(told in text for text in answer.evidence.assumptions)
+
+
+def test_finding_3_first_tokens_differ_by_what_lies_between_them() -> None:
+    asked = {**DEPLOYED, "isl": 4096, "osl": 65, "concurrency": 1, "method": "formula"}
+    pools = {e: estimate(**asked, engine=e).results for e in ("ideal", "vllm")}
+    prompts = {e: estimate(**{**asked, "engine": e, "mode": "aggregated"}).results for e in pools}
+    # the prefill worker's as its prompt ends: the transfer is seen in the tokens after it
+    ideal = pools["ideal"]
+    assert ideal["ttft_s"] == pytest.approx(prompts["ideal"]["ttft_s"], rel=1e-9)
+    apart_s = ideal["tpot_s"] - prompts["ideal"]["tpot_s"]
+    assert apart_s == pytest.approx(ideal["kv_transfer_s"] / 64, rel=1e-9)
+    # the decode worker's, computed again: a transfer and a step later
+    vllm, prompt = pools["vllm"], prompts["vllm"]
+    later_s = vllm["kv_transfer_s"] + vllm["tpot_s"]
+    assert vllm["ttft_s"] == pytest.approx(prompt["ttft_s"] + later_s, rel=1e-9)
+    assert vllm["tpot_s"] == pytest.approx(prompt["tpot_s"], rel=1e-9)
 
 
 def test_auto_simulates_pools_where_prompts_wait() -> None:
@@ -246,6 +270,45 @@ def test_a_cache_goes_over_the_slower_of_both_sides() -> None:
     assert estimate(**asked).results["kv_transfer_s"] == pytest.approx(
         narrow["kv_transfer_s"]["p50"], rel=1e-3
     )
+
+
+# windows, recurrent states, latent rows with index keys, and plain heads
+@pytest.mark.parametrize(
+    "model",
+    [
+        "openai/gpt-oss-20b",
+        "google/gemma-3-12b-it",
+        "Qwen/Qwen3-Next-80B-A3B-Instruct",
+        "nvidia/NVIDIA-Nemotron-Nano-9B-v2",
+        "deepseek-ai/DeepSeek-V3.2",
+        "meta-llama/Llama-3.1-8B-Instruct",
+    ],
+)
+def test_finding_4_a_link_knows_the_cache_of_every_length(model: str) -> None:
+    traffic, scenario = split_fields(
+        {**SMALL, "model": model, "request_rate": 1, "tp": 8, "engine": "sglang"}
+    )
+    ready = service(scenario, traffic, arriving(traffic, scenario))
+    lengths = np.array([0, 1, 2, 127, 128, 129, 1023, 1024, 1025, 4096, 4097, 100_000])
+    for pool, link in zip(ready.pools, ready.handover.links, strict=True):
+        exact_s = cache_link_s(pool.question, lengths.astype(np.float64))
+        for length, seconds in zip(lengths.tolist(), exact_s.tolist(), strict=True):
+            # whole picoseconds: half of one for the border, and for every token beyond it
+            ticks = seconds * TICKS_PER_SECOND
+            assert link.time(length) == pytest.approx(ticks, rel=1e-12, abs=0.5 * (length + 2))
+
+
+def test_finding_4_a_short_prompt_is_not_priced_by_a_long_one(tmp_path: Any) -> None:  # noqa: ANN401
+    # gpt-oss-20b keeps 128 tokens of every other layer: the mean of these is far above that
+    path = tmp_path / "requests.csv"
+    path.write_text("arrival_s,isl,osl\n0,100,5\n10,20000,5\n")
+    asked = {**DEPLOYED, "model": "openai/gpt-oss-20b"}
+    found = simulate(**asked, requests=str(path)).per_request()["kv_transfer_s"]
+    alone = [
+        estimate(**asked, isl=isl, osl=5, method="formula").results["kv_transfer_s"]
+        for isl in (100, 20000)
+    ]
+    assert found == pytest.approx(alone, rel=1e-9)
 
 
 def test_pools_of_different_systems_keep_their_own_limits() -> None:

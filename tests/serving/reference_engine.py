@@ -89,6 +89,13 @@ class Replica:
         return sum(len(rank.queue()) + len(rank.running) + len(rank.away) for rank in self.ranks)
 
 
+def link_time(kind: Kind, tokens: int) -> int:
+    """What a cache takes over a link: the piece of its line that tokens lie on."""
+    pieces = zip(*kind.link, strict=True)
+    border, time, each = max(piece for piece in pieces if piece[0] <= tokens)
+    return time + (tokens - border) * each
+
+
 class Simulation:
     """At one instant steps end, then requests arrive, then steps begin."""
 
@@ -119,7 +126,9 @@ class Simulation:
             for rank in replica.ranks:
                 rank.alone = replica.kind.ranks == 1
         self.turns = {"entry": 0, "decode": 0}
-        self.router = PrefixRouter(requests, fleet.affinity)
+        self.last = {"entry": -1, "decode": -1}
+        self.number = len(self.replicas)
+        self.router = PrefixRouter(requests, fleet.affinity, self.number)
         self.links: dict[tuple[int, int], int] = {}  # by replica and rank
         self.steps = 0
         self.gaps = [0] * len(GAP_EDGES)
@@ -196,7 +205,10 @@ class Simulation:
         if self.routing == "prefix_aware" and pool == "entry":
             loads = {replica.index: replica.load for replica in replicas}
             return self.replicas[self.router.choose(i, loads)]
-        return min(replicas, key=lambda replica: replica.load)
+        after = self.last[pool] + 1  # equals take turns
+        chosen = min(replicas, key=lambda one: (one.load, (one.index - after) % self.number))
+        self.last[pool] = chosen.index
+        return chosen
 
     def runs(self, sequence: Sequence, kind: Kind) -> bool:
         limits = kind.limits
@@ -263,7 +275,7 @@ class Simulation:
             links = ((ends[0].index, sequence.rank), (ends[1].index, there))
             start = max(now, *(self.links.get(link, 0) for link in links))
             tokens = sequence.isl - sequence.num_registered * ends[1].kind.limits.block_size
-            start += tokens * max(end.kind.link_token for end in ends)
+            start += max(link_time(end.kind, tokens) for end in ends)
             self.links |= dict.fromkeys(links, start)
             sequence.stage = "travelling"
             self.comes.append((start + self.fleet.latency, sequence.index))

@@ -23,20 +23,24 @@ class Node:
 class PrefixRouter:
     """Who got which beginnings of prompts; hashes are chained, so that one names its path."""
 
-    def __init__(self, requests: Requests, affinity: Affinity) -> None:
+    def __init__(self, requests: Requests, affinity: Affinity, number: int) -> None:
         self.requests = requests
         self.affinity = affinity
         self.nodes: dict[int, Node] = {}
+        self.last = -1  # the replica that was the least loaded last
+        self.number = number
 
     def path(self, i: int) -> list[int]:
         first, end = self.requests.hash_first_N[i : i + 2]
         return [int(value) for value in self.requests.hash_H[first:end]]
 
     def choose(self, i: int, loads: dict[int, int]) -> int:
-        least = min(loads, key=lambda index: (loads[index], index))
+        after = self.last + 1
+        least = min(loads, key=lambda index: (loads[index], (index - after) % self.number))
         most, fewest = max(loads.values()), min(loads.values())
         far = most - fewest > self.affinity.balance_apart
         chosen = least
+        followed = False
         if not (far and most > self.affinity.balance_ratio * fewest):
             known = []
             for value in self.path(i):
@@ -47,6 +51,8 @@ class PrefixRouter:
             tokens = min(len(known) * self.requests.hash_block, isl)
             if tokens > self.affinity.match_share * isl:
                 chosen = known[-1].owner
+                followed = True
+        self.last = self.last if followed else least
         for value in self.path(i):
             self.nodes.setdefault(value, Node(chosen)).got.add(chosen)
         return chosen

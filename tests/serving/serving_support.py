@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.serving.checks import POOLED
-from perfatlas.serving.fleet import FIRST_FROM, Fleet, Kind
+from perfatlas.serving.fleet import FIRST_FROM, Fleet, Kind, Link
 from perfatlas.serving.limits import ROUTINGS, RULES, Affinity, Limits
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import Requests, plain_requests
@@ -171,13 +171,22 @@ def random_pools(draw: np.random.Generator) -> Fleet:
         if role == "decode":
             limits = limits._replace(batch_wait_steps=0, recv_interval=1)
             limits = limits._replace(reserved_decode_tokens=int(draw.choice([1, 2, 8, 30])))
-        link, prices = int(draw.choice([0, 1, 10])), random_prices(draw, limits)
-        kinds.append(kind._replace(prices=prices, limits=limits, role=role, link_token=link))
+        prices = random_prices(draw, limits)
+        kinds.append(kind._replace(prices=prices, limits=limits, role=role, link=_link(draw)))
     return fleet._replace(
         kinds=tuple(kinds),
         latency=int(draw.choice([0, 5, 200])),
         first_from=str(draw.choice(FIRST_FROM)),
     )
+
+
+def _link(draw: np.random.Generator) -> Link:
+    """A line, or two: more for the first tokens, and something for none."""
+    each = int(draw.choice([0, 1, 10]))
+    if draw.random() < 0.5:
+        return Link(per_token=(each,))
+    border, first, more = (int(draw.integers(1, 40)) for _ in range(3))
+    return Link((0, border), (first, first + border * (each + more)), (each + more, each))
 
 
 def requests_of(rows: Sequence[tuple[int, int, int]]) -> Requests:

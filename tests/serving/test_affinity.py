@@ -34,28 +34,40 @@ def _routed(match_share: float, apart: int = 64, ratio: float = 1.5) -> Replicas
 
 @BOTH
 def test_a_prompt_follows_the_longest_beginning_it_shares(control: Control) -> None:
-    # One at a time, so that all loads are 0 and the lowest of equals is 0. A 0, new. B shares
-    # nothing: 0, the least loaded. C shares 8 of 12 tokens with A, more than half. D shares 4 of
-    # 12 with A. E, as long as F runs on 0, shares nothing: 1. G shares 8 of 10 with E: 1. H goes
-    # there too: the first to get its beginning was E's.
+    # One at a time but for E and F, so that loads are 0 and equals take turns. A goes to 0, new. B
+    # shares nothing: 1. C shares 8 of 12 tokens with A, more than half: 0. D shares 4 of 12 with
+    # A: 2, whose turn it is. E shares nothing: 0 again. F, as long as E runs on 0: 1. G shares 8
+    # of 10 with F: 1. H goes there too: the first to get its beginning was F's.
     rows = [(0, 12, 1), (1000, 8, 1), (2000, 12, 1), (3000, 12, 1), (4000, 8, 9), (4010, 8, 1)]
     rows += [(5000, 10, 1), (6000, 8, 1)]
     hashes = [[1, 2, 3], [7, 8], [1, 2, 4], [1, 5, 6], [30, 31], [40, 41], [40, 41, 42], [40, 41]]
     outcome = run(_hashed(rows, hashes), FLAT, ROOMY, _routed(0.5), control=control)
-    assert outcome.replica_N.tolist() == [0, 0, 0, 0, 0, 1, 1, 1]
+    assert outcome.replica_N.tolist() == [0, 1, 0, 2, 0, 1, 1, 1]
     # at least one token is left to compute: of C both blocks it shares, of H one of two
-    assert outcome.cached_N.tolist() == [0, 0, 8, 4, 0, 0, 8, 4]
+    assert outcome.cached_N.tolist() == [0, 0, 8, 0, 0, 0, 8, 4]
+
+
+@BOTH
+def test_finding_6_idle_replicas_fill_evenly(control: Control) -> None:
+    # 90 prompts that share nothing, one at a time: every replica gets a third, and keeps it
+    requests = _hashed(
+        [(1000 * i, 8, 1) for i in range(90)], [[2 * i, 2 * i + 1] for i in range(90)]
+    )
+    for routing in ("prefix_aware", "least_loaded"):
+        replicas = _routed(0.5)._replace(routing=routing)
+        outcome = run(requests, FLAT, ROOMY, replicas, control=control)
+        assert np.bincount(outcome.replica_N).tolist() == [30, 30, 30], routing
 
 
 def test_a_share_of_the_prompt_is_exceeded_not_met() -> None:
-    # D runs on 0 when C comes. B shares 4 of 8 tokens with A: not more than half, so it goes to
-    # the least loaded, which is 1
+    # C shares 4 of 8 tokens with A, which went to 0: not more than half, so it goes to the least
+    # loaded, 2 after B went to 1
     rows = [(0, 8, 1), (500, 8, 50), (501, 8, 1)]
     hashes = [[1, 2], [8, 9], [1, 3]]
     met = run(_hashed(rows, hashes), FLAT, ROOMY, _routed(0.5))
-    assert met.replica_N.tolist() == [0, 0, 1]
+    assert met.replica_N.tolist() == [0, 1, 2]
     below = run(_hashed(rows, hashes), FLAT, ROOMY, _routed(0.49))
-    assert below.replica_N.tolist() == [0, 0, 0]
+    assert below.replica_N.tolist() == [0, 1, 0]
 
 
 @BOTH

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.serving.build import build_worlds
 from perfatlas.serving.events import advance
-from perfatlas.serving.fleet import Fleet, Kind
+from perfatlas.serving.fleet import Fleet, Kind, Link
 from perfatlas.serving.limits import Control, Limits
 from perfatlas.serving.loop import LAST_TICK, run_fleet
 from tests.serving.serving_support import (
@@ -25,8 +25,8 @@ from tests.serving.serving_support import (
 )
 
 ROOMY = Limits(8, 64, 4, 100)
-PREFILL = Kind(flat_prices(10, 100), ROOMY, role="prefill", link_token=2)
-DECODE = Kind(flat_prices(10, 100), ROOMY, role="decode", link_token=5)
+PREFILL = Kind(flat_prices(10, 100), ROOMY, role="prefill", link=Link(per_token=(2,)))
+DECODE = Kind(flat_prices(10, 100), ROOMY, role="decode", link=Link(per_token=(5,)))
 POOLS = Fleet((PREFILL, DECODE), latency=7)
 BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])
 
@@ -48,6 +48,22 @@ def test_a_cache_travels_and_its_request_goes_on(
     assert outcome.first_token_N.tolist() == [first]
     assert outcome.finished_N.tolist() == [finished]
     assert (outcome.replica_N[0], outcome.travels.replica_N[0]) == (0, 1)
+
+
+@BOTH
+def test_finding_4_a_transfer_takes_what_its_own_length_has(control: Control) -> None:
+    # A state takes 30 ps whatever the prompt, layers with a window 6 ps for each of the first 4
+    # tokens, others 1 ps for every token: 30 + 7 x 2 for 2 tokens, 30 + 7 x 4 + 1 x 6 for 10. The
+    # line of the prefill side, 9 ps for a token, is above it for 10 alone: 18 and 90.
+    bent = Link((0, 4), (30, 58), (7, 1))
+    fleet = POOLS._replace(
+        kinds=(
+            PREFILL._replace(number=2, link=Link(per_token=(9,))),
+            DECODE._replace(number=2, link=bent),
+        )
+    )
+    outcome = run_fleet(requests_of([(0, 2, 2), (0, 10, 2)]), fleet, control=control)
+    assert outcome.travels.arrived_N.tolist() == [100 + 44 + 7, 100 + 90 + 7]
 
 
 @BOTH
@@ -162,9 +178,24 @@ def test_sglang_keeps_the_caches_of_sequences_it_retracts() -> None:
 
 
 def test_a_link_that_takes_longer_than_the_clock_is_refused() -> None:
-    slow = DECODE._replace(link_token=10**15)
+    slow = DECODE._replace(link=Link(per_token=(10**15,)))
     with pytest.raises(InvalidSpecError, match="widen the link"):
         run_fleet(requests_of([(0, 4, 2)]), POOLS._replace(kinds=(PREFILL, slow)))
+
+
+@pytest.mark.parametrize(
+    ("link", "said"),
+    [
+        (Link((1,), (0,), (1,)), "rise from 0"),
+        (Link((0, 4, 4), (0, 4, 4), (1, 1, 1)), "rise from 0"),
+        (Link((0,), (), (1,)), "rise from 0"),
+        (Link((0, 4), (0, 4), (1, -1)), "link of kind 0 is -1"),
+    ],
+)
+def test_a_link_that_is_no_line_is_refused(link: Link, said: str) -> None:
+    fleet = POOLS._replace(kinds=(PREFILL._replace(link=link), DECODE))
+    with pytest.raises(InvalidSpecError, match=said):
+        run_fleet(requests_of([(0, 4, 2)]), fleet)
 
 
 def test_roles_that_are_no_pools_are_refused() -> None:

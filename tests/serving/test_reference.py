@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfatlas.serving.fleet import Link
 from perfatlas.serving.limits import Control, Limits
 from perfatlas.serving.loop import run_fleet
 from tests.serving.reference_engine import Simulation
@@ -27,6 +28,11 @@ COLUMNS = (
 )
 
 
+def slower(link: Link) -> Link:
+    times, per_token = (tuple(each * SCALE for each in part) for part in link[1:])
+    return Link(link.borders, times, per_token)
+
+
 def compare(draw: np.random.Generator, fleet: Fleet) -> None:
     least = min(kind.limits.kv_blocks * kind.limits.block_size for kind in fleet.kinds)
     longest = max(2, least // int(draw.choice([2, 4, 8])))
@@ -39,7 +45,7 @@ def compare(draw: np.random.Generator, fleet: Fleet) -> None:
             think_N=np.where(requests.think_N > 0, requests.think_N * SCALE, requests.think_N),
         )
         kinds = [kind._replace(prices=scaled(kind.prices, SCALE)) for kind in fleet.kinds]
-        kinds = [kind._replace(link_token=kind.link_token * SCALE) for kind in kinds]
+        kinds = [kind._replace(link=slower(kind.link)) for kind in kinds]
         kinds = [
             kind._replace(
                 limits=kind.limits._replace(

@@ -121,6 +121,7 @@ def test_steps_too_long_to_count_are_refused() -> None:
     [
         (Replicas(0), r"replicas.number is 0"),
         (Replicas(2, 0), r"replicas.ranks is 0"),
+        (Replicas(200, 1000), "have 200,000 schedulers.*at most 100,000"),
         (Replicas(2, 1, "least_load"), r"'least_load' is unknown.*did you mean 'least_loaded'"),
         (Replicas(2, seed=-1), r"replicas.seed is -1"),
     ],

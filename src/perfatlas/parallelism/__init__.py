@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfatlas.parallelism.advice import shortfall_advice
-from perfatlas.parallelism.cache import kv_bytes_per_sequence
+from perfatlas.parallelism.cache import cache_borders, kv_bytes_per_sequence
 from perfatlas.parallelism.exchange import ExpertExchange
 from perfatlas.parallelism.memory import (
     MemoryColumns,
@@ -23,6 +23,7 @@ __all__ = [
     "MemoryOverheads",
     "MemoryQuestion",
     "PlanColumns",
+    "cache_borders",
     "default_moe_split",
     "kv_bytes_per_sequence",
     "memory_footprint",

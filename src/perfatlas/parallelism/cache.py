@@ -19,6 +19,24 @@ if TYPE_CHECKING:
     from perfatlas.parallelism.plan import PlanColumns
 
 
+def cache_borders(architecture: Architecture) -> tuple[int, ...]:
+    """Return the lengths from which on a sequence keeps less of every further token, rising from 0.
+
+    Between them its cache is a line over its tokens: windows are full, states have one size.
+
+    Args:
+        architecture: The model.
+
+    Example:
+        >>> from perfatlas.models import resolve_model
+        >>> from perfatlas.parallelism import cache_borders
+        >>> cache_borders(resolve_model("openai/gpt-oss-20b").architecture)
+        (0, 128)
+    """
+    limits = {layout.token_limit for layout in cache_layouts(architecture, 1.0)}
+    return tuple(sorted({0} | limits))
+
+
 def kv_bytes_per_sequence(
     architecture: Architecture, kv_format: str, plan: PlanColumns, seq_len: FloatArray
 ) -> FloatArray:

@@ -14,8 +14,11 @@ from perfatlas.scenario.kernel import kernel_attention, kernel_gemm, kernel_moe
 from perfatlas.scenario.request_rate import max_request_rate
 from perfatlas.scenario.schedule_fields import SCHEDULE_NAMES
 from perfatlas.scenario.serving_formula import (
+    Joining,
     Latencies,
     aggregated_latencies,
+    at_client,
+    joining_s,
     pipelined_s,
     static_latencies,
 )
@@ -37,10 +40,12 @@ __all__ = [
     "SPARE_NAMES",
     "TRAFFIC_NAMES",
     "Answer",
+    "Joining",
     "Latencies",
     "Scenario",
     "Simulation",
     "aggregated_latencies",
+    "at_client",
     "cache_capacity",
     "collective",
     "estimate",
@@ -50,6 +55,7 @@ __all__ = [
     "frontier",
     "goodput",
     "goodput_spares",
+    "joining_s",
     "kernel_attention",
     "kernel_gemm",
     "kernel_moe",

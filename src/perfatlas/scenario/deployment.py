@@ -19,6 +19,7 @@ from perfatlas.scenario.question import Question, resolve_question
 from perfatlas.scenario.results import memory_columns, plain_results
 from perfatlas.scenario.vocabulary import MAX_COUNT
 from perfatlas.serving import (
+    MOST_SCHEDULERS,
     Limits,
     PriceTable,
     Replicas,
@@ -135,6 +136,9 @@ def deployment(
     question, problems = resolve_question([scenario])
     if question is None:
         raise problems[0] or InvalidSpecError("nothing to simulate")
+    number = traffic.max_replicas or int(question.plan.dp[0])
+    ranks = int(question.plan.attention_dp[0])
+    check_count("max_replicas" if traffic.max_replicas else "dp", number, ranks)
     (problem,) = plan_problems(question.model.architecture, question.plan)
     if problem is not None:
         raise InvalidSpecError(problem)
@@ -148,11 +152,11 @@ def deployment(
     table = _table(question, limits, came.requests, {} if known is None else known)
     front = front_end(question, traffic, pooled=pooled)
     replicas = Replicas(
-        number=traffic.max_replicas or int(question.plan.dp[0]),
-        ranks=int(question.plan.attention_dp[0]),
+        number=number,
+        ranks=ranks,
         routing=traffic.routing,
         seed=traffic.seed,
-        turnaround=int(whole_ticks(np.array(sum(front.seen)))),
+        turnaround=int(whole_ticks(np.array(front.seen.turnaround_s))),
         affinity=traffic.affinity(),
         upkeep=traffic.upkeep(scenario.dp),
         readers=front.readers,
@@ -168,6 +172,26 @@ def deployment(
         front=front,
         tiers=tiers,
     )
+
+
+def check_count(name: str, engines: int, ranks: int) -> None:
+    """Refuse more engines than a simulation holds.
+
+    Args:
+        name: Of the field that says how many.
+        engines: How many.
+        ranks: Attention-data-parallel ranks of one, each with its scheduler.
+
+    Raises:
+        InvalidSpecError: There are more.
+    """
+    if engines * ranks > MOST_SCHEDULERS:
+        each = f" of {ranks:,} schedulers each" if ranks > 1 else ""
+        raise InvalidSpecError(
+            f"{name} = {engines:,}{each}: a simulation holds {MOST_SCHEDULERS:,} schedulers at"
+            f" most; set {name} to {MOST_SCHEDULERS // ranks:,} or fewer and scale the traffic"
+            " down with it"
+        )
 
 
 def _table(question: Question, limits: Limits, requests: Requests, known: Priced) -> PriceTable:

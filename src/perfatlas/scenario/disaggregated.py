@@ -1,18 +1,24 @@
 """Disaggregated serving in closed form: a prefill pool and a decode pool with matched rates.
 
+A prompt runs, its cache travels, its sequence joins those that decode. Whose first token a client
+gets is the engine's: that of the prefill worker as its prompt ends, the same as the sequence joins,
+or the one that the decode worker computes again.
+
 Shape legend: C candidates.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from perfatlas.parallelism import kv_bytes_per_sequence, stage_share
+from perfatlas.scenario.evaluate import steps_ahead
+from perfatlas.scenario.front_end import client_side, said_of_client
 from perfatlas.scenario.results import interval_columns
-from perfatlas.scenario.serving_formula import Latencies
+from perfatlas.scenario.serving_formula import Joining, Latencies, Prompt, joining_s
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
@@ -20,7 +26,19 @@ if TYPE_CHECKING:
     from perfatlas.scenario.question import Question
     from perfatlas.scenario.vocabulary import Scenario
 
+SHORTEST_S: Final = 1e-12  # at a decode worker, where nothing is left to do there
 ROUNDING: Final = 1e-9  # relative; two equal rates computed in different order
+POOLS: Final = (
+    "disaggregated: the cache travels over one NIC per device without contention; no queueing in"
+    " either pool; throughput is that of the slower pool"
+)
+FIRST_TOKEN: Final = {
+    "prefill": "the first token is the prefill worker's, seen as its prompt ends",
+    "arrival": "the first token is the prefill worker's, seen as the sequence joins those that"
+    " decode",
+    "recomputed": "the first token is the decode worker's, computed from the last token of the"
+    " prompt when the cache has come",
+}
 SHARED = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp")
 
 
@@ -100,6 +118,14 @@ def fabric_latency_s(question: Question) -> FloatArray:
     return latency_s_C
 
 
+class _Decoding(NamedTuple):
+    """Times of a sequence at its decode worker: to join, of a step, and of all its steps (C,)."""
+
+    joins_s: FloatArray
+    step_s: FloatArray
+    rest_s: FloatArray
+
+
 @dataclass(frozen=True, kw_only=True)
 class PoolRates:
     """Both pools evaluated for the same candidates.
@@ -135,46 +161,94 @@ class PoolRates:
         transfer_C: FloatArray = np.maximum(*both) + fabric_latency_s(self.prefill[0])
         return transfer_C
 
+    def prompt_s(self, quantile: str = "latencies") -> FloatArray:
+        """Return how long a prefill worker is at its prompts (C,) [s].
+
+        Args:
+            quantile: As for `latencies`.
+        """
+        prompt_C: FloatArray = getattr(self.prefill[1], quantile).ttft_s
+        return prompt_C
+
     def latencies(self, quantile: str) -> Latencies:
         """Return what a user sees, and the output tokens/s of the deployment.
 
         The rate is that of the slower pool, and never more than the requests in flight allow
-        (Little's law).
+        (Little's law). TPOT is from the first token a user sees to the last, so that a transfer
+        between the two is part of it.
 
         Args:
             quantile: "latencies", "low" or "high" of the pools' evaluations.
         """
-        prefill: Latencies = getattr(self.prefill[1], quantile)
-        decode: Latencies = getattr(self.decode[1], quantile)
-        osl = self.decode[0].load.osl
-        first_s = prefill.ttft_s + self.transfer_s()
-        latency_s = first_s + decode.tpot_s * (osl - 1.0)
-        held = self._workers("decode_workers") * self.decode[0].load.sequences
-        decode_rate = held / (decode.tpot_s * np.maximum(osl - 1.0, 1.0))
-        served = np.minimum(self._prefill_rate(prefill), decode_rate)
-        rate = np.minimum(served, self._in_flight() / latency_s)
+        question, seen = self.decode[0], client_side(self.prefill[0])
+        osl = question.load.osl
+        parts = self._decoding(quantile)
+        ended = self.prompt_s(quantile) + seen.late_s
+        joined = ended + self.transfer_s() + parts.joins_s
+        last = joined + parts.rest_s
+        if self.first_from == "prefill":
+            first = ended
+            last = np.where(osl > 1.0, last, ended)  # one token needs no decode worker
+        else:
+            again = self.first_from == "recomputed"
+            first = joined + parts.step_s if again else joined
+        tpot_s = np.where(osl > 1.0, (last - first) / np.maximum(osl - 1.0, 1.0), parts.step_s)
+        busy_s = np.maximum(parts.joins_s + parts.rest_s, SHORTEST_S)
+        held = self._workers("decode_workers") * question.load.sequences
+        served = np.minimum(self._prefill_rate(quantile), held / busy_s)
+        rate = np.minimum(served, self._in_flight() / (last + seen.response_s))
         if quantile == "high":
-            first_s = np.full_like(first_s, np.nan)  # a floor that leaves queueing out
-        return Latencies(first_s, decode.tpot_s, latency_s, rate * osl)
+            first = np.full_like(first, np.nan)  # a floor that leaves queueing out
+        return Latencies(first, tpot_s, last, rate * osl)
 
-    def _prefill_rate(self, prefill: Latencies) -> FloatArray:
+    def prompt(self, place: int) -> Prompt:
+        """Return what one candidate spends on a prompt and a request, for both pools together.
+
+        Args:
+            place: The candidate.
+        """
+        late_s = float(client_side(self.prefill[0]).late_s[place])
+        request_s = float(self.latencies("latencies").request_latency_s[place]) - late_s
+        return Prompt(float(self.prompt_s()[place]), request_s)
+
+    @property
+    def first_from(self) -> str:
+        """Whose first token a user sees, as in `engines.Disaggregation`."""
+        return self.prefill[0].profile.disaggregation.first_from
+
+    def _decoding(self, quantile: str) -> _Decoding:
+        """Return the times of a sequence at its decode worker."""
+        question = self.decode[0]
+        token_s: FloatArray = getattr(self.decode[1], quantile).tpot_s
+        step_s = token_s * question.tokens_per_step_to_end
+        again_s = step_s if self.first_from == "recomputed" else np.zeros_like(step_s)
+        rest_s = again_s + token_s * (question.load.osl - 1.0)
+        joining = Joining(
+            step_s=step_s,
+            others=question.load.sequences - 1.0,
+            ahead=steps_ahead(question),
+            away_s=self.prompt_s(quantile) + self.transfer_s(),
+        )
+        return _Decoding(joining_s(joining, rest_s), step_s, rest_s)
+
+    def _prefill_rate(self, quantile: str) -> FloatArray:
         """Return the requests/s the prefill pool can take (C,)."""
         question = self.prefill[0]
         # a pipeline takes the next prompts as soon as its slowest stage is free
         share = stage_share(question.model.architecture, question.plan)
-        busy_s = prefill.ttft_s * np.where(question.plan.pp > 1, share, 1.0)
+        busy_s = self.prompt_s(quantile) * np.where(question.plan.pp > 1, share, 1.0)
         rate_C: FloatArray = self._workers("prefill_workers") * question.load.sequences / busy_s
         return rate_C
 
     def warnings(self) -> tuple[str, ...]:
         """Return whether prefill leaves the first candidate's decode pool emptier than priced."""
-        rate = float(self._prefill_rate(self.prefill[1].latencies)[0])
+        rate = float(self._prefill_rate("latencies")[0])
         seen, osl = self.latencies("latencies"), float(self.decode[0].load.osl[0])
         if rate * osl > float(seen.output_tokens_per_s[0]) * (1.0 + ROUNDING):
             return ()  # decode, or the requests in flight, limit the rate
         workers, asked = self.scenarios[0].decode_workers, self.scenarios[0].concurrency
         held = float(self.decode[0].load.sequences[0])
-        reached = rate * float(seen.tpot_s[0]) * (osl - 1.0) / workers
+        reached = rate * float(self._decoding("latencies").rest_s[0]) / workers
         said = [f"prefill limits the rate to {rate:.3g} requests/s"]
         running = rate * float(seen.request_latency_s[0])
         if asked and asked - running >= 1.0:
@@ -193,9 +267,16 @@ class PoolRates:
         """Requests in flight over the deployment (C,), infinite where only workers limit them."""
         return np.array([float(s.concurrency or np.inf) for s in self.scenarios])
 
+    def said(self) -> str:
+        """Return what the closed forms take of both pools, a sentence."""
+        client = said_of_client(self.prefill[0])
+        return f"{POOLS}; {FIRST_TOKEN[self.first_from]}; {client}"
+
     def columns(self) -> dict[str, FloatArray]:
         """Return the result columns of the deployment, each (C,)."""
         gpus = self.gpus()
         latencies = (self.latencies("latencies"), self.latencies("low"), self.latencies("high"))
         columns = interval_columns(latencies, gpus, self.decode[0].load.osl)
-        return columns | {"gpus": gpus, "kv_transfer_s": self.transfer_s()}
+        alone = (self.decode[0].load.osl <= 1.0) & (self.first_from == "prefill")
+        travels_s = np.where(alone, np.nan, self.transfer_s())  # nothing goes
+        return columns | {"gpus": gpus, "kv_transfer_s": travels_s}

@@ -10,7 +10,7 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.answer import Answer
 from perfatlas.scenario.breakdown import breakdown_rows
 from perfatlas.scenario.contradictions import read_scenario
-from perfatlas.scenario.disaggregated import PoolRates, asked_of_pools, split_pools
+from perfatlas.scenario.disaggregated import POOLS, PoolRates, asked_of_pools, split_pools
 from perfatlas.scenario.evaluate import Evaluation, evaluate
 from perfatlas.scenario.evidence import (
     FORMULA,
@@ -42,9 +42,9 @@ NOT_SIMULATED: Final = frozenset(
     )
     for end in ("", "_low", "_high")
 ) | {"prefill_steps", "gpus"}
-POOLS: Final = (
-    "disaggregated: the cache travels over one NIC per device without contention; no queueing in"
-    " either pool; throughput is that of the slower pool"
+ALONE: Final = (
+    "mode static: times are the engine's, from the start of the batch; HTTP, tokenizing and"
+    " detokenizing are left out"
 )
 
 
@@ -148,7 +148,11 @@ def evaluate_one(scenario: Scenario) -> tuple[Question, Evaluation]:
 def _answer(question: Question, evaluation: Evaluation, given: Mapping[str, Any]) -> Answer:
     results = plain_results(result_columns(question, evaluation))
     results["memory"] = plain_results(memory_columns(evaluation.memory))
-    results["method"] = "static" if question.scenarios[0].mode == "static" else "formula"
+    static = question.scenarios[0].mode == "static"
+    results["method"] = "static" if static else "formula"
+    evidence = question_evidence(question, evaluation)
+    if static:
+        evidence = replace(evidence, assumptions=(*evidence.assumptions, ALONE))
     return Answer(
         command="estimate",
         scenario=given,
@@ -157,7 +161,7 @@ def _answer(question: Question, evaluation: Evaluation, given: Mapping[str, Any]
             *breakdown_rows(evaluation.prefill, "prefill", 0),
             *breakdown_rows(evaluation.decode, "decode", 0),
         ],
-        evidence=question_evidence(question, evaluation),
+        evidence=evidence,
         warnings=question_warnings(question, evaluation),
     )
 
@@ -174,7 +178,7 @@ def _answer_pools(scenario: Scenario) -> Answer:
     results["memory"] = plain_results(memory_columns(rates.decode[1].memory))
     results["prefill_memory"] = plain_results(memory_columns(rates.prefill[1].memory))
     results["method"] = "formula"
-    simulated = are_pools_simulated(scenario, rates.prefill[0], results)
+    simulated = are_pools_simulated(scenario, rates.prefill[0], rates.prompt(0))
     asked = asked_scenario(scenario)
     if simulated:  # what is not given limits nothing
         derived = {"prefill_batch", "decode_batch"} - scenario.model_fields_set
@@ -188,7 +192,7 @@ def _answer_pools(scenario: Scenario) -> Answer:
             *breakdown_rows(rates.decode[1].decode, "decode", 0),
         ],
         evidence=merged_evidence(
-            question_evidence(*rates.prefill), question_evidence(*rates.decode), POOLS
+            question_evidence(*rates.prefill), question_evidence(*rates.decode), rates.said()
         ),
         warnings=tuple(
             dict.fromkeys(

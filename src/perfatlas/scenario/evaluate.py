@@ -12,10 +12,13 @@ import numpy as np
 
 from perfatlas.engines import StepError, step_errors
 from perfatlas.parallelism import MemoryColumns, stage_share
+from perfatlas.scenario.front_end import client_side
 from perfatlas.scenario.memory import question_memory
 from perfatlas.scenario.serving_formula import (
+    Joining,
     Latencies,
     aggregated_latencies,
+    at_client,
     pipelined_s,
     static_latencies,
 )
@@ -257,12 +260,37 @@ def _compose(parts: _Parts, times: _Times) -> Latencies:
     steps = question.load.osl / question.tokens_per_step
     mixed_steps = number * (parts.on_rank - 1.0) / (parts.prompts * steps)
     cost_s = cost_s / np.where(shared, np.maximum(mixed_steps, 1.0), 1.0)
-    own_s = own_s + 0.5 * (waited_s - decode_s)  # it waits for half a step, not half a token
-    per_rank = aggregated_latencies(own_s, cost_s, decode_s, parts.on_rank, question.load.osl)
+    client = client_side(question)
+    joining = Joining(
+        step_s=waited_s,
+        others=parts.served - 1.0,
+        ahead=steps_ahead(question),
+        away_s=client.turnaround_s,
+    )
+    per_rank = at_client(
+        aggregated_latencies(own_s, cost_s, decode_s, parts.on_rank, question.load.osl, joining),
+        client,
+        parts.on_rank,
+        question.load.osl,
+    )
     ranks = parts.served / parts.on_rank
     served = per_rank._replace(output_tokens_per_s=per_rank.output_tokens_per_s * ranks)
     chosen = (np.where(parts.aggregated, a, s) for a, s in zip(served, static, strict=True))
     return Latencies(*chosen)
+
+
+def steps_ahead(question: Question) -> FloatArray:
+    """Return how many steps an engine has decided before the one that runs has ended (C,).
+
+    Args:
+        question: What runs where.
+
+    Limits: The stages of a pipeline are taken to have none.
+    """
+    ahead_C: FloatArray = np.where(
+        question.plan.pp == 1, float(question.profile.host.overlapped), 0
+    )
+    return ahead_C
 
 
 def _at_least_as_wide(
@@ -277,12 +305,13 @@ def _at_least_as_wide(
     error = question_step_error(question)
     if error is None:
         return low, high
+    response_s = question.profile.front.response_s
     ends = []
     for end, tail, outer in ((low, error.q05, np.minimum), (high, error.q95, np.maximum)):
         moved_s = outer(end.tpot_s, predicted.tpot_s * np.exp(tail))
         tpot_s = np.where(question.aggregated, moved_s, end.tpot_s)
         latency_s = end.ttft_s + tpot_s * (question.load.osl - 1.0)
-        slower = latency_s / end.request_latency_s
+        slower = (latency_s + response_s) / (end.request_latency_s + response_s)
         rate = end.output_tokens_per_s / slower
         ends.append(Latencies(end.ttft_s, tpot_s, latency_s, rate))
     return ends[0], ends[1]

@@ -18,6 +18,7 @@ from perfatlas.scenario.breakdown import (
     used_matches,
 )
 from perfatlas.scenario.evaluate import LEAST_BOUND_SHARE, question_step_error
+from perfatlas.scenario.front_end import said_of_client
 from perfatlas.scenario.quantization import SHARED
 from perfatlas.scenario.question import has_experts
 from perfatlas.scenario.tiers import MEASURED_STANDING, joined_tiers
@@ -128,7 +129,10 @@ def _standing_assumptions(question: Question, tier: str) -> tuple[str, ...]:
     said = [STANDING] if tier == "bound" else [STANDING, _interval(question)]
     said += engine_assumptions(question)
     if question.scenarios[0].mode == "aggregated":
-        said.append(f"{FORMULA}: steady closed loop, no queueing; TTFT is a floor under load")
+        said.append(
+            f"{FORMULA}: steady closed loop, no queueing; TTFT is a floor under load;"
+            f" {said_of_client(question)}"
+        )
     return tuple(said)
 
 

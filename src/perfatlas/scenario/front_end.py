@@ -1,19 +1,29 @@
-"""What lies between a client and the queue of an engine, and behind its steps."""
+"""What lies between a client and the engine, the same for closed forms and simulations.
+
+Shape legend: C candidates.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfatlas.engines import tokenizing
+import numpy as np
+
+from perfatlas.engines import Tokenizing, tokenizing
+from perfatlas.scenario.serving_formula import ClientSide
 from perfatlas.serving import TICKS_PER_SECOND, Seen
 
 if TYPE_CHECKING:
+    from perfatlas.engines import EngineProfile
+    from perfatlas.operators import FloatArray
     from perfatlas.scenario.question import Question
     from perfatlas.scenario.traffic import Traffic
 
+PROSE: Final = "natural"
+
 
 class FrontEnd(NamedTuple):
-    """What the front end of a replica takes.
+    """What the front end of a replica takes, for a simulation.
 
     Args:
         seen: What a client waits for besides.
@@ -30,7 +40,7 @@ class FrontEnd(NamedTuple):
     said: str
 
 
-AT_ENGINE = FrontEnd(
+AT_ENGINE: Final = FrontEnd(
     Seen(), 0, 0, 1, "latencies inside the engine: HTTP, tokenizing and detokenizing take no time"
 )
 
@@ -47,25 +57,73 @@ def front_end(question: Question, traffic: Traffic, *, pooled: bool) -> FrontEnd
     if traffic.measured_at == "engine":
         return AT_ENGINE
     front = question.profile.front
-    read_s, of_text = 0.0, ""
-    if front.tokenizes:
-        found = tokenizing(question.model.architecture.vocab_size, traffic.prompt_text)
-        read_s = found.token_s
-        of_text = f", {1e6 * read_s:.2f} us for every prompt token ({found.said}: {found.source})"
+    read = _reading(question, traffic.prompt_text)
     token_s = front.token_s / traffic.stream_interval
-    processes = int(question.plan.attention_dp[0]) if front.per_rank else 1
-    queue = "" if pooled else "; of either a front end does one after the other"
-    said = (
-        f"a client's request takes {1e3 * front.request_s:.1f} ms to the queue{of_text}, and its"
-        f" token {1e6 * token_s:.3g} us back{queue} ({front.source})"
-    )
+    processes = int(_processes(question)[0])
+    said = _said(question.profile, read, token_s, pooled=pooled)
+    read_token = 0 if read is None else round(read.token_s * TICKS_PER_SECOND)
     if pooled:
-        seen = Seen(front.request_s, token_s, front.response_s)
-        return FrontEnd(seen, round(read_s * TICKS_PER_SECOND), 0, 0, said)
+        return FrontEnd(Seen(front.request_s, token_s, front.response_s), read_token, 0, 0, said)
     return FrontEnd(
         Seen(front.request_s, 0.0, front.response_s),
-        round(read_s * TICKS_PER_SECOND),
+        read_token,
         round(token_s / processes * TICKS_PER_SECOND),
         processes,
         said,
+    )
+
+
+def client_side(question: Question) -> ClientSide:
+    """Return what clients see later than the engines of candidates, prompts of prose.
+
+    Args:
+        question: What runs where.
+    """
+    front = question.profile.front
+    read = _reading(question, PROSE)
+    read_s = 0.0 if read is None else read.token_s
+    each_C = np.ones(question.load.isl.size)
+    return ClientSide(
+        request_s=front.request_s + read_s * question.load.isl,
+        token_s=front.token_s * each_C,
+        stream_s=front.token_s / _processes(question) * question.plan.attention_dp,
+        response_s=front.response_s * each_C,
+    )
+
+
+def said_of_client(question: Question) -> str:
+    """Return how much of TTFT lies outside the engine's steps, as the end of a sentence.
+
+    Args:
+        question: What runs where; told is the first candidate.
+    """
+    late_ms = 1e3 * float(client_side(question).late_s[0])
+    pooled = question.scenarios[0].mode == "disaggregated"
+    token_s = question.profile.front.token_s
+    said = _said(question.profile, _reading(question, PROSE), token_s, pooled=pooled)
+    return f"TTFT includes {late_ms:.1f} ms of HTTP, tokenizing and streaming: {said}"
+
+
+def _reading(question: Question, text: str) -> Tokenizing | None:
+    """Return what a prompt token takes, None where prompts come as tokens."""
+    if not question.profile.front.tokenizes:
+        return None
+    return tokenizing(question.model.architecture.vocab_size, text)
+
+
+def _processes(question: Question) -> FloatArray:
+    """Return the processes of a replica that tokenize and stream (C,)."""
+    ranks_C: FloatArray = np.asarray(question.plan.attention_dp, np.float64)
+    return ranks_C if question.profile.front.per_rank else np.ones_like(ranks_C)
+
+
+def _said(profile: EngineProfile, read: Tokenizing | None, token_s: float, *, pooled: bool) -> str:
+    front, of_text = profile.front, ""
+    if read is not None:
+        each_us = 1e6 * read.token_s
+        of_text = f", {each_us:.2f} us for every prompt token ({read.said}: {read.source})"
+    queue = "" if pooled else "; of either a front end does one after the other"
+    return (
+        f"a client's request takes {1e3 * front.request_s:.1f} ms to the queue{of_text}, and its"
+        f" token {1e6 * token_s:.3g} us back{queue} ({front.source})"
     )

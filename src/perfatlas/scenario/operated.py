@@ -29,7 +29,11 @@ def operated_results(
     if not upkeep.varies:
         return {}
     held_s = int(outcome.operated.held_F.sum()) / TICKS_PER_SECOND
-    last = max(outcome.finished_N.max(initial=0), outcome.arrival_N.max(initial=0))
+    last = max(
+        outcome.finished_N.max(initial=0),
+        outcome.arrival_N.max(initial=0),
+        outcome.operated.held_F.max(initial=0),
+    )
     ended_s = int(last) / TICKS_PER_SECOND
     results: dict[str, Any] = {"replica_time_s": held_s}
     if upkeep.scaler is not None:
@@ -56,6 +60,25 @@ def operated_results(
             "output_tokens_wasted": outcome.operated.wasted,
         }
     return results
+
+
+def saturation_warning(results: Mapping[str, Any]) -> str:
+    """Return what it means that the queue grows to the end, and whether failures are behind it.
+
+    Args:
+        results: Of a simulation that is saturated.
+    """
+    there = results.get("replica_availability")
+    if there is None or there >= 1.0:
+        return (
+            "requests come faster than they are served: the queue grows to the last arrival, and"
+            " latencies depend on how long the traffic lasts"
+        )
+    return (
+        f"requests come faster than the replicas that are left serve them: the queue grows to the"
+        f" last arrival, with replicas out for {1.0 - there:.0%} of their time; latencies depend on"
+        " how long that and the traffic last"
+    )
 
 
 def operated_warnings(results: Mapping[str, Any]) -> list[str]:

@@ -126,13 +126,18 @@ class Operation(BaseModel):
     def said(self) -> list[str]:
         """Return what is assumed of router, failures and autoscaler, for the evidence."""
         said = []
+        if self.routing == "least_loaded":
+            said.append(
+                "the router sends a request to the replica with the fewest waiting and running, of"
+                " equals to the next in turn, as nginx (least_conn)"
+            )
         if self.routing == "prefix_aware":
             share, apart, ratio = self.affinity()
             said.append(
                 f"the router follows prefixes as sglang-router 0.3.2 (cache_aware): to the replica"
                 f" that got the longest known beginning where that is over {share:.0%} of the"
-                f" prompt, else to the least loaded, and there always where loads differ by over"
-                f" {apart} requests and {ratio:g} times"
+                f" prompt, else to the least loaded (of equals the next in turn), and there always"
+                f" where loads differ by over {apart} requests and {ratio:g} times"
             )
         if self.replica_events:
             then = "is lost" if self.on_failure == "lost" else "is sent again and starts over"

@@ -9,37 +9,36 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.engines import step_errors
+from perfatlas.parallelism import cache_borders
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.breakdown import tier_of
 from perfatlas.scenario.contradictions import POOL_FIELDS
-from perfatlas.scenario.deployment import SAID, Deployment, deployment, scaled_prices
-from perfatlas.scenario.disaggregated import cache_link_s, fabric_latency_s, split_pools
+from perfatlas.scenario.deployment import SAID, Deployment, check_count, deployment, scaled_prices
+from perfatlas.scenario.disaggregated import (
+    FIRST_TOKEN,
+    cache_link_s,
+    fabric_latency_s,
+    split_pools,
+)
 from perfatlas.scenario.kinds import said_of_kinds
 from perfatlas.scenario.replica_kinds import kind_scenarios
 from perfatlas.scenario.vocabulary import MAX_COUNT, Scenario
-from perfatlas.serving import TICKS_PER_SECOND, Control, Fleet, Kind, Outcome, run_fleet
+from perfatlas.serving import TICKS_PER_SECOND, Control, Fleet, Kind, Link, Outcome, run_fleet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.quantities import PerfatlasError
     from perfatlas.scenario.deployment import Priced
+    from perfatlas.scenario.question import Question
     from perfatlas.scenario.traffic import Arriving, Traffic
     from perfatlas.serving import Seen
 
 POOLS: Final = ("prefill", "decode")
-FIRST_TOKEN: Final = {
-    "prefill": "the first token is the prefill worker's, seen as its prompt ends",
-    "arrival": "the first token is the prefill worker's, seen as the sequence joins those that"
-    " decode",
-    "recomputed": "the first token is the decode worker's, computed from the last token of the"
-    " prompt when the cache has come",
-}
-
-
 TRANSFER: Final = (
-    "a decode worker takes blocks for a prompt that has ended, then fetches its cache: each rank"
-    " its part over the NICs of its device, one request after the other; both sides hold blocks"
+    "a decode worker takes blocks for a prompt that has ended, then fetches the cache of its"
+    " length: each rank its part over the NICs of its device, one request after the other; both"
+    " sides hold blocks"
     " until it is there; nothing is sent while its prompt runs"
 )
 
@@ -48,21 +47,19 @@ class Handover(NamedTuple):
     """How a cache goes from one pool to the other.
 
     Args:
-        links: What the cache of a token takes over the NICs of a rank, by pool [ps].
+        links: What a cache takes over the NICs of a rank, by pool.
         latency: From the last byte on its way to its arrival [ps].
         first_from: Whose first token a client gets, as in `serving.Fleet`.
-        tokens: Mean tokens of a prompt, whose cache was divided by them.
         source: Where `first_from` is documented.
     """
 
-    links: tuple[int, ...]
+    links: tuple[Link, ...]
     latency: int
     first_from: str
-    tokens: int
     source: str
 
 
-NO_WAY: Final = Handover((0,), 0, "prefill", 0, "")
+NO_WAY: Final = Handover((Link(),), 0, "prefill", "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +155,8 @@ def service(
     split = split_pools(scenario)
     pools = []
     for role, worker in ((role, getattr(split, role)) for role in POOLS):
+        name = f"{role}_workers"
+        check_count(name, getattr(scenario, name), worker.attention_dp)
         try:
             pools.append(
                 deployment(
@@ -171,7 +170,7 @@ def service(
             )
         except InfeasibleError as error:
             raise _named(error, f"{role} worker") from None
-    return Service(pools=tuple(pools), handover=_handover(pools, came))
+    return Service(pools=tuple(pools), handover=_handover(pools))
 
 
 def _kinds(scenario: Scenario, traffic: Traffic, came: Arriving, known: Priced) -> Service:
@@ -210,20 +209,28 @@ def _most_running(scenario: Scenario, worker: Scenario, role: str) -> int:
     return MAX_COUNT if given is None else -(-given // worker.attention_dp)
 
 
-def _handover(pools: list[Deployment], came: Arriving) -> Handover:
-    """Return how the caches of what arrives go from one pool to the other."""
-    tokens = max(round(float(came.requests.isl_N.mean())), 1)
-    seconds = [
-        float(cache_link_s(pool.question, np.full(1, float(tokens)))[0]) / tokens for pool in pools
-    ]
+def _handover(pools: list[Deployment]) -> Handover:
+    """Return how caches go from one pool to the other."""
     profile = pools[0].question.profile.disaggregation
     return Handover(
-        links=tuple(round(each_s * TICKS_PER_SECOND) for each_s in seconds),
+        links=tuple(_link(pool.question) for pool in pools),
         latency=round(float(fabric_latency_s(pools[0].question)[0]) * TICKS_PER_SECOND),
         first_from=profile.first_from,
-        tokens=tokens,
         source=profile.source,
     )
+
+
+def _link(question: Question) -> Link:
+    """Return what a cache takes over the NICs of a rank, exact but for whole picoseconds."""
+    borders = cache_borders(question.model.architecture)
+    at_s, next_s = (
+        cache_link_s(question, np.array(borders, np.float64) + more) for more in (0.0, 1.0)
+    )
+    times, per_token = (
+        tuple(round(each_s * TICKS_PER_SECOND) for each_s in part_s.tolist())
+        for part_s in (at_s, next_s - at_s)
+    )
+    return Link(borders, times, per_token)
 
 
 def fleet_of(ready: Service) -> Fleet:
@@ -233,7 +240,7 @@ def fleet_of(ready: Service) -> Fleet:
         ready: What serves.
     """
     roles = tuple(ready.named) or ("both",) * len(ready.pools)
-    links = ready.handover.links if ready.named else (0,) * len(ready.pools)
+    links = ready.handover.links if ready.named else (Link(),) * len(ready.pools)
     kinds = tuple(
         Kind(
             pool.table.prices,

@@ -20,7 +20,7 @@ from perfatlas.scenario.kinds import (
     of_all,
     resolved_kinds,
 )
-from perfatlas.scenario.operated import operated_results, operated_warnings
+from perfatlas.scenario.operated import operated_results, operated_warnings, saturation_warning
 from perfatlas.scenario.repetitions import averaged, half_widths
 from perfatlas.scenario.replica_kinds import shared_fields
 from perfatlas.scenario.service import (
@@ -378,10 +378,7 @@ def _too_long(question: Question, came: Arriving) -> list[str]:
 def _warnings(results: Mapping[str, Any]) -> list[str]:
     said = []
     if results["saturated"]:
-        said.append(
-            "requests come faster than they are served: the queue grows to the last arrival, and"
-            " latencies depend on how long the traffic lasts"
-        )
+        said.append(saturation_warning(results))
     if results["requests_rejected"]:
         said.append(
             f"{results['requests_rejected']:,} requests need more cache than there is"

@@ -15,7 +15,9 @@ import numpy as np
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.deployment import DRAFTING
+from perfatlas.scenario.front_end import client_side, said_of_client
 from perfatlas.scenario.service import Service, price_ends, run_traffic, service, slowed
+from perfatlas.scenario.serving_formula import Prompt
 from perfatlas.scenario.traffic import Arriving, Traffic
 from perfatlas.serving import Control, all_at_once, plain_requests, request_latencies
 
@@ -29,14 +31,14 @@ if TYPE_CHECKING:
 WARM_ROUNDS: Final = 2  # requests per one in flight, before the ones that count
 ROUNDS: Final = 8  # requests per one in flight that count
 MOST_IN_FLIGHT: Final = 1_000_000  # a simulation keeps rows of all of them, and ten times as many
+MOST_ENGINES: Final = 1_000  # beyond, auto does not wait: every event looks at every engine
 MOST_STEPS: Final = 2_000_000  # beyond, auto does not wait: some seconds for three runs of them
 FEWEST: Final = 24  # requests that count
 NAMES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 WAITING: Final = 0.1  # mean number of others at their prompts, from which on waiting matters
 HOW: Final = (
     "method simulate: mean over {count:,} requests of a closed loop that ran before, all of {isl:,}"
-    " tokens in and {osl:,} out; {rules}; TTFT includes {late:.1f} ms of HTTP and tokenizing"
-    " ({source})"
+    " tokens in and {osl:,} out; {rules}; {client}"
 )
 
 
@@ -102,8 +104,7 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
         isl=scenario.isl,
         osl=scenario.osl,
         rules="; ".join(ready.said()),
-        late=1e3 * ready.seen.request_s,
-        source=profile.front.source,
+        client=said_of_client(ready.entry.question),
     )
     return SteadyState(results | {"gpus": ready.gpus}, said)
 
@@ -164,7 +165,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def are_pools_simulated(scenario: Scenario, prefill: Question, results: Mapping[str, Any]) -> bool:
+def are_pools_simulated(scenario: Scenario, prefill: Question, prompt: Prompt) -> bool:
     """Return whether method simulate answers for two pools, as `is_simulated` does for one.
 
     Without a concurrency the closed forms' pools are full, which no closed loop is.
@@ -172,7 +173,7 @@ def are_pools_simulated(scenario: Scenario, prefill: Question, results: Mapping[
     Args:
         scenario: Of mode disaggregated.
         prefill: Of a prefill worker.
-        results: The closed forms: TTFT, request latency and transfer.
+        prompt: By the closed forms.
     """
     if scenario.method != "auto":
         return scenario.method == "simulate"
@@ -181,9 +182,9 @@ def are_pools_simulated(scenario: Scenario, prefill: Question, results: Mapping[
     depths = (scenario.prefill_pp or scenario.pp, scenario.decode_pp or scenario.pp)
     known = max(depths) == 1 and scenario.prefix == 0 and _is_held(scenario, prefill)
     known &= prefill.drafts == 0 and _least_steps(scenario, prefill) <= MOST_STEPS
+    known &= max(scenario.prefill_workers, scenario.decode_workers) <= MOST_ENGINES
     others = scenario.concurrency / scenario.prefill_workers - 1.0
-    prompt_s = results["ttft_s"] - results["kv_transfer_s"]
-    return known and others * prompt_s >= WAITING * results["request_latency_s"]
+    return known and others * prompt.engine_s >= WAITING * prompt.request_s
 
 
 def is_simulated(question: Question, results: Mapping[str, Any]) -> bool:
@@ -196,7 +197,9 @@ def is_simulated(question: Question, results: Mapping[str, Any]) -> bool:
     scenario = question.scenarios[0]
     if scenario.mode != "aggregated" or scenario.method == "formula":
         return False
-    return scenario.method == "simulate" or _waiting_matters(question, results)
+    late_s = float(client_side(question).late_s[0])
+    prompt = Prompt(results["ttft_s"] - late_s, results["request_latency_s"] - late_s)
+    return scenario.method == "simulate" or _waiting_matters(question, prompt)
 
 
 def _least_steps(scenario: Scenario, question: Question) -> float:
@@ -215,14 +218,15 @@ def _least_steps(scenario: Scenario, question: Question) -> float:
     return max(tokens / ranks, requests * scenario.osl / sequences / ranks)
 
 
-def _waiting_matters(question: Question, results: Mapping[str, Any]) -> bool:
+def _waiting_matters(question: Question, prompt: Prompt) -> bool:
     """Return whether prompts meet others at their prompts, and a simulation can tell."""
     scenario = question.scenarios[0]
     known = scenario.pp == 1 and scenario.prefix == 0 and _is_held(scenario, question)
     known &= _least_steps(scenario, question) <= MOST_STEPS
+    known &= float(question.plan.dp[0]) <= MOST_ENGINES
     known &= question.drafts == 0 or question.profile.scheduler.rules == DRAFTING
     others = float(question.load.sequences[0]) - 1.0
-    return known and others * results["ttft_s"] >= WAITING * results["request_latency_s"]
+    return known and others * prompt.engine_s >= WAITING * prompt.request_s
 
 
 def _is_held(scenario: Scenario, question: Question) -> bool:

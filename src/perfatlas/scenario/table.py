@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 # closed forms that tell whether prompts wait for each other
-WAITED: Final[tuple[str, ...]] = ("ttft_s", "request_latency_s", "kv_transfer_s")
+WAITED: Final = ("ttft_s", "request_latency_s")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +200,7 @@ def _answer_group(rows: Sequence[int], scenarios: Sequence[Scenario], sink: _Sin
     for position in np.flatnonzero(~evaluation.memory.fits).tolist():
         sink.refuse(kept[position], shortfall(evaluation, position))
     for g in good.tolist():
-        formula = {name: float(columns[name][g]) for name in WAITED if name in columns}
+        formula = {name: float(columns[name][g]) for name in WAITED}
         if is_simulated(select(question, [g]), formula):
             _simulate(kept[g], question.scenarios[g], sink)
 
@@ -245,9 +245,8 @@ def _answer_pools(rows: Sequence[int], scenarios: Sequence[Scenario], sink: _Sin
     memory = memory_columns(rates.decode[1].memory)
     sink.put(both, {f"memory_{name}": memory[name] for name in MEMORY})
     for place, row in enumerate(both):
-        formula = {name: float(columns[name][place]) for name in WAITED}
         prefill = select(rates.prefill[0], [place])
-        if are_pools_simulated(by_row[row], prefill, formula):
+        if are_pools_simulated(by_row[row], prefill, rates.prompt(place)):
             _simulate(row, by_row[row], sink)
 
 

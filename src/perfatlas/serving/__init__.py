@@ -10,7 +10,7 @@ from perfatlas.serving.arrivals import (
     ramp_arrivals,
     think_times,
 )
-from perfatlas.serving.fleet import MOST_KINDS, Fleet, Kind
+from perfatlas.serving.fleet import MOST_KINDS, Fleet, Kind, Link
 from perfatlas.serving.lengths import (
     empirical_lengths,
     fixed_lengths,
@@ -19,7 +19,7 @@ from perfatlas.serving.lengths import (
     range_around,
     uniform_lengths,
 )
-from perfatlas.serving.limits import Affinity, Control, Limits, Replicas
+from perfatlas.serving.limits import MOST_SCHEDULERS, Affinity, Control, Limits, Replicas
 from perfatlas.serving.loop import run_fleet
 from perfatlas.serving.metrics import (
     Seen,
@@ -51,12 +51,14 @@ from perfatlas.serving.upkeep import Outage, Scaler, Upkeep
 __all__ = [
     "LONGEST_S",
     "MOST_KINDS",
+    "MOST_SCHEDULERS",
     "TICKS_PER_SECOND",
     "Affinity",
     "Control",
     "Fleet",
     "Kind",
     "Limits",
+    "Link",
     "Outage",
     "Outcome",
     "PriceTable",

@@ -2,15 +2,16 @@
 
 It keeps a tree of prompts, and of every node the replicas that got it. A request goes to the first
 replica that got the longest known beginning of its prompt, where that is more than a share of the
-prompt; otherwise to the least loaded. Where loads are too far apart the least loaded takes it in
-any case. The tree learns of every request where it went. What a replica got is forgotten when it
-stops serving.
+prompt; otherwise to the least loaded, of equals to the next in turn. Where loads are too far apart
+the least loaded takes it in any case. The tree learns of every request where it went. What a
+replica got is forgotten when it stops serving.
 
 Source: sglang-router 0.3.2, src/policies/cache_aware.rs, select_worker(), and src/policies/tree.rs,
 prefix_match_with_counts(); defaults of src/sglang_router/router_args.py.
 
 Limits: a node is a block of the hashes of the traffic, where the router's is any run of characters:
-a prompt without hashes matches nothing. Nodes are not evicted; the router's tree holds 2^26
+a prompt without hashes matches nothing. Of equal loads the router takes the first of a list whose
+order its registry gives; here they take turns. Nodes are not evicted; the router's tree holds 2^26
 characters of a replica. When the first replica of a node has stopped, the lowest of the others
 stands in, where the router takes any. Loads count replicas that serve, not those that fail.
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perfatlas.serving.balance import least_loaded
 from perfatlas.serving.machine import part
 from perfatlas.serving.state import NOBODY, UP
 
@@ -29,30 +31,30 @@ if TYPE_CHECKING:
 
 
 @part
-def follow_prefix(world: World, i: int) -> int:
-    """Return the replica of a request, among those that serve, and remember it.
+def follow_prefix(world: World, i: int, turn: int) -> tuple[int, int]:
+    """Return the replica of a request, among those that serve, and whose turn is next.
 
     Args:
-        world: The simulation, in which a replica serves.
+        world: The simulation, in which a replica serves; it remembers where the prompt went.
         i: The request.
+        turn: Of equal loads; who follows a prompt takes none.
     """
-    least = NOBODY
+    least = least_loaded(world, (0, world.entries), turn)
     most = 0
     for r in range(world.entries):
         if world.replica_F[r].status == UP:
-            load = world.replica_F[r].load
-            most = max(most, load)
-            if least == NOBODY or load < world.replica_F[least].load:
-                least = r
+            most = max(most, world.replica_F[r].load)
     fewest = world.replica_F[least].load
     apart = most - fewest > world.balance_apart and most > fewest * world.balance_ratio
     chosen = least
+    follows = False
     if not apart:
         matched, owner = _longest_match(world, i)
         if matched > world.match_share * world.request_N[i].isl:
             chosen = owner
+            follows = True
     _remember(world, i, chosen)
-    return int(chosen)
+    return int(chosen), turn if follows else (least + 1) % world.entries
 
 
 @part

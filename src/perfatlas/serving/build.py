@@ -8,6 +8,7 @@ longest request, H hashes of prompts, T nodes of the router's tree of them.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -83,7 +84,7 @@ def _world(requests: Requests, kind: Kind, shared: dict[str, Any], first: int) -
         "accepted_D": np.array([int(p * 2**53) for p in limits.acceptance], np.int64),
         "ranks": kind.ranks,
         "role": ROLES.index(kind.role),
-        "link_token": kind.link_token,
+        "link_M3": np.array(list(zip(*kind.link, strict=True)), np.int64),
         "stream_token": kind.stream_token,
         "stream_step": round(kind.stream_token * (1.0 + np.cumprod(limits.acceptance).sum())),
         "first_replica": first,
@@ -221,6 +222,7 @@ def _named_blocks(
             f"table of {4 * lanes * rows * longest / 2**30:.0f} GiB to tell shared blocks apart",
             advice=("simulate fewer replicas or a lower max_num_seqs",),
         ) from error
+    _refuse_beyond_memory(lanes, blocks)
     block_SK = np.zeros((lanes, blocks), BLOCK)
     block_SK["after"] = np.append(np.arange(1, blocks), NOBODY)[:blocks]
     block_SK["before"] = np.arange(-1, blocks - 1)
@@ -236,6 +238,23 @@ def _named_blocks(
         "spare_SH": np.tile(np.arange(rows, dtype=np.int32)[::-1], (lanes, 1)),
         "found_L": np.zeros(longest, np.int32),
     }
+
+
+def _refuse_beyond_memory(lanes: int, blocks: int) -> None:
+    """Refuse tables of blocks that memory does not hold: they are written from end to end.
+
+    Raises:
+        InfeasibleError: They are larger.
+    """
+    buckets = 1 << max(blocks, 1).bit_length()
+    needed = lanes * (blocks * BLOCK.itemsize + buckets * ENDS.itemsize)
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > there:
+        raise InfeasibleError(
+            f"the prefix caches of {lanes:,} schedulers of {blocks:,} blocks each need tables of"
+            f" {needed / 2**30:,.0f} GiB; this machine has {there / 2**30:,.0f} GiB:",
+            advice=("simulate fewer replicas, a smaller cache (kv_blocks), or no prefix caching",),
+        )
 
 
 def _first_issued(

@@ -5,6 +5,7 @@ Shape legend: N requests.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,12 +13,12 @@ import numpy as np
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
 from perfatlas.serving.check_router import check_router
 from perfatlas.serving.fleet import FIRST_FROM, MOST_KINDS
-from perfatlas.serving.limits import RULES
+from perfatlas.serving.limits import MOST_SCHEDULERS, RULES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.serving.fleet import Fleet
+    from perfatlas.serving.fleet import Fleet, Link
     from perfatlas.serving.limits import Control, Limits
     from perfatlas.serving.prices import StepPrices
     from perfatlas.serving.requests import Requests
@@ -49,6 +50,12 @@ def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
     for kind in fleet.kinds:
         for name in ("number", "ranks"):
             _at_least(f"replicas.{name}", getattr(kind, name), 1)
+    schedulers = sum(kind.number * kind.ranks for kind in fleet.kinds)
+    if schedulers > MOST_SCHEDULERS:
+        raise InvalidSpecError(
+            f"the engines have {schedulers:,} schedulers, one for each of their ranks; at most"
+            f" {MOST_SCHEDULERS:,} are simulated: simulate fewer replicas and as much less traffic"
+        )
     for name, value in (
         ("replicas.seed", fleet.seed),
         ("replicas.turnaround", fleet.turnaround),
@@ -56,7 +63,6 @@ def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
         ("fleet.readers", fleet.readers),
         ("fleet.read_token", fleet.read_token),
         *((f"stream_token of kind {k}", kind.stream_token) for k, kind in enumerate(fleet.kinds)),
-        *((f"link_token of kind {k}", kind.link_token) for k, kind in enumerate(fleet.kinds)),
         ("concurrency", concurrency),
         ("control.series_rows", control.series_rows),
     ):
@@ -111,11 +117,25 @@ def check_links(fleet: Fleet, requests: Requests) -> None:
     """
     longest = int(requests.isl_N.max(initial=0))
     for k, kind in enumerate(fleet.kinds):
-        if kind.link_token * longest > LONGEST_STEP:
+        _check_link(k, kind.link)
+        time = kind.link.time(longest)
+        if time > LONGEST_STEP:
             raise InvalidSpecError(
-                f"the cache of {longest} tokens takes {kind.link_token * longest / 1e12:.3g} s over"
+                f"the cache of {longest} tokens takes {time / 1e12:.3g} s over"
                 f" the link of kind {k}; it is at most 1,000 s: shorten prompts or widen the link"
             )
+
+
+def _check_link(k: int, link: Link) -> None:
+    """Refuse a line that does not begin at 0, does not rise or falls."""
+    borders, times, per_token = link
+    known = len(borders) == len(times) == len(per_token) and borders[:1] == (0,)
+    if not known or any(b <= a for a, b in pairwise(borders)):
+        raise InvalidSpecError(
+            f"the link of kind {k} has borders {shown(str(borders))}; they rise from 0, with a"
+            " time and a slope each"
+        )
+    _at_least(f"link of kind {k}", min(*times, *per_token), 0)
 
 
 def check_front(fleet: Fleet, requests: Requests) -> None:

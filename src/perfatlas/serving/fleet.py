@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.serving.limits import Affinity
@@ -19,6 +20,36 @@ FIRST_FROM: Final = ("prefill", "arrival", "recomputed")
 GIVEN, ARRIVAL, RECOMPUTED = range(len(FIRST_FROM))
 
 
+class Link(NamedTuple):
+    """What a cache takes over a link by its tokens: a line from every border to the next.
+
+    Layers that keep a window of tokens, and states of one size, make it bend and begin above 0.
+
+    Args:
+        borders: Tokens, rising from 0.
+        times: Of a cache of as many tokens [ps].
+        per_token: Of every further one up to the next border [ps].
+    """
+
+    borders: tuple[int, ...] = (0,)
+    times: tuple[int, ...] = (0,)
+    per_token: tuple[int, ...] = (0,)
+
+    def time(self, tokens: int) -> int:
+        """Return what a cache takes [ps].
+
+        Args:
+            tokens: Of the cache, at least 0.
+
+        Example:
+            >>> from perfatlas.serving.fleet import Link
+            >>> Link((0, 128), (50, 1330), (10, 4)).time(130)  # 50 + 128 x 10 + 2 x 4
+            1338
+        """
+        piece = bisect_right(self.borders, tokens) - 1
+        return self.times[piece] + (tokens - self.borders[piece]) * self.per_token[piece]
+
+
 class Kind(NamedTuple):
     """Equal engines of a fleet.
 
@@ -29,8 +60,7 @@ class Kind(NamedTuple):
         ranks: Attention-data-parallel ranks of an engine, as in `Replicas`.
         role: `both` phases of a request, or one of two pools: `prefill` engines run prompts to
             their first token, `decode` engines the rest, as `pools` says.
-        link_token: What the cache of a token takes over the link of a scheduler, that of the
-            devices of its rank [ps].
+        link: What a cache takes over the link of a scheduler, that of the devices of its rank.
         stream_token: What its front end takes to send an output token, as `front` says [ps].
     """
 
@@ -39,7 +69,7 @@ class Kind(NamedTuple):
     number: int = 1
     ranks: int = 1
     role: str = "both"
-    link_token: int = 0
+    link: Link = Link()
     stream_token: int = 0
 
 

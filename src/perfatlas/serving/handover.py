@@ -2,13 +2,13 @@
 
 The decode engine is chosen when the prompt has ended. A transfer keeps both links busy, that of
 either engine, for as long as the slower one needs; transfers of a link follow each other in order
-of their requests for it. A latency later the cache is there, and the prefill engine gives its
-blocks back.
+of their requests for it. What one takes is a matter of its own length. A latency later the cache
+is there, and the prefill engine gives its blocks back.
 
 Limits: SGLang chooses both engines, and takes the blocks at the decode engine, before the prompt
 runs.
 
-Shape legend: N requests, S schedulers, R replicas of a kind, F of all kinds.
+Shape legend: N requests, S schedulers, R replicas of a kind, F of all kinds, M pieces of a line.
 """
 
 from __future__ import annotations
@@ -78,11 +78,21 @@ def send(kinds: list[World], i: int, now: int) -> None:
     there = kinds[kinds[0].kind_F[travel.replica]]
     home, lane = travel.lane, kinds[0].request_N[i].lane
     start = min(max(now, here.link_S[home], there.link_S[lane]), BEYOND)
-    end = start + travel.tokens * max(here.link_token, there.link_token)
+    end = start + max(_link_time(here, travel.tokens), _link_time(there, travel.tokens))
     here.link_S[home] = end
     there.link_S[lane] = end
     travel.stage = TRAVELLING
     expect(kinds[0], i, end + kinds[0].latency)
+
+
+@part
+def _link_time(world: World, tokens: int) -> int:
+    """Return what a cache takes over a link of an engine, whatever the other side [ps]."""
+    piece = 0
+    while piece + 1 < world.link_M3.shape[0] and world.link_M3[piece + 1, 0] <= tokens:
+        piece += 1
+    beyond = tokens - world.link_M3[piece, 0]
+    return int(world.link_M3[piece, 1] + beyond * world.link_M3[piece, 2])
 
 
 @part

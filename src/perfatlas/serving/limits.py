@@ -20,6 +20,9 @@ VLLM, SGLANG, NO_EVICT, MAX_UTILIZATION, STATIC = range(len(RULES))
 ROUTINGS: Final = ("round_robin", "random", "least_loaded", "prefix_aware")
 ROUND_ROBIN, RANDOM, LEAST_LOADED, PREFIX_AWARE = range(len(ROUTINGS))
 
+# of all engines: each holds the state of its sequences, and every event looks at every engine
+MOST_SCHEDULERS: Final = 100_000
+
 
 class Limits(NamedTuple):
     """Limits of one scheduler, by the names of vLLM V1.
@@ -122,7 +125,7 @@ class Replicas(NamedTuple):
             step together. A request goes to the rank with the least 4 waiting + running at its
             arrival, the lowest one of equals.
         routing: `round_robin` over accepted requests, `random`, `least_loaded`: fewest waiting
-            and running, the lowest one of equals, or `prefix_aware`: where the beginning of the
+            and running, of equals the next in turn, or `prefix_aware`: where the beginning of the
             prompt went before, as `affinity` says.
         seed: Seed of `random`.
         turnaround: From the last token of a request to the arrival of the one it causes, in a

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.serving.build_offload import offloaded
 from perfatlas.serving.check_offload import check_offload
 from perfatlas.serving.check_upkeep import check_upkeep
@@ -66,7 +66,7 @@ def run(
     Raises:
         InvalidSpecError: Columns, limits or prices contradict each other, or simulated time would
             outrun its clock.
-        InfeasibleError: The tables of shared prefixes are larger than memory.
+        InfeasibleError: Its state at the start is larger than memory.
 
     Limits: Loads that routing reads are never stale. A last token is an end where the request says
         so; there is no other. Turns after a rejected one arrive `think_N` after its rejection.
@@ -107,7 +107,7 @@ def run_fleet(
 
     Raises:
         InvalidSpecError: As for `run`, by kind.
-        InfeasibleError: The tables of shared prefixes are larger than memory.
+        InfeasibleError: Its state at the start is larger than memory.
     """
     requests = _columns(requests)
     kinds = tuple(kind._replace(prices=_tables(kind.prices)) for kind in fleet.kinds)
@@ -124,7 +124,15 @@ def run_fleet(
     from perfatlas.serving.build import build_worlds
 
     concurrency = min(concurrency, requests.isl_N.shape[0])
-    worlds = build_worlds(requests, fleet, concurrency=concurrency, control=control)
+    try:
+        worlds = build_worlds(requests, fleet, concurrency=concurrency, control=control)
+    except MemoryError as error:
+        schedulers = sum(kind.number * kind.ranks for kind in fleet.kinds)
+        raise InfeasibleError(
+            f"what {schedulers:,} schedulers and {requests.isl_N.shape[0]:,} requests hold at the"
+            " start of a simulation is more than the memory of this machine;",
+            advice=("simulate fewer replicas or fewer requests",),
+        ) from error
     return _outcome(worlds, _simulate(worlds, control))
 
 

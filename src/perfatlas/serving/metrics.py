@@ -44,6 +44,16 @@ class Seen(NamedTuple):
     token_s: float = 0.0
     response_s: float = 0.0
 
+    @property
+    def late_s(self) -> float:
+        """How much later than the engine counts it a client has a token of its request [s]."""
+        return self.request_s + self.token_s
+
+    @property
+    def turnaround_s(self) -> float:
+        """From the last token of the engine to the request that it causes in the queue [s]."""
+        return self.request_s + self.token_s + self.response_s
+
 
 AT_ENGINE: Final = Seen()
 
@@ -109,9 +119,9 @@ def _latencies(
         "arrival_s": arrival / TICKS_PER_SECOND,
         "read_s": (read - arrival) / TICKS_PER_SECOND,
         "queue_s": (outcome.scheduled_N[place_B] - read) / TICKS_PER_SECOND,
-        "ttft_s": (first - arrival) / TICKS_PER_SECOND + (seen.request_s + seen.token_s),
+        "ttft_s": (first - arrival) / TICKS_PER_SECOND + seen.late_s,
         "tpot_s": np.where(gaps > 0, between_s / np.maximum(gaps, 1), np.nan),
-        "request_latency_s": (last - arrival) / TICKS_PER_SECOND + (seen.request_s + seen.token_s),
+        "request_latency_s": (last - arrival) / TICKS_PER_SECOND + seen.late_s,
     }
 
 
@@ -279,8 +289,9 @@ def summarize(
 ) -> dict[str, Any]:
     """Return what a simulation comes to, by names of the vocabulary.
 
-    Throughput and goodput are over the makespan, first arrival to last token. A request that is
-    rejected, lost or never served meets no objective.
+    Throughput and goodput are over the makespan, first arrival to last token, or to the last
+    arrival of a request that failing replicas left without an answer: traffic goes on without them.
+    A request that is rejected, lost or never served meets no objective.
 
     Args:
         requests: What arrived.
@@ -290,12 +301,16 @@ def summarize(
     """
     found = request_latencies(requests, outcome, seen)
     completed = int(found.place_N.size)
+    failed_N = _failed(outcome)
     makespan_s = float((found.arrival_s + found.request_latency_s).max(initial=0.0))
+    makespan_s = max(
+        makespan_s, float(outcome.arrival_N[failed_N].max(initial=0)) / TICKS_PER_SECOND
+    )
     makespan_s -= float(outcome.arrival_N[outcome.arrival_N >= 0].min(initial=0)) / TICKS_PER_SECOND
     tokens = int(requests.osl_N[found.place_N].sum())
     prompt = int(requests.isl_N[found.place_N].sum())
     rejected = int(np.count_nonzero(outcome.rejected()))
-    failed = 0 if outcome.interrupted else int(np.count_nonzero(_failed(outcome)))
+    failed = int(np.count_nonzero(failed_N))
     names = ["ttft_s", "tpot_s", "request_latency_s", "queue_s"]
     names += ["kv_transfer_s"] if outcome.travels.handed_N.size else []
     result: dict[str, Any] = {name: statistics(getattr(found, name)) for name in names}
@@ -323,7 +338,7 @@ def summarize(
 
 def _failed(outcome: Outcome) -> NDArray[np.bool_]:
     """Return which requests a failing replica took with it, or no replica ever took (N,)."""
-    if not outcome.operated.lost_N.size:
+    if outcome.interrupted or not outcome.operated.lost_N.size:
         return np.zeros(outcome.arrival_N.shape[0], np.bool_)
     return outcome.operated.lost_N | outcome.unserved()
 
@@ -333,20 +348,22 @@ def saturated(outcome: Outcome) -> bool:
 
     True where over the last third of the arrivals more than `BACKLOG` requests wait for their first
     step on average, and `GROWTH` times as many as over the first half: a queue that grows evenly
-    has three times as many there. Between two pools they wait until they decode. A closed loop
-    never is.
+    has three times as many there. Between two pools they wait until they decode. Requests that
+    failing replicas took with them, or left to nobody, wait for no server and do not count. A
+    closed loop never is.
 
     Args:
         outcome: Of an open loop.
     """
-    arrived_N = np.sort(outcome.arrival_N[outcome.arrival_N >= 0])
+    counts_N = (outcome.arrival_N >= 0) & ~_failed(outcome)
+    arrived_N = np.sort(outcome.arrival_N[counts_N])
     if arrived_N.size < LOOKS:
         return False
     went = outcome.travels.handed_N.size > 0
     served_N = outcome.travels.resumed_N if went else outcome.scheduled_N
     if went:  # a single token may need no decode engine
         served_N = np.where(outcome.travels.handed_N < 0, outcome.finished_N, served_N)
-    served_N = np.sort(served_N[served_N >= 0])
+    served_N = np.sort(served_N[(served_N >= 0) & counts_N])
     at = arrived_N[np.arange(1, LOOKS + 1) * arrived_N.size // LOOKS - 1]
     waiting = np.searchsorted(arrived_N, at, side="right") - np.searchsorted(
         served_N, at, side="right"

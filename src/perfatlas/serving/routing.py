@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.serving.affinity import follow_prefix
+from perfatlas.serving.balance import least_loaded
 from perfatlas.serving.fleet import DECODE
 from perfatlas.serving.handover import make_ready
 from perfatlas.serving.limits import PREFIX_AWARE, RANDOM, ROUND_ROBIN, SGLANG
@@ -33,7 +34,7 @@ def route(world: World, i: int, pool: tuple[int, int], turn: int) -> tuple[int, 
         world: The simulation; a replica of the pool serves.
         i: The request.
         pool: Places of its first replica and after its last.
-        turn: Of round robin.
+        turn: Whose it is, of round robin and of equal loads.
     """
     first, end = pool
     count = end - first
@@ -44,15 +45,10 @@ def route(world: World, i: int, pool: tuple[int, int], turn: int) -> tuple[int, 
     if world.routing == RANDOM:
         return _drawn(world, i, pool), turn
     if world.routing == PREFIX_AWARE and first == 0:
-        return follow_prefix(world, i), turn
-    best = first
-    for r in range(first + 1, end):
-        replica = world.replica_F[r]
-        if replica.status == UP:
-            held = world.replica_F[best]
-            if replica.load < held.load or held.status != UP:
-                best = r
-    return best, turn
+        chosen, following = follow_prefix(world, i, turn)
+        return int(chosen), int(following)
+    best = least_loaded(world, pool, turn)
+    return best, (best - first + 1) % count
 
 
 @part

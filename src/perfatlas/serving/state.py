@@ -6,8 +6,8 @@ Shape legend: N requests, R replicas of a kind, F replicas of all kinds, S sched
 (replicas times ranks), B places in a cache block, H sequences of a scheduler, C requests yet to
 come, W rows of the series and V its columns, K cache blocks of a scheduler, U buckets of its hash
 table (both also of the tiers below the GPU), L cache blocks of the longest request, T nodes of the
-router's tree of prompts, E failures and returns of replicas, A looks at the load that are
-remembered.
+router's tree of prompts, M pieces of the line of a link, E failures and returns of replicas, A
+looks at the load that are remembered.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ CLOCK: Final = np.dtype(
             "left",  # requests neither finished nor rejected
             "steps",
             "preemptions",
-            "turn",  # of round robin,
+            "turn",  # of round robin and of equal loads,
             "decode_turn",  # and among decode engines,
             "reader",  # and among front ends that tokenize
             "ready",  # replicas that may begin a step
@@ -317,7 +317,7 @@ class World(NamedTuple):
     first_replica: int  # its place among all
     entries: int  # replicas of all kinds that requests are sent to
     role: int  # place in ROLES
-    link_token: int
+    link_M3: NDArray[np.int64]  # of a link: from how many tokens on, their time, and each further
     stream_token: int
     stream_step: int  # of a sequence that decodes
     read_token: int
