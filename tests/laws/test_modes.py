@@ -89,7 +89,7 @@ def test_pools_of_a_disaggregated_deployment(
     prefill = estimate(**load, system="h200_sxm", tp=2, batch=1).results
     decode = estimate(**load, system="h200_sxm", tp=4, batch=decode_batch).results
     assert pools["gpus"] == 2 * prefill_workers + 4 * decode_workers
-    assert pools["tpot_s"] == pytest.approx(decode["tpot_s"], rel=1e-9)
+    assert pools["tpot_s"] == decode["tpot_s"]
     # the decode worker computes the first token again, after the steps that it has decided
     ended_s = prefill["ttft_s"] + pools["kv_transfer_s"] + LATE_S
     steps = (pools["ttft_s"] - ended_s) / decode["tpot_s"]

@@ -119,9 +119,17 @@ def fabric_latency_s(question: Question) -> FloatArray:
 
 
 class _Decoding(NamedTuple):
-    """Times of a sequence at its decode worker: to join, of a step, and of all its steps (C,)."""
+    """Times of a sequence at its decode worker (C,) [s].
+
+    Args:
+        joins_s: To join those that decode.
+        token_s: For an output token.
+        step_s: Of a step.
+        rest_s: Of all its steps.
+    """
 
     joins_s: FloatArray
+    token_s: FloatArray
     step_s: FloatArray
     rest_s: FloatArray
 
@@ -177,6 +185,9 @@ class PoolRates:
         (Little's law). TPOT is from the first token a user sees to the last, so that a transfer
         between the two is part of it.
 
+        Limits: What a slower prompt leaves free at the decode workers is not in the ends of the
+            interval.
+
         Args:
             quantile: "latencies", "low" or "high" of the pools' evaluations.
         """
@@ -184,15 +195,15 @@ class PoolRates:
         osl = question.load.osl
         parts = self._decoding(quantile)
         ended = self.prompt_s(quantile) + seen.late_s
-        joined = ended + self.transfer_s() + parts.joins_s
-        last = joined + parts.rest_s
+        between_s = self.transfer_s() + parts.joins_s
+        first, last = ended + between_s, ended + between_s + parts.rest_s
+        tpot_s = parts.token_s
         if self.first_from == "prefill":
             first = ended
             last = np.where(osl > 1.0, last, ended)  # one token needs no decode worker
-        else:
-            again = self.first_from == "recomputed"
-            first = joined + parts.step_s if again else joined
-        tpot_s = np.where(osl > 1.0, (last - first) / np.maximum(osl - 1.0, 1.0), parts.step_s)
+            tpot_s = tpot_s + between_s / np.maximum(osl - 1.0, 1.0)
+        elif self.first_from == "recomputed":
+            first = first + parts.step_s
         busy_s = np.maximum(parts.joins_s + parts.rest_s, SHORTEST_S)
         held = self._workers("decode_workers") * question.load.sequences
         served = np.minimum(self._prefill_rate(quantile), held / busy_s)
@@ -227,9 +238,9 @@ class PoolRates:
             step_s=step_s,
             others=question.load.sequences - 1.0,
             ahead=steps_ahead(question),
-            away_s=self.prompt_s(quantile) + self.transfer_s(),
+            away_s=self.prompt_s() + self.transfer_s(),
         )
-        return _Decoding(joining_s(joining, rest_s), step_s, rest_s)
+        return _Decoding(joining_s(joining, rest_s), token_s, step_s, rest_s)
 
     def _prefill_rate(self, quantile: str) -> FloatArray:
         """Return the requests/s the prefill pool can take (C,)."""
