@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perfatlas.engines import resolve_engine
+from perfatlas.engines import resolve_engine, tokenizing
 from perfatlas.scenario import estimate, estimate_table
 
 DENSE = {
@@ -36,7 +36,9 @@ def test_a_mixed_step_by_hand() -> None:
     assert answer.results["tpot_s"] == pytest.approx(tpot_s, rel=2e-3)
     # half of the step in flight and the one decided already, and the way to the client
     front = resolve_engine("vllm").front
-    late_s = front.request_s + front.token_s + 1.5 * step_s["decode"]
+    read_s = tokenizing(128256, "natural").token_s * 1000
+    late_s = front.request_s + read_s + front.token_s + 1.5 * step_s["decode"]
+    late_s += front.token_s * 31 / 2  # behind the tokens of the others, on average
     assert answer.results["ttft_s"] == pytest.approx(
         step_s["mixed"] + attention_s + late_s, rel=2e-3
     )

@@ -14,6 +14,7 @@ from perfatlas.scenario.kernel import kernel_attention, kernel_gemm, kernel_moe
 from perfatlas.scenario.request_rate import max_request_rate
 from perfatlas.scenario.schedule_fields import SCHEDULE_NAMES
 from perfatlas.scenario.serving_formula import (
+    ClientSide,
     Joining,
     Latencies,
     aggregated_latencies,
@@ -40,6 +41,7 @@ __all__ = [
     "SPARE_NAMES",
     "TRAFFIC_NAMES",
     "Answer",
+    "ClientSide",
     "Joining",
     "Latencies",
     "Scenario",

@@ -35,6 +35,7 @@ MOST_ENGINES: Final = 1_000  # beyond, auto does not wait: every event looks at 
 MOST_STEPS: Final = 2_000_000  # beyond, auto does not wait: some seconds for three runs of them
 FEWEST: Final = 24  # requests that count
 NAMES: Final = ("ttft_s", "tpot_s", "request_latency_s")
+RATES: Final = ("output_tokens_per_s_per_gpu", "output_tokens_per_s_per_user")
 WAITING: Final = 0.1  # mean number of others at their prompts, from which on waiting matters
 HOW: Final = (
     "method simulate: mean over {count:,} requests of a closed loop that ran before, all of {isl:,}"
@@ -99,6 +100,7 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
         for name, value in _means(slowed(ready, factor), came, window).items():
             rate = name.startswith("output_tokens")
             results[f"{name}_{other if rate else end}"] = value
+    _widen(results)
     said = HOW.format(
         count=count,
         isl=scenario.isl,
@@ -107,6 +109,15 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
         client=said_of_client(ready.entry.question),
     )
     return SteadyState(results | {"gpus": ready.gpus}, said)
+
+
+def _widen(results: dict[str, Any]) -> None:
+    """Let every interval hold its mean: a loop of equal requests may meet its steps otherwise."""
+    for name in (*NAMES, *RATES):
+        for end, outer in (("low", min), ("high", max)):
+            value = results[f"{name}_{end}"]
+            if value is not None and results[name] is not None:
+                results[f"{name}_{end}"] = outer(value, results[name])
 
 
 def _check_room(scenario: Scenario, ready: Service) -> None:
