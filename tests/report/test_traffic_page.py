@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 
-from perfatlas import simulate
-from perfatlas.report import requests_trace_text, traffic_page
+from perfatlas import Simulation, simulate
+from perfatlas.report import SimulatedRun, requests_trace_text, traffic_page
+
+
+def run_of(done: Simulation) -> SimulatedRun:
+    return SimulatedRun(done.per_request(), done.series(), done.out_of_service(), done.seed)
+
 
 DONE = simulate(
     model="meta-llama/Llama-3.1-8B-Instruct",
@@ -23,11 +28,13 @@ DONE = simulate(
 
 def test_a_page_needs_no_network_and_shows_every_answer() -> None:
     answer = DONE.answer.to_dict()
-    page = traffic_page(answer, DONE.per_request(), DONE.series(), reproduce="perfatlas <&>")
+    page = traffic_page(answer, run_of(DONE), reproduce="perfatlas <&>")
+    assert len(page) < 200_000  # no plot library inside
     own = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     assert "perfatlas &lt;&amp;&gt;" in own
     assert not re.search(r"(src|href)=[\"']?http", own)
-    assert own.count("<h2>") == 5  # four charts and how sure
+    assert own.count("<h2>") == 7  # two tails, four charts and how sure
+    assert own.count("<svg") == 4
     assert "time to first token (TTFT)" in own
     assert f"{answer['results']['steps']:,}" in own
 
@@ -40,7 +47,7 @@ def test_a_page_of_requests_that_were_all_rejected_is_a_page() -> None:
         request_rate=1,
         kv_blocks=2,
     )
-    page = traffic_page(none.answer.to_dict(), none.per_request(), none.series(), reproduce="x")
+    page = traffic_page(none.answer.to_dict(), run_of(none), reproduce="x")
     assert "requests rejected" in page
 
 

@@ -11,7 +11,7 @@ from perfatlas import simulate
 from perfatlas.cli.operation import OperationFlags
 from perfatlas.files import write_table
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.report import reproduce_line, traffic_page
+from perfatlas.report import SimulatedRun, reproduce_line, traffic_page
 from perfatlas.scenario.operation import Operation
 from perfatlas.serving import TICKS_PER_SECOND, Upkeep
 
@@ -216,5 +216,7 @@ def test_the_page_shows_replicas_where_their_number_varies() -> None:
     for given, shown in ((None, False), (event, True)):
         done = simulate(**STEADY, num_requests=60, dp=2, replica_events=given)
         answer = done.answer.to_dict()
-        page = traffic_page(answer, done.per_request(), done.series(), reproduce="")
+        run = SimulatedRun(done.per_request(), done.series(), done.out_of_service())
+        page = traffic_page(answer, run, reproduce="")
         assert ("Replicas that serve" in page) == shown
+        assert ("replica 0 out of service (crash) from 0.3 s for good" in page) == shown

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import textwrap
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.report.quantities_text import format_interval, format_share, format_value
 from perfatlas.report.rows import label_of
@@ -16,12 +17,14 @@ if TYPE_CHECKING:
 STATISTICS: Final = ("mean", "p50", "p90", "p95", "p99")
 APART: Final = ("_low", "_high", "_seed_half_width")
 SMALLEST_SHARE: Final = 0.005
+NO_BREAK: Final = "\u00a0"
+TAIL: Final = 0.01  # of the requests
 ROOM: Final = 78  # columns, from which on the interval has room
 SEEDS_ROOM: Final = 90  # the same beside half-widths over seeds
 
 
 def distributions(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the results that are distributions, without the ends of their intervals.
+    """Return the results that are distributions of something, without the ends of their intervals.
 
     Args:
         results: The `results` of an answer.
@@ -34,7 +37,10 @@ def distributions(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {
         name: value
         for name, value in results.items()
-        if isinstance(value, dict) and "p99" in value and not name.endswith(APART)
+        if isinstance(value, dict)
+        and "p99" in value
+        and not name.endswith(APART)
+        and any(one is not None for one in value.values())
     }
 
 
@@ -85,24 +91,96 @@ PARTS: Final = {
 }
 
 
+class Part(NamedTuple):
+    """What slow requests spent a part of their time on.
+
+    Args:
+        name: Its key.
+        label: As people say it.
+        value: Time, with its unit.
+        share: Of all of their time.
+    """
+
+    name: str
+    label: str
+    value: str
+    share: float
+
+
+class Tail(NamedTuple):
+    """The slowest requests by one metric.
+
+    Args:
+        metric: The name of the result.
+        value: Their mean, with its unit.
+        parts: What they spent it on, the largest first; what is none of it left out.
+    """
+
+    metric: str
+    value: str
+    parts: tuple[Part, ...]
+
+
+def tails(results: Mapping[str, Any]) -> list[Tail]:
+    """Return what the slowest requests spent their time on, by TTFT and by latency.
+
+    Args:
+        results: The `results` of an answer, with `tail_ttft_s` and `tail_request_latency_s`.
+
+    Example:
+        >>> from perfatlas.report.latencies import tails
+        >>> tail, = tails({"tail_ttft_s": {"http": 0.0, "queue": 0.3, "prompt": 0.1}})
+        >>> tail.value, [(part.label, part.share) for part in tail.parts]
+        ('400 ms', [('queue', 0.75), ('own prompt', 0.25)])
+    """
+    told = []
+    for name in ("ttft_s", "request_latency_s"):
+        parts = results.get(f"tail_{name}") or {}
+        total = sum(parts.values())
+        if not total:
+            continue
+        ranked = sorted(parts.items(), key=lambda part: part[1], reverse=True)
+        shown = tuple(
+            Part(part, PARTS[part], format_value(name, value), value / total)
+            for part, value in ranked
+            if value > 0.0
+        )
+        told.append(Tail(name, format_value(name, total), shown))
+    return told
+
+
+def tail_title(results: Mapping[str, Any], tail: Tail) -> str:
+    """Return which requests a tail is of, and how long they took.
+
+    Args:
+        results: The `results` of an answer.
+        tail: One of its `tails`.
+    """
+    few = round(TAIL * (results.get("requests_completed") or 0)) <= 1
+    which = "slowest request" if few else "slowest 1 %"
+    return f"{which} by {label_of(tail.metric, short=True)}, {tail.value}"
+
+
+def _unbroken(text: str) -> str:
+    """Return a number and its unit as one word."""
+    return text.replace(" ", NO_BREAK)
+
+
 def print_tail(console: Console, results: Mapping[str, Any]) -> None:
     """Write what the slowest requests spent their time on, a line per metric.
 
     Args:
         console: From `open_terminal`.
-        results: The `results` of an answer, with `tail_ttft_s` and `tail_request_latency_s`.
+        results: As for `tails`.
     """
-    for name in ("ttft_s", "request_latency_s"):
-        parts = results.get(f"tail_{name}")
-        if not parts:
-            continue
-        total = sum(parts.values())
-        ranked = sorted(parts.items(), key=lambda part: part[1], reverse=True)
+    for tail in tails(results):
         told = ", ".join(
-            f"{PARTS[part]} {format_value(name, value)} ({format_share(value / total)})"
-            for part, value in ranked
-            if value >= SMALLEST_SHARE * total
+            f"{part.label} {_unbroken(part.value)} ({_unbroken(format_share(part.share))})"
+            for part in tail.parts
+            if part.share >= SMALLEST_SHARE
         )
-        label = label_of(name, short=True)
-        print_line(console, f"slowest 1 % by {label}, {format_value(name, total)}: {told}")
+        title = tail_title(results, tail)
+        title = title.replace("1 %", _unbroken("1 %")).replace(tail.value, _unbroken(tail.value))
+        for line in textwrap.wrap(f"{title}: {told}", console.width):
+            print_line(console, line.replace(NO_BREAK, " "))
     console.print()

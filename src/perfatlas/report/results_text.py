@@ -2,52 +2,115 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.report.quantities_text import format_interval, format_value
 from perfatlas.report.rows import label_of
 from perfatlas.report.terminal import print_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rich.console import Console
 
 # said in the headline, the assumptions and the warnings, or twice
-HIDDEN: Final = ("gpus", "method", "interrupted", "kv_blocks", "prefill_kv_blocks")
+HIDDEN: Final = (
+    *("gpus", "method", "interrupted", "kv_blocks", "prefill_kv_blocks", "seeds_simulated"),
+)
+SEEDS: Final = "_seed_half_width"
 NARROW: Final = 64
 NO_INTERVAL: Final = "no interval"
 
 
+class Shown(NamedTuple):
+    """A result as a line.
+
+    Args:
+        label: What it is.
+        value: With its unit.
+        interval: Its 90 % interval by the error of prices, "no interval", or "" where none is
+            meant.
+        seeds: Its half-width over seeds, "" where there is one seed.
+    """
+
+    label: str
+    value: str
+    interval: str
+    seeds: str
+
+
+def shown_results(results: Mapping[str, Any], *, short: bool = False) -> list[Shown]:
+    """Return the results that are one number each, as people read them.
+
+    Args:
+        results: The `results` of an answer; `x_low` and `x_high` are the interval of `x`, null
+            where there is none. Objects, such as `memory`, are left to others.
+        short: With short labels.
+
+    Example:
+        >>> from perfatlas.report.results_text import shown_results
+        >>> results = {"time_s": 2e-6, "time_s_low": 1e-6, "time_s_high": 3e-6}
+        >>> shown_results(results)[0].interval
+        '1.00 - 3.00 us'
+    """
+    return [
+        Shown(
+            label_of(name, short=short),
+            format_value(name, value),
+            interval_text(results, name),
+            _over_seeds(results, name),
+        )
+        for name, value in results.items()
+        if not (isinstance(value, dict) or name in HIDDEN or _is_end(results, name))
+    ]
+
+
+def _over_seeds(results: Mapping[str, Any], name: str) -> str:
+    """Return the half-width of a result over seeds; "" of one that all seeds agree on."""
+    width = results.get(f"{name}{SEEDS}")
+    return f"± {format_value(name, width)}" if width else ""
+
+
 def print_results(console: Console, results: Mapping[str, Any]) -> None:
-    """Write results, a line each: what it is, its value, its 90 % interval.
+    """Write results, a line each: what it is, its value, its 90 % interval, and over seeds.
+
+    Labels are short where lines would be wider than the terminal.
 
     Args:
         console: From `open_terminal`.
-        results: The `results` of an answer; `x_low` and `x_high` are the interval of `x`, null
-            where there is none. Objects, such as `memory`, are left to others.
+        results: As for `shown_results`.
     """
     from rich.text import Text
 
     short = console.width < NARROW
-    lines = [
-        (label_of(name, short=short), format_value(name, value), interval_text(results, name))
-        for name, value in results.items()
-        if not (isinstance(value, dict) or name in HIDDEN or _is_end(results, name))
-    ]
+    lines = shown_results(results, short=short)
     if not lines:
         return
-    gap = "  " if short else "   "
-    names, values = (max(len(line[column]) for line in lines) for column in (0, 1))
+    if not short and _width(lines, 3) > console.width:
+        lines, short = shown_results(results, short=True), True
+    gap = 2 if short else 3
+    widths = [max(len(line[column]) for line in lines) for column in range(4)]
+    titles = ["", "", "90 % interval", f"over {results.get('seeds_simulated', 1)} seeds, 90 %"]
+    titled = [any(line[column] not in ("", NO_INTERVAL) for line in lines) for column in (2, 3)]
     text = Text()
-    if any(line[2] not in ("", NO_INTERVAL) for line in lines):
-        text.append(f"{' ' * (2 + names + len(gap) + values + len(gap))}90 % interval\n", "dim")
-    for name, value, interval in lines:
-        text.append(f"  {name:<{names}}{gap}")
-        text.append(f"{value:>{values}}", "bold")
-        text.append(f"{gap}{interval}".rstrip() + "\n")
+    if any(titled):
+        at = 2 + widths[0] + gap + widths[1] + gap
+        third = titles[2] if titled[0] else ""
+        last = titles[3] if titled[1] else ""
+        told = f"{third:<{widths[2] + gap}}{last}" if last else third
+        text.append(f"{' ' * at}{told}\n", "dim")
+    space = " " * gap
+    for label, value, interval, seeds in lines:
+        text.append(f"  {label:<{widths[0]}}{space}")
+        text.append(f"{value:>{widths[1]}}", "bold")
+        text.append(f"{space}{interval:<{widths[2]}}{space}{seeds}".rstrip() + "\n")
     text.rstrip()
     print_plain(console, text, wrap=False)
+
+
+def _width(lines: Sequence[Shown], gap: int) -> int:
+    columns = [max(len(line[column]) for line in lines) for column in range(4)]
+    return 2 + sum(columns) + gap * sum(1 for width in columns[1:] if width)
 
 
 def interval_text(results: Mapping[str, Any], name: str) -> str:
@@ -71,5 +134,5 @@ def interval_text(results: Mapping[str, Any], name: str) -> str:
 
 
 def _is_end(results: Mapping[str, Any], name: str) -> bool:
-    stem = name.removesuffix("_low").removesuffix("_high")
+    stem = name.removesuffix("_low").removesuffix("_high").removesuffix(SEEDS)
     return stem != name and stem in results

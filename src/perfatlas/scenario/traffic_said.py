@@ -1,0 +1,170 @@
+"""What a reader of a simulation must know: where its interval comes from, and its warnings."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfatlas.engines import step_errors
+from perfatlas.scenario.operated import operated_warnings
+from perfatlas.scenario.service import price_ends
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.scenario.deployment import Deployment
+    from perfatlas.scenario.service import Service
+    from perfatlas.scenario.traffic import Arriving, Traffic
+    from perfatlas.serving import Outcome
+
+
+def said_of_interval(ready: Service) -> list[str]:
+    """Return what the interval is made of, a sentence for each engine.
+
+    Args:
+        ready: What served.
+    """
+    if not price_ends(ready):
+        return []
+    known = step_errors()
+    names = dict.fromkeys(pool.question.profile.name for pool in ready.pools)
+    errors = [error for name in names if (error := known.get(name)) is not None]
+    step = "every step of {}" if len(errors) > 1 else "every step"
+    return [
+        f"the interval scales {step.format(error.engine)} by {_percent(error.q05)} to"
+        f" {_percent(error.q95)}, as {error.runs:,} serving runs on {error.engine} were"
+        f" beside their predictions (`{error.command}`); arrivals and lengths stay"
+        for error in errors
+    ]
+
+
+def _percent(logarithm: float) -> str:
+    return f"{100.0 * math.expm1(logarithm):+.0f} %"
+
+
+def said_of_client(ready: Service) -> str:
+    """Return what a client sees later than the engine, a sentence.
+
+    Args:
+        ready: What served.
+    """
+    if sum(ready.seen) == 0.0:
+        return "latencies inside the engine: HTTP, tokenizing and detokenizing take no time"
+    profile = ready.entry.question.profile
+    engines = {pool.question.profile.name for pool in ready.pools}
+    whose = f"; those of {profile.id}, for all kinds" if len(engines) > 1 else ""
+    return (
+        f"a client sees a request enter the queue {1e3 * ready.seen.request_s:.1f} ms late and a"
+        f" token {1e6 * ready.seen.token_s:.0f} us late: {profile.front.source}{whose}"
+    )
+
+
+def said_of_seeds(traffic: Traffic, whole: int) -> list[str]:
+    """Return what is a mean over seeds and what is of one, a sentence at most.
+
+    Args:
+        traffic: With its first seed and their number.
+        whole: How many were simulated to their end.
+    """
+    if whole < 2:
+        return []
+    last = traffic.seed + whole - 1
+    said = (
+        f"results are means over {whole} runs, of seeds {traffic.seed} to {last}, and the slowest"
+        " 1 % of each run count alike; half-widths (±) are of 90 % confidence intervals of those"
+        f" means; the series, the charts, the steps shown and what is written of every request are"
+        f" of seed {traffic.seed}"
+    )
+    return [said]
+
+
+def traffic_warnings(
+    ready: Service, came: Arriving, outcome: Outcome, results: Mapping[str, Any]
+) -> list[str]:
+    """Return what a reader should know before trusting a simulation.
+
+    Args:
+        ready: What served.
+        came: What arrived.
+        outcome: What came of it, of the first seed.
+        results: Over all seeds.
+    """
+    said = _too_long(ready.decoding, came)
+    if results["saturated"]:
+        said.append(
+            "requests come faster than they are served: the queue grows to the last arrival, and"
+            " latencies depend on how long the traffic lasts"
+        )
+    if results["requests_rejected"]:
+        said += _rejected(ready, came, outcome, results)
+    said += operated_warnings(results)
+    if results["interrupted"]:
+        said.append("interrupted: only what was simulated until then is counted")
+    return said
+
+
+def _too_long(pool: Deployment, came: Arriving) -> list[str]:
+    """Return that requests are longer than the model's context, one text at most."""
+    longest = pool.question.model.architecture.max_position_embeddings
+    total_N = came.requests.isl_N + came.requests.osl_N
+    above = int((total_N > longest).sum())
+    if not longest or not above:
+        return []
+    one = above == 1
+    said = (
+        f"{above:,} request{'' if one else 's'} of up to {total_N.max():,} tokens"
+        f" exceed{'s' if one else ''} the model's stated context of {longest:,}: an engine started"
+        f" without a longer one rejects {'it' if one else 'them'}; here"
+        f" {'it runs' if one else 'they run'}"
+    )
+    return [said]
+
+
+def _rejected(
+    ready: Service, came: Arriving, outcome: Outcome, results: Mapping[str, Any]
+) -> list[str]:
+    """Return why requests were rejected: prompts no step takes whole, or too little cache."""
+    isl_N = came.requests.isl_N[outcome.rejected()]
+    limits = [pool.limits for pool in ready.pools if not pool.limits.chunked_prefill]
+    budget = min((one.max_num_batched_tokens for one in limits), default=None)
+    whole = 0 if budget is None else int(np.count_nonzero(isl_N > budget))
+    said = []
+    if whole:
+        said.append(
+            f"{_requests(whole)} rejected: the prompt is longer than the {budget:,} tokens of a"
+            " step (max_num_batched_tokens), and prompts do not run in several (chunked_prefill)"
+        )
+    if results["requests_rejected"] > whole:
+        said.append(
+            f"{_requests(results['requests_rejected'] - whole)} rejected: the cache"
+            f" ({_capacities(results)}) is too small for prompt and output{_drafted(ready)}"
+        )
+    return said
+
+
+def _requests(count: float) -> str:
+    """Return "3 requests were", of a mean over seeds with a decimal."""
+    if count == 1:
+        return "1 request was"
+    return f"{count:,.0f} requests were" if count == int(count) else f"{count:,.1f} requests were"
+
+
+def _drafted(ready: Service) -> str:
+    """Return what drafts need beside them, "" without any."""
+    drafts = ready.decoding.limits.draft_tokens
+    if not drafts:
+        return ""
+    return (
+        f" with the {2 * drafts} tokens that speculative decoding needs beside them: blocks for the"
+        f" {drafts} drafts a step verifies and the {drafts} it drafts next"
+    )
+
+
+def _capacities(results: Mapping[str, Any]) -> str:
+    own = f"{results['kv_capacity_tokens']:,} tokens"
+    prefill = results.get("prefill_kv_capacity_tokens")
+    if prefill is None:
+        return own
+    return f"{prefill:,} tokens on a prefill worker, {own} on a decode worker"
