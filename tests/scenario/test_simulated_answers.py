@@ -19,7 +19,7 @@ def answer_of(**fields: object) -> Any:  # noqa: ANN401 - an answer
 
 
 def test_utilization_is_the_time_an_engine_runs() -> None:
-    done = simulate(**SMALL, request_rate=2, engine="ideal", measured_at="engine", isl=3000)
+    done = simulate(**SMALL, request_rate=2, engine="ideal", measured_at="engine")
     results = done.answer.results
     busy_s = float(done.outcome.busy_F[0]) / 1e12
     assert results["utilization"] == pytest.approx(busy_s / results["makespan_s"])
@@ -134,6 +134,7 @@ def test_requests_rejected_for_the_blocks_of_drafts_say_so() -> None:
     fields = {"request_rate": 5, "kv_blocks": 34}
     assert answer_of(**fields).results["requests_rejected"] == 0
     drafted = answer_of(**fields, speculative_depth=3, speculative_acceptance=0.5)
+    assert not drafted.results["saturated"]  # those that are rejected do not wait
     assert drafted.results["requests_rejected"] == 60
     (said,) = drafted.warnings
     assert "60 requests were rejected: the cache (544 tokens)" in said

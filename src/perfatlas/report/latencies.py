@@ -19,8 +19,10 @@ APART: Final = ("_low", "_high", "_seed_half_width")
 SMALLEST_SHARE: Final = 0.005
 NO_BREAK: Final = "\u00a0"
 TAIL: Final = 0.01  # of the requests
-ROOM: Final = 78  # columns, from which on the interval has room
-SEEDS_ROOM: Final = 90  # the same beside half-widths over seeds
+GAP: Final = 2
+INTERVAL: Final = "mean in 90 %"
+SEEDS: Final = "  seeds"
+LEAVES: Final = (INTERVAL, "p95", "p90", "p50")  # where a terminal is narrow, in this order
 
 
 def distributions(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -47,33 +49,50 @@ def distributions(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 def print_distributions(console: Console, results: Mapping[str, Any]) -> None:
     """Write mean and percentiles of every distribution, and the 90 % interval of its mean.
 
+    What a narrow terminal has no room for is named below: the interval first, then percentiles.
+
     Args:
         console: From `open_terminal`.
         results: The `results` of an answer; `x_low` and `x_high` are the ends of `x`.
     """
     from rich.table import Table
 
-    found = distributions(results)
-    if not found:
+    rows = [row for name in distributions(results) for row in _rows(results, name)]
+    if not rows:
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("", no_wrap=True)
-    for name in STATISTICS:
-        table.add_column(name, justify="right", no_wrap=True)
-    over_seeds = any(f"{name}_seed_half_width" in results for name in found)
-    wide = console.width >= (SEEDS_ROOM if over_seeds else ROOM)
-    if wide:
-        table.add_column("mean in 90 %", justify="right", no_wrap=True)
-    for name, values in found.items():
-        cells = [format_value(name, values[statistic]) for statistic in STATISTICS]
-        low, high = ((results.get(f"{name}_{end}") or {}).get("mean") for end in ("low", "high"))
-        interval = "-" if low is None or high is None else format_interval(name, low, high)
-        table.add_row(f"  {label_of(name, short=True)}", *cells, *([interval] if wide else []))
-        if width := results.get(f"{name}_seed_half_width"):
-            cells = [f"± {format_value(name, width[statistic])}" for statistic in STATISTICS]
-            table.add_row("  seeds", *cells, *(["90 %"] if wide else []), style="dim")
+    titles = ["", *STATISTICS, INTERVAL]
+    widths = {
+        title: max(len(title), *(len(row[column]) for row in rows))
+        for column, title in enumerate(titles)
+    }
+    left = []
+    for title in LEAVES:
+        if sum(widths.values()) + GAP * (len(widths) - 1) > console.width:
+            left.append(title)
+            del widths[title]
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+    for title in widths:
+        table.add_column(title, justify="right" if title else "left", no_wrap=True)
+    for row in rows:
+        told = [cell for title, cell in zip(titles, row, strict=True) if title in widths]
+        table.add_row(*told, style="dim" if row[0] == SEEDS else "")
     print_plain(console, table)
+    if left:
+        print_line(console, f"a wider terminal or --json shows {', '.join(left)}", style="dim")
     console.print()
+
+
+def _rows(results: Mapping[str, Any], name: str) -> list[list[str]]:
+    """Return the cells of a distribution: statistics and interval, and half-widths over seeds."""
+    values = results[name]
+    low, high = ((results.get(f"{name}_{end}") or {}).get("mean") for end in ("low", "high"))
+    interval = "-" if low is None or high is None else format_interval(name, low, high)
+    cells = [format_value(name, values[statistic]) for statistic in STATISTICS]
+    rows = [[f"  {label_of(name, short=True)}", *cells, interval]]
+    if width := results.get(f"{name}_seed_half_width"):
+        cells = [f"± {format_value(name, width[statistic])}" for statistic in STATISTICS]
+        rows.append([SEEDS, *cells, "90 %"])
+    return rows
 
 
 PARTS: Final = {

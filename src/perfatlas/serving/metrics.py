@@ -323,13 +323,14 @@ def saturated(outcome: Outcome) -> bool:
 
     True where over the last third of the arrivals more than `BACKLOG` requests wait for their first
     step on average, and `GROWTH` times as many as over the first half: a queue that grows evenly
-    has three times as many there. Between two pools they wait until they decode. A closed loop
-    never is.
+    has three times as many there. Those that are rejected do not wait. Between two pools they wait
+    until they decode. A closed loop never is.
 
     Args:
         outcome: Of an open loop.
     """
-    arrived_N = np.sort(outcome.arrival_N[outcome.arrival_N >= 0])
+    waits_N = (outcome.arrival_N >= 0) & ~outcome.rejected()
+    arrived_N = np.sort(outcome.arrival_N[waits_N])
     if arrived_N.size < LOOKS:
         return False
     went = outcome.travels.handed_N.size > 0
