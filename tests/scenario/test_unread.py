@@ -64,7 +64,7 @@ def test_an_option_that_is_not_read_is_refused(fields: dict[str, Any], said: str
 
 @pytest.mark.parametrize("name", ["isl", "osl", "length_spread"])
 def test_lengths_are_not_given_twice(file: str, name: str) -> None:
-    drawn = {"length_distribution": "empirical", "lengths_from": file, name: 2}
+    drawn: dict[str, Any] = {"length_distribution": "empirical", "lengths_from": file, name: 2}
     with pytest.raises(InvalidSpecError, match=f"{name} says how long"):
         simulate(**RATE, **drawn)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.report.quantities_text import format_interval, format_value
 from perfatlas.report.rows import label_of
-from perfatlas.report.terminal import print_plain
+from perfatlas.report.terminal import print_line, print_plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,7 +74,8 @@ def _over_seeds(results: Mapping[str, Any], name: str) -> str:
 def print_results(console: Console, results: Mapping[str, Any]) -> None:
     """Write results, a line each: what it is, its value, its 90 % interval, and over seeds.
 
-    Labels are short where lines would be wider than the terminal.
+    Labels are short where lines would be wider than the terminal; then what is over seeds and the
+    interval are left out, and named below.
 
     Args:
         console: From `open_terminal`.
@@ -82,34 +83,41 @@ def print_results(console: Console, results: Mapping[str, Any]) -> None:
     """
     from rich.text import Text
 
+    titles = ("90 % interval", f"over {results.get('seeds_simulated', 1)} seeds, 90 %")
     short = console.width < NARROW
+    if not short:
+        short = _width(shown_results(results), 2, 3) > console.width
     lines = shown_results(results, short=short)
     if not lines:
         return
-    if not short and _width(lines, 3) > console.width:
-        lines, short = shown_results(results, short=True), True
     gap = 2 if short else 3
+    shown = 2
+    while shown and _width(lines, shown, gap) > console.width:
+        shown -= 1
     widths = [max(len(line[column]) for line in lines) for column in range(4)]
-    titles = ["", "", "90 % interval", f"over {results.get('seeds_simulated', 1)} seeds, 90 %"]
     titled = [any(line[column] not in ("", NO_INTERVAL) for line in lines) for column in (2, 3)]
-    text = Text()
-    if any(titled):
-        at = 2 + widths[0] + gap + widths[1] + gap
-        third = titles[2] if titled[0] else ""
-        last = titles[3] if titled[1] else ""
-        told = f"{third:<{widths[2] + gap}}{last}" if last else third
-        text.append(f"{' ' * at}{told}\n", "dim")
-    space = " " * gap
-    for label, value, interval, seeds in lines:
-        text.append(f"  {label:<{widths[0]}}{space}")
-        text.append(f"{value:>{widths[1]}}", "bold")
-        text.append(f"{space}{interval:<{widths[2]}}{space}{seeds}".rstrip() + "\n")
+    text, space = Text(), " " * gap
+    if any(titled[:shown]):
+        text.append(" " * (2 + widths[0] + gap + widths[1]), "dim")
+        for title, width, has in zip(titles[:shown], widths[2:], titled, strict=False):
+            text.append(space + f"{title if has else '':<{width}}", "dim")
+        text.rstrip()
+        text.append("\n")
+    for line in lines:
+        text.append(f"  {line.label:<{widths[0]}}{space}")
+        text.append(f"{line.value:>{widths[1]}}", "bold")
+        more = zip((line.interval, line.seeds)[:shown], widths[2:], strict=False)
+        text.append("".join(f"{space}{cell:<{width}}" for cell, width in more).rstrip() + "\n")
     text.rstrip()
     print_plain(console, text, wrap=False)
+    left = [title for title, has in zip(titles[shown:], titled[shown:], strict=True) if has]
+    if left:
+        print_line(console, f"a wider terminal or --json shows {' and '.join(left)}", style="dim")
 
 
-def _width(lines: Sequence[Shown], gap: int) -> int:
-    columns = [max(len(line[column]) for line in lines) for column in range(4)]
+def _width(lines: Sequence[Shown], shown: int, gap: int) -> int:
+    """Return how wide lines are with so many columns beside the value."""
+    columns = [max((len(line[column]) for line in lines), default=0) for column in range(2 + shown)]
     return 2 + sum(columns) + gap * sum(1 for width in columns[1:] if width)
 
 
