@@ -244,7 +244,7 @@ def _state(
         Line(label, list(series["time_s"]), list(series[name]), colour, "step")
         for (name, label), colour in zip(names, COLOURS, strict=False)
     ]
-    return Chart(lines, "seconds", unit, spans=spans)
+    return Chart(lines, "time, seconds", unit, spans=spans)
 
 
 def _spans(run: SimulatedRun) -> list[Span]:
