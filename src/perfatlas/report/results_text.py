@@ -19,6 +19,7 @@ HIDDEN: Final = (
 )
 SEEDS: Final = "_seed_half_width"
 NARROW: Final = 64
+INDENT, LONG_GAP, SHORT_GAP = 2, 3, 2  # columns before and between
 NO_INTERVAL: Final = "no interval"
 
 
@@ -83,42 +84,55 @@ def print_results(console: Console, results: Mapping[str, Any]) -> None:
     """
     from rich.text import Text
 
-    titles = ("90 % interval", f"over {results.get('seeds_simulated', 1)} seeds, 90 %")
-    short = console.width < NARROW
-    if not short:
-        short = _width(shown_results(results), 2, 3) > console.width
-    lines = shown_results(results, short=short)
+    long, brief = (shown_results(results, short=short) for short in (False, True))
+    seeds = f"over {results.get('seeds_simulated', 1)} seeds, 90 %"
+    titles = Shown("", "", *_titles(long, ("90 % interval", seeds)))
+    room = console.width
+    short = room < NARROW or _total(_widths(long, titles), LONG_GAP) > room
+    lines, gap = (brief, SHORT_GAP) if short else (long, LONG_GAP)
     if not lines:
         return
-    gap = 2 if short else 3
-    shown = 2
-    while shown and _width(lines, shown, gap) > console.width:
-        shown -= 1
-    widths = [max(len(line[column]) for line in lines) for column in range(4)]
-    titled = [any(line[column] not in ("", NO_INTERVAL) for line in lines) for column in (2, 3)]
-    text, space = Text(), " " * gap
-    if any(titled[:shown]):
-        text.append(" " * (2 + widths[0] + gap + widths[1]), "dim")
-        for title, width, has in zip(titles[:shown], widths[2:], titled, strict=False):
-            text.append(space + f"{title if has else '':<{width}}", "dim")
-        text.rstrip()
-        text.append("\n")
+    widths = _widths(lines, titles)
+    shown = [column for column in range(4) if widths[column]]
+    while len(shown) > 2 and _total([widths[column] for column in shown], gap) > room:
+        shown.pop()
+    text = Text()
+    if any(titles[column] for column in shown):
+        text.append(_aligned(titles, shown, widths, gap) + "\n", "dim")
     for line in lines:
-        text.append(f"  {line.label:<{widths[0]}}{space}")
-        text.append(f"{line.value:>{widths[1]}}", "bold")
-        more = zip((line.interval, line.seeds)[:shown], widths[2:], strict=False)
-        text.append("".join(f"{space}{cell:<{width}}" for cell, width in more).rstrip() + "\n")
+        told = _aligned(line, shown, widths, gap)
+        start = INDENT + widths[0] + gap
+        text.append(told[:start])
+        text.append(told[start : start + widths[1]], "bold")
+        text.append(told[start + widths[1] :] + "\n")
     text.rstrip()
     print_plain(console, text, wrap=False)
-    left = [title for title, has in zip(titles[shown:], titled[shown:], strict=True) if has]
+    left = [titles[column] for column in (2, 3) if titles[column] and column not in shown]
     if left:
         print_line(console, f"a wider terminal or --json shows {' and '.join(left)}", style="dim")
 
 
-def _width(lines: Sequence[Shown], shown: int, gap: int) -> int:
-    """Return how wide lines are with so many columns beside the value."""
-    columns = [max((len(line[column]) for line in lines), default=0) for column in range(2 + shown)]
-    return 2 + sum(columns) + gap * sum(1 for width in columns[1:] if width)
+def _titles(lines: Sequence[Shown], titles: tuple[str, str]) -> tuple[str, str]:
+    """Return the titles of intervals and of half-widths over seeds, "" where there are none."""
+    interval = any(line.interval not in ("", NO_INTERVAL) for line in lines)
+    return titles[0] if interval else "", titles[1] if any(line.seeds for line in lines) else ""
+
+
+def _widths(lines: Sequence[Shown], titles: Shown) -> list[int]:
+    """Return how wide each column is, 0 for one that says nothing."""
+    return [max(len(line[column]) for line in (titles, *lines)) for column in range(4)]
+
+
+def _total(widths: Sequence[int], gap: int) -> int:
+    """Return how wide lines of some columns are."""
+    known = [width for width in widths if width]
+    return INDENT + sum(known) + gap * (len(known) - 1)
+
+
+def _aligned(line: Shown, shown: Sequence[int], widths: Sequence[int], gap: int) -> str:
+    """Return the cells of a line one beside the other, values to the right."""
+    cells = [f"{line[c]:>{widths[c]}}" if c == 1 else f"{line[c]:<{widths[c]}}" for c in shown]
+    return (" " * INDENT + (" " * gap).join(cells)).rstrip()
 
 
 def interval_text(results: Mapping[str, Any], name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -139,12 +140,15 @@ def subheadline(answer: Mapping[str, Any]) -> str:
 
 
 def _traffic(scenario: Mapping[str, Any]) -> list[str]:
-    """Return what arrives: where from, how often, how long, how many in a session."""
+    """Return what arrives, how often and how long, and how many replicas where that varies."""
     words = []
+    if most := scenario.get("max_replicas"):
+        words.append(f"{scenario.get('min_replicas', 1):,} to {most:,} replicas")
     if scenario.get("requests"):
         words.append(f"requests of {PurePath(str(scenario['requests'])).name}")
     if (rate := scenario.get("request_rate")) is not None:
-        words.append(f"{format_number(float(rate))} requests/s")
+        each_s = f"{format_number(float(rate))} requests/s"
+        words.append("requests all at once" if float(rate) == math.inf else each_s)
     if "isl" in scenario and "osl" in scenario:
         mean = scenario.get("length_distribution") in ("uniform", "lognormal")
         lengths = f"{scenario['isl']:,} tokens in, {scenario['osl']:,} out"
