@@ -327,6 +327,7 @@ def test_ctrl_c_with_seeds_keeps_those_that_are_whole(
     assert answer["results"]["interrupted"] is True
     assert answer["results"]["requests_completed"] == 30
     assert ("ttft_s_low" in answer["results"]) == (call > 1)
+    assert "results are of seed 0 alone" in " ".join(answer["evidence"]["assumptions"])
 
 
 def test_files_are_written_though_nobody_reads_the_answer(

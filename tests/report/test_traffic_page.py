@@ -65,6 +65,12 @@ def test_the_spans_of_a_request_are_its_latencies() -> None:
     assert {event["pid"] for event in spans()} == {1, 2}
 
 
+def test_a_trace_of_one_run_of_several_names_its_seed() -> None:
+    several = simulate(**SMALL, seed=5, num_seeds=2)
+    assert json.loads(requests_trace_text(several.per_request()))["otherData"] == {"seed": 5}
+    assert "otherData" not in json.loads(requests_trace_text(DONE.per_request()))
+
+
 def test_two_requests_never_share_a_line_at_a_time() -> None:
     lines: dict[tuple[int, int], list[tuple[float, float]]] = {}
     for event in spans():

@@ -61,7 +61,7 @@ class Simulation:
         seen: What a client sees later than the engine.
         kv_blocks: Cache blocks of all schedulers.
         kinds: Replicas of each kind, where there are several.
-        seed: The first seed, where results are means over several; None where there is one.
+        seed: The first seed, where several were asked for; None otherwise.
         outages: Times in which replicas do not serve, as they were asked for.
     """
 
@@ -201,7 +201,7 @@ def _simulation(
         seen=ready.seen,
         kv_blocks=ready.kv_blocks,
         kinds=tuple(pool.replicas.number for pool in ready.pools) if ready.kinds else (),
-        seed=traffic.seed if seeds > 1 else None,
+        seed=traffic.seed if traffic.num_seeds > 1 else None,
         outages=ready.entry.replicas.upkeep.outages,
     )
 

@@ -68,8 +68,10 @@ def said_of_seeds(traffic: Traffic, whole: int) -> list[str]:
         traffic: With its first seed and their number.
         whole: How many were simulated to their end.
     """
-    if whole < 2:
+    if traffic.num_seeds == 1:
         return []
+    if whole < 2:
+        return [f"results are of seed {traffic.seed} alone: no other was simulated to its end"]
     last = traffic.seed + whole - 1
     said = (
         f"results are means over {whole} runs, of seeds {traffic.seed} to {last}, and the slowest"
