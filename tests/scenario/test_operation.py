@@ -79,7 +79,7 @@ def test_following_prefixes_finds_more_of_them_in_the_cache(tmp_path: Path) -> N
     assert rates["prefix_aware"] == pytest.approx((160 - 8) / 160 * 60 / 70, abs=0.02)
     assert rates["round_robin"] < rates["prefix_aware"] - 0.05
     said = found["prefix_aware"].evidence.assumptions
-    assert any("sglang-router 0.3.2" in text and "30%" in text for text in said)
+    assert any("sglang-router 0.3.2" in text and "30 %" in text for text in said)
 
 
 def test_thresholds_belong_to_their_routing() -> None:

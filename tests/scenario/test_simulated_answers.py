@@ -127,6 +127,14 @@ def test_one_of_a_thing_is_said_in_the_singular() -> None:
     assert "1 sequence that decodes" in said
     rejected = answer_of(concurrency=1, num_requests=1, kv_blocks=2)
     assert "1 request was rejected" in " ".join(rejected.warnings)
+    drafted = answer_of(request_rate=5, speculative_depth=1, speculative_acceptance=0.7)
+    assert "verifies 1 draft, each accepted with a chance of 0.7" in " ".join(
+        drafted.evidence.assumptions
+    )
+    out = [{"replica": 0, "fails_at_s": 1}]
+    failing = answer_of(request_rate=20, dp=2, replica_events=out, on_failure="lost")
+    assert "1 event of replicas:" in " ".join(failing.evidence.assumptions)
+    assert "lost with replicas that failed; what is lost" in " ".join(failing.warnings)
 
 
 def test_requests_rejected_for_the_blocks_of_drafts_say_so() -> None:

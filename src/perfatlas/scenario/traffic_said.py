@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfatlas.engines import step_errors
-from perfatlas.scenario.operated import operated_warnings
+from perfatlas.scenario.operated import operated_warnings, requests_were
 from perfatlas.scenario.service import price_ends
 
 if TYPE_CHECKING:
@@ -135,22 +135,15 @@ def _rejected(
     said = []
     if whole:
         said.append(
-            f"{_requests(whole)} rejected: the prompt is longer than the {budget:,} tokens of a"
+            f"{requests_were(whole)} rejected: the prompt is longer than the {budget:,} tokens of a"
             " step (max_num_batched_tokens), and prompts do not run in several (chunked_prefill)"
         )
     if results["requests_rejected"] > whole:
         said.append(
-            f"{_requests(results['requests_rejected'] - whole)} rejected: the cache"
+            f"{requests_were(results['requests_rejected'] - whole)} rejected: the cache"
             f" ({_capacities(results)}) is too small for prompt and output{_drafted(ready)}"
         )
     return said
-
-
-def _requests(count: float) -> str:
-    """Return "3 requests were", of a mean over seeds with a decimal."""
-    if count == 1:
-        return "1 request was"
-    return f"{count:,.0f} requests were" if count == int(count) else f"{count:,.1f} requests were"
 
 
 def _drafted(ready: Service) -> str:
