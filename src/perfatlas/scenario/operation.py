@@ -131,8 +131,8 @@ class Operation(BaseModel):
             said.append(
                 f"the router follows prefixes as sglang-router 0.3.2 (cache_aware): to the replica"
                 f" that got the longest known beginning where that is over {100.0 * share:g} % of"
-                f" the prompt, else to the least loaded, and there always where loads differ by over"
-                f" {apart} requests and {ratio:g} times"
+                f" the prompt, else to the least loaded, and there always where loads differ by"
+                f" over {apart} requests and {ratio:g} times"
             )
         if self.replica_events:
             then = "is lost" if self.on_failure == "lost" else "is sent again and starts over"
