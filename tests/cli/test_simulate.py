@@ -47,7 +47,7 @@ def test_flags_win_over_a_scenario_file(capsys: pytest.CaptureFixture[str], tmp_
 
 
 def test_text_shows_the_tail_and_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", *ASKED, *FEW, "--concurrency", "4", "--num-seeds", "2"]) == 0
+    assert main(["simulate", *ASKED, *FEW, "--request-rate", "20", "--num-seeds", "2"]) == 0
     text = capsys.readouterr().out
     assert all(word in text for word in ("TTFT", "TPOT", "p99", "seeds", "reproduce: perfatlas"))
     assert max(map(len, text.splitlines()[:-1])) <= 80
@@ -93,6 +93,12 @@ def test_requests_of_a_file_are_simulated(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
+        (["--request-rate", "5", "--trace-from-s", "2"], 2, "there is no --trace"),
+        (["--request-rate", "5", "--trace-for-s", "2"], 2, "leave --trace-for-s out"),
+        (["--request-rate", "5", "--trace", "x.json", "--trace-for-s", "-2"], 2, "0 or more"),
+        (["--request-rate", "5", "--mixed-chunk"], 3, "mixed_chunk is of the scheduler of SGLang"),
+        (["--request-rate", "5", "--slo-percentile", "95"], 3, "slo_percentile = 95"),
+        (["--request-rate", "5", "--request-format", "azure"], 3, "request_format = azure"),
         (["--request-rate", "5", "--table", "x.csv"], 2, "belong together"),
         (["--request-rate", "abc"], 2, "request-rate"),
         (["--requests", "/no/such/file"], 3, "/no/such/file"),
@@ -114,6 +120,69 @@ def test_the_largest_rate_is_found_and_told(capsys: pytest.CaptureFixture[str]) 
     assert "reproduce: perfatlas simulate --find-rate --model" in text
     assert main(["simulate", *ASKED, *FEW, "--slo-ttft-s", "1e-4", "--find-rate"]) == 4
     assert "no request rate meets the objectives" in capsys.readouterr().err
+
+
+def test_two_pools_with_systems_of_their_own_need_no_other(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["--prefill-system", "h200_sxm", "--decode-system", "a100_sxm", "--request-rate", "5"]
+    asked = ["simulate", *ASKED[:2], *FEW, "--mode", "disaggregated", *words]
+    assert main(asked) == 0
+    assert "on 2 x h200_sxm and a100_sxm" in capsys.readouterr().out
+
+
+def test_what_is_of_one_seed_says_of_which(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    files = {"--per-request": tmp_path / "r.csv", "--html": tmp_path / "p.html"}
+    words = [word for flag, path in files.items() for word in (flag, str(path))]
+    seeds = ["--request-rate", "20", "--seed", "7", "--num-seeds", "3", "--slo-ttft-s", "0.1"]
+    assert main(["simulate", *ASKED, *FEW, *seeds, *words]) == 0
+    said = capsys.readouterr()
+    assert all(f"{flag} written to {path}, its requests those of seed 7" in said.err
+               for flag, path in files.items())  # fmt: skip
+    assert "over 3 seeds, 90 %" in said.out
+    flat = " ".join(said.out.split())
+    assert "seeds 7 to 9" in flat
+    assert "are of seed 7" in flat
+    assert set(read_table(str(tmp_path / "r.csv")).cells("seed")) <= {7, "7"}
+    page = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "The charts show the run of seed 7." in page
+    assert "over seeds, 90 %" in page
+    (tmp_path / "one.csv").unlink(missing_ok=True)
+    main(
+        [
+            "simulate",
+            *ASKED,
+            *FEW,
+            "--request-rate",
+            "20",
+            "--per-request",
+            str(files["--per-request"]),
+        ]
+    )
+    assert "seed" not in read_table(str(tmp_path / "r.csv")).columns
+
+
+def test_the_state_over_time_is_json_and_no_column_of_a_table(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    series = answered(capsys, "--request-rate", "20")["results"]["series"]
+    points = len(series["time_s"])
+    assert 1 < points <= 200
+    for name in ("running_requests", "waiting_requests", "kv_used_share"):
+        assert len(series[name]) == len(series[f"{name}_max"]) == points
+        assert all(
+            m <= most + 1e-9 for m, most in zip(series[name], series[f"{name}_max"], strict=True)
+        )
+    assert series["seed"] == 0
+    assert series["time_s"][1] - series["time_s"][0] == pytest.approx(series["bin_width_s"])
+    (tmp_path / "in.csv").write_text("request_rate\n20\n")
+    words = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv")]
+    assert main(["simulate", *ASKED, *FEW, *words]) == 0
+    names = read_table(str(tmp_path / "out.csv")).columns
+    assert "utilization" in names
+    assert not [name for name in names if name.startswith("series")]
 
 
 def test_two_pools_by_flags_files_and_tables(
@@ -258,6 +327,7 @@ def test_ctrl_c_with_seeds_keeps_those_that_are_whole(
     assert answer["results"]["interrupted"] is True
     assert answer["results"]["requests_completed"] == 30
     assert ("ttft_s_low" in answer["results"]) == (call > 1)
+    assert "results are of seed 0 alone" in " ".join(answer["evidence"]["assumptions"])
 
 
 def test_files_are_written_though_nobody_reads_the_answer(

@@ -37,7 +37,7 @@ ref = "a recipe"
 [[pool_launches]]
 name = "shared"
 backend = "sglang"
-prefill = { max_num_batched_tokens_of_worker = 4096, recv_interval = 10 }
+prefill = { max_num_batched_tokens_of_worker = 4096, scheduler_recv_interval = 10 }
 decode = { max_num_seqs_of_worker = 64, reserved_decode_tokens = 112 }
 ref = "a recipe"
 [[pool_launches]]
@@ -135,7 +135,11 @@ def test_rows_hold_what_the_public_function_answers() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("recv_interval = 10", "recv_intervall = 10", "recv_interval"),
+        (
+            "scheduler_recv_interval = 10",
+            "scheduler_recv_intervall = 10",
+            "scheduler_recv_interval",
+        ),
         ('prefill = "tp"', 'prefill = "pp"', "'pp' of pool_plans"),
         ("decode = {}", "", "lacks 'decode'"),
     ],

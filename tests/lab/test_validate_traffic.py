@@ -51,14 +51,14 @@ tp = [1, 2]
 isl = 1024
 max_num_batched_tokens = { isl = 1, on_rank = 1, more = 1500, multiple = 32 }
 max_num_seqs = "concurrency"
-batch_wait_steps = 20
-batch_wait_ratio = 0.9
+batch_wait_timeout_iters = 20
+batch_wait_max_tokens_ratio = 0.9
 rounds = 2
 ref = "a script"
 [[launches]]
 name = "read at times"
 backend = "sglang"
-recv_interval = [10, 30]
+scheduler_recv_interval = [10, 30]
 max_num_batched_tokens = { isl = 1, more = 1500, most = 2000 }
 unsimulated = "something"
 ref = "a script"
@@ -114,10 +114,13 @@ def deployed(asked: Any) -> Any:  # noqa: ANN401
 
 def test_limits_without_a_name_in_the_vocabulary() -> None:
     limits = deployed(run()).limits
-    assert (limits.batch_wait_steps, limits.batch_wait_tokens) == (20, 2304)  # 0.9 x 2,560
+    assert (limits.batch_wait_timeout_iters, limits.batch_wait_max_tokens) == (
+        20,
+        2304,
+    )  # 0.9 x 2,560
     few = run(backend="sglang", concurrency=15)
-    assert deployed(few).limits.recv_interval == 10
-    assert deployed(run(backend="sglang", concurrency=16)).limits.recv_interval == 30
+    assert deployed(few).limits.scheduler_recv_interval == 10
+    assert deployed(run(backend="sglang", concurrency=16)).limits.scheduler_recv_interval == 30
     plain = deployed(run(backend="vllm"))
     assert not plain.limits.async_scheduling
     assert not plain.table.prices.host_overlapped
@@ -150,7 +153,10 @@ def test_rows_hold_what_the_public_function_answers() -> None:
 
 @pytest.mark.parametrize(
     ("backend", "line"),
-    [("trtllm", "batch_wait_steps = 20\n"), ("sglang", "recv_interval = [10, 30]")],
+    [
+        ("trtllm", "batch_wait_timeout_iters = 20\n"),
+        ("sglang", "scheduler_recv_interval = [10, 30]"),
+    ],
 )
 def test_waiting_delays_the_first_token(backend: str, line: str) -> None:
     asked = run(backend=backend, kind="dump", concurrency=16, on_rank=16)

@@ -7,8 +7,9 @@ import pytest
 
 from perfatlas.report import open_terminal, print_answer, reproduce_line
 from perfatlas.report.breakdown import bound_summary
+from perfatlas.report.latencies import distributions, print_distributions
 from perfatlas.report.quantities_text import format_interval, format_value
-from perfatlas.report.text import headline
+from perfatlas.report.text import headline, subheadline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,6 +59,54 @@ def test_the_load_the_plan_and_the_formats_are_named(answer: dict[str, Any]) -> 
     answer["scenario"] |= {"tp": 1, "kv_format": "fp8", "batch": 1, "prefix": 0}
     line = "tp 1, format fp8_static, kv fp8, batch 1, 2,048 tokens in, 512 out"
     assert line in written(answer).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "said"),
+    [
+        (
+            {"request_rate": float("inf"), "isl": 8, "osl": 4},
+            "requests all at once, 8 tokens in, 4 out",
+        ),
+        ({"requests": "/a/b/trace.jsonl"}, "requests of trace.jsonl"),
+        (
+            {"request_rate": 2.5, "isl": 8, "osl": 4, "length_distribution": "lognormal"},
+            "2.50 requests/s, 8 tokens in, 4 out on average",
+        ),
+        (
+            {"slo_ttft_s": 0.2, "slo_tpot_s": 0.02, "slo_percentile": 95},
+            "p95 of TTFT within 200 ms, TPOT within 20.0 ms",
+        ),
+        ({"max_replicas": 6, "turns": 5}, "1 to 6 replicas, sessions of 5 turns"),
+    ],
+)
+def test_traffic_and_objectives_are_told_with_their_units(
+    scenario: dict[str, Any], said: str
+) -> None:
+    assert subheadline({"scenario": {"model": "m", **scenario}}) == said
+
+
+def test_seconds_are_not_counted_in_thousands() -> None:
+    assert format_value("makespan_s", 2827.4) == "2,827 s"
+    assert format_interval("makespan_s", 998.0, 1012.0) == "998 - 1,012 s"
+    assert format_interval("queue_s", 0.0, 0.0) == "0 s"
+
+
+def test_a_narrow_terminal_leaves_out_whole_columns_and_names_them() -> None:
+    values = {"mean": 0.0123, "p50": 0.0123, "p90": 0.0123, "p95": 0.0123, "p99": 0.0123}
+    results = {"ttft_s": values, "ttft_s_low": values, "ttft_s_high": values}
+    for width, left in ((80, ""), (52, "mean in 90 %"), (34, "mean in 90 %, p95, p90")):
+        stream = io.StringIO()
+        print_distributions(open_terminal(stream, width=width, environ={}), results)
+        text = " ".join(stream.getvalue().split())
+        assert ("shows " in text) == bool(left)
+        assert text.endswith(left)
+        assert "p99" in text.split("a wider")[0]
+
+
+def test_what_has_no_value_takes_no_line() -> None:
+    nothing = dict.fromkeys(("mean", "p50", "p90", "p95", "p99"))
+    assert distributions({"tpot_s": nothing}) == {}
 
 
 def test_a_kernel_names_its_device() -> None:

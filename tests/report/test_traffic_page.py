@@ -7,27 +7,34 @@ from typing import Any
 
 import pytest
 
-from perfatlas import simulate
-from perfatlas.report import requests_trace_text, traffic_page
+from perfatlas import Simulation, simulate
+from perfatlas.report import SimulatedRun, requests_trace_text, traffic_page
 
-DONE = simulate(
-    model="meta-llama/Llama-3.1-8B-Instruct",
-    system="h200_sxm",
-    isl=512,
-    osl=32,
-    num_requests=80,
-    request_rate=40,
-    dp=2,
-)
+
+def run_of(done: Simulation) -> SimulatedRun:
+    return SimulatedRun(done.per_request(), done.series(), done.out_of_service(), done.seed)
+
+
+SMALL: dict[str, Any] = {
+    "model": "meta-llama/Llama-3.1-8B-Instruct",
+    "system": "h200_sxm",
+    "isl": 512,
+    "osl": 32,
+    "num_requests": 80,
+    "request_rate": 40,
+}
+DONE = simulate(**SMALL, dp=2)
 
 
 def test_a_page_needs_no_network_and_shows_every_answer() -> None:
     answer = DONE.answer.to_dict()
-    page = traffic_page(answer, DONE.per_request(), DONE.series(), reproduce="perfatlas <&>")
+    page = traffic_page(answer, run_of(DONE), reproduce="perfatlas <&>")
+    assert len(page) < 200_000  # no plot library inside
     own = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     assert "perfatlas &lt;&amp;&gt;" in own
     assert not re.search(r"(src|href)=[\"']?http", own)
-    assert own.count("<h2>") == 5  # four charts and how sure
+    assert own.count("<h2>") == 7  # two tails, four charts and how sure
+    assert own.count("<svg") == 4
     assert "time to first token (TTFT)" in own
     assert f"{answer['results']['steps']:,}" in own
 
@@ -40,7 +47,7 @@ def test_a_page_of_requests_that_were_all_rejected_is_a_page() -> None:
         request_rate=1,
         kv_blocks=2,
     )
-    page = traffic_page(none.answer.to_dict(), none.per_request(), none.series(), reproduce="x")
+    page = traffic_page(none.answer.to_dict(), run_of(none), reproduce="x")
     assert "requests rejected" in page
 
 
@@ -56,6 +63,12 @@ def test_the_spans_of_a_request_are_its_latencies() -> None:
     first_us = found[0]["dur"] + found[1]["dur"]
     assert first_us / 1e6 == pytest.approx(rows["ttft_s"][7], abs=1e-8)
     assert {event["pid"] for event in spans()} == {1, 2}
+
+
+def test_a_trace_of_one_run_of_several_names_its_seed() -> None:
+    several = simulate(**SMALL, seed=5, num_seeds=2)
+    assert json.loads(requests_trace_text(several.per_request()))["otherData"] == {"seed": 5}
+    assert "otherData" not in json.loads(requests_trace_text(DONE.per_request()))
 
 
 def test_two_requests_never_share_a_line_at_a_time() -> None:
@@ -88,3 +101,53 @@ def test_the_state_over_time_is_told() -> None:
     assert len({len(column) for column in series.values()}) == 1
     assert max(series["running"]) > 0
     assert 0.0 < max(series["kv_used_share"]) < 1.0
+
+
+def test_the_page_splits_the_tail_into_parts_that_make_it_whole() -> None:
+    page = traffic_page(DONE.answer.to_dict(), run_of(DONE), reproduce="x")
+    bars = re.findall(r'<div class="bar">(.*?)</div>', page)
+    assert len(bars) == 2
+    for bar in bars:
+        widths = [float(width) for width in re.findall(r"width:([\d.]+)%", bar)]
+        assert sum(widths) == pytest.approx(100.0, abs=0.01)
+    assert "slowest request by TTFT" in page  # 1 % of 80
+    for part in ("queue", "own prompt", "prompts of others", "HTTP"):
+        assert f"</i>{part}</td>" in page
+
+
+def test_the_page_shades_outages_and_marks_what_an_autoscaler_does() -> None:
+    events = [
+        {"replica": 0, "fails_at_s": 0.5, "down_for_s": 1},
+        {"replica": 1, "fails_at_s": 1.0, "back_at_s": 2, "kind": "drain"},
+    ]
+    failing = simulate(**SMALL, dp=2, replica_events=events)
+    page = traffic_page(failing.answer.to_dict(), run_of(failing), reproduce="x")
+    # TTFT by arrival, requests, cache and replicas, with two outages each
+    assert page.count('<rect class="span"') == 8
+    assert "replica 0 out of service (crash) from 0.5 s to 1.5 s" in page
+    assert "a replica out of service (drained)" in page
+    scaled = simulate(
+        **SMALL, max_replicas=3, autoscale_target=2, autoscale_period_s=0.5, start_up_s=0.2
+    )
+    page = traffic_page(scaled.answer.to_dict(), run_of(scaled), reproduce="x")
+    assert "replicas start to serve" in page
+    assert page.count('<path class="mark"') >= 4
+    calm = traffic_page(DONE.answer.to_dict(), run_of(DONE), reproduce="x")
+    assert 'class="span"' not in calm
+    assert 'class="mark"' not in calm
+
+
+def test_many_requests_are_thinned_and_the_slowest_stay() -> None:
+    count = 20_000
+    columns = {
+        "arrival_s": [0.01 * i for i in range(count)],
+        "ttft_s": [9.0 if i == 12_345 else 0.1 for i in range(count)],
+    }
+    page = traffic_page(
+        DONE.answer.to_dict(), run_of(DONE)._replace(columns=columns), reproduce="x"
+    )
+    assert "One request in 5, and the 1,000 slowest." in page
+    dots = re.findall(r'<path class="dots"[^>]* d="([^"]*)"', page)[0].split("M")[1:]
+    assert 4_000 <= len(dots) <= 5_000
+    highest = min(float(dot.split()[1].removesuffix("h0")) for dot in dots)
+    assert highest < 30.0  # 9 s, at the top of the chart

@@ -11,7 +11,7 @@ from perfatlas import simulate
 from perfatlas.cli.operation import OperationFlags
 from perfatlas.files import write_table
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.report import reproduce_line, traffic_page
+from perfatlas.report import SimulatedRun, reproduce_line, traffic_page
 from perfatlas.scenario.operation import Operation
 from perfatlas.serving import TICKS_PER_SECOND, Upkeep
 
@@ -79,7 +79,7 @@ def test_following_prefixes_finds_more_of_them_in_the_cache(tmp_path: Path) -> N
     assert rates["prefix_aware"] == pytest.approx((160 - 8) / 160 * 60 / 70, abs=0.02)
     assert rates["round_robin"] < rates["prefix_aware"] - 0.05
     said = found["prefix_aware"].evidence.assumptions
-    assert any("sglang-router 0.3.2" in text and "30%" in text for text in said)
+    assert any("sglang-router 0.3.2" in text and "30 %" in text for text in said)
 
 
 def test_thresholds_belong_to_their_routing() -> None:
@@ -293,5 +293,7 @@ def test_the_page_shows_replicas_where_their_number_varies() -> None:
     for given, shown in ((None, False), (event, True)):
         done = simulate(**STEADY, num_requests=60, dp=2, replica_events=given)
         answer = done.answer.to_dict()
-        page = traffic_page(answer, done.per_request(), done.series(), reproduce="")
+        run = SimulatedRun(done.per_request(), done.series(), done.out_of_service())
+        page = traffic_page(answer, run, reproduce="")
         assert ("Replicas that serve" in page) == shown
+        assert ("replica 0 out of service (crash) from 0.3 s for good" in page) == shown

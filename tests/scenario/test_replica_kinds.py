@@ -10,7 +10,7 @@ import pytest
 from perfatlas import max_request_rate, simulate
 from perfatlas.files import write_table
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.report import traffic_page
+from perfatlas.report import SimulatedRun, traffic_page
 from perfatlas.scenario.kinds import kind_column, of_all
 from perfatlas.scenario.replica_kinds import ReplicaKind, read_kinds
 from perfatlas.scenario.service import price_ends, run_traffic, service, slowed
@@ -200,9 +200,8 @@ def test_three_kinds_with_blocks_of_their_own_run_and_make_a_page() -> None:
     kinds = [{**NEW, "block_size": 32}, {**OLD, "dp": 2}, {**NEW, "engine": "trtllm"}]
     found = simulate(**{**BUSY, "num_requests": 30}, replica_kinds=kinds, shared_prefix=256)
     assert found.answer.results["requests_completed"] == 30
-    page = traffic_page(
-        found.answer.to_dict(), found.per_request(), found.series(), reproduce="perfatlas"
-    )
+    run = SimulatedRun(found.per_request(), found.series())
+    page = traffic_page(found.answer.to_dict(), run, reproduce="perfatlas")
     assert "share of requests" in page
     assert "2 x 1 a100_sxm" in page
 

@@ -68,6 +68,7 @@ def test_means_keep_flags_and_say_where_nothing_is_known() -> None:
     assert averaged(repeated) == {"saturated": True, "n": 3, "x": {"mean": 2.0, "p99": None}}
     # 6.314 is t of 1 degree of freedom at 95 %, the deviation of 1 and 3 is sqrt 2
     widths = half_widths(repeated)["x_seed_half_width"]
+    assert isinstance(widths, dict)
     assert widths["mean"] == pytest.approx(6.314, rel=1e-3)
     assert widths["p99"] is None
 

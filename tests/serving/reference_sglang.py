@@ -35,7 +35,7 @@ class SglangScheduler(Scheduler):
         return self.waiting + self.inbox
 
     def take(self, one: Sequence) -> None:
-        (self.inbox if self.limits.recv_interval > 1 else self.waiting).append(one)
+        (self.inbox if self.limits.scheduler_recv_interval > 1 else self.waiting).append(one)
 
     def idle(self) -> None:
         self.ratio = self.limits.new_token_ratio
@@ -79,7 +79,7 @@ class SglangScheduler(Scheduler):
         """The skipper of the engine: a step that only decodes counts for 1, any other for 1,000."""
         nothing = not self.batch and not self.last
         self.counter += 1 if self.last_mode == "decode" and not nothing else 1000
-        if self.counter >= self.limits.recv_interval:
+        if self.counter >= self.limits.scheduler_recv_interval:
             self.counter = 0
             self.waiting += self.inbox
             self.inbox = []

@@ -117,7 +117,7 @@ class TrtllmScheduler(Scheduler):
                 budget -= 1
             else:
                 contexts.append(sequence)
-        if self.limits.batch_wait_steps and self.alone and self.waits(contexts, budget):
+        if self.limits.batch_wait_timeout_iters and self.alone and self.waits(contexts, budget):
             return
         for sequence in contexts:
             started = sequence in self.running
@@ -161,8 +161,8 @@ class TrtllmScheduler(Scheduler):
                 break
         if not tokens or not self.scheduled:
             return False
-        full = tokens + len(self.scheduled) >= self.limits.batch_wait_tokens
-        if self.held >= self.limits.batch_wait_steps or full:
+        full = tokens + len(self.scheduled) >= self.limits.batch_wait_max_tokens
+        if self.held >= self.limits.batch_wait_timeout_iters or full:
             self.held = 0
             return False
         self.held += 1

@@ -101,9 +101,9 @@ def random_limits(draw: np.random.Generator) -> Limits:
         mixed_chunk=bool(draw.integers(2)),
         new_token_ratio=float(draw.choice([0.02, 0.3, 0.7, 1.0])),
         chunked_prefill=rules in ("vllm", "sglang") or bool(draw.integers(2)),
-        recv_interval=int(draw.choice([1, 1, 2, 5, 30])),
-        batch_wait_steps=int(draw.choice([0, 0, 1, 4, 20])),
-        batch_wait_tokens=int(draw.integers(0, 60)),
+        scheduler_recv_interval=int(draw.choice([1, 1, 2, 5, 30])),
+        batch_wait_timeout_iters=int(draw.choice([0, 0, 1, 4, 20])),
+        batch_wait_max_tokens=int(draw.integers(0, 60)),
     )
 
 
@@ -169,7 +169,7 @@ def random_pools(draw: np.random.Generator) -> Fleet:
         if limits.rules in ("vllm", "sglang"):
             limits = limits._replace(chunked_prefill=True)
         if role == "decode":
-            limits = limits._replace(batch_wait_steps=0, recv_interval=1)
+            limits = limits._replace(batch_wait_timeout_iters=0, scheduler_recv_interval=1)
             limits = limits._replace(reserved_decode_tokens=int(draw.choice([1, 2, 8, 30])))
         prices = random_prices(draw, limits)
         kinds.append(kind._replace(prices=prices, limits=limits, role=role, link=_link(draw)))

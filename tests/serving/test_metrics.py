@@ -89,8 +89,16 @@ def test_a_queue_that_grows_is_saturation(served: float, *, said: bool) -> None:
     # One arrival a second, `served` of them a second taken up.
     arrival = column(*range(100))
     start = np.maximum(arrival, column(*(k / served for k in range(100))))
-    outcome = OUTCOME._replace(arrival_N=arrival, scheduled_N=start)
+    served_N = np.zeros_like(arrival)
+    outcome = OUTCOME._replace(arrival_N=arrival, scheduled_N=start, replica_N=served_N)
     assert saturated(outcome) is said
+
+
+def test_requests_that_are_rejected_do_not_wait() -> None:
+    arrival = column(*range(100))
+    nowhere_N = np.full_like(arrival, -1)
+    outcome = OUTCOME._replace(arrival_N=arrival, scheduled_N=nowhere_N, replica_N=nowhere_N)
+    assert not saturated(outcome)
 
 
 @given(st.lists(st.floats(0.0, 1e6), min_size=1, max_size=50))

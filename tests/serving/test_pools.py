@@ -209,7 +209,7 @@ def test_roles_that_are_no_pools_are_refused() -> None:
     sglang = ROOMY._replace(rules="sglang")
     for limits, match in (
         (ROOMY._replace(rules="trtllm_max_utilization"), "role decode under rules trtllm_max"),
-        (sglang._replace(recv_interval=10), "recv_interval 10 in role decode"),
+        (sglang._replace(scheduler_recv_interval=10), "scheduler_recv_interval 10 in role decode"),
         (sglang._replace(reserved_decode_tokens=0), "reserved_decode_tokens is 0"),
     ):
         decode = DECODE._replace(limits=limits)

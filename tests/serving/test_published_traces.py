@@ -23,8 +23,8 @@ def test_mooncake_conversation() -> None:
     trace = read_mooncake(request_trace("mooncake_conversation.jsonl"))
     requests = trace.requests
     check_invariants(requests)
-    assert [text[:46] for text in trace.warnings] == [
-        "12031 requests have 1180 different times of ar"
+    assert [text[:47] for text in trace.warnings] == [
+        "12,031 requests have only 1,180 different times"
     ]
     assert requests.isl_N.shape == (12_031,)
     assert requests.hash_block == 512

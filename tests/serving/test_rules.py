@@ -250,7 +250,7 @@ def test_what_arrives_is_read_every_so_many_steps(
     control: Control, *, interval: int, scheduled: int
 ) -> None:
     requests = requests_of([(0, 4, 9), (105, 4, 1), (1000, 4, 1)])
-    limits = ROOMY._replace(rules="sglang", recv_interval=interval)
+    limits = ROOMY._replace(rules="sglang", scheduler_recv_interval=interval)
     outcome = run(requests, FLAT, limits, control=control)
     # an idle engine reads at once
     assert outcome.scheduled_N.tolist() == [0, scheduled, 1000]
@@ -271,6 +271,6 @@ def test_prompts_wait_for_more_of_them(
     control: Control, *, rules: str, tokens: int, scheduled: int
 ) -> None:
     requests = requests_of([(0, 4, 9), (105, 8, 1)])
-    limits = ROOMY._replace(rules=rules, batch_wait_steps=3, batch_wait_tokens=tokens)
+    limits = ROOMY._replace(rules=rules, batch_wait_timeout_iters=3, batch_wait_max_tokens=tokens)
     outcome = run(requests, FLAT, limits, control=control)
     assert outcome.scheduled_N.tolist() == [0, scheduled]

@@ -23,8 +23,10 @@ class OperationFlags:
         routing: Who gets a request: round_robin, least_loaded, random, or prefix_aware: who got the
             beginning of its prompt.
         cache_threshold: Of prefix_aware: share of a prompt above which it is followed.
-        balance_abs_threshold: Of prefix_aware: requests by which loads may differ,
-        balance_rel_threshold: and how many times; past both the least loaded takes all.
+        balance_abs_threshold: Of prefix_aware: most requests by which loads may differ; past this
+            and the ratio, the least loaded takes all.
+        balance_rel_threshold: Of prefix_aware: most ratio of the largest load to the smallest; past
+            this and the difference, the least loaded takes all.
         replica_events: Replicas that fail: file (CSV, Parquet, JSON Lines) with replica,
             fails_at_s, back_at_s or down_for_s, kind (crash or drain); or a JSON list of such.
         on_failure: What becomes of requests on a replica that fails: retry (they are sent again)

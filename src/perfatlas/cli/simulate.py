@@ -53,6 +53,22 @@ class SimulateFlags:
     trace_from_s: Annotated[float | None, default("0")] = None
     trace_for_s: float | None = None
 
+    def refuse_unread(self) -> None:
+        """Refuse a window without the trace it is of.
+
+        Raises:
+            UsageError: A window is given, and no --trace.
+        """
+        window = {"--trace-from-s": self.trace_from_s, "--trace-for-s": self.trace_for_s}
+        for flag, value in window.items():
+            if value is not None and self.trace is None:
+                raise UsageError(
+                    f"{flag} {value:g} is the window that --trace shows, and there is no --trace;"
+                    f" give --trace FILE, or leave {flag} out"
+                )
+            if value is not None and not 0.0 <= value < float("inf"):
+                raise UsageError(f"{flag} {value:g}: seconds, 0 or more")
+
     def files(self) -> dict[str, File]:
         """Return the files one simulation writes, by flag."""
         named = {"--per-request": self.per_request, "--html": self.html, "--trace": self.trace}
@@ -77,6 +93,7 @@ def simulate(
         output: Where the answer goes.
     """
     extra, output = extra or SimulateFlags(), output or OutputFlags()
+    extra.refuse_unread()
     asked = {
         name: str(value) if isinstance(value, PurePath) else value
         for name, value in given(flags or SimulationFlags()).items()
@@ -89,9 +106,8 @@ def simulate(
             flag = next(iter(extra.files()))
             raise UsageError(f"{flag} is of one simulation, --table runs many")
         return _simulate_table(asked, output, find_rate=extra.find_rate)
-    require(
-        asked, ("model",) if asked.get("replica_kinds") else ("model", "system"), example=EXAMPLE
-    )
+    own = asked.get("replica_kinds") or (asked.get("prefill_system") and asked.get("decode_system"))
+    require(asked, ("model",) if own else ("model", "system"), example=EXAMPLE)
     if extra.per_request is not None:
         table_format(str(extra.per_request))
     for path in extra.files().values():
@@ -125,15 +141,17 @@ def _write_files(done: Simulation, extra: SimulateFlags, asked: dict[str, Any]) 
     if extra.html is not None:
         answer = done.answer.to_dict()
         line = report.reproduce_line(answer["command"], asked)
-        page = report.traffic_page(answer, columns, done.series(), reproduce=line)
+        seen = report.SimulatedRun(columns, done.series(), done.out_of_service(), done.seed)
+        page = report.traffic_page(answer, seen, reproduce=line)
         write_atomic(extra.html, page)
     if extra.trace is not None:
         text = report.requests_trace_text(
             columns, start_s=extra.trace_from_s or 0.0, duration_s=extra.trace_for_s
         )
         write_atomic(extra.trace, text)
+    of_one = "" if done.seed is None else f", its requests those of seed {done.seed}"
     for flag, path in extra.files().items():
-        sys.stderr.write(f"perfatlas: {flag} written to {path}\n")
+        sys.stderr.write(f"perfatlas: {flag} written to {path}{of_one}\n")
 
 
 def _simulate_table(asked: dict[str, Any], output: OutputFlags, *, find_rate: bool) -> int:

@@ -155,9 +155,14 @@ def _answer_row(face: Callable[..., Any], row: Mapping[str, Any]) -> dict[str, A
 
 
 def _flat(results: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield results as cells: a distribution is one per statistic, as in ttft_s_p99."""
+    """Yield results as cells: a distribution is one per statistic, as in ttft_s_p99.
+
+    Columns over time are no cells.
+    """
     for name, value in results.items():
         if isinstance(value, dict):
+            if any(isinstance(inner, list) for inner in value.values()):
+                continue
             yield from ((f"{name}_{inner}", cell) for inner, cell in _flat(value))
         else:
             yield name, value

@@ -165,6 +165,7 @@ class Limits:
         block_size: Tokens in one KV block.
         gpu_memory_utilization: Fraction of memory the engine may fill.
         kv_blocks: KV blocks, in place of the derived number.
+        stream_interval: Output tokens of a request that the front end sends at a time.
         speculative_depth: Tokens drafted per step, by a drafter of one layer (MTP, EAGLE).
         speculative_acceptance: Chance that a draft is accepted where all before it are.
     """
@@ -174,6 +175,7 @@ class Limits:
     block_size: Count = None
     gpu_memory_utilization: float | None = None
     kv_blocks: Count = None
+    stream_interval: Annotated[Count, default("1")] = None
     speculative_depth: Annotated[Count, default("0")] = None
     speculative_acceptance: float | None = None
 
@@ -273,7 +275,6 @@ class Traffic:
         measured_at: Where latencies are taken: by a client over HTTP, or inside the engine.
         prompt_text: What prompts are made of: prose, or random tokens, which take longer to
             tokenize.
-        stream_interval: Output tokens that a front end sends at a time (stream_interval).
         slo_ttft_s: Objective: most seconds to the first token.
         slo_tpot_s: Objective: most seconds per output token after the first.
         slo_itl_s: Objective: most seconds between tokens, on average of a request.
@@ -316,7 +317,6 @@ class Traffic:
     mixed_chunk: bool | None = None
     measured_at: Annotated[Literal["client", "engine"] | None, default("client")] = None
     prompt_text: Annotated[Literal["natural", "random"] | None, default("natural")] = None
-    stream_interval: Annotated[Count, default("1")] = None
     slo_ttft_s: float | None = None
     slo_tpot_s: float | None = None
     slo_itl_s: float | None = None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 TOKENS: Final = "max_num_batched_tokens"
 SEQUENCES: Final = "max_num_seqs"
 OF_WORKER: Final = "_of_worker"  # a limit that attention-DP ranks share evenly
-SWITCHES: Final = ("async_scheduling", "recv_interval", "reserved_decode_tokens")
+SWITCHES: Final = ("async_scheduling", "scheduler_recv_interval", "reserved_decode_tokens")
 LIMITS: Final = (TOKENS, f"{TOKENS}{OF_WORKER}", SEQUENCES, f"{SEQUENCES}{OF_WORKER}", *SWITCHES)
 BATCH_KEYS: Final = ("system", "precision", "isl", "osl", "dp", "attention_dp", "concurrency")
 

@@ -111,7 +111,7 @@ def asked_pools(run: PoolRun, rules: ServingRules) -> Row:
     """
     question = run_question(run.decode, rules, {})
     fields = {name: value for name, value in question.items() if value is not None}
-    for name in ("method", "dp", *OF_A_WORKER):
+    for name in ("method", "dp", "stream_interval", *OF_A_WORKER):
         fields.pop(name, None)
     fields["mode"] = "disaggregated"
     for role in POOLS:

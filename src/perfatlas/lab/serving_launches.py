@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 ROUNDS: Final = 10  # requests per one in flight: num-prompts of the benchmark's scripts
 PASSED: Final = ("gpu_memory_utilization", "block_size", "chunked_prefill", "stream_interval")
 COUNTS: Final = ("max_num_seqs", "max_num_batched_tokens")
-SWITCHES: Final = ("mixed_chunk", "async_scheduling", "batch_wait_steps")
-RECV_INTERVAL: Final = "recv_interval"
-BATCH_WAIT_RATIO: Final = "batch_wait_ratio"
+SWITCHES: Final = ("mixed_chunk", "async_scheduling", "batch_wait_timeout_iters")
+RECV_INTERVAL: Final = "scheduler_recv_interval"
+BATCH_WAIT_RATIO: Final = "batch_wait_max_tokens_ratio"
 LIMITS: Final = (*COUNTS, *PASSED, *SWITCHES, RECV_INTERVAL, BATCH_WAIT_RATIO)
 MANY: Final = 16  # requests in flight from which on scripts pass the second of two values
 TERMS: Final = ("isl", "osl", "on_rank", "concurrency")
@@ -70,7 +70,7 @@ class Launch:
             found[RECV_INTERVAL] = given[run.concurrency >= MANY] if several else given
         if BATCH_WAIT_RATIO in self.limits:
             tokens = self.limits[BATCH_WAIT_RATIO] * limits.max_num_batched_tokens
-            found["batch_wait_tokens"] = math.ceil(tokens)
+            found["batch_wait_max_tokens"] = math.ceil(tokens)
         return found
 
 

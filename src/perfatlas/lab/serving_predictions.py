@@ -89,8 +89,15 @@ def run_question(run: ServingRun, rules: ServingRules, changes: Mapping[str, Any
         "kv_format": ask.formats.get("kv_format"),
         "attention_format": ask.formats.get("attention_format"),
         "expert_distribution": None,
+        "stream_interval": _stream_interval(run, rules),
     }
     return question | {name: value for name, value in changes.items() if name in question}
+
+
+def _stream_interval(run: ServingRun, rules: ServingRules) -> int:
+    """Return how many tokens the front end of a run sent at a time."""
+    launch = rules.launch(run)
+    return 1 if launch is None else int(launch.limits.get("stream_interval", 1))
 
 
 def _row(run: ServingRun, question: Row, answer: Row, rules: ServingRules) -> Row:

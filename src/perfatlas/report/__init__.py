@@ -16,9 +16,10 @@ from perfatlas.report.sourced import print_sourced, profile_values, system_value
 from perfatlas.report.terminal import open_terminal
 from perfatlas.report.text import print_answer
 from perfatlas.report.trace import chrome_trace, chrome_trace_text
-from perfatlas.report.traffic_page import traffic_page
+from perfatlas.report.traffic_page import SimulatedRun, traffic_page
 
 __all__ = [
+    "SimulatedRun",
     "chrome_trace",
     "chrome_trace_text",
     "fleet_page",

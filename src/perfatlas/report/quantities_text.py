@@ -30,6 +30,7 @@ FRACTIONS: Final = frozenset(
 )
 LOGARITHM: Final = "bias"  # word of a key whose value is a mean ln(predicted / measured)
 MOST_PERCENT: Final = 9999.0  # beyond it more digits say nothing
+LONG_S: Final = 999.5  # seconds from which on they are written whole
 MISSING: Final = "-"
 
 
@@ -129,7 +130,8 @@ def _number_text(key: str, value: float) -> str:
     unit = unit_of(key)
     if unit == "B" and abs(value) < 1000:
         return f"{value:g} B"  # no thousandths of a byte
-    if unit in SCALED:
+    # nobody counts in kiloseconds
+    if unit in SCALED and not (unit == "s" and abs(value) >= LONG_S):
         return format_quantity(float(value), unit, exact=False)
     return f"{format_number(value)} {unit}".rstrip()
 
@@ -149,10 +151,12 @@ def format_interval(key: str, low: float, high: float) -> str:
 
     Example:
         >>> from perfatlas.report.quantities_text import format_interval
-        >>> format_interval("tpot_s", 0.0129, 0.0158)
-        '12.9 - 15.8 ms'
+        >>> format_interval("tpot_s", 0.0129, 0.0158), format_interval("queue_s", 0.0, 0.0)
+        ('12.9 - 15.8 ms', '0 s')
     """
     first, last = format_value(key, low), format_value(key, high)
+    if first == last:
+        return first
     (number, _, unit), (other, _, other_unit) = first.partition(" "), last.partition(" ")
     if unit != other_unit:
         return f"{first} - {last}"

@@ -26,7 +26,7 @@ def requests_trace_text(
     Args:
         columns: Of completed requests and others: request, state, arrival_s, replica, queue_s,
             ttft_s, request_latency_s, isl, osl, preemptions, cached_tokens; of two pools also
-            prefilled_s and kv_transfer_s.
+            prefilled_s and kv_transfer_s; of one run of several also seed, which the trace names.
         start_s: Start of the window [s].
         duration_s: Length of the window [s]; to the end by default.
 
@@ -64,7 +64,10 @@ def requests_trace_text(
         }
         for replica in sorted(free)
     ]
-    return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"})
+    trace: dict[str, Any] = {"traceEvents": events, "displayTimeUnit": "ms"}
+    if columns.get("seed"):
+        trace["otherData"] = {"seed": columns["seed"][0]}
+    return json.dumps(trace)
 
 
 def _rows(columns: Columns) -> Iterator[dict[str, Any]]:

@@ -15,40 +15,49 @@ if TYPE_CHECKING:
 SHORT: Final = 12  # a text that no terminal needs to break
 FOLDED: Final = 16  # columns a longer text needs at least
 GAP: Final = 2
-LABELS: Final = {
-    "ttft_s": "time to first token (TTFT)",
-    "tpot_s": "time per output token (TPOT)",
-    "request_latency_s": "request latency",
-    "itl_s": "time between tokens (ITL)",
-    "queue_s": "time in the queue",
-    "kv_transfer_s": "transfer of the KV cache",
-    "output_tokens_per_s": "output tokens/s",
-    "requests_per_s": "requests/s",
-    "max_request_rate": "largest requests/s within objectives",
-    "goodput_requests_per_s": "requests/s within objectives",
-    "slo_attainment": "requests within objectives",
-    "kv_capacity_tokens": "tokens the KV cache holds",
-    "prefill_kv_capacity_tokens": "tokens the KV cache of a prefill worker holds",
-    "prefill_utilization": "time in which prefill workers run",
-    "decode_utilization": "time in which decode workers run",
-    "output_tokens_per_s_per_gpu": "output tokens/s per GPU",
-    "output_tokens_per_s_per_user": "output tokens/s per user",
-}
-SHORT_LABELS: Final = {
-    "ttft_s": "TTFT",
-    "tpot_s": "TPOT",
-    "request_latency_s": "latency",
-    "itl_s": "ITL",
-    "queue_s": "queue",
-    "kv_transfer_s": "transfer",
-    "output_tokens_per_s": "tokens/s",
-    "requests_per_s": "requests/s",
-    "max_request_rate": "largest requests/s",
-    "goodput_requests_per_s": "goodput",
-    "slo_attainment": "attainment",
-    "kv_capacity_tokens": "KV tokens",
-    "output_tokens_per_s_per_gpu": "tokens/s/GPU",
-    "output_tokens_per_s_per_user": "tokens/s/user",
+# of a result: as people say it, and in few letters for narrow terminals
+LABELS: Final[Mapping[str, tuple[str, str]]] = {
+    "ttft_s": ("time to first token (TTFT)", "TTFT"),
+    "tpot_s": ("time per output token (TPOT)", "TPOT"),
+    "request_latency_s": ("request latency", "latency"),
+    "itl_s": ("time between tokens (ITL)", "ITL"),
+    "queue_s": ("time in the queue", "queue"),
+    "kv_transfer_s": ("transfer of the KV cache", "transfer"),
+    "output_tokens_per_s": ("output tokens/s", "tokens/s"),
+    "requests_per_s": ("requests/s", "requests/s"),
+    "max_request_rate": ("largest requests/s within objectives", "largest rate /s"),
+    "largest_rate_met": ("largest requests/s that met objectives", "met at /s"),
+    "smallest_rate_missed": ("smallest requests/s that missed them", "missed at /s"),
+    "goodput_requests_per_s": ("requests/s within objectives", "goodput /s"),
+    "slo_attainment": ("requests within objectives", "attainment"),
+    "utilization": ("time in which replicas run", "busy"),
+    "prefill_utilization": ("time in which prefill workers run", "prefill busy"),
+    "decode_utilization": ("time in which decode workers run", "decode busy"),
+    "kv_capacity_tokens": ("tokens the KV cache holds", "KV tokens"),
+    "prefill_kv_capacity_tokens": (
+        "tokens the KV cache of a prefill worker holds",
+        "prefill KV tokens",
+    ),
+    "output_tokens_per_s_per_gpu": ("output tokens/s per GPU", "tokens/s/GPU"),
+    "output_tokens_per_s_per_user": ("output tokens/s per user", "tokens/s/user"),
+    "gpu_hit_rate": ("prompt tokens found on the GPU", "found on GPU"),
+    "host_hit_rate": ("prompt tokens found in host memory", "found in host"),
+    "ssd_hit_rate": ("prompt tokens found on the SSD", "found on SSD"),
+    "host_loaded_bytes": ("loaded from host memory", "from host"),
+    "ssd_loaded_bytes": ("loaded from the SSD", "from SSD"),
+    "stored_bytes": ("written below the GPU", "written"),
+    "host_held_bytes": ("in host memory at the end", "in host"),
+    "ssd_held_bytes": ("on the SSD at the end", "on SSD"),
+    "replica_time_s": ("replica time, summed", "replica time"),
+    "replica_availability": ("replica availability", "availability"),
+    "replicas_on_average": ("replicas on average", "replicas mean"),
+    "replicas_at_most": ("replicas at most", "replicas most"),
+    "requests_completed": ("requests completed", "completed"),
+    "requests_rejected": ("requests rejected", "rejected"),
+    "requests_sent_again": ("requests sent again", "sent again"),
+    "requests_lost": ("requests lost", "lost"),
+    "requests_unserved": ("requests unserved", "unserved"),
+    "output_tokens_wasted": ("output tokens wasted", "tokens wasted"),
 }
 
 
@@ -65,7 +74,8 @@ def label_of(name: str, *, short: bool = False) -> str:
         ('bus bandwidth', 'time per output token (TPOT)')
     """
     if name in LABELS:
-        return (SHORT_LABELS if short else LABELS)[name]
+        long_label, short_label = LABELS[name]
+        return short_label if short else long_label
     for suffix in ("_bytes_per_s", "_flop_per_s", "_s", "_w", "_j", "_hz"):
         if name.endswith(suffix):
             return name.removesuffix(suffix).replace("_", " ")

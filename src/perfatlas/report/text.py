@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.breakdown import phase_table, phase_title, phases_of
@@ -9,9 +11,9 @@ from perfatlas.report.evidence import calibration_table, evidence_headline, evid
 from perfatlas.report.kinds import kind_name, kinds_of, print_kinds
 from perfatlas.report.latencies import print_distributions, print_tail
 from perfatlas.report.memory_bar import memory_bar, memory_verdict
-from perfatlas.report.quantities_text import format_value
+from perfatlas.report.quantities_text import format_number, format_value
 from perfatlas.report.results_text import print_results
-from perfatlas.report.rows import print_labelled
+from perfatlas.report.rows import label_of, print_labelled
 from perfatlas.report.terminal import print_line, print_plain, speaks_unicode
 
 if TYPE_CHECKING:
@@ -24,7 +26,8 @@ PLAN: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp", "dp")
 ALWAYS: Final = ("tp", "prefill_workers", "decode_workers")  # told even when they are 1
 POOL: Final = ("workers", "batch")
 FORMATS: Final = ("format", "gemm_format", "moe_format", "kv_format", "attention_format")
-LOAD: Final = ("batch", "concurrency", "request_rate", "prefix")
+LOAD: Final = ("batch", "concurrency", "prefix")
+OBJECTIVES: Final = ("slo_ttft_s", "slo_tpot_s", "slo_itl_s", "slo_request_latency_s")
 
 
 def print_answer(console: Console, answer: Mapping[str, Any], *, reproduce: str) -> None:
@@ -119,6 +122,8 @@ def subheadline(answer: Mapping[str, Any]) -> str:
         >>> from perfatlas.report.text import subheadline
         >>> subheadline({"scenario": {"model": "m", "tp": 8, "pp": 1, "isl": 2048, "osl": 512}})
         'tp 8, 2,048 tokens in, 512 out'
+        >>> subheadline({"scenario": {"model": "m", "request_rate": 4.0, "slo_ttft_s": 0.2}})
+        '4 requests/s, TTFT within 200 ms'
     """
     scenario = {k: v for k, v in (answer.get("scenario") or {}).items() if v is not None}
     if "model" not in scenario:
@@ -131,9 +136,40 @@ def subheadline(answer: Mapping[str, Any]) -> str:
     ]
     words += [f"{n.replace('_format', '')} {scenario[n]}" for n in FORMATS if n in scenario]
     words += [f"{name} {format_value(name, scenario[name])}" for name in LOAD if scenario.get(name)]
+    return ", ".join([*words, *_traffic(scenario), *_objectives(scenario)])
+
+
+def _traffic(scenario: Mapping[str, Any]) -> list[str]:
+    """Return what arrives, how often and how long, and how many replicas where that varies."""
+    words = []
+    if most := scenario.get("max_replicas"):
+        words.append(f"{scenario.get('min_replicas', 1):,} to {most:,} replicas")
+    if scenario.get("requests"):
+        words.append(f"requests of {PurePath(str(scenario['requests'])).name}")
+    if (rate := scenario.get("request_rate")) is not None:
+        each_s = f"{format_number(float(rate))} requests/s"
+        words.append("requests all at once" if float(rate) == math.inf else each_s)
     if "isl" in scenario and "osl" in scenario:
-        words.append(f"{scenario['isl']:,} tokens in, {scenario['osl']:,} out")
-    return ", ".join(words)
+        mean = scenario.get("length_distribution") in ("uniform", "lognormal")
+        lengths = f"{scenario['isl']:,} tokens in, {scenario['osl']:,} out"
+        words.append(f"{lengths} on average" if mean else lengths)
+    if scenario.get("turns", 1) != 1:
+        words.append(f"sessions of {scenario['turns']} turns")
+    return words
+
+
+def _objectives(scenario: Mapping[str, Any]) -> list[str]:
+    """Return what is asked of latencies; of a search, of which statistic."""
+    told = [
+        f"{label_of(name.removeprefix('slo_'), short=True)} within"
+        f" {format_value(name, float(scenario[name]))}"
+        for name in OBJECTIVES
+        if name in scenario
+    ]
+    percentile = scenario.get("slo_percentile")
+    if told and percentile is not None:
+        told[0] = f"p{percentile:g} of {told[0]}"
+    return told
 
 
 def _print_memory(console: Console, name: str, memory: Mapping[str, Any]) -> None:

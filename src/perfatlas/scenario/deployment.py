@@ -62,7 +62,9 @@ SAID: Final = {
     ),
 }
 # fields of a scenario that no step price depends on
-LOAD: Final = frozenset(("mode", "method", "isl", "osl", "batch", "concurrency", "kv_blocks", "dp"))
+LOAD: Final = frozenset(
+    ("mode", "method", "isl", "osl", "batch", "concurrency", "kv_blocks", "stream_interval", "dp")
+)
 DRAFTING: Final = "vllm"  # rules under which drafts are simulated
 NULL_BLOCKS: Final = 1  # vLLM keeps one block that holds nothing
 

@@ -145,9 +145,10 @@ def engine_assumptions(question: Question) -> list[str]:
     if has_experts(question.model.architecture):
         said.append(f"expert load: {question.scenarios[0].expert_distribution}")
     if question.drafts:
+        drafts = "1 draft" if question.drafts == 1 else f"{question.drafts} drafts"
         said.append(
-            f"a decode step verifies {question.drafts} drafts, each accepted with"
-            f" {question.scenarios[0].speculative_acceptance:.0%} where all before it are:"
+            f"a decode step verifies {drafts}, each accepted with a chance of"
+            f" {question.scenarios[0].speculative_acceptance:g} where all before it are:"
             f" {question.tokens_per_step:.2f} tokens a step in the mean; the drafter is one layer"
             " of the model, its host work is not counted, and no measured run with drafts is behind"
             " the interval"

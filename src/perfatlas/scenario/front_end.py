@@ -58,7 +58,7 @@ def front_end(question: Question, traffic: Traffic, *, pooled: bool) -> FrontEnd
         return AT_ENGINE
     front = question.profile.front
     read = _reading(question, traffic.prompt_text)
-    token_s = front.token_s / traffic.stream_interval
+    token_s = float(_token_s(question)[0])
     processes = int(_processes(question)[0])
     said = _said(question.profile, read, token_s, pooled=pooled)
     read_token = 0 if read is None else round(read.token_s * TICKS_PER_SECOND)
@@ -85,8 +85,8 @@ def client_side(question: Question) -> ClientSide:
     each_C = np.ones(question.load.isl.size)
     return ClientSide(
         request_s=front.request_s + read_s * question.load.isl,
-        token_s=front.token_s * each_C,
-        stream_s=front.token_s / _processes(question) * question.plan.attention_dp,
+        token_s=_token_s(question),
+        stream_s=_token_s(question) / _processes(question) * question.plan.attention_dp,
         response_s=front.response_s * each_C,
     )
 
@@ -99,7 +99,7 @@ def said_of_client(question: Question) -> str:
     """
     late_ms = 1e3 * float(client_side(question).late_s[0])
     pooled = question.scenarios[0].mode == "disaggregated"
-    token_s = question.profile.front.token_s
+    token_s = float(_token_s(question)[0])
     said = _said(question.profile, _reading(question, PROSE), token_s, pooled=pooled)
     return f"TTFT includes {late_ms:.1f} ms of HTTP, tokenizing and streaming: {said}"
 
@@ -109,6 +109,12 @@ def _reading(question: Question, text: str) -> Tokenizing | None:
     if not question.profile.front.tokenizes:
         return None
     return tokenizing(question.model.architecture.vocab_size, text)
+
+
+def _token_s(question: Question) -> FloatArray:
+    """Return what an output token takes, of those that are sent at a time (C,) [s]."""
+    each_s_C: FloatArray = question.profile.front.token_s / question.limits.stream_interval
+    return each_s_C
 
 
 def _processes(question: Question) -> FloatArray:

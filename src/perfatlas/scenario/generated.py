@@ -84,8 +84,8 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
         how += f" to {traffic.ramp_to_rate:g} in {traffic.ramp_s:g} s"
     spread = "" if traffic.length_spread is None else f" {traffic.length_spread:g}"
     said = (
-        f"{starts * traffic.turns:,} generated requests, {arrival}, {how}, lengths"
-        f" {traffic.length_distribution}{spread}, seed {traffic.seed}; {_shared(traffic)}"
+        f"{_requests(starts * traffic.turns)}, {arrival}, {how}, lengths"
+        f" {traffic.length_distribution}{spread}, {seeds_said(traffic)}; {_shared(traffic)}"
     )
     if not shares:
         return Generated(plain_requests(times_S, isl_N, osl_N), said)
@@ -100,6 +100,21 @@ def generated(traffic: Traffic, scenario: Scenario, *, closed: bool) -> Generate
         shared_prefix=traffic.shared_prefix,
     )
     return Generated(talk, said)
+
+
+def _requests(count: int) -> str:
+    return "1 generated request" if count == 1 else f"{count:,} generated requests"
+
+
+def seeds_said(traffic: Traffic) -> str:
+    """Return "seed 0", or "seeds 0 to 4" of several simulations.
+
+    Args:
+        traffic: With the first seed and their number.
+    """
+    if traffic.num_seeds == 1:
+        return f"seed {traffic.seed}"
+    return f"seeds {traffic.seed} to {traffic.seed + traffic.num_seeds - 1}"
 
 
 def _shared(traffic: Traffic) -> str:

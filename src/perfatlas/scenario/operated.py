@@ -90,12 +90,23 @@ def operated_warnings(results: Mapping[str, Any]) -> list[str]:
     said = []
     if results.get("requests_lost"):
         said.append(
-            f"{results['requests_lost']:,} requests were on replicas that failed and were lost;"
-            " they meet no objective and have no latency"
+            f"{requests_were(results['requests_lost'])} lost with replicas that failed;"
+            " what is lost meets no objective and has no latency"
         )
     if results.get("requests_unserved"):
         said.append(
-            f"{results['requests_unserved']:,} requests wait at the end: no replica serves any"
-            " more; they meet no objective and have no latency"
+            f"{requests_were(results['requests_unserved'])} left to wait, as no replica serves any"
+            " more; what waits meets no objective and has no latency"
         )
     return said
+
+
+def requests_were(count: float) -> str:
+    """Return "3 requests were", of a mean over seeds with a decimal.
+
+    Args:
+        count: How many.
+    """
+    if count == 1:
+        return "1 request was"
+    return f"{count:,.0f} requests were" if count == int(count) else f"{count:,.1f} requests were"

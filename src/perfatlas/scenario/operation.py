@@ -135,14 +135,16 @@ class Operation(BaseModel):
             share, apart, ratio = self.affinity()
             said.append(
                 f"the router follows prefixes as sglang-router 0.3.2 (cache_aware): to the replica"
-                f" that got the longest known beginning where that is over {share:.0%} of the"
-                f" prompt, else to the least loaded (of equals the next in turn), and there always"
-                f" where loads differ by over {apart} requests and {ratio:g} times"
+                f" that got the longest known beginning where that is over {100.0 * share:g} % of"
+                f" the prompt, else to the least loaded (of equals the next in turn), and there"
+                f" always where loads differ by over {apart} requests and {ratio:g} times"
             )
         if self.replica_events:
             then = "is lost" if self.on_failure == "lost" else "is sent again and starts over"
+            count = len(self.replica_events)
+            events = "1 event" if count == 1 else f"{count:,} events"
             said.append(
-                f"{len(self.replica_events)} events of replicas: one that fails ends its step and"
+                f"{events} of replicas: one that fails ends its step and"
                 f" loses caches and requests; a request {then}; one that is back has an empty cache"
             )
         if self.max_replicas is not None:

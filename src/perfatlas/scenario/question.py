@@ -47,6 +47,7 @@ class Limits:
     block_size: FloatArray
     gpu_memory_utilization: FloatArray
     kv_blocks: FloatArray
+    stream_interval: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -369,4 +370,5 @@ def _limits(scenarios: Sequence[Scenario], profile: EngineProfile, placement: Pl
             "gpu_memory_utilization", profile.memory.gpu_memory_utilization
         ),
         kv_blocks=column("kv_blocks", np.nan),
+        stream_interval=column("stream_interval", 1.0),
     )

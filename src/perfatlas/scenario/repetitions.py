@@ -10,6 +10,11 @@ if TYPE_CHECKING:
 
 CONFIDENCE: Final = 0.9
 SUFFIX: Final = "_seed_half_width"
+# what is asked or follows from it, whatever is drawn
+SIZES: Final = (
+    *("gpus", "kv_capacity_tokens", "kv_blocks"),
+    *("prefill_kv_capacity_tokens", "prefill_kv_blocks", "seeds_simulated"),
+)
 
 
 def averaged(repeated: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -42,34 +47,53 @@ def _mean(values: Sequence[Any]) -> Any:  # noqa: ANN401 - a number, a flag or a
 
 def half_widths(
     repeated: Sequence[Mapping[str, Any]],
-) -> dict[str, dict[str, float | None]]:
-    """Return the half-widths of 90 % confidence intervals of distributions over seeds.
+) -> dict[str, dict[str, float | None] | float | None]:
+    """Return the half-widths of 90 % confidence intervals of results over seeds.
 
-    By Student's t over the statistics of each seed, so of their mean: draws of arrivals and
-    lengths, not errors of prices.
+    By Student's t over the values of each seed, so of their mean: draws of arrivals and lengths,
+    not errors of prices.
 
     Args:
         repeated: Results by name, one mapping per seed, at least two.
 
     Returns:
-        Of every distribution `x`, by `x_seed_half_width`: half-width by statistic, None where a
-        seed has no value.
+        Of every result `x` that a run measures, by `x_seed_half_width`: half-width, of a
+        distribution by statistic; None where a seed has no value.
+
+    Example:
+        >>> from perfatlas.scenario.repetitions import half_widths
+        >>> half_widths([{"requests_per_s": 4.0, "gpus": 8}, {"requests_per_s": 4.0, "gpus": 8}])
+        {'requests_per_s_seed_half_width': 0.0}
+    """
+    first = repeated[0]
+    widths: dict[str, dict[str, float | None] | float | None] = {}
+    for name in first:
+        if name in SIZES or name.endswith(("_low", "_high")):
+            continue
+        values = [one.get(name) for one in repeated]
+        if isinstance(first[name], dict):
+            if "p99" in first[name]:
+                widths[f"{name}{SUFFIX}"] = {
+                    key: half_width([one[key] for one in values if one]) for key in first[name]
+                }
+        elif not any(isinstance(value, bool | str) for value in values):
+            widths[f"{name}{SUFFIX}"] = half_width(values)
+    return widths
+
+
+def half_width(values: Sequence[float | None]) -> float | None:
+    """Return the half-width of the 90 % confidence interval of the mean of draws.
+
+    Args:
+        values: Of each draw, at least two; None where there is none.
     """
     from scipy.special import stdtrit
 
-    degrees = len(repeated) - 1
-    factor = float(stdtrit(degrees, 0.5 + CONFIDENCE / 2.0)) / math.sqrt(len(repeated))
-
-    def half_width(values: Sequence[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        if len(known) < len(values):
-            return None
-        middle = math.fsum(known) / len(known)
-        squares = math.fsum((value - middle) ** 2 for value in known)
-        return factor * math.sqrt(squares / degrees)
-
-    return {
-        f"{name}{SUFFIX}": {key: half_width([one[name][key] for one in repeated]) for key in first}
-        for name, first in repeated[0].items()
-        if isinstance(first, dict) and "p99" in first
-    }
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    degrees = len(known) - 1
+    middle = math.fsum(known) / len(known)
+    squares = math.fsum((value - middle) ** 2 for value in known)
+    factor = float(stdtrit(degrees, 0.5 + CONFIDENCE / 2.0)) / math.sqrt(len(known))
+    return factor * math.sqrt(squares / degrees)

@@ -54,6 +54,7 @@ class ReplicaKind(BaseModel):
     block_size: Count | None = None
     gpu_memory_utilization: Annotated[float, Field(ge=0.01, le=1)] | None = None
     kv_blocks: Count | None = None
+    stream_interval: Count | None = None
 
     def given(self) -> dict[str, Any]:
         """Return what is of this kind alone, its replicas among it."""

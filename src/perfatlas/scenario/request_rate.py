@@ -16,6 +16,7 @@ from perfatlas.scenario.rate_search import Search, find, full_rate
 from perfatlas.scenario.service import price_ends, service
 from perfatlas.scenario.simulate import Simulation, simulate, simulated, split_fields
 from perfatlas.scenario.traffic import arriving
+from perfatlas.scenario.unread import refuse_unread
 from perfatlas.serving import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
@@ -152,6 +153,7 @@ def _enveloped(
 
 def _asked_at(fields: dict[str, Any], search: Search) -> dict[str, Any]:
     """Return the fields of the simulation at the rate found."""
+    fields = {name: value for name, value in fields.items() if name != "slo_percentile"}
     if fields.get("requests"):
         return fields | {"rate_scale": search.met}
     return fields | {
@@ -181,6 +183,7 @@ def _prepared(fields: dict[str, Any], watch: Callable[[float], bool] | None) -> 
             "no objective: give at least one of slo_ttft_s, slo_tpot_s, slo_itl_s,"
             " slo_request_latency_s; slo_percentile makes it one of a percentile"
         )
+    refuse_unread(traffic, scenario, finds_rate=True)
     came = arriving(traffic, scenario)
     ready = service(scenario, traffic, came)
     unit = _rate(came.requests) if traffic.requests is not None else UNIT

@@ -2,61 +2,52 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfatlas.engines import step_errors
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.answer import Answer
-from perfatlas.scenario.cache_tiers import tier_results
 from perfatlas.scenario.contradictions import read_scenario
 from perfatlas.scenario.estimate import resolved_formats
 from perfatlas.scenario.evidence import engine_assumptions, merged_evidence, step_evidence
-from perfatlas.scenario.kinds import (
-    kind_column,
-    kind_results,
-    kinds_evidence,
-    of_all,
-    resolved_kinds,
-)
-from perfatlas.scenario.operated import operated_results, operated_warnings, saturation_warning
+from perfatlas.scenario.kinds import kind_column, kinds_evidence, of_all, resolved_kinds
 from perfatlas.scenario.repetitions import averaged, half_widths
 from perfatlas.scenario.replica_kinds import shared_fields
-from perfatlas.scenario.service import (
-    Service,
-    fleet_of,
-    price_ends,
-    reseeded,
-    run_traffic,
-    service,
-    slowed,
-)
+from perfatlas.scenario.service import Service, price_ends, reseeded, run_traffic, service, slowed
 from perfatlas.scenario.traffic import TRAFFIC_NAMES, Arriving, Traffic, arriving, parse_traffic
+from perfatlas.scenario.traffic_results import end_of_interval, holding, traffic_results
+from perfatlas.scenario.traffic_said import (
+    said_of_client,
+    said_of_interval,
+    said_of_seeds,
+    traffic_warnings,
+)
 from perfatlas.scenario.typical_steps import shown_steps
+from perfatlas.scenario.unread import idle_remarks, refuse_unread
 from perfatlas.serving import (
     TICKS_PER_SECOND,
     Control,
+    Outage,
     Outcome,
     Requests,
     Seen,
+    binned_series,
     request_columns,
     series_columns,
     summarize,
-    tail_parts,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.scenario.answer import Evidence
-    from perfatlas.scenario.question import Question
     from perfatlas.scenario.vocabulary import Scenario
 
     Watch = Callable[[float], bool]
 
 
-SERIES_ROWS: Final = 2000  # of the state over time
+SERIES_ROWS: Final = 2000  # of the state over time, as it is sampled
+SERIES_BINS: Final = 200  # of it, as the answer tells it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,11 +56,13 @@ class Simulation:
 
     Args:
         answer: The envelope.
-        requests: What arrived.
+        requests: What arrived, of the first seed where there are several.
         outcome: What came of every request.
         seen: What a client sees later than the engine.
         kv_blocks: Cache blocks of all schedulers.
         kinds: Replicas of each kind, where there are several.
+        seed: The first seed, where several were asked for; None otherwise.
+        outages: Times in which replicas do not serve, as they were asked for.
     """
 
     answer: Answer
@@ -78,14 +71,33 @@ class Simulation:
     seen: Seen
     kv_blocks: int
     kinds: tuple[int, ...] = ()
+    seed: int | None = None
+    outages: tuple[Outage, ...] = ()
 
     def series(self) -> dict[str, list[float]]:
         """Return the state of all schedulers over time: requests, and the share of the cache."""
         return series_columns(self.outcome.series, self.kv_blocks)
 
+    def out_of_service(self) -> list[dict[str, Any]]:
+        """Return when replicas did not serve: replica, from_s, to_s (None for ever) and kind."""
+        return [
+            {
+                "replica": outage.replica,
+                "from_s": outage.start / TICKS_PER_SECOND,
+                "to_s": None if outage.end < 0 else outage.end / TICKS_PER_SECOND,
+                "kind": "drain" if outage.drain else "crash",
+            }
+            for outage in self.outages
+        ]
+
     def per_request(self) -> dict[str, list[Any]]:
-        """Return what came of every request, as columns of a table; times [s]."""
+        """Return what came of every request, as columns of a table; times [s].
+
+        Where results are means over seeds these are of the first, which the column `seed` tells.
+        """
         columns = request_columns(self.requests, self.outcome, self.seen)
+        if self.seed is not None:
+            columns = {"seed": [self.seed] * len(columns["request"]), **columns}
         if self.kinds:
             columns["kind"] = kind_column(self.kinds, columns["replica"])
         return columns
@@ -119,6 +131,7 @@ def simulate(
         100
     """
     traffic, scenario = split_fields(fields)
+    refuse_unread(traffic, scenario)
     came = arriving(traffic, scenario)
     ready = service(scenario, traffic, came)
     repeated: list[_Repetition] = []
@@ -134,6 +147,8 @@ def simulate(
         if interrupted:
             break
     results = averaged([one.results for one in repeated]) | {"interrupted": interrupted}
+    if traffic.num_seeds > 1:
+        results["seeds_simulated"] = len(repeated)
     if len(repeated) > 1:
         results |= half_widths([one.results for one in repeated])
     return _simulation(
@@ -153,7 +168,8 @@ def simulated(
         fields: What is asked, as for `simulate`.
     """
     traffic, scenario = split_fields(fields)
-    one = _Repetition(_results(ready, came, outcome, traffic), outcome)
+    found = summarize(came.requests, outcome, traffic.objectives(), ready.seen)
+    one = _Repetition(traffic_results(ready, came, outcome, found), outcome)
     return _simulation(ready, came, one, (traffic, scenario, fields))
 
 
@@ -168,15 +184,25 @@ def _simulation(
     one: _Repetition,
     asked: tuple[Traffic, Scenario, Mapping[str, Any]],
 ) -> Simulation:
-    traffic, scenario, fields = asked
-    came = came._replace(assumptions=(*came.assumptions, *traffic.said()))
+    traffic, scenario, _ = asked
+    seeds = one.results.get("seeds_simulated", 1)
+    said = (*came.assumptions, *said_of_seeds(traffic, seeds), *traffic.said())
+    remarks = (*came.warnings, *idle_remarks(traffic, scenario, came, ready))
+    came = came._replace(assumptions=said, warnings=remarks)
+    series = {
+        "seed": traffic.seed,
+        **binned_series(one.outcome.series, ready.kv_blocks, SERIES_BINS),
+    }
+    one = one._replace(results=one.results | {"series": series})
     return Simulation(
-        answer=_answer(ready, came, one.outcome, one.results, (scenario, dict(fields))),
+        answer=_answer(ready, came, one, asked),
         requests=came.requests,
         outcome=one.outcome,
         seen=ready.seen,
         kv_blocks=ready.kv_blocks,
         kinds=tuple(pool.replicas.number for pool in ready.pools) if ready.kinds else (),
+        seed=traffic.seed if traffic.num_seeds > 1 else None,
+        outages=ready.entry.replicas.upkeep.outages,
     )
 
 
@@ -190,7 +216,8 @@ def _repetition(
     control = Control(watch=_part(watch, 0, runs), series_rows=SERIES_ROWS)
     outcome = run_traffic(ready, came, control)
     stopped = watch is not None and watch(1 / runs)
-    results = _results(ready, came, outcome, traffic)
+    found = summarize(came.requests, outcome, traffic.objectives(), ready.seen)
+    results = traffic_results(ready, came, outcome, found)
     interval: dict[str, Any] = {}
     for number, (end, factors) in enumerate(ends.items(), start=1):
         if outcome.interrupted or stopped:
@@ -199,9 +226,10 @@ def _repetition(
         moved = run_traffic(slowed(ready, factors), came, control)
         if moved.interrupted:
             return _Repetition(results | {"interrupted": True}, outcome)
-        interval |= _end(summarize(came.requests, moved, traffic.objectives(), ready.seen), end)
+        found = summarize(came.requests, moved, traffic.objectives(), ready.seen)
+        interval |= end_of_interval(found, end)
         stopped = watch is not None and watch((number + 1) / runs)
-    return _Repetition(results | interval, outcome)
+    return _Repetition(holding(results | interval), outcome)
 
 
 def _part(watch: Watch | None, number: int, parts: int) -> Watch | None:
@@ -232,92 +260,34 @@ def split_fields(fields: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
     return traffic, read_scenario({**rest, "mode": mode}, queues=True)
 
 
-def _end(found: Mapping[str, Any], end: str) -> dict[str, Any]:
-    """Return the results at one end of the interval, by name; rates have the other end."""
-    other = {"low": "high", "high": "low"}[end]
-    rates = ("output_tokens_per_s", "requests_per_s", "goodput_requests_per_s", "slo_attainment")
-    times = (
-        *("ttft_s", "tpot_s", "itl_s", "request_latency_s", "queue_s", "makespan_s"),
-        "kv_transfer_s",
-    )
-    ends = {f"{name}_{end}": found[name] for name in times if name in found}
-    return ends | {f"{name}_{other}": found[name] for name in rates if name in found}
-
-
-def _results(ready: Service, came: Arriving, outcome: Outcome, traffic: Traffic) -> dict[str, Any]:
-    found = summarize(came.requests, outcome, traffic.objectives(), ready.seen)
-    entry, decoding = ready.entry, ready.decoding
-    found |= tail_parts(came.requests, outcome, fleet_of(ready).kinds, ready.seen)
-    if came.concurrency:
-        found["saturated"] = False
-    rate = found["output_tokens_per_s"]
-    smallest = min(ready.pools, key=lambda kind: kind.capacity_tokens) if ready.kinds else decoding
-    found |= {
-        "gpus": ready.gpus,
-        "output_tokens_per_s_per_gpu": None if rate is None else rate / ready.gpus,
-        "kv_capacity_tokens": smallest.capacity_tokens,
-        "kv_blocks": smallest.limits.kv_blocks,
-    }
-    found |= tier_results(entry.limits, entry.tiers.block_bytes, came.requests, outcome)
-    if ready.kinds:
-        found |= kind_results(ready, came.requests, outcome, found["makespan_s"])
-    if not ready.named:
-        return found | operated_results(entry, outcome, found)
-    makespan_s = found["makespan_s"]
-    first = 0
-    for role, pool in ready.named.items():
-        busy_F = outcome.busy_F[first : first + pool.replicas.number]
-        first += pool.replicas.number
-        busy_s = float(busy_F.mean()) / TICKS_PER_SECOND
-        found[f"{role}_utilization"] = busy_s / makespan_s if makespan_s else None
-    return found | {
-        "prefill_kv_capacity_tokens": entry.capacity_tokens,
-        "prefill_kv_blocks": entry.limits.kv_blocks,
-        "memory": decoding.held_memory(),
-        "prefill_memory": entry.held_memory(),
-    }
-
-
 def _answer(
     ready: Service,
     came: Arriving,
-    outcome: Outcome,
-    results: dict[str, Any],
-    asked: tuple[Scenario, dict[str, Any]],
+    one: _Repetition,
+    asked: tuple[Traffic, Scenario, Mapping[str, Any]],
 ) -> Answer:
-    question = ready.decoding.question
-    rows, shown = shown_steps(ready, came.requests, outcome)
-    standing = [*ready.said(), *came.assumptions, *shown, _client(ready)]
+    traffic, scenario, fields = asked
+    rows, shown = shown_steps(ready, came.requests, one.outcome)
+    standing = [*ready.said(), *came.assumptions, *shown, said_of_client(ready)]
     if not ready.kinds:
-        standing += engine_assumptions(question)
-    standing += _interval(ready)
-    scenario, fields = asked
+        standing += engine_assumptions(ready.decoding.question)
+    standing += said_of_interval(ready)
     given = {name: value for name, value in fields.items() if value is not None}
     formats = of_all([resolved_formats(pool.question) for pool in ready.pools])
     return Answer(
         command="simulate",
-        scenario=given | formats | _resolved(ready, scenario),
-        results=results,
+        scenario=_lengths(traffic, scenario) | given | formats | _resolved(ready, scenario),
+        results=one.results,
         breakdown=rows,
         evidence=_evidence(ready, standing),
-        warnings=(*came.warnings, *_too_long(question, came), *_warnings(results)),
+        warnings=(*came.warnings, *traffic_warnings(ready, came, one.outcome, one.results)),
     )
 
 
-def _interval(ready: Service) -> list[str]:
-    """Return what the interval is made of, a sentence for each engine."""
-    if not price_ends(ready):
-        return []
-    known = step_errors()
-    names = dict.fromkeys(pool.question.profile.name for pool in ready.pools)
-    errors = [error for name in names if (error := known.get(name)) is not None]
-    step = "every step of {}" if len(errors) > 1 else "every step"
-    return [
-        f"the interval scales {step.format(error.engine)} by {math.expm1(error.q05):+.0%} to"
-        f" {math.expm1(error.q95):+.0%}, as {error.runs:,} serving runs on {error.engine} were"
-        f" beside their predictions (`{error.command}`); arrivals and lengths stay"
-        for error in errors
-    ]
+def _lengths(traffic: Traffic, scenario: Scenario) -> dict[str, int]:
+    """Return how long generated requests are, where isl and osl say it."""
+    drawn = traffic.requests is None and traffic.lengths_from is None
+    return {"isl": scenario.isl, "osl": scenario.osl} if drawn else {}
 
 
 def _evidence(ready: Service, standing: Sequence[str]) -> Evidence:
@@ -326,13 +296,6 @@ def _evidence(ready: Service, standing: Sequence[str]) -> Evidence:
         return kinds_evidence(ready, standing)
     first, *others = (step_evidence(pool.question, pool.table, standing) for pool in ready.pools)
     return merged_evidence(first, others[0]) if others else first
-
-
-def _client(ready: Service) -> str:
-    profile = ready.entry.question.profile
-    engines = {pool.question.profile.name for pool in ready.pools}
-    whose = f"; those of {profile.id}, for all kinds" if len(engines) > 1 else ""
-    return f"{ready.entry.front.said}{whose}"
 
 
 def _resolved(ready: Service, scenario: Scenario) -> dict[str, Any]:
@@ -351,40 +314,3 @@ def _resolved(ready: Service, scenario: Scenario) -> dict[str, Any]:
         plan = pool.question.plan
         told |= {f"{role}_tp": int(plan.tp[0]), f"{role}_workers": int(plan.dp[0])}
     return told | ({"mode": scenario.mode} if ready.named else {})
-
-
-def _capacities(results: Mapping[str, Any]) -> str:
-    own = f"{results['kv_capacity_tokens']:,} tokens"
-    prefill = results.get("prefill_kv_capacity_tokens")
-    if prefill is None:
-        return own
-    return f"{prefill:,} tokens on a prefill worker, {own} on a decode worker"
-
-
-def _too_long(question: Question, came: Arriving) -> list[str]:
-    """Return that requests are longer than the model's context, one text at most."""
-    longest = question.model.architecture.max_position_embeddings
-    total_N = came.requests.isl_N + came.requests.osl_N
-    above = int((total_N > longest).sum())
-    if not longest or not above:
-        return []
-    said = (
-        f"{above:,} requests of up to {total_N.max():,} tokens exceed the model's stated context of"
-        f" {longest:,}: an engine started without a longer one rejects them; here they run"
-    )
-    return [said]
-
-
-def _warnings(results: Mapping[str, Any]) -> list[str]:
-    said = []
-    if results["saturated"]:
-        said.append(saturation_warning(results))
-    if results["requests_rejected"]:
-        said.append(
-            f"{results['requests_rejected']:,} requests need more cache than there is"
-            f" ({_capacities(results)}) and were rejected"
-        )
-    said += operated_warnings(results)
-    if results["interrupted"]:
-        said.append("interrupted: only what was simulated until then is counted")
-    return said

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.cache_tiers import CacheTiers
-from perfatlas.scenario.generated import generated
+from perfatlas.scenario.generated import generated, seeds_said
 from perfatlas.scenario.operation import Operation
 from perfatlas.scenario.vocabulary import Count, Scenario, Tokens, sentences
 from perfatlas.serving import (
@@ -76,7 +76,6 @@ class Traffic(Operation, CacheTiers):
 
     measured_at: Literal["client", "engine"] = "client"
     prompt_text: Literal["natural", "random"] = "natural"
-    stream_interval: Count = 1
 
     slo_ttft_s: Positive | None = None
     slo_tpot_s: Positive | None = None
@@ -180,12 +179,6 @@ def _refuse_contradictions(traffic: Traffic, scenario: Scenario) -> None:
             "requests arrive by the times in their file; rate_scale = 2 lets them come twice as"
             " fast, and request_rate is for generated requests"
         )
-    drawn = traffic.requests is None or traffic.request_format == "servegen"
-    if not drawn and traffic.num_seeds > 1:
-        raise InvalidSpecError(
-            f"num_seeds = {traffic.num_seeds} draws traffic again; requests of a file are as they"
-            " are: leave one of the two out"
-        )
     if traffic.burstiness is not None and traffic.arrival != "gamma":
         raise InvalidSpecError(f"burstiness = {traffic.burstiness:g} is that of arrival = gamma")
     if traffic.length_spread is not None and traffic.length_distribution == "fixed":
@@ -227,7 +220,7 @@ def _of_clients(traffic: Traffic) -> Arriving:
     said = (
         f"{requests.isl_N.shape[0]:,} requests generated from the ServeGen clients of"
         f" {traffic.requests}, seconds {span.start_s:g} to {span.end_s:g}, rate times"
-        f" {span.rate_factor:g}, lengths times {traffic.length_scale:g}, seed {traffic.seed}"
+        f" {span.rate_factor:g}, lengths times {traffic.length_scale:g}, {seeds_said(traffic)}"
     )
     return Arriving(requests, 0, (said,), trace.warnings)
 
@@ -244,7 +237,9 @@ def _read(traffic: Traffic) -> Arriving:
     requests = spread_batches(trace.requests) if traffic.spread_batches else trace.requests
     requests = scale_rate(requests, traffic.rate_scale)
     requests = scale_lengths(requests, traffic.length_scale, traffic.length_scale)
-    said = f"{requests.isl_N.shape[0]:,} requests of {traffic.requests} ({traffic.request_format})"
+    count = requests.isl_N.shape[0]
+    named = "1 request" if count == 1 else f"{count:,} requests"
+    said = f"{named} of {traffic.requests} ({traffic.request_format})"
     scaled = [
         f"{name} {value:g}"
         for name, value in (

@@ -23,12 +23,13 @@ class TypicalSteps(NamedTuple):
 
     Args:
         prefill: One prompt of mean length, or as much of it as one step takes.
-        decode: As many sequences as decoded per step, at their mean context.
+        decode: As many sequences as decoded per step, at their mean context; None where no output
+            has more than one token.
         said: What they are, a sentence.
     """
 
     prefill: StepCost
-    decode: StepCost
+    decode: StepCost | None
     said: str
 
 
@@ -38,12 +39,10 @@ def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> Typic
     Args:
         ready: What served.
         requests: What arrived.
-        outcome: What came of it; where nothing completed, of one sequence.
+        outcome: What came of it; at least one request completed.
     """
     done = outcome.finished_N >= 0
     isl_N, osl_N = (requests.isl_N[done], requests.osl_N[done])
-    if not isl_N.size:
-        isl_N, osl_N = requests.isl_N, requests.osl_N
     entry, decoding = ready.entry, ready.decoding
     decoded = float((osl_N - 1).sum()) / decoding.question.tokens_per_step
     schedulers = decoding.replicas.ranks  # of one engine; engines step on their own
@@ -58,12 +57,22 @@ def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> Typic
             step_context(entry.question),
             StepTokens(batch=one, q_len=prompt * one, kv_len=prompt * one),
         ),
-        decode=decode_step(step_context(decoding.question), batch * one, keys * one),
-        said=(
-            f"the steps shown are of mean size in this run: a prompt of {prompt:,} tokens;"
-            f" {batch:,} sequences that decode at {keys:,} tokens of context"
+        decode=(
+            decode_step(step_context(decoding.question), batch * one, keys * one)
+            if decoded
+            else None
         ),
+        said=_said(prompt, batch if decoded else 0, keys),
     )
+
+
+def _said(prompt: int, batch: int, keys: int) -> str:
+    tokens = "1 token" if prompt == 1 else f"{prompt:,} tokens"
+    decoding = {
+        0: "nothing decodes, as every output is one token",
+        1: f"1 sequence that decodes at {keys:,} tokens of context",
+    }.get(batch, f"{batch:,} sequences that decode at {keys:,} tokens of context")
+    return f"the steps shown are of mean size in this run: a prompt of {tokens}; {decoding}"
 
 
 def shown_steps(
@@ -71,13 +80,16 @@ def shown_steps(
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the rows of the breakdown of a simulation, and what they are, in sentences.
 
-    Of several kinds of replicas each has its own, named by its number, where it served anything.
+    There are none where no request completed. Of several kinds of replicas each has its own, named
+    by its number.
 
     Args:
         ready: What served.
         requests: What arrived.
         outcome: What came of it.
     """
+    if (outcome.finished_N < 0).all():
+        return [], ["no request completed: no step is shown"]
     if not ready.kinds:
         steps = typical_steps(ready, requests, outcome)
         return _rows(steps, ""), [steps.said]
@@ -95,7 +107,7 @@ def shown_steps(
 def _rows(steps: TypicalSteps, name: str) -> list[dict[str, Any]]:
     return [
         *breakdown_rows(steps.prefill, f"{name}prefill", 0),
-        *breakdown_rows(steps.decode, f"{name}decode", 0),
+        *(breakdown_rows(steps.decode, f"{name}decode", 0) if steps.decode else ()),
     ]
 
 

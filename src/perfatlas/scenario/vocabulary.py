@@ -100,6 +100,7 @@ class Scenario(BaseModel):
     block_size: Count | None = None
     gpu_memory_utilization: Annotated[float, Field(ge=0.01, le=1)] | None = None
     kv_blocks: Count | None = None
+    stream_interval: Count = 1
     clock_ratio: Annotated[float, Field(ge=0.05, le=2)] = 1.0
     expert_distribution: Annotated[str, AfterValidator(check_distribution)] = "uniform"
 

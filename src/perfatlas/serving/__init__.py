@@ -10,6 +10,7 @@ from perfatlas.serving.arrivals import (
     ramp_arrivals,
     think_times,
 )
+from perfatlas.serving.binned import binned_series
 from perfatlas.serving.fleet import MOST_KINDS, Fleet, Kind, Link
 from perfatlas.serving.lengths import (
     empirical_lengths,
@@ -73,6 +74,7 @@ __all__ = [
     "Upkeep",
     "Window",
     "all_at_once",
+    "binned_series",
     "constant_arrivals",
     "empirical_lengths",
     "fixed_lengths",

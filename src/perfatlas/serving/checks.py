@@ -96,15 +96,15 @@ def _check_roles(fleet: Fleet) -> None:
             raise UnsupportedError(
                 f"draft_tokens {drafts} in role {kind.role} is not simulated; set it to 0"
             )
-        interval = kind.limits.recv_interval
+        interval = kind.limits.scheduler_recv_interval
         if kind.role == "decode" and interval > 1:
             raise UnsupportedError(
-                f"recv_interval {interval} in role decode is not simulated; set it to 1"
+                f"scheduler_recv_interval {interval} in role decode is not simulated; set it to 1"
             )
-        waits = kind.limits.batch_wait_steps
+        waits = kind.limits.batch_wait_timeout_iters
         if kind.role == "decode" and waits:
             raise UnsupportedError(
-                f"batch_wait_steps {waits} in role decode is not simulated; set it to 0"
+                f"batch_wait_timeout_iters {waits} in role decode is not simulated; set it to 0"
             )
 
 
@@ -202,10 +202,10 @@ def _check_drafts(limits: Limits) -> None:
 
 
 def _check_chunks(limits: Limits) -> None:
-    _at_least("recv_interval", limits.recv_interval, 1)
+    _at_least("scheduler_recv_interval", limits.scheduler_recv_interval, 1)
     _at_least("reserved_decode_tokens", limits.reserved_decode_tokens, 1)
-    _at_least("batch_wait_steps", limits.batch_wait_steps, 0)
-    _at_least("batch_wait_tokens", limits.batch_wait_tokens, 0)
+    _at_least("batch_wait_timeout_iters", limits.batch_wait_timeout_iters, 0)
+    _at_least("batch_wait_max_tokens", limits.batch_wait_max_tokens, 0)
     if not 0.0 < limits.new_token_ratio <= 1.0:
         raise InvalidSpecError(
             f"new_token_ratio is {limits.new_token_ratio}; it is above 0 and at most 1"

@@ -45,14 +45,14 @@ class Limits(NamedTuple):
         mixed_chunk: Of SGLang: sequences decode in steps with prompts too.
         new_token_ratio: Of SGLang: share of their longest outputs that sequences are expected to
             give, at the start; SGLANG_INIT_NEW_TOKEN_RATIO times schedule_conservativeness.
-        recv_interval: Of SGLang: what arrives is read from the socket every so many steps that only
-            decode, at once where a prompt ran or nothing does (scheduler_recv_interval).
+        scheduler_recv_interval: Of SGLang: what arrives is read from the socket every so many
+            steps that only decode, at once where a prompt ran or nothing does.
         reserved_decode_tokens: Of SGLang, where it decodes for prefill engines: tokens that stay
             free for every sequence when another cache is taken (num_reserved_decode_tokens); at
             least 1, or sequences that come back throw each other out for ever.
-        batch_wait_steps: Of TensorRT-LLM: prompts wait for more beside sequences that decode, at
-            most so many steps (batch_wait_timeout_iters), 0 for never.
-        batch_wait_tokens: Of TensorRT-LLM: tokens of a step for which they wait no longer
+        batch_wait_timeout_iters: Of TensorRT-LLM: prompts wait for more beside sequences that
+            decode, at most so many steps, 0 for never.
+        batch_wait_max_tokens: Of TensorRT-LLM: tokens of a step for which they wait no longer
             (batch_wait_max_tokens_ratio of max_num_batched_tokens).
         draft_tokens: Tokens that are drafted for every step of a sequence that decodes; 0 for no
             speculative decoding.
@@ -80,10 +80,10 @@ class Limits(NamedTuple):
     chunked_prefill: bool = True
     mixed_chunk: bool = False
     new_token_ratio: float = 0.7
-    recv_interval: int = 1
+    scheduler_recv_interval: int = 1
     reserved_decode_tokens: int = 512
-    batch_wait_steps: int = 0
-    batch_wait_tokens: int = 0
+    batch_wait_timeout_iters: int = 0
+    batch_wait_max_tokens: int = 0
     draft_tokens: int = 0
     acceptance: tuple[float, ...] = ()
     draft_seed: int = 0

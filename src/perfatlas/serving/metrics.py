@@ -348,22 +348,22 @@ def saturated(outcome: Outcome) -> bool:
 
     True where over the last third of the arrivals more than `BACKLOG` requests wait for their first
     step on average, and `GROWTH` times as many as over the first half: a queue that grows evenly
-    has three times as many there. Between two pools they wait until they decode. Requests that
-    failing replicas took with them, or left to nobody, wait for no server and do not count. A
-    closed loop never is.
+    has three times as many there. Between two pools they wait until they decode. Requests that are
+    rejected, or that failing replicas took with them or left to nobody, wait for no server and do
+    not count. A closed loop never is.
 
     Args:
         outcome: Of an open loop.
     """
-    counts_N = (outcome.arrival_N >= 0) & ~_failed(outcome)
-    arrived_N = np.sort(outcome.arrival_N[counts_N])
+    waits_N = (outcome.arrival_N >= 0) & ~_failed(outcome) & ~outcome.rejected()
+    arrived_N = np.sort(outcome.arrival_N[waits_N])
     if arrived_N.size < LOOKS:
         return False
     went = outcome.travels.handed_N.size > 0
     served_N = outcome.travels.resumed_N if went else outcome.scheduled_N
     if went:  # a single token may need no decode engine
         served_N = np.where(outcome.travels.handed_N < 0, outcome.finished_N, served_N)
-    served_N = np.sort(served_N[(served_N >= 0) & counts_N])
+    served_N = np.sort(served_N[(served_N >= 0) & waits_N])
     at = arrived_N[np.arange(1, LOOKS + 1) * arrived_N.size // LOOKS - 1]
     waiting = np.searchsorted(arrived_N, at, side="right") - np.searchsorted(
         served_N, at, side="right"

@@ -99,9 +99,9 @@ def queue_at(world: World, i: int, place: int, now: int) -> None:
     lane = world.lane_S[s]
     open_door = lane.waiting == 0 and lane.running < world.max_num_seqs
     if world.rules == SGLANG:
-        open_door = lane.unread == 0 and (open_door or world.recv_interval > 1)
+        open_door = lane.unread == 0 and (open_door or world.scheduler_recv_interval > 1)
         open_door = open_door or (world.role == DECODE and lane.waiting == 0)
-    if world.rules == SGLANG and world.recv_interval > 1:
+    if world.rules == SGLANG and world.scheduler_recv_interval > 1:
         leave_unread(world, i)
     else:
         queue_last(world, i)

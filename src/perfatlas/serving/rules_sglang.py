@@ -11,8 +11,8 @@ start over from the end of the queue, what they have in the cache given up. A pr
 prompts alone and looks at its queue anew in every step; decode engines have rules of their own
 (`rules_sglang_decode`).
 
-Requests that have arrived are read once every so many steps that only decode (`recv_interval`), and
-at once after a step with prompts or where nothing runs.
+Requests that have arrived are read once every so many steps that only decode
+(`scheduler_recv_interval`), and at once after a step with prompts or where nothing runs.
 
 While one step runs and the next is decided, nobody knows who has ended: a sequence decodes once
 more after its last token. One that is retracted loses the token of the step that runs.
@@ -69,7 +69,7 @@ def schedule_sglang(world: World, s: int, now: int) -> None:
         now: When the step begins [ps].
     """
     lane = world.lane_S[s]
-    if world.recv_interval > 1:
+    if world.scheduler_recv_interval > 1:
         _receive(world, s)
     if world.role == PREFILL:  # nobody decodes whose leaving would say that there is room
         lane.full = 0
@@ -102,7 +102,9 @@ def _receive(world: World, s: int) -> None:
     if idle or lane.prefilled or lane.ran == 0:
         lane.read = lane.step
     since = lane.step - lane.read
-    if since % world.recv_interval == 0:  # looks between at which nothing had come are passed over
+    if (
+        since % world.scheduler_recv_interval == 0
+    ):  # looks between at which nothing had come are passed over
         lane.read = lane.step
         read_all(world, s)
 

@@ -63,7 +63,7 @@ def schedule_trtllm(world: World, s: int, now: int) -> None:
     if lane.preempted > 0 or (world.rules == STATIC and lane.decoding > 0):
         return
     budget = world.max_num_batched_tokens - lane.decoding
-    if world.batch_wait_steps > 0 and _wait(world, s, budget):
+    if world.batch_wait_timeout_iters > 0 and _wait(world, s, budget):
         return
     if lane.partial != NOBODY:
         request = world.request_N[lane.partial]
@@ -100,7 +100,10 @@ def _wait(world: World, s: int, budget: int) -> bool:
     tokens = _fitting(world, s, budget)
     if lane.decodes == 0 or tokens == 0 or world.ranks > 1:
         return False
-    if lane.held >= world.batch_wait_steps or tokens + lane.decodes >= world.batch_wait_tokens:
+    if (
+        lane.held >= world.batch_wait_timeout_iters
+        or tokens + lane.decodes >= world.batch_wait_max_tokens
+    ):
         lane.held = 0
         return False
     lane.held += 1

@@ -301,10 +301,10 @@ class World(NamedTuple):
     chunked_prefill: bool
     mixed_chunk: bool
     new_token_ratio: float
-    recv_interval: int
+    scheduler_recv_interval: int
     reserved_decode_tokens: int
-    batch_wait_steps: int
-    batch_wait_tokens: int
+    batch_wait_timeout_iters: int
+    batch_wait_max_tokens: int
     draft_tokens: int
     draft_seed: int
     accepted_D: NDArray[np.int64]  # draws below it accept a draft

@@ -187,7 +187,11 @@ def _alike(world: World, first: int, line: Line) -> int:
         if lane.unread > 0 and lane.decodes == 0:
             return 1
         if lane.unread > 0:
-            steps = min(steps, world.recv_interval - (lane.step - lane.read) % world.recv_interval)
+            steps = min(
+                steps,
+                world.scheduler_recv_interval
+                - (lane.step - lane.read) % world.scheduler_recv_interval,
+            )
         if lane.decodes > 0:  # one that has ended already decodes once more
             steps = min(steps, max(1, world.finishing_SH[s, 0].key - lane.step))
     last = float(line.base) + float(line.rise) * steps + 1.0

@@ -72,7 +72,7 @@ def read_mooncake(path: str | Path, window: Window = WHOLE) -> Trace:
     stamps = 1 + int(np.count_nonzero(np.diff(arrival_N)))
     if 1 < stamps <= arrival_N.shape[0] // 2:
         trace.warnings.append(
-            f"{arrival_N.shape[0]} requests have {stamps} different times of arrival; "
-            "spread_batches spreads those of one"
+            f"{arrival_N.shape[0]:,} requests have only {stamps:,} different times of arrival, so "
+            "they come in batches; spread_batches spreads each batch up to the next"
         )
     return close(trace, columns, HASH_BLOCK)

@@ -1,0 +1,170 @@
+"""What a simulation tells of utilization, seeds, its interval, steps and rejected requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perfatlas import simulate
+from perfatlas.scenario.repetitions import half_width, half_widths
+from perfatlas.scenario.traffic_results import holding
+
+DEPLOYED: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B-Instruct", "system": "h200_sxm"}
+SMALL: dict[str, Any] = {**DEPLOYED, "isl": 512, "osl": 32, "num_requests": 60}
+
+
+def answer_of(**fields: object) -> Any:  # noqa: ANN401 - an answer
+    return simulate(**{**SMALL, **fields}).answer
+
+
+def test_utilization_is_the_time_an_engine_runs() -> None:
+    done = simulate(**SMALL, request_rate=2, engine="ideal", measured_at="engine")
+    results = done.answer.results
+    busy_s = float(done.outcome.busy_F[0]) / 1e12
+    assert results["utilization"] == pytest.approx(busy_s / results["makespan_s"])
+    assert 0.0 < results["utilization"] < 1.0
+    # one request after the other and nothing between: an engine that never waits
+    alone = answer_of(concurrency=1, measured_at="engine", engine="ideal").results
+    assert alone["utilization"] == pytest.approx(1.0, rel=1e-3)
+    two = answer_of(concurrency=1, measured_at="engine", engine="ideal", dp=2).results
+    assert two["utilization"] == pytest.approx(0.5, rel=1e-2)
+
+
+def test_utilization_of_replicas_that_vary_is_a_share() -> None:
+    out = [{"replica": 0, "fails_at_s": 0.5, "back_at_s": 2, "kind": "drain"}]
+    failing = answer_of(request_rate=20, dp=2, replica_events=out).results
+    scaled = answer_of(request_rate=20, max_replicas=3, autoscale_target=2).results
+    assert 0.0 < failing["utilization"] <= 1.0
+    assert 0.0 < scaled["utilization"] <= 1.0
+    kinds = answer_of(request_rate=20, replica_kinds=[{"dp": 1}, {"system": "a100_sxm"}]).results
+    mean = (kinds["kind_1"]["utilization"] + kinds["kind_2"]["utilization"]) / 2
+    assert kinds["utilization"] == pytest.approx(mean)
+    pools = answer_of(request_rate=20, mode="disaggregated").results
+    assert "utilization" not in pools
+    assert 0.0 < pools["prefill_utilization"] < 1.0
+
+
+def test_throughput_and_goodput_have_half_widths_over_seeds() -> None:
+    apart = [answer_of(request_rate=20, slo_ttft_s=0.05, seed=seed).results for seed in (7, 8, 9)]
+    found = answer_of(request_rate=20, slo_ttft_s=0.05, seed=7, num_seeds=3).results
+    for name in (
+        *("output_tokens_per_s", "requests_per_s", "goodput_requests_per_s", "slo_attainment"),
+        *("makespan_s", "output_tokens_per_s_per_gpu", "utilization"),
+    ):
+        values = [one[name] for one in apart]
+        mean = sum(values) / 3
+        assert found[name] == pytest.approx(mean)
+        spread = (sum((value - mean) ** 2 for value in values) / 2) ** 0.5
+        # t of 2 degrees of freedom at 95 %: 2.92; 3 seeds
+        wanted = 2.92 * spread / 3**0.5
+        assert found[f"{name}_seed_half_width"] == pytest.approx(wanted, rel=1e-3)
+    assert found["seeds_simulated"] == 3
+    assert not [n for n in found if n.endswith(("_low_seed_half_width", "_high_seed_half_width"))]
+    assert "kv_capacity_tokens_seed_half_width" not in found
+
+
+def test_half_widths_by_hand_and_of_what_is_not_known() -> None:
+    # 6.314 is t of 1 degree of freedom at 95 %; the deviation of 1 and 3 is sqrt 2
+    assert half_width([1.0, 3.0]) == pytest.approx(6.314, rel=1e-3)
+    assert half_width([1.0, None]) is None
+    widths = half_widths([{"gpus": 8, "x": 1.0, "ok": True}, {"gpus": 8, "x": None, "ok": True}])
+    assert widths == {"x_seed_half_width": None}
+
+
+def test_what_is_of_one_seed_says_so_in_evidence_and_series() -> None:
+    answer = answer_of(request_rate=20, seed=7, num_seeds=3)
+    said = " ".join(answer.evidence.assumptions)
+    assert "seeds 7 to 9" in said
+    assert "are of seed 7" in said
+    assert answer.results["series"]["seed"] == 7
+    one = answer_of(request_rate=20, seed=7)
+    assert "seed 7;" in " ".join(one.evidence.assumptions)
+    assert "means over" not in " ".join(one.evidence.assumptions)
+
+
+def test_per_request_rows_of_one_seed_of_several_name_it() -> None:
+    several = simulate(**SMALL, request_rate=20, seed=7, num_seeds=2).per_request()
+    assert several["seed"] == [7] * 60
+    assert "seed" not in simulate(**SMALL, request_rate=20).per_request()
+
+
+def test_an_interval_holds_what_it_is_of() -> None:
+    held = holding(
+        {
+            "ttft_s": {"mean": 2.0, "p99": None},
+            "ttft_s_low": {"mean": 1.0, "p99": None},
+            "ttft_s_high": {"mean": 1.5, "p99": None},
+            "requests_per_s": 3.0,
+            "requests_per_s_low": 2.0,
+            "requests_per_s_high": 2.9,
+        }
+    )
+    assert held["ttft_s_high"] == {"mean": 2.0, "p99": None}
+    assert held["ttft_s_low"] == {"mean": 1.0, "p99": None}
+    assert (held["requests_per_s_low"], held["requests_per_s_high"]) == (2.0, 3.0)
+
+
+def test_no_step_is_shown_where_none_ran() -> None:
+    answer = answer_of(request_rate=5, kv_blocks=2)
+    assert answer.results["steps"] == 0
+    assert list(answer.breakdown) == []
+    assert "no request completed: no step is shown" in answer.evidence.assumptions
+    pools = answer_of(request_rate=5, kv_blocks=2, mode="disaggregated")
+    assert list(pools.breakdown) == []
+
+
+def test_no_decode_step_is_shown_where_nothing_decodes() -> None:
+    answer = answer_of(request_rate=5, osl=1)
+    assert {row["phase"] for row in answer.breakdown} == {"prefill"}
+    assert "nothing decodes" in " ".join(answer.evidence.assumptions)
+
+
+def test_one_of_a_thing_is_said_in_the_singular() -> None:
+    answer = answer_of(concurrency=1, num_requests=1)
+    said = " ".join(answer.evidence.assumptions)
+    assert "1 generated request," in said
+    assert "1 sequence that decodes" in said
+    rejected = answer_of(concurrency=1, num_requests=1, kv_blocks=2)
+    assert "1 request was rejected" in " ".join(rejected.warnings)
+    drafted = answer_of(request_rate=5, speculative_depth=1, speculative_acceptance=0.7)
+    assert "verifies 1 draft, each accepted with a chance of 0.7" in " ".join(
+        drafted.evidence.assumptions
+    )
+    out = [{"replica": 0, "fails_at_s": 1}]
+    failing = answer_of(request_rate=20, dp=2, replica_events=out, on_failure="lost")
+    assert "1 event of replicas:" in " ".join(failing.evidence.assumptions)
+    assert "lost with replicas that failed; what is lost" in " ".join(failing.warnings)
+
+
+def test_requests_rejected_for_the_blocks_of_drafts_say_so() -> None:
+    # 512 + 32 - 1 tokens are 34 blocks of 16; with 6 of drafts they are 35
+    fields = {"request_rate": 5, "kv_blocks": 34}
+    assert answer_of(**fields).results["requests_rejected"] == 0
+    drafted = answer_of(**fields, speculative_depth=3, speculative_acceptance=0.5)
+    assert not drafted.results["saturated"]  # those that are rejected do not wait
+    assert drafted.results["requests_rejected"] == 60
+    (said,) = drafted.warnings
+    assert "60 requests were rejected: the cache (544 tokens)" in said
+    assert "the 6 tokens that speculative decoding needs" in said
+    plain = answer_of(request_rate=5, kv_blocks=33)
+    assert "speculative" not in " ".join(plain.warnings)
+
+
+def test_requests_rejected_for_a_step_too_small_for_their_prompt_say_so() -> None:
+    answer = answer_of(
+        request_rate=5, engine="trtllm", isl=3000, max_num_batched_tokens=2048, num_requests=4
+    )
+    (said,) = answer.warnings
+    assert "4 requests were rejected: the prompt is longer than the 2,048 tokens of a step" in said
+
+
+def test_times_out_of_service_are_those_asked_for() -> None:
+    out = [{"replica": 0, "fails_at_s": 0.5, "down_for_s": 1}]
+    done = simulate(**SMALL, request_rate=20, dp=2, replica_events=out)
+    assert done.out_of_service() == [
+        {"replica": 0, "from_s": 0.5, "to_s": 1.5, "kind": "crash"},
+    ]
+    forever = [{"replica": 0, "fails_at_s": 0.5}]
+    done = simulate(**SMALL, request_rate=20, dp=2, replica_events=forever)
+    assert done.out_of_service()[0]["to_s"] is None

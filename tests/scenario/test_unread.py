@@ -1,0 +1,129 @@
+"""Options that change nothing are refused, or remarked on where they are legitimate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfatlas import max_request_rate, simulate
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.simulate import split_fields
+from perfatlas.scenario.unread import refuse_unread
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SERVED: dict[str, Any] = {
+    "model": "meta-llama/Llama-3.1-8B-Instruct",
+    "system": "h200_sxm",
+    "num_requests": 30,
+}
+RATE: dict[str, Any] = {**SERVED, "request_rate": 20}
+POOLS: dict[str, Any] = {**RATE, "mode": "disaggregated"}
+FAILS = {"replica": 0, "fails_at_s": 1, "down_for_s": 1}
+TWO_KINDS = [{"system": "h200_sxm", "tp": 1}, {"system": "h100_sxm", "tp": 2}]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "r.csv"
+    path.write_text("arrival_s,isl,osl\n0,100,10\n0.5,200,20\n")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({**RATE, "mixed_chunk": True}, "mixed_chunk is of the scheduler of SGLang"),
+        ({**RATE, "mixed_chunk": False}, "mixed_chunk is of the scheduler of SGLang"),
+        ({**RATE, "engine": "sglang", "scheduler": "vllm", "mixed_chunk": True}, "rules here are"),
+        ({**RATE, "engine": "trtllm", "mixed_chunk": True}, "trtllm_guaranteed_no_evict"),
+        ({**RATE, "slo_percentile": 95}, "slo_percentile = 95"),
+        ({**RATE, "slo_percentile": 95, "slo_ttft_s": 1}, "search for the largest rate"),
+        ({**RATE, "request_format": "mooncake"}, "request_format = mooncake"),
+        ({**SERVED, "concurrency": 4, "num_seeds": 3}, "nothing is drawn here"),
+        ({**RATE, "arrival": "constant", "num_seeds": 3}, "num_seeds = 3"),
+        ({**RATE, "request_rate": float("inf"), "arrival": "gamma"}, "sends all at once"),
+        ({**RATE, "dp": 2, "replica_events": [FAILS], "on_failure": "lost", "retry_after_s": 1},
+         "retry_after_s = 1"),
+        ({**POOLS, "tp": 4, "prefill_tp": 2, "decode_tp": 1}, "tp = 4 is of no use"),
+        ({**POOLS, "cp": 4, "prefill_cp": 2}, "cp = 4 is of no use"),
+        ({**POOLS, "prefill_system": "a100_sxm", "decode_system": "h100_sxm"}, "system = h200_sxm"),
+        ({**RATE, "tp": 4, "replica_kinds": TWO_KINDS}, "all kinds have their own (1, 2)"),
+        ({**RATE, "replica_kinds": [{"system": "a100_sxm"}]}, "system = h200_sxm is of no use"),
+        ({**RATE, "moe_format": "fp8"}, "moe_format = fp8 is of experts"),
+        ({**RATE, "expert_distribution": "balanced"}, "expert_distribution = balanced"),
+    ],
+)  # fmt: skip
+def test_an_option_that_is_not_read_is_refused(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidSpecError) as refused:
+        simulate(**fields)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["isl", "osl", "length_spread"])
+def test_lengths_are_not_given_twice(file: str, name: str) -> None:
+    drawn: dict[str, Any] = {"length_distribution": "empirical", "lengths_from": file, name: 2}
+    with pytest.raises(InvalidSpecError, match=f"{name} says how long"):
+        simulate(**RATE, **drawn)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"engine": "sglang", "mixed_chunk": True},
+        {"num_seeds": 2},
+        {"arrival": "constant", "num_seeds": 2, "speculative_depth": 2,
+         "speculative_acceptance": 0.5},
+        {"mode": "disaggregated", "tp": 4, "prefill_tp": 4, "decode_tp": 1},
+        {"mode": "disaggregated", "tp": 4, "prefill_tp": 2},
+        {"expert_distribution": "uniform"},
+        {"model": "Qwen/Qwen3-30B-A3B", "expert_distribution": "balanced", "moe_format": "fp8"},
+        {"tp": 2, "replica_kinds": [{"system": "h200_sxm"}, {"tp": 1}]},
+    ],
+)  # fmt: skip
+def test_an_option_that_is_read_is_not_refused(fields: dict[str, Any]) -> None:
+    served = {**RATE, **fields}
+    refuse_unread(*split_fields(served))
+    assert simulate(**served).answer.results["requests_completed"] == 30
+
+
+def test_a_search_reads_the_percentile_of_its_objectives() -> None:
+    found = max_request_rate(**{**SERVED, "num_requests": 100}, slo_ttft_s=0.1, slo_percentile=90)
+    assert found.answer.scenario["slo_percentile"] == 90
+    assert found.answer.results["max_request_rate"] > 0
+
+
+def test_the_resolved_scenario_can_be_asked_again() -> None:
+    fields = {**POOLS, "tp": 2, "osl": 16}
+    found = simulate(**fields).answer
+    again = simulate(**found.scenario).answer
+    assert again.results == found.results
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({**RATE, "prefix_caching": True}, "prefix_caching finds nothing here"),
+        ({**RATE, "dp": 2, "routing": "prefix_aware"}, "follows no prefix here"),
+        ({**RATE, "routing": "random"}, "there is one replica"),
+        ({**SERVED, "concurrency": 4, "seed": 3}, "seed = 3 changes nothing here"),
+    ],
+)
+def test_what_is_legitimate_and_useless_is_remarked_on(fields: dict[str, Any], said: str) -> None:
+    assert said in " ".join(simulate(**fields).answer.warnings)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"prefix_caching": True, "shared_prefix": 64},
+        {"prefix_caching": True, "turns": 2},
+        {"prefix_caching": False},
+        {"routing": "random", "dp": 2},
+        {"seed": 3},
+    ],
+)
+def test_nothing_is_remarked_on_what_matters(fields: dict[str, Any]) -> None:
+    assert simulate(**{**RATE, "request_rate": 5}, **fields).answer.warnings == ()
