@@ -18,7 +18,7 @@ from perfatlas.scenario.breakdown import (
     used_matches,
 )
 from perfatlas.scenario.evaluate import LEAST_BOUND_SHARE, question_step_error
-from perfatlas.scenario.front_end import said_of_client
+from perfatlas.scenario.front_end import client_side, said_of_client
 from perfatlas.scenario.quantization import SHARED
 from perfatlas.scenario.question import has_experts
 from perfatlas.scenario.tiers import MEASURED_STANDING, joined_tiers
@@ -36,6 +36,7 @@ NO_KERNELS = (
 )
 
 FORMULA: Final = "method formula"
+ROUNDING: Final = 1e-9
 LEAVES_OUT: Final = " and TTFT leaves that out"
 STANDING: Final = (
     "decode is priced at the mean context isl + osl/2; caches are cold and the kernels of a step"
@@ -263,11 +264,27 @@ def question_warnings(
             f" the rest queue{LEAVES_OUT}"
         )
     warnings += _wide_warnings(evaluation, phases)
+    warnings += _held_back(question, evaluation) if scenario.mode == "aggregated" else []
     longest = question.model.architecture.max_position_embeddings
     total = float(load.isl[0] + load.osl[0])
     if longest and total > longest:
         warnings.append(f"isl + osl = {total:g} exceeds the model's stated context of {longest}")
     return tuple(warnings)
+
+
+def _held_back(question: Question, evaluation: Evaluation) -> list[str]:
+    """Return that the front end sets the rate, one text at most."""
+    stream_s = float(client_side(question).stream_s[0])
+    if stream_s == 0.0:
+        return []
+    most = float(question.plan.attention_dp[0]) / stream_s
+    if evaluation.latencies.output_tokens_per_s[0] < most * (1.0 - ROUNDING):
+        return []
+    said = (
+        f"the front end of a replica sends {most:,.0f} output tokens/s at most, the engine gives"
+        " more: a larger stream_interval or more server processes, not faster GPUs, raise the rate"
+    )
+    return [said]
 
 
 def _bound_warnings(costs: Sequence[StepCost]) -> list[str]:

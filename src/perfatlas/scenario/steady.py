@@ -34,6 +34,7 @@ MOST_IN_FLIGHT: Final = 1_000_000  # a simulation keeps rows of all of them, and
 MOST_ENGINES: Final = 1_000  # beyond, auto does not wait: every event looks at every engine
 MOST_STEPS: Final = 2_000_000  # beyond, auto does not wait: some seconds for three runs of them
 FEWEST: Final = 24  # requests that count
+HELD_BACK: Final = 0.8  # of a step, that its tokens take to be sent, from which on auto waits
 NAMES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 RATES: Final = ("output_tokens_per_s_per_gpu", "output_tokens_per_s_per_user")
 WAITING: Final = 0.1  # mean number of others at their prompts, from which on waiting matters
@@ -210,7 +211,11 @@ def is_simulated(question: Question, results: Mapping[str, Any]) -> bool:
         return False
     late_s = float(client_side(question).late_s[0])
     prompt = Prompt(results["ttft_s"] - late_s, results["request_latency_s"] - late_s)
-    return scenario.method == "simulate" or _waiting_matters(question, prompt)
+    if scenario.method == "simulate":
+        return True
+    sends_s = float(client_side(question).stream_s[0] * question.load.sequences[0])
+    behind = sends_s > HELD_BACK * float(question.plan.attention_dp[0]) * results["tpot_s"]
+    return _is_known(question) and (behind or _waiting_matters(question, prompt))
 
 
 def _least_steps(scenario: Scenario, question: Question) -> float:
@@ -229,15 +234,19 @@ def _least_steps(scenario: Scenario, question: Question) -> float:
     return max(tokens / ranks, requests * scenario.osl / sequences / ranks)
 
 
-def _waiting_matters(question: Question, prompt: Prompt) -> bool:
-    """Return whether prompts meet others at their prompts, and a simulation can tell."""
+def _is_known(question: Question) -> bool:
+    """Return whether a simulation can tell, in some seconds."""
     scenario = question.scenarios[0]
     known = scenario.pp == 1 and scenario.prefix == 0 and _is_held(scenario, question)
     known &= _least_steps(scenario, question) <= MOST_STEPS
     known &= float(question.plan.dp[0]) <= MOST_ENGINES
-    known &= question.drafts == 0 or question.profile.scheduler.rules == DRAFTING
+    return known and (question.drafts == 0 or question.profile.scheduler.rules == DRAFTING)
+
+
+def _waiting_matters(question: Question, prompt: Prompt) -> bool:
+    """Return whether prompts meet others at their prompts."""
     others = float(question.load.sequences[0]) - 1.0
-    return known and others * prompt.engine_s >= WAITING * prompt.request_s
+    return others * prompt.engine_s >= WAITING * prompt.request_s
 
 
 def _is_held(scenario: Scenario, question: Question) -> bool:

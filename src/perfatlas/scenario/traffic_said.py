@@ -121,11 +121,12 @@ def _front_ends_hold_back(ready: Service, came: Arriving, outcome: Outcome) -> l
         busiest = max(busiest, sent / (number * max(spent, 1)))
     if busiest < BUSY:
         return []
-    return [
+    said = (
         f"front ends send output tokens for {100.0 * busiest:.0f} % of the time, and clients wait"
         f" {late_N[done_N].mean() / TICKS_PER_SECOND:.2g} s for tokens that engines have given: a"
         " larger stream_interval or more server processes, not faster GPUs, raise the rate"
-    ]
+    )
+    return [said]
 
 
 def _too_long(pool: Deployment, came: Arriving) -> list[str]:
