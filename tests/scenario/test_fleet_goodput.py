@@ -324,7 +324,7 @@ def test_a_short_run_is_not_said_to_agree_with_the_long_run(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"gpus": 8, "spares": 99}, "99 spares are more .* spares = 39 is the rest"),
+        ({"gpus": 8, "spares": 99}, "spares = 99 is more .* spares = 39 is the rest"),
         ({"fewest_gpus": 8, "replica_gpus": 256}, "a replica of 32 units is all of a job of 32"),
         ({"fewest_gpus": 8, "replica_gpus": 80}, "raise fewest to 2"),
     ],

@@ -17,7 +17,7 @@ from perfatlas.fleet.state import (
     MOST_RESTARTS,
     MOST_STAGES,
 )
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, did_you_mean
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,17 +43,20 @@ def check_job(fleet: Fleet, units: int, strategy: Strategy, horizon_s: float) ->
     """
     _finite("horizon_s", horizon_s, lowest=1e-3)
     if units < 1 or fleet.units < 1:
-        raise InvalidSpecError(f"a job of {units} units in a fleet of {fleet.units}: expected 1 up")
+        raise InvalidSpecError(
+            f"a job of {counted(units, 'unit')} in a fleet of {fleet.units}: expected 1 up"
+        )
     spares = strategy.spares.count
     if units > fleet.units:
         raise InfeasibleError(
-            f"the job needs {units} units, the fleet has {fleet.units}",
-            advice=(f"run it on {fleet.units} units or enlarge the fleet",),
+            f"the job needs {counted(units, 'unit')}, the fleet has {fleet.units}",
+            advice=(f"run it on {counted(fleet.units, 'unit')} or enlarge the fleet",),
         )
     if spares is not None and units + spares > fleet.units:
         raise InfeasibleError(
-            f"{units} units and {spares} spares are more than the fleet's {fleet.units}",
-            advice=(f"keep {fleet.units - units} spares or enlarge the fleet",),
+            f"{counted(units, 'unit')} and {counted(spares, 'spare')} are more than the fleet's"
+            f" {fleet.units}",
+            advice=(f"keep {counted(fleet.units - units, 'spare')} or enlarge the fleet",),
         )
     check_fleet(fleet)
     check_strategy(strategy, units)

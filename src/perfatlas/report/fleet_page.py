@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.quantities import counted
 from perfatlas.report.fleet_text import seconds
 from perfatlas.report.goodput_page import charts_of, page_of
 from perfatlas.report.goodput_text import share_text, time_text
@@ -71,10 +72,11 @@ def fleet_page(name: str, facts: Facts, evidence: Facts | None) -> str:
     parts = [
         f"<h1>How often {html.escape(name)} fails, and what that means</h1>",
         _said(
-            f"This fleet has {facts['units']:,} machines with {facts['gpus_per_unit']} GPUs each,"
-            f" {facts['gpus']:,} GPUs in all. Somewhere in it something fails every {every} on"
-            f" average, {format_number(facts['events_per_day'])} times a day. The most frequent"
-            f" reason is {first['name']}: {share_text(first['share'])} of all failures."
+            f"This fleet has {counted(facts['units'], 'machine')} with"
+            f" {counted(facts['gpus_per_unit'], 'GPU')} each, {counted(facts['gpus'], 'GPU')} in"
+            f" all. Somewhere in it something fails every {every} on average,"
+            f" {format_number(facts['events_per_day'])} times a day. The most frequent reason is"
+            f" {first['name']}: {share_text(first['share'])} of all failures."
         ),
         "<h2>What fails</h2>",
         _table(
@@ -129,8 +131,8 @@ def _period(facts: Facts) -> str:
         return "The logs tell no event."
     kinds = "; ".join(f"{KINDS[kind]}: {count:,}" for kind, count in facts["kinds"].items())
     return (
-        f"From {facts['first']} to {facts['last']} the logs tell {facts['events']:,} events"
-        f" ({kinds})."
+        f"From {facts['first']} to {facts['last']} the logs tell"
+        f" {counted(facts['events'], 'event')} ({kinds})."
     )
 
 

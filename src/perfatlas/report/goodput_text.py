@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.quantities import format_quantity
+from perfatlas.quantities import counted, format_quantity
 from perfatlas.report.evidence import evidence_lines
 from perfatlas.report.quantities_text import format_number, format_share
 from perfatlas.report.rows import print_labelled
@@ -199,7 +199,7 @@ def goodput_headline(answer: Answered) -> str:
         for name, value in scenario.items()
         if value is not False and name not in ("half_width", "seed")
     ]
-    of = f" of {gpus:,} GPUs" if isinstance(gpus, int) else ""
+    of = f" of {counted(gpus, 'GPU')}" if isinstance(gpus, int) else ""
     return f"{answer['command']}{of}: {', '.join(words)}"
 
 

@@ -11,7 +11,7 @@ from perfatlas.fleet.model import Fleet, Level, Restart, Shrink, Spares, Strateg
 from perfatlas.fleet.shipped import resolve_fleet, resolve_strategies
 from perfatlas.fleet.simulate import Job
 from perfatlas.fleet.strategy_file import choose
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
 
 if TYPE_CHECKING:
     from perfatlas.fleet.strategy_file import StrategyTable
@@ -167,7 +167,7 @@ def _sizes(asked: FleetGoodput, fleet: Fleet, told: Spares | None) -> tuple[int,
         spares = wanted or 0
         if spares >= fleet.units:
             raise InfeasibleError(
-                f"spares = {spares} of {fleet.units} units leave none for the job",
+                f"spares = {spares} of {counted(fleet.units, 'unit')} leave none for the job",
                 advice=(f"keep {fleet.units - 1} at most",),
             )
         return fleet.units - spares, spares
@@ -175,8 +175,8 @@ def _sizes(asked: FleetGoodput, fleet: Fleet, told: Spares | None) -> tuple[int,
     if units <= fleet.units < units + (wanted or 0):
         left = fleet.units - units
         raise InfeasibleError(
-            f"the job needs {units:,} of {fleet.units:,} units: {wanted or 0:,} spares are more"
-            " than the rest of the fleet.",
+            f"the job needs {units:,} of {counted(fleet.units, 'unit')}: spares = {wanted or 0:,}"
+            " is more than the rest of the fleet.",
             advice=(
                 f"spares = {left} is the rest of the fleet.",
                 f"fleet_units = {units + (wanted or 0)} makes the fleet large enough for all.",
@@ -185,8 +185,8 @@ def _sizes(asked: FleetGoodput, fleet: Fleet, told: Spares | None) -> tuple[int,
     if units > fleet.units:
         need = units + (wanted or 0)
         raise InfeasibleError(
-            f"the job needs {units:,} units and {wanted or 0} spares, the fleet has"
-            f" {fleet.units:,}.",
+            f"the job needs {counted(units, 'unit')} and {counted(wanted or 0, 'spare')}, the"
+            f" fleet has {fleet.units:,}.",
             advice=(
                 f"gpus = {fleet.units * fleet.gpus_per_unit} fill the fleet.",
                 f"fleet_units = {need} makes the fleet as large as the job.",

@@ -160,7 +160,13 @@ def _of_spares(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     larger = replace(strategy, spares=replace(strategy.spares, count=count + more))
     added = more * fleet.gpus_per_unit
     room = replace(fleet, units=units)
-    yield _Change(f"{more} more spares", room, larger, added, f"{strategy.spares.kind} ones")
+    yield _Change(
+        f"{more} more {'spare' if more == 1 else 'spares'}",
+        room,
+        larger,
+        added,
+        f"{strategy.spares.kind} ones",
+    )
     if strategy.spares.kind != "hot" and count and mean_s(strategy.spares.start):
         hot = replace(strategy, spares=Spares(count=count, kind="hot"))
         assumes = "no time to take one in; they can fail while they stand by"
