@@ -75,6 +75,7 @@ def test_logs_become_a_fleet_that_goodput_runs(
     (cause,) = results["causes"]
     assert cause["events"] == 200
     assert [lemon["node"] for lemon in cause["lemon_nodes"]] == ["n007"]
+    assert any(remark.startswith("1 lemon node:") for remark in cause["remarks"])
     job = ["--checkpoint-write-s", "10", "--restart-s", "60", "--half-width", "0.01"]
     assert main(["goodput", "--fleet", str(fleet), *job, "--json"]) == 0
     per_day = json.loads(capsys.readouterr().out)["results"]["interruptions_per_day"]

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfatlas import goodput, goodput_spares
+from perfatlas.fleet.catalog import find_rate
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 
 pytestmark = pytest.mark.timeout(300)  # the first simulation compiles
@@ -293,8 +294,6 @@ def test_one_of_a_thing_is_told_in_the_singular() -> None:
 
 def test_a_95_percent_interval_is_narrowed_to_90_by_the_normal_law() -> None:
     # of a logarithm: 1.644854 / 1.959964 standard errors
-    from perfatlas.fleet.catalog import find_rate
-
     rate = find_rate("llama3_node_unexpected")
     found = goodput(
         gpus=16384, failure_rate=rate.name, checkpoint_write_s=30.0, restart_s=60.0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from cyclopts import Parameter
 
 from perfatlas.cli.envelope import envelope
+from perfatlas.cli.fleet_lifetimes import LifetimeFlags, fit_table
 from perfatlas.cli.output import print_json, require
 from perfatlas.cli.vocabulary import MANY, SWITCH, Count, File, default, given
 from perfatlas.files import check_writable
@@ -179,17 +180,29 @@ class FitFlags:
     json: Annotated[bool, SWITCH] = False
 
 
-def fit(files: list[File], /, *, flags: FitFlags | None = None) -> int:
+def fit(
+    files: list[File] | None = None,
+    /,
+    *,
+    flags: FitFlags | None = None,
+    table: LifetimeFlags | None = None,
+) -> int:
     """Return the exit code of a fit.
 
     Args:
         files: Histories, as `fleet import` writes them.
         flags: What they do not say.
+        table: A table of lifetimes in their place.
     """
     from perfatlas.telemetry.fleet_file import write_fleet
     from perfatlas.telemetry.formats import import_logs
 
-    flags = flags or FitFlags()
+    flags, table = flags or FitFlags(), table or LifetimeFlags()
+    if given(table):
+        others = [f"--{name.replace('_', '-')}" for name in given(flags) if name != "json"]
+        return fit_table(table, [*map(str, files or ()), *others], as_json=flags.json)
+    if not files:
+        raise UsageError(f"no history is given; for example: {FIT_EXAMPLE}")
     history = import_logs("table", files).history
     example = FIT_EXAMPLE
     if history.size:
