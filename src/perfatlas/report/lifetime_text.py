@@ -87,13 +87,11 @@ def _remarks(results: Mapping[str, Any]) -> list[tuple[str, str]]:
         shape, chance = weibull["shape"]["value"], results["constant_hazard_p"]
         often = "more" if shape > 1.0 else "less"
         p = f"p = {chance:.2g}" if chance else "p < 1e-300"
-        told.append(
-            (
-                "ageing",
-                f"Weibull shape {shape:.4g}: failures come {often} often with age; as clear a sign"
-                f" by chance, were they as frequent at every age: {p}",
-            )
+        sign = (
+            f"Weibull shape {shape:.4g}: failures come {often} often with age; as clear a sign by"
+            f" chance, were they as frequent at every age: {p}"
         )
+        told.append(("ageing", sign))
     told += [(f"no {name}", why) for name, why in results["declined"].items()]
     told += [
         ("assumes", "being watched no longer says nothing of when a unit would have failed"),
