@@ -178,6 +178,21 @@ def test_going_on_with_fewer_waits_less(small: dict[str, object]) -> None:
     assert fewer["not_degraded"] < 1.0
 
 
+def test_what_if_tries_to_go_on_without_a_replica(small: dict[str, object]) -> None:
+    found = goodput(**small, what_if=True, replica_gpus=64).results
+    rows = {row["name"]: row for row in found["changes"]}
+    row = rows["going on with fewer nodes"]
+    assert "64 GPUs leave at a time, a replica, down to 128" in row["assumes"]
+    alone = goodput(**small, fewest_gpus=128, replica_gpus=64).results
+    assert row["goodput"] == pytest.approx(alone["goodput"], abs=0.01)
+    units = goodput(**small, what_if=True).results["changes"]
+    single = next(row for row in units if row["name"] == "going on with fewer nodes")
+    assert single["gpu_hours_gained"] > row["gpu_hours_gained"]
+    for size in (256, 96):
+        with pytest.raises(InvalidSpecError, match="no whole number of replicas"):
+            goodput(**small, what_if=True, replica_gpus=size)
+
+
 def test_the_page_needs_no_network(small: dict[str, object]) -> None:
     run = fleet_goodput(**small, what_if=True)
     page = goodput_page(run.answer.to_dict(), run.per_replica(), reproduce="perfatlas goodput")
@@ -198,7 +213,7 @@ def test_the_page_needs_no_network(small: dict[str, object]) -> None:
         ({"fleet": "/no/such.toml"}, InvalidSpecError, "cannot be read"),
         ({"mtti_s": 5}, InvalidSpecError, "leave mtti_s out"),
         ({"work_s": 5.0, "what_if": True}, InvalidSpecError, "leave work_s out"),
-        ({"replica_gpus": 8}, InvalidSpecError, "give fewest_gpus"),
+        ({"replica_gpus": 8}, InvalidSpecError, "give fewest_gpus, .* or what_if"),
         ({"checkpoint_write_s": 0}, InvalidSpecError, "no optimal interval"),
         ({"mfu": 1.5}, InvalidSpecError, "mfu = 1.5"),
         ({"fleet": None, "what_if": True}, InvalidSpecError, "give fleet"),

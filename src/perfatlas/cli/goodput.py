@@ -122,7 +122,7 @@ class FleetFlags:
         spare_kind: Whether spares are powered (warm, hot) and fail too.
         spare_start_s: Seconds a restart takes longer when it takes in a spare.
         fewest_gpus: Go on with fewer GPUs down to these, rather than wait.
-        replica_gpus: GPUs that are given up together then; by default a unit.
+        replica_gpus: GPUs that are given up together then, and by --what-if; by default a unit.
         work_s: Run until so many seconds of useful work are done: time to finish, cost.
         finish_by_s: How likely that work is done later than so many seconds.
         mfu: Share of the peak FLOPs that useful time reaches.

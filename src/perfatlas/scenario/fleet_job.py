@@ -171,7 +171,7 @@ def _sizes(asked: FleetGoodput, fleet: Fleet, told: Spares | None) -> tuple[int,
                 advice=(f"keep {fleet.units - 1} at most",),
             )
         return fleet.units - spares, spares
-    units = _whole_units(asked.gpus, fleet, "gpus")
+    units = whole_units(asked.gpus, fleet, "gpus")
     if units <= fleet.units < units + (wanted or 0):
         left = fleet.units - units
         raise InfeasibleError(
@@ -195,7 +195,17 @@ def _sizes(asked: FleetGoodput, fleet: Fleet, told: Spares | None) -> tuple[int,
     return units, fleet.units - units if wanted is None else wanted
 
 
-def _whole_units(gpus: int, fleet: Fleet, name: str) -> int:
+def whole_units(gpus: int, fleet: Fleet, name: str) -> int:
+    """Return how many units so many GPUs fill.
+
+    Args:
+        gpus: GPUs.
+        fleet: The fleet.
+        name: Of the field they were given in.
+
+    Raises:
+        InvalidSpecError: They leave a unit partly empty.
+    """
     units, rest = divmod(gpus, fleet.gpus_per_unit)
     if rest or not units:
         raise InvalidSpecError(
@@ -208,15 +218,26 @@ def _whole_units(gpus: int, fleet: Fleet, name: str) -> int:
 def _shrink(asked: FleetGoodput, fleet: Fleet, units: int) -> Shrink | None:
     if asked.fewest_gpus is None:
         if asked.replica_gpus is not None:
-            raise InvalidSpecError(
-                "replica_gpus is what a job gives up to go on with fewer: give fewest_gpus, with"
-                " how few it goes on"
-            )
+            _check_replica(asked.replica_gpus, fleet, units, tried=asked.what_if)
         return None
     replica = asked.replica_gpus or fleet.gpus_per_unit
-    fewest = _whole_units(asked.fewest_gpus, fleet, "fewest_gpus")
+    fewest = whole_units(asked.fewest_gpus, fleet, "fewest_gpus")
     if fewest > units:
         raise InvalidSpecError(
             f"fewest_gpus = {asked.fewest_gpus}: the job has {units * fleet.gpus_per_unit}"
         )
-    return Shrink(replica_units=_whole_units(replica, fleet, "replica_gpus"), fewest=fewest)
+    return Shrink(replica_units=whole_units(replica, fleet, "replica_gpus"), fewest=fewest)
+
+
+def _check_replica(gpus: int, fleet: Fleet, units: int, *, tried: bool) -> None:
+    """Refuse a replica that nothing gives up, or that what_if cannot take from the job."""
+    if not tried:
+        raise InvalidSpecError(
+            "replica_gpus is what a job gives up to go on with fewer: give fewest_gpus, with how"
+            " few it goes on, or what_if, which tries it"
+        )
+    if units % whole_units(gpus, fleet, "replica_gpus") or units * fleet.gpus_per_unit == gpus:
+        raise InvalidSpecError(
+            f"replica_gpus = {gpus}: {counted(units * fleet.gpus_per_unit, 'GPU')} are no whole"
+            " number of replicas of that size, two or more"
+        )
