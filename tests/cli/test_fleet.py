@@ -105,6 +105,12 @@ def test_reports_explain_fleets_and_histories_in_words(
     assert "This fleet has 64 machines with 8 GPUs each" in text
     assert "Machines to look at first" in text
     assert "n007" in text
+    assert "The most frequent reason: fallen off the bus (gpu_xid_79), 100 % of all" in text
+    assert "A job on all 512 GPUs runs" in text
+    assert "<b>Xid</b>: the number of an error" in text
+    assert "<b>NIC</b>" not in text
+    assert "--fleet fleet.toml" in text
+    assert '<td class="number">100 %</td>' in text
     assert '<script src="http' not in text
     assert main(["fleet", "report", str(history), "-o", str(page)]) == 0
     assert "something broke: 200" in page.read_text("utf-8")
