@@ -232,7 +232,7 @@ def test_a_wrong_question_names_value_and_next_step(
         ('units = 4\n[[cause]]\npublished = "llama"\n', "unknown failure rate"),
         ("units = 4\n[[cause]]\npublished = 3\n", "published = 3: expected a text"),
         ('units = 4\n[[cause]]\npublished = "rsc1_node"\nname = "x"\n', "unknown key 'name'"),
-        ("units = 4\n", r"fleet\.toml: causes: 0: expected 1"),
+        ("units = 4\n", r"fleet\.toml: causes = 0: expected 1"),
     ],
 )
 def test_a_wrong_published_cause_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -358,7 +358,7 @@ def test_a_fleet_without_units_is_refused(
     path = tmp_path / "none.toml"
     path.write_text(SMALL.replace("units = 40", f"units = {units}"))
     asked = {k: v for k, v in small.items() if k not in ("gpus", "spares")}
-    with pytest.raises(InvalidSpecError, match=f"units = {units}: a fleet has 1"):
+    with pytest.raises(InvalidSpecError, match=f"units = {units}: expected 1"):
         goodput(**(asked | {"fleet": str(path)}))
 
 
@@ -379,3 +379,39 @@ def test_one_unit_is_not_all_units(tmp_path: Path) -> None:
     path.write_text(SMALL.replace("units = 40", "units = 1"))
     found = goodput(fleet=str(path), checkpoint_write_s=60, restart_s=600, half_width=0.05)
     assert any("the job is on the only unit of the fleet" in said for said in found.warnings)
+
+
+FILE = """
+units = 16
+
+[[cause]]
+name = "node"
+per_unit = 1
+lifetime = { law = "exponential", rate = "6.5e-3 /d" }
+
+[[strategy]]
+name = "s"
+checkpoint = [{ name = "c", write = "30 s" }]
+restart = [{ name = "r", phases = { all = "5 min" } }]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("units = 16", "units = 99999999999999999999", "units = 9999.*: expected 1 to"),
+        ("units = 16", "units = 16\ngpus_per_unit = 1000000000", "gpus_per_unit = 1000000000"),
+        ('[{ name = "c", write = "30 s" }]', "[]", "strategy 's': levels = 0"),
+        ('write = "30 s"', 'write = "30 s", every = 0', r"levels every \[0\] segments"),
+        ('[{ name = "r", phases = { all = "5 min" } }]', "[]", "strategy 's': restarts = 0"),
+    ],
+)
+def test_a_file_that_no_interval_can_be_found_for_is_refused(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(FILE, "utf-8")
+    assert goodput(fleet=str(path), half_width=0.05, duration_s=864_000).results["goodput"] > 0.9
+    path.write_text(FILE.replace(old, new), "utf-8")
+    with pytest.raises(InvalidSpecError, match=said):
+        goodput(fleet=str(path), half_width=0.05, duration_s=864_000)

@@ -222,6 +222,8 @@ def test_elastic_jobs_go_on_with_their_share_of_nodes() -> None:
         ({"num_jobs": 10, "load": 1, "nodes": 4, "repair_s": 9}, "without node_mtbf_s"),
         ({"num_jobs": 10, "load": 1, "nodes": 4, **FAILING, "fleet": "rsc1"}, "give one"),
         ({"num_jobs": 10, "load": 1, "fleet": "rsc1", "gpus_per_node": 4}, "has 8"),
+        ({"num_jobs": 10, "load": 1e-308, "nodes": 4}, "10 jobs would be submitted over"),
+        ({"num_jobs": 10, "job_rate": 1e-308, "nodes": 4}, "10 jobs would be submitted over"),
         ({"num_jobs": 10, "load": 1, "nodes": 4, "required": True}, "within what?"),
         ({"num_jobs": 10, "load": 1, "nodes": 4, "together": "leaf"}, "nodes_per_leaf"),
         ({"num_jobs": 10, "load": 1, "nodes": 4, "patience_s": 9}, "no job waits for a node"),

@@ -302,3 +302,14 @@ def test_a_95_percent_interval_is_narrowed_to_90_by_the_normal_law() -> None:
     wide = np.log(rate.high_per_day / rate.per_day)
     narrow = np.log(found["mtti_s"] / found["mtti_s_low"])
     assert narrow / wide == pytest.approx(1.6448536 / 1.9599640, rel=1e-7)
+
+
+def test_more_spares_than_any_fleet_has_are_refused_at_once() -> None:
+    with pytest.raises(InvalidSpecError, match="spares = 1000000000"):
+        goodput_spares(nodes=2048, node_mtbf_s=1e7, repair_s=DAY, spares=10**9)
+
+
+def test_a_simulated_job_that_never_gets_anything_done_ends_soon() -> None:
+    found = goodput(mtti_s=1.0, checkpoint_write_s=60, restart_s=1e4, method="simulate").results
+    assert found["goodput"] == 0.0
+    assert found["replicas"] == 8

@@ -17,7 +17,7 @@ from perfatlas.fleet.state import (
     MOST_RESTARTS,
     MOST_STAGES,
 )
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, did_you_mean
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, did_you_mean, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 LONGEST_S: Final = 1e12  # of 64-bit microseconds
 MOST_RETAINED: Final = 1_000_000_000
+MOST_UNITS: Final = 100_000_000  # of a fleet, GPUs of a unit, parts of one
 
 
 def check_job(fleet: Fleet, units: int, strategy: Strategy, horizon_s: float) -> None:
@@ -72,9 +73,9 @@ def check_fleet(fleet: Fleet) -> None:
     Raises:
         InvalidSpecError: A number outside its range.
     """
-    for name, value in (("units", fleet.units), ("gpus_per_unit", fleet.gpus_per_unit)):
-        if value < 1:
-            raise InvalidSpecError(f"{name} = {value}: a fleet has 1 of them or more")
+    _count("units", fleet.units, MOST_UNITS)
+    _count("gpus_per_unit", fleet.gpus_per_unit, MOST_UNITS)
+    _count("parts_per_unit", fleet.parts_per_unit, MOST_UNITS)
     _count("causes", len(fleet.causes), MOST_CAUSES // 2)
     _count("repairs", len(fleet.repairs), MOST_REPAIRS)
     if fleet.crews is not None:
@@ -265,7 +266,7 @@ def _known(where: str, name: str, choices: Iterable[str]) -> None:
 
 def _count(where: str, value: int, most: int) -> None:
     if not 1 <= value <= most:
-        raise InvalidSpecError(f"{where}: {value}: expected 1 to {most}")
+        raise InvalidSpecError(f"{where} = {shown(value)}: expected 1 to {most:,}")
 
 
 def _finite(where: str, value: float, lowest: float = 0.0, highest: float = LONGEST_S) -> None:

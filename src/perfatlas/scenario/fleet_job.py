@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.fleet.checks import check_strategy
 from perfatlas.fleet.expected import best_interval_s, likely_interval_s
 from perfatlas.fleet.laws import Constant
 from perfatlas.fleet.model import Fleet, Level, Restart, Shrink, Spares, Strategy
@@ -133,6 +134,7 @@ def _strategy(
     given["shrink"] = _shrink(asked, fleet, units) or told.get("shrink")
     interval_s = asked.checkpoint_interval_s or told.get("interval_s")
     draft = Strategy(**(given | {"interval_s": interval_s or 1.0}))
+    check_strategy(draft, units)
     best_s, said = best_interval_s(fleet, units, draft)
     if interval_s is None and best_s is None:
         interval_s, why = likely_interval_s(fleet, units, draft)

@@ -110,7 +110,7 @@ class SpareNodes(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
 
     nodes: Count | None = None
-    spares: Whole | None = None
+    spares: Annotated[int, Number, Field(ge=0, le=100_000)] | None = None
     target: Level | None = None
     node_mtbf_s: Duration | None = None
     repair_s: Duration | None = None

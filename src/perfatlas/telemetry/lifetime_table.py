@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.files import file_hash, read_table
-from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, counted, did_you_mean, shown
 from perfatlas.telemetry.counts import Tally
 from perfatlas.telemetry.lifetimes import Lifetimes, lifetimes
 from perfatlas.telemetry.lines import LogFile
@@ -139,7 +139,10 @@ def _row(
 ) -> dict[str, str]:
     if len(cells) != len(names):
         why = "" if ended else "; the file was cut off"
-        problem = f"{len(cells)} cells where the header names {len(names)} columns{why}"
+        problem = (
+            f"{counted(len(cells), 'cell')} where the header names"
+            f" {counted(len(names), 'column')}{why}"
+        )
         raise refuse(path, number, problem)
     return dict(zip(names, cells, strict=True))
 
