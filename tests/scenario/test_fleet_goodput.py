@@ -404,9 +404,10 @@ restart = [{ name = "r", phases = { all = "5 min" } }]
         ('[{ name = "c", write = "30 s" }]', "[]", "strategy 's': levels = 0"),
         ('write = "30 s"', 'write = "30 s", every = 0', r"levels every \[0\] segments"),
         ('[{ name = "r", phases = { all = "5 min" } }]', "[]", "strategy 's': restarts = 0"),
+        ("per_unit = 1", 'per_unit = 1\nrepair = "no"', "repair = 'no' is not one of swap"),
     ],
 )
-def test_a_file_that_no_interval_can_be_found_for_is_refused(
+def test_a_file_that_cannot_be_run_is_refused_with_its_place(
     tmp_path: Path, old: str, new: str, said: str
 ) -> None:
     path = tmp_path / "fleet.toml"

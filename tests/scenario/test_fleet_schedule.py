@@ -188,6 +188,12 @@ def test_a_fleet_without_a_cause_that_takes_nodes_is_refused(tmp_path: Path) -> 
     )
     with pytest.raises(UnsupportedError, match="none of its causes"):
         fleet_schedule(num_jobs=10, load=0.5, fleet=str(path))
+    unit = path.read_text("utf-8").replace(
+        'shared = 1\ntakes = "nothing"', 'per_unit = 1\nrepair = "x"'
+    )
+    path.write_text(unit, "utf-8")
+    with pytest.raises(InvalidSpecError, match="repair = 'x' is not one of swap"):
+        fleet_schedule(num_jobs=10, load=0.5, fleet=str(path))
 
 
 def test_jobs_that_can_never_run_are_refused_or_counted(table: str) -> None:

@@ -84,8 +84,10 @@ def check_fleet(fleet: Fleet) -> None:
         raise InvalidSpecError(
             f"parts_needed = {fleet.parts_needed} of {fleet.parts_per_unit} parts: expected 1 up"
         )
+    repairs = [repair.name for repair in fleet.repairs]
     for cause in fleet.causes:
         _check_cause(cause, fleet)
+        _known(f"cause {cause.name!r}: repair", cause.repair, repairs)
     for repair in fleet.repairs:
         _check_repair(repair)
 
@@ -217,11 +219,9 @@ def _check_shrink(shrink: Shrink, units: int, where: str) -> None:
 
 def _check_names(fleet: Fleet, strategy: Strategy) -> None:
     restarts = [restart.name for restart in strategy.restarts]
-    repairs = [repair.name for repair in fleet.repairs]
     widest = max(REACHES.index(level.survives) for level in strategy.levels)
     for cause in fleet.causes:
         _known(f"cause {cause.name!r}: restart", cause.restart, restarts)
-        _known(f"cause {cause.name!r}: repair", cause.repair, repairs)
         if cause.effect == "stops" and REACHES.index(cause.loses) > widest:
             raise InvalidSpecError(
                 f"cause {cause.name!r} loses {cause.loses!r}, and no checkpoint of strategy "
