@@ -180,3 +180,23 @@ def test_a_component_without_a_count_is_asked_for(
     assert "--units nic=NUMBER" in capsys.readouterr().err
     assert main(["fleet", "fit", str(table), *words, "--units", "nic=32"]) == 0
     assert "nic_link_down" in capsys.readouterr().out
+
+
+def test_a_report_draws_no_line_where_nothing_stops_a_job(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "slow.toml"
+    path.write_text(
+        'units = 1\n[[cause]]\nname = "hot"\nper_unit = 1\neffect = "slows"\nslowdown = 1.5\n'
+        'lasts = "1 h"\nlifetime = { law = "exponential", mean = "2000 d" }\n',
+        "utf-8",
+    )
+    page = tmp_path / "page.html"
+    assert main(["fleet", "report", str(path), "-o", str(page)]) == 0
+    text = page.read_text("utf-8")
+    assert "This fleet has 1 machine with 8 GPUs" in text
+    assert "once in 5.48 years" in text  # 2000 / 365.25
+    assert "never" in text
+    assert "How long a job runs" not in text
+    assert "until a failure stops it" not in text
+    assert capsys.readouterr().out == ""

@@ -36,8 +36,8 @@ SPARES_EXAMPLE: Final = (
 
 SLOW_S: Final = 1.5
 SLOW: Final = (
-    "perfatlas: simulating; compiled at the first use, and run until the goodput is as sure as"
-    " --half-width asks\n"
+    "perfatlas: not yet done; a simulation is compiled at its first use, and runs until the goodput"
+    " is as sure as --half-width asks\n"
 )
 
 app: Final = App(

@@ -85,12 +85,7 @@ def fleet_page(name: str, facts: Facts, evidence: Facts | None) -> str:
         *_repairs(facts["repairs"]),
         *_lemons(causes, evidence),
         *_sizes(facts["jobs"]),
-        *charts_of(
-            [
-                ("What fails, by share", _shares(causes)),
-                ("How long a job runs until it is interrupted", _lives(facts["jobs"])),
-            ]
-        ),
+        *charts_of([("What fails, by share", _shares(causes)), *_lives(facts["jobs"])]),
         *_evidence(evidence),
         *_next(name),
         *_glossary(causes, "name"),
@@ -311,10 +306,13 @@ def _shares(causes: Sequence[Facts]) -> Any:  # noqa: ANN401 - a figure
     return figure
 
 
-def _lives(jobs: Sequence[Facts]) -> Any:  # noqa: ANN401 - a figure
+def _lives(jobs: Sequence[Facts]) -> list[tuple[str, Any]]:
+    """Return the chart of how long jobs run, or nothing where there is no line to draw."""
     import plotly.graph_objects as go
 
     rows = [row for row in jobs if math.isfinite(row["mtti_s"])]
+    if len(rows) < 2:
+        return []
     figure = go.Figure()
     figure.add_scatter(
         x=[row["gpus"] for row in rows],
@@ -328,7 +326,7 @@ def _lives(jobs: Sequence[Facts]) -> Any:  # noqa: ANN401 - a figure
     names = [f"{size:,}" for size in sizes]
     figure.update_xaxes(title="GPUs of the job", type="log", tickvals=sizes, ticktext=names)
     figure.update_yaxes(title="hours, on average", type="log", dtick=1, tickformat=",")
-    return figure
+    return [("How long a job runs until it is interrupted", figure)]
 
 
 def _days(facts: Facts) -> Any:  # noqa: ANN401 - a figure
