@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from perfatlas.scenario.answer import Answer
     from perfatlas.scenario.collective import collective
+    from perfatlas.scenario.domain_shares import goodput_domains
     from perfatlas.scenario.estimate import estimate
     from perfatlas.scenario.frontier import frontier
     from perfatlas.scenario.goodput_closed import goodput
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from perfatlas.scenario.schedule_run import fleet_schedule
     from perfatlas.scenario.simulate import Simulation, simulate
     from perfatlas.scenario.spare_nodes import goodput_spares
+    from perfatlas.scenario.straggler_steps import goodput_stragglers
     from perfatlas.scenario.table import TableAnswer, estimate_table
 
 __version__ = "0.1.0"
@@ -32,7 +34,9 @@ __all__ = [
     "fleet_schedule",
     "frontier",
     "goodput",
+    "goodput_domains",
     "goodput_spares",
+    "goodput_stragglers",
     "kernel_attention",
     "kernel_gemm",
     "kernel_moe",

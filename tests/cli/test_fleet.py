@@ -75,6 +75,7 @@ def test_logs_become_a_fleet_that_goodput_runs(
     (cause,) = results["causes"]
     assert cause["events"] == 200
     assert [lemon["node"] for lemon in cause["lemon_nodes"]] == ["n007"]
+    assert any(remark.startswith("1 lemon node:") for remark in cause["remarks"])
     job = ["--checkpoint-write-s", "10", "--restart-s", "60", "--half-width", "0.01"]
     assert main(["goodput", "--fleet", str(fleet), *job, "--json"]) == 0
     per_day = json.loads(capsys.readouterr().out)["results"]["interruptions_per_day"]
@@ -104,6 +105,12 @@ def test_reports_explain_fleets_and_histories_in_words(
     assert "This fleet has 64 machines with 8 GPUs each" in text
     assert "Machines to look at first" in text
     assert "n007" in text
+    assert "The most frequent reason: fallen off the bus (gpu_xid_79), 100 % of all" in text
+    assert "A job on all 512 GPUs runs" in text
+    assert "<b>Xid</b>: the number of an error" in text
+    assert "<b>NIC</b>" not in text
+    assert "--fleet fleet.toml" in text
+    assert '<td class="number">100 %</td>' in text
     assert '<script src="http' not in text
     assert main(["fleet", "report", str(history), "-o", str(page)]) == 0
     assert "something broke: 200" in page.read_text("utf-8")
@@ -173,3 +180,23 @@ def test_a_component_without_a_count_is_asked_for(
     assert "--units nic=NUMBER" in capsys.readouterr().err
     assert main(["fleet", "fit", str(table), *words, "--units", "nic=32"]) == 0
     assert "nic_link_down" in capsys.readouterr().out
+
+
+def test_a_report_draws_no_line_where_nothing_stops_a_job(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "slow.toml"
+    path.write_text(
+        'units = 1\n[[cause]]\nname = "hot"\nper_unit = 1\neffect = "slows"\nslowdown = 1.5\n'
+        'lasts = "1 h"\nlifetime = { law = "exponential", mean = "2000 d" }\n',
+        "utf-8",
+    )
+    page = tmp_path / "page.html"
+    assert main(["fleet", "report", str(path), "-o", str(page)]) == 0
+    text = page.read_text("utf-8")
+    assert "This fleet has 1 machine with 8 GPUs" in text
+    assert "once in 5.48 years" in text  # 2000 / 365.25
+    assert "never" in text
+    assert "How long a job runs" not in text
+    assert "until a failure stops it" not in text
+    assert capsys.readouterr().out == ""

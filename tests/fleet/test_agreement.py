@@ -20,7 +20,7 @@ from perfatlas.fleet.agreement import (
 )
 from perfatlas.fleet.model import Level, Restart, Strategy, one_cause
 from perfatlas.fleet.renewal import optimal_interval_s, renewal_efficiency
-from perfatlas.fleet.simulate import Job, compare
+from perfatlas.fleet.simulate import Job, simulate
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 
@@ -76,7 +76,7 @@ def test_the_optimum_of_the_simulated_curve_is_the_exact_one() -> None:
         )
         for factor in factors
     ]
-    found = [outcome.goodput for outcome in compare(job, strategies, replicas=200)]
+    found = [simulate(job, strategy, replicas=200).goodput for strategy in strategies]
     exact = renewal_efficiency(best * factors, write_s, 900.0, mtti_s).value_C
     assert int(np.argmax(found)) == 2
     np.testing.assert_allclose(found, exact, rtol=2e-3)

@@ -20,7 +20,7 @@ from perfatlas.fleet.catalog import (
     published_durations,
     published_rates,
 )
-from perfatlas.fleet.components import Component, blast_units, causes_of, part_counts
+from perfatlas.fleet.components import Component, causes_of, counts_in
 from perfatlas.fleet.laws import Exponential
 from perfatlas.fleet.model import Fleet, Level, Restart, Spares, Strategy, one_cause
 from perfatlas.fleet.packing import fleet_rate_per_s
@@ -206,8 +206,6 @@ def test_catalog_rates_carry_kind_source_and_interval() -> None:
 
 
 def test_blast_radius_follows_the_tree() -> None:
-    blasts = [blast_units(RACKS, c.kind, unit="host") for c in RACKS]
-    assert blasts == [0, 72, 18, 18, 1, 1, 1]
     racks = {c.name: c for c in causes_of(RACKS, unit="rack")}
     assert racks["gpu"].per_unit == 72
     assert racks["nvswitch_tray"].per_unit == 9
@@ -215,21 +213,24 @@ def test_blast_radius_follows_the_tree() -> None:
     hosts = {c.name: c for c in causes_of(RACKS, unit="host")}
     assert hosts["hbm"].per_unit == 32
     assert hosts["nvswitch_tray"].per_unit == 0.5
+    assert [(c.name, c.units) for c in hosts.values() if c.takes == "unit"] == [
+        ("pdu", 72), ("nvswitch_tray", 18), ("host", 1), ("gpu", 1), ("hbm", 1),
+    ]  # fmt: skip
     assert hosts["pdu"].loses == "domain"
     assert (hosts["software"].shared, hosts["software"].takes) == (1.0, "nothing")
 
 
 def test_a_tree_of_a_system_runs() -> None:
     system = resolve_system("h100_sxm")
-    counts = part_counts(system, 16_384)
+    counts = counts_in(system)
     tree = (
         Component(kind="host"),
-        Component(kind="gpu", within="host", count=counts["gpu"] / counts["host"], lifetime=YEAR),
-        Component(kind="nic", within="host", count=counts["nic"] / counts["host"], lifetime=YEAR),
+        Component(kind="gpu", within="host", count=counts["gpu", "host"], lifetime=YEAR),
+        Component(kind="nic", within="host", count=counts["nic", "host"], lifetime=YEAR),
     )
     fleet = Fleet(units=2048, causes=causes_of(tree, unit="host"))
     rate = fleet_rate_per_s(fleet, 2048)
-    assert rate == pytest.approx((16_384 + counts["nic"]) / YEAR.mean_s)
+    assert rate == pytest.approx(2048 * (8 + 8) / YEAR.mean_s)
     strategy = Strategy(interval_s=600.0, levels=(Level(write_s=5.0),))
     job = Job(fleet=fleet, units=2048, horizon_s=5 * 86400.0)
     outcome = simulate(job, strategy, replicas=50)
@@ -250,11 +251,6 @@ def test_a_tree_of_a_system_runs() -> None:
 def test_trees_that_are_none_are_refused(tree: tuple[Component, ...], words: str) -> None:
     with pytest.raises(InvalidSpecError, match=words):
         causes_of(tree, unit="gpu")
-
-
-def test_gpus_that_do_not_fill_nodes_are_refused() -> None:
-    with pytest.raises(InvalidSpecError, match="use 8"):
-        part_counts(resolve_system("h100_sxm"), 9)
 
 
 @pytest.mark.parametrize("gpus_per_unit", [1, 4, 8, 72])

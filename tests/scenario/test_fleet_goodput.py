@@ -178,6 +178,21 @@ def test_going_on_with_fewer_waits_less(small: dict[str, object]) -> None:
     assert fewer["not_degraded"] < 1.0
 
 
+def test_what_if_tries_to_go_on_without_a_replica(small: dict[str, object]) -> None:
+    found = goodput(**small, what_if=True, replica_gpus=64).results
+    rows = {row["name"]: row for row in found["changes"]}
+    row = rows["going on with fewer nodes"]
+    assert "64 GPUs leave at a time, a replica, down to 128" in row["assumes"]
+    alone = goodput(**small, fewest_gpus=128, replica_gpus=64).results
+    assert row["goodput"] == pytest.approx(alone["goodput"], abs=0.01)
+    units = goodput(**small, what_if=True).results["changes"]
+    single = next(row for row in units if row["name"] == "going on with fewer nodes")
+    assert single["gpu_hours_gained"] > row["gpu_hours_gained"]
+    for size in (256, 96):
+        with pytest.raises(InvalidSpecError, match="no whole number of replicas"):
+            goodput(**small, what_if=True, replica_gpus=size)
+
+
 def test_the_page_needs_no_network(small: dict[str, object]) -> None:
     run = fleet_goodput(**small, what_if=True)
     page = goodput_page(run.answer.to_dict(), run.per_replica(), reproduce="perfatlas goodput")
@@ -198,7 +213,7 @@ def test_the_page_needs_no_network(small: dict[str, object]) -> None:
         ({"fleet": "/no/such.toml"}, InvalidSpecError, "cannot be read"),
         ({"mtti_s": 5}, InvalidSpecError, "leave mtti_s out"),
         ({"work_s": 5.0, "what_if": True}, InvalidSpecError, "leave work_s out"),
-        ({"replica_gpus": 8}, InvalidSpecError, "give fewest_gpus"),
+        ({"replica_gpus": 8}, InvalidSpecError, "give fewest_gpus, .* or what_if"),
         ({"checkpoint_write_s": 0}, InvalidSpecError, "no optimal interval"),
         ({"mfu": 1.5}, InvalidSpecError, "mfu = 1.5"),
         ({"fleet": None, "what_if": True}, InvalidSpecError, "give fleet"),
@@ -217,7 +232,7 @@ def test_a_wrong_question_names_value_and_next_step(
         ('units = 4\n[[cause]]\npublished = "llama"\n', "unknown failure rate"),
         ("units = 4\n[[cause]]\npublished = 3\n", "published = 3: expected a text"),
         ('units = 4\n[[cause]]\npublished = "rsc1_node"\nname = "x"\n', "unknown key 'name'"),
-        ("units = 4\n", r"fleet\.toml: causes: 0: expected 1"),
+        ("units = 4\n", r"fleet\.toml: causes = 0: expected 1"),
     ],
 )
 def test_a_wrong_published_cause_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -324,7 +339,7 @@ def test_a_short_run_is_not_said_to_agree_with_the_long_run(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"gpus": 8, "spares": 99}, "99 spares are more .* spares = 39 is the rest"),
+        ({"gpus": 8, "spares": 99}, "spares = 99 is more .* spares = 39 is the rest"),
         ({"fewest_gpus": 8, "replica_gpus": 256}, "a replica of 32 units is all of a job of 32"),
         ({"fewest_gpus": 8, "replica_gpus": 80}, "raise fewest to 2"),
     ],
@@ -343,7 +358,7 @@ def test_a_fleet_without_units_is_refused(
     path = tmp_path / "none.toml"
     path.write_text(SMALL.replace("units = 40", f"units = {units}"))
     asked = {k: v for k, v in small.items() if k not in ("gpus", "spares")}
-    with pytest.raises(InvalidSpecError, match=f"units = {units}: a fleet has 1"):
+    with pytest.raises(InvalidSpecError, match=f"units = {units}: expected 1"):
         goodput(**(asked | {"fleet": str(path)}))
 
 
@@ -364,3 +379,40 @@ def test_one_unit_is_not_all_units(tmp_path: Path) -> None:
     path.write_text(SMALL.replace("units = 40", "units = 1"))
     found = goodput(fleet=str(path), checkpoint_write_s=60, restart_s=600, half_width=0.05)
     assert any("the job is on the only unit of the fleet" in said for said in found.warnings)
+
+
+FILE = """
+units = 16
+
+[[cause]]
+name = "node"
+per_unit = 1
+lifetime = { law = "exponential", rate = "6.5e-3 /d" }
+
+[[strategy]]
+name = "s"
+checkpoint = [{ name = "c", write = "30 s" }]
+restart = [{ name = "r", phases = { all = "5 min" } }]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("units = 16", "units = 99999999999999999999", "units = 9999.*: expected 1 to"),
+        ("units = 16", "units = 16\ngpus_per_unit = 1000000000", "gpus_per_unit = 1000000000"),
+        ('[{ name = "c", write = "30 s" }]', "[]", "strategy 's': levels = 0"),
+        ('write = "30 s"', 'write = "30 s", every = 0', r"levels every \[0\] segments"),
+        ('[{ name = "r", phases = { all = "5 min" } }]', "[]", "strategy 's': restarts = 0"),
+        ("per_unit = 1", 'per_unit = 1\nrepair = "no"', "repair = 'no' is not one of swap"),
+    ],
+)
+def test_a_file_that_cannot_be_run_is_refused_with_its_place(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(FILE, "utf-8")
+    assert goodput(fleet=str(path), half_width=0.05, duration_s=864_000).results["goodput"] > 0.9
+    path.write_text(FILE.replace(old, new), "utf-8")
+    with pytest.raises(InvalidSpecError, match=said):
+        goodput(fleet=str(path), half_width=0.05, duration_s=864_000)

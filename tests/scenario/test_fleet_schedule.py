@@ -188,6 +188,12 @@ def test_a_fleet_without_a_cause_that_takes_nodes_is_refused(tmp_path: Path) -> 
     )
     with pytest.raises(UnsupportedError, match="none of its causes"):
         fleet_schedule(num_jobs=10, load=0.5, fleet=str(path))
+    unit = path.read_text("utf-8").replace(
+        'shared = 1\ntakes = "nothing"', 'per_unit = 1\nrepair = "x"'
+    )
+    path.write_text(unit, "utf-8")
+    with pytest.raises(InvalidSpecError, match="repair = 'x' is not one of swap"):
+        fleet_schedule(num_jobs=10, load=0.5, fleet=str(path))
 
 
 def test_jobs_that_can_never_run_are_refused_or_counted(table: str) -> None:
@@ -195,7 +201,7 @@ def test_jobs_that_can_never_run_are_refused_or_counted(table: str) -> None:
         fleet_schedule(jobs=table, nodes=1)
     found = fleet_schedule(jobs=table, nodes=1, leave_out_larger=True)
     assert found.answer.results["jobs"] == 2
-    assert any("1 of 3 jobs can never run" in text for text in found.answer.warnings)
+    assert any("can never run here: 1 of 3 jobs" in text for text in found.answer.warnings)
     with pytest.raises(InfeasibleError, match="none of the 3 jobs"):
         fleet_schedule(jobs=table, nodes=1, gpus_per_node=4, leave_out_larger=True)
 
@@ -222,6 +228,8 @@ def test_elastic_jobs_go_on_with_their_share_of_nodes() -> None:
         ({"num_jobs": 10, "load": 1, "nodes": 4, "repair_s": 9}, "without node_mtbf_s"),
         ({"num_jobs": 10, "load": 1, "nodes": 4, **FAILING, "fleet": "rsc1"}, "give one"),
         ({"num_jobs": 10, "load": 1, "fleet": "rsc1", "gpus_per_node": 4}, "has 8"),
+        ({"num_jobs": 10, "load": 1e-308, "nodes": 4}, "10 jobs would be submitted over"),
+        ({"num_jobs": 10, "job_rate": 1e-308, "nodes": 4}, "10 jobs would be submitted over"),
         ({"num_jobs": 10, "load": 1, "nodes": 4, "required": True}, "within what?"),
         ({"num_jobs": 10, "load": 1, "nodes": 4, "together": "leaf"}, "nodes_per_leaf"),
         ({"num_jobs": 10, "load": 1, "nodes": 4, "patience_s": 9}, "no job waits for a node"),

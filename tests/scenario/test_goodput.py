@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfatlas import goodput, goodput_spares
+from perfatlas.fleet.catalog import find_rate
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 
 pytestmark = pytest.mark.timeout(300)  # the first simulation compiles
@@ -282,3 +283,33 @@ def test_simulated_answers_tell_the_rate_given_and_of_ageing_only_where_there_is
     assert not any("ageing" in said for said in plain.evidence.assumptions)
     aged = goodput(**asked, failure_shape=2.0, gpus=64)
     assert any("ageing hardly moves" in said for said in aged.evidence.assumptions)
+
+
+def test_one_of_a_thing_is_told_in_the_singular() -> None:
+    one = goodput(gpus=8, node_mtbf_s=DAY, checkpoint_write_s=30.0, restart_s=60.0)
+    assert "interruptions: node_mtbf_s over 1 node" in one.evidence.assumptions
+    two = goodput(gpus=16, node_mtbf_s=DAY, checkpoint_write_s=30.0, restart_s=60.0)
+    assert "interruptions: node_mtbf_s over 2 nodes" in two.evidence.assumptions
+
+
+def test_a_95_percent_interval_is_narrowed_to_90_by_the_normal_law() -> None:
+    # of a logarithm: 1.644854 / 1.959964 standard errors
+    rate = find_rate("llama3_node_unexpected")
+    found = goodput(
+        gpus=16384, failure_rate=rate.name, checkpoint_write_s=30.0, restart_s=60.0
+    ).results
+    assert rate.high_per_day is not None
+    wide = np.log(rate.high_per_day / rate.per_day)
+    narrow = np.log(found["mtti_s"] / found["mtti_s_low"])
+    assert narrow / wide == pytest.approx(1.6448536 / 1.9599640, rel=1e-7)
+
+
+def test_more_spares_than_any_fleet_has_are_refused_at_once() -> None:
+    with pytest.raises(InvalidSpecError, match="spares = 1000000000"):
+        goodput_spares(nodes=2048, node_mtbf_s=1e7, repair_s=DAY, spares=10**9)
+
+
+def test_a_simulated_job_that_never_gets_anything_done_ends_soon() -> None:
+    found = goodput(mtti_s=1.0, checkpoint_write_s=60, restart_s=1e4, method="simulate").results
+    assert found["goodput"] == 0.0
+    assert found["replicas"] == 8

@@ -137,7 +137,9 @@ def test_a_strategy_and_fields_that_say_the_same_are_refused(
     (tmp_path / "fleet2.toml").write_text(FLEET)
     endless = tmp_path / "endless.toml"
     endless.write_text(STRATEGIES.replace("every = 8", "every = 1_000_000_000_000"))
-    refused["over 400 segments; give"] = {"strategy_file": str(endless)}
+    seldom = tmp_path / "seldom.toml"
+    seldom.write_text(STRATEGIES.replace("every = 8", "every = 800"))
+    refused["over 400 segments; give"] = {"strategy_file": str(seldom)}
     refused["never comes"] = {"strategy_file": str(endless), "checkpoint_interval_s": 60}
     for words, fields in refused.items():
         with pytest.raises(InvalidSpecError) as caught:

@@ -48,8 +48,10 @@ def test_what_follows_a_failure_is_its_effect(tmp_path: Path) -> None:
         "effect",
     ]
     assert without_cascades(history, 0.0) == (history, 0)
-    with pytest.raises(InvalidSpecError, match="window_s = -1"):
+    with pytest.raises(InvalidSpecError, match="cascade_s = -1"):
         without_cascades(history, -1.0)
+    with pytest.raises(InvalidSpecError, match="cascade_s = inf"):
+        without_cascades(history, float("inf"))
 
 
 @given(st.lists(st.tuples(st.integers(0, 600), st.sampled_from([48, 79, 94])), max_size=20))

@@ -120,7 +120,7 @@ def test_causes_are_ranked_with_their_doubt() -> None:
     assert math.isnan(last.above_next)
     assert len(rank_causes(history, 1000.0, kinds=("failure", "effect"))) == 3
     assert history.place(1).startswith("xid_")
-    with pytest.raises(InvalidSpecError, match=r"kind planned among 41: effect, failure"):
+    with pytest.raises(InvalidSpecError, match=r"kind planned among 41 events: effect, failure"):
         rank_causes(history, 1000.0, kinds=("planned",))
 
 

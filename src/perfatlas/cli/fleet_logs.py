@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from cyclopts import Parameter
 
 from perfatlas.cli.envelope import envelope
+from perfatlas.cli.fleet_lifetimes import LifetimeFlags, fit_table
 from perfatlas.cli.output import print_json, require
 from perfatlas.cli.vocabulary import MANY, SWITCH, Count, File, default, given
 from perfatlas.files import check_writable
-from perfatlas.quantities import InvalidSpecError, UsageError, shown
+from perfatlas.quantities import InvalidSpecError, UsageError, counted, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -104,7 +105,10 @@ def _options(files: Sequence[File], flags: ImportFlags) -> Any:  # noqa: ANN401 
 
     scraped = flags.scraped or []
     if scraped and len(scraped) != len(files):
-        raise UsageError(f"{len(files)} files and {len(scraped)} times: --scraped once per file")
+        raise UsageError(
+            f"{counted(len(files), 'file')} and {counted(len(scraped), 'time')}: --scraped once per"
+            " file"
+        )
     boot_s = None if flags.boot is None else epoch_seconds(flags.boot, flags.zone)
     return ImportOptions(
         clock=Clock(zone=flags.zone, year=flags.year, boot_s=boot_s, node=flags.node or ""),
@@ -131,7 +135,7 @@ def _print_imported(history: History, results: Mapping[str, Any]) -> None:
 
     console = open_terminal(sys.stdout)
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in results["kinds"].items())
-    console.print(f"{history.size:,} events" + (f": {kinds}" if kinds else ""))
+    console.print(counted(history.size, "event") + (f": {kinds}" if kinds else ""))
     for file in history.files:
         console.print(f"{file.path}: {file.total:,} {file.unit}", soft_wrap=True)
         told: dict[str, Any] = {"parsed": f"{file.parsed:,}"}
@@ -176,17 +180,29 @@ class FitFlags:
     json: Annotated[bool, SWITCH] = False
 
 
-def fit(files: list[File], /, *, flags: FitFlags | None = None) -> int:
+def fit(
+    files: list[File] | None = None,
+    /,
+    *,
+    flags: FitFlags | None = None,
+    table: LifetimeFlags | None = None,
+) -> int:
     """Return the exit code of a fit.
 
     Args:
         files: Histories, as `fleet import` writes them.
         flags: What they do not say.
+        table: A table of lifetimes in their place.
     """
     from perfatlas.telemetry.fleet_file import write_fleet
     from perfatlas.telemetry.formats import import_logs
 
-    flags = flags or FitFlags()
+    flags, table = flags or FitFlags(), table or LifetimeFlags()
+    if given(table):
+        others = [f"--{name.replace('_', '-')}" for name in given(flags) if name != "json"]
+        return fit_table(table, [*map(str, files or ()), *others], as_json=flags.json)
+    if not files:
+        raise UsageError(f"no history is given; for example: {FIT_EXAMPLE}")
     history = import_logs("table", files).history
     example = FIT_EXAMPLE
     if history.size:

@@ -36,8 +36,8 @@ SPARES_EXAMPLE: Final = (
 
 SLOW_S: Final = 1.5
 SLOW: Final = (
-    "perfatlas: simulating; compiled at the first use, and run until the goodput is as sure as"
-    " --half-width asks\n"
+    "perfatlas: not yet done; a simulation is compiled at its first use, and runs until the goodput"
+    " is as sure as --half-width asks\n"
 )
 
 app: Final = App(
@@ -122,7 +122,7 @@ class FleetFlags:
         spare_kind: Whether spares are powered (warm, hot) and fail too.
         spare_start_s: Seconds a restart takes longer when it takes in a spare.
         fewest_gpus: Go on with fewer GPUs down to these, rather than wait.
-        replica_gpus: GPUs that are given up together then; by default a unit.
+        replica_gpus: GPUs that are given up together then, and by --what-if; by default a unit.
         work_s: Run until so many seconds of useful work are done: time to finish, cost.
         finish_by_s: How likely that work is done later than so many seconds.
         mfu: Share of the peak FLOPs that useful time reaches.
@@ -221,7 +221,7 @@ def goodput(
         if extra.html is not None or asked.get("what_if"):
             flag = "--html" if extra.html is not None else "--what-if"
             raise UsageError(f"{flag} is of one job, --table answers many")
-        return _table(scenario.goodput, output, "goodput", asked, scenario.GOODPUT_NAMES)
+        return answer_table_of(scenario.goodput, output, "goodput", asked, scenario.GOODPUT_NAMES)
     if "fleet" not in asked:  # whose file may say both
         written = "checkpoint_bytes_per_s" in asked
         needed = ("restart_s",) if written else ("checkpoint_write_s", "restart_s")
@@ -235,7 +235,7 @@ def goodput(
             answer, columns = run.answer, run.per_replica()
         else:
             answer = scenario.goodput(**asked)
-    code = _show(answer, asked, as_json=output.json)
+    code = show_goodput(answer, asked, as_json=output.json)
     if extra.html is not None:
         _write_page(extra.html, answer, columns, asked)
     return code
@@ -292,6 +292,18 @@ class SpareFlags:
     warm: Annotated[bool | None, SWITCH] = None
 
 
+app.command(
+    "perfatlas.cli.goodput_domains:domains",
+    name="domains",
+    help="Tell which share of domains works while some GPUs are out: blast radius, k of n.",
+)
+app.command(
+    "perfatlas.cli.goodput_domains:stragglers",
+    name="stragglers",
+    help="Tell what waiting for the slowest GPU costs a synchronous step.",
+)
+
+
 @app.command
 def spares(
     *,
@@ -310,24 +322,40 @@ def spares(
     asked = given(flags or SpareFlags())
     if wants_table(output):
         names = scenario.SPARE_NAMES
-        return _table(scenario.goodput_spares, output, "goodput spares", asked, names)
+        return answer_table_of(scenario.goodput_spares, output, "goodput spares", asked, names)
     if "fleet" not in asked:
         require(asked, ("nodes", "node_mtbf_s", "repair_s"), example=SPARES_EXAMPLE)
-    return _show(scenario.goodput_spares(**asked), asked, as_json=output.json)
+    return show_goodput(scenario.goodput_spares(**asked), asked, as_json=output.json)
 
 
-def _table(
+def answer_table_of(
     face: Callable[..., Any],
     output: OutputFlags,
     command: str,
     asked: dict[str, Any],
     names: tuple[str, ...],
 ) -> int:
+    """Return the exit code of a table that is answered row by row.
+
+    Args:
+        face: From named fields to an answer.
+        output: Names both files.
+        command: The verb.
+        asked: Flags given beside --table.
+        names: The vocabulary of the verb.
+    """
     summary = answer_rows(face, output, asked=asked, names=names)
     return show_summary(command, summary, asked=asked, as_json=output.json)
 
 
-def _show(answer: Answer, asked: dict[str, Any], *, as_json: bool) -> int:
+def show_goodput(answer: Answer, asked: dict[str, Any], *, as_json: bool) -> int:
+    """Write an answer of any form of goodput and return the exit code.
+
+    Args:
+        answer: The answer.
+        asked: What was asked, for the `reproduce:` line.
+        as_json: Whether one JSON object is printed.
+    """
     told = answer.to_dict()
     if as_json:
         print_json(told)

@@ -33,6 +33,7 @@ from perfatlas.fleet.simulate import Job, simulate, simulate_until
 from perfatlas.fleet.spares import birth_death_blocked, blocked_probability
 from perfatlas.fleet.state import TICKS_PER_SECOND
 from perfatlas.fleet.upkeep import Plain, maintained_efficiency
+from perfatlas.telemetry.rates import standard_errors
 
 if TYPE_CHECKING:
     from perfatlas.fleet.outcome import Outcome
@@ -311,6 +312,6 @@ def _sampled(
         exact=exact,
         simulated=float(value_R.mean()),
         standard_error=error,
-        half_width=1.96 * error / float(value_R.mean()),
+        half_width=standard_errors(0.95) * error / float(value_R.mean()),
         replicas=value_R.size,
     )

@@ -17,7 +17,7 @@ from perfatlas.fleet.state import (
     MOST_RESTARTS,
     MOST_STAGES,
 )
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, did_you_mean
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, did_you_mean, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 LONGEST_S: Final = 1e12  # of 64-bit microseconds
 MOST_RETAINED: Final = 1_000_000_000
+MOST_UNITS: Final = 100_000_000  # of a fleet, GPUs of a unit, parts of one
 
 
 def check_job(fleet: Fleet, units: int, strategy: Strategy, horizon_s: float) -> None:
@@ -43,17 +44,20 @@ def check_job(fleet: Fleet, units: int, strategy: Strategy, horizon_s: float) ->
     """
     _finite("horizon_s", horizon_s, lowest=1e-3)
     if units < 1 or fleet.units < 1:
-        raise InvalidSpecError(f"a job of {units} units in a fleet of {fleet.units}: expected 1 up")
+        raise InvalidSpecError(
+            f"a job of {counted(units, 'unit')} in a fleet of {fleet.units}: expected 1 up"
+        )
     spares = strategy.spares.count
     if units > fleet.units:
         raise InfeasibleError(
-            f"the job needs {units} units, the fleet has {fleet.units}",
-            advice=(f"run it on {fleet.units} units or enlarge the fleet",),
+            f"the job needs {counted(units, 'unit')}, the fleet has {fleet.units}",
+            advice=(f"run it on {counted(fleet.units, 'unit')} or enlarge the fleet",),
         )
     if spares is not None and units + spares > fleet.units:
         raise InfeasibleError(
-            f"{units} units and {spares} spares are more than the fleet's {fleet.units}",
-            advice=(f"keep {fleet.units - units} spares or enlarge the fleet",),
+            f"{counted(units, 'unit')} and {counted(spares, 'spare')} are more than the fleet's"
+            f" {fleet.units}",
+            advice=(f"keep {counted(fleet.units - units, 'spare')} or enlarge the fleet",),
         )
     check_fleet(fleet)
     check_strategy(strategy, units)
@@ -69,9 +73,9 @@ def check_fleet(fleet: Fleet) -> None:
     Raises:
         InvalidSpecError: A number outside its range.
     """
-    for name, value in (("units", fleet.units), ("gpus_per_unit", fleet.gpus_per_unit)):
-        if value < 1:
-            raise InvalidSpecError(f"{name} = {value}: a fleet has 1 of them or more")
+    _count("units", fleet.units, MOST_UNITS)
+    _count("gpus_per_unit", fleet.gpus_per_unit, MOST_UNITS)
+    _count("parts_per_unit", fleet.parts_per_unit, MOST_UNITS)
     _count("causes", len(fleet.causes), MOST_CAUSES // 2)
     _count("repairs", len(fleet.repairs), MOST_REPAIRS)
     if fleet.crews is not None:
@@ -80,8 +84,10 @@ def check_fleet(fleet: Fleet) -> None:
         raise InvalidSpecError(
             f"parts_needed = {fleet.parts_needed} of {fleet.parts_per_unit} parts: expected 1 up"
         )
+    repairs = [repair.name for repair in fleet.repairs]
     for cause in fleet.causes:
         _check_cause(cause, fleet)
+        _known(f"cause {cause.name!r}: repair", cause.repair, repairs)
     for repair in fleet.repairs:
         _check_repair(repair)
 
@@ -213,11 +219,9 @@ def _check_shrink(shrink: Shrink, units: int, where: str) -> None:
 
 def _check_names(fleet: Fleet, strategy: Strategy) -> None:
     restarts = [restart.name for restart in strategy.restarts]
-    repairs = [repair.name for repair in fleet.repairs]
     widest = max(REACHES.index(level.survives) for level in strategy.levels)
     for cause in fleet.causes:
         _known(f"cause {cause.name!r}: restart", cause.restart, restarts)
-        _known(f"cause {cause.name!r}: repair", cause.repair, repairs)
         if cause.effect == "stops" and REACHES.index(cause.loses) > widest:
             raise InvalidSpecError(
                 f"cause {cause.name!r} loses {cause.loses!r}, and no checkpoint of strategy "
@@ -262,7 +266,7 @@ def _known(where: str, name: str, choices: Iterable[str]) -> None:
 
 def _count(where: str, value: int, most: int) -> None:
     if not 1 <= value <= most:
-        raise InvalidSpecError(f"{where}: {value}: expected 1 to {most}")
+        raise InvalidSpecError(f"{where} = {shown(value)}: expected 1 to {most:,}")
 
 
 def _finite(where: str, value: float, lowest: float = 0.0, highest: float = LONGEST_S) -> None:

@@ -54,32 +54,6 @@ class Component:
     cause: Mapping[str, Any] | None = None
 
 
-def part_counts(system: System, gpus: int) -> dict[str, int]:
-    """Return the parts of a number of GPUs of a system: gpu, host, nic.
-
-    Args:
-        system: A resolved system.
-        gpus: GPUs.
-
-    Raises:
-        InvalidSpecError: The GPUs do not fill whole nodes.
-
-    Example:
-        >>> from perfatlas.fleet.components import part_counts
-        >>> from perfatlas.hardware import resolve_system
-        >>> part_counts(resolve_system("h100_sxm"), 16_384)
-        {'gpu': 16384, 'host': 2048, 'nic': 16384}
-    """
-    node = system.node
-    if gpus < 1 or gpus % node.devices:
-        raise InvalidSpecError(
-            f"{gpus} GPUs do not fill nodes of {node.devices}: "
-            f"use {max(round(gpus / node.devices), 1) * node.devices}"
-        )
-    hosts = gpus // node.devices
-    return {"gpu": gpus, "host": hosts, "nic": hosts * node.nics}
-
-
 def counts_in(system: System) -> dict[tuple[str, str], int]:
     """Return how many of a kind its holder has, by (kind, holder): what the hardware data tell.
 
@@ -130,23 +104,6 @@ def causes_of(components: Sequence[Component], *, unit: str) -> tuple[Cause, ...
     return tuple(
         _cause(component, tree, unit) for component in components if component.lifetime is not None
     )
-
-
-def blast_units(components: Sequence[Component], kind: str, *, unit: str) -> int:
-    """Return how many units go down with one part; 0 where none leaves.
-
-    Args:
-        components: The tree.
-        kind: Of the part that fails.
-        unit: Kind that a job loses as a whole.
-
-    Raises:
-        InvalidSpecError: An unknown kind or a tree that is none.
-    """
-    tree = _tree(components)
-    if kind not in tree:
-        raise InvalidSpecError(f"{kind!r} is no component of the tree{did_you_mean(kind, tree)}")
-    return _blast(tree[kind], tree, unit)
 
 
 def _tree(components: Sequence[Component]) -> dict[str, Component]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from perfatlas.fleet.columns import FloatArray, Judged, judged, not_negative, positive
+from perfatlas.fleet.columns import FloatArray, not_negative, positive
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -76,30 +76,6 @@ def verified_time_s(work_s: ArrayLike, pattern: VerifiedPattern) -> FloatArray:
     with np.errstate(divide="ignore"):  # an attempt that never succeeds takes for ever
         time = (length + stopped * (detection + recovery) + caught * recovery) / done
     return np.asarray(time, np.float64)
-
-
-def first_order_work_s(pattern: VerifiedPattern) -> Judged:
-    """Return the first-order optimum of the work [s] (C,): sqrt((V + C) / (ls + lf/2)).
-
-    Args:
-        pattern: The pattern.
-
-    Returns:
-        The work; valid while the rates times (V + C) are below 6e-3, where it is about 4 %
-        too long.
-
-    Raises:
-        InvalidSpecError: A negative time or rate, or nothing to trade.
-
-    Source: Aupy et al., PRDC'13, first order.
-    """
-    cost = not_negative("verify_s", pattern.verify_s) + not_negative("write_s", pattern.write_s)
-    failing = not_negative("failure_per_s", pattern.failure_per_s)
-    silent = not_negative("silent_per_s", pattern.silent_per_s)
-    rate = positive("failure_per_s and silent_per_s", silent + failing / 2.0)
-    value = np.sqrt(positive("verify_s + write_s", cost) / rate)
-    reason = "verification and write are not short against the failures: minimise the exact time"
-    return judged(value, (silent + failing) * cost < 6e-3, reason)
 
 
 def _span(rate: FloatArray, length: FloatArray) -> FloatArray:

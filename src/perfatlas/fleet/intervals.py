@@ -39,27 +39,6 @@ def young_interval_s(write_s: ArrayLike, mtti_s: ArrayLike) -> Judged:
     return _against_optimum(np.sqrt(2.0 * delta * mtti), delta, mtti)
 
 
-def daly_first_order_s(write_s: ArrayLike, mtti_s: ArrayLike, restart_s: ArrayLike) -> Judged:
-    """Return Daly's first-order interval [s] (C,): sqrt(2 delta (M + R)) - delta.
-
-    Args:
-        write_s: Blocking write [s] (C,).
-        mtti_s: Mean time between interruptions [s] (C,).
-        restart_s: Recovery [s] (C,); the exact optimum does not depend on it.
-
-    Raises:
-        InvalidSpecError: A negative time, or a write or MTTI of zero.
-
-    Source: Daly, FGCS 22(3), 2006.
-
-    Limits: as of Young's; where the formula falls to zero or below, the value is NaN.
-    """
-    delta, mtti = positive("write_s", write_s), positive("mtti_s", mtti_s)
-    restart = not_negative("restart_s", restart_s)
-    value = np.sqrt(2.0 * delta * (mtti + restart)) - delta
-    return _against_optimum(np.where(value > 0.0, value, np.nan), delta, mtti)
-
-
 def daly_higher_order_s(write_s: ArrayLike, mtti_s: ArrayLike) -> Judged:
     """Return Daly's higher-order interval [s] (C,).
 

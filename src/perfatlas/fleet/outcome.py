@@ -14,6 +14,7 @@ import numpy as np
 
 from perfatlas.fleet.running import FIELDS
 from perfatlas.fleet.state import BUCKETS, IDLE, MAINTENANCE, NEVER, TICKS_PER_SECOND
+from perfatlas.quantities import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -164,15 +165,18 @@ class Outcome:
         if self.met_few:
             count = self.ticks_RF.shape[0]
             said.append(
-                f"only {self.met} failures in {count:,} replicas: the interval is at least that of"
-                f" 3 in {count:,} replicas that lose everything; watch the job longer, or more"
-                " replicas"
+                f"only {counted(self.met, 'failure')} in {counted(count, 'replica')}: the interval"
+                f" is at least that of 3 in {count:,} replicas that lose everything; watch the job"
+                " longer, or more replicas"
             )
         if not self.converged:
-            said.append(f"stopped after {self.ticks_RF.shape[0]} replicas, wider than asked")
+            said.append(
+                f"stopped after {counted(self.ticks_RF.shape[0], 'replica')}, wider than asked"
+            )
         if self.packed.plan_1["segments"][0] and self.unfinished:
             said.append(
-                f"{self.unfinished} of {self.ticks_RF.shape[0]} replicas were given up unfinished"
+                f"given up unfinished: {self.unfinished:,} of"
+                f" {counted(self.ticks_RF.shape[0], 'replica')}"
             )
         return said
 

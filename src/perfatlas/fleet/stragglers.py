@@ -61,23 +61,6 @@ def largest_normal(ranks: ArrayLike) -> FloatArray:
     return np.asarray(value.reshape(np.shape(ranks)), np.float64)
 
 
-def largest_normal_blom(ranks: ArrayLike) -> FloatArray:
-    """Return Blom's approximation to the mean of the largest of n standard normals (C,).
-
-    Args:
-        ranks: n (C,).
-
-    Raises:
-        InvalidSpecError: Less than one rank, or a fraction of one.
-
-    Source: Blom 1958: the normal quantile of (n - 3/8) / (n + 1/4); within 0.8 % from n = 8 on.
-    """
-    from scipy.special import ndtri
-
-    n = whole("ranks", ranks, lowest=1).astype(np.float64)
-    return np.asarray(-ndtri(0.625 / (n + 0.25)), np.float64)
-
-
 def slowest_step(
     mean_s: ArrayLike,
     persistent_s: ArrayLike,

@@ -71,15 +71,13 @@ def generate_jobs(mix: Mix, cluster: Cluster) -> Jobs:
     if mix.job_rate is None:
         asked = float((gpus_J * run_s_J).sum())
         span_s = asked / cluster.gpus / float(mix.load or 1.0)
+        _check_span(mix, span_s)
         submit_s_J = np.sort(rng.uniform(0.0, span_s, mix.jobs))
     else:
+        _check_span(mix, mix.jobs / mix.job_rate)
         submit_s_J = np.cumsum(rng.exponential(1.0 / mix.job_rate, mix.jobs))
+        _check_span(mix, float(submit_s_J[-1]))
     submit_s_J = submit_s_J - submit_s_J[0]
-    if submit_s_J[-1] > LONGEST / TICKS_PER_SECOND:
-        raise InvalidSpecError(
-            f"{mix.jobs} jobs would be submitted over {submit_s_J[-1]:.3g} s: at most"
-            f" {LONGEST / TICKS_PER_SECOND:.3g} s; use a larger rate or load, or fewer jobs"
-        )
     node = cluster.gpus_per_node
     return Jobs(
         submit_J=ticks(submit_s_J),
@@ -88,3 +86,11 @@ def generate_jobs(mix: Mix, cluster: Cluster) -> Jobs:
         kind_J=np.where(gpus_J < node, 0, np.where(gpus_J == node, 1, 2)),
         kinds=KINDS,
     )
+
+
+def _check_span(mix: Mix, span_s: float) -> None:
+    if not span_s <= LONGEST / TICKS_PER_SECOND:
+        raise InvalidSpecError(
+            f"{mix.jobs:,} jobs would be submitted over {span_s:.3g} s: at most"
+            f" {LONGEST / TICKS_PER_SECOND:.3g} s; use a larger rate or load, or fewer jobs"
+        )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.jobs.state import BUCKETS, COMPLETED, NEVER, STATES, TICKS_PER_SECOND
+from perfatlas.quantities import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -164,16 +165,17 @@ class ScheduleOutcome:
         said = []
         unseen = int(self.world.state_1["unseen"][0])
         if unseen:
-            said.append(f"{unseen} failures or drains struck nodes that were already out")
+            said.append(f"failures or drains of nodes that were already out: {unseen:,}")
         never = int(self.never_started_J.sum())
         if never:
             said.append(
-                f"{never} of {self.jobs.size} jobs never started: mean and percentiles of waiting"
-                " count their waiting so far, and are lower bounds (wait_started_s leaves them out)"
+                f"{never:,} of {counted(self.jobs.size, 'job')} never started: mean and percentiles"
+                " of waiting count their waiting so far, and are lower bounds (wait_started_s"
+                " leaves them out)"
             )
         unended = sum(self.states.get(name, 0) for name in STATES[:6])
         if unended:
-            said.append(f"{unended} of {self.jobs.size} jobs had not ended at the end")
+            said.append(f"{unended:,} of {counted(self.jobs.size, 'job')} had not ended at the end")
         return said
 
 

@@ -10,6 +10,7 @@ from perfatlas.quantities.errors import (
     UnsupportedError,
     UsageError,
     ValidationGateError,
+    counted,
     did_you_mean,
     shown,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "UnsupportedError",
     "UsageError",
     "ValidationGateError",
+    "counted",
     "did_you_mean",
     "format_quantity",
     "parse_quantity",

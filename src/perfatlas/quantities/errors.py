@@ -79,6 +79,21 @@ class ValidationGateError(PerfatlasError):
 LONGEST_VALUE: Final = 60  # characters of a user's value that a message repeats
 
 
+def counted(number: int, thing: str) -> str:
+    """Return a number of things, in the singular where there is one.
+
+    Args:
+        number: How many.
+        thing: One of them; its plural ends in s.
+
+    Example:
+        >>> from perfatlas.quantities import counted
+        >>> counted(1, "node"), counted(2048, "node")
+        ('1 node', '2,048 nodes')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def shown(value: object) -> str:
     """Return a short text of anything a user wrote, for an error message.
 

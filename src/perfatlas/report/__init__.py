@@ -7,6 +7,7 @@ from perfatlas.report.fleet_text import print_fitted
 from perfatlas.report.frontier import print_frontier
 from perfatlas.report.goodput_page import goodput_page
 from perfatlas.report.goodput_text import print_goodput
+from perfatlas.report.lifetime_text import print_lifetimes
 from perfatlas.report.reproduce import reproduce_line
 from perfatlas.report.requests_trace import requests_trace_text
 from perfatlas.report.rows import print_facts, print_rows
@@ -31,6 +32,7 @@ __all__ = [
     "print_fitted",
     "print_frontier",
     "print_goodput",
+    "print_lifetimes",
     "print_rows",
     "print_schedule",
     "print_sourced",

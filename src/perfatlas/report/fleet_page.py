@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import html
+import math
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.quantities import counted
 from perfatlas.report.fleet_text import seconds
+from perfatlas.report.fleet_words import meanings, spelled_rate, spelled_time
 from perfatlas.report.goodput_page import charts_of, page_of
-from perfatlas.report.goodput_text import share_text, time_text
+from perfatlas.report.goodput_text import share_text
 from perfatlas.report.quantities_text import format_number
 from perfatlas.report.traffic_page import COLOURS
 
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     Facts = Mapping[str, Any]
 
 DAY_S: Final = 86400.0
+CROWDED: Final = 1.5
 EFFECTS: Final = {
     "stops": "stops the job",
     "corrupts": "makes results wrong, silently",
@@ -48,13 +52,6 @@ EVENT_COLUMNS: Final = (
     "machines",
     "over after, on average",
 )
-WORDS: Final = (
-    ("GPU", "the chip that does the arithmetic; a machine holds several"),
-    ("job", "one computation that runs on many GPUs at once; when one of them fails, all stop"),
-    ("checkpoint", "a saved state of the job, to which it goes back after a failure"),
-    ("repair", "the time from a failure until the machine can be used again"),
-    ("on average", "failures come at random: half of the gaps are shorter than 0.7 of the average"),
-)
 
 
 def fleet_page(name: str, facts: Facts, evidence: Facts | None) -> str:
@@ -66,32 +63,32 @@ def fleet_page(name: str, facts: Facts, evidence: Facts | None) -> str:
         evidence: What the fleet was fitted to, as in the file beside it; None where there is none.
     """
     causes = facts["causes"]
-    every = time_text(DAY_S / facts["events_per_day"])
+    every = spelled_time(DAY_S / facts["events_per_day"])
     first = causes[0]
+    reason = f"{first['meaning']} ({first['name']})" if first["meaning"] else first["name"]
     parts = [
         f"<h1>How often {html.escape(name)} fails, and what that means</h1>",
         _said(
-            f"This fleet has {facts['units']:,} machines with {facts['gpus_per_unit']} GPUs each,"
-            f" {facts['gpus']:,} GPUs in all. Somewhere in it something fails every {every} on"
-            f" average, {format_number(facts['events_per_day'])} times a day. The most frequent"
-            f" reason is {first['name']}: {share_text(first['share'])} of all failures."
+            f"This fleet has {counted(facts['units'], 'machine')} with"
+            f" {counted(facts['gpus_per_unit'], 'GPU')} each, {counted(facts['gpus'], 'GPU')} in"
+            f" all. Somewhere in it something fails every {every} on average,"
+            f" {spelled_rate(facts['events_per_day'])}. The most frequent reason: {reason},"
+            f" {share_text(first['share'])} of all failures."
         ),
+        *_means(facts["jobs"]),
         "<h2>What fails</h2>",
         _table(
             CAUSE_COLUMNS,
-            (_cause_cells(cause) for cause in causes),
+            (_cause_cells(cause, facts["repairs"]) for cause in causes),
+            words=(0, 1, 4, 5, 6),
         ),
         *_repairs(facts["repairs"]),
         *_lemons(causes, evidence),
         *_sizes(facts["jobs"]),
-        *charts_of(
-            [
-                ("What fails, by share", _shares(causes)),
-                ("How long a job runs until it is interrupted", _lives(facts["jobs"])),
-            ]
-        ),
+        *charts_of([("What fails, by share", _shares(causes)), *_lives(facts["jobs"])]),
         *_evidence(evidence),
-        *_glossary(),
+        *_next(name),
+        *_glossary(causes, "name"),
     ]
     return page_of(f"perfatlas fleet report: {name}", parts)
 
@@ -108,7 +105,7 @@ def history_page(name: str, facts: Facts) -> str:
         f"<h1>What went wrong: {html.escape(name)}</h1>",
         _said(_period(facts)),
         "<h2>What happened</h2>",
-        _table(EVENT_COLUMNS, (_event_cells(row) for row in facts["causes"])),
+        _table(EVENT_COLUMNS, (_event_cells(row) for row in facts["causes"]), words=(0, 1, 2, 3)),
         "<h2>Machines with the most failures</h2>",
         _said(
             "Some machines are always first by chance; perfatlas fleet fit tells which fail so"
@@ -119,7 +116,7 @@ def history_page(name: str, facts: Facts) -> str:
             ((row["node"], f"{row['failures']:,}") for row in facts["nodes"]),
         ),
         *charts_of(charts),
-        *_glossary(),
+        *_glossary(facts["causes"], "component"),
     ]
     return page_of(f"perfatlas fleet report: {name}", parts)
 
@@ -129,8 +126,8 @@ def _period(facts: Facts) -> str:
         return "The logs tell no event."
     kinds = "; ".join(f"{KINDS[kind]}: {count:,}" for kind, count in facts["kinds"].items())
     return (
-        f"From {facts['first']} to {facts['last']} the logs tell {facts['events']:,} events"
-        f" ({kinds})."
+        f"From {facts['first'][:10]} to {facts['last'][:10]} the logs tell"
+        f" {counted(facts['events'], 'event')} ({kinds})."
     )
 
 
@@ -142,7 +139,7 @@ def _event_cells(row: Facts) -> tuple[str, ...]:
         KINDS[row["kind"]],
         f"{row['events']:,}",
         f"{row['nodes']:,}",
-        "not told" if row["mean_down_s"] is None else time_text(row["mean_down_s"]),
+        "not told" if row["mean_down_s"] is None else spelled_time(row["mean_down_s"]),
     )
 
 
@@ -150,29 +147,65 @@ def _said(text: str) -> str:
     return f"<p>{html.escape(text)}</p>"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    names = "".join(f"<th>{html.escape(name)}</th>" for name in head)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{html.escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows
-    )
-    return f"<table><tr>{names}</tr>{body}</table>"
+def _means(jobs: Sequence[Facts]) -> list[str]:
+    """Return what failures mean for the largest job, in a sentence."""
+    largest = jobs[-1]
+    if not largest["mtti_s"] or math.isinf(largest["mtti_s"]):
+        return []
+    return [
+        _said(
+            f"A job on all {counted(largest['gpus'], 'GPU')} runs"
+            f" {spelled_time(largest['mtti_s'])} on average until a failure stops it. It then"
+            " starts again from what it saved last, its checkpoint: what it did since is lost."
+        )
+    ]
 
 
-def _cause_cells(cause: Facts) -> tuple[str, ...]:
-    noticed = time_text(cause["detection_s"]) if cause["detection_s"] else "at once"
+def _next(name: str) -> list[str]:
+    """Return how to learn what helps."""
+    asked = f"perfatlas goodput --fleet {name} --checkpoint-write-s 60 --restart-s 300 --what-if"
+    return [
+        "<h2>What would help</h2>",
+        _said(
+            "Saving more often or faster, starting again sooner, more machines that stand by,"
+            " quicker repairs: which of them gains most depends on the job. Whoever runs it can"
+            " ask, with the seconds that saving and starting again take:"
+        ),
+        f"<p><code>{html.escape(asked)}</code></p>",
+    ]
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], words: Sequence[int] = (0,)) -> str:
+    """Return a table; columns of words stand to the left, numbers to the right in one line."""
+
+    def cells(tag: str, texts: Sequence[str]) -> str:
+        kinds = ["words" if at in words else "number" for at in range(len(texts))]
+        return "".join(
+            f'<{tag} class="{kind}">{html.escape(str(text))}</{tag}>'
+            for kind, text in zip(kinds, texts, strict=True)
+        )
+
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    return f"<table><tr>{cells('th', head)}</tr>{body}</table>"
+
+
+def _cause_cells(cause: Facts, repairs: Sequence[Facts]) -> tuple[str, ...]:
+    noticed = spelled_time(cause["detection_s"]) if cause["detection_s"] else "at once"
+    lasts = {row["name"]: row["mean_s"] for row in repairs}.get(cause["repair"])
+    how_long = f", {spelled_time(lasts)}" if lasts else ""
     return (
         cause["name"],
         cause["meaning"] or "-",
         share_text(cause["share"]),
-        time_text(cause["mean_time_between_s"]),
+        spelled_time(cause["mean_time_between_s"]),
         EFFECTS[cause["effect"]],
         noticed,
-        cause["repair"] or "none, the job starts again",
+        f"{cause['repair']}{how_long}" if cause["repair"] else "none, the job starts again",
     )
 
 
 def _repairs(repairs: Sequence[Facts]) -> list[str]:
-    rows = [(row["name"], time_text(row["mean_s"])) for row in repairs]
+    rows = [(row["name"], spelled_time(row["mean_s"])) for row in repairs]
     if not any(row["mean_s"] for row in repairs):
         return [
             _said(
@@ -198,12 +231,12 @@ def _lemons(causes: Sequence[Facts], evidence: Facts | None) -> list[str]:
                 "These fail so much more often than the others that chance is no explanation."
                 " Taking them out helps more than anything else that costs as little."
             ),
-            _table(("machine", "reason", "failures", "how likely it is bad"), told),
+            _table(("machine", "reason", "failures", "how likely it is bad"), told, words=(0, 1)),
         ]
     parts += [
         _said(
-            f"{share_text(cause['lemon_share'])} of the parts fail"
-            f" {format_number(cause['lemon_factor'])} times as often by {cause['name']}."
+            f"Of {cause['name']}: {share_text(cause['lemon_share'])} of the parts are taken to"
+            f" fail {format_number(cause['lemon_factor'])} times as often as the others."
         )
         for cause in causes
         if cause["lemon_share"]
@@ -215,8 +248,8 @@ def _sizes(jobs: Sequence[Facts]) -> list[str]:
     rows = [
         (
             f"{row['gpus']:,}",
-            time_text(row["mtti_s"]) if row["mtti_s"] else "never",
-            f"{format_number(DAY_S / row['mtti_s'])} times a day" if row["mtti_s"] else "never",
+            "for ever" if math.isinf(row["mtti_s"]) else spelled_time(row["mtti_s"]),
+            spelled_rate(DAY_S / row["mtti_s"]),
         )
         for row in jobs
     ]
@@ -232,8 +265,8 @@ def _evidence(evidence: Facts | None) -> list[str]:
         return []
     rows = []
     for cause in evidence.get("cause", []):
-        low, high = (time_text(seconds(end)) for end in cause["mean_time_between_interval"])
-        mean = time_text(seconds(cause["mean_time_between"]))
+        low, high = (spelled_time(seconds(end)) for end in cause["mean_time_between_interval"])
+        mean = spelled_time(seconds(cause["mean_time_between"]))
         rows.append((cause["name"], f"{cause['events']:,}", mean, f"{low} to {high}"))
     files = [(file["path"], f"{file['parsed']:,}") for file in evidence.get("file", [])]
     return [
@@ -247,8 +280,12 @@ def _evidence(evidence: Facts | None) -> list[str]:
     ]
 
 
-def _glossary() -> list[str]:
-    rows = "".join(f"<p><b>{word}</b>: {html.escape(meaning)}.</p>" for word, meaning in WORDS)
+def _glossary(causes: Sequence[Facts], name: str) -> list[str]:
+    told = [text for row in causes for text in (row[name], row.get("cause"), row["meaning"])]
+    rows = "".join(
+        f"<p><b>{word}</b>: {html.escape(meaning)}.</p>"
+        for word, meaning in meanings(text for text in told if text)
+    )
     return [f"<h2>Words</h2>{rows}"]
 
 
@@ -269,10 +306,13 @@ def _shares(causes: Sequence[Facts]) -> Any:  # noqa: ANN401 - a figure
     return figure
 
 
-def _lives(jobs: Sequence[Facts]) -> Any:  # noqa: ANN401 - a figure
+def _lives(jobs: Sequence[Facts]) -> list[tuple[str, Any]]:
+    """Return the chart of how long jobs run, or nothing where there is no line to draw."""
     import plotly.graph_objects as go
 
-    rows = [row for row in jobs if row["mtti_s"]]
+    rows = [row for row in jobs if math.isfinite(row["mtti_s"])]
+    if len(rows) < 2:
+        return []
     figure = go.Figure()
     figure.add_scatter(
         x=[row["gpus"] for row in rows],
@@ -280,9 +320,13 @@ def _lives(jobs: Sequence[Facts]) -> Any:  # noqa: ANN401 - a figure
         mode="lines+markers",
         line={"color": COLOURS[0]},
     )
-    figure.update_xaxes(title="GPUs of the job", type="log")
-    figure.update_yaxes(title="hours, on average", type="log")
-    return figure
+    gpus = [row["gpus"] for row in rows]
+    # the largest job, all of the fleet, may be too near the one before for both names
+    sizes = [size for size in gpus[:-1] if gpus[-1] >= CROWDED * size] + gpus[-1:]
+    names = [f"{size:,}" for size in sizes]
+    figure.update_xaxes(title="GPUs of the job", type="log", tickvals=sizes, ticktext=names)
+    figure.update_yaxes(title="hours, on average", type="log", dtick=1, tickformat=",")
+    return [("How long a job runs until it is interrupted", figure)]
 
 
 def _days(facts: Facts) -> Any:  # noqa: ANN401 - a figure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from perfatlas.quantities import counted
 from perfatlas.report.goodput_text import share_text, time_text
 from perfatlas.report.rows import print_labelled, print_rows
 from perfatlas.report.terminal import print_line, print_plain
@@ -42,7 +43,9 @@ def print_fitted(console: Console, results: Mapping[str, Any]) -> None:
         "interval": "in 95 %",
         "law": "law",
     }
-    print_rows(console, rows, columns=columns, title=f"what fails on {results['nodes']:,} nodes")
+    print_rows(
+        console, rows, columns=columns, title=f"what fails on {counted(results['nodes'], 'node')}"
+    )
     lemons = [
         (str(lemon["node"]), f"{lemon['events']} x {cause['name']}")
         for cause in results["causes"]
@@ -52,7 +55,9 @@ def print_fitted(console: Console, results: Mapping[str, Any]) -> None:
         print_line(console, "nodes that fail far more often than the others", style="bold")
         print_labelled(console, lemons)
     if results["effects"]:
-        print_line(console, f"{results['effects']:,} failures were taken for effects of others")
+        print_line(
+            console, f"taken for effects of others: {counted(results['effects'], 'failure')}"
+        )
     print_line(console, "which law, and why; more in the evidence", style="bold")
     print_labelled(
         console,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     Answered = Mapping[str, Any]
 
 HEIGHT: Final = 380
+WORDS: Final = "td.words,th.words{text-align:left}td.number{white-space:nowrap}\n"
 DAY_S: Final = 86400.0
 
 
@@ -41,9 +42,8 @@ def goodput_page(
         *(f"<p>warning: {html.escape(text)}</p>" for text in answer["warnings"]),
         *_charts(answer, columns),
         *(
-            f'<p class="note">{html.escape(row["name"])}: {html.escape(row["assumes"])}</p>'
-            for row in answer["results"].get("changes", ())
-            if row["assumes"]
+            f'<p class="note">{html.escape(text)}</p>'
+            for text in _assumed(answer["results"].get("changes", ()))
         ),
         f"<h2>How sure: {METHODS[evidence['tier']]}</h2>",
         *(f'<p class="note">{html.escape(text)}</p>' for text in evidence["assumptions"]),
@@ -62,7 +62,7 @@ def page_of(title: str, parts: Sequence[str]) -> str:
     body = "\n".join(part for part in parts if part)
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
-        f"<style>{STYLE}</style><body>\n{body}\n</body></html>\n"
+        f"<style>{STYLE}{WORDS}</style><body>\n{body}\n</body></html>\n"
     )
 
 
@@ -118,7 +118,7 @@ def waterfall_of(rows: Sequence[Answered], labels: Mapping[str, str] = BUCKETS) 
     """
     import plotly.graph_objects as go
 
-    lost = rows[1:]
+    lost = [row for row in rows[1:] if row["share"]]
     names = ["all of the time", *(labels[row["name"]] for row in lost), labels["productive"]]
     figure = go.Figure()
     figure.add_waterfall(
@@ -157,13 +157,25 @@ def _factors(factors: Mapping[str, float]) -> Any:  # noqa: ANN401 - a figure
 
     figure = go.Figure()
     figure.add_bar(
-        x=[FACTORS[name] for name in factors],
+        x=[FACTORS[name].replace(": ", "<br>") for name in factors],
         y=[100.0 * value for value in factors.values()],
         text=[share_text(value) for value in factors.values()],
         marker={"color": [COLOURS[3] if name == "product" else COLOURS[0] for name in factors]},
     )
+    figure.update_xaxes(tickangle=0)
     figure.update_yaxes(title="per cent", range=[0, 105])
     return figure
+
+
+def _assumed(changes: Sequence[Answered]) -> list[str]:
+    """Return what changes take for granted and what more they hold, a sentence for each."""
+    told = []
+    for row in changes:
+        hours = row["gpu_hours_added"]
+        more = f"{hours:,.0f} GPU-hours more are held for it" if hours else ""
+        if said := "; ".join(text for text in (row["assumes"], more) if text):
+            told.append(f"{row['name']}: {said}")
+    return told
 
 
 def _changes(changes: Sequence[Answered]) -> Any:  # noqa: ANN401 - a figure

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.quantities import format_quantity
+from perfatlas.quantities import counted, format_quantity
 from perfatlas.report.evidence import evidence_lines
 from perfatlas.report.quantities_text import format_number, format_share
-from perfatlas.report.rows import print_labelled
+from perfatlas.report.rows import print_labelled, print_rows
 from perfatlas.report.terminal import print_line, print_plain, speaks_unicode
 
 if TYPE_CHECKING:
@@ -42,6 +42,19 @@ LABELS: Final = {
     "closed_form_goodput": "goodput by a closed form",
     "checkpoint_bytes": "bytes of a checkpoint",
     "late_probability": "probability to be later than that",
+    "unavailability": "share of time a GPU is out",
+    "usable_share": "GPUs that can work",
+    "domain_availability": "share of time a domain can work",
+    "blast_usable_share": "GPUs that can work, if one dead GPU idles a domain",
+    "best_needed": "GPUs to need of a domain, for the most that can work",
+    "best_usable_share": "GPUs that can work then",
+    "domains": "domains of the job",
+    "domains_out": "domains that cannot work, on average",
+    "job_availability": "share of time the job has all its domains",
+    "slowdown": "step over that of an average GPU",
+    "waiting_share": "share of the step that an average GPU waits",
+    "step_time_s": "step",
+    "slowest_deviations": "slowest GPU, standard deviations from the mean",
 }
 BUCKETS: Final = {
     "productive": "useful work",
@@ -53,6 +66,8 @@ BUCKETS: Final = {
     "degraded": "running slower",
     "maintenance": "maintenance",
     "idle": "idle",
+    "persistent": "waiting for GPUs always slow",
+    "transient": "waiting for GPUs slow at times",
 }
 FACTORS: Final = {
     "availability": "availability: nodes are there",
@@ -72,6 +87,8 @@ METHODS: Final = {
     "erlang_b": "closed form, exact",
     "birth_death": "closed form, exact",
     "simpler_fleet": "closed form of a simpler fleet",
+    "binomial": "closed form, exact",
+    "order_statistics": "closed form for normal noise",
 }
 ENDS: Final = ("_low", "_high")
 TIMES: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
@@ -87,6 +104,15 @@ SHARES: Final = (
     "scheduling",
     "closed_form_goodput",
     "late_probability",
+    "unavailability",
+    "usable_share",
+    "domain_availability",
+    "blast_usable_share",
+    "best_usable_share",
+    "job_availability",
+    "waiting_share",
+    "persistent_cv",
+    "transient_cv",
 )
 
 
@@ -120,7 +146,7 @@ def share_text(share: float) -> str:
     """
     if 0.999 <= share < 1.0:
         decimals = min(1 - math.floor(math.log10(100.0 * (1.0 - share))), MOST_DECIMALS)
-        return f"{100.0 * share:.{decimals}f}".rstrip("0") + " %"
+        return f"{100.0 * share:.{decimals}f}".rstrip("0").rstrip(".") + " %"
     return f"{100.0 * share:#.3g}".rstrip(".") + " %" if share else "0 %"
 
 
@@ -167,7 +193,10 @@ def print_goodput(console: Console, answer: Answered, *, reproduce: str) -> None
         _print_factors(console, factors)
     if changes := results.get("changes"):
         _print_changes(console, changes)
-    console.print()
+    if choices := results.get("choices"):
+        _print_choices(console, choices)  # its table ends in an empty line
+    else:
+        console.print()
     evidence = answer["evidence"]
     print_line(console, f"how sure: {METHODS[evidence['tier']]}", style="bold")
     print_labelled(console, evidence_lines(evidence, width=console.width))
@@ -199,7 +228,7 @@ def goodput_headline(answer: Answered) -> str:
         for name, value in scenario.items()
         if value is not False and name not in ("half_width", "seed")
     ]
-    of = f" of {gpus:,} GPUs" if isinstance(gpus, int) else ""
+    of = f" of {counted(gpus, 'GPU')}" if isinstance(gpus, int) else ""
     return f"{answer['command']}{of}: {', '.join(words)}"
 
 
@@ -302,6 +331,19 @@ def _print_factors(console: Console, factors: Mapping[str, float]) -> None:
         left = value if name == "product" else left * value
         after = "" if name == "product" else f"   leaves {share_text(left)}"
         print_line(console, f"  {FACTORS[name]:<{widest}}  {share_text(value):>7}{after}")
+
+
+def _print_choices(console: Console, choices: Sequence[Answered]) -> None:
+    console.print()
+    rows = [
+        {
+            "needed of a domain": row["needed"],
+            "the domain can work": share_text(row["domain_availability"]),
+            "GPUs that can work": share_text(row["usable_share"]),
+        }
+        for row in choices
+    ]
+    print_rows(console, rows, title="how many GPUs a domain needs")
 
 
 def _print_changes(console: Console, changes: Sequence[Answered]) -> None:

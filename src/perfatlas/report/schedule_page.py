@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.goodput_page import charts_of, page_of, waterfall_of
 from perfatlas.report.goodput_text import METHODS
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     Answered = Mapping[str, Any]
+
+
+WORDS: Final = (
+    ("p50, p90", "half and nine tenths of the jobs wait, or are slowed down, no more than that"),
+    ("slowdown", "time from submission to end over the run time, which counts as 10 s at least"),
+    ("in vain", "GPUs free in a number the next job asks for, but not on nodes it can use"),
+    ("held, useful", "GPU time that jobs have, and what of it is work that is not lost"),
+)
 
 
 def schedule_page(answer: Answered, *, reproduce: str) -> str:
@@ -47,6 +55,7 @@ def schedule_page(answer: Answered, *, reproduce: str) -> str:
         parts += ["<h2>Side by side</h2>", _rows(compared_rows(compared))]
     figure = waterfall_of(answer["breakdown"], SCHEDULE_BUCKETS)
     parts += [
+        *(f'<p class="note">{word}: {html.escape(meaning)}</p>' for word, meaning in WORDS),
         *charts_of([("Where the GPU time goes", figure)]),
         f"<h2>How sure: {METHODS[evidence['tier']]}</h2>",
         *(f'<p class="note">{html.escape(text)}</p>' for text in evidence["assumptions"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.quantities import counted
 from perfatlas.report.evidence import evidence_lines
 from perfatlas.report.goodput_text import METHODS, print_waterfall, share_text, time_text
 from perfatlas.report.rows import print_labelled, print_rows
@@ -92,8 +93,8 @@ def schedule_headline(answer: Answered) -> str:
         text = value if isinstance(value, str) else _field_text(name, value)
         words.append(f"{name.removesuffix('_s').replace('_', ' ')} {text}".rstrip())
     of = (
-        f"fleet schedule of {results['jobs']:,} jobs on {results['gpus']:,} GPUs in"
-        f" {results['nodes']:,} nodes"
+        f"fleet schedule of {counted(results['jobs'], 'job')} on {counted(results['gpus'], 'GPU')}"
+        f" in {counted(results['nodes'], 'node')}"
     )
     return f"{of}: {', '.join(words)}" if words else of
 

@@ -9,7 +9,12 @@ from perfatlas.scenario.capacity import cache_capacity
 from perfatlas.scenario.collective import collective
 from perfatlas.scenario.estimate import estimate
 from perfatlas.scenario.frontier import frontier
-from perfatlas.scenario.goodput_fields import GOODPUT_NAMES, SPARE_NAMES
+from perfatlas.scenario.goodput_fields import (
+    DOMAIN_NAMES,
+    GOODPUT_NAMES,
+    SPARE_NAMES,
+    STRAGGLER_NAMES,
+)
 from perfatlas.scenario.kernel import kernel_attention, kernel_gemm, kernel_moe
 from perfatlas.scenario.request_rate import max_request_rate
 from perfatlas.scenario.schedule_fields import SCHEDULE_NAMES
@@ -29,16 +34,20 @@ from perfatlas.scenario.traffic import TRAFFIC_NAMES
 from perfatlas.scenario.vocabulary import FIELD_NAMES, Scenario
 
 if TYPE_CHECKING:
+    from perfatlas.scenario.domain_shares import goodput_domains
     from perfatlas.scenario.fleet_run import fleet_goodput
     from perfatlas.scenario.goodput_closed import goodput
     from perfatlas.scenario.schedule_run import fleet_schedule
     from perfatlas.scenario.spare_nodes import goodput_spares
+    from perfatlas.scenario.straggler_steps import goodput_stragglers
 
 __all__ = [
+    "DOMAIN_NAMES",
     "FIELD_NAMES",
     "GOODPUT_NAMES",
     "SCHEDULE_NAMES",
     "SPARE_NAMES",
+    "STRAGGLER_NAMES",
     "TRAFFIC_NAMES",
     "Answer",
     "ClientSide",
@@ -56,7 +65,9 @@ __all__ = [
     "fleet_schedule",
     "frontier",
     "goodput",
+    "goodput_domains",
     "goodput_spares",
+    "goodput_stragglers",
     "joining_s",
     "kernel_attention",
     "kernel_gemm",
@@ -72,7 +83,9 @@ _LATER = {
     "fleet_goodput": "perfatlas.scenario.fleet_run",
     "fleet_schedule": "perfatlas.scenario.schedule_run",
     "goodput": "perfatlas.scenario.goodput_closed",
+    "goodput_domains": "perfatlas.scenario.domain_shares",
     "goodput_spares": "perfatlas.scenario.spare_nodes",
+    "goodput_stragglers": "perfatlas.scenario.straggler_steps",
 }
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.fleet.checks import check_strategy
 from perfatlas.fleet.expected import best_interval_s, likely_interval_s
 from perfatlas.fleet.laws import Constant
 from perfatlas.fleet.model import Fleet, Level, Restart, Shrink, Spares, Strategy
 from perfatlas.fleet.shipped import resolve_fleet, resolve_strategies
 from perfatlas.fleet.simulate import Job
 from perfatlas.fleet.strategy_file import choose
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
 
 if TYPE_CHECKING:
     from perfatlas.fleet.strategy_file import StrategyTable
@@ -133,6 +134,7 @@ def _strategy(
     given["shrink"] = _shrink(asked, fleet, units) or told.get("shrink")
     interval_s = asked.checkpoint_interval_s or told.get("interval_s")
     draft = Strategy(**(given | {"interval_s": interval_s or 1.0}))
+    check_strategy(draft, units)
     best_s, said = best_interval_s(fleet, units, draft)
     if interval_s is None and best_s is None:
         interval_s, why = likely_interval_s(fleet, units, draft)
@@ -167,16 +169,16 @@ def _sizes(asked: FleetGoodput, fleet: Fleet, told: Spares | None) -> tuple[int,
         spares = wanted or 0
         if spares >= fleet.units:
             raise InfeasibleError(
-                f"spares = {spares} of {fleet.units} units leave none for the job",
+                f"spares = {spares} of {counted(fleet.units, 'unit')} leave none for the job",
                 advice=(f"keep {fleet.units - 1} at most",),
             )
         return fleet.units - spares, spares
-    units = _whole_units(asked.gpus, fleet, "gpus")
+    units = whole_units(asked.gpus, fleet, "gpus")
     if units <= fleet.units < units + (wanted or 0):
         left = fleet.units - units
         raise InfeasibleError(
-            f"the job needs {units:,} of {fleet.units:,} units: {wanted or 0:,} spares are more"
-            " than the rest of the fleet.",
+            f"the job needs {units:,} of {counted(fleet.units, 'unit')}: spares = {wanted or 0:,}"
+            " is more than the rest of the fleet.",
             advice=(
                 f"spares = {left} is the rest of the fleet.",
                 f"fleet_units = {units + (wanted or 0)} makes the fleet large enough for all.",
@@ -185,8 +187,8 @@ def _sizes(asked: FleetGoodput, fleet: Fleet, told: Spares | None) -> tuple[int,
     if units > fleet.units:
         need = units + (wanted or 0)
         raise InfeasibleError(
-            f"the job needs {units:,} units and {wanted or 0} spares, the fleet has"
-            f" {fleet.units:,}.",
+            f"the job needs {counted(units, 'unit')} and {counted(wanted or 0, 'spare')}, the"
+            f" fleet has {fleet.units:,}.",
             advice=(
                 f"gpus = {fleet.units * fleet.gpus_per_unit} fill the fleet.",
                 f"fleet_units = {need} makes the fleet as large as the job.",
@@ -195,7 +197,17 @@ def _sizes(asked: FleetGoodput, fleet: Fleet, told: Spares | None) -> tuple[int,
     return units, fleet.units - units if wanted is None else wanted
 
 
-def _whole_units(gpus: int, fleet: Fleet, name: str) -> int:
+def whole_units(gpus: int, fleet: Fleet, name: str) -> int:
+    """Return how many units so many GPUs fill.
+
+    Args:
+        gpus: GPUs.
+        fleet: The fleet.
+        name: Of the field they were given in.
+
+    Raises:
+        InvalidSpecError: They leave a unit partly empty.
+    """
     units, rest = divmod(gpus, fleet.gpus_per_unit)
     if rest or not units:
         raise InvalidSpecError(
@@ -208,15 +220,26 @@ def _whole_units(gpus: int, fleet: Fleet, name: str) -> int:
 def _shrink(asked: FleetGoodput, fleet: Fleet, units: int) -> Shrink | None:
     if asked.fewest_gpus is None:
         if asked.replica_gpus is not None:
-            raise InvalidSpecError(
-                "replica_gpus is what a job gives up to go on with fewer: give fewest_gpus, with"
-                " how few it goes on"
-            )
+            _check_replica(asked.replica_gpus, fleet, units, tried=asked.what_if)
         return None
     replica = asked.replica_gpus or fleet.gpus_per_unit
-    fewest = _whole_units(asked.fewest_gpus, fleet, "fewest_gpus")
+    fewest = whole_units(asked.fewest_gpus, fleet, "fewest_gpus")
     if fewest > units:
         raise InvalidSpecError(
             f"fewest_gpus = {asked.fewest_gpus}: the job has {units * fleet.gpus_per_unit}"
         )
-    return Shrink(replica_units=_whole_units(replica, fleet, "replica_gpus"), fewest=fewest)
+    return Shrink(replica_units=whole_units(replica, fleet, "replica_gpus"), fewest=fewest)
+
+
+def _check_replica(gpus: int, fleet: Fleet, units: int, *, tried: bool) -> None:
+    """Refuse a replica that nothing gives up, or that what_if cannot take from the job."""
+    if not tried:
+        raise InvalidSpecError(
+            "replica_gpus is what a job gives up to go on with fewer: give fewest_gpus, with how"
+            " few it goes on, or what_if, which tries it"
+        )
+    if units % whole_units(gpus, fleet, "replica_gpus") or units * fleet.gpus_per_unit == gpus:
+        raise InvalidSpecError(
+            f"replica_gpus = {gpus}: {counted(units * fleet.gpus_per_unit, 'GPU')} are no whole"
+            " number of replicas of that size, two or more"
+        )

@@ -13,7 +13,7 @@ from perfatlas.fleet.fleet_facts import mean_repair_s
 from perfatlas.fleet.outcome import Outcome, exact_sum
 from perfatlas.fleet.simulate import simulate, simulate_until
 from perfatlas.fleet.state import BUCKETS, IDLE, TICKS_PER_SECOND
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, counted, shown
 from perfatlas.scenario.answer import Answer, Evidence
 from perfatlas.scenario.fleet_job import FleetJob, fleet_job
 from perfatlas.scenario.goodput_fields import (
@@ -284,8 +284,8 @@ def _warnings(asked: FleetGoodput, ready: FleetJob) -> list[str]:
     all_the_rest = asked.spares is None and ready.job.units + spares == ready.job.fleet.units
     if all_the_rest and spares > MANY_SPARES * ready.job.units:
         said.append(
-            f"the rest of the fleet, {spares:,} units, stands by for this job and is counted as"
-            " held; spares says how many do"
+            f"the rest of the fleet, {counted(spares, 'unit')}, stands by for this job and is"
+            " counted as held; spares says how many do"
         )
     return said
 
@@ -351,7 +351,7 @@ def _told(strategy: Strategy) -> str:
     if strategy.spares.kind != "cold":
         told.append(f"{strategy.spares.kind} spares")
     if strategy.shrink is not None:
-        told.append(f"goes on with as few as {strategy.shrink.fewest:,} units")
+        told.append(f"goes on with as few as {counted(strategy.shrink.fewest, 'unit')}")
     if strategy.maintenance is not None:
         every_d = strategy.maintenance.every_s / DAY_S
         told.append(
@@ -364,8 +364,9 @@ def _said(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> list[str]:
     fleet = ready.job.fleet
     count = outcome.ticks_RF.shape[0]
     ran = (
-        f"{count:,} replicas of the job on {ready.job.units:,} of {fleet.units:,} units of"
-        f" {fleet.gpus_per_unit} GPUs, seed {asked.seed}"
+        f"{counted(count, 'replica')} of the job on {ready.job.units:,} of"
+        f" {counted(fleet.units, 'unit')} of {counted(fleet.gpus_per_unit, 'GPU')}, seed"
+        f" {asked.seed}"
     )
     said = [ran, f"what fails: {', '.join(cause.name for cause in fleet.causes)}"]
     if ready.strategy.name != "synchronous":

@@ -110,7 +110,7 @@ class SpareNodes(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
 
     nodes: Count | None = None
-    spares: Whole | None = None
+    spares: Annotated[int, Number, Field(ge=0, le=100_000)] | None = None
     target: Level | None = None
     node_mtbf_s: Duration | None = None
     repair_s: Duration | None = None
@@ -120,11 +120,41 @@ class SpareNodes(BaseModel):
     warm: bool = False
 
 
+class Domains(BaseModel):
+    """GPUs of which one that is out takes others with it, and domains that do with some out."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
+    domain_size: Annotated[Count, Field(le=100_000)]
+    needed: Count | None = None
+    unavailability: Annotated[float, Number, Field(ge=0.0, lt=1.0, allow_inf_nan=False)] | None = (
+        None
+    )
+    gpu_mtbf_s: Duration | None = None
+    repair_s: Duration | None = None
+    gpus: Count | None = None
+    spares: Whole | None = None
+
+
+class Stragglers(BaseModel):
+    """GPUs that wait for the slowest of them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
+    gpus: Count
+    persistent_cv: Annotated[float, Number, Field(ge=0.0, le=1.0, allow_inf_nan=False)] = 0.0
+    transient_cv: Annotated[float, Number, Field(ge=0.0, le=1.0, allow_inf_nan=False)] = 0.0
+    synchronisations: Count = 1
+    step_time_s: Duration | None = None
+
+
 SIMPLE_NAMES: Final = tuple(SimpleGoodput.model_fields)
 FLEET_NAMES: Final = tuple(FleetGoodput.model_fields)
 STEP_NAMES: Final = tuple(Step.model_fields)
 GOODPUT_NAMES: Final = tuple(dict.fromkeys((*SIMPLE_NAMES, *FLEET_NAMES, *STEP_NAMES)))
 SPARE_NAMES: Final = tuple(SpareNodes.model_fields)
+DOMAIN_NAMES: Final = tuple(Domains.model_fields)
+STRAGGLER_NAMES: Final = tuple(Stragglers.model_fields)
 
 _Fields = TypeVar("_Fields", bound=BaseModel)
 

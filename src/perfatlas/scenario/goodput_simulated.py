@@ -19,7 +19,7 @@ from perfatlas.fleet.outcome import exact_sum
 from perfatlas.fleet.renewal import LIKELY_LOST, optimal_interval_s
 from perfatlas.fleet.simulate import Job, simulate_until
 from perfatlas.fleet.state import TICKS_PER_SECOND
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.scenario.answer import Answer, Evidence
 from perfatlas.scenario.interruptions import bucket_rows, frequency, lost_hours, nodes_of, standing
 from perfatlas.scenario.rate_interval import NARROWER
@@ -69,7 +69,7 @@ def simulated_goodput(
     gpu_s = None if asked.gpus is None else asked.gpus * asked.duration_s
     why = f"simulated: {beyond}" if beyond else "simulated, as asked"
     days = asked.duration_s / 86400.0
-    said = f"{why}; {results['replicas']:,} replicas of {days:g} d, seed {asked.seed}"
+    said = f"{why}; {counted(results['replicas'], 'replica')} of {days:g} d, seed {asked.seed}"
     return Answer(
         command="goodput",
         scenario=given,

@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.fleet.catalog import PublishedRate, find_rate
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, counted, shown
 from perfatlas.scenario.goodput_fields import DAY_S
+from perfatlas.scenario.rate_interval import NARROWER, NINETY
 from perfatlas.telemetry.rates import exact_rate_interval
 
 if TYPE_CHECKING:
     from perfatlas.scenario.goodput_fields import SimpleGoodput
 
 HOUR_S: Final = 3600.0
-NINETY: Final = 0.9  # of the intervals of every answer
-NARROWER: Final = 1.645 / 1.960  # from a 95 % to a 90 % interval of a logarithm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +60,7 @@ def interruptions_of(asked: SimpleGoodput) -> Interruptions:
     rate = None if asked.failure_rate is None else find_rate(asked.failure_rate)
     nodes = nodes_of(asked)
     if asked.node_mtbf_s is not None:
-        return _seen(asked.node_mtbf_s / nodes, asked, f"node_mtbf_s over {nodes:,} nodes")
+        return _seen(asked.node_mtbf_s / nodes, asked, f"node_mtbf_s over {counted(nodes, 'node')}")
     if rate is None or asked.failures_seen is not None:
         raise InvalidSpecError("failures_seen is of an MTTI of your own; a published rate has its")
     return _published(rate, asked, asked.gpus or 0)

@@ -11,16 +11,17 @@ from perfatlas.fleet.checks import cause_rate_per_s
 from perfatlas.fleet.durations import parse_duration
 from perfatlas.fleet.laws import mean_s, scaled
 from perfatlas.fleet.shipped import read_evidence
-from perfatlas.telemetry.rates import rate_posterior
+from perfatlas.telemetry.rates import rate_posterior, standard_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.fleet.model import Cause, Fleet
 
-NORMAL_90: Final = 1.645  # standard errors on either side of a 90 % interval
-NORMAL_95: Final = 1.960
-NARROWER: Final = NORMAL_90 / NORMAL_95  # from the 95 % interval of a mean to 90 %
+NINETY: Final = 0.9  # of the intervals of every answer
+NORMAL_90: Final = standard_errors(NINETY)
+NORMAL_95: Final = standard_errors(0.95)
+NARROWER: Final = NORMAL_90 / NORMAL_95  # from a 95 % to a 90 % interval of a normal law
 MOST: Final = 0.9  # of the rate; a wider interval than that is no normal one
 SAME: Final = 1e-6
 

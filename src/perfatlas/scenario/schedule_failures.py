@@ -14,7 +14,7 @@ from perfatlas.fleet.shipped import resolve_fleet
 from perfatlas.jobs.failure_table import read_failures
 from perfatlas.jobs.histories import draw_failures, no_place
 from perfatlas.jobs.model import Cluster
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, counted
 
 if TYPE_CHECKING:
     from perfatlas.jobs.model import Failures
@@ -82,8 +82,8 @@ def befalls(asked: Schedule, cluster: Cluster, start_s: float) -> Befalls:
     if asked.failures is not None:
         found = read_failures(asked.failures, nodes=cluster.nodes, start_s=start_s)
         listed = _drained(asked, found.failures)
-        said = (f"{listed.time_X.shape[0]:,} failures of {asked.failures}",)
-        early = f"{found.before:,} failures before the first submission are left out"
+        said = (f"{counted(listed.time_X.shape[0], 'failure')} of {asked.failures}",)
+        early = f"left out: {counted(found.before, 'failure')} before the first submission"
         return Befalls(listed=listed, said=said, warnings=(early,) if found.before else ())
     if asked.node_mtbf_s is not None and asked.repair_s is not None:
         return Befalls(fleet=_memoryless(asked.node_mtbf_s, asked.repair_s, cluster))

@@ -11,7 +11,7 @@ from perfatlas.jobs.generated import Mix, generate_jobs
 from perfatlas.jobs.model import Jobs, ticks
 from perfatlas.jobs.packing import never_fit
 from perfatlas.jobs.traces import read_jobs, runs_as_jobs
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
 
 if TYPE_CHECKING:
     from perfatlas.jobs.model import Cluster, Policy
@@ -189,7 +189,10 @@ def without_larger(jobs: Jobs, cluster: Cluster, policy: Policy) -> tuple[Jobs, 
         return jobs, ""
     row = jobs.row(int(np.argmax(never_J)))
     if count == jobs.size:
-        raise InfeasibleError(f"none of the {count:,} jobs can run on {cluster.nodes:,} nodes")
+        raise InfeasibleError(
+            f"none of the {count:,} jobs can run on {counted(cluster.nodes, 'node')}"
+        )
     return jobs.take(~never_J), (
-        f"{count:,} of {jobs.size:,} jobs can never run here and are left out, first in row {row}"
+        f"left out, as they can never run here: {count:,} of {counted(jobs.size, 'job')}, first in"
+        f" row {row}"
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.jobs.state import TICKS_PER_SECOND
+from perfatlas.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -143,7 +144,7 @@ def _response_text(asked: Schedule, response: Response) -> str:
         return "response drain: a failing node takes no new job and is repaired when its jobs end"
     parts = [f"a lost node is noticed after {response.detection_s:g} s"]
     if response.most_restarts is not None:
-        parts.append(f"{response.most_restarts} restarts at most")
+        parts.append(f"{counted(response.most_restarts, 'restart')} at most")
     if response.kind == "replace":
         patience = response.patience_s
         waits = "for ever" if patience is None else f"{patience:g} s"

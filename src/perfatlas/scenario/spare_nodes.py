@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.fleet.spares import blocked_probability, failed_nodes, spares_for
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
 from perfatlas.scenario.answer import Answer, Evidence
 from perfatlas.scenario.goodput_fields import SpareNodes, parsed
 from perfatlas.scenario.spare_pool import Pool, pool_of
@@ -114,8 +114,8 @@ def _fewest(pool: Pool, blocked: float) -> int:
     while _blocked(pool, high) > blocked:
         if high >= MOST_SPARES:
             raise InfeasibleError(
-                f"even {high:,} spares leave the job waiting {_blocked(pool, high):.1%} of the"
-                " time",
+                f"even {counted(high, 'spare')} leave the job waiting {_blocked(pool, high):.1%}"
+                " of the time",
                 advice=("more crews, a shorter repair or spares that do not fail",),
             )
         high = min(2 * high, MOST_SPARES)
@@ -134,7 +134,7 @@ def _warnings(pool: Pool) -> tuple[str, ...]:
             " spares simulates them"
         )
     if pool.crews is not None and pool.crews < pool.repairing:
-        slower = "1 crew repairs" if pool.crews == 1 else f"{pool.crews} crews repair"
+        slower = "1 crew repairs" if pool.crews == 1 else f"{pool.crews:,} crews repair"
         said.append(
             f"{slower} slower than nodes fail: {pool.repairing:.1f} would be busy at any time, so"
             " the job waits however many spares there are"

@@ -8,7 +8,7 @@ from perfatlas.fleet.checks import cause_rate_per_s
 from perfatlas.fleet.fleet_facts import mean_repair_s
 from perfatlas.fleet.laws import Exponential
 from perfatlas.fleet.shipped import resolve_fleet
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, counted
 
 if TYPE_CHECKING:
     from perfatlas.fleet.model import Cause, Fleet
@@ -118,7 +118,7 @@ def _of_fleet(asked: SpareNodes, fleet: Fleet) -> Pool:
     hours = repair_s / 3600.0
     said = [f"nodes leave by {names}, and are back after {hours:.3g} h on average"]
     if many := [cause for cause in out if cause.units > 1]:
-        named = ", ".join(f"{cause.units} nodes by {cause.name}" for cause in many)
+        named = ", ".join(f"{counted(cause.units, 'node')} by {cause.name}" for cause in many)
         said.append(f"nodes that leave together: {named}; each is repaired by itself")
     pool = Pool(nodes, per_s, repair_s, crews, asked.warm, tuple(said))
     return pool._replace(left_out=_left_out(fleet, out, plain=pool.plain))

@@ -16,6 +16,7 @@ from perfatlas.fleet.laws import mean_s, scaled
 from perfatlas.fleet.model import Fleet, Repair, Restart, Shrink, Spares, Strategy
 from perfatlas.fleet.simulate import simulate
 from perfatlas.fleet.state import TICKS_PER_SECOND
+from perfatlas.scenario.fleet_job import whole_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,7 +161,13 @@ def _of_spares(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     larger = replace(strategy, spares=replace(strategy.spares, count=count + more))
     added = more * fleet.gpus_per_unit
     room = replace(fleet, units=units)
-    yield _Change(f"{more} more spares", room, larger, added, f"{strategy.spares.kind} ones")
+    yield _Change(
+        f"{more} more {'spare' if more == 1 else 'spares'}",
+        room,
+        larger,
+        added,
+        f"{strategy.spares.kind} ones",
+    )
     if strategy.spares.kind != "hot" and count and mean_s(strategy.spares.start):
         hot = replace(strategy, spares=Spares(count=count, kind="hot"))
         assumes = "no time to take one in; they can fail while they stand by"
@@ -170,24 +177,30 @@ def _of_spares(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
         repaired = replace(fleet, repairs=repairs)
         yield _Change("repairs in half the time", repaired, strategy, assumes="every stage of them")
     if strategy.shrink is None and ready.job.units > 1:
-        shrink, assumes = _shrink(ready)
+        shrink, assumes = _shrink(asked, ready)
         fewer = replace(strategy, shrink=shrink)
         yield _Change("going on with fewer nodes", fleet, fewer, assumes=assumes)
 
 
-def _shrink(ready: FleetJob) -> tuple[Shrink, str]:
+def _shrink(asked: FleetGoodput, ready: FleetJob) -> tuple[Shrink, str]:
     """Return how a job goes on with fewer units, and what is assumed of that.
 
-    The strategies beside the one in use tell the size of a replica; otherwise single units leave.
+    `replica_gpus`, or else the strategies beside the one in use, tell the size of a replica;
+    otherwise single units leave. The job goes on with half of its replicas, rounded up.
     """
-    for other in ready.others:
-        if other.shrink is not None:
-            return other.shrink, f"as strategy {other.name!r} does it"
-    gpus, half = ready.job.fleet.gpus_per_unit, max(ready.job.units // 2, 1)
-    return Shrink(replica_units=1, fewest=half), (
-        f"{gpus} GPUs leave at a time, as if each unit were a replica (replica_gpus with"
-        f" fewest_gpus says otherwise), down to {half * gpus:,}; the others do the work in"
-        " proportion, units come back without a pause"
+    fleet, units = ready.job.fleet, ready.job.units
+    if asked.replica_gpus is None:
+        for other in ready.others:
+            if other.shrink is not None:
+                return other.shrink, f"as strategy {other.name!r} does it"
+        replica, why = 1, ", as if each unit were a replica (replica_gpus says how large one is)"
+    else:
+        replica, why = whole_units(asked.replica_gpus, fleet, "replica_gpus"), ", a replica"
+    fewest = max((units // replica + 1) // 2, 1) * replica
+    return Shrink(replica_units=replica, fewest=fewest), (
+        f"{replica * fleet.gpus_per_unit:,} GPUs leave at a time{why}, down to"
+        f" {fewest * fleet.gpus_per_unit:,}; the others do the work in proportion, units come back"
+        " without a pause"
     )
 
 

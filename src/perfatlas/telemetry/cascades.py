@@ -8,6 +8,7 @@ Shape legend: E events.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -32,13 +33,13 @@ def without_cascades(history: History, window_s: float = CASCADE_S) -> tuple[His
             every failure.
 
     Raises:
-        InvalidSpecError: The window is negative.
+        InvalidSpecError: The window is negative or endless.
 
     Limits: The first line written is taken for the cause, which need not be so within a second.
         Events without a node stay as they are; two devices of a node are two devices.
     """
-    if not window_s >= 0.0:
-        raise InvalidSpecError(f"window_s = {shown(window_s)}; at least 0 s")
+    if not 0.0 <= window_s < math.inf:
+        raise InvalidSpecError(f"cascade_s = {shown(window_s)}; finite, at least 0 s")
     first: dict[str, tuple[float, int]] = {}
     follows_E = np.zeros(history.size, bool)
     cause_E = history.cause.code_E

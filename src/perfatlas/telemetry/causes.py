@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import betainc
 from scipy.stats import beta
 
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.telemetry.history import FAILURE
 from perfatlas.telemetry.rates import JEFFREYS, RatePosterior, rate_posterior
 
@@ -73,10 +73,11 @@ def rank_causes(
     counted_E = history.kind.is_any(kinds)
     total = int(np.count_nonzero(counted_E))
     if not total:
-        found = ", ".join(sorted(set(history.kind.text()))) or "there are none"
+        found = ", ".join(sorted(set(history.kind.text()))) or "the history is empty"
         raise InvalidSpecError(
-            f"no event of kind {', '.join(kinds)} among {history.size}: {found}; kinds (--kinds)"
-            " says which count as failures"
+            f"no event of kind {', '.join(kinds)} among"
+            f" {counted(history.size, 'event')}: {found}; kinds (--kinds) says which count as"
+            " failures"
         )
     groups: dict[tuple[str, str], list[int]] = {}
     component, cause, units = history.component.text(), history.cause.text(), history.units()

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize
 from scipy.special import gammaln, log_ndtr
 
-from perfatlas.quantities import InfeasibleError
+from perfatlas.quantities import InfeasibleError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,8 +103,8 @@ def _fit_weibull(seen: Lifetimes) -> Float:
     falls_G = (score_G[:-1] > 0.0) & (score_G[1:] <= 0.0)
     if not falls_G.any():
         raise InfeasibleError(
-            f"no Weibull law fits best to {seen.failures} failures of {seen.units} units: the "
-            "likelihood rises without end; failures at more than one age are needed"
+            f"no Weibull law fits best to {counted(seen.failures, 'failure')} of {seen.units}"
+            " units: the likelihood rises without end; failures at more than one age are needed"
         )
     roots = [brentq(_weibull_score, grid[g], grid[g + 1], (seen,)) for g in np.flatnonzero(falls_G)]
     fits = [np.array([root, _weibull_log_scale(float(np.exp(root)), seen)]) for root in roots]
@@ -159,8 +159,8 @@ def _lognormal_gradient(inside_P: Float, seen: Lifetimes) -> Float:
 def _fit_lognormal(seen: Lifetimes) -> Float:
     if np.ptp(seen.exit_L[seen.failed_L]) == 0.0:
         raise InfeasibleError(
-            f"no lognormal law fits best to {seen.failures} failures at one age; failures at more "
-            "than one age are needed"
+            f"no lognormal law fits best to {counted(seen.failures, 'failure')} at one age;"
+            " failures at more than one age are needed"
         )
     # Start at the median of the exponential law with a spread of one e-fold.
     median = np.log(2.0) * seen.exposure / seen.failures

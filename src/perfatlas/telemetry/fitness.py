@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from scipy.stats import chi2
 
-from perfatlas.quantities import InfeasibleError
+from perfatlas.quantities import InfeasibleError, counted
 from perfatlas.telemetry.families import FAMILIES, log_likelihood
 
 if TYPE_CHECKING:
@@ -59,7 +59,9 @@ class Fitness:
         """Return one sentence for people."""
         worst = int(np.argmax(np.abs(self.found_J - self.expected_J) / np.sqrt(self.expected_J)))
         low, high = self.edges_J[worst], self.edges_J[worst + 1]
-        cell = f"{self.found_J[worst]:.0f} failures where {self.expected_J[worst]:.0f} are expected"
+        cell = (
+            f"{counted(int(self.found_J[worst]), 'failure')}, expected {self.expected_J[worst]:.3g}"
+        )
         verdict = "fits" if self.p_value >= 0.05 else "does not fit"
         return (
             f"{self.family} {verdict}: chi-square {self.statistic:.1f} of {self.degrees} degrees, "
@@ -87,8 +89,9 @@ def fitness(fit: Fit, seen: Lifetimes, cells: int = _CELLS) -> Fitness:
     count = edges_J.size - 1
     if count <= inside_P.size:
         raise InfeasibleError(
-            f"{seen.failures} failures are too few to test a law of {inside_P.size} parameters; "
-            f"about {int(_FEWEST_FAILURES) * (inside_P.size + 1)} at different ages are needed"
+            f"{counted(seen.failures, 'failure')}: too few to test a law of {inside_P.size}"
+            f" parameters; about {int(_FEWEST_FAILURES) * (inside_P.size + 1)} at different ages"
+            " are needed"
         )
     failed_L = seen.failed_L
     place_L = np.searchsorted(edges_J, seen.exit_L[failed_L], side="left") - 1

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import chi2
 
-from perfatlas.quantities import InfeasibleError
+from perfatlas.quantities import InfeasibleError, counted
 from perfatlas.telemetry.families import FAMILIES, Family, log_likelihood
 from perfatlas.telemetry.lifetimes import check_level
 
@@ -148,8 +148,8 @@ def fit_family(family: Family, seen: Lifetimes, level: float = 0.95) -> Fit:
     check_level(level)
     if not seen.failures:
         raise InfeasibleError(
-            f"none of {seen.units} units failed in {seen.exposure:g} of exposure: no law can be "
-            "fitted; a rate posterior gives the upper bound"
+            f"none of {counted(seen.units, 'unit')} failed in {seen.exposure:g} of exposure: no law"
+            " can be fitted; a rate posterior gives the upper bound"
         )
     inside_P = family.fit(seen)
     best = log_likelihood(family, inside_P, seen)
@@ -157,8 +157,9 @@ def fit_family(family: Family, seen: Lifetimes, level: float = 0.95) -> Fit:
     absurd = np.abs(inside_P).max() > _ABSURD
     if absurd or not (math.isfinite(mean) and math.isfinite(best)):
         raise InfeasibleError(
-            f"no {family.name} law is told by {seen.failures} failures of {seen.units} units: the "
-            "one of the greatest likelihood has no finite mean, or a parameter beyond all numbers"
+            f"no {family.name} law is told by {counted(seen.failures, 'failure')} of"
+            f" {counted(seen.units, 'unit')}: the one of the greatest likelihood has no finite"
+            " mean, or a parameter beyond all numbers"
         )
     drop = 0.5 * float(chi2.ppf(level, 1))
     ends = [_interval(family, inside_P, seen, which, best - drop) for which in range(len(inside_P))]

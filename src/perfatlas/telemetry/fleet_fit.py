@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, did_you_mean
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, did_you_mean
 from perfatlas.telemetry.cascades import CASCADE_S, without_cascades
 from perfatlas.telemetry.causes import CauseRow, rank_causes
 from perfatlas.telemetry.fitness import fitness
@@ -175,9 +175,9 @@ def fit_fleet(
     for row in ranking:
         if row.component not in watches:
             raise InvalidSpecError(
-                f"{row.events} failures of component {row.component!r}, and no watch of it; say "
-                f"how many there are and when they were watched, of: {', '.join(watches) or 'none'}"
-                f"{did_you_mean(row.component, watches)}"
+                f"{counted(row.events, 'failure')} of component {row.component!r}, and no watch of"
+                " it; say how many there are and when they were watched, of:"
+                f" {', '.join(watches) or 'none'}{did_you_mean(row.component, watches)}"
             )
         rows_E = history.component.is_any([row.component]) & history.cause.is_any([row.cause])
         fits.append(
@@ -201,8 +201,9 @@ def _check_nodes(history: History, nodes: int, options: FleetOptions) -> None:
     if len(named) > nodes:
         first = ", ".join(sorted(named)[:3])
         raise InvalidSpecError(
-            f"nodes = {nodes}: the logs name {len(named)} nodes ({first}, ...); say how many were"
-            f" watched, {len(named)} or more, or leave events of other machines out of the history"
+            f"nodes = {nodes}: the logs name {counted(len(named), 'node')} ({first}, ...); say how"
+            f" many were watched, {len(named)} or more, or leave events of other machines out of"
+            " the history"
         )
 
 
@@ -249,12 +250,15 @@ def _chosen(
     remarks = _remarks(spells)
     if lemons is not None and lemons.are_apart:
         remarks.append(
-            f"{lemons.flagged} lemon nodes: the law is that of the other nodes, memoryless"
+            f"{counted(lemons.flagged, 'lemon node')}: the law is that of the other nodes,"
+            " memoryless"
         )
         return None, remarks
     if comparison is None or spells.seen is None:
         known = 0 if spells.seen is None else spells.seen.failures
-        remarks.append(f"{known} failures of known age, under {FEWEST}: memoryless by assumption")
+        remarks.append(
+            f"{counted(known, 'failure')} of known age, under {FEWEST}: memoryless by assumption"
+        )
         return None, remarks
     best = comparison.fits[0]
     constant = comparison.fit("exponential")
@@ -271,13 +275,16 @@ def _chosen(
 def _remarks(spells: Spells) -> list[str]:
     remarks = []
     if spells.ageless:
-        remarks.append(f"{spells.ageless} spells of unknown age count for the rate alone")
+        remarks.append(f"{counted(spells.ageless, 'spell')} of unknown age, for the rate alone")
     if spells.unplaced:
-        remarks.append(f"{spells.unplaced} failures of a unit not told count for the rate alone")
+        remarks.append(
+            f"{counted(spells.unplaced, 'failure')} of a unit not told, for the rate alone"
+        )
     if spells.during_repair:
-        remarks.append(f"{spells.during_repair} failures of units already down left out")
+        remarks.append(f"{counted(spells.during_repair, 'failure')} of units already down left out")
     if spells.recovery_not_told:
-        remarks.append(f"{spells.recovery_not_told} failures without a recovery: up again at once")
+        told = counted(spells.recovery_not_told, "failure")
+        remarks.append(f"{told} without a recovery: up again at once")
     return remarks
 
 

@@ -10,13 +10,14 @@ if TYPE_CHECKING:
     from perfatlas.telemetry.fleet_fit import Durations
 
 
-def time_text(seconds: float) -> str:
+def time_text(value: float, unit: str = "s") -> str:
     """Return a time with its unit, to eight digits.
 
     Args:
-        seconds: The time [s].
+        value: The time [unit].
+        unit: Of time.
     """
-    return f"{seconds:.8g} s"
+    return f"{value:.8g} {unit}"
 
 
 def ends_text(low_s: float, high_s: float) -> list[str]:
@@ -38,11 +39,12 @@ def short(value: float) -> float:
     return float(f"{value:.8g}")
 
 
-def fit_law(fit: Fit) -> dict[str, Any]:
-    """Return a law of durations in seconds as the simulator names its parameters.
+def fit_law(fit: Fit, unit: str = "s") -> dict[str, Any]:
+    """Return a law of durations as the simulator names its parameters.
 
     Args:
-        fit: Fitted to seconds.
+        fit: Fitted to times in `unit`.
+        unit: Of time.
 
     Example:
         >>> from perfatlas.telemetry.families import EXPONENTIAL
@@ -54,14 +56,14 @@ def fit_law(fit: Fit) -> dict[str, Any]:
     """
     value = fit.parameters
     if fit.family == "exponential":
-        return {"law": "exponential", "mean": time_text(1.0 / value["rate"])}
+        return {"law": "exponential", "mean": time_text(1.0 / value["rate"], unit)}
     if fit.family == "weibull":
         return {
             "law": "weibull",
             "shape": short(value["shape"]),
-            "scale": time_text(value["scale"]),
+            "scale": time_text(value["scale"], unit),
         }
-    median = time_text(math.exp(value["mu"]))
+    median = time_text(math.exp(value["mu"]), unit)
     return {"law": "lognormal", "median": median, "sigma": short(value["sigma"])}
 
 

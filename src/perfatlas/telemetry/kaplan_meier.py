@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import norm
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.telemetry.lifetimes import check_level
+from perfatlas.telemetry.rates import standard_errors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -102,7 +102,7 @@ def kaplan_meier(seen: Lifetimes, level: float = 0.95) -> SurvivalCurve:
     with np.errstate(divide="ignore", invalid="ignore"):
         spread_T = np.sqrt(np.cumsum(failed_T / (at_risk_T * left_T)))
         log_T = np.log(survival_T)
-        wide_T = norm.ppf(0.5 + 0.5 * level) * spread_T / -log_T
+        wide_T = standard_errors(level) * spread_T / -log_T
         low_T = np.exp(log_T * np.exp(wide_T))
         high_T = np.exp(log_T * np.exp(-wide_T))
         error_T = survival_T * spread_T

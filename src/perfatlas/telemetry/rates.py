@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from scipy.special import gammaincinv
+from scipy.special import gammaincinv, ndtri
 
 from perfatlas.quantities import InvalidSpecError, shown
 from perfatlas.telemetry.lifetimes import check_level
@@ -116,6 +116,23 @@ def exact_rate_interval(events: int, exposure_s: float, level: float = 0.95) -> 
     low = gammaincinv(events, 0.5 - 0.5 * level) / exposure_s
     high = gammaincinv(events + 1.0, 0.5 + 0.5 * level) / exposure_s
     return float(low), float(high)
+
+
+def standard_errors(level: float) -> float:
+    """Return how many standard errors a normal interval reaches to either side.
+
+    Args:
+        level: Probability of the interval.
+
+    Raises:
+        InvalidSpecError: The level is none.
+
+    Example:
+        >>> from perfatlas.telemetry.rates import standard_errors
+        >>> print(f"{standard_errors(0.95):.3f}")
+        1.960
+    """
+    return float(ndtri(0.5 + 0.5 * check_level(level)))
 
 
 def _check(events: int, exposure_s: float) -> None:

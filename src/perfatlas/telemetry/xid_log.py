@@ -8,6 +8,7 @@ Limits: tested on lines written by hand after published ones; no log of a cluste
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -63,8 +64,8 @@ def read_xid_log(
     Limits: A steady stream of one code with gaps below `coalesce_s` is one event however long it
         lasts. Lines of one GPU that are out of order by more than that start events of their own.
     """
-    if not coalesce_s >= 0.0:
-        raise InvalidSpecError(f"coalesce_s = {shown(coalesce_s)}; at least 0 s")
+    if not 0.0 <= coalesce_s < math.inf:
+        raise InvalidSpecError(f"coalesce_s = {shown(coalesce_s)}; finite, at least 0 s")
     log = _XidLog(coalesce_s=coalesce_s)
     for path in paths:
         one = clock.get(str(path), NO_HELP) if isinstance(clock, Mapping) else clock

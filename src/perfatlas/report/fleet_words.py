@@ -1,0 +1,90 @@
+"""Words for people who are not engineers: spelled times, how often, what a word means."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.quantities import counted
+from perfatlas.report.goodput_text import time_text
+from perfatlas.report.quantities_text import format_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+UNITS: Final = {"d": "day", "h": "hour", "min": "minute", "s": "second", "ms": "millisecond"}
+PERIODS: Final = (("day", 1.0), ("week", 7.0), ("month", 30.4375), ("year", 365.25))
+ALWAYS: Final = (
+    ("GPU", "the chip that does the arithmetic; a machine holds several"),
+    ("job", "one computation that runs on many GPUs at once; when one of them fails, all stop"),
+    ("checkpoint", "a saved state of the job, to which it goes back after a failure"),
+    ("repair", "the time from a failure until the machine can be used again"),
+    ("on average", "failures come at random: half of the gaps are shorter than 0.7 of the average"),
+)
+WHERE_MET: Final = {
+    "hbm|hbm3": ("HBM", "the memory beside the chip of a GPU"),
+    "sram": ("SRAM", "the small, fast memory inside the chip of a GPU"),
+    "ecc": ("ECC", "bits kept beside the data that tell, and mend, wrong ones"),
+    "nic": ("NIC", "the card that connects a machine to the network"),
+    "nvlink": ("NVLink", "the direct wires between GPUs"),
+    "network|switch": ("switch", "a box that connects machines with one another"),
+    "nccl": ("NCCL", "the program by which GPUs talk; its watchdog stops a job that hangs"),
+    "xid": ("Xid", "the number of an error in the log of NVIDIA's driver"),
+    "sdc|silent": ("silent data corruption", "results are wrong, and nothing says so"),
+    "off the bus": ("off the bus", "the machine no longer sees its GPU"),
+    "ssd": ("SSD", "the disk of a machine"),
+}
+
+
+def spelled_time(seconds: float) -> str:
+    """Return a time with its unit as a word.
+
+    Args:
+        seconds: A time [s].
+
+    Example:
+        >>> from perfatlas.report.fleet_words import spelled_time
+        >>> spelled_time(86400.0), spelled_time(11000.0)
+        ('1 day', '3.06 hours')
+    """
+    number, _, unit = time_text(seconds).partition(" ")
+    return counted(1, UNITS[unit]) if number == "1" else f"{number} {UNITS[unit]}s"
+
+
+def spelled_rate(per_day: float) -> str:
+    """Return how often something happens, per day, week, month or year, whichever is readable.
+
+    Args:
+        per_day: How often a day.
+
+    Example:
+        >>> from perfatlas.report.fleet_words import spelled_rate
+        >>> spelled_rate(7.88), spelled_rate(0.00379), spelled_rate(1e-5), spelled_rate(0.0)
+        ('7.88 times a day', '1.38 times a year', 'once in 274 years', 'never')
+    """
+    if not per_day:
+        return "never"
+    for period, days in PERIODS:
+        if per_day * days >= 1.0:
+            return f"{format_number(per_day * days)} times a {period}"
+    return f"once in {format_number(1.0 / (per_day * PERIODS[-1][1]))} years"
+
+
+def meanings(texts: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the words of a page and what they mean: some always, others where a text has them.
+
+    Args:
+        texts: Names and descriptions on the page.
+
+    Example:
+        >>> from perfatlas.report.fleet_words import meanings
+        >>> [word for word, _ in meanings(["hbm_xid_48", "double-bit ECC error"])][5:]
+        ['HBM', 'ECC', 'Xid']
+    """
+    whole = " ".join(texts).lower()
+    met = [
+        told
+        for words, told in WHERE_MET.items()
+        if re.search(rf"(?<![a-z])(?:{words})(?![a-z])", whole)
+    ]
+    return [*ALWAYS, *met]
