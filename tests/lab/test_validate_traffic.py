@@ -80,6 +80,7 @@ def test_limits_of_a_launch_by_hand() -> None:
         "engine": "trtllm",
         "tp": 2,
         "prompt_text": "natural",
+        "stream_interval": 1,
         "attention_dp": 1,
         "dp": 1,
         "concurrency": 8,

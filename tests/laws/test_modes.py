@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfatlas.engines import resolve_engine, tokenizing
+from perfatlas.models import resolve_model
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario import estimate, frontier
 from tests.laws.support import MODELS
@@ -16,8 +17,11 @@ from tests.laws.support import MODELS
 MODEL = st.sampled_from(MODELS)
 FRONT = resolve_engine("vllm").front
 LATE_S = FRONT.request_s + FRONT.token_s
-READ_S = tokenizing(128256, "natural").token_s  # of the models below
 LARGE = {"system": "b300_sxm", "tp": 8, "tier": "bound"}
+
+
+def read_s(model: str) -> float:
+    return tokenizing(resolve_model(model).architecture.vocab_size, "natural").token_s
 
 
 @given(model=MODEL, isl=st.integers(1, 8192), osl=st.integers(2, 2048))
@@ -27,7 +31,7 @@ def test_one_request_in_flight_is_one_static_sequence(model: str, isl: int, osl:
     alone = estimate(**LARGE, **load, mode="aggregated", concurrency=1).results
     assert alone["tpot_s"] == pytest.approx(static["tpot_s"], rel=1e-9)
     # nobody else has a step in flight; a client sees it late
-    late_s = LATE_S + READ_S * isl
+    late_s = LATE_S + read_s(model) * isl
     assert alone["ttft_s"] == pytest.approx(static["ttft_s"] + late_s, rel=1e-9)
 
 
@@ -44,7 +48,7 @@ def test_continuous_batching_is_slower_per_token_than_a_static_batch(
     # and answers the first token sooner than the end of a prefill of everybody
     if concurrency >= 8:
         behind_s = FRONT.token_s * (concurrency - 1) / 2
-        assert mixed["ttft_s"] - LATE_S - READ_S * 1024 - behind_s <= static["ttft_s"]
+        assert mixed["ttft_s"] - LATE_S - read_s(model) * 1024 - behind_s <= static["ttft_s"]
 
 
 def test_requests_beyond_what_fits_wait_and_are_told() -> None:
@@ -95,7 +99,7 @@ def test_pools_of_a_disaggregated_deployment(
     assert pools["gpus"] == 2 * prefill_workers + 4 * decode_workers
     assert pools["tpot_s"] == decode["tpot_s"]
     # the decode worker computes the first token again, after the steps that it has decided
-    ended_s = prefill["ttft_s"] + pools["kv_transfer_s"] + LATE_S
+    ended_s = prefill["ttft_s"] + pools["kv_transfer_s"] + LATE_S + read_s(model) * isl
     steps = (pools["ttft_s"] - ended_s) / decode["tpot_s"]
     assert 1.0 - 1e-9 <= steps <= 2.5 + 1e-9
     if decode_batch == 1:

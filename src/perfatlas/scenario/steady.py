@@ -113,12 +113,15 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
 
 
 def _widen(results: dict[str, Any]) -> None:
-    """Let every interval hold its mean: a loop of equal requests may meet its steps otherwise."""
+    """Let every interval hold all that was simulated.
+
+    A loop of equal requests settles to one phase of its steps, and slower steps to another: a time
+    may be longer with faster steps.
+    """
     for name in (*NAMES, *RATES):
-        for end, outer in (("low", min), ("high", max)):
-            value = results[f"{name}_{end}"]
-            if value is not None and results[name] is not None:
-                results[f"{name}_{end}"] = outer(value, results[name])
+        known = [results[key] for key in (name, f"{name}_low", f"{name}_high")]
+        if None not in known:
+            results |= {f"{name}_low": min(known), f"{name}_high": max(known)}
 
 
 def _check_room(scenario: Scenario, ready: Service) -> None:
@@ -213,9 +216,8 @@ def is_simulated(question: Question, results: Mapping[str, Any]) -> bool:
     prompt = Prompt(results["ttft_s"] - late_s, results["request_latency_s"] - late_s)
     if scenario.method == "simulate":
         return True
-    sends_s = float(client_side(question).stream_s[0] * question.load.sequences[0])
-    behind = sends_s > HELD_BACK * float(question.plan.attention_dp[0]) * results["tpot_s"]
-    return _is_known(question) and (behind or _waiting_matters(question, prompt))
+    matters = _waiting_matters(question, prompt) or _is_held_back(question, results)
+    return matters and _is_known(question)
 
 
 def _least_steps(scenario: Scenario, question: Question) -> float:
@@ -247,6 +249,15 @@ def _waiting_matters(question: Question, prompt: Prompt) -> bool:
     """Return whether prompts meet others at their prompts."""
     others = float(question.load.sequences[0]) - 1.0
     return others * prompt.engine_s >= WAITING * prompt.request_s
+
+
+def _is_held_back(question: Question, results: Mapping[str, Any]) -> bool:
+    """Return whether a front end is hardly done with the tokens of a step when the next ends."""
+    gaps = float(question.load.osl[0]) - 1.0
+    between_s = results["request_latency_s"] - results["ttft_s"]
+    on_rank = float(question.load.sequences[0] / question.plan.attention_dp[0])
+    sends_s = on_rank * float(client_side(question).stream_s[0])
+    return gaps > 0.0 and gaps * sends_s > HELD_BACK * between_s
 
 
 def _is_held(scenario: Scenario, question: Question) -> bool:

@@ -108,7 +108,7 @@ def holding(results: Mapping[str, Any]) -> dict[str, Any]:
     """Return results whose intervals hold them.
 
     Steps that are all slower may by chance end a run sooner: batches form at other times. The
-    answer is then an end of its interval.
+    answer is then an end of its interval, or its interval is the other way round.
 
     Args:
         results: With `_low` and `_high` of some, each a number or one by statistic.
@@ -121,8 +121,10 @@ def holding(results: Mapping[str, Any]) -> dict[str, Any]:
     held = dict(results)
     for name in (*TIMES, *RATES):
         if f"{name}_low" in results and f"{name}_high" in results:
-            held[f"{name}_low"] = _outer(results[f"{name}_low"], results[name], min)
-            held[f"{name}_high"] = _outer(results[f"{name}_high"], results[name], max)
+            ends = (results[f"{name}_low"], results[f"{name}_high"])
+            for end, outer in (("low", min), ("high", max)):
+                both = _outer(ends[0], ends[1], outer)
+                held[f"{name}_{end}"] = _outer(both, results[name], outer)
     return held
 
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.serving.build_offload import offloaded
+from perfatlas.serving.check_front import check_front
 from perfatlas.serving.check_offload import check_offload
 from perfatlas.serving.check_upkeep import check_upkeep
 from perfatlas.serving.checks import (
     check_fleet,
-    check_front,
     check_limits,
     check_links,
     check_prices,
