@@ -107,7 +107,7 @@ def test_efficiency_falls_with_every_cost(
     assert float(renewal_efficiency(interval, write, restart + 1, mtti).value_C) <= base
     assert float(renewal_efficiency(interval, write, restart, mtti, 1.0).value_C) <= base
     safe = renewal_efficiency(interval, write, restart, mtti, restart_exposed=False)
-    assert float(safe.value_C) >= base
+    assert float(safe.value_C) >= base * (1.0 - 1e-12)  # rounding
 
 
 def test_restart_longer_than_the_mtti_is_said() -> None:
