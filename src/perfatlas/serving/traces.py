@@ -234,13 +234,22 @@ def sort_by_arrival(trace: GrowingTrace, columns: dict[str, Int], *, refuse_unso
     columns["hash"] = _permuted(columns["hash"], columns["count"], order_N)
     for name in columns:
         if name != "hash":
-            columns[name] = columns[name][order_N]
+            columns[name] = _reordered(columns[name], order_N)
+
+
+def _reordered(column_N: Int, order_N: Int) -> Int:
+    """Return a column in a new order, some rows at a time."""
+    moved_N = roomy(column_N.shape[0], np.int64)
+    for start in range(0, order_N.shape[0], _REQUESTS_AT_A_TIME):
+        some = slice(start, start + _REQUESTS_AT_A_TIME)
+        moved_N[some] = column_N[order_N[some]]
+    return moved_N
 
 
 def _permuted(hash_H: Int, count_N: Int, order_N: Int) -> Int:
     """Return hashes in a new order of their requests, some requests at a time."""
     first_N = np.cumsum(count_N) - count_N
-    moved_H = np.empty_like(hash_H)
+    moved_H = roomy(hash_H.shape[0], np.int64)
     end = 0
     for start in range(0, order_N.shape[0], _REQUESTS_AT_A_TIME):
         some_N = order_N[start : start + _REQUESTS_AT_A_TIME]
