@@ -232,9 +232,8 @@ def sort_by_arrival(trace: GrowingTrace, columns: dict[str, Int], *, refuse_unso
     if order_N is None:
         order_N = np.argsort(arrival_N, kind="stable")
     columns["hash"] = _permuted(columns["hash"], columns["count"], order_N)
-    for name in columns:
-        if name != "hash":
-            columns[name] = _reordered(columns[name], order_N)
+    others = {name: column_N for name, column_N in columns.items() if name != "hash"}
+    columns |= {name: _reordered(column_N, order_N) for name, column_N in others.items()}
 
 
 def _reordered(column_N: Int, order_N: Int) -> Int:
