@@ -1,11 +1,12 @@
 """What tokenizing a prompt takes, for `src/perfatlas/data/tokenizers.toml`.
 
-    python -m venv rates && rates/bin/pip install transformers==4.57.1
+    python -m venv rates && rates/bin/pip install transformers==5.23.0
     rates/bin/python benchmarks/tokenizer_rate.py llama3=FOLDER/tokenizer.json ...
 
-Each tokenizer encodes prompts it has not met, one at a time on one core, as an engine's front end
-does: text of random tokens, as benchmark clients send it, and English prose (the help topics of
-Python). Shown is the median of CPU time per token.
+Each tokenizer encodes prompts one at a time on one core, as an engine's front end does: text of
+random tokens, as benchmark clients send it, and English prose with some code (stretches of Python's
+help topics, whose words recur, as those of real prompts do). Shown is the median of CPU time per
+token.
 """
 
 from __future__ import annotations

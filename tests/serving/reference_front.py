@@ -52,7 +52,8 @@ class FrontedSimulation(Simulation):
         each = replica.kind.stream_token
         if each == 0:
             return
-        drafted = round(each * (1.0 + np.cumprod(replica.kind.limits.acceptance).sum()))
+        tokens = 1.0 + float(np.cumprod(replica.kind.limits.acceptance).sum())
+        drafted = round(each * tokens / replica.kind.stream_interval)
         parts = [part for rank in replica.running for part in rank]
         work = sum(drafted if part.decodes else each * part.samples for part in parts)
         left, since = self.unsent.get(replica.index, (0, 0))

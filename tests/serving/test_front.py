@@ -57,7 +57,11 @@ def test_front_ends_are_those_of_the_slow_reference(seed: int) -> None:
     draw = np.random.default_rng(seed)
     fleet = random_fleet(draw)
     kinds = tuple(
-        kind._replace(stream_token=int(draw.choice([0, 1, 7, 60]))) for kind in fleet.kinds
+        kind._replace(
+            stream_token=int(draw.choice([0, 1, 7, 60])),
+            stream_interval=int(draw.choice([1, 1, 3, 20])),
+        )
+        for kind in fleet.kinds
     )
     fleet = fleet._replace(
         kinds=kinds, readers=int(draw.integers(0, 4)), read_token=int(draw.choice([0, 1, 13]))

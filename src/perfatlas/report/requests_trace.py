@@ -20,13 +20,15 @@ def requests_trace_text(
     """Return the requests of a window as JSON of the Trace Event format.
 
     A replica is a process. A request takes a line of its own while it is there, the lowest that is
-    free, and shows its time in the queue, at its prompt and at its output; between two pools, under
-    its prefill worker, also that of its cache on its way.
+    free, and shows its time at the tokenizer, in the queue, at its prompt and at its output;
+    between two pools, under its prefill worker, also that of its cache on its way. Times are those
+    of the engine; what the way to and from the client takes stands at the end.
 
     Args:
-        columns: Of completed requests and others: request, state, arrival_s, replica, queue_s,
-            ttft_s, request_latency_s, isl, osl, preemptions, cached_tokens; of two pools also
-            prefilled_s and kv_transfer_s; of one run of several also seed, which the trace names.
+        columns: Of completed requests and others: request, state, arrival_s, replica, read_s,
+            queue_s, prefilled_s, generated_s, request_latency_s, isl, osl, preemptions,
+            cached_tokens; of two pools also kv_transfer_s; of one run of several also seed, which
+            the trace names.
         start_s: Start of the window [s].
         duration_s: Length of the window [s]; to the end by default.
 
@@ -35,12 +37,13 @@ def requests_trace_text(
     Example:
         >>> from perfatlas.report.requests_trace import requests_trace_text
         >>> columns = {"request": [0], "state": ["completed"], "arrival_s": [1.0], "replica": [0],
-        ...     "queue_s": [0.5], "ttft_s": [0.75], "request_latency_s": [2.0], "isl": [8],
-        ...     "osl": [4], "preemptions": [0], "cached_tokens": [0]}
+        ...     "read_s": [0.25], "queue_s": [0.5], "prefilled_s": [1.0], "generated_s": [1.5],
+        ...     "request_latency_s": [2.0], "isl": [8], "osl": [4], "preemptions": [0],
+        ...     "cached_tokens": [0]}
         >>> import json
         >>> spans = json.loads(requests_trace_text(columns))["traceEvents"]
         >>> [(e["name"], e["ts"], e["dur"]) for e in spans if e["ph"] == "X"][:2]
-        [('queue', 1000000.0, 500000.0), ('prompt', 1500000.0, 250000.0)]
+        [('tokenize', 1000000.0, 250000.0), ('queue', 1250000.0, 500000.0)]
     """
     end_s = float("inf") if duration_s is None else start_s + duration_s
     rows = [
@@ -88,11 +91,14 @@ def _line(ends: list[float], arrival_s: float, end_s: float) -> int:
 
 
 def _spans(row: Mapping[str, Any], line: int) -> list[dict[str, Any]]:
-    names, borders = ["queue", "prompt", "output"], [row["ttft_s"]]
+    names = ["tokenize", "queue", "prompt", "output", "stream and HTTP"]
+    borders = [row["prefilled_s"]]
     if row.get("kv_transfer_s") is not None:
-        names.insert(2, "transfer")
-        borders = [row["prefilled_s"], row["prefilled_s"] + row["kv_transfer_s"]]
-    borders = [0.0, row["queue_s"], *borders, row["request_latency_s"]]
+        names.insert(3, "transfer")
+        borders.append(row["prefilled_s"] + row["kv_transfer_s"])
+    starts = row["read_s"] + row["queue_s"]
+    ends = [row["generated_s"], row["request_latency_s"]]
+    borders = [0.0, row["read_s"], starts, *borders, *ends]
     said = {name: row[name] for name in ("request", "isl", "osl", "preemptions", "cached_tokens")}
     return [
         {
@@ -104,5 +110,6 @@ def _spans(row: Mapping[str, Any], line: int) -> list[dict[str, Any]]:
             "dur": round((until_s - start_s) * MICROSECONDS, 3),
             "args": said,
         }
-        for name, start_s, until_s in zip(names, borders, borders[1:], strict=False)
+        for name, start_s, until_s in zip(names, borders, borders[1:], strict=True)
+        if until_s > start_s
     ]

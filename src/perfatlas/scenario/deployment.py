@@ -164,6 +164,7 @@ def deployment(
         readers=front.readers,
         read_token=front.read_token,
         stream_token=front.stream_token,
+        stream_interval=front.stream_interval,
     )
     return Deployment(
         question=question,

@@ -60,7 +60,7 @@ def split_pools(scenario: Scenario) -> Pools:
         scenario: A scenario in mode disaggregated.
     """
     in_flight = scenario.concurrency or scenario.decode_workers
-    held = scenario.decode_batch or max(in_flight // scenario.decode_workers, 1)
+    held = scenario.decode_batch or -(-in_flight // scenario.decode_workers)
     return Pools(
         prefill=_worker(scenario, "prefill", scenario.prefill_batch),
         decode=_worker(scenario, "decode", held),

@@ -282,7 +282,9 @@ def _held_back(question: Question, evaluation: Evaluation) -> list[str]:
         return []
     said = (
         f"the front end of a replica sends {most:,.0f} output tokens/s at most, the engine gives"
-        " more: a larger stream_interval or more server processes, not faster GPUs, raise the rate"
+        " more: a larger stream_interval or more server processes, not faster GPUs, raise the rate;"
+        " how much of that a client waits for its first token depends on how requests overlap: TTFT"
+        " is at its least here, TPOT at its most"
     )
     return [said]
 

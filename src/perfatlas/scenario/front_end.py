@@ -14,7 +14,6 @@ from perfatlas.scenario.serving_formula import ClientSide
 from perfatlas.serving import TICKS_PER_SECOND, Seen
 
 if TYPE_CHECKING:
-    from perfatlas.engines import EngineProfile
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.question import Question
     from perfatlas.scenario.traffic import Traffic
@@ -28,7 +27,8 @@ class FrontEnd(NamedTuple):
     Args:
         seen: What a client waits for besides.
         read_token: To tokenize a token of a prompt, requests one after the other [ps].
-        stream_token: To send an output token, one after the other [ps].
+        stream_token: To send output tokens of a request, one sending after the other [ps].
+        stream_interval: Tokens of a request that it sends at a time, after the first.
         readers: Threads of a replica that tokenize, 0 for as many as there are requests.
         said: What is assumed, in a sentence.
     """
@@ -36,12 +36,18 @@ class FrontEnd(NamedTuple):
     seen: Seen
     read_token: int
     stream_token: int
+    stream_interval: int
     readers: int
     said: str
 
 
 AT_ENGINE: Final = FrontEnd(
-    Seen(), 0, 0, 1, "latencies inside the engine: HTTP, tokenizing and detokenizing take no time"
+    seen=Seen(),
+    read_token=0,
+    stream_token=0,
+    stream_interval=1,
+    readers=1,
+    said="latencies inside the engine: HTTP, tokenizing and detokenizing take no time",
 )
 
 
@@ -58,16 +64,18 @@ def front_end(question: Question, traffic: Traffic, *, pooled: bool) -> FrontEnd
         return AT_ENGINE
     front = question.profile.front
     read = _reading(question, traffic.prompt_text)
-    token_s = float(_token_s(question)[0])
     processes = int(_processes(question)[0])
-    said = _said(question.profile, read, token_s, pooled=pooled)
+    interval = int(question.limits.stream_interval[0])
+    said = _said(question, read, pooled=pooled)
     read_token = 0 if read is None else round(read.token_s * TICKS_PER_SECOND)
     if pooled:
-        return FrontEnd(Seen(front.request_s, token_s, front.response_s), read_token, 0, 0, said)
+        seen = Seen(front.request_s, front.token_s, front.response_s)
+        return FrontEnd(seen, read_token, 0, 1, 0, said)
     return FrontEnd(
         Seen(front.request_s, 0.0, front.response_s),
         read_token,
-        round(token_s / processes * TICKS_PER_SECOND),
+        round(front.token_s / processes * TICKS_PER_SECOND),
+        interval,
         processes,
         said,
     )
@@ -79,14 +87,16 @@ def client_side(question: Question) -> ClientSide:
     Args:
         question: What runs where.
     """
-    front = question.profile.front
+    front, osl = question.profile.front, question.load.osl
     read = _reading(question, PROSE)
     read_s = 0.0 if read is None else read.token_s
-    each_C = np.ones(question.load.isl.size)
+    each_C = np.ones(osl.size)
+    # the first token goes alone, the others some at a time
+    sendings = (1.0 + (osl - 1.0) / question.limits.stream_interval) / osl
     return ClientSide(
         request_s=front.request_s + read_s * question.load.isl,
-        token_s=_token_s(question),
-        stream_s=_token_s(question) / _processes(question) * question.plan.attention_dp,
+        token_s=front.token_s * each_C,
+        stream_s=front.token_s * sendings / _processes(question) * question.plan.attention_dp,
         response_s=front.response_s * each_C,
     )
 
@@ -99,8 +109,7 @@ def said_of_client(question: Question) -> str:
     """
     late_ms = 1e3 * float(client_side(question).late_s[0])
     pooled = question.scenarios[0].mode == "disaggregated"
-    token_s = float(_token_s(question)[0])
-    said = _said(question.profile, _reading(question, PROSE), token_s, pooled=pooled)
+    said = _said(question, _reading(question, PROSE), pooled=pooled)
     return f"TTFT includes {late_ms:.1f} ms of HTTP, tokenizing and streaming: {said}"
 
 
@@ -111,25 +120,22 @@ def _reading(question: Question, text: str) -> Tokenizing | None:
     return tokenizing(question.model.architecture.vocab_size, text)
 
 
-def _token_s(question: Question) -> FloatArray:
-    """Return what an output token takes, of those that are sent at a time (C,) [s]."""
-    each_s_C: FloatArray = question.profile.front.token_s / question.limits.stream_interval
-    return each_s_C
-
-
 def _processes(question: Question) -> FloatArray:
     """Return the processes of a replica that tokenize and stream (C,)."""
     ranks_C: FloatArray = np.asarray(question.plan.attention_dp, np.float64)
     return ranks_C if question.profile.front.per_rank else np.ones_like(ranks_C)
 
 
-def _said(profile: EngineProfile, read: Tokenizing | None, token_s: float, *, pooled: bool) -> str:
-    front, of_text = profile.front, ""
+def _said(question: Question, read: Tokenizing | None, *, pooled: bool) -> str:
+    front = question.profile.front
+    if front.request_s == front.token_s == 0.0 and read is None:
+        return "front ends take no time"
+    parts = [f"a request takes {1e3 * front.request_s:.1f} ms to the queue"]
     if read is not None:
-        each_us = 1e6 * read.token_s
-        of_text = f", {each_us:.2f} us for every prompt token ({read.said}: {read.source})"
-    queue = "" if pooled else "; of either a front end does one after the other"
-    return (
-        f"a client's request takes {1e3 * front.request_s:.1f} ms to the queue{of_text}, and its"
-        f" token {1e6 * token_s:.3g} us back{queue} ({front.source})"
-    )
+        parts.append(f"a prompt token {1e6 * read.token_s:.2f} us to tokenize ({read.said})")
+    several = int(question.limits.stream_interval[0])
+    sent = "an output token" if several == 1 else f"{several} output tokens"
+    parts.append(f"{sent} {1e6 * front.token_s:.3g} us to send")
+    queue = "nobody waits for another there" if pooled else "one process does one after the other"
+    sources = "; ".join((front.source, *(() if read is None else (read.source,))))
+    return f"{', '.join(parts)}; {queue} (sources: {sources})"

@@ -27,7 +27,7 @@ def given_rows(given: Any, name: str, wanted: str, most: int) -> tuple[Sequence[
     where, rows = name, given
     if isinstance(given, str) and given.lstrip().startswith(("[", "{")):
         try:
-            rows = json.loads(given)
+            rows = json.loads(given, object_pairs_hook=_each_once)
         except (ValueError, RecursionError) as problem:  # or a number of too many digits
             raise InvalidSpecError(f"{name} is not JSON: {problem}") from None
     elif isinstance(given, str):
@@ -36,6 +36,16 @@ def given_rows(given: Any, name: str, wanted: str, most: int) -> tuple[Sequence[
     if not isinstance(rows, (list, tuple)) or len(rows) > most:
         raise InvalidSpecError(f"{name} = {shown(str(given))}: give a file, or {wanted}")
     return rows, where
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON, refused where it says something twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} is given twice")
+    return found
 
 
 def _rows_of(path: str) -> Sequence[Any]:

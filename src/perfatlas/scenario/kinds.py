@@ -97,7 +97,7 @@ def kind_results(
             "requests": part.requests,
             "request_share": part.requests / sent if sent else None,
             **{name: statistics(getattr(found, name)) for name in LATENCIES},
-            "utilization": busy_s / makespan_s if makespan_s else None,
+            "utilization": min(busy_s / makespan_s, 1.0) if makespan_s else None,
             "output_tokens_per_s": rate,
             "output_tokens_per_s_per_gpu": None if rate is None else rate / part.ready.gpus,
             "kv_capacity_tokens": pool.capacity_tokens,

@@ -60,7 +60,7 @@ def flow(requests: Requests, outcome: Outcome) -> Flow:
     begin_U = np.full(units, np.iinfo(np.int64).max)
     end_U = np.zeros(units, np.int64)
     np.minimum.at(begin_U, unit_N, outcome.arrival_N)
-    np.maximum.at(end_U, unit_N, outcome.finished_N)
+    np.maximum.at(end_U, unit_N, outcome.finished_N + _sent_late(outcome))
     waited_U = np.bincount(unit_N, weights=_waited(outcome), minlength=units)
     first, last = int(begin_U.min()), int(begin_U.max())
     middle = first + (last - first) // 2
@@ -77,12 +77,19 @@ def flow(requests: Requests, outcome: Outcome) -> Flow:
 
 
 def _waited(outcome: Outcome) -> NDArray[np.float64]:
-    """Return how long requests waited in queues (N,) [ps]."""
+    """Return how long requests waited in queues, those of front ends too (N,) [ps]."""
     waited_N = (outcome.scheduled_N - outcome.arrival_N).astype(np.float64)
+    waited_N += _sent_late(outcome)
     handed_N, resumed_N = outcome.travels.handed_N, outcome.travels.resumed_N
     if handed_N.size:
         waited_N += np.where(resumed_N >= 0, resumed_N - handed_N, 0)
     return waited_N
+
+
+def _sent_late(outcome: Outcome) -> NDArray[np.int64]:
+    """Return how late clients got their last tokens (N,) [ps]."""
+    late_N = outcome.fronted.late_last_N
+    return late_N if late_N.size else np.zeros_like(outcome.finished_N)
 
 
 def _under_way(begin_U: NDArray[np.int64], end_U: NDArray[np.int64], at: int) -> int:

@@ -183,6 +183,13 @@ def _kinds(scenario: Scenario, traffic: Traffic, came: Arriving, known: Priced) 
             pools.append(deployment(one, traffic, came, known))
         except (InfeasibleError, InvalidSpecError, UnsupportedError) as error:
             raise _named(error, f"kind {number} ({one.system})") from None
+    fronts = {(pool.front.seen, pool.front.read_token) for pool in pools}
+    if len(fronts) > 1:
+        names = ", ".join(dict.fromkeys(pool.question.profile.id for pool in pools))
+        raise UnsupportedError(
+            f"replica_kinds: front ends of {names} take different times, and one router stands"
+            " before them; compare them with measured_at = engine, or use engines with equal ones"
+        )
     return Service(pools=tuple(pools), kinds=True)
 
 
@@ -250,6 +257,7 @@ def fleet_of(ready: Service) -> Fleet:
             role,
             link,
             pool.replicas.stream_token,
+            pool.replicas.stream_interval,
         )
         for pool, role, link in zip(ready.pools, roles, links, strict=True)
     )

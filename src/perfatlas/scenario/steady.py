@@ -37,7 +37,9 @@ FEWEST: Final = 24  # requests that count
 HELD_BACK: Final = 0.8  # of a step, that its tokens take to be sent, from which on auto waits
 NAMES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 RATES: Final = ("output_tokens_per_s_per_gpu", "output_tokens_per_s_per_user")
-WAITING: Final = 0.1  # mean number of others at their prompts, from which on waiting matters
+# mean number of others at their prompts, from which on waiting matters: each of them adds some part
+# of its prompt to a TTFT that is mostly one
+WAITING: Final = 0.05
 HOW: Final = (
     "method simulate: mean over {count:,} requests of a closed loop that ran before, all of {isl:,}"
     " tokens in and {osl:,} out; {rules}; {client}"
@@ -195,7 +197,7 @@ def are_pools_simulated(scenario: Scenario, prefill: Question, prompt: Prompt) -
     if scenario.concurrency is None:
         return False
     depths = (scenario.prefill_pp or scenario.pp, scenario.decode_pp or scenario.pp)
-    known = max(depths) == 1 and scenario.prefix == 0 and _is_held(scenario, prefill)
+    known = max(depths) == 1 and scenario.prefix == 0 and _takes_prompt(scenario, prefill)
     known &= prefill.drafts == 0 and _least_steps(scenario, prefill) <= MOST_STEPS
     known &= max(scenario.prefill_workers, scenario.decode_workers) <= MOST_ENGINES
     others = scenario.concurrency / scenario.prefill_workers - 1.0
@@ -239,7 +241,7 @@ def _least_steps(scenario: Scenario, question: Question) -> float:
 def _is_known(question: Question) -> bool:
     """Return whether a simulation can tell, in some seconds."""
     scenario = question.scenarios[0]
-    known = scenario.pp == 1 and scenario.prefix == 0 and _is_held(scenario, question)
+    known = scenario.pp == 1 and scenario.prefix == 0 and _takes_prompt(scenario, question)
     known &= _least_steps(scenario, question) <= MOST_STEPS
     known &= float(question.plan.dp[0]) <= MOST_ENGINES
     return known and (question.drafts == 0 or question.profile.scheduler.rules == DRAFTING)
@@ -260,7 +262,7 @@ def _is_held_back(question: Question, results: Mapping[str, Any]) -> bool:
     return gaps > 0.0 and gaps * sends_s > HELD_BACK * between_s
 
 
-def _is_held(scenario: Scenario, question: Question) -> bool:
+def _takes_prompt(scenario: Scenario, question: Question) -> bool:
     """Return whether the engine takes a prompt, in one step or in several."""
     return question.profile.scheduler.chunked_prefill or (
         scenario.isl <= float(question.limits.max_num_batched_tokens[0])

@@ -72,7 +72,8 @@ def _utilization(
     """Return the share of time in which engines that do all of a request run steps."""
     busy_s = float(outcome.busy_F.sum()) / TICKS_PER_SECOND
     there_s = makespan_s * outcome.busy_F.size if held_s is None else held_s
-    return {"utilization": busy_s / there_s if there_s else None}
+    # a step that was decided ahead may run on when the last request has ended
+    return {"utilization": min(busy_s / there_s, 1.0) if there_s else None}
 
 
 def _pool_results(ready: Service, outcome: Outcome, makespan_s: float) -> dict[str, Any]:
@@ -83,7 +84,7 @@ def _pool_results(ready: Service, outcome: Outcome, makespan_s: float) -> dict[s
         busy_F = outcome.busy_F[first : first + pool.replicas.number]
         first += pool.replicas.number
         busy_s = float(busy_F.mean()) / TICKS_PER_SECOND
-        found[f"{role}_utilization"] = busy_s / makespan_s if makespan_s else None
+        found[f"{role}_utilization"] = min(busy_s / makespan_s, 1.0) if makespan_s else None
     return found | {
         "prefill_kv_capacity_tokens": ready.entry.capacity_tokens,
         "prefill_kv_blocks": ready.entry.limits.kv_blocks,

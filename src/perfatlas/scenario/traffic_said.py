@@ -117,14 +117,17 @@ def _front_ends_hold_back(ready: Service, came: Arriving, outcome: Outcome) -> l
         number = pool.replicas.number
         there_N = done_N & (replica_N >= first) & (replica_N < first + number)
         first += number
-        sent = int(came.requests.osl_N[there_N].sum()) * pool.replicas.stream_token
+        osl_N, replicas = came.requests.osl_N[there_N], pool.replicas
+        sent = int((1 + (osl_N - 1) / replicas.stream_interval).sum()) * replicas.stream_token
         busiest = max(busiest, sent / (number * max(spent, 1)))
     if busiest < BUSY:
         return []
     said = (
         f"front ends send output tokens for {100.0 * busiest:.0f} % of the time, and clients wait"
         f" {late_N[done_N].mean() / TICKS_PER_SECOND:.2g} s for tokens that engines have given: a"
-        " larger stream_interval or more server processes, not faster GPUs, raise the rate"
+        " larger stream_interval or more server processes, not faster GPUs, raise the rate; whether"
+        " they wait before their first token or after depends on how requests overlap, and so on"
+        " how the traffic starts"
     )
     return [said]
 

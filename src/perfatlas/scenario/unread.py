@@ -45,6 +45,7 @@ def refuse_unread(traffic: Traffic, scenario: Scenario, *, finds_rate: bool = Fa
     _refuse_of_files(traffic)
     _refuse_of_draws(traffic, scenario)
     _refuse_of_objectives(traffic, finds_rate=finds_rate)
+    _refuse_of_front_ends(traffic, scenario)
     if traffic.retry_after_s is not None and traffic.on_failure == "lost":
         raise InvalidSpecError(
             f"retry_after_s = {traffic.retry_after_s:g} is that of on_failure = retry, and requests"
@@ -73,6 +74,28 @@ def _rules(traffic: Traffic, scenario: Scenario) -> list[str]:
     if traffic.replica_kinds is not None:
         ones = kind_scenarios(scenario, traffic.replica_kinds)
     return list(dict.fromkeys(resolve_engine(one.engine).scheduler.rules for one in ones))
+
+
+def _refuse_of_front_ends(traffic: Traffic, scenario: Scenario) -> None:
+    """Refuse how a front end works where it takes no time."""
+    given = [name for name in ("prompt_text",) if name in traffic.model_fields_set]
+    given += [name for name in ("stream_interval",) if name in scenario.model_fields_set]
+    if not given:
+        return
+    if traffic.measured_at == "engine":
+        raise InvalidSpecError(
+            f"{given[0]} is of the front end, which measured_at = engine leaves out; leave one of"
+            " the two out"
+        )
+    ones = [scenario]
+    if traffic.replica_kinds is not None:
+        ones = kind_scenarios(scenario, traffic.replica_kinds)
+    fronts = [resolve_engine(one.engine).front for one in ones]
+    if not any(front.tokenizes or front.token_s for front in fronts):
+        raise InvalidSpecError(
+            f"{given[0]} is of the front end, and that of engine {scenario.engine} takes no time;"
+            f" leave {given[0]} out"
+        )
 
 
 def _refuse_of_files(traffic: Traffic) -> None:

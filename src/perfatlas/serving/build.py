@@ -86,13 +86,19 @@ def _world(requests: Requests, kind: Kind, shared: dict[str, Any], first: int) -
         "role": ROLES.index(kind.role),
         "link_M3": np.array(list(zip(*kind.link, strict=True)), np.int64),
         "stream_token": kind.stream_token,
-        "stream_step": round(kind.stream_token * (1.0 + np.cumprod(limits.acceptance).sum())),
+        "stream_step": _stream_step(kind),
         "first_replica": first,
         "replica_R": shared["replica_F"][first : first + kind.number],
         "end_R": shared["end_F"][first : first + kind.number],
     }
     holds |= _own_state(requests, kind)
     return World(**{name: holds[name] for name in World._fields})
+
+
+def _stream_step(kind: Kind) -> int:
+    """Return what a front end takes for a sequence in a decode step, on average [ps]."""
+    tokens = 1.0 + float(np.cumprod(kind.limits.acceptance).sum())
+    return round(kind.stream_token * tokens / kind.stream_interval)
 
 
 def _shared_state(

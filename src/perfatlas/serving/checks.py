@@ -62,6 +62,10 @@ def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
         ("fleet.latency", fleet.latency),
         ("fleet.readers", fleet.readers),
         ("fleet.read_token", fleet.read_token),
+        *(
+            (f"stream_interval of kind {k} - 1", kind.stream_interval - 1)
+            for k, kind in enumerate(fleet.kinds)
+        ),
         *((f"stream_token of kind {k}", kind.stream_token) for k, kind in enumerate(fleet.kinds)),
         ("concurrency", concurrency),
         ("control.series_rows", control.series_rows),

@@ -61,7 +61,9 @@ class Kind(NamedTuple):
         role: `both` phases of a request, or one of two pools: `prefill` engines run prompts to
             their first token, `decode` engines the rest, as `pools` says.
         link: What a cache takes over the link of a scheduler, that of the devices of its rank.
-        stream_token: What its front end takes to send an output token, as `front` says [ps].
+        stream_token: What its front end takes to send output tokens of a request, as `front` says
+            [ps],
+        stream_interval: after the first so many at a time.
     """
 
     prices: StepPrices
@@ -71,6 +73,7 @@ class Kind(NamedTuple):
     role: str = "both"
     link: Link = Link()
     stream_token: int = 0
+    stream_interval: int = 1
 
 
 class Fleet(NamedTuple):
@@ -121,6 +124,7 @@ def equal_engines(prices: StepPrices, limits: Limits, replicas: Replicas) -> Fle
         replicas.number,
         replicas.ranks,
         stream_token=replicas.stream_token,
+        stream_interval=replicas.stream_interval,
     )
     return Fleet(
         (kind,),

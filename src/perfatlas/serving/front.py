@@ -14,7 +14,9 @@ receives requests, tokenizes them and streams results.
 
 Limits: what a client's end of the line takes is not told apart. A token that SGLang computes for a
 sequence that has ended is sent like the others; of drafted tokens, as many as are accepted on
-average. Front ends do not fail with their replicas.
+average. Of several tokens that are sent at a time every one bears its part, and none waits for the
+others. A prompt may be tokenized at another replica than it runs at. Front ends do not fail with
+their replicas, and are as many with an autoscaler as it has replicas at most.
 
 Shape legend: N requests, F replicas of all kinds, R replicas of a kind, S schedulers.
 """

@@ -134,7 +134,8 @@ class Replicas(NamedTuple):
         upkeep: What changes replicas while traffic runs.
         readers: Threads of one that tokenize.
         read_token: What such a thread takes for a token of a prompt [ps],
-        stream_token: and a front end to send an output token; as `front` says [ps].
+        stream_token: and a front end to send output tokens of a request, as `front` says [ps],
+        stream_interval: after the first so many at a time.
     """
 
     number: int = 1
@@ -147,6 +148,7 @@ class Replicas(NamedTuple):
     readers: int = 1
     read_token: int = 0
     stream_token: int = 0
+    stream_interval: int = 1
 
 
 class Control(NamedTuple):

@@ -221,6 +221,9 @@ def request_columns(
         columns["host_tokens"] = outcome.offloaded.host_N.tolist()
         columns["ssd_tokens"] = outcome.offloaded.ssd_N.tolist()
         columns["load_s"] = (outcome.offloaded.moved_N / TICKS_PER_SECOND).tolist()
+    if not outcome.travels.handed_N.size:
+        columns["prefilled_s"] = _since(outcome.first_token_N, outcome.arrival_N)
+    columns["generated_s"] = _since(outcome.finished_N, outcome.arrival_N)
     columns["interference_s"] = (outcome.interference_N / TICKS_PER_SECOND).tolist()
     columns["preempted_s"] = (outcome.lost_N / TICKS_PER_SECOND).tolist()
     if outcome.operated.again_N.size:
@@ -267,6 +270,11 @@ def series_columns(series: Series, kv_blocks: int) -> dict[str, list[float]]:
 
 def _times(ticks_N: NDArray[np.int64]) -> list[float | None]:
     return [None if tick < 0 else tick / TICKS_PER_SECOND for tick in ticks_N.tolist()]
+
+
+def _since(ticks_N: NDArray[np.int64], start_N: NDArray[np.int64]) -> list[float | None]:
+    passed_s = ((ticks_N - start_N) / TICKS_PER_SECOND).tolist()
+    return [s if tick >= 0 else None for s, tick in zip(passed_s, ticks_N.tolist(), strict=True)]
 
 
 def meets(latencies: Latencies, slos: Mapping[str, float]) -> NDArray[np.bool_]:
@@ -346,11 +354,11 @@ def _failed(outcome: Outcome) -> NDArray[np.bool_]:
 def saturated(outcome: Outcome) -> bool:
     """Return whether requests came faster than they were served: the queue grows to the end.
 
-    True where over the last third of the arrivals more than `BACKLOG` requests wait for their first
-    step on average, and `GROWTH` times as many as over the first half: a queue that grows evenly
-    has three times as many there. Between two pools they wait until they decode. Requests that are
-    rejected, or that failing replicas took with them or left to nobody, wait for no server and do
-    not count. A closed loop never is.
+    True where over the last third of the arrivals more than `BACKLOG` requests wait on average, for
+    their first step or for a front end to send their first token, and `GROWTH` times as many as
+    over the first half: a queue that grows evenly has three times as many there. Between two pools
+    they wait until they decode. Requests that are rejected, or that failing replicas took with them
+    or left to nobody, wait for no server and do not count. A closed loop never is.
 
     Args:
         outcome: Of an open loop.
@@ -363,6 +371,9 @@ def saturated(outcome: Outcome) -> bool:
     served_N = outcome.travels.resumed_N if went else outcome.scheduled_N
     if went:  # a single token may need no decode engine
         served_N = np.where(outcome.travels.handed_N < 0, outcome.finished_N, served_N)
+    late_N = outcome.fronted.late_first_N
+    if late_N.size:
+        served_N = np.where(served_N >= 0, served_N + late_N, served_N)
     served_N = np.sort(served_N[(served_N >= 0) & waits_N])
     at = arrived_N[np.arange(1, LOOKS + 1) * arrived_N.size // LOOKS - 1]
     waiting = np.searchsorted(arrived_N, at, side="right") - np.searchsorted(
