@@ -198,7 +198,7 @@ def test_two_pools_by_flags_files_and_tables(
     table = read_table(str(tmp_path / "r.csv"))
     assert set(table.cells("decode_replica")) == {2} or set(table.cells("decode_replica")) == {"2"}
     names = {one["name"] for one in json.loads((tmp_path / "t.json").read_text())["traceEvents"]}
-    assert {"queue", "prompt", "transfer", "output"} <= names
+    assert {"tokenize", "prompt", "transfer", "output"} <= names
     assert "transfer of the KV cache" in (tmp_path / "p.html").read_text()
     (tmp_path / "in.csv").write_text("request_rate,decode_workers\n5,1\n5,2\n5,0\n")
     asked = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv")]

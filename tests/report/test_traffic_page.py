@@ -59,9 +59,23 @@ def spans(**window: float) -> list[dict[str, Any]]:
 def test_the_spans_of_a_request_are_its_latencies() -> None:
     rows = DONE.per_request()
     found = [event for event in spans() if event["args"]["request"] == 7]
-    assert [event["name"] for event in found] == ["queue", "prompt", "output"]
-    first_us = found[0]["dur"] + found[1]["dur"]
-    assert first_us / 1e6 == pytest.approx(rows["ttft_s"][7], abs=1e-8)
+    names = ["tokenize", "queue", "prompt", "output", "stream and HTTP"]
+    assert [event["name"] for event in found] == names
+    whole_us = sum(event["dur"] for event in found)
+    assert whole_us / 1e6 == pytest.approx(rows["request_latency_s"][7], abs=1e-8)
+    prompt_s = (found[2]["ts"] + found[2]["dur"]) / 1e6 - rows["arrival_s"][7]
+    assert prompt_s == pytest.approx(rows["prefilled_s"][7], abs=1e-8)
+    assert rows["prefilled_s"][7] < rows["ttft_s"][7]  # what follows is the way to the client
+
+
+def test_prompts_of_one_step_start_together_in_a_trace() -> None:
+    all_at_once = simulate(**{**SMALL, "request_rate": float("inf"), "num_requests": 8, "isl": 64})
+    events = json.loads(requests_trace_text(all_at_once.per_request()))["traceEvents"]
+    rows = all_at_once.per_request()
+    starts = {e["args"]["request"]: e["ts"] for e in events if e.get("name") == "prompt"}
+    for i, start_us in starts.items():
+        scheduled_s = rows["arrival_s"][i] + rows["read_s"][i] + rows["queue_s"][i]
+        assert start_us / 1e6 == pytest.approx(scheduled_s, abs=1e-8)
     assert {event["pid"] for event in spans()} == {1, 2}
 
 

@@ -165,7 +165,12 @@ def test_prefill_that_limits_the_rate_is_told() -> None:
             },
         ),
         (
-            {"mode": "disaggregated", "concurrency": 2, "decode_workers": 4},
+            {
+                "mode": "disaggregated",
+                "method": "formula",
+                "concurrency": 2,
+                "decode_workers": 4,
+            },
             {"decode_batch": 1},
         ),
     ],

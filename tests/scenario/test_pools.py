@@ -324,3 +324,21 @@ def test_pools_of_different_systems_keep_their_own_limits() -> None:
         **SMALL, request_rate=5, prefill_system="a100_sxm", decode_system="h200_sxm"
     ).answer.scenario
     assert "max_num_batched_tokens" not in told  # no one value gives this answer again
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 3, 5, 7, 9])
+def test_closed_forms_of_pools_keep_littles_law(concurrency: int) -> None:
+    found = estimate(
+        model="meta-llama/Llama-3.1-8B",
+        system="h100_sxm",
+        mode="disaggregated",
+        method="formula",
+        concurrency=concurrency,
+        isl=1000,
+        osl=100,
+        prefill_workers=2,
+        decode_workers=2,
+    ).results
+    response_s = resolve_engine("vllm").front.response_s
+    rate = found["output_tokens_per_s_per_gpu"] * found["gpus"] / 100
+    assert rate * (found["request_latency_s"] + response_s) == pytest.approx(concurrency)

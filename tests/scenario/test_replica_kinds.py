@@ -154,7 +154,10 @@ def test_the_interval_scales_the_steps_of_each_kind_by_the_error_of_its_engine()
 
 
 def test_without_an_error_of_one_engine_there_is_no_interval() -> None:
-    answer = simulate(**BUSY, replica_kinds=[NEW, {**NEW, "engine": "ideal"}]).answer
+    kinds = [NEW, {**NEW, "engine": "ideal"}]
+    with pytest.raises(UnsupportedError, match=r"front ends of .* take different times"):
+        simulate(**BUSY, replica_kinds=kinds)
+    answer = simulate(**BUSY, replica_kinds=kinds, measured_at="engine").answer
     assert "ttft_s_low" not in answer.results
     assert not any("the interval scales" in said for said in answer.evidence.assumptions)
 

@@ -161,3 +161,20 @@ def test_a_search_that_is_stopped_tells_between_which_rates_the_answer_lies() ->
     assert any(met <= rate <= (missed or rate) for met, missed in brackets)
     with pytest.raises(KeyboardInterrupt):
         _stopped(1)
+
+
+def test_no_rate_is_found_that_front_ends_cannot_send() -> None:
+    asked = {**ASKED, "engine": "sglang", "tp": 8, "format": "fp8", "isl": 100, "osl": 1000}
+    found = max_request_rate(**{**asked, "num_requests": 500}, slo_tpot_s=0.05).answer.results
+    assert found["max_request_rate"] < 1 / 46e-6 / 1000  # a token takes 46 us to send
+    assert not found["saturated"]
+
+
+def test_a_front_end_that_falls_behind_is_saturated() -> None:
+    asked = {**ASKED, "engine": "sglang", "tp": 8, "format": "fp8", "isl": 100, "osl": 1000}
+    found = simulate(**{**asked, "num_requests": 1000}, request_rate=30).answer
+    assert found.results["saturated"]
+    assert any("front ends send output tokens" in said for said in found.warnings)
+    sent = simulate(**{**asked, "num_requests": 1000}, request_rate=30, stream_interval=20).answer
+    assert not sent.results["saturated"]
+    assert sent.results["output_tokens_per_s"] > 1.2 * found.results["output_tokens_per_s"]

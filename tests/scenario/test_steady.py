@@ -44,7 +44,7 @@ def test_finding_1_ttft_is_the_clients_whichever_the_method(engine: str) -> None
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
 def test_finding_1_auto_does_not_jump_where_it_changes_method(engine: str) -> None:
     asked = {**ASKED, "engine": engine, "isl": 1024, "osl": 128}
-    before, after = (estimate(**asked, concurrency=n).results for n in (3, 4))
+    before, after = (estimate(**asked, concurrency=n).results for n in (2, 3))
     assert (before["method"], after["method"]) == ("formula", "simulate")
     # a phase of the loop is at most a step off
     assert after["ttft_s"] == pytest.approx(before["ttft_s"], abs=before["tpot_s"])

@@ -110,6 +110,6 @@ def _spans(row: Mapping[str, Any], line: int) -> list[dict[str, Any]]:
             "dur": round((until_s - start_s) * MICROSECONDS, 3),
             "args": said,
         }
-        for name, start_s, until_s in zip(names, borders, borders[1:], strict=True)
+        for name, start_s, until_s in zip(names, borders[:-1], borders[1:], strict=True)
         if until_s > start_s
     ]

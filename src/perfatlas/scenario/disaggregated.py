@@ -60,7 +60,7 @@ def split_pools(scenario: Scenario) -> Pools:
         scenario: A scenario in mode disaggregated.
     """
     in_flight = scenario.concurrency or scenario.decode_workers
-    held = scenario.decode_batch or -(-in_flight // scenario.decode_workers)
+    held = scenario.decode_batch or max(in_flight // scenario.decode_workers, 1)
     return Pools(
         prefill=_worker(scenario, "prefill", scenario.prefill_batch),
         decode=_worker(scenario, "decode", held),
@@ -205,7 +205,9 @@ class PoolRates:
         elif self.first_from == "recomputed":
             first = first + parts.step_s
         busy_s = np.maximum(parts.joins_s + parts.rest_s, SHORTEST_S)
-        held = self._workers("decode_workers") * question.load.sequences
+        held = np.maximum(
+            self._workers("decode_workers") * question.load.sequences, self._derived()
+        )
         served = np.minimum(self._prefill_rate(quantile), held / busy_s)
         rate = np.minimum(served, self._in_flight() / (last + seen.response_s))
         if quantile == "high":
@@ -277,6 +279,15 @@ class PoolRates:
     def _in_flight(self) -> FloatArray:
         """Requests in flight over the deployment (C,), infinite where only workers limit them."""
         return np.array([float(s.concurrency or np.inf) for s in self.scenarios])
+
+    def _derived(self) -> FloatArray:
+        """Requests in flight where the batch is derived from them (C,), else 0.
+
+        Some workers then hold one more than the batch that steps are priced at.
+        """
+        return np.array(
+            [0.0 if s.decode_batch else float(s.concurrency or 0) for s in self.scenarios]
+        )
 
     def said(self) -> str:
         """Return what the closed forms take of both pools, a sentence."""
