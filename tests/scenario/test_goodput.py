@@ -59,6 +59,19 @@ def test_closed_buckets_are_those_of_the_simulator() -> None:
     assert low - 5e-4 < exact.results["goodput"] < high + 5e-4
 
 
+@pytest.mark.parametrize("interval_s", [120.0, 600.0])
+def test_a_write_that_a_failure_cuts_short_is_a_checkpoint_in_both_forms(interval_s: float) -> None:
+    fields = {
+        "mtti_s": 558.0, "checkpoint_write_s": 297.0, "restart_s": 38.5, "detection_s": 10.0,
+        "checkpoint_interval_s": interval_s,
+    }  # fmt: skip
+    exact, simulated = goodput(**fields), goodput(**fields, method="simulate")
+    shares = {row["name"]: row["share"] for row in simulated.breakdown}
+    assert shares.keys() == {row["name"] for row in exact.breakdown}
+    for row in exact.breakdown:
+        assert shares[row["name"]] == pytest.approx(row["share"], abs=0.003), row["name"]
+
+
 @pytest.mark.parametrize(
     ("fields", "why"),
     [({"failure_shape": 0.7}, "failures have memory"), ({"spares": 0, "repair_s": DAY}, "wait")],
