@@ -59,6 +59,19 @@ def test_closed_buckets_are_those_of_the_simulator() -> None:
     assert low - 5e-4 < exact.results["goodput"] < high + 5e-4
 
 
+def test_work_that_no_checkpoint_holds_is_told_and_in_the_interval() -> None:
+    fields = {
+        "mtti_s": 2709.0, "checkpoint_write_s": 0.243, "restart_s": 21.0, "detection_s": 300.0,
+        "checkpoint_interval_s": 33851.0,
+    }  # fmt: skip
+    exact, simulated = goodput(**fields).results, goodput(**fields, method="simulate")
+    found = simulated.results
+    assert found["goodput_low"] <= exact["goodput"] <= found["goodput_high"]
+    assert any("no checkpoint holds" in said for said in simulated.warnings)
+    usual = goodput(**CASE, method="simulate", duration_s=60 * DAY)
+    assert not any("no checkpoint holds" in said for said in usual.warnings)
+
+
 @pytest.mark.parametrize("interval_s", [120.0, 600.0])
 def test_a_write_that_a_failure_cuts_short_is_a_checkpoint_in_both_forms(interval_s: float) -> None:
     fields = {

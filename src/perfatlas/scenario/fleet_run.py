@@ -207,6 +207,7 @@ def _ends(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, share: float) 
             count = outcome.ticks_RF.shape[0]
             moved = simulate(job, ready.strategy, replicas=count, seed=asked.seed)
         value = moved.goodput - sign * NARROWER * moved.half_width
+        value -= moved.unsaved if sign > 0.0 else 0.0  # it may be lost yet
         found[f"goodput_{end}"] = min(max(value, 0.0), 1.0)
     return found
 

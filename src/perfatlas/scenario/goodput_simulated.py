@@ -54,7 +54,9 @@ def simulated_goodput(
     for end, mtti_s in (("low", told.low_s), ("high", told.high_s)):
         found = middle if mtti_s is None else run(asked, mtti_s, interval_s)
         sign = -1.0 if end == "low" else 1.0
-        ends[end] = min(max(found.goodput + sign * NARROWER * found.half_width, 0.0), 1.0)
+        value = found.goodput + sign * NARROWER * found.half_width
+        value -= found.unsaved if end == "low" else 0.0  # it may be lost yet
+        ends[end] = min(max(value, 0.0), 1.0)
     ended_s = exact_sum(middle.ended_R) / TICKS_PER_SECOND
     failures = int(middle.column("failures").sum())
     results = {
