@@ -53,9 +53,26 @@ def test_a_gain_by_the_optimal_interval_is_no_loss_where_parts_age(tmp_path: Pat
     assert gains["checkpoints at the optimal interval"] > 1e6
 
 
+@pytest.mark.parametrize(
+    ("ages", "said"),
+    [
+        ("", "are new when"),
+        ('ages = "mixed"', "of mixed ages"),
+        ('age = "200 d"', "200 d old"),
+    ],
+)
+def test_the_age_at_which_parts_begin_is_said(tmp_path: Path, ages: str, said: str) -> None:
+    fields = asked(tmp_path, 3.0, 300.0, ages) | {"duration_s": 86400.0, "half_width": 0.05}
+    found = fleet_goodput(**fields).answer.evidence.assumptions
+    assert any(said in text for text in found)
+    plain = goodput(**(fields | {"fleet": "llama3"})).evidence.assumptions
+    assert not any("when the job begins" in text for text in plain)
+
+
 def test_the_simple_form_searches_where_nodes_age() -> None:
     fields = {"gpus": 512, "node_mtbf_s": 40 * 86400.0, "checkpoint_write_s": 30.0}
     found = goodput(**fields, restart_s=300.0, failure_shape=0.7)
+    assert any("mixed ages" in said for said in found.evidence.assumptions)
     best_s = found.results["optimal_checkpoint_interval_s"]
     for factor in (0.2, 5.0):
         other = goodput(

@@ -180,9 +180,9 @@ class Outcome:
         if self.unsaved > LITTLE * self.goodput:
             saved = max(self.goodput - self.unsaved, 0.0)
             said.append(
-                f"{self.unsaved / self.goodput:.3g} of the useful work is of the last stretch, which"
-                f" no checkpoint holds when the time is up: goodput is {saved:.3g} without it; watch"
-                " the job longer, or save it more often"
+                f"{self.unsaved / self.goodput:.3g} of the useful work is of the last stretch,"
+                f" which no checkpoint holds when the time is up: goodput is {saved:.3g} without it;"
+                " watch the job longer, or save it more often"
             )
         if not self.converged:
             said.append(

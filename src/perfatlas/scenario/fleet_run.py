@@ -9,7 +9,7 @@ import numpy as np
 
 from perfatlas.fleet.asynchronous import snapshots_in_flight
 from perfatlas.fleet.expected import Expected, expected_goodput, known_mtti_s, restart_remark
-from perfatlas.fleet.fleet_facts import mean_repair_s
+from perfatlas.fleet.fleet_facts import ages_said, mean_repair_s
 from perfatlas.fleet.outcome import Outcome, exact_sum
 from perfatlas.fleet.simulate import simulate, simulate_until
 from perfatlas.fleet.state import BUCKETS, IDLE, TICKS_PER_SECOND
@@ -370,6 +370,7 @@ def _said(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> list[str]:
         f" {asked.seed}"
     )
     said = [ran, f"what fails: {', '.join(cause.name for cause in fleet.causes)}"]
+    said += ages_said(fleet)
     if ready.strategy.name != "synchronous":
         said.append(f"strategy {ready.strategy.name!r}: {_told(ready.strategy)}")
     if not ready.interval_is_given:

@@ -83,6 +83,7 @@ def simulated_goodput(
             assumptions=(
                 said,
                 *_optimum_said(asked, best_s),
+                *_ages_said(asked),
                 *standing(asked, told),
             ),
         ),
@@ -91,6 +92,16 @@ def simulated_goodput(
             *([LIKELY_LOST] if asked.restart_s > told.mtti_s else []),
         ),
     )
+
+
+def _ages_said(asked: SimpleGoodput) -> list[str]:
+    if asked.failure_shape == 1.0:
+        return []
+    said = (
+        "nodes are of mixed ages when the job begins, as in a fleet long in use; a fleet file with"
+        ' ages = "new", or an age, tells otherwise'
+    )
+    return [said]
 
 
 def _optimum_said(asked: SimpleGoodput, best_s: float | None) -> list[str]:
