@@ -32,6 +32,37 @@ def asked(folder: Path, shape: float, scale: float, ages: str = "") -> dict[str,
     return {"fleet": str(path), **JOB}
 
 
+SILENT = """
+units = 64
+[[cause]]
+name = "quiet"
+lifetime = { law = "exponential", mean = "29.6 d" }
+per_unit = 1
+effect = "corrupts"
+lasts = { law = "exponential", mean = "1 h" }
+"""
+
+
+def test_silent_errors_noticed_after_the_last_kept_checkpoint_are_warned_of(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(SILENT, encoding="utf-8")
+    fields = {"fleet": str(path), "checkpoint_write_s": 10, "restart_s": 60, "half_width": 0.2}
+    found = goodput(**fields, checkpoint_interval_s=600, duration_s=864_000)
+    assert any("the job then begins anew" in said for said in found.warnings)
+    seldom = goodput(**fields, checkpoint_interval_s=7200, duration_s=864_000)
+    assert not any("begins anew" in said for said in seldom.warnings)
+
+
+def test_a_fleet_whose_repairs_take_no_time_is_not_said_to_wait(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(SILENT.partition("effect")[0], encoding="utf-8")
+    fields = {"fleet": str(path), "checkpoint_write_s": 10, "restart_s": 60, "half_width": 0.02}
+    found = goodput(**fields)
+    assert any("REPAIRS TAKE NO TIME" in said for said in found.warnings)
+    assert not any("waits for every repair" in said for said in found.warnings)
+    assert not any("waiting for nodes" in said for said in found.evidence.assumptions)
+
+
 @pytest.mark.parametrize(("shape", "scale"), [(3.0, 300.0), (0.5, 3000.0)])
 def test_no_interval_beats_the_one_called_optimal_where_parts_age(
     tmp_path: Path, shape: float, scale: float

@@ -181,7 +181,7 @@ class Outcome:
             saved = max(self.goodput - self.unsaved, 0.0)
             said.append(
                 f"{self.unsaved / self.goodput:.3g} of the useful work is of the last stretch,"
-                f" which no checkpoint holds when the time is up: goodput is {saved:.3g} without it;"
+                f" which no checkpoint holds at the end: goodput is {saved:.3g} without it;"
                 " watch the job longer, or save it more often"
             )
         if not self.converged:

@@ -10,6 +10,7 @@ import numpy as np
 from perfatlas.fleet.asynchronous import snapshots_in_flight
 from perfatlas.fleet.expected import Expected, expected_goodput, known_mtti_s, restart_remark
 from perfatlas.fleet.fleet_facts import ages_said, mean_repair_s
+from perfatlas.fleet.late_finds import late_finds
 from perfatlas.fleet.outcome import Outcome, exact_sum
 from perfatlas.fleet.simulate import simulate, simulate_until
 from perfatlas.fleet.state import BUCKETS, IDLE, TICKS_PER_SECOND
@@ -269,7 +270,8 @@ def _overlaps(strategy: Strategy) -> list[str]:
 
 
 def _warnings(asked: FleetGoodput, ready: FleetJob) -> list[str]:
-    said = [*_no_repairs(ready), *_overlaps(ready.strategy)]
+    at_once = _no_repairs(ready)
+    said = [*at_once, *_overlaps(ready.strategy), *late_finds(ready.job.fleet, ready.strategy)]
     upkeep = ready.strategy.maintenance
     if upkeep is not None and upkeep.every_s >= ready.job.horizon_s:
         said.append(
@@ -277,7 +279,7 @@ def _warnings(asked: FleetGoodput, ready: FleetJob) -> list[str]:
             f" watched for {ready.job.horizon_s / DAY_S:g} d: duration_s says for how long"
         )
     spares = ready.strategy.spares.count or 0
-    if spares == 0 and ready.job.units == ready.job.fleet.units:
+    if not at_once and spares == 0 and ready.job.units == ready.job.fleet.units:
         said.append(
             f"no unit stands by: the job is on {_all_units(ready.job.units)} of the fleet and waits"
             " for every repair; fewer gpus leave spares"
