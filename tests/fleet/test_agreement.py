@@ -38,9 +38,9 @@ def test_the_study_has_at_least_36_points() -> None:
     assert HALF_WIDTH <= 0.002
 
 
-def test_renewal_efficiency_over_36_points() -> None:
+def test_renewal_efficiency_over_36_points_with_exposed_restarts_and_3_safe_ones() -> None:
     rows = renewal_study(half_width=0.005)
-    assert len(rows) == 36
+    assert [row.name.endswith("safe") for row in rows] == [False] * 36 + [True] * 3
     assert_agree(rows)
 
 

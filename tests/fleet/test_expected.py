@@ -12,6 +12,8 @@ from perfatlas.fleet.model import (
     Fleet,
     Level,
     Maintenance,
+    Repair,
+    RepairStage,
     Restart,
     Shrink,
     Spares,
@@ -100,7 +102,8 @@ def test_what_a_closed_form_leaves_out_is_named() -> None:
         PLAIN, spares=Spares(count=2, start=Constant(value_s=9.0)), shrink=Shrink(
             replica_units=1, fewest=4)
     )  # fmt: skip
-    assert expected_goodput(FLEET, 8, hot).leaves_out == (
+    swap = Repair(name="swap", stages=(RepairStage(name="swap", lasts=Constant(value_s=H)),))
+    assert expected_goodput(replace(FLEET, repairs=(swap,)), 8, hot).leaves_out == (
         "waiting for nodes", "fewer nodes", "the start of spares"
     )  # fmt: skip
     old = Fleet(

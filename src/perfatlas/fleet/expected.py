@@ -14,6 +14,7 @@ import numpy as np
 from perfatlas.fleet.asynchronous import delayed
 from perfatlas.fleet.checks import cause_rate_per_s
 from perfatlas.fleet.corruption import VerifiedPattern, verified_time_s
+from perfatlas.fleet.fleet_facts import mean_repair_s
 from perfatlas.fleet.laws import Constant, Exponential, mean_s
 from perfatlas.fleet.multilevel import multilevel_efficiency
 from perfatlas.fleet.packing import needed_level
@@ -309,7 +310,7 @@ def _left_out(fleet: Fleet, strategy: Strategy) -> list[str]:
     told = {
         "the age of parts": any(not isinstance(cause.lifetime, Exponential) for cause in stops),
         "lemons": any(cause.lemons for cause in stops),
-        "waiting for nodes": _may_wait(stops, strategy),
+        "waiting for nodes": _may_wait(fleet, stops, strategy),
         "fewer nodes": strategy.shrink is not None,
         "the start of spares": strategy.spares.count is not None and strategy.spares.start != _NO,
         "the spread of restarts": any(map(_spreads, strategy.levels))
@@ -325,8 +326,11 @@ def _left_out(fleet: Fleet, strategy: Strategy) -> list[str]:
 _NO: Final = Constant(value_s=0.0)
 
 
-def _may_wait(stops: list[Cause], strategy: Strategy) -> bool:
-    return strategy.spares.count is not None and any(cause.takes != "nothing" for cause in stops)
+def _may_wait(fleet: Fleet, stops: list[Cause], strategy: Strategy) -> bool:
+    times = {repair.name: mean_repair_s(repair) for repair in fleet.repairs}
+    first = fleet.repairs[0].name
+    out = [cause for cause in stops if cause.takes != "nothing"]
+    return strategy.spares.count is not None and any(times[c.repair or first] for c in out)
 
 
 def _spreads(level: Level) -> bool:

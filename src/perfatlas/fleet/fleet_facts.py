@@ -16,6 +16,26 @@ if TYPE_CHECKING:
 DAY_S: Final = 86400.0
 
 
+def ages_said(fleet: Fleet) -> list[str]:
+    """Return how old parts that age are when a job begins, in words.
+
+    Args:
+        fleet: The fleet.
+    """
+    found: dict[str, list[str]] = {}
+    for cause in fleet.causes:
+        if isinstance(cause.lifetime, Exponential):
+            continue
+        age = f"{cause.age_s / DAY_S:.4g} d old" if cause.age_s else "new"
+        began = "of mixed ages, as in a fleet long in use" if cause.ages == "mixed" else age
+        found.setdefault(began, []).append(cause.name)
+    return [
+        f"parts that age are {began} when the job begins: {', '.join(names)} (ages or age of a"
+        " cause)"
+        for began, names in found.items()
+    ]
+
+
 def fleet_facts(fleet: Fleet) -> dict[str, Any]:
     """Return what a fleet says of itself, as plain data.
 

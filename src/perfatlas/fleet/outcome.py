@@ -135,6 +135,14 @@ class Outcome:
         return found
 
     @property
+    def unsaved(self) -> float:
+        """Share of the time that was work no durable checkpoint holds when it is up.
+
+        It is counted as productive; long-run goodput lies between that and without it.
+        """
+        return exact_sum(self.column("unsaved")) / exact_sum(self.ended_R)
+
+    @property
     def interruptions_per_day(self) -> float:
         """Interruptions of the running job per day of its time."""
         days = exact_sum(self.ended_R) / TICKS_PER_SECOND / 86400.0
@@ -168,6 +176,13 @@ class Outcome:
                 f"only {counted(self.met, 'failure')} in {counted(count, 'replica')}: the interval"
                 f" is at least that of 3 in {count:,} replicas that lose everything; watch the job"
                 " longer, or more replicas"
+            )
+        if self.unsaved > LITTLE * self.goodput:
+            saved = max(self.goodput - self.unsaved, 0.0)
+            said.append(
+                f"{self.unsaved / self.goodput:.3g} of the useful work is of the last stretch,"
+                f" which no checkpoint holds at the end: goodput is {saved:.3g} without it;"
+                " watch the job longer, or save it more often"
             )
         if not self.converged:
             said.append(

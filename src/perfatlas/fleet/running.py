@@ -41,6 +41,7 @@ FIELDS: Final = (
     "exposed",
     "repair_ticks",  # of places for spares whose unit is out
     "spares_taken",
+    "unsaved",  # ticks of work at the horizon that no durable checkpoint holds
 )
 
 
@@ -140,7 +141,7 @@ def _zero(job: Any) -> None:  # noqa: ANN401
     job.kind = job.depth = job.detect = job.took = job.slow = 0
     job.merged = job.interruptions = job.restarts = job.failures = job.unseen = 0
     job.idle_bad = job.bad_cause = job.repairing = job.pool_since = job.repair_ticks = 0
-    job.renewals = job.full = job.events = 0
+    job.renewals = job.full = job.events = job.unsaved = 0
 
 
 @part
@@ -179,6 +180,8 @@ def _end(plan: Any, job: Any) -> None:  # noqa: ANN401
     """Book what is left until the horizon."""
     if job.finished == NEVER:
         settle(plan, job)
+        more = plan.work - plan.last_work if job.last == 1 else 0
+        job.unsaved = max(job.done - more - job.bank[0] * plan.work, 0)
     else:
         spend(job, plan.horizon - job.now, IDLE, False)  # noqa: FBT003
     if plan.spares >= 0:
@@ -264,3 +267,4 @@ def write(job: Any, row_F: NDArray[np.int64]) -> None:  # noqa: ANN401
     row_F[last + 6] = job.exposed
     row_F[last + 7] = job.repair_ticks
     row_F[last + 8] = job.took
+    row_F[last + 9] = job.unsaved

@@ -194,6 +194,7 @@ JOB: Final = np.dtype(
             "renewals",
             "full",  # 1 a heap is too small, 2 too many slow spells, 3 too many events
             "events",
+            "unsaved",  # work at the horizon that no durable checkpoint holds
         )
     ]
     + [("merged_time", "f8"), ("slowdown", "f8")]

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.fleet.checks import check_strategy
-from perfatlas.fleet.expected import best_interval_s, likely_interval_s
+from perfatlas.fleet.expected import likely_interval_s
 from perfatlas.fleet.laws import Constant
 from perfatlas.fleet.model import Fleet, Level, Restart, Shrink, Spares, Strategy
+from perfatlas.fleet.searched_interval import chosen_interval_s
 from perfatlas.fleet.shipped import resolve_fleet, resolve_strategies
 from perfatlas.fleet.simulate import Job
 from perfatlas.fleet.strategy_file import choose
@@ -28,8 +29,8 @@ class FleetJob:
     Args:
         job: The job.
         strategy: How it lives with failures.
-        optimal_interval_s: Work between checkpoints that is best by a closed form [s]; None where
-            writing takes no time or no form fits the job.
+        optimal_interval_s: Work between checkpoints that is best by a closed form, or found where
+            parts age [s]; None where writing takes no time or nothing tells.
         interval_said: For what it is the best, or why there is none.
         interval_is_given: Whether the interval was given.
         others: Further strategies of the file that said this one.
@@ -77,21 +78,20 @@ def fleet_job(asked: FleetGoodput, state_bytes: float | None = None) -> FleetJob
         fields = table.fields(ranks=ranks, state_bytes=state_bytes)
         count = fields["spares"].count if "spares" in fields and asked.spares is None else spares
         others.append(_strategy(asked, fleet, (units, count), fields)[0])
-    given_up_s = None if asked.work_s is None else GIVEN_UP * asked.work_s
-    job = Job(
-        fleet=fleet,
-        units=units,
-        horizon_s=given_up_s or asked.duration_s,
-        work_s=asked.work_s,
-    )
     return FleetJob(
-        job=job,
+        job=_job(asked, fleet, units),
         strategy=strategy,
         optimal_interval_s=best_s,
         interval_said=said,
         interval_is_given=asked.checkpoint_interval_s is not None or "interval_s" in told,
         others=tuple(others),
     )
+
+
+def _job(asked: FleetGoodput, fleet: Fleet, units: int) -> Job:
+    given_up_s = None if asked.work_s is None else GIVEN_UP * asked.work_s
+    horizon_s = given_up_s or asked.duration_s
+    return Job(fleet=fleet, units=units, horizon_s=horizon_s, work_s=asked.work_s)
 
 
 def _tables(asked: FleetGoodput) -> tuple[StrategyTable | None, list[StrategyTable]]:
@@ -135,7 +135,7 @@ def _strategy(
     interval_s = asked.checkpoint_interval_s or told.get("interval_s")
     draft = Strategy(**(given | {"interval_s": interval_s or 1.0}))
     check_strategy(draft, units)
-    best_s, said = best_interval_s(fleet, units, draft)
+    best_s, said = chosen_interval_s(_job(asked, fleet, units), draft, asked.seed)
     if interval_s is None and best_s is None:
         interval_s, why = likely_interval_s(fleet, units, draft)
         if interval_s is None:

@@ -9,7 +9,8 @@ import numpy as np
 
 from perfatlas.fleet.asynchronous import snapshots_in_flight
 from perfatlas.fleet.expected import Expected, expected_goodput, known_mtti_s, restart_remark
-from perfatlas.fleet.fleet_facts import mean_repair_s
+from perfatlas.fleet.fleet_facts import ages_said, mean_repair_s
+from perfatlas.fleet.late_finds import late_finds
 from perfatlas.fleet.outcome import Outcome, exact_sum
 from perfatlas.fleet.simulate import simulate, simulate_until
 from perfatlas.fleet.state import BUCKETS, IDLE, TICKS_PER_SECOND
@@ -207,6 +208,7 @@ def _ends(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, share: float) 
             count = outcome.ticks_RF.shape[0]
             moved = simulate(job, ready.strategy, replicas=count, seed=asked.seed)
         value = moved.goodput - sign * NARROWER * moved.half_width
+        value -= moved.unsaved if sign > 0.0 else 0.0  # it may be lost yet
         found[f"goodput_{end}"] = min(max(value, 0.0), 1.0)
     return found
 
@@ -268,7 +270,8 @@ def _overlaps(strategy: Strategy) -> list[str]:
 
 
 def _warnings(asked: FleetGoodput, ready: FleetJob) -> list[str]:
-    said = [*_no_repairs(ready), *_overlaps(ready.strategy)]
+    at_once = _no_repairs(ready)
+    said = [*at_once, *_overlaps(ready.strategy), *late_finds(ready.job.fleet, ready.strategy)]
     upkeep = ready.strategy.maintenance
     if upkeep is not None and upkeep.every_s >= ready.job.horizon_s:
         said.append(
@@ -276,7 +279,7 @@ def _warnings(asked: FleetGoodput, ready: FleetJob) -> list[str]:
             f" watched for {ready.job.horizon_s / DAY_S:g} d: duration_s says for how long"
         )
     spares = ready.strategy.spares.count or 0
-    if spares == 0 and ready.job.units == ready.job.fleet.units:
+    if not at_once and spares == 0 and ready.job.units == ready.job.fleet.units:
         said.append(
             f"no unit stands by: the job is on {_all_units(ready.job.units)} of the fleet and waits"
             " for every repair; fewer gpus leave spares"
@@ -369,6 +372,7 @@ def _said(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> list[str]:
         f" {asked.seed}"
     )
     said = [ran, f"what fails: {', '.join(cause.name for cause in fleet.causes)}"]
+    said += ages_said(fleet)
     if ready.strategy.name != "synchronous":
         said.append(f"strategy {ready.strategy.name!r}: {_told(ready.strategy)}")
     if not ready.interval_is_given:

@@ -211,11 +211,25 @@ def _instead(
     return [f"method {method} is not valid here; method exact answers {float(exact.value_C):.3g}"]
 
 
+def _cut_short_s(asked: SimpleGoodput, mtti_s: float, interval_s: float) -> float:
+    """Return the mean time in the write that a failure cuts short, per failure [s].
+
+    Source: after a restart that lasts (e^(-R/M)) the time into a segment at the failure is an
+        exponential one cut off at its length; what of it exceeds the work is the write.
+    """
+    write = asked.checkpoint_write_s / mtti_s
+    segment = (interval_s + asked.checkpoint_write_s) / mtti_s
+    into = -float(np.expm1(-write)) - write * float(np.exp(-write))
+    reached = float(np.exp(-(asked.restart_s + interval_s) / mtti_s))
+    return mtti_s * reached * into / -float(np.expm1(-segment))
+
+
 def _buckets(asked: SimpleGoodput, told: Interruptions, interval_s: float) -> list[dict[str, Any]]:
     """Return where the time goes, exact in the long run.
 
     Source: failures come once per MTTI and detection; each is followed by one attempt to restart,
-        of mean M (1 - e^(-R/M)); a write per interval that lasts; what is left was lost.
+        of mean M (1 - e^(-R/M)); a write per interval that lasts, and the part of a write that a
+        failure cuts short; what is left was lost.
     """
     mtti_s, cycle_s = told.mtti_s, told.mtti_s + asked.detection_s
     productive = float(
@@ -225,7 +239,8 @@ def _buckets(asked: SimpleGoodput, told: Interruptions, interval_s: float) -> li
     )
     shares = {
         "productive": productive,
-        "checkpoint": productive * asked.checkpoint_write_s / interval_s,
+        "checkpoint": productive * asked.checkpoint_write_s / interval_s
+        + _cut_short_s(asked, mtti_s, interval_s) / cycle_s,
         "detection": asked.detection_s / cycle_s,
         "restart": mtti_s * -float(np.expm1(-asked.restart_s / mtti_s)) / cycle_s,
     }

@@ -17,6 +17,7 @@ from perfatlas.fleet.model import (
 )
 from perfatlas.fleet.outcome import exact_sum
 from perfatlas.fleet.renewal import LIKELY_LOST, optimal_interval_s
+from perfatlas.fleet.searched_interval import chosen_interval_s
 from perfatlas.fleet.simulate import Job, simulate_until
 from perfatlas.fleet.state import TICKS_PER_SECOND
 from perfatlas.quantities import InvalidSpecError, counted
@@ -53,7 +54,9 @@ def simulated_goodput(
     for end, mtti_s in (("low", told.low_s), ("high", told.high_s)):
         found = middle if mtti_s is None else run(asked, mtti_s, interval_s)
         sign = -1.0 if end == "low" else 1.0
-        ends[end] = min(max(found.goodput + sign * NARROWER * found.half_width, 0.0), 1.0)
+        value = found.goodput + sign * NARROWER * found.half_width
+        value -= found.unsaved if end == "low" else 0.0  # it may be lost yet
+        ends[end] = min(max(value, 0.0), 1.0)
     ended_s = exact_sum(middle.ended_R) / TICKS_PER_SECOND
     failures = int(middle.column("failures").sum())
     results = {
@@ -79,7 +82,8 @@ def simulated_goodput(
             tier="simulate",
             assumptions=(
                 said,
-                *_optimum_said(asked),
+                *_optimum_said(asked, best_s),
+                *_ages_said(asked),
                 *standing(asked, told),
             ),
         ),
@@ -90,12 +94,25 @@ def simulated_goodput(
     )
 
 
-def _optimum_said(asked: SimpleGoodput) -> list[str]:
+def _ages_said(asked: SimpleGoodput) -> list[str]:
+    if asked.failure_shape == 1.0:
+        return []
+    said = (
+        "nodes are of mixed ages when the job begins, as in a fleet long in use; a fleet file with"
+        ' ages = "new", or an age, tells otherwise'
+    )
+    return [said]
+
+
+def _optimum_said(asked: SimpleGoodput, best_s: float | None) -> list[str]:
     """Return for what the optimal interval is the best."""
     if not asked.checkpoint_write_s:
         return []
-    ageing = ", which ageing hardly moves" if asked.failure_shape != 1.0 else ""
-    return [f"the optimal interval is that of memoryless failures{ageing}"]
+    if asked.failure_shape == 1.0:
+        return ["the optimal interval is that of memoryless failures"]
+    if best_s is None:
+        return ["work between checkpoints: no best was found, that of memoryless failures is taken"]
+    return ["the optimal interval is the best found by simulating several with the same failures"]
 
 
 def _interval(asked: SimpleGoodput, told: Interruptions) -> tuple[float, float | None]:
@@ -107,8 +124,12 @@ def _interval(asked: SimpleGoodput, told: Interruptions) -> tuple[float, float |
                 " checkpoint_interval_s"
             )
         return asked.checkpoint_interval_s, None
-    best_s = float(optimal_interval_s(asked.checkpoint_write_s, told.mtti_s))
-    return asked.checkpoint_interval_s or best_s, best_s
+    likely_s = float(optimal_interval_s(asked.checkpoint_write_s, told.mtti_s))
+    best_s: float | None = likely_s
+    if asked.failure_shape != 1.0:
+        job, strategy = _posed(asked, told.mtti_s, likely_s)
+        best_s, _ = chosen_interval_s(job, strategy, asked.seed)
+    return asked.checkpoint_interval_s or best_s or likely_s, best_s
 
 
 def run(asked: SimpleGoodput, mtti_s: float, interval_s: float) -> Outcome:
@@ -130,6 +151,13 @@ def run(asked: SimpleGoodput, mtti_s: float, interval_s: float) -> Outcome:
             f" {mtti_s:.3g} s: too many to simulate; shorten duration_s to"
             f" {MOST_FAILURES / 100 * mtti_s:.3g} or use method exact"
         )
+    job, strategy = _posed(asked, mtti_s, interval_s)
+    return simulate_until(
+        job, strategy, half_width=asked.half_width, most_replicas=most, seed=asked.seed
+    )
+
+
+def _posed(asked: SimpleGoodput, mtti_s: float, interval_s: float) -> tuple[Job, Strategy]:
     nodes = nodes_of(asked) if asked.gpus is not None else 1
     if nodes == 1 and asked.gpus is None and (asked.failure_shape != 1.0 or asked.spares):
         nodes = nodes_of(asked)  # refuses: gpus is missing
@@ -140,9 +168,7 @@ def run(asked: SimpleGoodput, mtti_s: float, interval_s: float) -> Outcome:
         spares=Spares(count=asked.spares),
     )
     job = Job(fleet=_fleet(asked, mtti_s, nodes), units=nodes, horizon_s=asked.duration_s)
-    return simulate_until(
-        job, strategy, half_width=asked.half_width, most_replicas=most, seed=asked.seed
-    )
+    return job, strategy
 
 
 def _fleet(asked: SimpleGoodput, mtti_s: float, nodes: int) -> Fleet:

@@ -11,9 +11,9 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfatlas.fleet.expected import best_interval_s
 from perfatlas.fleet.laws import mean_s, scaled
 from perfatlas.fleet.model import Fleet, Repair, Restart, Shrink, Spares, Strategy
+from perfatlas.fleet.searched_interval import chosen_interval_s
 from perfatlas.fleet.simulate import simulate
 from perfatlas.fleet.state import TICKS_PER_SECOND
 from perfatlas.scenario.fleet_job import whole_units
@@ -97,7 +97,7 @@ def single_changes(asked: FleetGoodput, ready: FleetJob, before: Outcome) -> lis
 
 def _changes(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     fleet, strategy = ready.job.fleet, ready.strategy
-    yield from _of_checkpoints(ready)
+    yield from _of_checkpoints(asked, ready)
     if any(_time(phase) for restart in strategy.restarts for phase in restart.phases.values()):
         restarts = tuple(_quicker(restart) for restart in strategy.restarts)
         quicker = replace(strategy, restarts=restarts)
@@ -122,7 +122,7 @@ def _changes(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
         yield _Change(f"strategy {other.name!r} instead", room, other, added, assumes)
 
 
-def _of_checkpoints(ready: FleetJob) -> Iterator[_Change]:
+def _of_checkpoints(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     """Yield changes to checkpoints.
 
     An interval that was the optimum is the new one where they are written faster. Written in the
@@ -133,7 +133,7 @@ def _of_checkpoints(ready: FleetJob) -> Iterator[_Change]:
         levels = tuple(replace(level, write_s=level.write_s / 2.0) for level in strategy.levels)
         faster, assumes = replace(strategy, levels=levels), f"of every kind; {_SAME_INTERVAL}"
         if not ready.interval_is_given:
-            best_s, _ = best_interval_s(fleet, ready.job.units, faster)
+            best_s, _ = chosen_interval_s(ready.job, faster, asked.seed)
             faster = replace(faster, interval_s=best_s or strategy.interval_s)
             assumes = f"of every kind; {faster.interval_s:.4g} s of work between, the optimum then"
         yield _Change("checkpoints written twice as fast", fleet, faster, assumes=assumes)

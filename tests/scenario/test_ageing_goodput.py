@@ -1,0 +1,112 @@
+"""Jobs on fleets whose parts age."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perfatlas import goodput
+from perfatlas.scenario.fleet_run import fleet_goodput
+
+WEARING = """
+units = 2080
+gpus_per_unit = 8
+[[cause]]
+name = "node"
+lifetime = {{ law = "weibull", shape = {shape}, scale = "{scale} d" }}
+per_unit = 8
+{ages}
+[[repair]]
+name = "swap"
+stages = [ {{ name = "swap", lasts = {{ law = "constant", value = "1 h" }} }} ]
+"""
+JOB = {"gpus": 16384, "checkpoint_write_s": 60.0, "restart_s": 300.0, "half_width": 0.005}
+
+pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
+
+
+def asked(folder: Path, shape: float, scale: float, ages: str = "") -> dict[str, object]:
+    path = folder / "fleet.toml"
+    path.write_text(WEARING.format(shape=shape, scale=scale, ages=ages), encoding="utf-8")
+    return {"fleet": str(path), **JOB}
+
+
+SILENT = """
+units = 64
+[[cause]]
+name = "quiet"
+lifetime = { law = "exponential", mean = "29.6 d" }
+per_unit = 1
+effect = "corrupts"
+lasts = { law = "exponential", mean = "1 h" }
+"""
+
+
+def test_silent_errors_noticed_after_the_last_kept_checkpoint_are_warned_of(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(SILENT, encoding="utf-8")
+    fields = {"fleet": str(path), "checkpoint_write_s": 10, "restart_s": 60, "half_width": 0.2}
+    found = goodput(**fields, checkpoint_interval_s=600, duration_s=864_000)
+    assert any("the job then begins anew" in said for said in found.warnings)
+    seldom = goodput(**fields, checkpoint_interval_s=7200, duration_s=864_000)
+    assert not any("begins anew" in said for said in seldom.warnings)
+
+
+def test_a_fleet_whose_repairs_take_no_time_is_not_said_to_wait(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(SILENT.partition("effect")[0], encoding="utf-8")
+    fields = {"fleet": str(path), "checkpoint_write_s": 10, "restart_s": 60, "half_width": 0.02}
+    found = goodput(**fields)
+    assert any("REPAIRS TAKE NO TIME" in said for said in found.warnings)
+    assert not any("waits for every repair" in said for said in found.warnings)
+    assert not any("waiting for nodes" in said for said in found.evidence.assumptions)
+
+
+@pytest.mark.parametrize(("shape", "scale"), [(3.0, 300.0), (0.5, 3000.0)])
+def test_no_interval_beats_the_one_called_optimal_where_parts_age(
+    tmp_path: Path, shape: float, scale: float
+) -> None:
+    fields = asked(tmp_path, shape, scale)
+    best = fleet_goodput(**fields).answer
+    best_s = best.results["optimal_checkpoint_interval_s"]
+    assert best.results["checkpoint_interval_s"] == best_s
+    assert any("parts age" in said for said in best.evidence.assumptions)
+    for factor in (0.1, 0.3, 0.6, 1.6, 3.0, 10.0):
+        other = fleet_goodput(**fields, checkpoint_interval_s=factor * best_s).answer
+        assert other.results["goodput"] <= best.results["goodput"] + 0.001
+
+
+def test_a_gain_by_the_optimal_interval_is_no_loss_where_parts_age(tmp_path: Path) -> None:
+    fields = asked(tmp_path, 3.0, 300.0) | {"what_if": True, "checkpoint_interval_s": 360.0}
+    rows = fleet_goodput(**fields).answer.results["changes"]
+    gains = {row["name"]: row["gpu_hours_gained"] for row in rows}
+    assert gains["checkpoints at the optimal interval"] > 1e6
+
+
+@pytest.mark.parametrize(
+    ("ages", "said"),
+    [
+        ("", "are new when"),
+        ('ages = "mixed"', "of mixed ages"),
+        ('age = "200 d"', "200 d old"),
+    ],
+)
+def test_the_age_at_which_parts_begin_is_said(tmp_path: Path, ages: str, said: str) -> None:
+    fields = asked(tmp_path, 3.0, 300.0, ages) | {"duration_s": 86400.0, "half_width": 0.05}
+    found = fleet_goodput(**fields).answer.evidence.assumptions
+    assert any(said in text for text in found)
+    plain = goodput(**(fields | {"fleet": "llama3"})).evidence.assumptions
+    assert not any("when the job begins" in text for text in plain)
+
+
+def test_the_simple_form_searches_where_nodes_age() -> None:
+    fields = {"gpus": 512, "node_mtbf_s": 40 * 86400.0, "checkpoint_write_s": 30.0}
+    found = goodput(**fields, restart_s=300.0, failure_shape=0.7)
+    assert any("mixed ages" in said for said in found.evidence.assumptions)
+    best_s = found.results["optimal_checkpoint_interval_s"]
+    for factor in (0.2, 5.0):
+        other = goodput(
+            **fields, restart_s=300.0, failure_shape=0.7, checkpoint_interval_s=factor * best_s
+        )
+        assert other.results["goodput"] < found.results["goodput"]
