@@ -10,6 +10,7 @@ from perfatlas.cli.table_run import answer_rows, answer_table, wants_table
 from perfatlas.cli.vocabulary import OutputFlags
 from perfatlas.files import read_table
 from perfatlas.quantities import InvalidSpecError, UsageError
+from perfatlas.scenario import goodput, goodput_spares
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,14 +76,54 @@ def test_verbs_of_one_operator_answer_row_by_row(tmp_path: Path) -> None:
             self.m = m
 
         def to_dict(self) -> dict[str, Any]:
-            return {"results": {"time_s": 1e-6 * self.m}}
+            return {"results": {"time_s": 1e-6 * self.m}, "warnings": ["a", "b"]}
 
     output = flags(tmp_path, "in.csv", "out.csv", "m\n2\n-1\n")
     summary = answer_rows(Priced, output, asked={}, names=["m"])
     table = read_table(tmp_path / "out.csv")
     assert table.cells("error_code") == [None, "invalid"]
     assert table.cells("error") == [None, "m = -1: expected a positive number"]
+    assert table.cells("warnings") == ["a; b", None]
     assert summary["failed"] == 1
+
+
+def test_an_empty_cell_that_is_asked_and_answered_holds_the_answer(tmp_path: Path) -> None:
+    text = "nodes,node_mtbf_s,repair_s,target,spares\n72,1e6,1e4,0.99,\n72,1e6,1e4,,007\n"
+    output = flags(tmp_path, "in.csv", "out.csv", text)
+    words = ["--table", str(output.table), "--output", str(output.output)]
+    assert main(["goodput", "spares", *words]) == 0
+    table = read_table(tmp_path / "out.csv")
+    alone = goodput_spares(nodes=72, node_mtbf_s=1e6, repair_s=1e4, target=0.99)
+    assert table.columns["spares"] == [str(alone.results["spares"]), "007"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "text", "said"),
+    [
+        (
+            ["goodput"],
+            "mtti_s,checkpoint_write_s,restart_s,method\n100,60,300,meta\n11134,60,300,\n",
+            "method meta is not valid here",
+        ),
+        (
+            ["estimate"],
+            "model,system,isl\nmeta-llama/Llama-3.1-8B,mi300x,64\nnone,mi300x,64\n",
+            "no measured kernels",
+        ),
+    ],
+)
+def test_a_row_carries_its_warnings(tmp_path: Path, verb: list[str], text: str, said: str) -> None:
+    output = flags(tmp_path, "in.csv", "out.csv", text)
+    assert main([*verb, "--table", str(output.table), "--output", str(output.output)]) == 0
+    first, second = read_table(tmp_path / "out.csv").cells("warnings")
+    assert said in first
+    assert second is None
+
+
+def test_a_linear_estimate_never_falls_below_nothing() -> None:
+    fields = {"mtti_s": 100, "checkpoint_write_s": 60, "restart_s": 300}
+    assert goodput(**fields, method="meta").results["goodput"] == 0.0
+    assert goodput(**fields, method="young").results["goodput"] == 0.0
 
 
 def test_table_and_output_belong_together(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_the_slower_of_two_by_hand() -> None:
     z = 1.0 / math.sqrt(math.pi)
     found = goodput_stragglers(gpus=2, persistent_cv=0.03, transient_cv=0.04, step_time_s=10.0)
     assert found.results["slowdown"] == pytest.approx(1.0 + 0.05 * z)
-    assert found.results["step_time_s"] == pytest.approx(10.0 * (1.0 + 0.05 * z))
+    assert found.results["slowest_step_time_s"] == pytest.approx(10.0 * (1.0 + 0.05 * z))
     shares = {row["name"]: row["share"] for row in found.breakdown}
     assert sum(shares.values()) == pytest.approx(1.0)
     assert shares["persistent"] * found.results["slowdown"] == pytest.approx(0.03 * z)
@@ -170,3 +170,14 @@ def test_spread_beyond_a_normal_law_is_said() -> None:
 def test_stragglers_that_cannot_be_are_refused(fields: dict[str, object], said: str) -> None:
     with pytest.raises(InvalidSpecError, match=said):
         goodput_stragglers(**({"gpus": 8} | fields))
+
+
+def test_one_gpu_waits_for_nobody_exactly() -> None:
+    found = goodput_stragglers(gpus=1, persistent_cv=0.01).results
+    assert (found["slowdown"], found["waiting_share"], found["slowest_deviations"]) == (1, 0, 0)
+
+
+def test_a_step_asked_and_the_step_answered_have_two_names() -> None:
+    told = goodput_stragglers(gpus=64, persistent_cv=0.01, step_time_s=6.2)
+    assert not told.scenario.keys() & (told.results.keys() - {"gpus"})
+    assert told.results["slowest_step_time_s"] > told.scenario["step_time_s"]

@@ -6,10 +6,10 @@ import difflib
 import re
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import read_table, table_format, write_table
-from perfatlas.quantities import PerfatlasError, UsageError
+from perfatlas.quantities import PerfatlasError, UsageError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from perfatlas.cli.vocabulary import OutputFlags
 
     TableFace = Callable[[dict[str, list[Any]]], Mapping[str, list[Any]]]
+
+SAID: Final = ("warnings", "error_code", "error")  # the last columns of every answer
 
 
 def wants_table(output: OutputFlags) -> bool:
@@ -38,6 +40,8 @@ def answer_table(
 ) -> dict[str, Any]:
     """Write the table with its answers and return a summary of what happened.
 
+    A cell of a question that is empty and answered holds the answer.
+
     Args:
         face: From columns of questions to columns of answers, `error_code` and `error` among them.
         output: The output flags; both files are named.
@@ -55,18 +59,22 @@ def answer_table(
     for name, value in asked.items():
         cells = questions.get(name, [None] * table.rows)
         questions[name] = [value if cell in (None, "") else cell for cell in cells]
-    answers = {
+    found = {
         name: [None if cell == "" else cell for cell in cells]
         for name, cells in (face(questions) if table.rows else {}).items()
-        if name not in questions
     }
+    answers = {name: cells for name, cells in found.items() if name not in questions}
     unread = {name.casefold(): name for name in table.columns if name not in known}
     if "error" in answers and unread:
         answers["error"] = [text and _with_column(text, unread) for text in answers["error"]]
     replaced = sorted(set(answers) & set(table.columns))
     if replaced:
         sys.stderr.write(f"perfatlas: columns of an earlier answer replaced: {replaced}\n")
-    write_table(str(output.output), {**table.columns, **answers})
+    filled = {
+        name: _filled(table.cells(name), table.columns[name], found[name])
+        for name in questions.keys() & found.keys() & table.columns.keys()
+    }
+    write_table(str(output.output), {**table.columns, **filled, **answers})
     failed = sum(bool(code) for code in answers.get("error_code", ()))
     return {
         "rows": table.rows,
@@ -75,6 +83,20 @@ def answer_table(
         "elapsed_s": time.perf_counter() - started,
         "output": str(output.output),
     }
+
+
+def _filled(asked: list[Any], column: Any, found: list[Any]) -> Any:  # noqa: ANN401 - any column
+    """Return a column that is asked and answered: empty cells hold the answer, others stay.
+
+    Args:
+        asked: Its cells.
+        column: It as it was read.
+        found: The answer's cells of the same name.
+    """
+    empty = [cell in (None, "") for cell in asked]
+    if not any(none and cell is not None for none, cell in zip(empty, found, strict=True)):
+        return column
+    return [new if none else old for old, none, new in zip(asked, empty, found, strict=True)]
 
 
 def _with_column(error: str, unread: Mapping[str, str]) -> str:
@@ -111,7 +133,7 @@ def show_summary(
         return 0
     failed = f", {summary['failed']:,} with an error" if summary["failed"] else ""
     sys.stdout.write(
-        f"{summary['rows']:,} rows in {summary['elapsed_s']:.2f} s: "
+        f"{counted(summary['rows'], 'row')} in {summary['elapsed_s']:.2f} s: "
         f"{summary['answered']:,} answered{failed}\n{summary['output']}\n"
     )
     return 0
@@ -138,7 +160,8 @@ def answer_rows(
             for cells in zip(*questions.values(), strict=True)
         ]
         answers = [_answer_row(face, row) for row in rows]
-        columns = dict.fromkeys([n for answer in answers for n in answer] + ["error_code", "error"])
+        names = [n for answer in answers for n in answer if n not in SAID]
+        columns = dict.fromkeys([*names, *SAID])
         return {name: [answer.get(name) for answer in answers] for name in columns}
 
     return answer_table(columns_face, output, asked=asked, names=names)
@@ -148,10 +171,10 @@ def _answer_row(face: Callable[..., Any], row: Mapping[str, Any]) -> dict[str, A
     """Return the results of one row, or its error."""
     fields = {name: cell for name, cell in row.items() if cell not in (None, "")}
     try:
-        results = face(**fields).to_dict()["results"]
+        answer = face(**fields).to_dict()
     except PerfatlasError as problem:
         return {"error_code": problem.error_code, "error": str(problem)}
-    return dict(_flat(results))
+    return dict(_flat(answer["results"])) | {"warnings": "; ".join(answer["warnings"])}
 
 
 def _flat(results: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -40,11 +40,12 @@ def meta_ettr(
     Source: arXiv 2410.21680 as read in public notes of the paper:
         (1 - N r_f (u0 + dt/2)) / (1 + w/dt).
 
-    Limits: valid while N r_f (u0 + dt/2) < 0.3; it turns negative beyond 1.
+    Limits: valid while N r_f (u0 + dt/2) < 0.3; 0 beyond 1, where the formula turns negative.
     """
     tau, delta, restart, mtti = _terms(interval_s, write_s, restart_s, mtti_s)
     lost = (restart + tau / 2.0) / mtti
-    return judged(np.asarray((1.0 - lost) / (1.0 + delta / tau)), lost < MOST_LOST, BROKEN)
+    value = np.maximum((1.0 - lost) / (1.0 + delta / tau), 0.0)
+    return judged(np.asarray(value), lost < MOST_LOST, BROKEN)
 
 
 def linear_goodput(
@@ -67,7 +68,8 @@ def linear_goodput(
     """
     tau, delta, restart, mtti = _terms(interval_s, write_s, restart_s, mtti_s)
     lost = (restart + tau / 2.0) / mtti
-    return judged(1.0 - delta / tau - lost, lost + delta / tau < MOST_LOST, BROKEN)
+    value = np.maximum(1.0 - delta / tau - lost, 0.0)
+    return judged(value, lost + delta / tau < MOST_LOST, BROKEN)
 
 
 def saxena_availability(

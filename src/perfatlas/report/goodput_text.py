@@ -53,7 +53,7 @@ LABELS: Final = {
     "job_availability": "share of time the job has all its domains",
     "slowdown": "step over that of an average GPU",
     "waiting_share": "share of the step that an average GPU waits",
-    "step_time_s": "step",
+    "slowest_step_time_s": "step",
     "slowest_deviations": "slowest GPU, standard deviations from the mean",
 }
 BUCKETS: Final = {

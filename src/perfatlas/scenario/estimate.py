@@ -16,6 +16,7 @@ from perfatlas.scenario.evidence import (
     FORMULA,
     LEAVES_OUT,
     merged_evidence,
+    pool_warnings,
     question_evidence,
     question_warnings,
 )
@@ -194,15 +195,7 @@ def _answer_pools(scenario: Scenario) -> Answer:
         evidence=merged_evidence(
             question_evidence(*rates.prefill), question_evidence(*rates.decode), rates.said()
         ),
-        warnings=tuple(
-            dict.fromkeys(
-                (
-                    *question_warnings(*rates.prefill, ("prefill",)),
-                    *question_warnings(*rates.decode, ("decode",)),
-                    *(() if simulated else rates.warnings()),
-                )
-            )
-        ),
+        warnings=pool_warnings(rates, simulated=simulated),
     )
     return _simulated(scenario, formula) if simulated else formula
 

@@ -51,7 +51,7 @@ def goodput_stragglers(**fields: Any) -> Answer:  # noqa: ANN401 - checked by sc
     results: dict[str, Any] = {
         "slowdown": slowdown,
         "waiting_share": 1.0 - shares["productive"],
-        "step_time_s": None if mean_s is None else mean_s * slowdown,
+        "slowest_step_time_s": None if mean_s is None else mean_s * slowdown,
         "slowest_deviations": float(largest_normal(asked.gpus)),
     }
     return Answer(
