@@ -79,7 +79,7 @@ def test_a_tree_is_read_with_the_counts_of_a_system(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('unit = "rack"\n', "", "unit = None"),
+        ('unit = "rack"\n', "", "unit is missing"),
         ('unit = "rack"', 'unit = "leaf"', "unit = 'leaf' is no component"),
         ('system = "gb200"\n', "", "count is missing, how many a host holds"),
         ('system = "gb200"', 'system = "gb2000"', "gb200"),

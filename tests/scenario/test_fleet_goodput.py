@@ -416,3 +416,10 @@ def test_a_file_that_cannot_be_run_is_refused_with_its_place(
     path.write_text(FILE.replace(old, new), "utf-8")
     with pytest.raises(InvalidSpecError, match=said):
         goodput(fleet=str(path), half_width=0.05, duration_s=864_000)
+
+
+def test_a_scenario_keeps_its_zeros() -> None:
+    asked = {"fleet": "llama3", "gpus": 16384, "checkpoint_write_s": 60, "half_width": 0.02}
+    zeros = {"restart_s": 0.0, "spares": 0, "detection_s": 0.0}
+    answer = goodput(**asked, **zeros)
+    assert zeros.items() <= answer.scenario.items()

@@ -92,6 +92,16 @@ def check_fleet(fleet: Fleet) -> None:
         _check_repair(repair)
 
 
+def _check_burst(where: str, units: int, most: int) -> None:
+    if not 1 <= units <= 64:
+        raise InvalidSpecError(f"{where}: units = {units}: expected 1 to 64 at once")
+    if units > most:
+        raise InvalidSpecError(
+            f"{where}: units = {units} at once of a fleet of {counted(most, 'unit')}: expected"
+            f" {most} at most"
+        )
+
+
 def _check_cause(cause: Cause, fleet: Fleet) -> None:
     where = f"cause {cause.name!r}"
     _finite(f"{where}: per_unit", cause.per_unit)
@@ -103,8 +113,8 @@ def _check_cause(cause: Cause, fleet: Fleet) -> None:
         raise InvalidSpecError(f"{where}: expected either per_unit or shared parts, above zero")
     if cause.takes == "part" and fleet.parts_per_unit == 1:
         raise InvalidSpecError(f"{where} takes a part, but units have none: parts_per_unit is 1")
-    if cause.takes == "unit" and not 1 <= cause.units <= 64:
-        raise InvalidSpecError(f"{where}: units = {cause.units}: expected 1 to 64 at once")
+    if cause.takes == "unit":
+        _check_burst(where, cause.units, fleet.units)
     _finite(f"{where}: age_s", cause.age_s)
     if cause.effect == "slows" and (cause.lasts is None or not 1.0 < cause.slowdown <= 1000.0):
         raise InvalidSpecError(f"{where} slows: expected lasts and a slowdown above 1, to 1000")

@@ -52,6 +52,11 @@ def causes_of_tree(table: Mapping[str, Any], origin: str, gpus_per_unit: int) ->
     Raises:
         InvalidSpecError: A key is unknown or missing, a count is not known, the tree is none.
     """
+    if "unit" not in table:
+        raise InvalidSpecError(
+            f"{origin}: unit is missing: what a job loses as a whole, one of the kinds of the"
+            ' tree, such as unit = "rack"'
+        )
     unit = name_of(table, origin, "unit")
     known: dict[tuple[str, str], int] = {}
     if "system" in table:

@@ -127,7 +127,7 @@ def _said(asked: Domains, needed: int) -> tuple[str, ...]:
     beyond = (
         "the time to stop, restart and redo work is not in it: goodput with a fleet whose units"
         f" are domains of parts_per_unit = {asked.domain_size} and parts_needed = {needed}"
-        " simulates that too"
+        " simulates that too, with --gpus counting all of them"
     )
     return (*([derived] if asked.unavailability is None else []), alone, ends, beyond)
 

@@ -104,7 +104,7 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
     results |= lateness(asked, ready)
     if asked.what_if:
         results["changes"] = single_changes(asked, ready, outcome)
-    given = {name: value for name, value in fields.items() if value not in (None, "", False)}
+    given = _given(fields)
     held_s = ready.gpus * exact_sum(outcome.ended_R) / outcome.ticks_RF.shape[0] / TICKS_PER_SECOND
     answer = Answer(
         command="goodput",
@@ -128,6 +128,15 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         ),
     )
     return FleetRun(answer=answer, outcome=outcome)
+
+
+def _given(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that say something, 0 among them."""
+    return {
+        name: value
+        for name, value in fields.items()
+        if value is not False and value is not None and value != ""
+    }
 
 
 def _refuse_simple(fields: dict[str, Any]) -> None:
