@@ -16,7 +16,6 @@ from perfatlas.scenario.evidence import (
     FORMULA,
     LEAVES_OUT,
     merged_evidence,
-    pool_warnings,
     question_evidence,
     question_warnings,
 )
@@ -195,7 +194,15 @@ def _answer_pools(scenario: Scenario) -> Answer:
         evidence=merged_evidence(
             question_evidence(*rates.prefill), question_evidence(*rates.decode), rates.said()
         ),
-        warnings=pool_warnings(rates, simulated=simulated),
+        warnings=tuple(
+            dict.fromkeys(
+                (
+                    *question_warnings(*rates.prefill, ("prefill",)),
+                    *question_warnings(*rates.decode, ("decode",)),
+                    *(() if simulated else rates.warnings()),
+                )
+            )
+        ),
     )
     return _simulated(scenario, formula) if simulated else formula
 

@@ -26,7 +26,6 @@ from perfatlas.scenario.tiers import MEASURED_STANDING, joined_tiers
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfatlas.scenario.disaggregated import PoolRates
     from perfatlas.scenario.evaluate import Evaluation
     from perfatlas.scenario.question import Question
     from perfatlas.step import StepCost
@@ -271,23 +270,6 @@ def question_warnings(
     if longest and total > longest:
         warnings.append(f"isl + osl = {total:g} exceeds the model's stated context of {longest}")
     return tuple(warnings)
-
-
-def pool_warnings(rates: PoolRates, *, simulated: bool) -> tuple[str, ...]:
-    """Return what the user should know of the first candidate of two pools.
-
-    Args:
-        rates: Both pools.
-        simulated: Whether their requests were simulated, so that queues are in the answer.
-    """
-    said = (
-        *question_warnings(*rates.prefill, ("prefill",)),
-        *question_warnings(*rates.decode, ("decode",)),
-        *(() if simulated else rates.warnings()),
-    )
-    if simulated:
-        said = tuple(text.replace(LEAVES_OUT, "") for text in said)
-    return tuple(dict.fromkeys(said))
 
 
 def _held_back(question: Question, evaluation: Evaluation) -> list[str]:

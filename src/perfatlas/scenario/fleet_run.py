@@ -132,11 +132,8 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
 
 def _given(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that say something, 0 among them."""
-    return {
-        name: value
-        for name, value in fields.items()
-        if value is not False and value is not None and value != ""
-    }
+    said = {name: value for name, value in fields.items() if value is not False}
+    return {name: value for name, value in said.items() if value is not None and value != ""}
 
 
 def _refuse_simple(fields: dict[str, Any]) -> None:

@@ -21,7 +21,6 @@ from perfatlas.quantities import (
 from perfatlas.scenario.contradictions import read_scenario
 from perfatlas.scenario.disaggregated import PoolRates, split_pools
 from perfatlas.scenario.evaluate import Evaluation, evaluate, select
-from perfatlas.scenario.evidence import LEAVES_OUT, pool_warnings, question_warnings
 from perfatlas.scenario.question import Question, group_key, resolve_question
 from perfatlas.scenario.results import MEMORY, memory_columns, plain_column, result_columns
 from perfatlas.scenario.steady import are_pools_simulated, is_simulated, steady_state
@@ -43,8 +42,7 @@ class TableAnswer:
     """Answers of a table.
 
     Args:
-        columns: Result columns; `warnings`, `error_code` and `error` last; a failed row holds
-            None (N,).
+        columns: Result columns, `error_code` and `error` last; a failed row holds None (N,).
         rows_priced: Operator shapes priced by physics.
         distinct_shapes: Distinct ones among them; the rest were memo hits.
     """
@@ -120,7 +118,6 @@ class _Sink:
         self.size = size
         self.columns: dict[str, FloatArray] = {}
         self.errors: dict[int, PerfatlasError] = {}
-        self.said: dict[int, Sequence[str]] = {}
         self.priced: Priced = {}
         self.rows_priced = 0
         self.distinct = 0
@@ -157,12 +154,11 @@ class _Sink:
 
     def answer(self) -> TableAnswer:
         columns = {name: plain_column(name, values) for name, values in self.columns.items()}
-        rows, codes = range(self.size), [""] * self.size
+        codes = [""] * self.size
         texts = [""] * self.size
         for row, error in self.errors.items():
             codes[row], texts[row] = error.error_code, str(error)
-        said = ["" if row in self.errors else "; ".join(self.said.get(row, ())) for row in rows]
-        columns |= {"warnings": said, "error_code": codes, "error": texts}
+        columns |= {"error_code": codes, "error": texts}
         return TableAnswer(
             columns=columns, rows_priced=self.rows_priced, distinct_shapes=self.distinct
         )
@@ -205,12 +201,8 @@ def _answer_group(rows: Sequence[int], scenarios: Sequence[Scenario], sink: _Sin
         sink.refuse(kept[position], shortfall(evaluation, position))
     for g in good.tolist():
         formula = {name: float(columns[name][g]) for name in WAITED}
-        one = select(question, [g])
-        said = question_warnings(one, evaluation.take([g]))
-        if is_simulated(one, formula):
+        if is_simulated(select(question, [g]), formula):
             _simulate(kept[g], question.scenarios[g], sink)
-            said = tuple(text.replace(LEAVES_OUT, "") for text in said)
-        sink.said[kept[g]] = said
 
 
 def _simulate(row: int, scenario: Scenario, sink: _Sink) -> None:
@@ -254,15 +246,8 @@ def _answer_pools(rows: Sequence[int], scenarios: Sequence[Scenario], sink: _Sin
     sink.put(both, {f"memory_{name}": memory[name] for name in MEMORY})
     for place, row in enumerate(both):
         prefill = select(rates.prefill[0], [place])
-        simulated = are_pools_simulated(by_row[row], prefill, rates.prompt(place))
-        if simulated:
+        if are_pools_simulated(by_row[row], prefill, rates.prompt(place)):
             _simulate(row, by_row[row], sink)
-        one = PoolRates(
-            scenarios=(by_row[row],),
-            prefill=(prefill, rates.prefill[1].take([place])),
-            decode=(select(rates.decode[0], [place]), rates.decode[1].take([place])),
-        )
-        sink.said[row] = pool_warnings(one, simulated=simulated)
 
 
 def _take(
