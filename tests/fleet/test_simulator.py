@@ -530,6 +530,7 @@ def test_contradictions_are_refused(
         ({"effect": "corrupts"}, "verify_s"),
         ({"lifetime": Exponential(mean_s=1e-6)}, "check the unit of the rates"),
         ({"repair": "swop"}, "not one of swap"),
+        ({"units": 9}, "units = 9 at once of a fleet of 8 units: expected 8 at most"),
         (
             {"lifetime": weibull_of_mean(DAY, 2.0), "lemons": Lemons(share=0.1, factor=2.0)},
             "lemons",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.jobs.state import BUCKETS, COMPLETED, NEVER, STATES, TICKS_PER_SECOND
+from perfatlas.jobs.state import BUCKETS, COMPLETED, STATES, TICKS_PER_SECOND
 from perfatlas.quantities import counted
 
 if TYPE_CHECKING:
@@ -131,11 +131,6 @@ class ScheduleOutcome:
     def _share(self, name: str) -> float:
         total = self.cluster.gpus * self.now
         return int(self.world.state_1[name][0]) / total if total else 0.0
-
-    def promised_s_J(self) -> Float:  # noqa: N802 - shape letters
-        """Return the first time each head of the queue was promised [s], NaN of others (J,)."""
-        promised_J = self.column("promised")
-        return np.where(promised_J == NEVER, np.nan, promised_J / TICKS_PER_SECOND)
 
     def by_kind(self) -> list[dict[str, Any]]:
         """Return one row per class of jobs: counts, waiting, slowdown, lost GPU-hours."""
