@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from perfatlas.fleet.durations import parse_duration, parse_rate
+from perfatlas.fleet.file_fields import law_of
 from perfatlas.fleet.fleet_facts import fleet_facts
 from perfatlas.fleet.fleet_file import read_fleet
 from perfatlas.fleet.laws import Bathtub, Constant, Empirical, Exponential, LogNormal, Weibull
-from perfatlas.fleet.model import Level, Strategy
+from perfatlas.fleet.model import Cause, Level, Repair, Strategy
 from perfatlas.fleet.simulate import Job, simulate
 from perfatlas.quantities import InvalidSpecError
 
@@ -141,3 +144,24 @@ def test_facts_name_no_repair_that_nobody_told(tmp_path: Path) -> None:
 def test_what_is_no_number_is_not_said_to_lack_a_unit() -> None:
     with pytest.raises(InvalidSpecError, match="mean = 'nan d' is no number with a unit"):
         parse_duration("nan d", field="mean")
+
+
+def _told_keys(heading: str) -> set[str]:
+    """Return what the first column of a table of docs/fleet.md names."""
+    page = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text("utf-8")
+    rows = page.split(f"| {heading} |", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
+    return {key for row in rows for key in re.findall(r"`(\w+)`", row.split("|")[1])}
+
+
+def test_the_document_tells_every_key_of_a_cause_and_of_a_repair() -> None:
+    """Its tables name what a file may hold: as many keys as the model has, no others."""
+    causes = {field.name for field in fields(Cause)} - {"age_s", "events"}
+    assert _told_keys("key of `[[cause]]`") == causes | {"age"}
+    assert _told_keys("key of `[[repair]]`") == {field.name for field in fields(Repair)}
+
+
+def test_the_document_tells_every_law() -> None:
+    with pytest.raises(InvalidSpecError, match="is not one of") as refusal:
+        law_of({"law": "none"}, "lifetime")
+    listed = str(refusal.value).split("is not one of ")[1].split("; ")[0]
+    assert _told_keys("law") == set(listed.split(", "))

@@ -120,12 +120,15 @@ def _check_cause(cause: Cause, fleet: Fleet) -> None:
         raise InvalidSpecError(f"{where} slows: expected lasts and a slowdown above 1, to 1000")
     if cause.as_old and cause.ages == "mixed":
         raise InvalidSpecError(
-            f"{where}: parts repaired as old have no mixed ages to start from; give age_s"
+            f"{where}: parts repaired as old have no mixed ages to start from; give age"
         )
     lemons = cause.lemons
     if lemons is not None:
         if not isinstance(cause.lifetime, Exponential):
-            raise InvalidSpecError(f"{where}: lemons need an exponential lifetime")
+            raise InvalidSpecError(
+                f"{where}: lemons are of exponential lifetimes: make this one exponential, or give"
+                " the worse parts a cause of their own"
+            )
         if not 0.0 < lemons.share < 1.0 or not 1.0 < lemons.factor < 1e6 or lemons.strikes < 0:
             raise InvalidSpecError(f"{where}: lemons: expected a share below 1, a factor above 1")
 
