@@ -1,23 +1,12 @@
-"""How fast jobs are simulated on one core, beside SimPy on the same model.
-
-    python benchmarks/fleet_rate.py [--json] [--simpy-python PYTHON] [--replicas 10000]
-
-SimPy runs in its own environment; where it is missing, its row says so:
-
-    python -m venv peers && peers/bin/pip install simpy==4.1.2
-"""
+"""How fast failures of one job are simulated, beside SimPy on the same model."""
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import json
-import subprocess
-import sys
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from timing import Row, stay_on_one_core, timed
+from simpy_peer import asked_of_simpy
+from timing import Row, timed
 
 from perfatlas.fleet.laws import Exponential
 from perfatlas.fleet.model import (
@@ -34,9 +23,12 @@ from perfatlas.fleet.model import (
 from perfatlas.fleet.renewal import renewal_efficiency
 from perfatlas.fleet.simulate import Job, simulate
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 DAY_S: Final = 86400.0
 NODE_RATE_PER_S: Final = 6.5e-3 / DAY_S  # RSC-1 of arXiv 2410.21680, per node of 8 GPUs
-SECTION: Final = "Job simulator"
+SECTION: Final = "job simulator"
 
 
 def strategy(spares: int | None) -> Strategy:
@@ -113,18 +105,10 @@ def simpy_row(python: str, replicas: int, ours: tuple[float, float]) -> Row:
         replicas: How many it runs.
         ours: Goodput and standard error of perfatlas, which SimPy's must equal.
     """
-    name = "the same replicas in SimPy, aggregate failures"
-    script = str(Path(__file__).with_name("peer_simpy.py"))
-    try:
-        done = subprocess.run(  # noqa: S603 - an interpreter the caller names
-            [python, script, str(replicas)], check=False, capture_output=True, text=True
-        )
-    except OSError as error:
-        return Row(section=SECTION, name=name, note=f"not run: {error}")
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return Row(section=SECTION, name=name, note=f"not run: {last[:200]}")
-    found = json.loads(done.stdout)
+    row = Row(section=SECTION, name="the same replicas in SimPy, aggregate failures", unit="1/s")
+    found = asked_of_simpy(python, "peer_simpy.py", str(replicas))
+    if isinstance(found, str):
+        return dataclasses.replace(row, note=found)
     spread = (ours[1] ** 2 + found["standard_error"] ** 2) ** 0.5
     z = (found["goodput"] - ours[0]) / spread
     note = (
@@ -132,9 +116,7 @@ def simpy_row(python: str, replicas: int, ours: tuple[float, float]) -> Row:
         f"{found['goodput']:.4f}, {z:+.1f} standard errors from ours"
     )
     rate = found["replicas_per_s"]
-    return Row(
-        section=SECTION, name=name, value=rate, cpu_value=rate, unit="1/s", runs=1, note=note
-    )
+    return dataclasses.replace(row, value=rate, cpu_value=rate, runs=1, note=note)
 
 
 def _rate(name: str, count: int, wall_s: float, cpu_s: float, goal: tuple[float, int]) -> Row:
@@ -152,36 +134,19 @@ def _rate(name: str, count: int, wall_s: float, cpu_s: float, goal: tuple[float,
     )
 
 
-def main() -> int:
-    """Print the rows, or one JSON object."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--replicas", type=int, default=10_000, help="of 131,072 GPUs x 90 days")
-    parser.add_argument("--simpy-python", default=sys.executable, help="Python that has SimPy")
-    parser.add_argument("--simpy-replicas", type=int, default=100)
-    asked = parser.parse_args()
-    stay_on_one_core()
-    job_row, goodput, error = replica_rate(asked.runs)
+def job_rows(runs: int, replicas: int, simpy_python: str, simpy_replicas: int) -> Iterator[Row]:
+    """Yield failures and replicas per second, the largest job, and SimPy.
+
+    Args:
+        runs: Timed calls.
+        replicas: Of 131,072 GPUs for 90 days.
+        simpy_python: Interpreter that has SimPy.
+        simpy_replicas: Those SimPy runs.
+    """
+    yield failure_rate(runs)
+    row, goodput, error = replica_rate(runs)
     exact = renewal_efficiency(1800.0, 60.0, 720.0, 1 / (2048 * NODE_RATE_PER_S)).value_C
-    note = f"{job_row.note}; goodput {goodput:.5f} +- {error:.5f}, exact {float(exact):.5f}"
-    rows = [
-        failure_rate(asked.runs),
-        dataclasses.replace(job_row, note=note),
-        largest(asked.replicas),
-        simpy_row(asked.simpy_python, asked.simpy_replicas, (goodput, error)),
-    ]
-    if asked.json:
-        json.dump({"rows": [dataclasses.asdict(row) for row in rows]}, sys.stdout)
-        sys.stdout.write("\n")
-        return 0
-    for row in rows:
-        value = "not run" if row.value is None else f"{row.value:,.4g} {row.unit}"
-        cpu = "" if row.cpu_value is None else f"cpu {row.cpu_value:,.4g}"
-        verdict = {None: "", True: "met", False: "MISSED"}[row.met]
-        print(f"{row.name:58}{value:>16} {cpu:>16} {row.goal:14}{verdict}\n    {row.note}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    note = f"{row.note}; goodput {goodput:.5f} +- {error:.5f}, exact {float(exact):.5f}"
+    yield dataclasses.replace(row, note=note)
+    yield simpy_row(simpy_python, simpy_replicas, (goodput, error))
+    yield largest(replicas)

@@ -1,23 +1,22 @@
-"""How many jobs per second are scheduled on one core: 100,000 jobs, FIFO with EASY backfill.
-
-python benchmarks/schedule_rate.py [--json] [--jobs 100000] [--runs 5]
-"""
+"""How many jobs per second are scheduled, beside SimPy under the same rules."""
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
-import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from timing import Row, stay_on_one_core, timed
+from simpy_peer import asked_of_simpy
+from timing import Row, timed
 
 from perfatlas.jobs.model import Cluster, Jobs, Policy, ticks
 from perfatlas.jobs.simulate import schedule
 
-SECTION: Final = "Scheduler"
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SECTION: Final = "scheduler of many jobs"
 CLUSTER: Final = Cluster(nodes=256, gpus_per_node=8, nodes_per_domain=4, nodes_per_leaf=32)
 SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 # Shares of sizes fall with size, as in every public GPU trace; run times are lognormal with a heavy
@@ -73,38 +72,58 @@ def rate(jobs: Jobs, policy: Policy, words: str, goal: float, runs: int) -> Row:
     )
 
 
-def main() -> int:
-    """Print the rows, or one JSON object."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--jobs", type=int, default=100_000)
-    asked = parser.parse_args()
-    stay_on_one_core()
-    easy = Policy(backfill="easy")
+def simpy_row(python: str, jobs: Jobs, policy: Policy) -> Row:
+    """Return SimPy's jobs per second, or why there are none.
+
+    Args:
+        python: Interpreter that has SimPy.
+        jobs: The trace.
+        policy: FIFO with EASY backfill.
+    """
+    nodes_J, limit_J = -(-jobs.gpus_J // CLUSTER.gpus_per_node), np.asarray(jobs.limit_J)
+    columns = (jobs.submit_J, jobs.run_J, nodes_J, jobs.gpus_J // nodes_J, limit_J)
+    asked = {
+        "nodes": CLUSTER.nodes,
+        "gpus": CLUSTER.gpus_per_node,
+        "depth": policy.depth,
+        "jobs": [[int(value) for value in row] for row in zip(*columns, strict=True)],
+    }
+    name = f"FIFO + EASY in SimPy, load 1.1, {jobs.size:,} jobs"
+    row = Row(section=SECTION, name=name, unit="1/s")
+    found = asked_of_simpy(python, "peer_simpy_schedule.py", stdin=json.dumps(asked))
+    if isinstance(found, str):
+        return dataclasses.replace(row, note=found)
+    timing, ours = timed(lambda: schedule(jobs, CLUSTER, policy), runs=1)
+    wait_s = found["mean_wait_ticks"] / ticks(1.0).item()
+    note = (
+        f"SimPy {found['version']}: mean wait {wait_s:.3f} s, {found['backfilled']:,} backfilled;"
+        f" perfatlas on these jobs {float(np.nanmean(ours.wait_s_J)):.3f} s,"
+        f" {int(ours.world.state_1[0]['backfilled']):,}, at {jobs.size / timing.wall_s:,.0f} jobs/s"
+    )
+    rate = found["jobs_per_s"]
+    return dataclasses.replace(row, value=rate, cpu_value=rate, runs=1, note=note)
+
+
+def schedule_rows(count: int, runs: int, simpy_python: str, simpy_jobs: int) -> Iterator[Row]:
+    """Yield jobs per second of several policies, and of SimPy.
+
+    Args:
+        count: Jobs of the trace; the goal is of 100,000.
+        runs: Timed calls.
+        simpy_python: Interpreter that has SimPy.
+        simpy_jobs: Jobs SimPy gets.
+    """
+    easy, first_fit = Policy(backfill="easy"), Policy(backfill="none")
     near = Policy(backfill="easy", placement="best_fit", together="leaf")
-    goal = 1e5 if asked.jobs == 100_000 else 0.0
-    few, kept = min(asked.jobs, 5_000), Policy(backfill="conservative", depth=50)
+    goal = 1e5 if count == 100_000 else 0.0
+    kept = Policy(backfill="conservative", depth=50)
     asked_for: list[tuple[Jobs, Policy, str, float]] = [
-        (trace(asked.jobs, load=0.9), easy, "FIFO + EASY, load 0.9", goal),
-        (trace(asked.jobs, load=1.1), easy, "FIFO + EASY, load 1.1 (long queue)", goal),
-        (trace(asked.jobs, load=0.9), near, "FIFO + EASY, best fit within a leaf", 0.0),
-        (trace(asked.jobs, load=0.9), Policy(), "FIFO, load 0.9", 0.0),
-        (trace(few, load=2.0), kept, "conservative, 50 reservations, load 2", 0.0),
+        (trace(count, load=0.9), easy, "FIFO + EASY, load 0.9", goal),
+        (trace(count, load=1.1), easy, "FIFO + EASY, load 1.1 (long queue)", goal),
+        (trace(count, load=0.9), near, "FIFO + EASY, best fit within a leaf", 0.0),
+        (trace(count, load=0.9), first_fit, "FIFO, load 0.9", 0.0),
+        (trace(min(count, 5_000), load=2.0), kept, "conservative, 50 reservations, load 2", 0.0),
     ]
-    rows = [
-        rate(jobs, policy, words, least, asked.runs) for jobs, policy, words, least in asked_for
-    ]
-    if asked.json:
-        json.dump({"rows": [dataclasses.asdict(row) for row in rows]}, sys.stdout)
-        sys.stdout.write("\n")
-        return 0
-    for row in rows:
-        verdict = {None: "", True: "met", False: "MISSED"}[row.met]
-        value, cpu = f"{row.value:,.4g} {row.unit}", f"cpu {row.cpu_value:,.4g}"
-        print(f"{row.name:40}{value:>16} {cpu:>16} {row.goal:14}{verdict}\n    {row.note}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    for jobs, policy, words, least in asked_for:
+        yield rate(jobs, policy, words, least, runs)
+    yield simpy_row(simpy_python, trace(simpy_jobs, load=1.1), easy)

@@ -1,7 +1,4 @@
-"""Rate of the serving loop on one core, after compilation, in processor time.
-
-    python benchmarks/serving_rate.py [--requests 1000000] [--trace mooncake_conversation.jsonl]
-        [--dynamo-python peers/bin/python]
+"""Rate of the serving loop after compilation: traces and Poisson traffic, beside Dynamo's replay.
 
 A trace has one JSON object per line: timestamp [ms], input_length, output_length, hash_ids of
 512-token blocks (kvcache-ai/Mooncake, FAST25-release/traces). Step prices are made up: 8 ms of
@@ -12,16 +9,14 @@ replays the same trace with 4 workers and its own default prices, its start-up t
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
 import subprocess
 import time
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from timing import stay_on_one_core
+from timing import Row, timed
 
 from perfatlas import simulate
 from perfatlas.serving.limits import RULES, Limits, Replicas
@@ -29,82 +24,112 @@ from perfatlas.serving.loop import run
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import Requests, plain_requests
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SECTION: Final = "serving simulator, output tokens a second"
 LIMITS = Limits(max_num_seqs=256, max_num_batched_tokens=8192, block_size=16, kv_blocks=60_000)
 SLOPE = 5_000_000_000 // (256 * 4096)  # ps per key
 
 
-def main() -> None:
-    """Print one line per kind of traffic."""
-    asked = _arguments()
-    stay_on_one_core()
-    few = plain_requests(np.zeros(4, np.int64), np.full(4, 512), np.full(4, 128))
-    for limits in (LIMITS, LIMITS._replace(prefix_caching=True)):
-        run(few, _prices(), limits)  # compiles or loads
-    if asked.trace is not None:
-        trace = _trace(asked.trace)
-        _report("trace", trace, LIMITS)
-        _report("trace, prefixes shared", trace, LIMITS._replace(prefix_caching=True))
-        _report_simulate(asked.trace, len(trace.isl_N))
-        if asked.dynamo_python is not None:
-            _report_dynamo(asked.dynamo_python, asked.trace, trace)
+def serving_rows(
+    count: int, runs: int, trace_file: Path | None, dynamo_python: str
+) -> Iterator[Row]:
+    """Yield output tokens per second of each kind of traffic.
+
+    Args:
+        count: Requests of Poisson traffic.
+        runs: Timed calls.
+        trace_file: Mooncake's trace, None for none.
+        dynamo_python: Interpreter that has ai-dynamo, "" for none.
+    """
+    if trace_file is not None:
+        trace = _trace(trace_file)
+        named = f"{trace_file.name}, 4 replicas"
+        yield _rate(f"{named}, prefixes apart", trace, LIMITS, runs)
+        shared = LIMITS._replace(prefix_caching=True)
+        yield _rate(f"{named}, prefixes shared", trace, shared, runs)
+        yield _simulate_rate(trace_file, trace)
+        yield _dynamo_rate(dynamo_python, trace_file, trace)
     draw = np.random.default_rng(1)
-    arrival_N = np.cumsum(draw.exponential(1e12 / 200, asked.requests)).astype(np.int64)
-    count = asked.requests
+    arrival_N = np.cumsum(draw.exponential(1e12 / 200, count)).astype(np.int64)
     poisson = plain_requests(arrival_N, np.full(count, 512), np.full(count, 128))
-    _report(f"Poisson, 512 in, 128 out, {count} requests", poisson, LIMITS)
-    _report("the same, scheduled ahead", poisson, LIMITS._replace(async_scheduling=True))
+    yield _rate(f"Poisson, 512 in, 128 out, rules {RULES[0]}", poisson, LIMITS, runs)
+    ahead = LIMITS._replace(async_scheduling=True)
+    yield _rate("the same, scheduled ahead", poisson, ahead, runs)
     for rules in RULES[1:]:
-        _report(f"the same, rules {rules}", poisson, LIMITS._replace(rules=rules))
+        yield _rate(f"the same, rules {rules}", poisson, LIMITS._replace(rules=rules), runs)
 
 
-def _report(name: str, requests: Requests, limits: Limits) -> None:
-    start = time.process_time()
-    outcome = run(requests, _prices(), limits, Replicas(4))
-    spent_s = time.process_time() - start
+def _rate(name: str, requests: Requests, limits: Limits, runs: int) -> Row:
+    timing, outcome = timed(lambda: run(requests, _prices(), limits, Replicas(4)), runs=runs)
     tokens = int(requests.osl_N[outcome.finished_N >= 0].sum())
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(
-        f"{name}: {spent_s:.3f} CPU-s, {outcome.steps / spent_s:,.0f} steps/CPU-s, "
-        f"{tokens / spent_s:,.0f} output tokens/CPU-s, "
-        f"{requests.isl_N.shape[0] / spent_s:,.0f} requests/CPU-s, {memory:.0f} MiB"
+    count = requests.isl_N.shape[0]
+    note = (
+        f"{count:,} requests, {outcome.steps:,} steps: {outcome.steps / timing.wall_s:,.0f}"
+        f" steps/s, {count / timing.wall_s:,.0f} requests/s"
+    )
+    return Row(
+        section=SECTION,
+        name=name,
+        value=tokens / timing.wall_s,
+        cpu_value=tokens / timing.cpu_s,
+        unit="1/s",
+        runs=runs,
+        note=note,
     )
 
 
-def _report_simulate(path: Path, count: int) -> None:
+def _simulate_rate(path: Path, trace: Requests) -> Row:
+    """Return the whole of `simulate`: reading, pricing, three runs for the interval."""
     asked: dict[str, Any] = {"model": "meta-llama/Llama-3.1-70B", "system": "h200_sxm"}
-    asked |= {"tp": 4, "dp": 4}
-    for shared in (False, True):
-        start = time.process_time()
-        done = simulate(
-            **asked, requests=str(path), request_format="mooncake", prefix_caching=shared
-        )
-        spent_s = time.process_time() - start
-        print(
-            f"simulate, prefixes {'shared' if shared else 'apart'}, reading, pricing and three"
-            f" runs: {spent_s:.2f} CPU-s, {3 * done.outcome.steps / spent_s:,.0f} steps/CPU-s,"
-            f" {3 * count / spent_s:,.0f} requests/CPU-s"
-        )
-
-
-def _report_dynamo(python: Path, path: Path, trace: Requests) -> None:
-    words = [str(python), "-m", "dynamo.replay"]
-    idle_s = _child_s([*words, "--help"])
-    replay = ["--num-workers", "4", "--replay-mode", "offline", "--router-mode", "round_robin"]
-    spent_s = _child_s([*words, str(path), *replay, "--trace-block-size", "512"]) - idle_s
-    tokens = int(trace.osl_N.sum())
-    print(
-        f"dynamo.replay, 4 workers: {spent_s:.2f} CPU-s after {idle_s:.2f} of start-up,"
-        f" {tokens / spent_s:,.0f} output tokens/CPU-s,"
-        f" {trace.isl_N.shape[0] / spent_s:,.0f} requests/CPU-s"
+    asked |= {"tp": 4, "dp": 4, "requests": str(path), "request_format": "mooncake"}
+    timing, done = timed(lambda: simulate(**asked), runs=1)
+    tokens = 3 * int(trace.osl_N.sum())
+    return Row(
+        section=SECTION,
+        name="simulate of the trace, Llama-3.1-70B on 4 x 4 H200",
+        value=tokens / timing.wall_s,
+        cpu_value=tokens / timing.cpu_s,
+        unit="1/s",
+        runs=1,
+        note=f"reading, pricing and three runs of {done.outcome.steps:,} steps: "
+        f"{timing.wall_s:.2f} s",
     )
 
 
-def _child_s(words: list[str]) -> float:
-    """Return the processor time of a command [s]."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+def _dynamo_rate(python: str, path: Path, trace: Requests) -> Row:
+    name = "dynamo.replay of the trace, 4 workers"
+    words = [python, "-m", "dynamo.replay"]
+    replay = ["--num-workers", "4", "--replay-mode", "offline", "--router-mode", "round_robin"]
+    try:
+        idle_s, idle_cpu_s = _child_s([*words, "--help"])
+        wall_s, cpu_s = _child_s([*words, str(path), *replay, "--trace-block-size", "512"])
+    except OSError as problem:
+        return Row(section=SECTION, name=name, note=f"not run: {problem}")
+    except subprocess.CalledProcessError as problem:
+        said = (problem.stderr or b"").decode(errors="replace").strip().splitlines()
+        return Row(section=SECTION, name=name, note=f"not run: {(said or ['no message'])[-1]}")
+    tokens = int(trace.osl_N.sum())
+    return Row(
+        section=SECTION,
+        name=name,
+        value=tokens / (wall_s - idle_s),
+        cpu_value=tokens / (cpu_s - idle_cpu_s),
+        unit="1/s",
+        runs=1,
+        note=f"ai-dynamo, {wall_s - idle_s:.2f} s after {idle_s:.2f} s of start-up",
+    )
+
+
+def _child_s(words: list[str]) -> tuple[float, float]:
+    """Return elapsed and processor time of a command [s]."""
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(words, check=True, capture_output=True)  # noqa: S603 - named by its user
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return time.perf_counter() - started, used_s
 
 
 def _prices() -> StepPrices:
@@ -143,15 +168,3 @@ def _trace(path: Path) -> Requests:
         hash_H=np.array([value for part in hashes for value in part]),
         hash_block=512,
     )
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("--requests", type=int, default=1_000_000)
-    parser.add_argument("--trace", type=Path)
-    parser.add_argument("--dynamo-python", type=Path)
-    return parser.parse_args()
-
-
-if __name__ == "__main__":
-    main()

@@ -64,3 +64,30 @@ def test_the_harness_runs_and_names_absent_peers() -> None:
     assert {row["section"] for row in rows} >= {"commands", "GEMM pricing"}
     assert all(row["note"].startswith("not run: ") for row in absent)
     assert {row["name"].partition(": ")[2] for row in absent} == {"aiconfigurator", "llm-analysis"}
+
+
+@pytest.mark.timeout(300)  # the first one compiles the simulators
+def test_the_simulators_are_timed_beside_absent_peers(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    few = ("--requests", "200", "--replicas", "2", "--jobs", "200", "--runs", "1")
+    words = [sys.executable, str(BENCHMARKS / "simulators.py"), "--json", "--page", str(page), *few]
+    words += ["--simpy-python", "no-such-python"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    rows = json.loads(done.stdout)["rows"]
+    absent = [row["name"] for row in rows if row["value"] is None]
+    assert absent == [name for name in (row["name"] for row in rows) if "SimPy" in name]
+    assert all(row["value"] > 0 for row in rows if row["name"] not in absent)
+    told = page.read_text("utf-8")
+    assert all(row["name"] in told for row in rows)
+
+
+def test_the_scheduler_in_simpy_agrees_to_the_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    bench = importlib.import_module("schedule_rate")
+    jobs = bench.trace(3_000, load=1.2)
+    note = bench.simpy_row(sys.executable, jobs, bench.Policy(backfill="easy")).note
+    theirs, ours = note.split(": mean wait ")[1].split("; perfatlas on these jobs ")
+    wait, backfilled = theirs.split(" s, ")
+    assert ours.startswith(f"{wait} s, {backfilled.removesuffix(' backfilled')}, at ")
+    assert int(backfilled.split()[0].replace(",", "")) > 0
