@@ -278,7 +278,7 @@ CATALOGS: Final[dict[str, Catalog]] = {
     "rates": Catalog(
         rate_rows,
         rate_facts,
-        {"name": "name", "of": "of one", "per_day": "per day", "source": "source"},
+        {"name": "name", "of": "of one", "per_day": "per day", "rate_kind": "what is counted"},
         "llama3_gpu",
     ),
     "durations": Catalog(
