@@ -133,7 +133,7 @@ def test_a_job_on_the_whole_fleet_is_told_that_it_waits_for_every_repair(
 
 
 def test_work_that_ends_has_a_time_and_a_cost(small: dict[str, object]) -> None:
-    run = fleet_goodput(**small, work_s=5 * DAY, usd_per_gpu_hour=2.0)
+    run = fleet_goodput(**{**small, "duration_s": None}, work_s=5 * DAY, usd_per_gpu_hour=2.0)
     finish, cost = run.answer.results["finish_s"], run.answer.results["cost_usd"]
     assert 5 * DAY < finish["p5"] < finish["p95"] <= finish["p99"]
     assert cost["p95"] == pytest.approx(finish["p95"] / 3600 * 280 * 2.0)
