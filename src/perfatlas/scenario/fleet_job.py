@@ -191,16 +191,22 @@ def _sizes(asked: FleetGoodput, fleet: Fleet, told: Spares | None) -> tuple[int,
             ),
         )
     if units > fleet.units:
-        need = units + (wanted or 0)
-        raise InfeasibleError(
-            f"the job needs {counted(units, 'unit')} and {counted(wanted or 0, 'spare')}, the"
-            f" fleet has {fleet.units:,}.",
-            advice=(
-                f"gpus = {fleet.units * fleet.gpus_per_unit} fill the fleet.",
-                f"fleet_units = {need} makes the fleet as large as the job.",
-            ),
-        )
+        raise _too_large(fleet, units, wanted or 0)
     return units, fleet.units - units if wanted is None else wanted
+
+
+def _too_large(fleet: Fleet, units: int, spares: int) -> InfeasibleError:
+    """Return the refusal of a job that is larger than its fleet, with what makes it fit."""
+    beside = f" and {counted(spares, 'spare')}" if spares else ""
+    room = fleet.units - spares
+    advice = [f"fleet_units = {units + spares} makes the fleet large enough."]
+    if room > 0:
+        fill = f"gpus = {room * fleet.gpus_per_unit} fill the fleet"
+        advice.insert(0, f"{fill}{' beside the spares' if spares else ''}.")
+    return InfeasibleError(
+        f"the job needs {counted(units, 'unit')}{beside}, the fleet has {fleet.units:,}.",
+        advice=tuple(advice),
+    )
 
 
 def whole_units(gpus: int, fleet: Fleet, name: str) -> int:
