@@ -26,7 +26,7 @@ from perfatlas.scenario.goodput_fields import (
 )
 from perfatlas.scenario.goodput_unread import of_other_form, refuse_unread_fleet
 from perfatlas.scenario.interruptions import HOUR_S, bucket_rows
-from perfatlas.scenario.lateness import late_remarks, lateness
+from perfatlas.scenario.lateness import check_date, late_remarks, lateness
 from perfatlas.scenario.rate_interval import NARROWER, more_often, rate_interval
 from perfatlas.scenario.training_step import split_step
 from perfatlas.scenario.what_if import not_tried, single_changes
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.fleet.model import Strategy
+    from perfatlas.scenario.training_step import StepFacts
 
 MOST_FAILURES: Final = 100_000_000  # of all replicas; well under a minute
 MOST_REPLICAS: Final = 100_000
@@ -87,6 +88,7 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         raise InvalidSpecError("what_if compares jobs over duration_s: leave work_s out")
     ready = fleet_job(asked, facts.checkpoint_bytes)
     refuse_unread_fleet(asked, ready, given_bytes=facts.only_bytes)
+    check_date(asked, ready)
     if (mfu := facts.mfu(ready.gpus)) is not None:
         asked = asked.model_copy(update={"mfu": mfu})
     outcome = simulate_until(
@@ -96,6 +98,13 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         most_replicas=_most_replicas(ready),
         seed=asked.seed,
     )
+    answer = _answer(asked, ready, outcome, facts)
+    given = _given(fields) | {"gpus": ready.gpus}
+    return FleetRun(answer=replace(answer, scenario=given), outcome=outcome)
+
+
+def _answer(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: StepFacts) -> Answer:
+    """Return the envelope of an answer, but for what was asked."""
     rates = rate_interval(ready.job.fleet, ready.job.units, asked.fleet)
     expected = expected_goodput(ready.job.fleet, ready.job.units, ready.strategy)
     results = _results(asked, ready, outcome) | _ends(asked, ready, outcome, rates.share)
@@ -104,11 +113,10 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
     results |= lateness(asked, ready)
     if asked.what_if:
         results["changes"] = single_changes(asked, ready, outcome)
-    given = _given(fields)
     held_s = ready.gpus * exact_sum(outcome.ended_R) / outcome.ticks_RF.shape[0] / TICKS_PER_SECOND
-    answer = Answer(
+    return Answer(
         command="goodput",
-        scenario=given | {"gpus": ready.gpus},
+        scenario={},
         results=results,
         breakdown=bucket_rows(ended_shares(outcome), held_s),
         evidence=Evidence(
@@ -127,7 +135,6 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
             *late_remarks(results),
         ),
     )
-    return FleetRun(answer=answer, outcome=outcome)
 
 
 def _given(fields: dict[str, Any]) -> dict[str, Any]:
