@@ -129,6 +129,11 @@ def test_a_job_on_the_whole_fleet_is_told_that_it_waits_for_every_repair(
     assert any("no unit stands by" in text for text in whole.warnings)
     fewer = fleet_goodput(**small).answer
     assert not any("no unit stands by" in text for text in fewer.warnings)
+    none = fleet_goodput(**{**small, "spares": 0, "half_width": 0.05}).answer
+    assert any("every repair, and 8 units of the fleet are idle" in text for text in none.warnings)
+    shrinks = fleet_goodput(**{**small, "spares": 0, "half_width": 0.05}, fewest_gpus=128).answer
+    assert not any("stands by" in text for text in shrinks.warnings)
+    assert shrinks.results["goodput"] > 2 * none.results["goodput"]
     assert whole.results["goodput"] < fewer.results["goodput"]
 
 

@@ -26,8 +26,8 @@ def fleet_remarks(asked: FleetGoodput, ready: FleetJob) -> list[str]:
         asked: The fields.
         ready: The job.
     """
-    at_once = _no_repairs(ready)
-    said = [*at_once, *_overlaps(ready.strategy), *late_finds(ready.job.fleet, ready.strategy)]
+    said = [*_of_repairs(ready), *_overlaps(ready.strategy)]
+    said += late_finds(ready.job.fleet, ready.strategy)
     upkeep = ready.strategy.maintenance
     if upkeep is not None and upkeep.every_s >= ready.job.horizon_s:
         said.append(
@@ -35,11 +35,6 @@ def fleet_remarks(asked: FleetGoodput, ready: FleetJob) -> list[str]:
             f" watched for {ready.job.horizon_s / DAY_S:g} d: duration_s says for how long"
         )
     spares = ready.strategy.spares.count or 0
-    if not at_once and spares == 0 and ready.job.units == ready.job.fleet.units:
-        said.append(
-            f"no unit stands by: the job is on {_all_units(ready.job.units)} of the fleet and waits"
-            " for every repair; fewer gpus leave spares"
-        )
     all_the_rest = asked.spares is None and ready.job.units + spares == ready.job.fleet.units
     if all_the_rest and spares > MANY_SPARES * ready.job.units:
         said.append(
@@ -53,13 +48,27 @@ def _all_units(units: int) -> str:
     return f"all {units:,} units" if units > 1 else "the only unit"
 
 
-def _no_repairs(ready: FleetJob) -> list[str]:
-    """Return that what fails is back at once, where a fleet says nothing of repairs."""
-    fleet = ready.job.fleet
+def _of_repairs(ready: FleetJob) -> list[str]:
+    """Return that what fails is back at once, or that the job waits for all that fails."""
+    fleet, strategy, units = ready.job.fleet, ready.strategy, ready.job.units
     times = {repair.name: mean_repair_s(repair) for repair in fleet.repairs}
     out = [c for c in fleet.causes if c.effect == "stops" and c.takes != "nothing"]
-    if not out or any(times[cause.repair or fleet.repairs[0].name] for cause in out):
+    if not out:
         return []
+    if any(times[cause.repair or fleet.repairs[0].name] for cause in out):
+        if strategy.spares.count != 0 or strategy.shrink is not None:
+            return []
+        left = fleet.units - units
+        why = (
+            f"the job is on {_all_units(units)} of the fleet and waits for every repair; fewer gpus"
+            " leave spares"
+        )
+        if left:
+            why = (
+                f"the job waits for every repair, and {counted(left, 'unit')} of the fleet are"
+                " idle; spares says how many stand by"
+            )
+        return [f"no unit stands by: {why}"]
     said = (
         "REPAIRS TAKE NO TIME in this fleet: a unit that fails is back at once, so the job never"
         " waits, availability is 100 % and spares change nothing; a [[repair]] table says how long"
