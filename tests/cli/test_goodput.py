@@ -50,6 +50,43 @@ def test_a_table_of_jobs_is_answered_row_by_row(
     assert "mtti_s = -5" in str(table.cells("error")[1])
 
 
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ([], "failure_rate,gpus,restart_s,checkpoint_write_s\nrsc1_node,1024,300,60\n"),
+        (
+            ["--half-width", "0.05"],
+            "fleet,gpus,restart_s,checkpoint_write_s,work_s\nllama3,8192,300,60,86400\n",
+        ),
+        (["spares"], "nodes,node_mtbf_s,repair_s,target\n2048,13292308,86400,0.999\n"),
+        (["domains"], "domain_size,unavailability,gpus\n72,0.001,720\n"),
+        (["stragglers"], "persistent_cv,gpus\n0.001,720\n"),
+    ],
+)
+def test_a_table_answered_before_is_answered_again(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], text: str
+) -> None:
+    first, second, third = (tmp_path / f"{number}.csv" for number in range(3))
+    first.write_text(text, "utf-8")
+    assert main(["goodput", *words, "--table", str(first), "--output", str(second)]) == 0
+    assert main(["goodput", *words, "--table", str(second), "--output", str(third)]) == 0
+    assert "with an error" not in capsys.readouterr().out
+    assert third.read_text("utf-8") == second.read_text("utf-8")
+
+
+def test_a_cell_that_holds_an_answer_and_contradicts_is_refused_with_its_reason(
+    tmp_path: Path,
+) -> None:
+    first, second, third = (tmp_path / f"{number}.csv" for number in range(3))
+    first.write_text("mtti_s,failure_rate,gpus\n3600,,8\n,rsc1_node,1024\n", "utf-8")
+    assert main(["goodput", *JOB, "--table", str(first), "--output", str(second)]) == 0
+    assert read_table(str(second)).cells("error") in ([None, None], ["", ""])
+    assert main(["goodput", *JOB, "--table", str(second), "--output", str(third)]) == 0
+    found = read_table(str(third)).cells("error")
+    assert not found[0]
+    assert "mtti_s and failure_rate given: give one of" in str(found[1])
+
+
 def test_flags_win_over_a_scenario_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "job.toml"
     path.write_text("mtti_s = 28440\ncheckpoint_write_s = 5\nrestart_s = 300\n")
@@ -118,7 +155,7 @@ def test_a_fleet_is_answered_in_80_columns_and_as_a_page(
     more = ["--what-if", "--spare-start-s", "300", "--html", str(page)]
     assert main(["goodput", *JOB, *words, *more]) == 0
     text = capsys.readouterr().out
-    assert all(word in text for word in ("factor by factor", "30 more spares", "what if"))
+    assert all(word in text for word in ("factor by factor", "30 more spares", "stand by hot"))
     *lines, last = text.splitlines()
     assert "--what-if" in last
     assert max(map(len, lines)) <= 80

@@ -129,11 +129,16 @@ def test_a_job_on_the_whole_fleet_is_told_that_it_waits_for_every_repair(
     assert any("no unit stands by" in text for text in whole.warnings)
     fewer = fleet_goodput(**small).answer
     assert not any("no unit stands by" in text for text in fewer.warnings)
+    none = fleet_goodput(**{**small, "spares": 0, "half_width": 0.05}).answer
+    assert any("every repair, and 8 units of the fleet are idle" in text for text in none.warnings)
+    shrinks = fleet_goodput(**{**small, "spares": 0, "half_width": 0.05}, fewest_gpus=128).answer
+    assert not any("stands by" in text for text in shrinks.warnings)
+    assert shrinks.results["goodput"] > 2 * none.results["goodput"]
     assert whole.results["goodput"] < fewer.results["goodput"]
 
 
 def test_work_that_ends_has_a_time_and_a_cost(small: dict[str, object]) -> None:
-    run = fleet_goodput(**small, work_s=5 * DAY, usd_per_gpu_hour=2.0)
+    run = fleet_goodput(**{**small, "duration_s": None}, work_s=5 * DAY, usd_per_gpu_hour=2.0)
     finish, cost = run.answer.results["finish_s"], run.answer.results["cost_usd"]
     assert 5 * DAY < finish["p5"] < finish["p95"] <= finish["p99"]
     assert cost["p95"] == pytest.approx(finish["p95"] / 3600 * 280 * 2.0)
@@ -340,6 +345,10 @@ def test_a_short_run_is_not_said_to_agree_with_the_long_run(tmp_path: Path) -> N
     ("fields", "said"),
     [
         ({"gpus": 8, "spares": 99}, "spares = 99 is more .* spares = 39 is the rest"),
+        # 40 units less 3 spares are 37 units of 8 GPUs; 50 units and 3 spares are 53
+        ({"gpus": 400}, "50 units and 3 spares, .* gpus = 296 .* spares. fleet_units = 53"),
+        ({"gpus": 400, "spares": 0}, "50 units, the fleet has 40. gpus = 320 fill the fleet. f"),
+        ({"gpus": 400, "spares": 40}, "40 spares, the fleet has 40. fleet_units = 90 makes"),
         ({"fewest_gpus": 8, "replica_gpus": 256}, "a replica of 32 units is all of a job of 32"),
         ({"fewest_gpus": 8, "replica_gpus": 80}, "raise fewest to 2"),
     ],
@@ -360,6 +369,12 @@ def test_a_fleet_without_units_is_refused(
     asked = {k: v for k, v in small.items() if k not in ("gpus", "spares")}
     with pytest.raises(InvalidSpecError, match=f"units = {units}: expected 1"):
         goodput(**(asked | {"fleet": str(path)}))
+
+
+def test_a_job_that_is_told_how_to_fit_its_fleet_does(small: dict[str, object]) -> None:
+    quick = {**small, "duration_s": DAY, "half_width": 0.2}
+    assert goodput(**(quick | {"gpus": 296})).results["spares"] == 3
+    assert goodput(**(quick | {"gpus": 400, "fleet_units": 53})).results["spares"] == 3
 
 
 def test_a_rate_that_is_given_is_told_not_sampled(small: dict[str, object]) -> None:

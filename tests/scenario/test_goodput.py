@@ -259,6 +259,35 @@ def test_few_crews_repair_few_and_more_are_out() -> None:
     assert 13.312 * (1 - found["blocked_probability"]) == pytest.approx(3.0, abs=1e-3)
 
 
+def test_a_job_without_spares_and_a_fleet_too_small_for_them_by_hand(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(TWO_REPAIRS)
+    asked = {"fleet": str(path), "gpus": 800}
+    # 100 nodes leave 2 times a day and are back after a day: Erlang-B of one server, 2 / (1 + 2)
+    none = goodput_spares(**asked, spares=0)
+    assert none.results["blocked_probability"] == pytest.approx(2 / 3)
+    assert none.results["nodes_under_repair"] == pytest.approx(2 / 3)
+    assert not none.warnings
+    many = goodput_spares(**asked, spares=25)
+    assert "are 125 nodes, the fleet has 120" in many.warnings[0]
+    assert not goodput_spares(**asked, spares=20).warnings
+    few = goodput_spares(**asked, spares=25, crews=4)
+    assert (
+        f"fleet = {path}, gpus = 800, spares = 25, fleet_units = 125 simulates" in few.warnings[1]
+    )
+    job = {"checkpoint_write_s": 10, "restart_s": 60, "half_width": 0.05}
+    with pytest.raises(InfeasibleError, match="fleet_units = 125"):
+        goodput(**asked, **job, spares=25)
+    assert goodput(**asked, **job, spares=25, fleet_units=125).results["spares"] == 25
+
+
+def test_no_count_of_failures_is_asked_of_a_published_rate() -> None:
+    asked = {"checkpoint_write_s": 10, "restart_s": 60, "gpus": 1024}
+    published = goodput(**asked, failure_rate="rsc1_node").evidence.assumptions
+    assert not any("failures_seen" in said for said in published)
+    assert any("failures_seen" in said for said in goodput(**CASE).evidence.assumptions)
+
+
 def test_what_a_closed_form_of_spares_leaves_out_is_never_exact(tmp_path: Path) -> None:
     path = tmp_path / "fleet.toml"
     racks = TWO_REPAIRS.replace(

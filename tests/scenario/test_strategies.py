@@ -157,7 +157,7 @@ def test_maintenance_that_never_comes_is_said(job: dict[str, Any]) -> None:
 
 
 def test_late_work_is_as_likely_as_replicas_say(job: dict[str, Any]) -> None:
-    work = {**job, "strategy": "far", "work_s": 8 * DAY, "half_width": 0.001}
+    work = {**job, "strategy": "far", "work_s": 8 * DAY, "half_width": 0.001, "duration_s": None}
     run = fleet_goodput(**work, finish_by_s=12 * DAY)
     late_R = run.outcome.ended_R > 12 * DAY * 1e6
     sampled, count = float(late_R.mean()), late_R.size

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from cyclopts import App, Group, Parameter
 
 from perfatlas.cli.estimate import read_scenario_file
-from perfatlas.cli.output import print_json, require
-from perfatlas.cli.table_run import answer_rows, show_summary, wants_table
+from perfatlas.cli.goodput_answer import Verb, answer_of, answer_table_of, show_goodput
+from perfatlas.cli.output import require
+from perfatlas.cli.table_run import wants_table
 from perfatlas.cli.vocabulary import SWITCH, Count, File, OutputFlags, default, given
 from perfatlas.files import check_writable, write_atomic
 from perfatlas.quantities import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from perfatlas.scenario import Answer
 
@@ -60,8 +61,8 @@ class JobFlags:
         restart_s: Seconds from a noticed failure to work; a failure in it begins it anew.
         method: How it is answered; auto takes the exact form where it is valid, and simulates
             elsewhere.
-        duration_s: Seconds over which interruptions and GPU-hours are counted.
-        usd_per_gpu_hour: Price of a GPU for an hour.
+        duration_s: Seconds for which the job is watched, its failures and GPU-hours counted.
+        usd_per_gpu_hour: Price of a GPU for an hour, with --gpus or --fleet.
         half_width: Of the simulated goodput, relative: it runs until the interval is so narrow.
         seed: Of the simulation.
     """
@@ -90,10 +91,10 @@ class FailureFlags:
         node_mtbf_s: Mean seconds between failures of one node.
         failure_rate: A published rate, such as llama3_node_unexpected or rsc1_node.
         failures_seen: Failures that mtti_s or node_mtbf_s was read from: they give the interval.
-        gpus_per_node: GPUs that fail together.
+        gpus_per_node: GPUs of a node, which fail together.
         failure_shape: Weibull shape of a node's life: above 1 it wears out.
         detection_s: Seconds until a failure is noticed.
-        spares: Nodes that stand by; by default never missing.
+        spares: Nodes that stand by; by default never missing, with --fleet the rest of it.
         repair_s: Mean seconds until a failed node is back.
     """
 
@@ -103,7 +104,7 @@ class FailureFlags:
     failures_seen: Count = None
     gpus_per_node: Annotated[Count, default("8")] = None
     failure_shape: Annotated[float | None, default("1")] = None
-    detection_s: Annotated[float | None, default("0")] = None
+    detection_s: Annotated[float | None, default("0, or that of the fleet")] = None
     spares: Count = None
     repair_s: float | None = None
 
@@ -129,6 +130,8 @@ class FleetFlags:
         scheduling: Share of the time in which the job is scheduled.
         what_if: Rank single changes by the GPU-hours they gain.
         more_spares: Spares that --what-if adds.
+        verify_s: Seconds of the verification before every checkpoint that --what-if tries against
+            silent errors; by default that of another strategy, if one tells.
     """
 
     fleet: str | None = None
@@ -146,6 +149,7 @@ class FleetFlags:
     scheduling: float | None = None
     what_if: Annotated[bool | None, SWITCH] = None
     more_spares: Annotated[Count, default("30")] = None
+    verify_s: float | None = None
 
 
 @Parameter(name="*", group=_STEP)
@@ -221,7 +225,9 @@ def goodput(
         if extra.html is not None or asked.get("what_if"):
             flag = "--html" if extra.html is not None else "--what-if"
             raise UsageError(f"{flag} is of one job, --table answers many")
-        return answer_table_of(scenario.goodput, output, "goodput", asked, scenario.GOODPUT_NAMES)
+        face, names = scenario.goodput, scenario.GOODPUT_NAMES
+        verb = Verb(command="goodput", face=face, names=names, first="goodput")
+        return answer_table_of(verb, asked, output)
     if "fleet" not in asked:  # whose file may say both
         written = "checkpoint_bytes_per_s" in asked
         needed = ("restart_s",) if written else ("checkpoint_write_s", "restart_s")
@@ -318,50 +324,14 @@ def spares(
     """
     from perfatlas import scenario
 
-    output = output or OutputFlags()
     asked = given(flags or SpareFlags())
-    if wants_table(output):
-        names = scenario.SPARE_NAMES
-        return answer_table_of(scenario.goodput_spares, output, "goodput spares", asked, names)
-    if "fleet" not in asked:
-        require(asked, ("nodes", "node_mtbf_s", "repair_s"), example=SPARES_EXAMPLE)
-    return show_goodput(scenario.goodput_spares(**asked), asked, as_json=output.json)
-
-
-def answer_table_of(
-    face: Callable[..., Any],
-    output: OutputFlags,
-    command: str,
-    asked: dict[str, Any],
-    names: tuple[str, ...],
-) -> int:
-    """Return the exit code of a table that is answered row by row.
-
-    Args:
-        face: From named fields to an answer.
-        output: Names both files.
-        command: The verb.
-        asked: Flags given beside --table.
-        names: The vocabulary of the verb.
-    """
-    summary = answer_rows(face, output, asked=asked, names=names)
-    return show_summary(command, summary, asked=asked, as_json=output.json)
-
-
-def show_goodput(answer: Answer, asked: dict[str, Any], *, as_json: bool) -> int:
-    """Write an answer of any form of goodput and return the exit code.
-
-    Args:
-        answer: The answer.
-        asked: What was asked, for the `reproduce:` line.
-        as_json: Whether one JSON object is printed.
-    """
-    told = answer.to_dict()
-    if as_json:
-        print_json(told)
-        return 0
-    from perfatlas.report import open_terminal, print_goodput, reproduce_line
-
-    line = reproduce_line(answer.command, asked)
-    print_goodput(open_terminal(sys.stdout), told, reproduce=line)
-    return 0
+    needed = () if "fleet" in asked else ("nodes", "node_mtbf_s", "repair_s")
+    verb = Verb(
+        command="goodput spares",
+        face=scenario.goodput_spares,
+        names=scenario.SPARE_NAMES,
+        first="blocked_probability",
+        needed=needed,
+        example=SPARES_EXAMPLE,
+    )
+    return answer_of(verb, asked, output or OutputFlags())

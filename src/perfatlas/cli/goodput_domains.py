@@ -7,9 +7,7 @@ from typing import Annotated, Final
 
 from cyclopts import Group, Parameter
 
-from perfatlas.cli.goodput import answer_table_of, show_goodput
-from perfatlas.cli.output import require
-from perfatlas.cli.table_run import wants_table
+from perfatlas.cli.goodput_answer import Verb, answer_of
 from perfatlas.cli.vocabulary import Count, OutputFlags, default, given
 
 _GPUS: Final = Group("GPUs", sort_key=1)
@@ -75,12 +73,15 @@ def domains(
     """
     from perfatlas import scenario
 
-    asked, output = given(flags or DomainFlags()), output or OutputFlags()
-    face, names = scenario.goodput_domains, scenario.DOMAIN_NAMES
-    if wants_table(output):
-        return answer_table_of(face, output, "goodput domains", asked, names)
-    require(asked, ("domain_size",), example=DOMAINS_EXAMPLE)
-    return show_goodput(face(**asked), asked, as_json=output.json)
+    verb = Verb(
+        command="goodput domains",
+        face=scenario.goodput_domains,
+        names=scenario.DOMAIN_NAMES,
+        first="usable_share",
+        needed=("domain_size",),
+        example=DOMAINS_EXAMPLE,
+    )
+    return answer_of(verb, given(flags or DomainFlags()), output or OutputFlags())
 
 
 def stragglers(
@@ -96,9 +97,12 @@ def stragglers(
     """
     from perfatlas import scenario
 
-    asked, output = given(flags or StragglerFlags()), output or OutputFlags()
-    face, names = scenario.goodput_stragglers, scenario.STRAGGLER_NAMES
-    if wants_table(output):
-        return answer_table_of(face, output, "goodput stragglers", asked, names)
-    require(asked, ("gpus",), example=STRAGGLERS_EXAMPLE)
-    return show_goodput(face(**asked), asked, as_json=output.json)
+    verb = Verb(
+        command="goodput stragglers",
+        face=scenario.goodput_stragglers,
+        names=scenario.STRAGGLER_NAMES,
+        first="slowdown",
+        needed=("gpus",),
+        example=STRAGGLERS_EXAMPLE,
+    )
+    return answer_of(verb, given(flags or StragglerFlags()), output or OutputFlags())

@@ -36,7 +36,12 @@ def wants_table(output: OutputFlags) -> bool:
 
 
 def answer_table(
-    face: TableFace, output: OutputFlags, *, asked: Mapping[str, Any], names: Iterable[str]
+    face: TableFace,
+    output: OutputFlags,
+    *,
+    asked: Mapping[str, Any],
+    names: Iterable[str],
+    first: str = "",
 ) -> dict[str, Any]:
     """Write the table with its answers and return a summary of what happened.
 
@@ -47,6 +52,8 @@ def answer_table(
         output: The output flags; both files are named.
         asked: Flags given beside --table: they fill columns that are missing and empty cells.
         names: The vocabulary of the verb: columns of other names pass through untouched.
+        first: Of the columns of an answer, where answers have names of questions among them: in a
+            table answered before, columns from it to the error are answers and not read.
 
     Raises:
         InvalidSpecError: A file cannot be read or written.
@@ -54,7 +61,8 @@ def answer_table(
     started = time.perf_counter()
     table_format(str(output.output))
     table = read_table(str(output.table))
-    known = set(names)
+    earlier = _earlier_answer(list(table.columns), first)
+    known = set(names) - set(earlier)
     questions = {name: table.cells(name) for name in table.columns if name in known}
     for name, value in asked.items():
         cells = questions.get(name, [None] * table.rows)
@@ -64,17 +72,18 @@ def answer_table(
         for name, cells in (face(questions) if table.rows else {}).items()
     }
     answers = {name: cells for name, cells in found.items() if name not in questions}
-    unread = {name.casefold(): name for name in table.columns if name not in known}
+    kept = {name: cells for name, cells in table.columns.items() if name not in earlier}
+    unread = {name.casefold(): name for name in kept if name not in known}
     if "error" in answers and unread:
         answers["error"] = [text and _with_column(text, unread) for text in answers["error"]]
-    replaced = sorted(set(answers) & set(table.columns))
+    replaced = sorted((set(answers) | set(earlier)) & set(table.columns))
     if replaced:
         sys.stderr.write(f"perfatlas: columns of an earlier answer replaced: {replaced}\n")
     filled = {
         name: _filled(table.cells(name), table.columns[name], found[name])
         for name in questions.keys() & found.keys() & table.columns.keys()
     }
-    write_table(str(output.output), {**table.columns, **filled, **answers})
+    write_table(str(output.output), {**kept, **filled, **answers})
     failed = sum(bool(code) for code in answers.get("error_code", ()))
     return {
         "rows": table.rows,
@@ -83,6 +92,18 @@ def answer_table(
         "elapsed_s": time.perf_counter() - started,
         "output": str(output.output),
     }
+
+
+def _earlier_answer(columns: list[str], first: str) -> list[str]:
+    """Return the columns of a table that are of an answer it got before.
+
+    Args:
+        columns: In the order of the file.
+        first: The first of an answer, "" where no verb asks.
+    """
+    if not first or first not in columns or SAID[-1] not in columns:
+        return []
+    return columns[columns.index(first) : columns.index(SAID[-1]) + 1]
 
 
 def _filled(asked: list[Any], column: Any, found: list[Any]) -> Any:  # noqa: ANN401 - any column
@@ -140,7 +161,12 @@ def show_summary(
 
 
 def answer_rows(
-    face: Callable[..., Any], output: OutputFlags, *, asked: Mapping[str, Any], names: Iterable[str]
+    face: Callable[..., Any],
+    output: OutputFlags,
+    *,
+    asked: Mapping[str, Any],
+    names: Iterable[str],
+    first: str = "",
 ) -> dict[str, Any]:
     """Write a table answered row by row, for verbs whose answer is one operator.
 
@@ -149,6 +175,7 @@ def answer_rows(
         output: The output flags; both files are named.
         asked: Flags given beside --table.
         names: The vocabulary of the verb.
+        first: Of the columns of an answer, as `answer_table` reads it.
 
     Raises:
         InvalidSpecError: A file cannot be read or written.
@@ -160,11 +187,11 @@ def answer_rows(
             for cells in zip(*questions.values(), strict=True)
         ]
         answers = [_answer_row(face, row) for row in rows]
-        names = [n for answer in answers for n in answer if n not in SAID]
-        columns = dict.fromkeys([*names, *SAID])
+        found = [n for answer in answers for n in answer if n not in SAID]
+        columns = dict.fromkeys([*([first] if first in found else []), *found, *SAID])
         return {name: [answer.get(name) for answer in answers] for name in columns}
 
-    return answer_table(columns_face, output, asked=asked, names=names)
+    return answer_table(columns_face, output, asked=asked, names=names, first=first)
 
 
 def _answer_row(face: Callable[..., Any], row: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.fleet.running import FIELDS
-from perfatlas.fleet.state import BUCKETS, IDLE, MAINTENANCE, NEVER, TICKS_PER_SECOND
+from perfatlas.fleet.state import (
+    BUCKETS,
+    IDLE,
+    MAINTENANCE,
+    NEVER,
+    SLOWS,
+    STOPS,
+    TICKS_PER_SECOND,
+)
 from perfatlas.quantities import counted
 
 if TYPE_CHECKING:
@@ -136,11 +144,23 @@ class Outcome:
 
     @property
     def unsaved(self) -> float:
-        """Share of the time that was work no durable checkpoint holds when it is up.
+        """Share of the time that was work a failure would undo when the time is up.
 
-        It is counted as productive; long-run goodput lies between that and without it.
+        It is counted as productive; long-run goodput lies between that and without it. No durable
+        checkpoint holds it; where peers hold the state after every failure, it is a step.
         """
-        return exact_sum(self.column("unsaved")) / exact_sum(self.ended_R)
+        unsaved_R = self.column("unsaved")
+        if self._held_by_peers == {True}:
+            unsaved_R = np.minimum(unsaved_R, self.packed.plan_1["step"][0])
+        return exact_sum(unsaved_R) / exact_sum(self.ended_R)
+
+    @property
+    def _held_by_peers(self) -> set[bool]:
+        """Whether peers still hold the state after a failure: for all of them, none or some."""
+        plan = self.packed.plan_1[0]
+        causes = plan["cause"][: plan["causes"]]
+        hurt = causes[causes["effect"] != SLOWS]
+        return set(((hurt["level"] < 0) & (hurt["effect"] == STOPS)).tolist())
 
     @property
     def interruptions_per_day(self) -> float:
@@ -179,10 +199,13 @@ class Outcome:
             )
         if self.unsaved > LITTLE * self.goodput:
             saved = max(self.goodput - self.unsaved, 0.0)
+            holds = "no checkpoint holds at the end"
+            if True in self._held_by_peers:
+                holds = "only peers hold at the end, and a wider failure would undo"
             said.append(
                 f"{self.unsaved / self.goodput:.3g} of the useful work is of the last stretch,"
-                f" which no checkpoint holds at the end: goodput is {saved:.3g} without it;"
-                " watch the job longer, or save it more often"
+                f" which {holds}: goodput is {saved:.3g} without it; watch the job longer, or save"
+                " it more often"
             )
         if not self.converged:
             said.append(

@@ -85,6 +85,12 @@ class StrategyTable:
     table: Mapping[str, Any]
     origin: str
 
+    @property
+    def reads_bytes(self) -> bool:
+        """Whether a checkpoint is told by a bandwidth, so that its bytes matter."""
+        rows = tables(self.table.get("checkpoint", []), f"{self.origin}: checkpoint")
+        return any(key.endswith("_bandwidth") for row in rows for key in row)
+
     def fields(self, *, ranks: int, state_bytes: float | None = None) -> dict[str, Any]:
         """Return the fields of a `Strategy` that the table gives.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import counted, format_quantity
@@ -27,11 +28,11 @@ LABELS: Final = {
     "interruptions": "interruptions",
     "gpu_hours": "GPU-hours of the job",
     "lost_gpu_hours": "GPU-hours lost",
-    "useful_gpu_hours": "GPU-hours of useful work, 90 % of runs",
+    "useful_gpu_hours": "GPU-hours of useful work",
     "lost_usd": "cost of what is lost",
     "usd_per_useful_gpu_hour": "cost of a useful GPU-hour",
     "cost_usd": "cost",
-    "finish_s": "time to finish, 90 % of runs",
+    "finish_s": "time to finish",
     "blocked_probability": "share of time the job waits",
     "blocked_probability_one_fewer": "with one spare fewer",
     "nodes_under_repair": "nodes under repair, on average",
@@ -46,7 +47,7 @@ LABELS: Final = {
     "usable_share": "GPUs that can work",
     "domain_availability": "share of time a domain can work",
     "blast_usable_share": "GPUs that can work, if one dead GPU idles a domain",
-    "best_needed": "GPUs to need of a domain, for the most that can work",
+    "best_needed": "needed of a domain, for the most GPUs that can work",
     "best_usable_share": "GPUs that can work then",
     "domains": "domains of the job",
     "domains_out": "domains that cannot work, on average",
@@ -90,9 +91,12 @@ METHODS: Final = {
     "binomial": "closed form, exact",
     "order_statistics": "closed form for normal noise",
 }
+UNSAID: Final = ("half_width", "seed", "what_if", "more_spares", "verify_s")  # of a headline
+SHORT: Final = {"gpu": "GPU", "gpus": "GPUs", "mfu": "MFU", "mtbf": "MTBF", "mtti": "MTTI"}
 ENDS: Final = ("_low", "_high")
 TIMES: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
 BAR: Final = 28
+INDENT: Final = 2
 FEW_HOURS: Final = 100.0  # GPU-hours of a job, below which whole ones say too little
 MOST_DECIMALS: Final = 6
 SHARES: Final = (
@@ -218,18 +222,25 @@ def goodput_headline(answer: Answered) -> str:
         >>> from perfatlas.report.goodput_text import goodput_headline
         >>> goodput_headline({"command": "goodput", "scenario": {"gpus": 16, "mtti_s": 7200.0,
         ...     "checkpoint_write_s": 60.0, "restart_s": 300.0}})
-        'goodput of 16 GPUs: mtti 2 h, checkpoint write 60 s, restart 5 min'
+        'goodput of 16 GPUs: MTTI 2 h, checkpoint write 60 s, restart 5 min'
     """
     scenario = dict(answer["scenario"])
     gpus = scenario.pop("gpus", None)
     words = [
-        f"{_unit_left_out(name).replace('_', ' ')} "
-        f"{'' if value is True else value_text(name, value)}".rstrip()
+        _said(name, value)
         for name, value in scenario.items()
-        if value is not False and name not in ("half_width", "seed")
+        if value is not False and name not in UNSAID
     ]
     of = f" of {counted(gpus, 'GPU')}" if isinstance(gpus, int) else ""
     return f"{answer['command']}{of}: {', '.join(words)}"
+
+
+def _said(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any kind
+    """Return a field and its value as people say them."""
+    if name == "usd_per_gpu_hour":
+        return f"{value_text(name, value)} a GPU-hour"
+    words = [SHORT.get(word, word) for word in _unit_left_out(name).split("_")]
+    return " ".join([*words, *([] if value is True else [value_text(name, value)])])
 
 
 def _unit_left_out(name: str) -> str:
@@ -258,6 +269,7 @@ def result_lines(results: Answered) -> list[tuple[str, str, str]]:
         if name == "checkpoint_interval_s" and value == results["optimal_checkpoint_interval_s"]:
             label = LABELS["optimal_checkpoint_interval_s"]
         if isinstance(value, dict):
+            label += ", 90 % of runs"
             shown = value_text(name, value["mean"])
             interval = _ends(value_text(name, value["p5"]), value_text(name, value["p95"]))
         else:
@@ -350,15 +362,18 @@ def _print_changes(console: Console, changes: Sequence[Answered]) -> None:
     console.print()
     print_line(console, "what single changes would gain, in GPU-hours, ± 90 %", style="bold")
     widest = max(len(str(row["name"])) for row in changes)
+    digits = max(*(len(f"{row['gpu_hours_gained']:+,.0f}") for row in changes), 10)
     for row in changes:
         gained, width = row["gpu_hours_gained"], row["gpu_hours_gained_half_width"]
         more = f", holds {row['gpu_hours_added']:,.0f} more" if row["gpu_hours_added"] else ""
         print_line(
             console,
-            f"  {row['name']:<{widest}}  {gained:>+10,.0f} ± {width:,.0f}{more}",
+            f"  {row['name']:<{widest}}  {gained:>+{digits},.0f} ± {width:,.0f}{more}",
         )
     console.print()
     print_line(console, "what they assume", style="bold")
     for row in changes:
         if row["assumes"]:
-            print_line(console, f"  {row['name']}: {row['assumes']}")
+            said = f"{row['name']}: {row['assumes']}"
+            for line in wrap(said, console.width - INDENT, subsequent_indent=" " * INDENT):
+                print_plain(console, f"  {line}", wrap=False)

@@ -34,6 +34,7 @@ class FleetJob:
         interval_said: For what it is the best, or why there is none.
         interval_is_given: Whether the interval was given.
         others: Further strategies of the file that said this one.
+        reads_bytes: A strategy tells bandwidths, so that bytes of a checkpoint matter.
     """
 
     job: Job
@@ -42,6 +43,7 @@ class FleetJob:
     interval_said: str
     interval_is_given: bool
     others: tuple[Strategy, ...] = ()
+    reads_bytes: bool = False
 
     @property
     def gpus(self) -> int:
@@ -74,7 +76,8 @@ def fleet_job(asked: FleetGoodput, state_bytes: float | None = None) -> FleetJob
     units, spares = _sizes(asked, fleet, told.get("spares"))
     strategy, best_s, said = _strategy(asked, fleet, (units, spares), told)
     others = []
-    for table in rest if asked.what_if else ():
+    tried = rest if asked.what_if else []
+    for table in tried:
         fields = table.fields(ranks=ranks, state_bytes=state_bytes)
         count = fields["spares"].count if "spares" in fields and asked.spares is None else spares
         others.append(_strategy(asked, fleet, (units, count), fields)[0])
@@ -85,6 +88,7 @@ def fleet_job(asked: FleetGoodput, state_bytes: float | None = None) -> FleetJob
         interval_said=said,
         interval_is_given=asked.checkpoint_interval_s is not None or "interval_s" in told,
         others=tuple(others),
+        reads_bytes=any(table.reads_bytes for table in (*([chosen] if chosen else []), *tried)),
     )
 
 
@@ -154,11 +158,13 @@ def _needed(value: float | None, name: str) -> float:
 
 def _refuse_twice(asked: FleetGoodput, names: tuple[str, ...], strategy: str) -> None:
     """Refuse fields that say again what a strategy says."""
-    twice = [name for name in names if name in asked.model_fields_set]
+    fields = type(asked).model_fields
+    twice = [name for name in names if getattr(asked, name) != fields[name].default]
     if twice:
+        speed = "; checkpoint_bytes_per_s stands for it" if "checkpoint_write_s" in twice else ""
         raise InvalidSpecError(
             f"strategy {strategy!r} says it itself: leave {', '.join(twice)} out, or take it out of"
-            " the file"
+            f" the file{speed}"
         )
 
 
@@ -185,16 +191,22 @@ def _sizes(asked: FleetGoodput, fleet: Fleet, told: Spares | None) -> tuple[int,
             ),
         )
     if units > fleet.units:
-        need = units + (wanted or 0)
-        raise InfeasibleError(
-            f"the job needs {counted(units, 'unit')} and {counted(wanted or 0, 'spare')}, the"
-            f" fleet has {fleet.units:,}.",
-            advice=(
-                f"gpus = {fleet.units * fleet.gpus_per_unit} fill the fleet.",
-                f"fleet_units = {need} makes the fleet as large as the job.",
-            ),
-        )
+        raise _too_large(fleet, units, wanted or 0)
     return units, fleet.units - units if wanted is None else wanted
+
+
+def _too_large(fleet: Fleet, units: int, spares: int) -> InfeasibleError:
+    """Return the refusal of a job that is larger than its fleet, with what makes it fit."""
+    beside = f" and {counted(spares, 'spare')}" if spares else ""
+    room = fleet.units - spares
+    advice = [f"fleet_units = {units + spares} makes the fleet large enough."]
+    if room > 0:
+        fill = f"gpus = {room * fleet.gpus_per_unit} fill the fleet"
+        advice.insert(0, f"{fill}{' beside the spares' if spares else ''}.")
+    return InfeasibleError(
+        f"the job needs {counted(units, 'unit')}{beside}, the fleet has {fleet.units:,}.",
+        advice=tuple(advice),
+    )
 
 
 def whole_units(gpus: int, fleet: Fleet, name: str) -> int:

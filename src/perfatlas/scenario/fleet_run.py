@@ -7,39 +7,40 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.fleet.asynchronous import snapshots_in_flight
 from perfatlas.fleet.expected import Expected, expected_goodput, known_mtti_s, restart_remark
-from perfatlas.fleet.fleet_facts import ages_said, mean_repair_s
-from perfatlas.fleet.late_finds import late_finds
+from perfatlas.fleet.fleet_facts import ages_said
 from perfatlas.fleet.outcome import Outcome, exact_sum
 from perfatlas.fleet.simulate import simulate, simulate_until
 from perfatlas.fleet.state import BUCKETS, IDLE, TICKS_PER_SECOND
 from perfatlas.quantities import InvalidSpecError, counted, shown
 from perfatlas.scenario.answer import Answer, Evidence
 from perfatlas.scenario.fleet_job import FleetJob, fleet_job
+from perfatlas.scenario.fleet_remarks import fleet_remarks
 from perfatlas.scenario.goodput_fields import (
     DAY_S,
     SIMPLE_NAMES,
     STEP_NAMES,
     FleetGoodput,
+    SimpleGoodput,
     parsed,
 )
+from perfatlas.scenario.goodput_unread import of_other_form, refuse_unread_fleet
 from perfatlas.scenario.interruptions import HOUR_S, bucket_rows
-from perfatlas.scenario.lateness import late_remarks, lateness
+from perfatlas.scenario.lateness import check_date, late_remarks, lateness
 from perfatlas.scenario.rate_interval import NARROWER, more_often, rate_interval
 from perfatlas.scenario.training_step import split_step
-from perfatlas.scenario.what_if import single_changes
+from perfatlas.scenario.what_if import not_tried, single_changes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.fleet.model import Strategy
+    from perfatlas.scenario.training_step import StepFacts
 
 MOST_FAILURES: Final = 100_000_000  # of all replicas; well under a minute
 MOST_REPLICAS: Final = 100_000
 APART: Final = 2.0  # half-widths of a 95 % interval; further apart is no chance
 MOSTLY: Final = 0.99  # of the time; less is told
-MANY_SPARES: Final = 0.1  # of the units of the job
 QUANTILES: Final = {"p5": 0.05, "p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
@@ -82,11 +83,12 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         InfeasibleError: The job is larger than the fleet.
     """
     rest, facts = split_step(fields)
-    _refuse_simple(rest)
-    asked = parsed(FleetGoodput, rest, (*SIMPLE_NAMES, *STEP_NAMES))
+    asked = parsed(FleetGoodput, _without_simple(rest), (*SIMPLE_NAMES, *STEP_NAMES))
     if asked.what_if and asked.work_s is not None:
         raise InvalidSpecError("what_if compares jobs over duration_s: leave work_s out")
     ready = fleet_job(asked, facts.checkpoint_bytes)
+    refuse_unread_fleet(asked, ready, given_bytes=facts.only_bytes)
+    check_date(asked, ready)
     if (mfu := facts.mfu(ready.gpus)) is not None:
         asked = asked.model_copy(update={"mfu": mfu})
     outcome = simulate_until(
@@ -96,6 +98,13 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         most_replicas=_most_replicas(ready),
         seed=asked.seed,
     )
+    answer = _answer(asked, ready, outcome, facts)
+    given = _given(fields) | {"gpus": ready.gpus}
+    return FleetRun(answer=replace(answer, scenario=given), outcome=outcome)
+
+
+def _answer(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: StepFacts) -> Answer:
+    """Return the envelope of an answer, but for what was asked."""
     rates = rate_interval(ready.job.fleet, ready.job.units, asked.fleet)
     expected = expected_goodput(ready.job.fleet, ready.job.units, ready.strategy)
     results = _results(asked, ready, outcome) | _ends(asked, ready, outcome, rates.share)
@@ -104,11 +113,10 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
     results |= lateness(asked, ready)
     if asked.what_if:
         results["changes"] = single_changes(asked, ready, outcome)
-    given = _given(fields)
     held_s = ready.gpus * exact_sum(outcome.ended_R) / outcome.ticks_RF.shape[0] / TICKS_PER_SECOND
-    answer = Answer(
+    return Answer(
         command="goodput",
-        scenario=given | {"gpus": ready.gpus},
+        scenario={},
         results=results,
         breakdown=bucket_rows(ended_shares(outcome), held_s),
         evidence=Evidence(
@@ -123,11 +131,10 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         warnings=(
             *outcome.remarks(),
             *filter(None, [restart_remark(ready.strategy, results["mtti_s"])]),
-            *_warnings(asked, ready),
+            *fleet_remarks(asked, ready),
             *late_remarks(results),
         ),
     )
-    return FleetRun(answer=answer, outcome=outcome)
 
 
 def _given(fields: dict[str, Any]) -> dict[str, Any]:
@@ -136,21 +143,27 @@ def _given(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value is not None and value != ""}
 
 
-def _refuse_simple(fields: dict[str, Any]) -> None:
-    """Refuse what a fleet says itself.
+def _without_simple(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return fields without those of the simple form, which a fleet says itself.
 
     Raises:
-        InvalidSpecError: A field of the simple form is given.
+        InvalidSpecError: A field of the simple form says something else than its default.
     """
-    own = [name for name in SIMPLE_NAMES if name not in FleetGoodput.model_fields]
-    twice = [name for name in own if fields.get(name) not in (None, "")]
-    if twice == ["method"] and fields["method"] in ("auto", "simulate"):
-        raise InvalidSpecError("a fleet is always simulated: leave method out")
+    own, twice = of_other_form(fields, SimpleGoodput, FleetGoodput)
+    method = fields.get("method")
+    if "method" in twice:
+        if method != "simulate":  # which is what is done
+            raise InvalidSpecError(
+                f"method = {shown(method)}: a job on a fleet is always simulated; leave method out,"
+                " or leave fleet out"
+            )
+        twice.remove("method")
     if twice:
         raise InvalidSpecError(
             f"fleet = {shown(fields['fleet'])} says what fails and how it is repaired: leave"
             f" {', '.join(twice)} out, or leave fleet out"
         )
+    return own
 
 
 def _most_replicas(ready: FleetJob) -> int:
@@ -244,65 +257,6 @@ def _costs(
     }
 
 
-def _no_repairs(ready: FleetJob) -> list[str]:
-    """Return that what fails is back at once, where a fleet says nothing of repairs."""
-    fleet = ready.job.fleet
-    times = {repair.name: mean_repair_s(repair) for repair in fleet.repairs}
-    out = [c for c in fleet.causes if c.effect == "stops" and c.takes != "nothing"]
-    if not out or any(times[cause.repair or fleet.repairs[0].name] for cause in out):
-        return []
-    said = (
-        "REPAIRS TAKE NO TIME in this fleet: a unit that fails is back at once, so the job never"
-        " waits, availability is 100 % and spares change nothing; a [[repair]] table says how long"
-        " units are out (docs/fleet.md)"
-    )
-    return [said]
-
-
-def _overlaps(strategy: Strategy) -> list[str]:
-    """Return which snapshots are due before the previous one is durable."""
-    said = []
-    for level in strategy.levels:
-        due_s = level.every * strategy.interval_s
-        count = float(snapshots_in_flight(due_s, level.write_s, level.lag_s))
-        if count > 1.0:
-            said.append(
-                f"snapshots overlap: {level.name} is due after every {due_s:.4g} s of work and"
-                f" durable {level.lag_s:.4g} s later, so up to {count:.0f} are in flight at once;"
-                " the answer takes memory and bandwidth for all of them, a longer"
-                " checkpoint_interval_s needs less"
-            )
-    return said
-
-
-def _warnings(asked: FleetGoodput, ready: FleetJob) -> list[str]:
-    at_once = _no_repairs(ready)
-    said = [*at_once, *_overlaps(ready.strategy), *late_finds(ready.job.fleet, ready.strategy)]
-    upkeep = ready.strategy.maintenance
-    if upkeep is not None and upkeep.every_s >= ready.job.horizon_s:
-        said.append(
-            f"the first maintenance is due after {upkeep.every_s / DAY_S:g} d, and the job is"
-            f" watched for {ready.job.horizon_s / DAY_S:g} d: duration_s says for how long"
-        )
-    spares = ready.strategy.spares.count or 0
-    if not at_once and spares == 0 and ready.job.units == ready.job.fleet.units:
-        said.append(
-            f"no unit stands by: the job is on {_all_units(ready.job.units)} of the fleet and waits"
-            " for every repair; fewer gpus leave spares"
-        )
-    all_the_rest = asked.spares is None and ready.job.units + spares == ready.job.fleet.units
-    if all_the_rest and spares > MANY_SPARES * ready.job.units:
-        said.append(
-            f"the rest of the fleet, {counted(spares, 'unit')}, stands by for this job and is"
-            " counted as held; spares says how many do"
-        )
-    return said
-
-
-def _all_units(units: int) -> str:
-    return f"all {units:,} units" if units > 1 else "the only unit"
-
-
 def _held(ready: FleetJob) -> int:
     """Return the GPUs of the job and of what stands by."""
     return ready.gpus + (ready.strategy.spares.count or 0) * ready.job.fleet.gpus_per_unit
@@ -393,6 +347,7 @@ def _said(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> list[str]:
             f"failures can strike in {exposed:.1%} of the time, which the mean time to interruption"
             " counts; interruptions a day are of all the time"
         )
+    said += not_tried(ready) if asked.what_if else []
     if asked.work_s is not None:
         said.append(f"a job not done after {ready.job.horizon_s / DAY_S:.4g} d is given up")
     return said

@@ -14,7 +14,8 @@ from perfatlas.fleet.renewal import optimal_interval_s, renewal_efficiency
 from perfatlas.fleet.shipped import shipped_fleets
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.answer import Answer, Evidence
-from perfatlas.scenario.goodput_fields import FLEET_NAMES, STEP_NAMES, SimpleGoodput, parsed
+from perfatlas.scenario.goodput_fields import STEP_NAMES, FleetGoodput, SimpleGoodput, parsed
+from perfatlas.scenario.goodput_unread import idle_simple, of_other_form, refuse_unread_simple
 from perfatlas.scenario.interruptions import (
     Interruptions,
     bucket_rows,
@@ -73,13 +74,14 @@ def _answered(fields: dict[str, Any], given: dict[str, Any]) -> Answer:
         fields: Without those of a step.
         given: As asked, for the envelope.
     """
-    fleet_only = [name for name in FLEET_NAMES if name not in SimpleGoodput.model_fields]
-    if unread := [name for name in fleet_only if fields.get(name) not in (None, "")]:
+    own, unread = of_other_form(fields, FleetGoodput, SimpleGoodput)
+    if unread:
         raise InvalidSpecError(
             f"{', '.join(unread)} is of a whole fleet: give fleet, a TOML file or one of"
             f" {', '.join(shipped_fleets())}"
         )
-    asked = parsed(SimpleGoodput, fields, STEP_NAMES)
+    asked = parsed(SimpleGoodput, own, STEP_NAMES)
+    refuse_unread_simple(asked)
     told = interruptions_of(asked)
     beyond = _beyond_closed_forms(asked)
     if asked.method == "simulate" or (asked.method == "auto" and beyond):
@@ -100,10 +102,6 @@ def _beyond_closed_forms(asked: SimpleGoodput) -> str:
         return f"failure_shape = {asked.failure_shape:g}: nodes age, and failures have memory"
     if asked.spares is not None:
         return f"spares = {asked.spares}: the job may wait for a repair"
-    if asked.repair_s is not None:
-        raise InvalidSpecError(
-            "repair_s is how long a node is out: give spares, how many there are"
-        )
     return ""
 
 
@@ -180,6 +178,7 @@ def _closed_form(asked: SimpleGoodput, told: Interruptions, given: dict[str, Any
     middle = form.value(interval_s, write_s, restart_s, told.mtti_s, asked.detection_s)
     low, high = value(told.low_s), value(told.high_s)
     warnings += [str(middle.reason_C), *_instead(method, middle, asked, told, interval_s)]
+    warnings += idle_simple(asked)
     results = {
         "goodput": float(middle.value_C),
         "goodput_low": None if low is None else float(low.value_C),

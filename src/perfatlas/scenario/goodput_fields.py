@@ -88,6 +88,7 @@ class FleetGoodput(Resilience):
     scheduling: Share | None = None
     what_if: bool = False
     more_spares: Count = 30
+    verify_s: Duration | None = None
 
 
 class Step(BaseModel):

@@ -62,7 +62,10 @@ def interruptions_of(asked: SimpleGoodput) -> Interruptions:
     if asked.node_mtbf_s is not None:
         return _seen(asked.node_mtbf_s / nodes, asked, f"node_mtbf_s over {counted(nodes, 'node')}")
     if rate is None or asked.failures_seen is not None:
-        raise InvalidSpecError("failures_seen is of an MTTI of your own; a published rate has its")
+        raise InvalidSpecError(
+            "failures_seen is the count behind an mtti_s or node_mtbf_s of your own; a published"
+            " rate has an interval of its own, or none; leave failures_seen out"
+        )
     return _published(rate, asked, asked.gpus or 0)
 
 
@@ -171,7 +174,7 @@ def standing(asked: SimpleGoodput, told: Interruptions) -> list[str]:
         told: The interruptions.
     """
     said = [f"interruptions: {told.source}"]
-    if told.low_s is None:
+    if told.low_s is None and asked.failure_rate is None:
         said.append(
             "no interval of the MTTI is known; failures_seen, the count it was read from, gives one"
         )

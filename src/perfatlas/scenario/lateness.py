@@ -14,6 +14,28 @@ if TYPE_CHECKING:
 REPLICAS: Final = 500  # of each level and run; some seconds
 
 
+def check_date(asked: FleetGoodput, ready: FleetJob) -> None:
+    """Refuse a date without work, or one that is no question.
+
+    Args:
+        asked: The fields.
+        ready: The job.
+
+    Raises:
+        InvalidSpecError: There is no work to finish, or the date is before the work could be done
+            or after the job is given up.
+    """
+    if asked.finish_by_s is None:
+        return
+    if asked.work_s is None:
+        raise InvalidSpecError("finish_by_s asks how likely work is late: give work_s, how much")
+    if not asked.work_s < asked.finish_by_s < ready.job.horizon_s:
+        raise InvalidSpecError(
+            f"finish_by_s = {asked.finish_by_s:g}: expected more than work_s = {asked.work_s:g},"
+            f" less than {ready.job.horizon_s:g}, when the job is given up"
+        )
+
+
 def lateness(asked: FleetGoodput, ready: FleetJob) -> dict[str, Any]:
     """Return the probability that the work is not done by a date, where one is given.
 
@@ -23,22 +45,11 @@ def lateness(asked: FleetGoodput, ready: FleetJob) -> dict[str, Any]:
 
     Returns:
         late_probability with its 90 % interval; nothing without finish_by_s.
-
-    Raises:
-        InvalidSpecError: There is no work to finish, or the date is before the work could be done
-            or after the job is given up.
     """
-    if asked.finish_by_s is None:
+    if asked.finish_by_s is None or asked.work_s is None:
         return {}
     from scipy.special import stdtrit
 
-    if asked.work_s is None:
-        raise InvalidSpecError("finish_by_s asks how likely work is late: give work_s, how much")
-    if not asked.work_s < asked.finish_by_s < ready.job.horizon_s:
-        raise InvalidSpecError(
-            f"finish_by_s = {asked.finish_by_s:g}: expected more than work_s = {asked.work_s:g},"
-            f" less than {ready.job.horizon_s:g}, when the job is given up"
-        )
     tail = loss_probability(
         ready.job,
         ready.strategy,

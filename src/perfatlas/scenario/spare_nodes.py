@@ -10,6 +10,7 @@ from perfatlas.fleet.spares import blocked_probability, failed_nodes, spares_for
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
 from perfatlas.scenario.answer import Answer, Evidence
 from perfatlas.scenario.goodput_fields import SpareNodes, parsed
+from perfatlas.scenario.goodput_unread import idle_spares
 from perfatlas.scenario.spare_pool import Pool, pool_of
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
             tier=SIMPLER if pool.left_out else "erlang_b" if pool.plain else "birth_death",
             assumptions=(ERLANG if pool.plain else CHAIN, *pool.said),
         ),
-        warnings=_warnings(pool),
+        warnings=(*_warnings(asked, pool, spares), *idle_spares(asked, spares)),
     )
 
 
@@ -115,7 +116,7 @@ def _fewest(pool: Pool, blocked: float) -> int:
         if high >= MOST_SPARES:
             raise InfeasibleError(
                 f"even {counted(high, 'spare')} leave the job waiting {_blocked(pool, high):.1%}"
-                " of the time",
+                " of the time.",
                 advice=("more crews, a shorter repair or spares that do not fail",),
             )
         high = min(2 * high, MOST_SPARES)
@@ -126,12 +127,20 @@ def _fewest(pool: Pool, blocked: float) -> int:
     return high
 
 
-def _warnings(pool: Pool) -> tuple[str, ...]:
+def _warnings(asked: SpareNodes, pool: Pool, spares: int) -> tuple[str, ...]:
     said = []
-    if pool.left_out:
+    need = pool.nodes + spares
+    short = pool.units is not None and need > pool.units
+    if short:
         said.append(
-            f"this closed form leaves out {', '.join(pool.left_out)}: goodput with fleet, gpus and"
-            " spares simulates them"
+            f"the job and its {counted(spares, 'spare')} are {need:,} nodes, the fleet has"
+            f" {pool.units:,}: this answer is for a fleet that is large enough"
+        )
+    if pool.left_out:
+        more = f", fleet_units = {need}" if short else ""
+        said.append(
+            f"this closed form leaves out {', '.join(pool.left_out)}: goodput with fleet ="
+            f" {asked.fleet}, gpus = {asked.gpus}, spares = {spares}{more} simulates them"
         )
     if pool.crews is not None and pool.crews < pool.repairing:
         slower = "1 crew repairs" if pool.crews == 1 else f"{pool.crews:,} crews repair"

@@ -26,6 +26,7 @@ class Pool(NamedTuple):
         warm: Spares fail too.
         said: What was assumed of a fleet.
         left_out: What no closed form here knows of it.
+        units: Nodes of the fleet; None where no fleet is given.
     """
 
     nodes: int
@@ -35,6 +36,7 @@ class Pool(NamedTuple):
     warm: bool
     said: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    units: int | None = None
 
     @property
     def rate_per_s(self) -> float:
@@ -121,7 +123,8 @@ def _of_fleet(asked: SpareNodes, fleet: Fleet) -> Pool:
         named = ", ".join(f"{counted(cause.units, 'node')} by {cause.name}" for cause in many)
         said.append(f"nodes that leave together: {named}; each is repaired by itself")
     pool = Pool(nodes, per_s, repair_s, crews, asked.warm, tuple(said))
-    return pool._replace(left_out=_left_out(fleet, out, plain=pool.plain))
+    left_out = _left_out(fleet, out, plain=pool.plain)
+    return pool._replace(left_out=left_out, units=fleet.units)
 
 
 def _left_out(fleet: Fleet, out: list[Cause], *, plain: bool) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from perfatlas.fleet.stragglers import largest_normal, slowest_step
 from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.scenario.answer import Answer, Evidence
 from perfatlas.scenario.goodput_fields import Stragglers, parsed
+from perfatlas.scenario.goodput_unread import idle_stragglers
 
 LARGEST: Final = 2.0  # slowdown at which the fastest GPU of a normal law would take no time
 
@@ -60,7 +61,7 @@ def goodput_stragglers(**fields: Any) -> Answer:  # noqa: ANN401 - checked by sc
         results=results,
         breakdown=[{"name": name, "share": share} for name, share in shares.items() if share],
         evidence=Evidence(tier="order_statistics", assumptions=_said(asked)),
-        warnings=_warnings(slowdown),
+        warnings=(*_warnings(slowdown), *idle_stragglers(asked)),
     )
 
 

@@ -30,12 +30,14 @@ class StepFacts:
         peak_flop_per_s: Of one GPU [FLOP/s]; None where no step is given.
         checkpoint_bytes: Of a checkpoint [bytes]; None where nothing tells.
         said: What was assumed.
+        only_bytes: Bytes are given, not derived, and no speed for them.
     """
 
     flop_per_s: float | None = None
     peak_flop_per_s: float | None = None
     checkpoint_bytes: float | None = None
     said: tuple[str, ...] = ()
+    only_bytes: bool = False
 
     def mfu(self, gpus: int) -> float | None:
         """Return the share of the peak that a step reaches; None where no step is given.
@@ -107,9 +109,38 @@ def split_step(fields: Mapping[str, Any]) -> tuple[dict[str, Any], StepFacts]:
             f" without attention over the context; the step of {step.step_time_s:g} s is given, not"
             f" estimated; dense {step.format} peak of {step.system}"
         )
+    _refuse_unread(step, of_fleet=rest.get("fleet") not in (None, ""))
     return rest, StepFacts(
-        flop_per_s=work, peak_flop_per_s=peak, checkpoint_bytes=state_bytes, said=tuple(said)
+        flop_per_s=work,
+        peak_flop_per_s=peak,
+        checkpoint_bytes=state_bytes,
+        said=tuple(said),
+        only_bytes=step.checkpoint_bytes is not None and step.checkpoint_bytes_per_s is None,
     )
+
+
+def _refuse_unread(step: Step, *, of_fleet: bool) -> None:
+    """Refuse what a step that is not given, or bytes without a speed, would read."""
+    if step.step_time_s is not None:
+        return
+    if step.format != Step.model_fields["format"].default:
+        raise InvalidSpecError(
+            f"format = {shown(step.format)} is that of the peak of an MFU: give model, system,"
+            " step_time_s and tokens_per_step, or leave it out"
+        )
+    if step.model is not None and step.checkpoint_bytes is not None:
+        raise InvalidSpecError(
+            f"model = {shown(step.model)} is not read: checkpoint_bytes say how large a checkpoint"
+            " is, and there is no step_time_s for an MFU; leave model out"
+        )
+    if not of_fleet and step.checkpoint_bytes_per_s is None:
+        for name in ("model", "checkpoint_bytes"):
+            if getattr(step, name) is not None:
+                raise InvalidSpecError(
+                    f"{name} tells the bytes of a checkpoint, and checkpoint_write_s how long it"
+                    " takes: give checkpoint_bytes_per_s in place of that, or leave"
+                    f" {name} out"
+                )
 
 
 def _counts(model: str) -> ParameterCounts:

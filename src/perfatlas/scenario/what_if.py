@@ -11,9 +11,10 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from perfatlas.fleet.late_finds import kept_for
 from perfatlas.fleet.laws import mean_s, scaled
 from perfatlas.fleet.model import Fleet, Repair, Restart, Shrink, Spares, Strategy
-from perfatlas.fleet.searched_interval import chosen_interval_s
+from perfatlas.fleet.searched_interval import chosen_interval_s, parts_age
 from perfatlas.fleet.simulate import simulate
 from perfatlas.fleet.state import TICKS_PER_SECOND
 from perfatlas.scenario.fleet_job import whole_units
@@ -46,6 +47,22 @@ class _Change(NamedTuple):
     strategy: Strategy
     gpus_added: int = 0
     assumes: str = ""
+
+
+def not_tried(ready: FleetJob) -> list[str]:
+    """Return which changes are not among those tried because nothing tells what they save.
+
+    Args:
+        ready: The job.
+    """
+    spares = ready.strategy.spares
+    if spares.kind == "hot" or mean_s(spares.start):
+        return []
+    why = (
+        f"spares that stand by hot are not tried: taking in {spares.kind} ones takes no time here;"
+        " spare_start_s says how long it does"
+    )
+    return [why]
 
 
 def single_changes(asked: FleetGoodput, ready: FleetJob, before: Outcome) -> list[dict[str, Any]]:
@@ -98,6 +115,7 @@ def single_changes(asked: FleetGoodput, ready: FleetJob, before: Outcome) -> lis
 def _changes(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     fleet, strategy = ready.job.fleet, ready.strategy
     yield from _of_checkpoints(asked, ready)
+    yield from _of_silent_errors(asked, ready)
     if any(_time(phase) for restart in strategy.restarts for phase in restart.phases.values()):
         restarts = tuple(_quicker(restart) for restart in strategy.restarts)
         quicker = replace(strategy, restarts=restarts)
@@ -131,11 +149,8 @@ def _of_checkpoints(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     fleet, strategy = ready.job.fleet, ready.strategy
     if any(level.write_s for level in strategy.levels):
         levels = tuple(replace(level, write_s=level.write_s / 2.0) for level in strategy.levels)
-        faster, assumes = replace(strategy, levels=levels), f"of every kind; {_SAME_INTERVAL}"
-        if not ready.interval_is_given:
-            best_s, _ = chosen_interval_s(ready.job, faster, asked.seed)
-            faster = replace(faster, interval_s=best_s or strategy.interval_s)
-            assumes = f"of every kind; {faster.interval_s:.4g} s of work between, the optimum then"
+        faster, between = _at_its_best(asked, ready, replace(strategy, levels=levels))
+        assumes = f"of every kind; {between}"
         yield _Change("checkpoints written twice as fast", fleet, faster, assumes=assumes)
         if not any(level.lag_s for level in strategy.levels):
             behind = tuple(
@@ -149,7 +164,52 @@ def _of_checkpoints(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
             yield _Change("checkpoints written in the background", fleet, later, assumes=assumes)
     if ready.interval_is_given and ready.optimal_interval_s:
         best = replace(strategy, interval_s=ready.optimal_interval_s)
-        yield _Change("checkpoints at the optimal interval", fleet, best)
+        name = "best interval found" if parts_age(fleet) else "optimal interval"
+        assumes = f"{best.interval_s:.4g} s of work between"
+        yield _Change(f"checkpoints at the {name}", fleet, best, assumes=assumes)
+
+
+def _at_its_best(asked: FleetGoodput, ready: FleetJob, changed: Strategy) -> tuple[Strategy, str]:
+    """Return a changed strategy at the work between checkpoints that is best then, and that.
+
+    An interval that was given stays, and so does one of which nothing tells what is best.
+    """
+    if ready.interval_is_given:
+        return changed, _SAME_INTERVAL
+    best_s, _ = chosen_interval_s(ready.job, changed, asked.seed)
+    if best_s is None:
+        return changed, _SAME_INTERVAL
+    what = "the best found" if parts_age(ready.job.fleet) else "the optimum"
+    return replace(changed, interval_s=best_s), f"{best_s:.4g} s of work between, {what} then"
+
+
+def _of_silent_errors(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
+    """Yield what helps against silent errors that nothing verifies.
+
+    How long a verification takes is given, or told by a strategy beside the one in use: without
+    either it is not tried.
+    """
+    fleet, strategy = ready.job.fleet, ready.strategy
+    if strategy.verify_s or all(cause.effect != "corrupts" for cause in fleet.causes):
+        return
+    verify_s, whose = asked.verify_s, ""
+    for other in ready.others:
+        if verify_s is None and other.verify_s:
+            verify_s, whose = other.verify_s, f", as strategy {other.name!r} does it"
+    if verify_s is not None:
+        verified, between = _at_its_best(asked, ready, replace(strategy, verify_s=verify_s))
+        assumes = (
+            f"{verify_s:g} s before each{whose}; all that corrupts is found there, and the job goes"
+            f" back to the checkpoint before; {between}"
+        )
+        yield _Change("every checkpoint verified", fleet, verified, assumes=assumes)
+    if kept := kept_for(fleet, strategy):
+        more = replace(strategy, retained=kept)
+        assumes = (
+            f"in place of {strategy.retained:,}, with room for them: they reach back twice the mean"
+            f" time until silent errors are noticed; {_SAME_INTERVAL}"
+        )
+        yield _Change(f"{kept:,} checkpoints kept", fleet, more, assumes=assumes)
 
 
 def _of_spares(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
@@ -161,17 +221,15 @@ def _of_spares(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
     larger = replace(strategy, spares=replace(strategy.spares, count=count + more))
     added = more * fleet.gpus_per_unit
     room = replace(fleet, units=units)
-    yield _Change(
-        f"{more} more {'spare' if more == 1 else 'spares'}",
-        room,
-        larger,
-        added,
-        f"{strategy.spares.kind} ones",
-    )
-    if strategy.spares.kind != "hot" and count and mean_s(strategy.spares.start):
-        hot = replace(strategy, spares=Spares(count=count, kind="hot"))
+    assumes = f"{strategy.spares.kind} ones"
+    yield _Change(_spares_more(more), room, larger, added, assumes)
+    if strategy.spares.kind != "hot" and mean_s(strategy.spares.start):
         assumes = "no time to take one in; they can fail while they stand by"
-        yield _Change("spares that stand by hot", fleet, hot, assumes=assumes)
+        hot = replace(strategy, spares=Spares(count=count or more, kind="hot"))
+        if count:
+            yield _Change("spares that stand by hot", fleet, hot, assumes=assumes)
+        else:
+            yield _Change(f"{_spares_more(more)}, hot", room, hot, added, assumes)
     if any(mean_s(stage.lasts) for repair in fleet.repairs for stage in repair.stages):
         repairs = tuple(_faster(repair) for repair in fleet.repairs)
         repaired = replace(fleet, repairs=repairs)
@@ -180,6 +238,10 @@ def _of_spares(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
         shrink, assumes = _shrink(asked, ready)
         fewer = replace(strategy, shrink=shrink)
         yield _Change("going on with fewer nodes", fleet, fewer, assumes=assumes)
+
+
+def _spares_more(more: int) -> str:
+    return f"{more:,} more {'spare' if more == 1 else 'spares'}"
 
 
 def _shrink(asked: FleetGoodput, ready: FleetJob) -> tuple[Shrink, str]:

@@ -1,0 +1,146 @@
+"""Options of goodput that would change nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfatlas import goodput, goodput_spares, goodput_stragglers
+from perfatlas.quantities import InvalidSpecError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
+DAY = 86400.0
+JOB: dict[str, Any] = {"checkpoint_write_s": 60, "restart_s": 300}
+SIMPLE: dict[str, Any] = {**JOB, "mtti_s": 28_440}
+FLEET: dict[str, Any] = {**JOB, "fleet": "llama3", "gpus": 16_384, "half_width": 0.05}
+SPARES: dict[str, Any] = {"nodes": 100, "node_mtbf_s": 1e7, "repair_s": DAY}
+MODEL = "meta-llama/Llama-3.1-405B"
+SILENT = """
+units = 64
+[[cause]]
+name = "quiet"
+lifetime = { law = "exponential", mean = "300 d" }
+per_unit = 1
+effect = "corrupts"
+lasts = { law = "exponential", mean = "2 h" }
+"""
+TIMES = """
+[[strategy]]
+name = "times"
+verify = "9 s"
+shrink = { fewest = 32 }
+[[strategy.checkpoint]]
+name = "disk"
+write = "1 min"
+[[strategy.restart]]
+name = "all"
+phases = { load = "5 min" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"usd_per_gpu_hour": 2.0}, "give gpus, or leave usd_per_gpu_hour out"),
+        ({"gpus": 16, "gpus_per_node": 4}, "gpus_per_node = 4 is not read: mtti_s is of the whole"),
+        ({"gpus": 16, "failure_shape": 0.7, "repair_s": 60}, "give spares, how many"),
+        ({"model": MODEL}, "give checkpoint_bytes_per_s in place"),
+        ({"checkpoint_bytes": 5e12}, "give checkpoint_bytes_per_s in place"),
+        ({"format": "fp8"}, "format = 'fp8' is that of the peak"),
+        ({"failures_seen": 9, "mtti_s": None, "failure_rate": "rsc1_node", "gpus": 8}, "leave fai"),
+        ({"more_spares": 5}, "more_spares is of a whole fleet"),
+    ],
+)
+def test_what_the_simple_form_does_not_read_is_refused(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidSpecError, match=said):
+        goodput(**(SIMPLE | fields))
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"work_s": DAY, "duration_s": 5 * DAY}, "duration_s = 432000 is not read: with work_s"),
+        ({"more_spares": 5}, "more_spares = 5 is the spares that what_if tries"),
+        ({"verify_s": 5}, "verify_s = 5 is the verification that what_if tries"),
+        ({"verify_s": 5, "what_if": True}, "no cause of this fleet has"),
+        ({"checkpoint_bytes": 5e12}, "checkpoint_bytes are not read"),
+        ({"checkpoint_bytes": 5e12, "model": MODEL}, "model = .* is not read: checkpoint_bytes"),
+        ({"model": MODEL, "format": "fp8"}, "format = 'fp8' is that of the peak"),
+        ({"method": "exact"}, "method = 'exact': a job on a fleet is always simulated"),
+        ({"mtti_s": 60, "method": "auto"}, "leave mtti_s out, or leave fleet out"),
+    ],
+)
+def test_what_a_fleet_does_not_read_is_refused(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidSpecError, match=said):
+        goodput(**(FLEET | fields))
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"checkpoint_bytes": 5e12}, "checkpoint_bytes are not read"),
+        ({"replica_gpus": 64, "what_if": True}, "strategy 'times' says itself what the job gives"),
+        ({"verify_s": 5, "what_if": True}, "strategy 'times' verifies in 9 s already"),
+        ({"checkpoint_bytes": 5e12, "checkpoint_bytes_per_s": 1e11}, "per_s stands for it"),
+    ],
+)
+def test_what_a_strategy_says_itself_is_refused(
+    tmp_path: Path, fields: dict[str, Any], said: str
+) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(SILENT + TIMES, "utf-8")
+    with pytest.raises(InvalidSpecError, match=said):
+        goodput(fleet=str(path), half_width=0.05, duration_s=DAY, **fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"half_width": 0.04}, "half_width = 0.04 changes nothing here"),
+        ({"seed": 3, "method": "young"}, "seed = 3 changes nothing here"),
+    ],
+)
+def test_a_closed_form_says_that_it_is_not_simulated(fields: dict[str, Any], said: str) -> None:
+    plain = SIMPLE | {"method": fields.get("method", "auto")}
+    found = goodput(**(plain | fields))
+    assert any(said in text for text in found.warnings)
+    assert found.results == goodput(**plain).results
+    simulated = goodput(**(SIMPLE | fields | {"method": "simulate", "duration_s": DAY}))
+    assert not any("changes nothing" in text for text in simulated.warnings)
+
+
+def test_spares_that_do_not_exist_and_units_that_nobody_uses_are_remarked_on() -> None:
+    asked = FLEET | {"spares": 0, "duration_s": DAY}
+    none = goodput(**asked, spare_kind="hot")
+    assert any("spare_kind = hot changes nothing here" in text for text in none.warnings)
+    assert none.results["goodput"] == goodput(**asked).results["goodput"]
+    more = goodput(**asked, fleet_units=2100)
+    assert any("52 units of fleet_units = 2,100 neither work" in text for text in more.warnings)
+    idle = goodput_spares(**SPARES, spares=0, warm=True)
+    assert any("warm changes nothing" in text for text in idle.warnings)
+    used = goodput_spares(**SPARES, spares=1, warm=True)
+    assert not any("changes nothing" in text for text in used.warnings)
+
+
+def test_waiting_more_often_for_gpus_that_are_always_slow_changes_nothing() -> None:
+    asked: dict[str, Any] = {"gpus": 64, "persistent_cv": 0.01}
+    often = goodput_stragglers(**asked, synchronisations=4)
+    assert any("synchronisations = 4 changes nothing" in text for text in often.warnings)
+    assert often.results == goodput_stragglers(**asked).results
+    assert not goodput_stragglers(**asked, synchronisations=4, transient_cv=0.01).warnings
+    assert "waits for no other" in goodput_stragglers(**(asked | {"gpus": 1})).warnings[0]
+
+
+def test_cells_that_are_empty_or_the_default_fail_no_row() -> None:
+    others = {"what_if": "false", "more_spares": "30", "spare_kind": "cold", "work_s": ""}
+    assert goodput(**SIMPLE, **others, mfu=None).results == goodput(**SIMPLE).results
+    mine = {"gpus_per_node": "8", "failure_shape": 1, "method": "simulate", "mtti_s": ""}
+    asked = FLEET | {"duration_s": DAY}
+    assert goodput(**asked, **mine).results == goodput(**asked).results
+    month = {"duration_s": "2592000.0", "work_s": DAY}
+    work = goodput(**(FLEET | month)).results
+    assert work["finish_s"] == goodput(**FLEET, work_s=DAY).results["finish_s"]

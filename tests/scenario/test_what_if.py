@@ -1,0 +1,166 @@
+"""Single changes to a job on a fleet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfatlas import goodput
+from perfatlas.fleet.model import Level, Restart, Strategy
+from perfatlas.fleet.searched_interval import chosen_interval_s
+from perfatlas.fleet.shipped import resolve_fleet
+from perfatlas.fleet.simulate import Job
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
+DAY = 86400.0
+SILENT = """
+units = 64
+[[cause]]
+name = "node"
+per_unit = 1
+lifetime = { law = "exponential", mean = "60 d" }
+[[cause]]
+name = "quiet"
+lifetime = { law = "exponential", mean = "300 d" }
+per_unit = 1
+effect = "corrupts"
+lasts = { law = "exponential", mean = "2 h" }
+"""
+STRATEGY = """
+[[strategy]]
+name = "{name}"
+{more}
+[[strategy.checkpoint]]
+name = "disk"
+write = "10 s"
+[[strategy.restart]]
+name = "all"
+phases = {{ load = "1 min" }}
+"""
+WEARING = """
+units = 520
+[[cause]]
+name = "node"
+lifetime = { law = "weibull", shape = 3, scale = "300 d" }
+per_unit = 1
+"""
+JOB: dict[str, Any] = {"gpus": 480, "half_width": 0.05, "duration_s": 20 * DAY}
+TIMES: dict[str, Any] = {"checkpoint_write_s": 10, "restart_s": 60, "checkpoint_interval_s": 1200}
+
+
+def changes(**fields: Any) -> dict[str, dict[str, Any]]:  # noqa: ANN401 - fields of any kind
+    rows = goodput(**fields, what_if=True).results["changes"]
+    return {row["name"]: row for row in rows}
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "fleet.toml"
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+def test_verification_and_more_checkpoints_help_against_silent_errors(tmp_path: Path) -> None:
+    fleet = written(tmp_path, SILENT)
+    found = changes(fleet=fleet, **JOB, **TIMES, verify_s=20)
+    # 2 h late on average, twice that over 20 minutes of work: 12 back, and 2
+    assert "in place of 1" in found["14 checkpoints kept"]["assumes"]
+    assert "20 s before each; all that corrupts" in found["every checkpoint verified"]["assumes"]
+    for name, more in (
+        ("every checkpoint verified", 'verify = "20 s"'),
+        ("14 checkpoints kept", "retained = 14"),
+    ):
+        text = SILENT + STRATEGY.format(name="s", more=f'interval = "20 min"\n{more}')
+        alone = goodput(fleet=written(tmp_path, text), **JOB).results
+        assert found[name]["goodput"] == pytest.approx(alone["goodput"], abs=0.03)
+        assert found[name]["gpu_hours_gained"] > 10_000
+
+
+def test_a_verification_of_unknown_length_is_not_tried(tmp_path: Path) -> None:
+    fleet = written(tmp_path, SILENT)
+    assert "every checkpoint verified" not in changes(fleet=fleet, **JOB, **TIMES)
+    long = TIMES | {"checkpoint_interval_s": 4 * 3600}
+    assert not [name for name in changes(fleet=fleet, **JOB, **long) if "kept" in name]
+    bare = STRATEGY.format(name="bare", more="")
+    text = bare + STRATEGY.format(name="sure", more='verify = "9 s"')
+    found = changes(fleet=written(tmp_path, SILENT + text), **JOB)
+    assumes = found["every checkpoint verified"]["assumes"]
+    assert "9 s before each, as strategy 'sure' does it" in assumes
+    assert "the optimum then" in assumes
+    loud = SILENT.partition('[[cause]]\nname = "quiet')[0]
+    found = changes(fleet=written(tmp_path, loud + text), **JOB)
+    assert "every checkpoint verified" not in found
+
+
+def test_faster_checkpoints_thirty_spares_and_a_hot_standby_are_all_answered() -> None:
+    asked: dict[str, Any] = {
+        "fleet": "llama3", "gpus": 16_384, "checkpoint_write_s": 30, "restart_s": 300,
+        "half_width": 0.05, "duration_s": 10 * DAY,
+    }  # fmt: skip
+    found = changes(**asked, spare_start_s=300)
+    wanted = {"checkpoints written twice as fast", "30 more spares", "spares that stand by hot"}
+    assert wanted <= set(found)
+    none = changes(**asked, spare_start_s=300, spares=0)
+    cold, hot = none["30 more spares"], none["30 more spares, hot"]
+    assert hot["gpu_hours_gained"] > cold["gpu_hours_gained"] > 0.0
+    assert hot["gpu_hours_added"] == cold["gpu_hours_added"] == 30 * 8 * 240
+    at_once = goodput(**asked, what_if=True)
+    assert not any("hot" in row["name"] for row in at_once.results["changes"])
+    assert any("spare_start_s says how long" in said for said in at_once.evidence.assumptions)
+
+
+def test_what_was_searched_is_called_the_best_found(tmp_path: Path) -> None:
+    fleet = written(tmp_path, WEARING)
+    asked = {"fleet": fleet, "gpus": 4096, "checkpoint_write_s": 60, "restart_s": 60}
+    watched = {"half_width": 0.05, "duration_s": 100 * DAY}
+    faster = changes(**asked, **watched)["checkpoints written twice as fast"]
+    assert "the best found then" in faster["assumes"]
+    given = changes(**asked, **watched, checkpoint_interval_s=100.0)
+    assert "s of work between" in given["checkpoints at the best interval found"]["assumes"]
+    assert "the same work between" in given["checkpoints written twice as fast"]["assumes"]
+
+
+def test_none_is_found_where_the_best_lies_beyond_the_time_watched(tmp_path: Path) -> None:
+    fleet = written(tmp_path, WEARING)
+    # 512 new nodes hardly fail in an hour: no checkpoint at all is best, and no tenth of it
+    asked = {"fleet": fleet, "gpus": 4096, "checkpoint_write_s": 60, "restart_s": 60}
+    found = goodput(**asked, duration_s=3600, half_width=0.05)
+    assert found.results["optimal_checkpoint_interval_s"] is None
+    said = next(text for text in found.evidence.assumptions if "work between" in text)
+    assert "no best interval was found within the time watched; taken as if" in said
+    strategy = Strategy(
+        interval_s=1.0,
+        levels=(Level(write_s=60.0),),
+        restarts=(Restart(name="restart", phases={"restart": 60.0}),),
+    )
+    job = Job(fleet=resolve_fleet(fleet), units=512, horizon_s=3600.0)
+    assert chosen_interval_s(job, strategy, 0)[0] is None
+    row = changes(**asked, duration_s=3600, half_width=0.05)["checkpoints written twice as fast"]
+    assert row["assumes"] == "of every kind; the same work between checkpoints"
+
+
+def test_work_that_peers_hold_is_not_said_to_be_lost(tmp_path: Path) -> None:
+    """A day of work in stretches of two hours: only what a failure would undo is unsaved."""
+    often, seldom = (
+        f'lifetime = {{ law = "exponential", mean = "{days} d" }}\n' for days in (40, 50)
+    )
+    nodes = f'units = 40\n[[cause]]\nname = "node"\nper_unit = 1\n{often}'
+    rows = f'[[cause]]\nname = "row"\nshared = 1\nloses = "domain"\n{seldom}'
+    asked: dict[str, Any] = {
+        "gpus": 256, "spares": 8, "duration_s": DAY, "checkpoint_interval_s": 7200.0,
+        "half_width": 0.01,
+    }  # fmt: skip
+    peers = STRATEGY.format(name="peers", more='lost_step = "30 s"')
+    held = goodput(fleet=written(tmp_path, nodes + peers), **asked)
+    assert not any("last stretch" in said for said in held.warnings)
+    # the step of 30 s is less than a thousandth of the day
+    assert held.results["goodput"] - held.results["goodput_low"] < 0.01
+    wider = goodput(fleet=written(tmp_path, nodes + rows + peers), **asked)
+    assert any("only peers hold at the end" in said for said in wider.warnings)
+    alone = STRATEGY.format(name="disk", more="")
+    bare = goodput(fleet=written(tmp_path, nodes + alone), **asked)
+    assert any("no checkpoint holds at the end" in said for said in bare.warnings)
+    assert bare.results["goodput"] - bare.results["goodput_low"] > 0.03
