@@ -438,3 +438,12 @@ def test_a_scenario_keeps_its_zeros() -> None:
     zeros = {"restart_s": 0.0, "spares": 0, "detection_s": 0.0}
     answer = goodput(**asked, **zeros)
     assert zeros.items() <= answer.scenario.items()
+
+
+def test_a_page_of_many_replicas_counts_them_in_few_bins() -> None:
+    run = fleet_goodput(fleet="llama3", gpus=16384, checkpoint_write_s=30, restart_s=600)
+    columns = run.per_replica()
+    many = {name: values * 100 for name, values in columns.items()}
+    told = run.answer.to_dict()
+    once, often = (goodput_page(told, some, reproduce="a") for some in (columns, many))
+    assert abs(len(often) - len(once)) < 5_000  # neither holds the replicas themselves
