@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SCHEDULE_BUCKETS: Final = {
     "productive": "useful work",
+    "unfinished": "work never finished",
     "lost_work": "work lost and redone",
     "restart": "restarting",
     "detection": "noticing failures",
@@ -26,6 +27,7 @@ SCHEDULE_BUCKETS: Final = {
     "down": "nodes under repair",
     "idle_jobs_queued": "idle, jobs queued",
     "idle_no_jobs": "idle, no job waits",
+    "under_way": "work still under way",
 }
 STATES: Final = {
     "pending": "not yet submitted",

@@ -55,15 +55,26 @@ def results_of(
 def figures(outcome: ScheduleOutcome) -> dict[str, Any]:
     """Return the figures by which schedules are compared.
 
+    `restarts` are the times the work of a job began anew, in place or out of the queue, after a
+    failure, a preemption or to take a repaired node in: each pays restart_s, whatever the response.
+    What max_restarts counts is the launcher's affair and no result.
+
+    Of all GPU time, `productive` is the work of jobs that completed, `under_way` that of jobs that
+    had not ended, `unfinished` that of jobs that failed for good, were killed at their limit or
+    cancelled for others; work that was lost and redone is in none of them.
+
     Args:
         outcome: A schedule.
     """
+    shares = outcome.shares()
     lost = float(outcome.column("lost_work").sum()) / TICKS_PER_SECOND / HOUR_S
     return {
         "completed": outcome.states.get("completed", 0),
         "duration_s": outcome.now / TICKS_PER_SECOND,
         "utilisation": outcome.utilisation,
-        "productive": outcome.shares()["productive"],
+        "productive": shares["productive"],
+        "under_way": shares["under_way"],
+        "unfinished": shares["unfinished"],
         "wait_s": distribution(outcome.waited_s_J),
         "wait_started_s": distribution(outcome.wait_s_J),
         "never_started": int(outcome.never_started_J.sum()),
