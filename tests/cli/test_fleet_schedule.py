@@ -145,7 +145,7 @@ def test_accounting_is_scheduled_run_by_run(
         (["--jobs", "jobs.csv", "--job-format", "philly", "--nodes", "2"], 3, "not whole JSON"),
         (["--jobs", "jobs.csv", "--job-format", "acme", "--nodes", "2"], 3, "lacks the columns"),
         (["--jobs", "jobs.csv", "--job-format", "phily", "--nodes", "2"], 2, "philly"),
-        (["--jobs", "jobs.csv", "--nodes", "1"], 4, "a cluster has 1 nodes"),
+        (["--jobs", "jobs.csv", "--nodes", "1"], 4, "a cluster has 1 node"),
         (["--jobs", "jobs.csv", "--nodes", "1.5"], 2, "whole number"),
         (["--jobs", "jobs.csv", "--nodes", "99999999999"], 3, "nodes = 99999999999"),
         (["--jobs", "jobs.csv", "--nodes", "2", "--until-s", "nan"], 3, "until_s = nan"),
