@@ -120,9 +120,8 @@ class Reading:
             InvalidSpecError: There are more jobs than memory should hold.
         """
         if len(self.rows) == self.most:
-            raise self.wrong(
-                row.line, f"over {counted(self.most, 'job')}: schedule a part of it, such as a month"
-            )
+            most = counted(self.most, "job")
+            raise self.wrong(row.line, f"over {most}: schedule a part of it, such as a month")
         self.rows.append(row)
 
     def ignore(self, reason: str, line: int) -> None:

@@ -27,7 +27,10 @@ WORDS: Final = (
     ("p50, p90", "half and nine tenths of the jobs wait, or are slowed down, no more than that"),
     ("slowdown", "time from submission to end over the run time, which counts as 10 s at least"),
     ("in vain", "GPUs free in a number the next job asks for, but not on nodes it can use"),
-    ("held, useful", "GPU time that jobs have, and what of it is work that is not lost"),
+    ("restarts", "times work began anew, in place too; each takes what a restart takes"),
+    ("held, useful", "GPU time that jobs have, and what of it is work of jobs that completed"),
+    ("unfinished", "work of jobs that failed for good, were killed or cancelled for others"),
+    ("under way", "work so far of jobs that had not ended"),
 )
 
 

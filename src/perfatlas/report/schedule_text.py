@@ -92,8 +92,7 @@ def schedule_headline(answer: Answered) -> str:
     for name, value in answer["scenario"].items():
         if name in ("num_jobs", "nodes", "gpus_per_node", "seed", "compare"):
             continue
-        text = value if isinstance(value, str) else _field_text(name, value)
-        words.append(f"{name.removesuffix('_s').replace('_', ' ')} {text}".rstrip())
+        words.append(f"{_option(name)} {_value(name, value)}".rstrip())
     of = (
         f"fleet schedule of {counted(results['jobs'], 'job')} on {counted(results['gpus'], 'GPU')}"
         f" in {counted(results['nodes'], 'node')}"
@@ -101,7 +100,14 @@ def schedule_headline(answer: Answered) -> str:
     return f"{of}: {', '.join(words)}" if words else of
 
 
-def _field_text(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any kind
+def _option(name: str) -> str:
+    """Return the name of a field as people say it."""
+    return name.removesuffix("_s").replace("_", " ")
+
+
+def _value(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any kind
+    if isinstance(value, str):
+        return value
     if value is True:
         return ""
     if isinstance(value, dict):
@@ -219,9 +225,10 @@ def class_rows(classes: Sequence[Answered]) -> list[dict[str, str]]:
 
 
 def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
-    """Return compared schedules as cells; time and completed jobs are told where they differ.
+    """Return compared schedules as cells: what each changes, and what came of it.
 
-    How many jobs never started is told where any did not: their waiting is not over.
+    Time and completed jobs are told where they differ; how many jobs never started, and work of
+    jobs that did not complete, where there is any.
 
     Args:
         compared: The `compared` of an answer.
@@ -232,17 +239,19 @@ def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
     }
     differing = {name: told for name, told in cells.items() if len(set(told)) > 1}
     never = any(row["never_started"] for row in compared)
+    shares = {"held": "utilisation", "useful": "productive"}
+    others = {"unfinished": "unfinished", "under way": "under_way"}
+    shares |= {label: n for label, n in others.items() if any(row[n] for row in compared)}
     rows = []
     for at, row in enumerate(compared):
         mean, _, p90 = statistics("wait_s", row["wait_s"])
         told = {
-            "": str(row["name"]),
+            **{_option(name): _value(name, value) for name, value in row["changes"].items()},
             "wait, mean": mean,
             "p90": p90,
             **({"no start": f"{row['never_started']:,}"} if never else {}),
             "slowdown": statistics("slowdown", row["slowdown"])[0],
-            "held": share_text(row["utilisation"]),
-            "useful": share_text(row["productive"]),
+            **{label: share_text(row[name]) for label, name in shares.items()},
         }
         rows.append(told | {name: column[at] for name, column in differing.items()})
     return rows

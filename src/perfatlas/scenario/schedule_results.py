@@ -155,7 +155,7 @@ def _response_text(asked: Schedule, response: Response) -> str:
         return "response drain: a failing node takes no new job and is repaired when its jobs end"
     parts = [f"a lost node is noticed after {response.detection_s:g} s"]
     if response.most_restarts is not None:
-        parts.append(f"{counted(response.most_restarts, 'restart')} at most")
+        parts.append(_limit_text(response.kind, response.most_restarts))
     if response.kind == "replace":
         patience = response.patience_s
         waits = "for ever" if patience is None else f"{patience:g} s"
@@ -164,6 +164,15 @@ def _response_text(asked: Schedule, response: Response) -> str:
     if response.kind == "elastic" and response.patience_s is not None:
         parts.append(f"waits {response.patience_s:g} s for its fewest nodes")
     return f"response {asked.response}: {', '.join(parts)}"
+
+
+def _limit_text(kind: str, most: int) -> str:
+    """Return what max_restarts allows: each launcher counts something else."""
+    if kind == "elastic":
+        return f"{counted(most, 'failure')} at most, then it has failed for good"
+    if not most:
+        return "never queued again"
+    return f"queued again {counted(most, 'time')} at most, then it has failed for good"
 
 
 def emptying(outcome: ScheduleOutcome) -> str:
