@@ -28,9 +28,10 @@ WORDS: Final = (
     ("slowdown", "time from submission to end over the run time, which counts as 10 s at least"),
     ("in vain", "GPUs free in a number the next job asks for, but not on nodes it can use"),
     ("restarts", "times work began anew, in place too; each takes what a restart takes"),
-    ("held, useful", "GPU time that jobs have, and what of it is work of jobs that completed"),
-    ("unfinished", "work of jobs that failed for good, were killed or cancelled for others"),
-    ("under way", "work so far of jobs that had not ended"),
+    ("useful", "GPU time that is work of jobs that completed"),
+    ("under way", "GPU time that is work so far of jobs that had not ended"),
+    ("unfinished", "GPU time that is work of jobs that failed for good, were killed or cancelled"),
+    ("held", "GPU time that jobs had, useful or not"),
 )
 
 

@@ -233,19 +233,19 @@ def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
     Args:
         compared: The `compared` of an answer.
     """
-    cells = {
+    columns = {
         "time": [time_text(row["duration_s"]) for row in compared],
         "completed": [f"{row['completed']:,}" for row in compared],
     }
-    differing = {name: told for name, told in cells.items() if len(set(told)) > 1}
+    differing = {name: column for name, column in columns.items() if len(set(column)) > 1}
     never = any(row["never_started"] for row in compared)
-    shares = {"held": "utilisation", "useful": "productive"}
-    others = {"unfinished": "unfinished", "under way": "under_way"}
-    shares |= {label: n for label, n in others.items() if any(row[n] for row in compared)}
+    others = {"under way": "under_way", "unfinished": "unfinished"}
+    told = {label: name for label, name in others.items() if any(row[name] for row in compared)}
+    shares = {"useful": "productive", **told, "held": "utilisation"}
     rows = []
     for at, row in enumerate(compared):
         mean, _, p90 = statistics("wait_s", row["wait_s"])
-        told = {
+        cells = {
             **{_option(name): _value(name, value) for name, value in row["changes"].items()},
             "wait, mean": mean,
             "p90": p90,
@@ -253,5 +253,5 @@ def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
             "slowdown": statistics("slowdown", row["slowdown"])[0],
             **{label: share_text(row[name]) for label, name in shares.items()},
         }
-        rows.append(told | {name: column[at] for name, column in differing.items()})
+        rows.append(cells | {name: column[at] for name, column in differing.items()})
     return rows

@@ -126,6 +126,11 @@ def parse_schedule(fields: Mapping[str, Any]) -> Schedule:
         given, other = ("node_mtbf_s", "repair_s")
         if asked.node_mtbf_s is None:
             given, other = other, given
+        if ways and given == "repair_s":
+            raise InvalidSpecError(
+                f"repair_s is of node_mtbf_s, and {ways[0]} tells repairs itself; leave repair_s"
+                " out"
+            )
         raise InvalidSpecError(f"{given} is given without {other}: failures need both")
     if asked.together == "domain" and asked.nodes_per_domain is None:
         raise InvalidSpecError("together = 'domain': give nodes_per_domain, such as 18")
