@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SCHEDULE_BUCKETS: Final = {
     "productive": "useful work",
     "unfinished": "work never finished",
-    "lost_work": "work lost and redone",
+    "lost_work": "work lost",
     "restart": "restarting",
     "detection": "noticing failures",
     "waiting": "waiting for a node",
@@ -143,7 +143,7 @@ def schedule_lines(results: Answered) -> list[tuple[str, str]]:
         if results[name]:
             lines.append((label, f"{results[name]:,}"))
     if results["lost_gpu_hours"]:
-        lines.append(("GPU-hours lost and redone", f"{results['lost_gpu_hours']:,.0f}"))
+        lines.append(("GPU-hours of work lost", f"{results['lost_gpu_hours']:,.0f}"))
     if trace := results.get("trace"):
         lines.append(("rows read", f"{results['rows_read']:,}"))
         lines += [

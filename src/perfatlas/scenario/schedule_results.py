@@ -61,7 +61,7 @@ def figures(outcome: ScheduleOutcome) -> dict[str, Any]:
 
     Of all GPU time, `productive` is the work of jobs that completed, `under_way` that of jobs that
     had not ended, `unfinished` that of jobs that failed for good, were killed at their limit or
-    cancelled for others; work that was lost and redone is in none of them.
+    cancelled for others; work that was lost is in none of them.
 
     Args:
         outcome: A schedule.
