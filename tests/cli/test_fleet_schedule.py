@@ -62,6 +62,19 @@ def test_the_text_tells_jobs_waits_gpu_time_classes_and_how_to_ask_again(
     assert capsys.readouterr().out == text
 
 
+def test_one_job_is_told_in_the_singular_and_in_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "jobs.csv").write_text("submit_s,run_s,gpus\n0,9,8\n", "utf-8")
+    assert main(["fleet", "schedule", "--jobs", "jobs.csv", "--nodes", "1"]) == 0
+    text = capsys.readouterr().out
+    assert "schedule of 1 job on 8 GPUs in 1 node:" in text
+    assert "1 row, 1 job, 0 ignored" in text
+    lines = text.splitlines()
+    at = next(n for n, line in enumerate(lines) if line.endswith("p90"))
+    assert len({len(line) for line in lines[at : at + 3]}) == 1
+
+
 def test_json_is_the_envelope_and_its_buckets_sum_to_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -182,7 +182,7 @@ def _print_results(console: Console, results: Answered) -> None:
     for label, value in lines:
         text.append(f"  {label:<{names}}   ")
         text.append(f"{value:>{values}}\n", "bold")
-    cells = max(len(cell) for _, row in waits for cell in row)
+    cells = max(len(cell) for row in (STATISTICS, *(row for _, row in waits)) for cell in row)
     heads = "".join(f"   {part:>{cells}}" for part in STATISTICS)
     text.append(f"\n  {' ' * short}{heads}\n", "dim")
     for label, row in waits:
