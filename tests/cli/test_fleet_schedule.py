@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 import shlex
 import subprocess
@@ -61,6 +62,19 @@ def test_the_text_tells_jobs_waits_gpu_time_classes_and_how_to_ask_again(
     assert capsys.readouterr().out == text
 
 
+def test_one_job_is_told_in_the_singular_and_in_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "jobs.csv").write_text("submit_s,run_s,gpus\n0,9,8\n", "utf-8")
+    assert main(["fleet", "schedule", "--jobs", "jobs.csv", "--nodes", "1"]) == 0
+    text = capsys.readouterr().out
+    assert "schedule of 1 job on 8 GPUs in 1 node:" in text
+    assert "1 row, 1 job, 0 ignored" in text
+    lines = text.splitlines()
+    at = next(n for n, line in enumerate(lines) if line.endswith("p90"))
+    assert len({len(line) for line in lines[at : at + 3]}) == 1
+
+
 def test_json_is_the_envelope_and_its_buckets_sum_to_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -107,7 +121,8 @@ def test_per_job_and_html_are_written(folder: Path, capsys: pytest.CaptureFixtur
     assert table.cells("state") == ["completed"] * 3
     page = (folder / "o.html").read_text("utf-8")
     assert "Where the GPU time goes" in page
-    assert "backfill none" in page
+    assert "<th>backfill</th>" in page
+    assert "<td>none</td>" in page
     assert '<script src="http' not in page
 
 
@@ -145,7 +160,7 @@ def test_accounting_is_scheduled_run_by_run(
         (["--jobs", "jobs.csv", "--job-format", "philly", "--nodes", "2"], 3, "not whole JSON"),
         (["--jobs", "jobs.csv", "--job-format", "acme", "--nodes", "2"], 3, "lacks the columns"),
         (["--jobs", "jobs.csv", "--job-format", "phily", "--nodes", "2"], 2, "philly"),
-        (["--jobs", "jobs.csv", "--nodes", "1"], 4, "a cluster has 1 nodes"),
+        (["--jobs", "jobs.csv", "--nodes", "1"], 4, "a cluster has 1 node"),
         (["--jobs", "jobs.csv", "--nodes", "1.5"], 2, "whole number"),
         (["--jobs", "jobs.csv", "--nodes", "99999999999"], 3, "nodes = 99999999999"),
         (["--jobs", "jobs.csv", "--nodes", "2", "--until-s", "nan"], 3, "until_s = nan"),
@@ -171,6 +186,57 @@ def test_wrong_words_end_with_their_exit_code_and_a_way_out(
     err = capsys.readouterr().err
     assert said in " ".join(err.split())
     assert "defect" not in err
+
+
+def test_cells_that_ask_for_nothing_are_no_options_of_a_row(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Defaults and empty cells are fine in every row; the last asks for a depth that none reads.
+    (folder / "t.csv").write_text(
+        "backfill,depth,half_life_s,shares,keeps_place,response,detection_s,restart_s,seed\n"
+        "easy,5,604800,,false,slurm_requeue,,0,0\n"
+        "none,500,604800,,false,slurm_requeue,,0,0\n"
+        "none,,,,,,,,\n"
+        "none,5,,,,,,,\n",
+        "utf-8",
+    )
+    words = ["--jobs", "jobs.csv", "--nodes", "2", "--table", "t.csv", "--output", "o.csv"]
+    assert main(["fleet", "schedule", *words]) == 0
+    assert "4 rows in" in capsys.readouterr().out
+    table = read_table(folder / "o.csv")
+    assert [c or "" for c in table.cells("error_code")] == ["", "", "", "invalid"]
+    assert "depth = 5 is of backfill" in table.cells("error")[3]
+    assert table.cells("unfinished")[:3] == [0.0] * 3
+
+
+def test_a_compressed_trace_is_read_and_a_cut_one_is_named(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--nodes", "2", "--json"]
+    assert main(["fleet", "schedule", "--jobs", "jobs.csv", *words]) == 0
+    plain = json.loads(capsys.readouterr().out)["results"]
+    (folder / "jobs.csv.gz").write_bytes(gzip.compress(TABLE.encode()))
+    assert main(["fleet", "schedule", "--jobs", "jobs.csv.gz", *words]) == 0
+    packed = json.loads(capsys.readouterr().out)["results"]
+    assert packed["trace"].pop("file") == "jobs.csv.gz"
+    assert plain["trace"].pop("file") == "jobs.csv"
+    assert packed == plain
+    sacct = ["--jobs", "a.gz", "--job-format", "sacct", "--zone", "UTC", *words]
+    (folder / "a.gz").write_bytes(gzip.compress(SACCT.encode()))
+    assert main(["fleet", "schedule", *sacct]) == 0
+    told = json.loads(capsys.readouterr().out)
+    # 2 x 3600 s on 16 GPUs and 1800 s on 4; the run that lost its node is half of the first two
+    assert told["results"]["trace"]["recorded_ends"] == {"NODE_FAIL": 1, "COMPLETED": 2}
+    share = 100 * 3600 * 16 / (2 * 3600 * 16 + 1800 * 4)
+    said = f"recorded as not completed: 1 NODE_FAIL, {share:.3g} % of the GPU time"
+    assert any(said in text for text in told["evidence"]["assumptions"])
+    for path, text, flags in (("jobs.csv.gz", TABLE, []), ("a.gz", SACCT, sacct[2:6])):
+        (folder / path).write_bytes(gzip.compress(text.encode())[:-9])
+        assert main(["fleet", "schedule", "--jobs", path, *words[:2], *flags]) == 3
+        err = " ".join(capsys.readouterr().err.split())
+        assert f"'{path}'" in err
+        assert "inside its gzip compression" in err
+        assert "again" in err
 
 
 def test_a_comparison_is_no_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -174,6 +174,10 @@ def expected_by(reference: Reference) -> dict[str, Any]:
     rows["state"] = [job.state for job in reference.jobs]
     rows["promised"] = [job.promised for job in reference.jobs]
     rows["bucket"] = {name: reference.bucket.get(name, 0) for name in BUCKETS}
+    ends = {"completed": "productive"} | dict.fromkeys(STATES[:6], "under_way")
+    for name in ("productive", "under_way", "unfinished"):
+        of = [j.kept for j in reference.jobs if ends.get(j.state, "unfinished") == name]
+        rows["bucket"][name] = sum(of)
     rows["now"] = reference.now
     rows["backfilled"] = reference.backfilled
     return rows

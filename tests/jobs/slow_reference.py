@@ -49,6 +49,7 @@ class RefJob:
     queued_at: int = 0
     waited: int = 0
     lost_work: int = 0
+    kept: int = 0
     new: bool = False
 
 
@@ -148,7 +149,7 @@ class Reference:
                 worked if done else (worked // job.interval * job.interval if job.interval else 0)
             )
             self.add("restart", (spent - worked) * gpus)
-            self.add("productive", kept * gpus)
+            job.kept += kept * gpus
             self.add("lost_work", (worked - kept) * gpus)
             job.lost_work += (worked - kept) * gpus
             job.work = 0 if done else job.work - kept * len(job.nodes_held)
@@ -169,6 +170,7 @@ class Reference:
 
     def resume(self, job: RefJob, *, again: bool) -> None:
         job.state, job.mark, job.lost = "running", self.now, 0
+        job.restarts += again
         job.since = self.now + (job.overhead if again else 0)
         job.event = min(job.since + -(-job.work // len(job.nodes_held)), job.kill)
 
@@ -209,9 +211,8 @@ class Reference:
             return
         self.settle(job)
         self.let_go(job)
-        job.restarts += 1
         job.counted += 1
-        pause = min(self.rules.backoff * 2 ** (job.restarts - 1), self.rules.most_backoff)
+        pause = min(self.rules.backoff * 2 ** (job.counted - 1), self.rules.most_backoff)
         if pause == 0:
             self.requeue(job)
         else:
@@ -249,7 +250,6 @@ class Reference:
     def notice(self, job: RefJob) -> None:
         kind, enough = self.rules.response, len(job.nodes_held) >= max(job.fewest, 1)
         if kind == "elastic":
-            job.restarts += 1
             job.counted += 1
             if job.counted > self.rules.most_restarts:
                 self.end(job, "node_fail")
@@ -298,10 +298,8 @@ class Reference:
             return
         self.settle(job)
         job.nodes_held.append(node)
-        if job.state == "running":
-            job.restarts += 1
-            self.resume(job, again=True)
-        elif job.state == "waiting" and len(job.nodes_held) >= job.fewest:
+        enough = len(job.nodes_held) >= job.fewest
+        if job.state == "running" or (job.state == "waiting" and enough):
             self.resume(job, again=True)
 
     def replace(self) -> None:

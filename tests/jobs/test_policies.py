@@ -137,7 +137,7 @@ def test_bad_rows_are_named(columns: dict[str, Any], words: str) -> None:
         ({"depth": 0}, "depth = 0"),
         ({"half_life_s": 0.0}, "half_life_s"),
         ({"shares": {"nobody": 1.0}}, "no job is of 'nobody'"),
-        ({"together": "domain", "required": True}, "a domain has 1 nodes"),
+        ({"together": "domain", "required": True}, "a domain has 1 node"),
     ],
 )
 def test_bad_rules_are_named(rules: dict[str, Any], words: str) -> None:

@@ -20,9 +20,10 @@ def test_random_scenarios_reach_every_bucket_and_every_end() -> None:
     states: set[str] = set()
     for seed in range(300):
         it = random_scenario(seed)
-        outcome = schedule(it.jobs, it.cluster, it.policy, failures=it.failures)
+        until_s = None if it.until is None else it.until / 1000
+        outcome = schedule(it.jobs, it.cluster, it.policy, failures=it.failures, until_s=until_s)
         buckets |= {name for name, value in outcome.gpu_ticks().items() if value}
         states |= set(outcome.states)
         assert sum(outcome.gpu_ticks().values()) == it.cluster.gpus * outcome.now
-    assert len(buckets) == 8
+    assert len(buckets) == 10
     assert {"completed", "timeout", "node_fail", "preempted"} <= states

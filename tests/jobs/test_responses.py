@@ -7,6 +7,7 @@ left on two nodes (1,400 node-seconds), and 100 s x 16 GPUs are lost.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 from perfatlas.jobs.model import Cluster, Failures, Jobs, Policy, Response, ticks
 from perfatlas.jobs.outcome import ScheduleOutcome
 from perfatlas.jobs.responses import (
+    LAUNCHERS,
     jobset,
     kueue_replacement,
     slurm_no_kill,
@@ -62,6 +64,11 @@ def _end(outcome: ScheduleOutcome) -> tuple[str, float]:
     return state, int(outcome.column("ended")[0]) / 1000
 
 
+def _restarts(outcome: ScheduleOutcome) -> int:
+    """Times the work of the job began anew."""
+    return int(outcome.column("restarts")[0])
+
+
 def test_slurm_kills_the_allocation_after_slurmd_timeout_and_requeues() -> None:
     # 400 + 300 noticed; nodes 1 and 2 at once; 60 s restart; 700 s left: 1460 s.
     outcome = _run(slurm_requeue())
@@ -72,12 +79,19 @@ def test_slurm_kills_the_allocation_after_slurmd_timeout_and_requeues() -> None:
         "restart": 960.0,
         "detection": 300.0 * 8,  # the surviving node; the dead one is down
     }
+    assert _restarts(outcome) == 1
 
 
 def test_slurm_no_requeue_ends_with_the_node() -> None:
     outcome = _run(slurm_requeue(), job={"requeue_J": np.array([False])})
     assert _end(outcome) == ("node_fail", 700.0)
-    assert _gpu_s(outcome)["productive"] == 300.0 * 16
+    # 300 s were saved, and nobody will ever use them; nothing began anew.
+    assert _gpu_s(outcome) == {
+        "unfinished": 300.0 * 16,
+        "lost_work": 100.0 * 16,
+        "detection": 300.0 * 8,
+    }
+    assert _restarts(outcome) == 0
 
 
 def test_slurm_no_kill_goes_on_with_one_node_and_never_regrows() -> None:
@@ -90,6 +104,7 @@ def test_slurm_no_kill_goes_on_with_one_node_and_never_regrows() -> None:
         "restart": 60.0 * 8,
         "detection": 300.0 * 8,
     }
+    assert _restarts(outcome) == 1  # in place, which takes its 60 s like any other
 
 
 def test_slurm_drain_lets_the_job_end_and_repairs_then() -> None:
@@ -101,23 +116,33 @@ def test_slurm_drain_lets_the_job_end_and_repairs_then() -> None:
     # The first ends at 1000 s undisturbed; its node is back at 1100 s, and the second needs both.
     assert (outcome.column("ended") / 1000).tolist() == [1000.0, 1110.0]
     assert outcome.gpu_ticks()["lost_work"] == 0
+    assert outcome.column("restarts").tolist() == [0, 0]
 
 
 def test_jobset_counts_restarts_of_the_whole_set() -> None:
     # Noticed at 750 s; 60 s restart; 700 s left: 1510 s.
-    assert _end(_run(jobset(max_restarts=1))) == ("completed", 1510.0)
-    assert _end(_run(jobset(max_restarts=0))) == ("node_fail", 750.0)
+    once = _run(jobset(max_restarts=1))
+    assert _end(once) == ("completed", 1510.0)
+    assert _restarts(once) == 1
+    never = _run(jobset(max_restarts=0))
+    assert _end(never) == ("node_fail", 750.0)
+    assert _restarts(never) == 0
     twice = _run(jobset(max_restarts=1), (400.0, 0, 2000.0), (1000.0, 1, 2000.0))
     assert _end(twice) == ("node_fail", 1350.0)
+    assert _restarts(twice) == 1  # the second failure is the end, not a restart
+    # 300 s before the first; from 810 s to 1000 s 190 s, less than a checkpoint apart
+    assert _gpu_s(twice)["unfinished"] == 300.0 * 16
+    assert _gpu_s(twice)["lost_work"] == (100.0 + 190.0) * 16
 
 
 def test_kueue_by_default_tries_once_when_the_pods_of_the_node_are_evicted() -> None:
     # 750 s: no free node in the domain {0, 1}; evicted a tick later; nodes 2 and 3 at once.
     outcome = _run(kueue_replacement(), nodes=4, together="domain", required=True)
     assert _end(outcome) == ("completed", 750.001 + 60.0 + 700.0)
+    assert _restarts(outcome) == 1
     preferred = _run(kueue_replacement(), nodes=4, together="domain")
     assert _end(preferred) == ("completed", 750.0 + 60.0 + 700.0)
-    assert preferred.column("restarts")[0] == 0  # never evicted
+    assert (_restarts(preferred), preferred.column("attempts")[0]) == (1, 1)  # never evicted
 
 
 def _patient(recovery_timeout_s: float | None = None) -> Response:
@@ -130,7 +155,7 @@ def test_kueue_replaces_the_node_where_topology_is_preferred() -> None:
     # Noticed after 30 s; no other node in the domain {0, 1}; node 2 at once: 430 + 60 + 700.
     outcome = _run(_patient(), nodes=4, together="domain")
     assert _end(outcome) == ("completed", 1190.0)
-    assert outcome.column("restarts")[0] == 0  # never evicted
+    assert (_restarts(outcome), outcome.column("attempts")[0]) == (1, 1)  # never evicted
 
 
 def test_kueue_waits_in_a_required_domain_until_the_recovery_timeout() -> None:
@@ -146,6 +171,7 @@ def test_kueue_waits_in_a_required_domain_until_the_recovery_timeout() -> None:
         "detection": 30.0 * 8,
         "waiting": 600.0 * 8,
     }
+    assert (_restarts(outcome), outcome.column("attempts")[0]) == (1, 2)
 
 
 def test_kueue_takes_the_repaired_node_if_it_is_back_in_time() -> None:
@@ -176,7 +202,8 @@ def test_torchrun_shrinks_and_takes_the_node_in_again() -> None:
     job = {"fewest_J": np.array([1])}
     outcome = _run(torchrun_elastic(max_restarts=1), (400.0, 0, 500.0), nodes=2, job=job)
     assert _end(outcome) == ("completed", 1510.0)
-    assert outcome.column("restarts")[0] == 2  # the second, to take the node in, is not counted
+    # The second, to take the node in, is none that --max-restarts counts.
+    assert (_restarts(outcome), outcome.column("counted")[0]) == (2, 1)
     assert _gpu_s(outcome) == {
         "productive": 16_000.0,
         "lost_work": 1_600.0 + 95.0 * 8,
@@ -185,6 +212,7 @@ def test_torchrun_shrinks_and_takes_the_node_in_again() -> None:
     }
     never = _run(torchrun_elastic(), (400.0, 0, 500.0), nodes=2, job=job)
     assert _end(never) == ("node_fail", 445.0)  # --max-restarts is 0 by default
+    assert _restarts(never) == 0
 
 
 def test_torchrun_below_its_minimum_waits_for_the_join_timeout() -> None:
@@ -192,8 +220,76 @@ def test_torchrun_below_its_minimum_waits_for_the_join_timeout() -> None:
     job = {"fewest_J": np.array([2])}
     back = _run(torchrun_elastic(max_restarts=9), (400.0, 0, 500.0), nodes=2, job=job)
     assert _end(back) == ("completed", 1660.0)
+    assert _restarts(back) == 1
     gone = _run(torchrun_elastic(max_restarts=9), (400.0, 0, 5000.0), nodes=2, job=job)
     assert _end(gone) == ("node_fail", 1045.0)
+    assert _restarts(gone) == 0  # it never got to begin anew
+
+
+def test_a_preempted_job_restarts_like_any_other() -> None:
+    # The first works 400 of 1000 s and keeps 300; the second takes its node until 500 s; then 60 s
+    # and 700 s are left: 1260 s.
+    jobs = Jobs(
+        submit_J=ticks([0, 400]),
+        run_J=ticks([1000, 100]),
+        gpus_J=np.array([8, 8]),
+        checkpoint_J=ticks([300, 300]),
+        restart_J=ticks([60, 60]),
+        priority_J=np.array([0, 1]),
+    )
+    rules: dict[str, Any] = {"order": "priority", "preemption": "requeue"}
+    outcome = schedule(jobs, Cluster(nodes=1), Policy(**rules))
+    assert (outcome.column("ended") / 1000).tolist() == [1260.0, 500.0]
+    assert outcome.column("restarts").tolist() == [1, 0]
+    assert outcome.column("preempted").tolist() == [1, 0]
+    assert _gpu_s(outcome) == {
+        "productive": 1100.0 * 8,
+        "lost_work": 100.0 * 8,
+        "restart": 60.0 * 8,
+    }
+    cancelled = schedule(jobs, Cluster(nodes=1), Policy(**(rules | {"preemption": "cancel"})))
+    assert cancelled.column("restarts").tolist() == [0, 0]
+    assert _gpu_s(cancelled) == {
+        "productive": 100.0 * 8,
+        "unfinished": 300.0 * 8,
+        "lost_work": 100.0 * 8,
+    }
+
+
+def test_a_job_killed_at_its_limit_leaves_work_that_is_never_finished() -> None:
+    # Killed at 700 s of 1000, with 600 s in checkpoints.
+    jobs = Jobs(
+        submit_J=ticks([0]), run_J=ticks([1000]), gpus_J=np.array([8]),
+        limit_J=ticks([700]), checkpoint_J=ticks([300]),
+    )  # fmt: skip
+    killed = schedule(jobs, Cluster(nodes=1), Policy())
+    assert killed.states == {"timeout": 1}
+    assert _gpu_s(killed) == {"unfinished": 600.0 * 8, "lost_work": 100.0 * 8}
+
+
+def test_what_is_cut_off_keeps_what_it_did_so_far_apart() -> None:
+    # At 650 s the first has ended, the second worked 550 s, checkpoint or not, and goes on.
+    jobs = Jobs(
+        submit_J=ticks([0, 0]), run_J=ticks([100, 1000]), gpus_J=np.array([8, 8]),
+        checkpoint_J=ticks([300, 300]),
+    )  # fmt: skip
+    cut = schedule(jobs, Cluster(nodes=1), Policy(), until_s=650.0)
+    assert cut.states == {"running": 1, "completed": 1}
+    assert _gpu_s(cut) == {"productive": 100.0 * 8, "under_way": 550.0 * 8}
+    assert (cut.work_done_J / 1000).tolist() == [800.0, 4400.0]
+
+
+@pytest.mark.parametrize("name", sorted(LAUNCHERS))
+@pytest.mark.parametrize("at_s", [100.0, 333.3, 899.0])
+def test_restart_time_is_paid_once_for_each_restart(name: str, at_s: float) -> None:
+    # One of two nodes is lost for good; a job that goes on has one or both.
+    response = replace(LAUNCHERS[name](), most_restarts=9)
+    job = {"gpus_J": np.array([2]), "nodes_J": np.array([2]), "restart_J": ticks([3])}
+    outcome = _run(response, (at_s, 0, 1e6), job=job)
+    held = 1 if response.kind in ("shrink", "elastic") else 2
+    assert _end(outcome)[0] == "completed"
+    assert _restarts(outcome) == 1
+    assert outcome.gpu_ticks()["restart"] == 3000 * held
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import pytest
 
 from perfatlas.jobs.csv_traces import TASK_COLUMNS
 from perfatlas.jobs.model import Cluster, Policy
+from perfatlas.jobs.reading import Reading, Row
 from perfatlas.jobs.simulate import schedule
 from perfatlas.jobs.traces import read_jobs, runs_as_jobs
 from perfatlas.quantities import InvalidSpecError
@@ -120,6 +122,61 @@ def test_runs_of_accounting_become_jobs() -> None:
         "asked for no GPU": 1,
         "never ran": 1,
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "format_name"),
+    [
+        ("trace.csv.gz", HELIOS, "helios"),
+        ("trace.csv.gz", KALOS, "acme"),
+        ("trace.csv.gz", TASKS, "alibaba_gpu_v2020"),
+        ("trace.json.gz", json.dumps(PHILLY), "philly"),
+        ("trace.csv.gz", "submit_s,run_s,gpus\n3,5,2\n1,5,8\n", "perfatlas"),
+        ("trace.jsonl.gz", '{"submit_s": 1, "run_s": 5, "gpus": 2}\n', "perfatlas"),
+    ],
+)
+def test_a_compressed_trace_is_the_trace(
+    tmp_path: Path, name: str, text: str, format_name: str
+) -> None:
+    plain, packed = tmp_path / name.removesuffix(".gz"), tmp_path / name
+    plain.write_text(text, "utf-8")
+    packed.write_bytes(gzip.compress(text.encode()))
+    found, expected = read_jobs(packed, format_name), read_jobs(plain, format_name)
+    assert found.text() == expected.text()
+    for column in ("submit_J", "run_J", "gpus_J", "row_J"):
+        assert getattr(found.jobs, column).tolist() == getattr(expected.jobs, column).tolist()
+    packed.write_bytes(gzip.compress(text.encode())[:-9])
+    with pytest.raises(InvalidSpecError, match=rf"{name}' is cut off or damaged.*again"):
+        read_jobs(packed, format_name)
+
+
+def test_a_compressed_line_without_end_is_refused_early(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv.gz"
+    path.write_bytes(gzip.compress(HELIOS.encode() + b"0" * (1 << 24)))
+    with pytest.raises(InvalidSpecError, match="row 7: a line of over 131,072 characters"):
+        read_jobs(path, "helios")
+    path.write_bytes(gzip.compress(HELIOS.encode() + b'"' + b"0\n" * (1 << 20)))
+    with pytest.raises(InvalidSpecError, match="not CSV: field larger than field limit"):
+        read_jobs(path, "helios")
+
+
+def test_more_jobs_than_memory_holds_are_refused() -> None:
+    reading = Reading(Path("t.csv"), most=1)
+    row = Row(2, 0.0, 1.0, 1, 1, "ann", "COMPLETED", "COMPLETED")
+    reading.add(row)
+    with pytest.raises(InvalidSpecError, match=r"'t\.csv', row 3: over 1 job: schedule a part"):
+        reading.add(row._replace(line=3))
+
+
+def test_jobs_recorded_as_not_completed_are_told_with_their_share(tmp_path: Path) -> None:
+    # 249 s x 4 GPUs failed, 36,848 s x 1 completed, 675,223 s x 16 cancelled
+    trace = read_jobs(_file(tmp_path, HELIOS), "helios")
+    assert trace.ends == {"COMPLETED": 1, "FAILED": 1, "CANCELLED": 1}
+    whole = 249 * 4 + 36_848 + 675_223 * 16
+    assert trace.cut_short == pytest.approx(1.0 - 36_848 / whole)
+    assert "completed: 1 CANCELLED, 1 FAILED, 99.7 % of the GPU time;" in trace.ends_text()
+    completed = HELIOS.replace("FAILED", "COMPLETED").replace("CANCELLED", "COMPLETED")
+    assert read_jobs(_file(tmp_path, completed), "helios").ends_text() == ""
 
 
 @pytest.mark.parametrize(

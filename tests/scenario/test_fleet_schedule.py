@@ -62,10 +62,23 @@ def test_a_listed_failure_restarts_a_job_from_its_checkpoint(tmp_path: Path) -> 
     assert results["lost_gpu_hours"] == pytest.approx(10 * 8 / 3600)
 
 
+def test_a_list_of_drains_says_that_no_job_loses_a_node(table: str, tmp_path: Path) -> None:
+    failures = tmp_path / "failures.csv"
+    failures.write_text("time_s,node,repair_s,drain\n40,0,9,true\n50,1,9,false\n", "utf-8")
+    said = fleet_schedule(jobs=table, nodes=2, failures=str(failures)).answer.evidence.assumptions
+    assert not any("are drains" in text for text in said)
+    failures.write_text("time_s,node,repair_s,drain\n40,0,9,true\n", "utf-8")
+    found = fleet_schedule(jobs=table, nodes=2, failures=str(failures), response="jobset").answer
+    assert any("all of them are drains" in text for text in found.evidence.assumptions)
+    assert found.results["restarts"] == 0
+
+
 @pytest.mark.parametrize("response", ["slurm_requeue", "slurm_no_kill", "jobset", "torchrun"])
 @pytest.mark.parametrize("backfill", ["none", "easy", "conservative"])
 def test_every_gpu_hour_is_in_one_bucket(response: str, backfill: str) -> None:
-    asked: dict[str, Any] = {**MANY, **FAILING, "backfill": backfill, "depth": 20}
+    asked: dict[str, Any] = {**MANY, **FAILING, "backfill": backfill}
+    if backfill != "none":
+        asked["depth"] = 20
     found = fleet_schedule(**asked, response=response, restart_s=60.0)
     rows = found.answer.breakdown
     results = found.answer.results
@@ -74,10 +87,18 @@ def test_every_gpu_hour_is_in_one_bucket(response: str, backfill: str) -> None:
     assert math.fsum(row["gpu_hours"] for row in rows) == pytest.approx(hours)
     assert sum(results["states"].values()) == results["jobs"]
     assert sum(row["jobs"] for row in results["classes"]) == results["jobs"]
+    shares = {row["name"]: row["share"] for row in rows}
+    for name in ("productive", "under_way", "unfinished"):
+        assert results[name] == shares[name]
+    ended_early = sum(results["states"].get(name, 0) for name in ("node_fail", "timeout"))
+    assert (shares["unfinished"] > 0.0) <= (ended_early > 0)
     lost = next(row["gpu_hours"] for row in rows if row["name"] == "lost_work")
     assert lost == pytest.approx(results["lost_gpu_hours"])
     columns = found.per_job()
     assert sum(columns["restarts"]) == results["restarts"]
+    kept = math.fsum(row["gpu_hours"] for row in rows if row["name"] in results)
+    # a job on fewer nodes than it asked for ends up to a tick after its work
+    assert sum(columns["work_gpu_hours"]) == pytest.approx(kept, rel=1e-6)
     assert results["utilisation"] <= 1.0
 
 
@@ -202,7 +223,7 @@ def test_jobs_that_can_never_run_are_refused_or_counted(table: str) -> None:
     found = fleet_schedule(jobs=table, nodes=1, leave_out_larger=True)
     assert found.answer.results["jobs"] == 2
     assert any("can never run here: 1 of 3 jobs" in text for text in found.answer.warnings)
-    with pytest.raises(InfeasibleError, match="none of the 3 jobs"):
+    with pytest.raises(InfeasibleError, match="none of 3 jobs"):
         fleet_schedule(jobs=table, nodes=1, gpus_per_node=4, leave_out_larger=True)
 
 
@@ -226,6 +247,7 @@ def test_elastic_jobs_go_on_with_their_share_of_nodes() -> None:
         ({"num_jobs": 10, "load": 1, "nodes": 4, "nodse": 4}, "did you mean 'nodes'?"),
         ({"num_jobs": 10, "load": 1, "nodes": 4, "node_mtbf_s": 9}, "without repair_s"),
         ({"num_jobs": 10, "load": 1, "nodes": 4, "repair_s": 9}, "without node_mtbf_s"),
+        ({"num_jobs": 10, "load": 1, "fleet": "rsc1", "repair_s": 9}, "fleet tells repairs itself"),
         ({"num_jobs": 10, "load": 1, "nodes": 4, **FAILING, "fleet": "rsc1"}, "give one"),
         ({"num_jobs": 10, "load": 1, "fleet": "rsc1", "gpus_per_node": 4}, "has 8"),
         ({"num_jobs": 10, "load": 1e-308, "nodes": 4}, "10 jobs would be submitted over"),
@@ -234,8 +256,11 @@ def test_elastic_jobs_go_on_with_their_share_of_nodes() -> None:
         ({"num_jobs": 10, "load": 1, "nodes": 4, "together": "leaf"}, "nodes_per_leaf"),
         ({"num_jobs": 10, "load": 1, "nodes": 4, "patience_s": 9}, "no job waits for a node"),
         ({"num_jobs": 10, "load": 1, "nodes": 4, "shares": "ann"}, "such as ann=2,bob=1"),
-        ({"num_jobs": 10, "load": 1, "nodes": 4, "shares": {"ann": 2}}, "no job is of 'ann'"),
-        ({"num_jobs": 10, "load": 1, "nodes": 4, "zone": "UTC"}, "only sacct"),
+        (
+            {"num_jobs": 10, "load": 1, "nodes": 4, "order": "fair_share", "shares": {"ann": 2}},
+            "no job is of 'ann'",
+        ),
+        ({"num_jobs": 10, "load": 1, "nodes": 4, "zone": "UTC"}, "only the times of sacct's text"),
         ({"jobs": "x.csv", "load": 1, "nodes": 4}, "load: of generated jobs"),
         ({"jobs": "x.csv", "nodes": 4, "job_format": "phily"}, "'philly'"),
         ({"num_jobs": 10, "load": 1, "nodes": 4, "compare": ["nodes"]}, "a field and its values"),

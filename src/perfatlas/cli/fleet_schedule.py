@@ -45,7 +45,7 @@ class JobsFlags:
 
     Args:
         jobs: File of jobs: accounting, a public trace, or CSV, Parquet or JSON Lines with
-            submit_s, run_s, gpus.
+            submit_s, run_s, gpus; text plain or gzip-compressed.
         job_format: Format of that file.
         zone: Time zone sacct ran in, such as UTC or Europe/Berlin.
         num_jobs: How many are generated.
@@ -143,7 +143,8 @@ class BefallFlags:
         failures: What fails: a table of time_s, node, repair_s, and where told width, drain.
         response: What the launcher does; drain lets running jobs end before the repair.
         detection_s: Seconds until a lost node is noticed, in place of the launcher's.
-        max_restarts: After which a job has failed for good; by default as the launcher.
+        max_restarts: What the launcher counts as one, so often at most before a job has failed for
+            good; by default as the launcher.
         patience_s: Seconds a job of kueue or torchrun waits for a node, in place of the launcher's.
         until_s: Cut the schedule off so many seconds after the first submission; by default at the
             last one if jobs are generated, else when all have ended.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from perfatlas.files.atomic import atomic_file, check_writable, write_atomic
 from perfatlas.files.folders import user_folder
 from perfatlas.files.hashes import content_hash, file_hash
-from perfatlas.files.tables import Table, read_table, table_format, write_table
+from perfatlas.files.tables import Table, read_table, table_format, unpacked_name, write_table
+from perfatlas.files.text import open_text
 from perfatlas.files.toml_text import format_toml
 
 __all__ = [
@@ -15,8 +16,10 @@ __all__ = [
     "content_hash",
     "file_hash",
     "format_toml",
+    "open_text",
     "read_table",
     "table_format",
+    "unpacked_name",
     "user_folder",
     "write_atomic",
     "write_table",

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files.atomic import write_atomic
 from perfatlas.files.parquet import is_arrow, plain_cells, read_parquet, write_parquet
+from perfatlas.files.text import open_text
 from perfatlas.quantities import InvalidSpecError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 FORMATS: Final = (".csv", ".parquet", ".jsonl")
+TEXT_FORMATS: Final = (".csv", ".jsonl")
 INT64_DIGITS: Final = 18  # every number of so many digits fits in 64 bits
 
 
@@ -63,24 +65,42 @@ def table_format(path: str | Path) -> str:
     return suffix
 
 
-def read_table(path: str | Path) -> Table:
-    """Return the table in a CSV, Parquet or JSON Lines file, chosen by its extension.
+def unpacked_name(path: str | Path) -> Path:
+    """Return the name a file has without its compression: table.csv of table.csv.gz.
 
     Args:
         path: The file.
 
+    Example:
+        >>> from perfatlas.files import unpacked_name
+        >>> unpacked_name("jobs.CSV.gz").name, unpacked_name("jobs.csv").name
+        ('jobs.CSV', 'jobs.csv')
+    """
+    name = Path(path)
+    packed = name.suffix.lower() == ".gz" and name.with_suffix("").suffix.lower() in TEXT_FORMATS
+    return name.with_suffix("") if packed else name
+
+
+def read_table(path: str | Path) -> Table:
+    """Return the table in a CSV, Parquet or JSON Lines file, chosen by its extension.
+
+    Args:
+        path: The file; text may be gzip-compressed, as table.csv.gz.
+
     Raises:
-        InvalidSpecError: The file does not exist, is not what its extension says, or has ragged
-            rows or two columns of one name; the message says where.
+        InvalidSpecError: The file does not exist, is not what its extension says, is cut off inside
+            its compression or unpacks to far too much, or has ragged rows or two columns of one
+            name; the message says where.
 
     Limits: The table is held in memory.
     """
-    suffix = table_format(path)
+    suffix = table_format(unpacked_name(path))
     try:
         if suffix == ".parquet":
             columns = read_parquet(path)
         else:
-            text = Path(path).read_text(encoding="utf-8-sig")
+            with open_text(path, "table") as file:
+                text = file.read()
             columns = _csv_columns(text, path) if suffix == ".csv" else _jsonl_columns(text, path)
     except UnicodeDecodeError as problem:
         raise InvalidSpecError(f"table '{path}' is not UTF-8 text: {problem.reason}") from problem

@@ -75,11 +75,14 @@ def resume(world: World, j: int, again: bool) -> None:  # noqa: FBT001 - compile
     Args:
         world: The schedule.
         j: The job.
-        again: It restarts, which takes time.
+        again: It restarts: that takes time and is counted, whatever made it necessary.
     """
     job, now = world.job_J[j], world.state_1[0].now
     job.state, job.mark, job.lost = RUNNING, now, 0
-    job.since = now + job.overhead if again else now
+    job.since = now
+    if again:
+        job.restarts += 1
+        job.since += job.overhead
     finish = job.since + (job.work + job.held - 1) // job.held
     plan(world.heap_H, world.spot_J, world.event_J, j, min(finish, job.kill))
 
@@ -91,7 +94,7 @@ def settle(world: World, j: int, done: bool) -> None:  # noqa: FBT001
     Args:
         world: The schedule.
         j: A job that holds nodes, before they are taken away.
-        done: Its work is done; otherwise what no checkpoint holds is lost.
+        done: All that was worked is kept; otherwise what no checkpoint holds is lost.
     """
     job, state = world.job_J[j], world.state_1[0]
     gpus = job.held * job.gpus
@@ -108,7 +111,7 @@ def settle(world: World, j: int, done: bool) -> None:  # noqa: FBT001
     kept = worked
     if not done:
         kept = worked - worked % job.interval if job.interval else 0
-    job.work = 0 if done else job.work - kept * job.held
+    job.work = max(job.work - kept * job.held, 0)
     job.lost_work += (worked - kept) * gpus
     state.bucket[PRODUCTIVE] += kept * gpus
     state.bucket[LOST_WORK] += (worked - kept) * gpus
@@ -217,10 +220,9 @@ def give_up_nodes(world: World, j: int) -> None:
         fail(world, j)
         return
     stop(world, j)
-    job.restarts += 1
     job.counted += 1
     pause = rules.backoff
-    for _ in range(job.restarts - 1):
+    for _ in range(job.counted - 1):
         if pause >= rules.most_backoff:
             break
         pause *= 2

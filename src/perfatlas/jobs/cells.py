@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.files import read_table
+from perfatlas.files import read_table, unpacked_name
 from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Cells:
         table = read_table(self.path)
         self.columns, self.size = table.columns, table.rows
         self._table = table
-        self._first = 2 if self.path.suffix.lower() == ".csv" else 1
+        self._first = 2 if unpacked_name(path).suffix.lower() == ".csv" else 1
         missing = [name for name in required if name not in table.columns]
         if missing:
             raise InvalidSpecError(

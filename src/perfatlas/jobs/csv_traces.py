@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO
 
+from perfatlas.files import open_text
 from perfatlas.jobs.reading import NEVER_RAN, NO_END, NO_GPU, Reading, Row
 from perfatlas.quantities import InvalidSpecError, shown
 
@@ -21,6 +22,7 @@ TASK_COLUMNS: Final = (
     "job_name", "task_name", "inst_num", "status", "start_time", "end_time", "plan_cpu",
     "plan_mem", "plan_gpu", "gpu_type",
 )  # fmt: skip
+LONGEST_LINE: Final = 1 << 17  # characters
 _NOTHING: Final = ("", "none", "nan", "nat", "null", "unknown")
 
 
@@ -71,8 +73,9 @@ def _slurm_like(path: Path, *, kind: str = "state") -> Reading:
             reading.ignore(NO_END, line)
         else:
             nodes = max(_whole(reading, line, fields, "node_num"), 1)
-            row = Row(line, submit_s, end_s - start_s, gpus, nodes, fields["user"], fields[kind])
-            reading.rows.append(row)
+            user, ended = fields["user"], fields["state"]
+            run_s = end_s - start_s
+            reading.add(Row(line, submit_s, run_s, gpus, nodes, user, fields[kind], ended))
     return reading
 
 
@@ -106,9 +109,8 @@ def read_alibaba(path: Path) -> Reading:
             reading.ignore(NO_END, line)
         else:
             gpus = math.ceil(share * count / 100.0 - 1e-9)
-            reading.rows.append(
-                Row(line, start_s, end_s - start_s, gpus, 0, "all", fields["status"])
-            )
+            ended = fields["status"]
+            reading.add(Row(line, start_s, end_s - start_s, gpus, 0, "all", ended, ended))
     return reading
 
 
@@ -116,9 +118,9 @@ def _table(
     reading: Reading, wanted: Sequence[str], default: Sequence[str]
 ) -> Iterator[tuple[int, Mapping[str, str]]]:
     """Yield data rows, numbered as in the file; `default` names columns where no line does."""
-    with reading.path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.reader(file)
-        names = next(rows, None)
+    with open_text(reading.path, "trace", most_bytes=None) as file:
+        rows = _rows(reading, file)
+        _, names = next(rows, (0, None))
         if names is None:
             raise InvalidSpecError(f"trace '{reading.path}' is empty")
         first: list[list[str]] = []
@@ -132,9 +134,29 @@ def _table(
             )
         for at, row in enumerate(first, 1):
             yield at, _fields(reading, at, names, row)
-        for row in rows:
+        for at, row in rows:
             if row:
-                yield rows.line_num, _fields(reading, rows.line_num, names, row)
+                yield at, _fields(reading, at, names, row)
+
+
+def _rows(reading: Reading, file: TextIO) -> Iterator[tuple[int, list[str]]]:
+    """Yield rows with their lines; what is no CSV is refused with its line."""
+    rows = csv.reader(_lines(reading, file))
+    try:
+        for row in rows:
+            yield rows.line_num, row
+    except csv.Error as problem:
+        raise reading.wrong(rows.line_num, f"not CSV: {problem}") from problem
+
+
+def _lines(reading: Reading, file: TextIO) -> Iterator[str]:
+    """Yield lines with their ends, none of them endless."""
+    at = 0
+    while line := file.readline(LONGEST_LINE):
+        at += 1
+        if len(line) == LONGEST_LINE:
+            raise reading.wrong(at, f"a line of over {LONGEST_LINE:,} characters; is this a table?")
+        yield line
 
 
 def _fields(

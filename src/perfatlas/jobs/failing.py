@@ -94,7 +94,6 @@ def notice(world: World, j: int) -> None:
         settle(world, j, False)  # noqa: FBT003
         resume(world, j, True)  # noqa: FBT003
     elif rules.response == ELASTIC:
-        job.restarts += 1
         job.counted += 1
         if job.counted > rules.most_restarts:
             fail(world, j)
@@ -158,7 +157,6 @@ def come_back(world: World, node: int) -> None:
     settle(world, j, False)  # noqa: FBT003
     regain(world, j, node)
     if job.state == RUNNING:
-        job.restarts += 1
         resume(world, j, True)  # noqa: FBT003
     elif job.state == WAITING and job.held >= job.fewest:
         leave_waits(world, j)

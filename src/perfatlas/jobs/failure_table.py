@@ -12,6 +12,7 @@ import numpy as np
 from perfatlas.jobs.cells import Cells
 from perfatlas.jobs.model import Failures, ticks
 from perfatlas.jobs.state import LONGEST, TICKS_PER_SECOND
+from perfatlas.quantities import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +65,7 @@ def read_failures(path: str | Path, *, nodes: int, start_s: float = 0.0) -> Fail
         if np.isnan(value_L).any():
             raise cells.wrong(int(np.argmax(np.isnan(value_L))), f"{name} is empty")
     for bad_L, problem in (
-        (node_L + width_L > nodes, f"width passes the last of {nodes} nodes"),
+        (node_L + width_L > nodes, f"width passes the last of {counted(nodes, 'node')}"),
         (time_L > LONGEST_S, f"over {LONGEST_S:g} s after the first job"),
     ):
         if bad_L.any():

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.jobs.model import Jobs, ticks
 from perfatlas.jobs.state import LONGEST, TICKS_PER_SECOND
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, counted
 
 if TYPE_CHECKING:
     from perfatlas.jobs.model import Cluster
@@ -91,6 +91,6 @@ def generate_jobs(mix: Mix, cluster: Cluster) -> Jobs:
 def _check_span(mix: Mix, span_s: float) -> None:
     if not span_s <= LONGEST / TICKS_PER_SECOND:
         raise InvalidSpecError(
-            f"{mix.jobs:,} jobs would be submitted over {span_s:.3g} s: at most"
+            f"{counted(mix.jobs, 'job')} would be submitted over {span_s:.3g} s: at most"
             f" {LONGEST / TICKS_PER_SECOND:.3g} s; use a larger rate or load, or fewer jobs"
         )

@@ -15,7 +15,7 @@ from perfatlas.fleet.laws import mean_s, residual
 from perfatlas.fleet.sampled import sample_s
 from perfatlas.jobs.model import Failures, ticks
 from perfatlas.jobs.outages import on_the_wall
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,7 +53,8 @@ def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int
     check_fleet(fleet)
     if fleet.units != cluster.nodes:
         raise InvalidSpecError(
-            f"the fleet has {fleet.units} units, the cluster {cluster.nodes} nodes"
+            f"the fleet has {counted(fleet.units, 'unit')}, the cluster"
+            f" {counted(cluster.nodes, 'node')}"
         )
     if not (math.isfinite(horizon_s) and horizon_s > 0.0):
         raise InvalidSpecError(f"horizon_s = {horizon_s:g}: expected a time above zero")

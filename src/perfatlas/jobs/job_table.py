@@ -13,7 +13,7 @@ from perfatlas.jobs.cells import Cells
 from perfatlas.jobs.model import Jobs, ticks
 from perfatlas.jobs.reading import NEVER_RAN, NO_GPU, Trace
 from perfatlas.jobs.state import LONGEST, NEVER, TICKS_PER_SECOND
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +85,8 @@ def _jobs(cells: Cells, at_J: Ints, read: dict[str, Float]) -> Jobs:
     nodes_J = _counts(cells, "nodes", at_J)
     if nodes_J is not None and (nodes_J > gpus_J).any():
         at = int(np.argmax(nodes_J > gpus_J))
-        raise cells.wrong(int(at_J[at]), f"{nodes_J[at]} nodes for {gpus_J[at]} GPUs")
+        asked = f"{counted(nodes_J[at], 'node')} for {counted(gpus_J[at], 'GPU')}"
+        raise cells.wrong(int(at_J[at]), f"{asked}: at most a node for each")
     user_J, users = _names(cells, "user", at_J)
     kind_J, kinds = _names(cells, "kind", at_J)
     return Jobs(

@@ -102,10 +102,25 @@ class ScheduleOutcome:
         done_J = self.column("state") == COMPLETED
         return np.where(done_J, np.maximum(took_J / run_s_J, 1.0), np.nan)
 
+    @cached_property
+    def work_done_J(self) -> Ints:  # noqa: N802 - shape letters
+        """Work of every job that was done and not lost [GPU-ticks] (J,); all of it if completed."""
+        left_J, nodes_J = self.column("work"), self.column("nodes")
+        return (self.column("run") * nodes_J - left_J) * self.column("gpus")
+
     def gpu_ticks(self) -> dict[str, int]:
-        """Return the GPU-ticks of each bucket; they add up to GPUs times ticks exactly."""
-        found = self.world.state_1["bucket"][0].tolist()
-        return dict(zip(BUCKETS, found, strict=True))
+        """Return the GPU-ticks of each bucket; they add up to GPUs times ticks exactly.
+
+        Work that was not lost is `productive` in jobs that completed, `under_way` in those that had
+        not ended, and `unfinished` in those that ended without: failed for good, killed at their
+        limit or cancelled for others.
+        """
+        found = dict(zip(BUCKETS, self.world.state_1["bucket"][0].tolist(), strict=True))
+        state_J = self.column("state")
+        under_way = int(self.work_done_J[state_J < COMPLETED].sum())
+        unfinished = int(self.work_done_J[state_J > COMPLETED].sum())
+        useful = found.pop("productive") - under_way - unfinished
+        return {"productive": useful, "unfinished": unfinished, **found, "under_way": under_way}
 
     def shares(self) -> dict[str, float]:
         """Return the share of all GPU-time in each bucket; zeros where no time passed."""
@@ -133,7 +148,11 @@ class ScheduleOutcome:
         return int(self.world.state_1[name][0]) / total if total else 0.0
 
     def by_kind(self) -> list[dict[str, Any]]:
-        """Return one row per class of jobs: counts, waiting, slowdown, lost GPU-hours."""
+        """Return one row per class of jobs: counts, waiting, slowdown, lost GPU-hours.
+
+        Restarts are the times work began anew, in place or out of the queue, after a failure, a
+        preemption or a repair; each took the job's restart time.
+        """
         kind_J = self.jobs.kind_J
         code_J = np.zeros(self.jobs.size, np.int64) if kind_J is None else np.asarray(kind_J)
         rows = []

@@ -29,7 +29,7 @@ from perfatlas.jobs.state import (
     USER,
     World,
 )
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, did_you_mean
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -197,8 +197,8 @@ def _misfits(
         job_J["gpus"] > plan["gpus"],
         job_J["fewest"] > job_J["nodes"],
     ]
-    node = f"a node has {int(plan['gpus'])} GPUs"
-    return bad_J, [f"a {where} has {room} nodes", node, "fewest_J is above that"]
+    node = f"a node has {counted(int(plan['gpus']), 'GPU')}"
+    return bad_J, [f"a {where} has {counted(room, 'node')}", node, "fewest_J is above that"]
 
 
 def _check_fit(jobs: Jobs, job_J: NDArray[Any], plan: Any) -> None:  # noqa: ANN401 - a record
@@ -208,8 +208,9 @@ def _check_fit(jobs: Jobs, job_J: NDArray[Any], plan: Any) -> None:  # noqa: ANN
             at = int(np.argmax(bad_J))
             it = job_J[at]
             raise InfeasibleError(
-                f"row {jobs.row(at)}: a job of {int(np.asarray(jobs.gpus_J)[at])} GPUs takes "
-                f"{int(it['nodes'])} nodes with {int(it['gpus'])} each, and {what}.",
+                f"row {jobs.row(at)}: a job of {counted(int(np.asarray(jobs.gpus_J)[at]), 'GPU')}"
+                f" takes {counted(int(it['nodes']), 'node')} with {int(it['gpus'])} each, and"
+                f" {what}.",
                 advice=("Take the row out or enlarge the cluster.",),
             )
 

@@ -8,12 +8,14 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.files import open_text
 from perfatlas.jobs.reading import NEVER_RAN, NO_END, NO_GPU, Reading, Row
 from perfatlas.quantities import InvalidSpecError, shown
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+MOST_BYTES: Final = 1 << 29  # of JSON out of a compressed file
 KEYS: Final = ("status", "vc", "jobid", "attempts", "submitted_time", "user")
 
 
@@ -35,7 +37,8 @@ def read_philly(path: Path) -> Reading:
     """
     reading = Reading(path)
     try:
-        items = json.loads(path.read_text("utf-8"))
+        with open_text(path, "trace", most_bytes=MOST_BYTES) as file:
+            items = json.load(file)
     except (ValueError, RecursionError) as error:
         if isinstance(error, UnicodeDecodeError):
             raise
@@ -81,7 +84,7 @@ def _read(reading: Reading, line: int, item: Mapping[str, Any]) -> None:
         reading.ignore("submission not told", line)
     else:
         user, status = str(item["user"]), str(item["status"])
-        reading.rows.append(Row(line, submit_s, run_s, gpus, len(hosts), user, status))
+        reading.add(Row(line, submit_s, run_s, gpus, len(hosts), user, status, status))
 
 
 def _moment(reading: Reading, line: int, text: object) -> float:

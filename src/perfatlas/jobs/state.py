@@ -44,7 +44,7 @@ NODE_FAIL: Final = 8
 PREEMPTED: Final = 9
 
 BUCKETS: Final = (
-    "productive",
+    "productive",  # work kept; `outcome` splits it by what became of the job
     "lost_work",
     "restart",
     "detection",
@@ -135,9 +135,9 @@ JOB: Final = np.dtype(
             "lost",  # nodes since the last restart
             "lost_node",
             "first",  # entry of its first node
-            "attempts",
-            "restarts",
-            "counted",  # of them, against `most_restarts`
+            "attempts",  # times it got its nodes out of the queue
+            "restarts",  # times its work began anew: each takes `overhead`
+            "counted",  # failures the launcher holds against `most_restarts`
             "preempted",  # times
             "started",  # first
             "ended",

@@ -6,6 +6,7 @@ Shape legend: J jobs.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -16,7 +17,7 @@ from perfatlas.jobs.csv_traces import read_acme, read_alibaba, read_helios
 from perfatlas.jobs.job_table import read_job_table
 from perfatlas.jobs.model import Jobs, ticks
 from perfatlas.jobs.philly import read_philly
-from perfatlas.jobs.reading import NEVER_RAN, NO_END, NO_GPU, Reading, Row, Trace
+from perfatlas.jobs.reading import DONE, NEVER_RAN, NO_END, NO_GPU, Reading, Row, Trace
 from perfatlas.quantities import InvalidSpecError, did_you_mean
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def read_jobs(path: str | Path, format: str) -> Trace:  # noqa: A002 - the word 
     """Return the jobs of a file.
 
     Args:
-        path: The file, as its publisher packs it out.
+        path: The file, as its publisher packs it out, or gzip-compressed.
         format: perfatlas (a table of one's own, see `job_table`), philly, helios, acme or
             alibaba_gpu_v2020 (the task table).
 
@@ -124,7 +125,7 @@ def runs_as_jobs(
         elif math.isnan(submit_s):
             reading.ignore("submission not told", line)
         else:
-            reading.rows.append(Row(line, submit_s, end_s - start_s, gpus, nodes, user, state))
+            reading.add(Row(line, submit_s, end_s - start_s, gpus, nodes, user, state, state))
     return close(reading)
 
 
@@ -144,6 +145,8 @@ def close(reading: Reading) -> Trace:
     if not rows:
         reasons = ", ".join(f"{n} {why}" for why, n in reading.ignored.items()) or "it has no rows"
         raise InvalidSpecError(f"trace '{reading.path}' has no job to schedule: {reasons}")
+    gpu_s = sum(row.run_s * row.gpus for row in rows)
+    done_s = sum(row.run_s * row.gpus for row in rows if row.state.lower() in DONE)
     ordered = sorted(rows, key=lambda row: row.submit_s)
     moved = sum(b.submit_s < a.submit_s for a, b in pairwise(rows))
     users = tuple(dict.fromkeys(row.user for row in ordered))
@@ -171,4 +174,6 @@ def close(reading: Reading) -> Trace:
         first=dict(reading.first),
         moved=moved,
         start_s=start_s,
+        ends=Counter(row.state for row in rows),
+        cut_short=1.0 - done_s / gpu_s if gpu_s else 0.0,
     )

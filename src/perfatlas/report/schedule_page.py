@@ -27,7 +27,11 @@ WORDS: Final = (
     ("p50, p90", "half and nine tenths of the jobs wait, or are slowed down, no more than that"),
     ("slowdown", "time from submission to end over the run time, which counts as 10 s at least"),
     ("in vain", "GPUs free in a number the next job asks for, but not on nodes it can use"),
-    ("held, useful", "GPU time that jobs have, and what of it is work that is not lost"),
+    ("restarts", "times work began anew, in place too; each takes what a restart takes"),
+    ("useful", "GPU time that is work of jobs that completed"),
+    ("under way", "GPU time that is work so far of jobs that had not ended"),
+    ("unfinished", "GPU time that is work of jobs that failed for good, were killed or cancelled"),
+    ("held", "GPU time that jobs had, useful or not"),
 )
 
 

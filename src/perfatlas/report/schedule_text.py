@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 
 SCHEDULE_BUCKETS: Final = {
     "productive": "useful work",
-    "lost_work": "work lost and redone",
+    "unfinished": "work never finished",
+    "lost_work": "work lost",
     "restart": "restarting",
     "detection": "noticing failures",
     "waiting": "waiting for a node",
     "down": "nodes under repair",
     "idle_jobs_queued": "idle, jobs queued",
     "idle_no_jobs": "idle, no job waits",
+    "under_way": "work still under way",
 }
 STATES: Final = {
     "pending": "not yet submitted",
@@ -90,8 +92,7 @@ def schedule_headline(answer: Answered) -> str:
     for name, value in answer["scenario"].items():
         if name in ("num_jobs", "nodes", "gpus_per_node", "seed", "compare"):
             continue
-        text = value if isinstance(value, str) else _field_text(name, value)
-        words.append(f"{name.removesuffix('_s').replace('_', ' ')} {text}".rstrip())
+        words.append(f"{_option(name)} {_value(name, value)}".rstrip())
     of = (
         f"fleet schedule of {counted(results['jobs'], 'job')} on {counted(results['gpus'], 'GPU')}"
         f" in {counted(results['nodes'], 'node')}"
@@ -99,7 +100,14 @@ def schedule_headline(answer: Answered) -> str:
     return f"{of}: {', '.join(words)}" if words else of
 
 
-def _field_text(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any kind
+def _option(name: str) -> str:
+    """Return the name of a field as people say it."""
+    return name.removesuffix("_s").replace("_", " ")
+
+
+def _value(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any kind
+    if isinstance(value, str):
+        return value
     if value is True:
         return ""
     if isinstance(value, dict):
@@ -135,7 +143,7 @@ def schedule_lines(results: Answered) -> list[tuple[str, str]]:
         if results[name]:
             lines.append((label, f"{results[name]:,}"))
     if results["lost_gpu_hours"]:
-        lines.append(("GPU-hours lost and redone", f"{results['lost_gpu_hours']:,.0f}"))
+        lines.append(("GPU-hours of work lost", f"{results['lost_gpu_hours']:,.0f}"))
     if trace := results.get("trace"):
         lines.append(("rows read", f"{results['rows_read']:,}"))
         lines += [
@@ -174,7 +182,7 @@ def _print_results(console: Console, results: Answered) -> None:
     for label, value in lines:
         text.append(f"  {label:<{names}}   ")
         text.append(f"{value:>{values}}\n", "bold")
-    cells = max(len(cell) for _, row in waits for cell in row)
+    cells = max(len(cell) for row in (STATISTICS, *(row for _, row in waits)) for cell in row)
     heads = "".join(f"   {part:>{cells}}" for part in STATISTICS)
     text.append(f"\n  {' ' * short}{heads}\n", "dim")
     for label, row in waits:
@@ -217,30 +225,33 @@ def class_rows(classes: Sequence[Answered]) -> list[dict[str, str]]:
 
 
 def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
-    """Return compared schedules as cells; time and completed jobs are told where they differ.
+    """Return compared schedules as cells: what each changes, and what came of it.
 
-    How many jobs never started is told where any did not: their waiting is not over.
+    Time and completed jobs are told where they differ; how many jobs never started, and work of
+    jobs that did not complete, where there is any.
 
     Args:
         compared: The `compared` of an answer.
     """
-    cells = {
+    columns = {
         "time": [time_text(row["duration_s"]) for row in compared],
         "completed": [f"{row['completed']:,}" for row in compared],
     }
-    differing = {name: told for name, told in cells.items() if len(set(told)) > 1}
+    differing = {name: column for name, column in columns.items() if len(set(column)) > 1}
     never = any(row["never_started"] for row in compared)
+    others = {"under way": "under_way", "unfinished": "unfinished"}
+    told = {label: name for label, name in others.items() if any(row[name] for row in compared)}
+    shares = {"useful": "productive", **told, "held": "utilisation"}
     rows = []
     for at, row in enumerate(compared):
         mean, _, p90 = statistics("wait_s", row["wait_s"])
-        told = {
-            "": str(row["name"]),
+        cells = {
+            **{_option(name): _value(name, value) for name, value in row["changes"].items()},
             "wait, mean": mean,
             "p90": p90,
             **({"no start": f"{row['never_started']:,}"} if never else {}),
             "slowdown": statistics("slowdown", row["slowdown"])[0],
-            "held": share_text(row["utilisation"]),
-            "useful": share_text(row["productive"]),
+            **{label: share_text(row[name]) for label, name in shares.items()},
         }
-        rows.append(told | {name: column[at] for name, column in differing.items()})
+        rows.append(cells | {name: column[at] for name, column in differing.items()})
     return rows

@@ -82,9 +82,12 @@ def befalls(asked: Schedule, cluster: Cluster, start_s: float) -> Befalls:
     if asked.failures is not None:
         found = read_failures(asked.failures, nodes=cluster.nodes, start_s=start_s)
         listed = _drained(asked, found.failures)
-        said = (f"{counted(listed.time_X.shape[0], 'failure')} of {asked.failures}",)
+        said = [f"{counted(listed.time_X.shape[0], 'failure')} of {asked.failures}"]
+        drains_X = found.failures.drain_X
+        if asked.response != "drain" and drains_X is not None and drains_X.size and drains_X.all():
+            said.append("all of them are drains: no job loses a node, whatever the response")
         early = f"left out: {counted(found.before, 'failure')} before the first submission"
-        return Befalls(listed=listed, said=said, warnings=(early,) if found.before else ())
+        return Befalls(listed=listed, said=tuple(said), warnings=(early,) if found.before else ())
     if asked.node_mtbf_s is not None and asked.repair_s is not None:
         return Befalls(fleet=_memoryless(asked.node_mtbf_s, asked.repair_s, cluster))
     if asked.fleet is None:

@@ -126,14 +126,12 @@ def parse_schedule(fields: Mapping[str, Any]) -> Schedule:
         given, other = ("node_mtbf_s", "repair_s")
         if asked.node_mtbf_s is None:
             given, other = other, given
+        if ways and given == "repair_s":
+            raise InvalidSpecError(
+                f"repair_s is of node_mtbf_s, and {ways[0]} tells repairs itself; leave repair_s"
+                " out"
+            )
         raise InvalidSpecError(f"{given} is given without {other}: failures need both")
-    if asked.patience_s is not None and asked.response not in ("kueue", "torchrun"):
-        raise InvalidSpecError(
-            f"patience_s: with response {asked.response} no job waits for a node; with kueue and"
-            " torchrun they do"
-        )
-    if asked.required and asked.together == "anywhere":
-        raise InvalidSpecError("required = true: within what? give together = 'domain' or 'leaf'")
     if asked.together == "domain" and asked.nodes_per_domain is None:
         raise InvalidSpecError("together = 'domain': give nodes_per_domain, such as 18")
     if asked.together == "leaf" and asked.nodes_per_leaf is None:
@@ -155,11 +153,18 @@ def _check_jobs(asked: Schedule) -> None:
     if asked.jobs is not None:
         generated = ("job_rate", "load", "max_job_gpus")
         told = [name for name in generated if getattr(asked, name) is not None]
+        shaped = {"run_median_s": asked.run_median_s, "run_sigma": asked.run_sigma}
+        told += [n for n, value in shaped.items() if value != Schedule.model_fields[n].default]
         if told:
-            raise InvalidSpecError(f"{', '.join(told)}: of generated jobs, not of a file")
-    accounting = asked.job_format in ("sacct", "sacct_json")
-    if asked.zone is not None and not accounting:
-        raise InvalidSpecError(f"zone = {shown(asked.zone)}: only sacct's times need a zone")
+            raise InvalidSpecError(
+                f"{', '.join(told)}: of generated jobs, not of a file; leave that out, or give"
+                " num_jobs in place of jobs"
+            )
+    if asked.zone is not None and asked.job_format != "sacct":
+        raise InvalidSpecError(
+            f"zone = {shown(asked.zone)}: only the times of sacct's text need a zone (job_format ="
+            " sacct); leave zone out"
+        )
 
 
 def variants(compare: list[str], fields: Mapping[str, Any]) -> list[dict[str, Any]]:

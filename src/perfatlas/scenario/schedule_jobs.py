@@ -73,12 +73,16 @@ def came(asked: Schedule, cluster: Cluster) -> Came:
             for reason, count in trace.ignored.items()
         ],
     }
+    if trace.ends:
+        told["recorded_ends"] = dict(trace.ends)
     source = SOURCES.get(asked.job_format)
+    said = [f"jobs of {asked.jobs} ({asked.job_format}): {trace.text()}"]
+    said += [trace.ends_text()] if trace.ends_text() else []
     return Came(
         jobs=trace.jobs,
         start_s=trace.start_s,
         trace=told,
-        said=(f"jobs of {asked.jobs} ({asked.job_format}): {trace.text()}",),
+        said=tuple(said),
         sources=() if source is None else (source,),
     )
 
@@ -117,11 +121,12 @@ def _generated(asked: Schedule, cluster: Cluster) -> Came:
         seed=asked.seed,
     )
     how = f"load {asked.load:g}" if asked.load else f"{asked.job_rate:g} jobs/s"
+    sizes = counted(2 ** (largest.bit_length() - 1), "GPU")
     said = (
-        f"{mix.jobs:,} generated jobs, {how}, seed {asked.seed}: a Poisson process; run times"
-        f" lognormal, median {asked.run_median_s:g} s, sigma {asked.run_sigma:g}; sizes powers of"
-        f" two up to {2 ** (largest.bit_length() - 1):,} GPUs, each half as frequent as the one"
-        " before; not fitted to a trace"
+        f"{counted(mix.jobs, 'generated job')}, {how}, seed {asked.seed}: a Poisson process; run"
+        f" times lognormal, median {asked.run_median_s:g} s, sigma {asked.run_sigma:g}; sizes"
+        f" powers of two up to {sizes}, each half as frequent as the one before; not fitted to a"
+        " trace"
     )
     return Came(jobs=generate_jobs(mix, cluster), start_s=0.0, trace={}, said=(said,))
 
@@ -190,7 +195,7 @@ def without_larger(jobs: Jobs, cluster: Cluster, policy: Policy) -> tuple[Jobs, 
     row = jobs.row(int(np.argmax(never_J)))
     if count == jobs.size:
         raise InfeasibleError(
-            f"none of the {count:,} jobs can run on {counted(cluster.nodes, 'node')}"
+            f"none of {counted(count, 'job')} can run on {counted(cluster.nodes, 'node')}"
         )
     return jobs.take(~never_J), (
         f"left out, as they can never run here: {count:,} of {counted(jobs.size, 'job')}, first in"

@@ -55,15 +55,26 @@ def results_of(
 def figures(outcome: ScheduleOutcome) -> dict[str, Any]:
     """Return the figures by which schedules are compared.
 
+    `restarts` are the times the work of a job began anew, in place or out of the queue, after a
+    failure, a preemption or to take a repaired node in: each pays restart_s, whatever the response.
+    What max_restarts counts is the launcher's affair and no result.
+
+    Of all GPU time, `productive` is the work of jobs that completed, `under_way` that of jobs that
+    had not ended, `unfinished` that of jobs that failed for good, were killed at their limit or
+    cancelled for others; work that was lost is in none of them.
+
     Args:
         outcome: A schedule.
     """
+    shares = outcome.shares()
     lost = float(outcome.column("lost_work").sum()) / TICKS_PER_SECOND / HOUR_S
     return {
         "completed": outcome.states.get("completed", 0),
         "duration_s": outcome.now / TICKS_PER_SECOND,
         "utilisation": outcome.utilisation,
-        "productive": outcome.shares()["productive"],
+        "productive": shares["productive"],
+        "under_way": shares["under_way"],
+        "unfinished": shares["unfinished"],
         "wait_s": distribution(outcome.waited_s_J),
         "wait_started_s": distribution(outcome.wait_s_J),
         "never_started": int(outcome.never_started_J.sum()),
@@ -144,7 +155,7 @@ def _response_text(asked: Schedule, response: Response) -> str:
         return "response drain: a failing node takes no new job and is repaired when its jobs end"
     parts = [f"a lost node is noticed after {response.detection_s:g} s"]
     if response.most_restarts is not None:
-        parts.append(f"{counted(response.most_restarts, 'restart')} at most")
+        parts.append(_limit_text(response.kind, response.most_restarts))
     if response.kind == "replace":
         patience = response.patience_s
         waits = "for ever" if patience is None else f"{patience:g} s"
@@ -153,6 +164,15 @@ def _response_text(asked: Schedule, response: Response) -> str:
     if response.kind == "elastic" and response.patience_s is not None:
         parts.append(f"waits {response.patience_s:g} s for its fewest nodes")
     return f"response {asked.response}: {', '.join(parts)}"
+
+
+def _limit_text(kind: str, most: int) -> str:
+    """Return what max_restarts allows: each launcher counts something else."""
+    if kind == "elastic":
+        return f"{counted(most, 'failure')} at most, then it has failed for good"
+    if not most:
+        return "never queued again"
+    return f"queued again {counted(most, 'time')} at most, then it has failed for good"
 
 
 def emptying(outcome: ScheduleOutcome) -> str:

@@ -26,6 +26,7 @@ from perfatlas.scenario.schedule_results import (
     emptying,
     results_of,
 )
+from perfatlas.scenario.schedule_unread import idle_remarks, refuse_told, refuse_unread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,7 +52,11 @@ class FleetSchedule:
     outcome: ScheduleOutcome
 
     def per_job(self) -> dict[str, list[Any]]:
-        """Return what became of every job, as columns: times [s] from the first submission."""
+        """Return what became of every job, as columns: times [s] from the first submission.
+
+        `attempts` are the times it got its nodes out of the queue, `restarts` those its work began
+        anew, in place too; `work_gpu_hours` is work done and not lost, of useful jobs or others.
+        """
         outcome = self.outcome
         jobs, names = outcome.jobs, outcome.state_names
 
@@ -65,7 +70,8 @@ class FleetSchedule:
                 return [known[0]] * jobs.size
             return [known[code] for code in np.asarray(code_J).tolist()]
 
-        hours_J = outcome.column("lost_work") / TICKS_PER_SECOND / 3600.0
+        lost_J = outcome.column("lost_work") / TICKS_PER_SECOND / 3600.0
+        work_J = outcome.work_done_J / TICKS_PER_SECOND / 3600.0
         return {
             "row": [jobs.row(j) for j in range(jobs.size)],
             "submit_s": seconds("submit"),
@@ -83,7 +89,8 @@ class FleetSchedule:
             "attempts": outcome.column("attempts").tolist(),
             "restarts": outcome.column("restarts").tolist(),
             "preemptions": outcome.column("preempted").tolist(),
-            "lost_gpu_hours": hours_J.tolist(),
+            "work_gpu_hours": work_J.tolist(),
+            "lost_gpu_hours": lost_J.tolist(),
         }
 
 
@@ -155,19 +162,24 @@ def fleet_schedule(
     fields = {name: value for name, value in fields.items() if value not in (None, "")}
     asked = parse_schedule(fields)
     changes = variants([compare] if isinstance(compare, str) else list(compare), fields)
+    compared = [parse_schedule({**fields, **change}) for change in changes] if compare else []
+    refuse_unread([asked, *compared])
     base = _ready(asked, None)
     others = []
-    for change in changes if compare else ():
+    for change, other in zip(changes, compared, strict=False):
         kept = None if set(change) & set(JOB_NAMES) else base.came
-        others.append(_ready(parse_schedule({**fields, **change}), kept))
+        others.append(_ready(other, kept))
+    told = [(run.asked, run.came.jobs) for run in (base, *others)]
+    refuse_told(told)
+    base = replace(base, warnings=(*base.warnings, *idle_remarks(told)))
     outcomes, horizon_s = _outcomes([base, *others])
     outcome = outcomes[0]
     results = results_of(outcome, base.came.trace, offered(base.jobs, base.cluster))
     if outcomes[1:]:
         results["compared"] = [
-            compared_row(change, told) for change, told in zip(changes, outcomes[1:], strict=False)
+            compared_row(change, one) for change, one in zip(changes, outcomes[1:], strict=False)
         ]
-    results["interrupted"] = any(told.interrupted for told in outcomes)
+    results["interrupted"] = any(one.interrupted for one in outcomes)
     return FleetSchedule(
         answer=_answer(base, outcome, results, given={**fields, **_compare(compare)}, to=horizon_s),
         outcome=outcome,
@@ -248,7 +260,7 @@ def policy_of(asked: Schedule) -> Policy:
         order=asked.order,
         backfill=asked.backfill,
         depth=asked.depth,
-        preemption=asked.preemption,
+        preemption=asked.preemption if asked.order == "priority" else "none",
         placement=asked.placement,
         together=asked.together,
         required=asked.required,

@@ -1,0 +1,162 @@
+"""Options of a schedule that nothing reads are refused by name, and read where they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfatlas import fleet_schedule
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.schedule_fields import SCHEDULE_NAMES, Schedule, parse_schedule
+from perfatlas.scenario.schedule_unread import RULES, refuse_unread
+
+DRAWN: dict[str, Any] = {"num_jobs": 60, "load": 0.7, "nodes": 8}
+FAILING: dict[str, Any] = {"node_mtbf_s": 5e5, "repair_s": 600.0}
+FILE: dict[str, Any] = {"jobs": "jobs.csv", "nodes": 8}
+DRAIN: dict[str, Any] = {**FAILING, "response": "drain"}
+JOBSET: dict[str, Any] = {**FAILING, "response": "jobset"}
+
+# what is asked, which option nothing reads, what makes it count
+UNREAD: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
+    ({**DRAWN, "job_format": "acme"}, "job_format", {}),
+    ({**DRAWN, "leave_out_larger": True}, "leave_out_larger", {"max_job_gpus": 128}),
+    ({**DRAWN, "backfill": "none", "limit_factor": 3}, "limit_factor", {"backfill": "easy"}),
+    ({**DRAWN, "backfill": "none", "depth": 5}, "depth", {"backfill": "conservative"}),
+    ({**DRAWN, "half_life_s": 3600}, "half_life_s", {"order": "fair_share"}),
+    ({**DRAWN, "shares": "all=2"}, "shares", {"order": "fair_share"}),
+    ({**DRAWN, "preemption": "requeue"}, "preemption", {"order": "priority"}),
+    (
+        {**DRAWN, "required": True, "nodes_per_leaf": 4},
+        "required",
+        {"together": "leaf", "leave_out_larger": True},
+    ),
+    (
+        {**DRAWN, "nodes_per_domain": 2, "nodes_per_leaf": 4},
+        "nodes_per_leaf",
+        {"together": "domain"},
+    ),
+    ({**DRAWN, "response": "jobset"}, "response", FAILING),
+    ({**DRAWN, "detection_s": 5}, "detection_s", FAILING),
+    ({**DRAWN, **DRAIN, "detection_s": 5}, "detection_s", {"response": "kueue"}),
+    ({**DRAWN, "max_restarts": 5}, "max_restarts", FAILING),
+    ({**DRAWN, **JOBSET, "patience_s": 5}, "patience_s", {"response": "kueue"}),
+    ({**DRAWN, **JOBSET, "fewest_share": 0.5}, "fewest_share", {"response": "slurm_no_kill"}),
+    ({**DRAWN, "keeps_place": True}, "keeps_place", FAILING),
+    ({**DRAWN, "keeps_place": True, **JOBSET}, "keeps_place", {"max_restarts": 1}),
+    ({**DRAWN, "restart_s": 60}, "restart_s", {"order": "priority", "preemption": "requeue"}),
+    ({**DRAWN, **DRAIN, "restart_s": 60}, "restart_s", {"response": "slurm_no_kill"}),
+    (
+        {**DRAWN, "checkpoint_interval_s": 60},
+        "checkpoint_interval_s",
+        {"order": "priority", "preemption": "cancel"},
+    ),
+    ({**FILE, "seed": 3}, "seed", FAILING),
+]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "jobs.csv").write_text("submit_s,run_s,gpus\n0,100,8\n5,100,16\n", "utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("fields", "name", "read"), UNREAD)
+def test_an_option_that_nothing_reads_is_refused_by_name(
+    fields: dict[str, Any], name: str, read: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidSpecError, match=rf"^{name} = .*leave {name} out$"):
+        fleet_schedule(**fields)
+    neutral = Schedule.model_fields[name].get_default(call_default_factory=True)
+    assert fleet_schedule(**{**fields, name: neutral}).answer.results["jobs"] > 0
+    if read:
+        assert fleet_schedule(**{**fields, **read}).answer.results["jobs"] > 0
+
+
+def test_each_rule_is_of_a_name_and_is_tried_here() -> None:
+    names = {rule.name for rule in RULES}
+    assert names <= set(SCHEDULE_NAMES)
+    assert names == {name for _, name, _ in UNREAD}
+
+
+@pytest.mark.parametrize(
+    ("fields", "change"),
+    [
+        ({"backfill": "none", "depth": 5}, "backfill=none,easy"),
+        ({"depth": 5}, "backfill=none,conservative"),
+        ({"shares": "all=2"}, "order=fifo,fair_share"),
+        ({"preemption": "requeue"}, "order=fifo,priority"),
+        ({**FAILING, "patience_s": 60.0}, "response=slurm_requeue,kueue"),
+        ({**FAILING, "fewest_share": 0.5}, "response=slurm_requeue,torchrun"),
+        ({"required": True, "nodes_per_leaf": 4}, "together=anywhere,leaf"),
+    ],
+)
+def test_an_option_that_one_compared_schedule_reads_is_of_use(
+    fields: dict[str, Any], change: str
+) -> None:
+    found = fleet_schedule(**{**DRAWN, **fields}, compare=[change])
+    assert len(found.answer.results["compared"]) == 2
+
+
+def test_an_option_that_no_compared_schedule_reads_is_refused() -> None:
+    with pytest.raises(InvalidSpecError, match="detection_s = 5 is for jobs that lose a node"):
+        fleet_schedule(**DRAWN, compare=["detection_s=5,50"])
+    with pytest.raises(InvalidSpecError, match="depth = 5 is of backfill"):
+        fleet_schedule(**DRAWN, backfill="none", compare=["depth=5,50"])
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "asked"),
+    [
+        ("limit_s", 300, {"limit_factor": 3.0}),
+        ("restart_s", 30, {"restart_s": 60.0, **FAILING}),
+        ("checkpoint_interval_s", 30, {"checkpoint_interval_s": 60.0, **FAILING}),
+        ("fewest_nodes", 1, {"fewest_share": 0.5, **FAILING, "response": "torchrun"}),
+    ],
+)
+def test_what_the_jobs_tell_is_not_told_again(
+    folder: Path, column: str, cell: int, asked: dict[str, Any]
+) -> None:
+    fleet_schedule(**FILE, **asked)
+    (folder / "jobs.csv").write_text(f"submit_s,run_s,gpus,{column}\n0,100,8,{cell}\n", "utf-8")
+    with pytest.raises(InvalidSpecError, match=f"jobs.csv has a column {column}; leave"):
+        fleet_schedule(**FILE, **asked)
+
+
+def test_checkpoints_are_of_use_where_a_limit_kills(folder: Path) -> None:
+    table = "submit_s,run_s,gpus,limit_s\n0,100,8,{}\n"
+    (folder / "jobs.csv").write_text(table.format(100), "utf-8")
+    with pytest.raises(InvalidSpecError, match="and here none does"):
+        fleet_schedule(**FILE, checkpoint_interval_s=30)
+    (folder / "jobs.csv").write_text(table.format(70), "utf-8")
+    killed = fleet_schedule(**FILE, checkpoint_interval_s=30).answer
+    hours = {row["name"]: row["gpu_hours"] for row in killed.breakdown if row["gpu_hours"]}
+    # killed after 70 s, two checkpoints of 30 s are saved for nobody
+    assert hours["unfinished"] == pytest.approx(60 * 8 / 3600)
+    assert hours["lost_work"] == pytest.approx(10 * 8 / 3600)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"order": "priority"}, "order = priority changes nothing here: no job"),
+        ({"order": "priority", "preemption": "cancel"}, "nor does preemption = cancel"),
+        ({"order": "fair_share"}, "all jobs are of one user"),
+        ({"nodes_per_domain": 2}, "nodes_per_domain places no job"),
+    ],
+)
+def test_what_changes_nothing_with_these_jobs_is_remarked_on(
+    fields: dict[str, Any], said: str
+) -> None:
+    assert any(said in text for text in fleet_schedule(**DRAWN, **fields).answer.warnings)
+    assert not any(said in text for text in fleet_schedule(**DRAWN).answer.warnings)
+
+
+def test_a_zone_is_of_sacct_alone() -> None:
+    with pytest.raises(InvalidSpecError, match="only the times of sacct's text"):
+        parse_schedule({**FILE, "job_format": "sacct_json", "zone": "UTC"})
+    with pytest.raises(InvalidSpecError, match="run_sigma: of generated jobs"):
+        parse_schedule({**FILE, "run_sigma": 2})
+    refuse_unread([parse_schedule({**FILE, "run_sigma": 1.5, "run_median_s": "1800"})])
