@@ -7,7 +7,8 @@ import pytest
 
 from perfatlas.cli import main
 from perfatlas.fleet import validation
-from perfatlas.fleet.agreement import Agreement, pattern_study
+from perfatlas.fleet.agreement import Measured, Point
+from perfatlas.fleet.agreement_patterns import verified_points
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,8 +19,7 @@ pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the studies that take seconds to their own tests."""
-    for name in ("renewal_study", "spares_study", "ageing_study"):
-        monkeypatch.setattr(validation, name, list)
+    monkeypatch.setattr(validation, "STUDIES", (verified_points,))
 
 
 @pytest.mark.usefixtures("quick")
@@ -30,36 +30,54 @@ def test_every_figure_is_reproduced_missed_or_declined(
     assert main(["validate", "fleet"]) == 0
     text = capsys.readouterr().out
     assert "published figures reproduced: 3" in text
-    assert "published figures inside the range of what is not published: 2" in text
-    assert "published figures that are arithmetic of their own table, and tell nothing: 6" in text
-    assert "published figures missed: 5" in text
+    assert "or a bound that holds: 14" in " ".join(text.split())
+    assert "published figures that are arithmetic of their own table, and tell nothing: 7" in text
+    assert "published figures missed: 10" in text
     assert "81 %, ours 62.86 to 82.05" in text
-    assert "published figures declined: 118" in text
+    assert "published figures declined: 100" in text
     assert "7.9 h, ours 28.85, +265.1%" in text
+    assert "check values met to the last digit: 46 of 46" in text
+    assert "all 10: furthest" in text
     assert max(map(len, text.splitlines())) <= 80
     assert main(["validate", "fleet", "--json"]) == 0
     results = json.loads(capsys.readouterr().out)["results"]
     assert len(results["figures"]) == sum(results["counts"].values())
     assert all(abs(row["z"]) <= 3 for row in results["agreement"])
+    assert results["together"]["points"] == len(results["agreement"]) == 10
+
+
+@pytest.mark.usefixtures("quick")
+def test_sets_and_both_rates_fit_a_terminal_and_points_are_listed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["validate", "fleet", "--points", "--declined"]) == 0
+    text = capsys.readouterr().out
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert "8 47.7 d, measured 153.8 d, +223% 42.1 d, -12%" in lines
+    assert "16,384 1.8 h, projected 1.8 h, +0% 0.494 h, -73%" in lines
+    assert "write, restart 1 min 3 min 5 min 10 min 15 min" in lines
+    assert "1 s 0.2 - 36.3 0.2 - 32.4 0.2 - 28.5 0.3 - 18.6 0.7 - 8.3" in lines
+    never = "15 of 49 pairs reach it; never: 60, 120, 300 s of writing; 20, 30 min of restart"
+    assert never in " ".join(lines)
+    assert "case C: linear estimate at Young's -0.21358 -0.2135754" in lines
+    assert sum(line.startswith("silent ") for line in lines) >= 9
+    assert "a wider terminal" not in text
 
 
 @pytest.mark.usefixtures("quick")
 def test_a_point_far_off_fails_the_gate(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (row, *_) = pattern_study()
-    off = Agreement(
-        group=row.group,
-        name="moved",
-        exact=row.simulated + 4 * row.standard_error,
-        simulated=row.simulated,
-        standard_error=row.standard_error,
-        half_width=row.half_width,
-        replicas=row.replicas,
-    )
-    monkeypatch.setattr(validation, "ageing_study", lambda: [off])
+    def wrong(_seed: int, _finer: int) -> Measured:
+        return Measured(1.5, 0.1, 0.2, 100)
+
+    point = Point(group="moved", name="by five errors", exact=1.0, measure=wrong)
+    monkeypatch.setattr(validation, "STUDIES", (lambda: [point],))
     assert main(["validate", "fleet"]) == 7
-    assert "moved: simulated" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "moved, by five errors: simulated 1.5, exact 1, +5.0 standard errors apart" in shown
+    assert "1 point together: sum of squares 25" in shown
 
 
 @pytest.mark.usefixtures("quick")

@@ -6,7 +6,7 @@ Shape legend: T times.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -91,6 +91,24 @@ def job_mttf_s(rate_name: str, gpus: float) -> float:
     return rate.mean_s / rate.ones_in(gpus)
 
 
+def cause_share(figure: Figure, causes: str) -> float:
+    """Return the share of some causes in all unexpected interruptions of the table [%].
+
+    Args:
+        figure: With sums over the other rows.
+        causes: Of its sums.
+
+    Raises:
+        InvalidSpecError: The table has no causes.
+    """
+    if not figure.sums["causes"]:
+        raise InvalidSpecError(
+            f"{figure.metric} is compared with causes of interruptions, and the table has none: add"
+            " rows unexpected_interruptions[...]"
+        )
+    return 100.0 * figure.sums[causes] / figure.sums["causes"]
+
+
 RSC_MTTF_S: Final = {
     8: 47.7 * DAY_S,
     1024: 7.9 * HOUR_S,
@@ -99,7 +117,7 @@ RSC_MTTF_S: Final = {
 }  # arXiv 2410.21680; the first two measured, the others projected
 
 
-def rsc_mttf() -> list[dict[str, float]]:
+def rsc_mttf() -> list[dict[str, Any]]:
     """Return RSC-1's MTTF by job size [s]: published, and by each of its two kinds of rates.
 
     The rate of failures attributed to hardware explains the projections, the rate of interrupted
@@ -108,12 +126,13 @@ def rsc_mttf() -> list[dict[str, float]]:
     Example:
         >>> from perfatlas.fleet.anchor_rules import rsc_mttf
         >>> row = rsc_mttf()[1]
-        >>> print({key: round(value / 3600, 1) for key, value in row.items() if key != "gpus"})
+        >>> print({key: round(value / 3600, 1) for key, value in row.items() if key.endswith("_s")})
         {'published_s': 7.9, 'by_hardware_rate_s': 28.8, 'by_interruption_rate_s': 7.9}
     """
     return [
         {
             "gpus": float(gpus),
+            "kind": "measured" if gpus <= 1024 else "projected",
             "published_s": published_s,
             "by_hardware_rate_s": job_mttf_s("rsc1_node", gpus),
             "by_interruption_rate_s": job_mttf_s("rsc1_job_1024_measured", gpus),
@@ -342,7 +361,7 @@ RULES: Final[dict[tuple[str, str], Callable[[Figure], Found]]] = {
         arithmetic=True,
     ),
     ("Meta Llama 3*", "gpu_category_share"): lambda figure: Found(
-        ours=100.0 * figure.sums["gpu_causes"] / figure.sums["causes"],
+        ours=cause_share(figure, "gpu_causes"),
         why="six GPU causes over all; the 58.7 % of the text rests on an erratum",
         arithmetic=True,
     ),

@@ -20,6 +20,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from perfatlas.fleet.anchor_rules import RULES, Figure, Found
+from perfatlas.fleet.anchor_transfers import TRANSFERS
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CLOSE: Final = 0.02  # of a figure printed with two or three digits
+BOUNDS: Final = ("<", ">", "<=", ">=")
 Status = Literal["reproduced", "consistent", "arithmetic", "missed", "declined"]
 STATUSES: Final = get_args(Status)
 COLUMNS: Final = ("source", "metric", "value", "value_max", "qualifier", "unit", "n_gpus")
@@ -44,7 +46,8 @@ class Anchor:
         ours: The same by perfatlas, in the unit of the figure, or the lower end of a range; None if
             declined.
         ours_max: Upper end of a range; None where it is a number.
-        off: ours / published - 1; None where there is no single number.
+        off: ours / published - 1, by the nearest ends where either is a range; None inside one and
+            where the figure is a bound that holds.
         why: How it was computed, why it is missed, or why it is declined.
     """
 
@@ -66,6 +69,7 @@ GPU_CAUSES: Final = (
     "Silent data corruption",
     "GPU thermal interface+sensor",
 )
+MEMORY_CAUSES: Final = ("GPU HBM3 memory", "GPU SRAM memory")
 
 
 def published_anchors(path: Path | None = None) -> list[Anchor]:
@@ -108,13 +112,16 @@ def _sums(rows: Sequence[dict[str, str]], path: str) -> dict[str, float]:
     }
     return {
         "causes": sum(causes.values()),
-        "gpu_causes": sum(
-            causes.get(f"unexpected_interruptions[{name}]", 0.0) for name in GPU_CAUSES
-        ),
+        "gpu_causes": _of(causes, GPU_CAUSES),
+        "memory_causes": _of(causes, MEMORY_CAUSES),
         "planned": sum(
             _number(row["value"], path) for row in rows if row["metric"] == "interruptions_planned"
         ),
     }
+
+
+def _of(causes: dict[str, float], names: tuple[str, ...]) -> float:
+    return sum(causes.get(f"unexpected_interruptions[{name}]", 0.0) for name in names)
 
 
 def _figure(row: dict[str, str], sums: dict[str, float], path: str) -> Figure:
@@ -138,18 +145,20 @@ def _number(text: str, path: str) -> float:
 
 
 def _anchor(figure: Figure) -> Anchor:
-    for (source, metric), rule in RULES.items():
+    for (source, metric), rule in (RULES | TRANSFERS).items():
         if fnmatchcase(figure.source, source) and fnmatchcase(figure.metric, metric):
             found = rule(figure)
-            single = found.ours_max is None
+            if found is None:  # an input of the same metric
+                break
+            status = _status(figure, found)
             return Anchor(
                 source=figure.source,
                 metric=figure.metric,
                 published=_text(figure),
-                status=_status(figure, found),
+                status=status,
                 ours=found.ours,
                 ours_max=found.ours_max,
-                off=found.ours / figure.value - 1.0 if single else None,
+                off=_off(figure, found, status),
                 why=found.why,
             )
     for entry in _declined():
@@ -172,34 +181,43 @@ def _anchor(figure: Figure) -> Anchor:
 
 
 def _status(figure: Figure, found: Found) -> Status:
-    if found.ours_max is not None:
-        low, high = found.ours, found.ours_max
-        if figure.qualifier in (">", ">="):
-            return "consistent" if high >= figure.value else "missed"
-        if figure.qualifier in ("<", "<="):
-            return "consistent" if low <= figure.value else "missed"
-        last = figure.value if figure.value_max is None else figure.value_max
-        return "consistent" if low <= last and figure.value <= high else "missed"
-    if not _meets(figure, found.ours):
+    if not _meets(figure, found):
         return "missed"
-    return "arithmetic" if found.arithmetic else "reproduced"
+    if found.arithmetic:
+        return "arithmetic"
+    # a bound that holds tells less than a number that comes out
+    weak = found.ours_max is not None or figure.qualifier in BOUNDS
+    return "consistent" if weak else "reproduced"
 
 
-def _meets(figure: Figure, ours: float) -> bool:
-    if figure.value_max is not None:
-        return figure.value * (1 - CLOSE) <= ours <= figure.value_max * (1 + CLOSE)
+def _off(figure: Figure, found: Found, status: Status) -> float | None:
+    most, last = found.ours_max or found.ours, figure.value_max or figure.value
+    if found.ours_max is None and figure.value_max is None and figure.qualifier not in BOUNDS:
+        return found.ours / figure.value - 1.0
+    if status != "missed":
+        return None
+    return most / figure.value - 1.0 if most < figure.value else found.ours / last - 1.0
+
+
+def _meets(figure: Figure, found: Found) -> bool:
+    low, high = found.ours, found.ours if found.ours_max is None else found.ours_max
     if figure.qualifier in (">", ">="):
-        return ours >= figure.value
+        return high >= figure.value
     if figure.qualifier in ("<", "<="):
-        return ours <= figure.value
+        return low <= figure.value
+    last = figure.value if figure.value_max is None else figure.value_max
+    if found.ours_max is not None:
+        return low <= last and figure.value <= high
+    if figure.value_max is not None:
+        return figure.value * (1 - CLOSE) <= low <= last * (1 + CLOSE)
     decimals = len(f"{figure.value:g}".partition(".")[2])
-    rounded = abs(ours - figure.value) <= 0.5 * 10.0**-decimals
-    return (rounded and decimals > 0) or abs(ours / figure.value - 1.0) <= CLOSE
+    rounded = abs(low - figure.value) <= 0.5 * 10.0**-decimals
+    return (rounded and decimals > 0) or abs(low / figure.value - 1.0) <= CLOSE
 
 
 def _text(figure: Figure) -> str:
     end = f" to {figure.value_max:g}" if figure.value_max is not None else ""
-    sign = figure.qualifier if figure.qualifier in ("<", ">", "<=", ">=", "~") else ""
+    sign = figure.qualifier if figure.qualifier in (*BOUNDS, "~") else ""
     return f"{sign}{figure.value:g}{end} {figure.unit}"
 
 

@@ -6,19 +6,61 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.fleet.agreement import (
+    FINER,
+    MOST_ERRORS,
+    UNLIKELY,
     Agreement,
-    ageing_study,
-    pattern_study,
-    renewal_study,
-    spares_study,
+    Point,
+    chance_of,
+    compare,
+    expected_largest,
+    families,
+)
+from perfatlas.fleet.agreement_nodes import (
+    ageing_points,
+    bursts_points,
+    crews_points,
+    erlang_points,
+    first_failure_points,
+    racks_points,
+    warm_points,
+)
+from perfatlas.fleet.agreement_patterns import (
+    asynchronous_points,
+    maintained_points,
+    multilevel_points,
+    renewal_points,
+    verified_points,
 )
 from perfatlas.fleet.anchor_rules import llama3_settings, rsc_mttf
 from perfatlas.fleet.anchors import STATUSES, published_anchors
+from perfatlas.fleet.check_values import CheckValue, Exactness, check_values, exactness
+from perfatlas.quantities import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-MOST_ERRORS: Final = 3.0  # standard errors
+STUDIES: Final[tuple[Callable[[], list[Point]], ...]] = (
+    renewal_points,
+    asynchronous_points,
+    multilevel_points,
+    verified_points,
+    maintained_points,
+    erlang_points,
+    crews_points,
+    warm_points,
+    racks_points,
+    bursts_points,
+    ageing_points,
+    first_failure_points,
+)
+SEEDS: Final = 1000  # from one study to the next
+RULE: Final = (
+    f"a point more than {MOST_ERRORS:g} standard errors off is drawn once more with {FINER} times"
+    " as many replicas of other seeds, and disagrees if it is off again; all first looks together"
+    f" must not be further off than chance makes them in {UNLIKELY:.1%} of studies"
+)
 
 
 def validate_fleet(figures: Path | None = None) -> dict[str, Any]:
@@ -28,47 +70,72 @@ def validate_fleet(figures: Path | None = None) -> dict[str, Any]:
         figures: A table as `published_anchors` reads it; by default the shipped one.
 
     Returns:
-        groups (group, points, largest_z, widest half_width), agreement (a row per point), figures
-        (a row per figure), counts (by status), settings (what explains Llama-3's efficiency),
-        mttf (RSC-1 by job size), failures (points off by more than three standard errors).
+        rule (of what disagrees), groups (as `families`), together (the same of all points),
+        agreement (a row per point), check_values and exactness (of the closed forms), figures (a
+        row per figure), counts (by status), settings (what explains Llama-3's efficiency), mttf
+        (RSC-1 by job size), failures (what disagrees, in words).
 
     Raises:
         InvalidSpecError: The table of figures is wrong, or one is without a rule or a reason.
     """
     anchors = published_anchors(figures)
-    points = [
-        *renewal_study(),
-        *pattern_study(),
-        *spares_study(),
-        *ageing_study(),
+    values, errors = check_values(), exactness()
+    rows = [
+        row
+        for number, study in enumerate(STUDIES)
+        for row in compare(study(), seed=1 + number * SEEDS)
     ]
     statuses = [anchor.status for anchor in anchors]
     return {
-        "groups": _groups(points),
-        "agreement": [asdict(point) | {"z": point.z} for point in points],
+        "rule": RULE,
+        "groups": families(rows),
+        "together": _together(rows),
+        "agreement": [asdict(row) | {"z": row.z} for row in rows],
+        "check_values": [asdict(value) | {"agrees": value.agrees} for value in values],
+        "exactness": [asdict(error) for error in errors],
         "counts": {name: statuses.count(name) for name in STATUSES},
         "figures": [asdict(anchor) for anchor in anchors],
         "settings": [asdict(setting) for setting in llama3_settings()],
         "mttf": rsc_mttf(),
-        "failures": [
-            f"{point.group}, {point.name}: simulated {point.simulated:.6g}, exact"
-            f" {point.exact:.6g}, {point.z:+.1f} standard errors apart"
-            for point in points
-            if abs(point.z) > MOST_ERRORS
-        ],
+        "failures": _failures(rows, values, errors),
     }
 
 
-def _groups(points: list[Agreement]) -> list[dict[str, Any]]:
-    groups: dict[str, list[Agreement]] = {}
-    for point in points:
-        groups.setdefault(point.group, []).append(point)
-    return [
-        {
-            "group": name,
-            "points": len(rows),
-            "largest_z": max(abs(row.z) for row in rows),
-            "half_width": max(row.half_width for row in rows),
-        }
-        for name, rows in groups.items()
+def _together(rows: Sequence[Agreement]) -> dict[str, Any]:
+    total, chance = chance_of(rows)
+    return {
+        "points": len(rows),
+        "largest_z": max((abs(row.z) for row in rows), default=0.0),
+        "expected_z": expected_largest(len(rows)),
+        "second_looks": sum(row.second_z is not None for row in rows),
+        "sum_of_squares": total,
+        "chance": chance,
+    }
+
+
+def _failures(
+    rows: Sequence[Agreement], values: Sequence[CheckValue], errors: Sequence[Exactness]
+) -> list[str]:
+    found = [
+        f"{row.group}, {row.name}: simulated {row.simulated:.6g}, exact {row.exact:.6g},"
+        f" {row.z:+.1f} standard errors apart, {row.second_z:+.1f} at the second look"
+        for row in rows
+        if not row.agrees and row.second_z is not None
     ]
+    total, chance = chance_of(rows)
+    if chance < UNLIKELY:
+        found.append(
+            f"{counted(len(rows), 'point')} together: sum of squares {total:.0f}, as large by"
+            f" chance in {chance:.2g} of studies"
+        )
+    found += [
+        f"{value.name}: ours {value.ours:.8g}, known {value.known}"
+        for value in values
+        if not value.agrees
+    ]
+    found += [
+        f"{error.name}: off by {error.largest_error:.1e}, expected {error.limit:.0e} at most"
+        for error in errors
+        if not error.agrees
+    ]
+    return found
