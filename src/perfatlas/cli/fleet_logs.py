@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from cyclopts import Parameter
 
 from perfatlas.cli.envelope import envelope
-from perfatlas.cli.fleet_lifetimes import LifetimeFlags, fit_table
+from perfatlas.cli.fleet_lifetimes import LifetimeFlags, counts_of, fit_table
 from perfatlas.cli.output import print_json, require
 from perfatlas.cli.vocabulary import MANY, SWITCH, Count, File, default, given
 from perfatlas.files import check_writable
-from perfatlas.quantities import InvalidSpecError, UsageError, counted, shown
+from perfatlas.quantities import UsageError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -199,8 +199,7 @@ def fit(
 
     flags, table = flags or FitFlags(), table or LifetimeFlags()
     if given(table):
-        others = [f"--{name.replace('_', '-')}" for name in given(flags) if name != "json"]
-        return fit_table(table, [*map(str, files or ()), *others], as_json=flags.json)
+        return fit_table(table, flags, files or ())
     if not files:
         raise UsageError(f"no history is given; for example: {FIT_EXAMPLE}")
     history = import_logs("table", files).history
@@ -233,7 +232,7 @@ def _fitted(history: History, flags: FitFlags) -> FleetFit:
         nodes=nodes,
         gpus_per_node=8 if flags.gpus_per_node is None else flags.gpus_per_node,
         window_s=(epoch_seconds(flags.start, None), epoch_seconds(flags.end, None)),
-        units=_counts(flags.units or []),
+        units=counts_of(flags.units or []),
     )
     plain = FleetOptions()
     options = FleetOptions(
@@ -243,18 +242,6 @@ def _fitted(history: History, flags: FitFlags) -> FleetFit:
         cascade_s=plain.cascade_s if flags.cascade_s is None else flags.cascade_s,
     )
     return fit_fleet(history, watches, nodes, options)
-
-
-def _counts(texts: Sequence[str]) -> dict[str, int]:
-    found = {}
-    for text in texts:
-        name, _, count = text.partition("=")
-        if not name or not count.isdigit():
-            raise InvalidSpecError(
-                f"units = {shown(text)}: expected a component and how many, such as nic=16384"
-            )
-        found[name] = int(count)
-    return found
 
 
 def _results(fitted: FleetFit) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from perfatlas.fleet.durations import parse_duration
 from perfatlas.quantities import counted
 from perfatlas.report.goodput_text import share_text, time_text
 from perfatlas.report.rows import print_labelled, print_rows
@@ -63,11 +64,20 @@ def print_fitted(console: Console, results: Mapping[str, Any]) -> None:
         console,
         [(cause["name"], cause["remarks"][-1]) for cause in results["causes"] if cause["remarks"]],
     )
-    print_plain(console, f"fleet written to {results['output']}, evidence beside it", wrap=False)
+    print_written(console, results["output"])
+
+
+def print_written(console: Console, path: str) -> None:
+    """Write where a fleet went, and what can be done with it.
+
+    Args:
+        console: From `open_terminal`.
+        path: Of the fleet.
+    """
+    print_plain(console, f"fleet written to {path}, evidence beside it", wrap=False)
     print_plain(
         console,
-        f"next: perfatlas goodput --fleet {results['output']} --checkpoint-write-s 60"
-        " --restart-s 300",
+        f"next: perfatlas goodput --fleet {path} --checkpoint-write-s 60 --restart-s 300",
         wrap=False,
     )
 
@@ -76,11 +86,11 @@ def seconds(text: str) -> float:
     """Return the seconds of a time as the evidence writes it.
 
     Args:
-        text: A number and " s".
+        text: A number and a unit of time.
 
     Example:
         >>> from perfatlas.report.fleet_text import seconds
         >>> seconds("3600 s")
         3600.0
     """
-    return float(text.removesuffix(" s"))
+    return parse_duration(text, field="evidence")

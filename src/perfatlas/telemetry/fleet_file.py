@@ -15,6 +15,8 @@ from perfatlas.telemetry.fleet_evidence import evidence_document
 from perfatlas.telemetry.fleet_laws import duration_law, fit_law, short, time_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from perfatlas.telemetry.fleet_fit import CauseFit, Durations, FleetFit
     from perfatlas.telemetry.lemons import Lemons
 
@@ -42,12 +44,28 @@ def write_fleet(path: str | Path, fit: FleetFit) -> Path:
         InvalidSpecError: A file cannot be written.
     """
     fleet = fleet_document(fit)
+    header = _HEADER if "repair" in fleet else _HEADER + _NO_REPAIRS
+    return write_documents(path, header, fleet, evidence_document(fit))
+
+
+def write_documents(
+    path: str | Path, header: str, fleet: Mapping[str, Any], evidence: Mapping[str, Any]
+) -> Path:
+    """Write a fleet and, beside it, its evidence; return where the evidence is.
+
+    Args:
+        path: The file; the evidence goes to the same name with .evidence.toml.
+        header: Comment lines at its head; {evidence} stands for the name of the evidence.
+        fleet: Its tables.
+        evidence: What they rest on.
+
+    Raises:
+        InvalidSpecError: A file cannot be written.
+    """
     beside = Path(path).with_suffix(".evidence.toml")
-    text = _HEADER.format(evidence=beside.name)
-    text += "" if "repair" in fleet else _NO_REPAIRS
-    text += "\n" + format_toml(fleet)
-    evidence = {"fleet": Path(path).name, "fleet_hash": content_hash(text)}
-    write_atomic(beside, format_toml(evidence | evidence_document(fit)))
+    text = header.replace("{evidence}", beside.name) + "\n" + format_toml(fleet)
+    about = {"fleet": Path(path).name, "fleet_hash": content_hash(text)}
+    write_atomic(beside, format_toml(about | dict(evidence)))
     write_atomic(path, text)
     return beside
 
@@ -90,7 +108,7 @@ def _cause(cause: CauseFit, fit: FleetFit, named: set[str]) -> dict[str, Any]:
         table |= {"lifetime": {"law": "exponential", "mean": mean}}
     else:
         table |= {"lifetime": fit_law(cause.law)} | _age(cause, fit)
-    table |= _place(cause.component, parts)
+    table |= place_of(cause.component, parts)
     if cause.detection is not None:
         table["detection"] = duration_law(cause.detection)
     if cause.name in named:
@@ -98,8 +116,13 @@ def _cause(cause: CauseFit, fit: FleetFit, named: set[str]) -> dict[str, Any]:
     return table
 
 
-def _place(component: str, parts: float) -> dict[str, Any]:
-    """Return whether units hold parts of a component, or the job has one: that takes nothing."""
+def place_of(component: str, parts: float) -> dict[str, Any]:
+    """Return whether units hold parts of a component, or the job has one: that takes nothing.
+
+    Args:
+        component: What fails; "job" is of the whole job.
+        parts: Of a unit.
+    """
     if component == "job":
         return {"shared": 1.0, "takes": "nothing", "loses": "process"}
     return {"per_unit": short(parts)}
@@ -123,7 +146,7 @@ def _others(causes: tuple[CauseFit, ...], fit: FleetFit) -> list[dict[str, Any]]
         {
             "name": f"{component}_others",
             "lifetime": {"law": "exponential", "mean": time_text(1.0 / rate)},
-            **_place(component, fit.watches[component].units / fit.nodes),
+            **place_of(component, fit.watches[component].units / fit.nodes),
         }
         for component, rate in rates.items()
     ]
