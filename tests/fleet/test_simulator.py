@@ -339,6 +339,19 @@ def test_maintenance_waits_for_a_checkpoint_and_is_accounted() -> None:
     assert seconds["productive"] == 6 * 1800.0 + 4 * 1800.0 + (left - 4 * 1860.0)
 
 
+@pytest.mark.parametrize("bad", [0.04, 0.06])
+def test_a_job_of_few_units_has_its_share_of_lemons(bad: float) -> None:
+    """Two causes, each with its own lemons, less than one unit of them: the rates add up."""
+    causes = tuple(
+        replace(nodes(lemons=Lemons(share=bad, factor=20.0)), name=name) for name in ("a", "b")
+    )
+    job = days(Fleet(units=100, causes=causes), 10, 100)
+    # 10 units fail once in 100 days each; with lemons 1 + 19 x share times as often
+    expected = 2 * 10 * 100 / 100 * (1.0 + 19.0 * bad)
+    found = simulate(job, PLAIN, replicas=1000, seed=7).column("failures")
+    near(float(found.mean()), expected, float(found.std()) / math.sqrt(1000))
+
+
 def test_lemons_fail_more_often_until_they_are_retired() -> None:
     lemons = Lemons(share=0.1, factor=20.0)
     job = days(Fleet(units=100, causes=(nodes(lemons=lemons),)), 100, 100)

@@ -18,7 +18,7 @@ def test_two_rates_by_hand() -> None:
     lemons = find_lemons([f"n{i}" for i in range(40)], events, np.full(40, 100.0))
     assert lemons.mixture == "two_rates"
     assert lemons.names == ("n0",)
-    assert lemons.median_per_s == pytest.approx(0.01, rel=1e-6)
+    assert lemons.others_per_s == pytest.approx(0.01, rel=1e-6)
     assert lemons.lemon_per_s == pytest.approx(0.4, rel=1e-6)
     assert lemons.lemon_share == pytest.approx(1.0 / 40.0, rel=1e-6)
     assert lemons.probability_U[0] == pytest.approx(1.0)

@@ -11,7 +11,7 @@ from perfatlas.report.rows import print_labelled, print_rows
 from perfatlas.report.terminal import print_line, print_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rich.console import Console
 
@@ -40,21 +40,13 @@ def print_fitted(console: Console, results: Mapping[str, Any]) -> None:
         "cause": "cause",
         "events": "events",
         "share": "share",
-        "every": "one unit, every",
+        "every": "all nodes, every",
         "interval": "in 95 %",
         "law": "law",
     }
-    print_rows(
-        console, rows, columns=columns, title=f"what fails on {counted(results['nodes'], 'node')}"
-    )
-    lemons = [
-        (str(lemon["node"]), f"{lemon['events']} x {cause['name']}")
-        for cause in results["causes"]
-        for lemon in cause["lemon_nodes"] or []
-    ]
-    if lemons:
-        print_line(console, "nodes that fail far more often than the others", style="bold")
-        print_labelled(console, lemons)
+    title = f"what fails on {counted(results['nodes'], 'node')}, and how often one part of them"
+    print_rows(console, rows, columns=columns, title=title)
+    _print_lemons(console, results["causes"])
     if results["effects"]:
         print_line(
             console, f"taken for effects of others: {counted(results['effects'], 'failure')}"
@@ -65,6 +57,26 @@ def print_fitted(console: Console, results: Mapping[str, Any]) -> None:
         [(cause["name"], cause["remarks"][-1]) for cause in results["causes"] if cause["remarks"]],
     )
     print_written(console, results["output"])
+
+
+def _print_lemons(console: Console, causes: Sequence[Mapping[str, Any]]) -> None:
+    """Write which nodes fail far more often, by what, and how often the others do."""
+    reasons: dict[str, list[str]] = {}
+    for cause in causes:
+        for lemon in cause["lemon_nodes"] or []:
+            told = f"{lemon['events']:,} x {cause['name']}"
+            reasons.setdefault(str(lemon["node"]), []).append(told)
+    if reasons:
+        print_line(console, "nodes that fail far more often than the others", style="bold")
+        print_labelled(console, [(node, ", ".join(told)) for node, told in reasons.items()])
+    apart = [
+        (cause["name"], time_text(seconds(cause["mean_time_between_without_lemons"])))
+        for cause in causes
+        if cause["mean_time_between_without_lemons"]
+    ]
+    if apart:
+        print_line(console, "without lemons, every; the fleet file has both", style="bold")
+        print_labelled(console, apart)
 
 
 def print_written(console: Console, path: str) -> None:

@@ -71,6 +71,10 @@ def _evidence(cause: CauseFit, share: dict[str, Any], level: float) -> dict[str,
         "exposure": time_text(spells.exposure_s),
         "mean_time_between": time_text(1.0 / rate.mean_per_s),
         "mean_time_between_interval": ends_text(1.0 / rate.high_per_s, 1.0 / rate.low_per_s),
+        "mean_time_between_without_lemons": time_text(1.0 / cause.without_lemons_per_s)
+        if cause.lemons_apart
+        else None,
+        "lemon_factor": short(cause.lemon_factor) if cause.lemons_apart else None,
         **share,
         "survival": _survival(spells.seen, level),
         "law_interval": law_interval(cause.law) if cause.law else None,

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.files import content_hash, format_toml, write_atomic
 from perfatlas.telemetry.fleet_evidence import evidence_document
 from perfatlas.telemetry.fleet_laws import duration_law, fit_law, short, time_text
+from perfatlas.telemetry.watches import JOB
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.telemetry.fleet_fit import CauseFit, Durations, FleetFit
-    from perfatlas.telemetry.lemons import Lemons
 
 # A simulator holds a few dozen laws: the rarest causes of a component are taken together.
 MOST_CAUSES: Final = 16
@@ -91,21 +91,20 @@ def fleet_document(fit: FleetFit) -> dict[str, Any]:
 
 
 def _has_repair(cause: CauseFit) -> bool:
-    return cause.repair is not None and cause.component != "job"
+    return cause.repair is not None and cause.component != JOB
 
 
 def _cause(cause: CauseFit, fit: FleetFit, named: set[str]) -> dict[str, Any]:
     """Return the fields of a cause; those that are the simulator's defaults are left out."""
     table: dict[str, Any] = {"name": cause.name}
-    lemons = _lemon_law(cause)
     parts = fit.watches[cause.component].units / fit.nodes
-    if lemons and cause.lemons:
-        # Lemons are told by node: the parts of a node share its rate.
-        mean = time_text(parts / cause.lemons.median_per_s)
-        table |= {"lifetime": {"law": "exponential", "mean": mean}, "lemons": lemons}
-    elif cause.law is None:
-        mean = time_text(1.0 / cause.rate.mean_per_s)
+    if cause.law is None:
+        mean = time_text(1.0 / cause.without_lemons_per_s)
         table |= {"lifetime": {"law": "exponential", "mean": mean}}
+        if lemons := cause.lemons_apart:
+            # told by node: the parts of a node share its rate
+            share = short(lemons.lemon_share)
+            table["lemons"] = {"share": share, "factor": short(cause.lemon_factor)}
     else:
         table |= {"lifetime": fit_law(cause.law)} | _age(cause, fit)
     table |= place_of(cause.component, parts)
@@ -123,7 +122,7 @@ def place_of(component: str, parts: float) -> dict[str, Any]:
         component: What fails; "job" is of the whole job.
         parts: Of a unit.
     """
-    if component == "job":
+    if component == JOB:
         return {"shared": 1.0, "takes": "nothing", "loses": "process"}
     return {"per_unit": short(parts)}
 
@@ -150,14 +149,6 @@ def _others(causes: tuple[CauseFit, ...], fit: FleetFit) -> list[dict[str, Any]]
         }
         for component, rate in rates.items()
     ]
-
-
-def _lemon_law(cause: CauseFit) -> dict[str, float] | None:
-    lemons: Lemons | None = cause.lemons
-    if lemons is None or cause.component == "job" or not lemons.are_apart:
-        return None
-    factor = lemons.lemon_per_s / lemons.median_per_s
-    return {"share": short(lemons.lemon_share), "factor": short(factor)}
 
 
 def _repair(name: str, durations: Durations) -> dict[str, Any]:
