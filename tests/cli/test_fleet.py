@@ -57,9 +57,9 @@ def test_an_import_says_what_became_of_every_line(
     words = ["fleet", "import", "--format", "xid", str(log), "--output", str(output)]
     assert main(words) == 0
     text = capsys.readouterr().out
-    assert "200 events: 200 failure" in text
-    assert "200: 200 repeat of one code on one GPU" in text
-    assert "200: 200 line without an Xid" in text
+    assert "200 events: 200 failures" in text
+    assert "200: repeat of one code on one GPU (200, first at 2)" in text
+    assert "200: line without an Xid (200, first at 3)" in text
     assert read_table(str(output)).rows == 200
     assert main([*words, "--json"]) == 0
     (file,) = json.loads(capsys.readouterr().out)["results"]["files"]
@@ -159,7 +159,7 @@ def test_wrong_words_end_with_their_exit_code(
             "not after its start",
         ),
         (["--nodes", "4", *WATCH], 3, "the logs name 53 nodes"),
-        (["--nodes", "64", *WATCH, "--units", "gpu=4"], 3, "units are named, and there are 4"),
+        (["--nodes", "64", *WATCH, "--units", "gpu=4"], 3, "units are named, and 4 were watched"),
     ],
 )
 def test_a_fit_refuses_what_cannot_be(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -120,31 +121,25 @@ def _options(files: Sequence[File], flags: ImportFlags) -> Any:  # noqa: ANN401 
 
 
 def _imported(history: History) -> dict[str, Any]:
-    kinds: dict[str, int] = {}
-    for kind in history.kind.text():
-        kinds[kind] = kinds.get(kind, 0) + 1
     return {
         "events": history.size,
-        "kinds": kinds,
+        "kinds": dict(Counter(history.kind.text())),
         "files": [asdict(file) for file in history.files],
     }
 
 
 def _print_imported(history: History, results: Mapping[str, Any]) -> None:
-    from perfatlas.report import open_terminal, print_facts
+    from perfatlas.report import kind_text, open_terminal, print_facts
+    from perfatlas.telemetry.counts import reasons
 
     console = open_terminal(sys.stdout)
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in results["kinds"].items())
+    kinds = ", ".join(kind_text(kind, count) for kind, count in results["kinds"].items())
     console.print(counted(history.size, "event") + (f": {kinds}" if kinds else ""))
     for file in history.files:
-        console.print(f"{file.path}: {file.total:,} {file.unit}", soft_wrap=True)
+        console.print(f"{file.path}: {file.size}", soft_wrap=True)
+        counts = {"merged": file.merged, "ignored": file.ignored, "repaired": file.repaired}
         told: dict[str, Any] = {"parsed": f"{file.parsed:,}"}
-        for name in ("merged", "ignored", "repaired"):
-            counts: Mapping[str, int] = getattr(file, name)
-            total = f"{sum(counts.values()):,}"
-            reasons = [f"{n:,} {why}, first at {file.first[why]}" for why, n in counts.items()]
-            told[name] = f"{total}: {'; '.join(reasons)}" if reasons else total
-        print_facts(console, told)
+        print_facts(console, told | {name: reasons(of, file.first) for name, of in counts.items()})
     console.print(f"history written to {results['output']}", soft_wrap=True)
 
 
@@ -254,7 +249,14 @@ def _results(fitted: FleetFit) -> dict[str, Any]:
         {**row, "law": laws.get(row["name"], "with others of its component")}
         for row in evidence["cause"]
     ]
-    return {"nodes": fitted.nodes, "effects": fitted.cascades, "causes": rows}
+    kinds = Counter(fitted.history.kind.text())
+    left_out = {kind: n for kind, n in kinds.items() if kind not in fitted.options.kinds}
+    return {
+        "nodes": fitted.nodes,
+        "effects": fitted.cascades,
+        "left_out": left_out,
+        "causes": rows,
+    }
 
 
 def _print_fitted(results: Mapping[str, Any]) -> None:

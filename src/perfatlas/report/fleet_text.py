@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.fleet.durations import parse_duration
 from perfatlas.quantities import counted
@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+NOUNS: Final = ("failure", "effect", "notice")
+
+
 def print_fitted(console: Console, results: Mapping[str, Any]) -> None:
     """Write what `fleet fit` found.
 
     Args:
         console: From `open_terminal`.
-        results: nodes, effects, causes (rows of the evidence and law), output, evidence.
+        results: nodes, effects, left_out, causes (rows of the evidence and law), output, evidence.
     """
     rows = []
     for cause in results["causes"]:
@@ -51,12 +54,30 @@ def print_fitted(console: Console, results: Mapping[str, Any]) -> None:
         print_line(
             console, f"taken for effects of others: {counted(results['effects'], 'failure')}"
         )
+    if results["left_out"]:
+        told = ", ".join(kind_text(kind, count) for kind, count in results["left_out"].items())
+        print_line(console, f"not counted, by --kinds: {told}")
     print_line(console, "which law, and why; more in the evidence", style="bold")
     print_labelled(
         console,
         [(cause["name"], cause["remarks"][-1]) for cause in results["causes"] if cause["remarks"]],
     )
     print_written(console, results["output"])
+
+
+def kind_text(kind: str, count: int) -> str:
+    """Return how many events of a kind there are, in words.
+
+    Args:
+        kind: failure, effect, notice, unclear, planned or overhead.
+        count: How many.
+
+    Example:
+        >>> from perfatlas.report.fleet_text import kind_text
+        >>> kind_text("failure", 2), kind_text("notice", 1), kind_text("unclear", 2)
+        ('2 failures', '1 notice', '2 unclear')
+    """
+    return counted(count, kind) if kind in NOUNS else f"{count:,} {kind}"
 
 
 def _print_lemons(console: Console, causes: Sequence[Mapping[str, Any]]) -> None:

@@ -88,8 +88,10 @@ def spelled_rate(per_day: float) -> str:
         return "never"
     for period, days in PERIODS:
         if per_day * days >= 1.0:
-            return f"{format_number(per_day * days)} times a {period}"
-    return f"once in {format_number(1.0 / (per_day * PERIODS[-1][1]))} years"
+            number = format_number(per_day * days)
+            return f"once a {period}" if number == "1" else f"{number} times a {period}"
+    years = format_number(1.0 / (per_day * PERIODS[-1][1]))
+    return "once a year" if years == "1" else f"once in {years} years"
 
 
 def meanings(texts: Iterable[str]) -> list[tuple[str, str]]:

@@ -24,7 +24,7 @@ from scipy.optimize import minimize
 from scipy.special import gammaln, logsumexp
 from scipy.stats import gamma as gamma_law
 
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, counted, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -174,7 +174,7 @@ def _check(
     if not ((exposure_s_U > 0.0) & np.isfinite(exposure_s_U) & (events_U >= 0)).all():
         row = int(np.argmin((exposure_s_U > 0.0) & np.isfinite(exposure_s_U) & (events_U >= 0)))
         raise InvalidSpecError(
-            f"lemons: unit {shown(units[row])} has {events_U[row]} failures in "
+            f"lemons: unit {shown(units[row])} has {counted(int(events_U[row]), 'failure')} in "
             f"{exposure_s_U[row]:g} s; counts are at least 0, exposures over 0"
         )
     if not events_U.any():
