@@ -54,8 +54,18 @@ def test_one_reason_alone_needs_no_chart() -> None:
 
 def test_days_without_a_failure_have_no_chart() -> None:
     assert days_of({"days": [], "failures_per_day": []}) == []
-    ((_, figure),) = days_of({"days": ["2026-03-01"], "failures_per_day": [3]})
-    assert figure.layout.yaxis.dtick == 1
+    days = ["2026-03-01", "2026-03-02"]
+    assert days_of({"days": days[:1], "failures_per_day": [3]}) == []
+    ((_, figure),) = days_of({"days": days, "failures_per_day": [3, 1]})
+    assert (figure.layout.yaxis.dtick, figure.layout.xaxis.dtick) == (1, "D1")
+    ((_, figure),) = days_of({"days": days, "failures_per_day": [300, 1]})
+    assert figure.layout.yaxis.dtick is None
+
+
+def test_lives_within_a_decade_have_ticks_too() -> None:
+    jobs = [{"gpus": 8 << n, "mtti_s": 64 * HOUR / (1 << n)} for n in range(3)]
+    ((_, figure),) = lives_of(jobs)
+    assert list(figure.layout.yaxis.ticktext) == ["20", "40", "60", "80"]
 
 
 def test_a_unit_is_the_largest_that_is_full() -> None:

@@ -35,15 +35,15 @@ class LifetimeFlags:
     """A table with a row per unit, in place of histories.
 
     Args:
-        lifetimes: CSV (also .gz), Parquet or JSON Lines. With --output its law becomes a fleet,
-            which needs --component, --nodes and --repair-s.
+        lifetimes: CSV (also .gz), Parquet or JSON Lines. A fleet of its law (--output) needs
+            --component, --nodes and --repair-s.
         age: Column of the age at which a unit failed or was last seen.
         failed: Column that tells whether it failed then: true or false, yes or no, 1 or 0.
         entry: Column of the age at which it was first seen; by default all were watched from new.
         time_unit: Of the ages.
         where: Rows to take, as batch=old; repeatable.
         survival_at: Age at which to tell the share that lives longer; repeatable.
-        law: Family to take; by default the best by AIC.
+        law: Family to take.
         component: What the rows are: gpu, host, or another with its --units.
         repair_s: Seconds from a failure until the node is back; 0 for at once.
         start_ages: Ages of parts when a job begins: all new, or as in a fleet long in use.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.report.fleet_words import LENGTHS, spelled_time, unit_of
 from perfatlas.report.goodput_text import share_text
 from perfatlas.report.quantities_text import format_number
-from perfatlas.report.svg_chart import log_ticks
+from perfatlas.report.svg_chart import log_ticks, ticks
 from perfatlas.report.traffic_page import COLOURS
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ WIDEST_BAR: Final = 0.16  # of the height of a chart
 MARGIN: Final = 1.3  # of a logarithmic axis beyond its line
 TICKED_DECADES: Final = 4.7  # that have room for three ticks each
 FEW: Final = 8  # failures, of which an axis shows no halves
+DAYS_NAMED: Final = 14  # each of which has room for its name
 
 
 def shares_of(causes: Sequence[Facts]) -> list[tuple[str, Any]]:
@@ -74,7 +75,7 @@ def lives_of(jobs: Sequence[Facts]) -> list[tuple[str, Any]]:
     # the largest job, all of the fleet, may be too near the one before for both names
     sizes = [size for size in gpus[:-1] if gpus[-1] >= CROWDED * size] + gpus[-1:]
     low, high = min(lives) / MARGIN, max(lives) * MARGIN
-    ticks = log_ticks(low, high, TICKED_DECADES)
+    marks = log_ticks(low, high, TICKED_DECADES) if high > 10.0 * low else ticks(low, high)
     figure.update_xaxes(
         title="GPUs of the job",
         type="log",
@@ -85,25 +86,27 @@ def lives_of(jobs: Sequence[Facts]) -> list[tuple[str, Any]]:
         title=f"{unit}s, on average",
         type="log",
         range=[math.log10(low), math.log10(high)],
-        tickvals=ticks,
-        ticktext=[format_number(tick) for tick in ticks],
+        tickvals=marks,
+        ticktext=[format_number(mark) for mark in marks],
     )
     return [("How long a job runs until it is interrupted", figure)]
 
 
 def days_of(facts: Facts) -> list[tuple[str, Any]]:
-    """Return the chart of failures per day, or nothing where there is none.
+    """Return the chart of failures per day, or nothing where they came on one day alone.
 
     Args:
         facts: As `history_facts` tells them.
     """
     import plotly.graph_objects as go
 
-    if not facts["days"]:
+    if len(facts["days"]) < 2:
         return []
     figure = go.Figure()
     figure.add_bar(x=facts["days"], y=facts["failures_per_day"], marker={"color": COLOURS[1]})
     figure.update_yaxes(title="failures", rangemode="tozero")
     if max(facts["failures_per_day"]) < FEW:
         figure.update_yaxes(dtick=1)
+    if len(facts["days"]) <= DAYS_NAMED:
+        figure.update_xaxes(dtick="D1", tickformat="%-d %b\n%Y")
     return [("Failures per day", figure)]

@@ -124,10 +124,9 @@ def _period(facts: Facts) -> str:
     if not facts["events"]:
         return "The logs tell no event."
     kinds = "; ".join(f"{KINDS[kind]}: {count:,}" for kind, count in facts["kinds"].items())
-    return (
-        f"From {facts['first'][:10]} to {facts['last'][:10]} the logs tell"
-        f" {counted(facts['events'], 'event')} ({kinds})."
-    )
+    first, last = facts["first"][:10], facts["last"][:10]
+    when = f"From {first} to {last}" if last > first else f"On {first}"
+    return f"{when} the logs tell {counted(facts['events'], 'event')} ({kinds})."
 
 
 def _event_cells(row: Facts) -> tuple[str, ...]:
