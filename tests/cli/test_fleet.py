@@ -122,6 +122,26 @@ def test_reports_explain_fleets_and_histories_in_words(
     assert 86400 / last["mtti_s"] == pytest.approx(facts["events_per_day"])
 
 
+def test_a_report_tells_both_means_and_whether_the_fleet_was_changed(
+    fleet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = fleet.with_name("page.html")
+    words = ["fleet", "report", str(fleet), "-o", str(page)]
+    assert main(words) == 0
+    text = page.read_text("utf-8")
+    assert "of all machines, the bad ones among them" in text
+    assert "without the bad machines" in text
+    assert "changed after the fit" not in text
+    fleet.write_text(fleet.read_text("utf-8") + "\n# by hand\n", "utf-8")
+    assert main(words) == 0
+    assert "changed after the fit" in page.read_text("utf-8")
+    beside = fleet.with_suffix(".evidence.toml")
+    beside.write_text('[[cause]]\nname = "gpu_xid_79"\nevents = 1\n', "utf-8")
+    capsys.readouterr()
+    assert main(words) == 3
+    assert "a cause lacks mean_time_between, mean" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

@@ -198,6 +198,7 @@ def test_a_fleet_of_lifetimes_says_what_it_rests_on_and_runs(
         (FLEET[:4], 2, "without --output no fleet is written: leave --nodes, --component out"),
         ([*FLEET, "--output", "f.toml", "--start", "2026-01-01"], 2, "leave --start out"),
         ([*FLEET[2:], "--output", "f.toml", "--component", "nic"], 3, "--units nic=NUMBER"),
+        ([*FLEET[2:], "--output", "f.toml", "--component", ""], 3, "component is empty"),
         ([*FLEET[:-1], "-1", "--output", "f.toml"], 3, "repair_s = -1"),
         ([*FLEET[:3], "0", *FLEET[4:], "--output", "f.toml"], 3, "nodes = 0"),
         ([*FLEET, "--output", "no/f.toml"], 3, "no"),

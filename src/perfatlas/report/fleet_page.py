@@ -290,8 +290,9 @@ def _evidence(causes: Sequence[Facts], evidence: Facts | None) -> list[str]:
         _said(
             "The fleet was fitted to records of what failed. The range holds the true time in 19 of"
             " 20 such cases; the fewer the failures, the wider it is."
-            + (" Both are of all machines, the bad ones among them." if apart else "")
         ),
+        *([_said("Both are of all machines, the bad ones among them.")] if apart else []),
+        *([_said("The fleet file was changed after the fit.")] if evidence["changed"] else []),
         _table(
             [*head, "without the bad machines"] if apart else head,
             (_seen_cells(cause, apart=apart) for cause in told),
@@ -306,7 +307,8 @@ def _seen_cells(cause: Facts, *, apart: bool) -> list[str]:
     mean_s = seconds(cause["mean_time_between"])
     unit = unit_of(mean_s)
     ends = f"{spelled_time(low, unit)} to {spelled_time(high, unit)}"
-    cells = [cause["name"], f"{cause['events']:,}", spelled_time(mean_s, unit), ends]
+    seen = f"{cause['events']:,}" if "events" in cause else "not told"
+    cells = [cause["name"], seen, spelled_time(mean_s, unit), ends]
     if not apart:
         return cells
     others = cause.get("mean_time_between_without_lemons")

@@ -59,6 +59,8 @@ def lifetime_fleet(found: Facts, parts: PartsOfFleet) -> dict[str, Any]:
         InvalidSpecError: A count is below 1, a repair takes less than no time, or how many parts
             there are is not said.
     """
+    if not parts.component.strip():
+        raise InvalidSpecError("component is empty: expected what the rows are, such as gpu")
     held = parts_per_node(
         parts.component, nodes=parts.nodes, gpus_per_node=parts.gpus_per_node, units=parts.units
     )
