@@ -291,7 +291,11 @@ def _evidence(causes: Sequence[Facts], evidence: Facts | None) -> list[str]:
             "The fleet was fitted to records of what failed. The range holds the true time in 19 of"
             " 20 such cases; the fewer the failures, the wider it is."
         ),
-        *([_said("Both are of all machines, the bad ones among them.")] if apart else []),
+        *(
+            [_said("The time and its range are of all machines, the bad ones among them.")]
+            if apart
+            else []
+        ),
         *([_said("The fleet file was changed after the fit.")] if evidence["changed"] else []),
         _table(
             [*head, "without the bad machines"] if apart else head,
