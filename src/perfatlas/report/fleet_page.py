@@ -43,6 +43,7 @@ CAUSE_COLUMNS: Final = (
     "repair",
 )
 LEMON_COLUMNS: Final = ("machine", "reasons", "failures", "how likely it is bad")
+OF_ALL: Final = "The time and its range are of all machines, the bad ones among them."
 EVENT_COLUMNS: Final = (
     "part",
     "reason",
