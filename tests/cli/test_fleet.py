@@ -57,9 +57,9 @@ def test_an_import_says_what_became_of_every_line(
     words = ["fleet", "import", "--format", "xid", str(log), "--output", str(output)]
     assert main(words) == 0
     text = capsys.readouterr().out
-    assert "200 events: 200 failure" in text
-    assert "200: 200 repeat of one code on one GPU" in text
-    assert "200: 200 line without an Xid" in text
+    assert "200 events: 200 failures" in text
+    assert "200: repeat of one code on one GPU (200, first at 2)" in text
+    assert "200: line without an Xid (200, first at 3)" in text
     assert read_table(str(output)).rows == 200
     assert main([*words, "--json"]) == 0
     (file,) = json.loads(capsys.readouterr().out)["results"]["files"]
@@ -122,6 +122,26 @@ def test_reports_explain_fleets_and_histories_in_words(
     assert 86400 / last["mtti_s"] == pytest.approx(facts["events_per_day"])
 
 
+def test_a_report_tells_both_means_and_whether_the_fleet_was_changed(
+    fleet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = fleet.with_name("page.html")
+    words = ["fleet", "report", str(fleet), "-o", str(page)]
+    assert main(words) == 0
+    text = page.read_text("utf-8")
+    assert "of all machines, the bad ones among them" in text
+    assert "without the bad machines" in text
+    assert "changed after the fit" not in text
+    fleet.write_text(fleet.read_text("utf-8") + "\n# by hand\n", "utf-8")
+    assert main(words) == 0
+    assert "changed after the fit" in page.read_text("utf-8")
+    beside = fleet.with_suffix(".evidence.toml")
+    beside.write_text('[[cause]]\nname = "gpu_xid_79"\nevents = 1\n', "utf-8")
+    capsys.readouterr()
+    assert main(words) == 3
+    assert "a cause lacks mean_time_between, mean" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -159,7 +179,7 @@ def test_wrong_words_end_with_their_exit_code(
             "not after its start",
         ),
         (["--nodes", "4", *WATCH], 3, "the logs name 53 nodes"),
-        (["--nodes", "64", *WATCH, "--units", "gpu=4"], 3, "units are named, and there are 4"),
+        (["--nodes", "64", *WATCH, "--units", "gpu=4"], 3, "units are named, and 4 were watched"),
     ],
 )
 def test_a_fit_refuses_what_cannot_be(

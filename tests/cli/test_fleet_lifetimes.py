@@ -4,21 +4,29 @@ import gzip
 import json
 import math
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from perfatlas.cli import main
-from perfatlas.files import write_table
+from perfatlas.files import file_hash, write_table
+from perfatlas.fleet.durations import SECONDS
+from perfatlas.fleet.fleet_facts import mean_repair_s
+from perfatlas.fleet.fleet_file import read_fleet
+from perfatlas.fleet.laws import LogNormal, Weibull, mean_s
 from tests.telemetry.support import shared
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "telemetry.md"
 FIT = ["fleet", "fit", "--lifetimes"]
+YEAR_S = SECONDS["y"]
 COLUMNS = ["--age", "years", "--failed", "dead"]
 # 40 units, of which those that failed did so at 1, 2, ... 20 years; the others are 21 years old
 ROWS = [(age, "TRUE") for age in range(1, 21)] + [(21, "FALSE")] * 20
 TEXT = "years,dead,batch\n" + "".join(f"{age},{dead},old\n" for age, dead in ROWS)
+
+pytestmark = pytest.mark.timeout(300)  # the first simulation compiles
 
 
 @pytest.fixture
@@ -82,6 +90,7 @@ def test_units_seen_late_are_no_evidence_of_the_time_before(
         ([*COLUMNS, "--time-unit", "years"], 2, "time-unit"),
         (["--failed", "dead", "--time-unit", "y"], 2, "--age missing"),
         ([*COLUMNS, "--time-unit", "y", "--nodes", "8"], 2, "leave --nodes out"),
+        ([*COLUMNS, "--time-unit", "y", "--law", "bathtub"], 2, "law"),
         ([*COLUMNS, "--time-unit", "y", "--where", "old"], 3, "such as batch=old"),
         ([*COLUMNS, "--time-unit", "y", "--where", "batch=odd"], 3, "no row with batch = odd"),
         ([*COLUMNS, "--time-unit", "y", "--survival-at", "50"], 3, "watched up to 21"),
@@ -124,22 +133,124 @@ def test_units_none_of_which_failed_have_no_law(
     assert "none of 1 unit failed" in capsys.readouterr().err
 
 
-def test_the_lifetimes_of_titan_by_the_command_of_the_document(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+FLEET = ["--component", "gpu", "--nodes", "8", "--gpus-per-node", "5", "--repair-s", "7200"]
+
+
+@pytest.mark.parametrize("law", ["weibull", "lognormal", "exponential"])
+def test_the_law_in_the_fleet_is_the_law_fitted(
+    units: Path, capsys: pytest.CaptureFixture[str], law: str
+) -> None:
+    path = units.with_name("fleet.toml")
+    words = [str(units), "--where", "batch=old", "--law", law, *FLEET, "--output", str(path)]
+    found = fitted(words, capsys)
+    assert found["taken"] == law
+    (parameters,) = [row["parameters"] for row in found["laws"] if row["law"] == law]
+    value = {name: known["value"] for name, known in parameters.items()}
+    fleet = read_fleet(path)
+    (cause,) = fleet.causes
+    if isinstance(cause.lifetime, Weibull):
+        read = {"shape": cause.lifetime.shape, "scale": cause.lifetime.scale_s / YEAR_S}
+    elif isinstance(cause.lifetime, LogNormal):
+        read = {"mu": math.log(cause.lifetime.median_s / YEAR_S), "sigma": cause.lifetime.sigma}
+    else:
+        read = {"mean": mean_s(cause.lifetime) / YEAR_S}
+    assert read == pytest.approx(value, rel=1e-7)
+    assert (fleet.units, fleet.gpus_per_unit, cause.name) == (8, 5, "gpu")
+    assert cause.per_unit == 5.0
+    assert cause.ages == ("new" if law == "exponential" else "mixed")
+    assert mean_repair_s(fleet.repairs[0]) == 7200.0
+    beside = tomllib.loads(Path(found["evidence"]).read_text("utf-8"))
+    assert beside["fleet_hash"] == file_hash(path)
+    (told,) = beside["cause"]
+    assert (told["events"], told["exposure"]) == (20, "630 y")
+    assert beside["file"][0]["hash"] == file_hash(units)
+    for name, (low, high) in told["law_interval"].items():
+        written = tomllib.loads(path.read_text("utf-8"))["cause"][0]["lifetime"][name]
+        ends = [float(str(end).removesuffix(" y")) for end in (low, written, high)]
+        assert ends == sorted(ends)
+
+
+def test_a_fleet_of_lifetimes_says_what_it_rests_on_and_runs(
+    units: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = units.with_name("fleet.toml")
+    words = [str(units), "--where", "batch=old", *COLUMNS, "--time-unit", "y"]
+    words += ["--law", "exponential", *FLEET, "--output", str(path)]
+    assert main([*FIT, *words]) == 0
+    assert f"next: perfatlas goodput --fleet {path}" in capsys.readouterr().out
+    head = [line for line in path.read_text("utf-8").splitlines() if line.startswith("#")]
+    assert f"# 40 units, 20 failed in {630} y watched." in head
+    assert file_hash(units) in head[0]
+    job = ["--checkpoint-write-s", "10", "--restart-s", "60", "--half-width", "0.01"]
+    assert main(["goodput", "--fleet", str(path), *job, "--json"]) == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    # 40 GPUs that fail once in 31.5 years each
+    per_day = 40 / (31.5 * 365.25)
+    assert results["interruptions_per_day"] == pytest.approx(per_day, rel=0.15)
+    assert main(["fleet", "report", str(path), "-o", str(path.with_suffix(".html"))]) == 0
+    assert "How sure this is" in path.with_suffix(".html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--output", "f.toml"], 2, "--component and --nodes and --repair-s missing"),
+        (FLEET[:4], 2, "without --output no fleet is written: leave --nodes, --component out"),
+        ([*FLEET, "--output", "f.toml", "--start", "2026-01-01"], 2, "leave --start out"),
+        ([*FLEET[2:], "--output", "f.toml", "--component", "nic"], 3, "--units nic=NUMBER"),
+        ([*FLEET[2:], "--output", "f.toml", "--component", ""], 3, "component is empty"),
+        ([*FLEET[:-1], "-1", "--output", "f.toml"], 3, "repair_s = -1"),
+        ([*FLEET[:3], "0", *FLEET[4:], "--output", "f.toml"], 3, "nodes = 0"),
+        ([*FLEET, "--output", "no/f.toml"], 3, "no"),
+    ],
+)
+def test_what_a_fleet_lacks_is_asked_for(
+    units: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    code: int,
+    said: str,
+) -> None:
+    monkeypatch.chdir(units.parent)
+    assert main([*FIT, str(units), *COLUMNS, "--time-unit", "y", *words]) == code
+    assert said in capsys.readouterr().err
+    assert not (units.parent / "f.toml").exists()
+
+
+def test_parts_that_nodes_share_are_counted_by_units(
+    units: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = units.with_name("fleet.toml")
+    words = ["--component", "nic", "--units", "nic=12", "--nodes", "8", "--repair-s", "0"]
+    fitted([str(units), *words, "--start-ages", "new", "--output", str(path)], capsys)
+    (cause,) = read_fleet(path).causes
+    assert (cause.per_unit, cause.ages) == (1.5, "new")
+
+
+def test_the_lifetimes_of_titan_by_the_commands_of_the_document(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = shared("titan_gpulife/gc_summary_loc.csv.gz")
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.chdir(table.parent)
-    block = re.search(
-        r"```\n\$ perfatlas (fleet fit .*?)\n\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL
-    )
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / table.name).symlink_to(table)
+    text = DOCUMENT.read_text("utf-8")
+    block = re.search(r"```\n\$ perfatlas (fleet fit .*?)\n\n(.*?)```", text, re.DOTALL)
     assert block is not None
     words = block[1].replace("\\\n", " ").split()
     assert main(words) == 0
     assert capsys.readouterr().out.strip() == block[2].strip()
+    fleet = re.search(r"```toml\n(# Fitted by perfatlas.*?)```", text, re.DOTALL)
+    assert fleet is not None
+    assert Path("titan.toml").read_text("utf-8").strip() == fleet[1].strip()
     assert main([*words, "--json"]) == 0
     laws = {law["law"]: law for law in json.loads(capsys.readouterr().out)["results"]["laws"]}
     weibull = {name: known["value"] for name, known in laws["weibull"]["parameters"].items()}
     assert weibull == pytest.approx({"shape": 2.63845, "scale": 7.11248}, rel=1e-5)
     assert laws["lognormal"]["log_likelihood"] == pytest.approx(-16253.876, abs=1e-3)
+    job = re.search(r"```\n\$ perfatlas (goodput .*?)\n\n(.*?)\n\.\.\.\n```", text, re.DOTALL)
+    assert job is not None
+    assert main(job[1].split()) == 0
+    assert job[2].strip() in capsys.readouterr().out

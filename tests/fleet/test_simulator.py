@@ -97,15 +97,13 @@ def test_2048_nodes_with_32_spares_reach_the_exact_efficiency(exposed: bool) -> 
         assert float(exact.value_C) == pytest.approx(0.74794, abs=5e-6)
 
 
-def test_every_unit_hour_of_job_and_spares_is_in_one_bucket() -> None:
+def test_every_hour_of_a_job_with_spares_is_in_one_bucket() -> None:
     repair = Repair(name="swap", stages=(RepairStage(name="swap", lasts=Exponential(mean_s=DAY)),))
     fleet = Fleet(units=104, causes=(nodes(),), repairs=(repair,), gpus_per_unit=8)
     outcome = simulate(days(fleet, 100, 50), replace(PLAIN, spares=Spares(count=2)), replicas=40)
-    total = outcome.fleet_unit_ticks()
-    assert sum(total.values()) == 102 * outcome.horizon * 40
-    assert total["idle"] > 0
-    assert total["maintenance"] > 0
-    assert total["waiting_for_spares"] > 0
+    assert sum(int(outcome.column(name).sum()) for name in BUCKETS) == outcome.horizon * 40
+    assert share(outcome, "waiting_for_spares") > 0.0
+    assert share(outcome, "idle") == 0.0
 
 
 settings_of_everything = st.fixed_dictionaries(
@@ -278,14 +276,14 @@ def test_work_that_is_not_done_is_counted() -> None:
     job = replace(days(one_cause(600.0, 8), 8, 1), work_s=10 * DAY)
     outcome = simulate(job, PLAIN, replicas=3)
     assert outcome.unfinished == 3
-    assert np.isinf(outcome.finish_s_R()).all()
+    assert (outcome.ended_R == outcome.horizon).all()
     assert "given up unfinished" in outcome.remarks()[-1]
 
 
 def test_work_ends_when_its_last_checkpoint_is_written_and_the_rest_is_idle() -> None:
     job = replace(days(one_cause(RARE, 8), 8, 1), work_s=2 * 1800.0)
     outcome = simulate(job, PLAIN, replicas=1)
-    assert outcome.finish_s_R().tolist() == [3720.0]
+    assert (outcome.ended_R / TICKS_PER_SECOND).tolist() == [3720.0]
     assert share(outcome, "idle") == pytest.approx(1 - 3720 / DAY)
 
 
@@ -337,6 +335,19 @@ def test_maintenance_waits_for_a_checkpoint_and_is_accounted() -> None:
     assert seconds["lost_work"] == 0.0
     left = 20_000.0 - 11_160.0 - 1300.0
     assert seconds["productive"] == 6 * 1800.0 + 4 * 1800.0 + (left - 4 * 1860.0)
+
+
+@pytest.mark.parametrize("bad", [0.04, 0.06])
+def test_a_job_of_few_units_has_its_share_of_lemons(bad: float) -> None:
+    """Two causes, each with its own lemons, less than one unit of them: the rates add up."""
+    causes = tuple(
+        replace(nodes(lemons=Lemons(share=bad, factor=20.0)), name=name) for name in ("a", "b")
+    )
+    job = days(Fleet(units=100, causes=causes), 10, 100)
+    # 10 units fail once in 100 days each; with lemons 1 + 19 x share times as often
+    expected = 2 * 10 * 100 / 100 * (1.0 + 19.0 * bad)
+    found = simulate(job, PLAIN, replicas=1000, seed=7).column("failures")
+    near(float(found.mean()), expected, float(found.std()) / math.sqrt(1000))
 
 
 def test_lemons_fail_more_often_until_they_are_retired() -> None:

@@ -89,7 +89,7 @@ def test_a_stage_is_repeated_until_something_comes_of_it(fixes: float, false_fix
 def test_the_tail_is_that_of_the_time_to_finish() -> None:
     strategy = replace(STRATEGY, interval_s=4 * H)
     job = Job(fleet=one_cause(30 * H, 8), units=8, horizon_s=500 * H, work_s=25 * H)
-    finished_R = simulate(job, strategy, replicas=40_000, seed=3).finish_s_R()
+    finished_R = simulate(job, strategy, replicas=40_000, seed=3).ended_R / TICKS_PER_SECOND
     late = float((finished_R > 35 * H).mean())
     assert finished_R.min() == pytest.approx(25 * H + 7 * 50.0)
     tail = loss_probability(job, strategy, 10 * H, replicas=500, seed=1)

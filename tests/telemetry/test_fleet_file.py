@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from perfatlas.files import file_hash
+from perfatlas.fleet.checks import cause_rate_per_s
+from perfatlas.fleet.fleet_file import fleet_of
 from perfatlas.quantities import InvalidSpecError, parse_quantity
 from perfatlas.telemetry.fleet_evidence import evidence_document
 from perfatlas.telemetry.fleet_file import MOST_CAUSES, fleet_document, write_fleet
@@ -147,6 +149,49 @@ def test_lemons_are_told_apart_from_the_law(tmp_path: Path) -> None:
     write_fleet(tmp_path / "fleet.toml", fit)
     assert "repairs take no time" in (tmp_path / "fleet.toml").read_text("utf-8")
     assert told["repairs_not_told"] == told["events"]
+
+
+def test_both_means_are_told_and_add_up(tmp_path: Path) -> None:
+    path = tmp_path / "kern.log"
+    path.write_text("\n".join(xid_lines(np.random.default_rng(3))) + "\n", "utf-8")
+    fit = fit_fleet(read_xid_log([path]), {"gpu": Watch(START, END, 200 * 8)}, 200)
+    cause, told = fleet_document(fit)["cause"][0], evidence_document(fit)["cause"][0]
+    of_all = seconds(told["mean_time_between"])
+    # all nodes: every failure over the time of every GPU, half a failure by Jeffreys' prior
+    assert of_all == pytest.approx(1600 * (END - START) / (told["events"] + 0.5), rel=1e-7)
+    others = seconds(told["mean_time_between_without_lemons"])
+    assert others > of_all
+    assert cause["lifetime"]["mean"] == told["mean_time_between_without_lemons"]
+    share, factor = cause["lemons"]["share"], cause["lemons"]["factor"]
+    assert told["lemon_factor"] == factor
+    assert others / (1.0 + share * (factor - 1.0)) == pytest.approx(of_all, rel=1e-6)
+
+
+@pytest.mark.parametrize("mixture", ["two_rates", "gamma_rates"])
+def test_a_node_may_be_a_lemon_of_several_causes_and_no_failure_counts_twice(
+    tmp_path: Path, mixture: str
+) -> None:
+    """Two causes with the same lemons: the fleet fails as often as the logs told."""
+    random, path = np.random.default_rng(5), tmp_path / "kern.log"
+    rates = np.full(100, 2.0) if mixture == "two_rates" else random.gamma(0.4, 5.0, 100)
+    rates[:2] = 80.0
+    rows = []
+    for code in (79, 48):
+        for node, events in enumerate(random.poisson(rates)):
+            told = f"n{node} kernel: NVRM: Xid (PCI:0000:61:00): {code}, told"
+            rows += [(START + s, told) for s in random.uniform(0, END - START, events)]
+    path.write_text("".join(f"{stamp(t)} {text}\n" for t, text in sorted(rows)), "utf-8")
+    watches = {part: Watch(START, END, 800) for part in ("gpu", "hbm")}
+    fit = fit_fleet(read_xid_log([path]), watches, 100, FleetOptions(cascade_s=0.0))
+    assert {cause.lemons.mixture for cause in fit.causes if cause.lemons} == {mixture}
+    for cause in fit.causes:
+        assert cause.lemons is not None
+        assert {"n0", "n1"} <= set(cause.lemons.names)
+    fleet = fleet_of(fleet_document(fit), "fitted")
+    seen = sum(cause.spells.failures for cause in fit.causes)
+    expected = sum(cause_rate_per_s(cause, 100) for cause in fleet.causes) * (END - START)
+    # each rate counts half a failure more, by Jeffreys' prior
+    assert expected == pytest.approx(seen + 0.5 * len(fit.causes), rel=1e-6)
 
 
 def test_lemons_are_judged_by_the_time_they_were_exposed(tmp_path: Path) -> None:

@@ -139,5 +139,5 @@ def test_histories_that_share_events_are_refused(tmp_path: Path) -> None:
     first.write_text(f"{header}\n{one}\n", "utf-8")
     second.write_text(f"{header}\n{two}\n", "utf-8")
     assert import_logs("table", [first, second]).history.size == 2
-    with pytest.raises(InvalidSpecError, match="hold 1 events of the same lines"):
+    with pytest.raises(InvalidSpecError, match="hold 1 event of the same lines"):
         import_logs("table", [whole, second])

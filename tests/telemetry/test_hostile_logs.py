@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import os
+import threading
+import tracemalloc
+import zlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -90,6 +94,9 @@ def test_any_bytes(
         (b"\x28\xb5\x2f\xfdzzzz", "zstd-compressed"),
         (gzip.compress(b"x" * 999, mtime=0)[:20], "cut off or damaged"),
         (b"\x1f\x8bnot gzip at all", "cut off or damaged"),
+        (gzip.compress(b"", mtime=0), "is empty"),
+        (bytes(range(256)) * 40, "is no text: "),
+        (gzip.compress(bytes(range(256)) * 40, mtime=0), "is no text: "),
     ],
 )
 def test_what_is_no_text(tmp_path: Path, name: str, data: bytes, problem: str) -> None:
@@ -114,3 +121,67 @@ def test_deep_nesting_is_refused(tmp_path: Path, name: str, suffix: str) -> None
 def test_endless_lines_are_refused(tmp_path: Path, name: str) -> None:
     data = STARTS[name] + b"x" * (LONGEST_LINE_BYTES + 1)
     assert "longer than 16 MiB" in read_or_refuse(name, tmp_path / "log.txt", data)
+
+
+LINE = b"2026-03-02T01:00:00Z n kernel: NVRM: Xid (PCI:0000:61:00): %d, told\n"
+# codes change from line to line, so that none is a repeat and gzip cannot tell it all at once
+LINES = b"".join(LINE % (31 + random % 90) for random in range(0, 40_000, 7))
+
+
+@pytest.mark.parametrize("name", ["kern.log.gz", "kern.log"])
+def test_gzip_is_told_by_its_bytes_and_may_have_several_members(tmp_path: Path, name: str) -> None:
+    half = LINES.index(b"\n", len(LINES) // 2) + 1
+    plain, packed = tmp_path / "plain", tmp_path / name
+    plain.write_bytes(LINES)
+    packed.write_bytes(gzip.compress(LINES[:half]) + gzip.compress(LINES[half:]))
+    (one,), (two,) = READERS["xid"](plain), READERS["xid"](packed)
+    assert (one.total, one.parsed, one.merged) == (two.total, two.parsed, two.merged)
+    assert one.total == LINES.count(b"\n")
+
+
+@pytest.mark.parametrize("lost", [4, 1000])
+def test_a_cut_gzip_is_refused_at_the_line_it_ends_in(tmp_path: Path, lost: int) -> None:
+    data = gzip.compress(LINES, mtime=0)[:-lost]
+    whole = zlib.decompressobj(wbits=31).decompress(data).count(b"\n")
+    told = read_or_refuse("xid", tmp_path / "kern.log.gz", data)
+    assert f"line {whole + 1}: cut off or damaged inside its gzip compression" in told
+
+
+def test_a_long_line_inside_gzip_takes_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "kern.log.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for _ in range(256):
+            file.write(b"x" * (1 << 20))
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidSpecError, match="line 1: longer than 16 MiB"):
+            READERS["xid"](path)
+        assert tracemalloc.get_traced_memory()[1] < 4 * LONGEST_LINE_BYTES
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_pipe_is_read_as_a_file_is(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(gzip.compress(LINES),))
+    writer.start()
+    (counts,) = READERS["xid"](pipe)
+    writer.join()
+    assert counts.total == LINES.count(b"\n")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "kern.log"
+    path.write_bytes(LINES)
+    path.chmod(0)
+    with pytest.raises(InvalidSpecError, match="cannot be read: Permission denied"):
+        READERS["xid"](path)
+
+
+def test_zeros_that_a_crash_left_are_no_reason_to_refuse(tmp_path: Path) -> None:
+    path = tmp_path / "kern.log"
+    path.write_bytes(b"\0" * 5000 + b"\n" + LINES)
+    (counts,) = READERS["xid"](path)
+    assert counts.ignored["line without an Xid"] == 1

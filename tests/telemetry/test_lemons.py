@@ -18,7 +18,7 @@ def test_two_rates_by_hand() -> None:
     lemons = find_lemons([f"n{i}" for i in range(40)], events, np.full(40, 100.0))
     assert lemons.mixture == "two_rates"
     assert lemons.names == ("n0",)
-    assert lemons.median_per_s == pytest.approx(0.01, rel=1e-6)
+    assert lemons.others_per_s == pytest.approx(0.01, rel=1e-6)
     assert lemons.lemon_per_s == pytest.approx(0.4, rel=1e-6)
     assert lemons.lemon_share == pytest.approx(1.0 / 40.0, rel=1e-6)
     assert lemons.probability_U[0] == pytest.approx(1.0)
@@ -76,7 +76,7 @@ def test_a_short_watch_is_not_a_lemon() -> None:
     [
         ([1, 2], [1.0], {}, "one each of at least two units"),
         ([1, -2], [1.0, 1.0], {}, "unit 'b' has -2 failures"),
-        ([1, 2], [0.0, 1.0], {}, "unit 'a' has 1 failures in 0 s"),
+        ([1, 2], [0.0, 1.0], {}, "unit 'a' has 1 failure in 0 s"),
         ([0, 0], [1.0, 1.0], {}, "no unit failed"),
         ([1, 0], [1.0, 1.0], {"ratio": 1.0}, "ratio = 1"),
         ([1, 0], [1.0, 1.0], {"false_discovery": 0.0}, "false_discovery = 0"),

@@ -135,7 +135,7 @@ def test_equal_causes_are_told_apart_by_nobody() -> None:
         (Watch(10.0, 10.0, 1), "is empty"),
         (Watch(0.0, 10.0, 0), "is empty"),
         (Watch(0.0, 50.0, 1), r"xid_79\.log:1: the event at 100 s lies outside"),
-        (Watch(0.0, 200.0, 1, {"b": 0.0}), "2 units are named, and there are 1"),
+        (Watch(0.0, 200.0, 1, {"b": 0.0}), "2 units are named, and 1 were watched"),
         (Watch(0.0, 200.0, 1, {"a": 300.0}), "new at 300 s, after the watch ends"),
     ],
 )

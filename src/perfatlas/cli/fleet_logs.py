@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Parameter
 
 from perfatlas.cli.envelope import envelope
-from perfatlas.cli.fleet_lifetimes import LifetimeFlags, fit_table
+from perfatlas.cli.fleet_lifetimes import LifetimeFlags, counts_of, fit_table
 from perfatlas.cli.output import print_json, require
 from perfatlas.cli.vocabulary import MANY, SWITCH, Count, File, default, given
 from perfatlas.files import check_writable
-from perfatlas.quantities import InvalidSpecError, UsageError, counted, shown
+from perfatlas.quantities import UsageError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -120,31 +121,25 @@ def _options(files: Sequence[File], flags: ImportFlags) -> Any:  # noqa: ANN401 
 
 
 def _imported(history: History) -> dict[str, Any]:
-    kinds: dict[str, int] = {}
-    for kind in history.kind.text():
-        kinds[kind] = kinds.get(kind, 0) + 1
     return {
         "events": history.size,
-        "kinds": kinds,
+        "kinds": dict(Counter(history.kind.text())),
         "files": [asdict(file) for file in history.files],
     }
 
 
 def _print_imported(history: History, results: Mapping[str, Any]) -> None:
-    from perfatlas.report import open_terminal, print_facts
+    from perfatlas.report import kind_text, open_terminal, print_facts
+    from perfatlas.telemetry.counts import reasons
 
     console = open_terminal(sys.stdout)
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in results["kinds"].items())
+    kinds = ", ".join(kind_text(kind, count) for kind, count in results["kinds"].items())
     console.print(counted(history.size, "event") + (f": {kinds}" if kinds else ""))
     for file in history.files:
-        console.print(f"{file.path}: {file.total:,} {file.unit}", soft_wrap=True)
+        console.print(f"{file.path}: {file.size}", soft_wrap=True)
+        counts = {"merged": file.merged, "ignored": file.ignored, "repaired": file.repaired}
         told: dict[str, Any] = {"parsed": f"{file.parsed:,}"}
-        for name in ("merged", "ignored", "repaired"):
-            counts: Mapping[str, int] = getattr(file, name)
-            total = f"{sum(counts.values()):,}"
-            reasons = [f"{n:,} {why}, first at {file.first[why]}" for why, n in counts.items()]
-            told[name] = f"{total}: {'; '.join(reasons)}" if reasons else total
-        print_facts(console, told)
+        print_facts(console, told | {name: reasons(of, file.first) for name, of in counts.items()})
     console.print(f"history written to {results['output']}", soft_wrap=True)
 
 
@@ -199,8 +194,7 @@ def fit(
 
     flags, table = flags or FitFlags(), table or LifetimeFlags()
     if given(table):
-        others = [f"--{name.replace('_', '-')}" for name in given(flags) if name != "json"]
-        return fit_table(table, [*map(str, files or ()), *others], as_json=flags.json)
+        return fit_table(table, flags, files or ())
     if not files:
         raise UsageError(f"no history is given; for example: {FIT_EXAMPLE}")
     history = import_logs("table", files).history
@@ -233,7 +227,7 @@ def _fitted(history: History, flags: FitFlags) -> FleetFit:
         nodes=nodes,
         gpus_per_node=8 if flags.gpus_per_node is None else flags.gpus_per_node,
         window_s=(epoch_seconds(flags.start, None), epoch_seconds(flags.end, None)),
-        units=_counts(flags.units or []),
+        units=counts_of(flags.units or []),
     )
     plain = FleetOptions()
     options = FleetOptions(
@@ -243,18 +237,6 @@ def _fitted(history: History, flags: FitFlags) -> FleetFit:
         cascade_s=plain.cascade_s if flags.cascade_s is None else flags.cascade_s,
     )
     return fit_fleet(history, watches, nodes, options)
-
-
-def _counts(texts: Sequence[str]) -> dict[str, int]:
-    found = {}
-    for text in texts:
-        name, _, count = text.partition("=")
-        if not name or not count.isdigit():
-            raise InvalidSpecError(
-                f"units = {shown(text)}: expected a component and how many, such as nic=16384"
-            )
-        found[name] = int(count)
-    return found
 
 
 def _results(fitted: FleetFit) -> dict[str, Any]:
@@ -267,7 +249,14 @@ def _results(fitted: FleetFit) -> dict[str, Any]:
         {**row, "law": laws.get(row["name"], "with others of its component")}
         for row in evidence["cause"]
     ]
-    return {"nodes": fitted.nodes, "effects": fitted.cascades, "causes": rows}
+    kinds = Counter(fitted.history.kind.text())
+    left_out = {kind: n for kind, n in kinds.items() if kind not in fitted.options.kinds}
+    return {
+        "nodes": fitted.nodes,
+        "effects": fitted.cascades,
+        "left_out": left_out,
+        "causes": rows,
+    }
 
 
 def _print_fitted(results: Mapping[str, Any]) -> None:

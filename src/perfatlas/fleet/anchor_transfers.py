@@ -16,10 +16,9 @@ from perfatlas.fleet.anchor_rules import (
     cause_share,
     job_mttf_s,
 )
-from perfatlas.fleet.catalog import find_duration, find_rate
+from perfatlas.fleet.catalog import find_rate
 from perfatlas.fleet.model import collective_init_s
 from perfatlas.fleet.renewal import optimal_interval_s, renewal_efficiency
-from perfatlas.fleet.spares import spares_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,9 +48,6 @@ FAULTLESS_S: Final = 405.0 * MINUTE_S  # of the run that hardly loses time to fa
 LOST_STEPS: Final = 50.0 / 3000.0  # half of 100 steps between checkpoints
 RESTARTS_S: Final = (15.0 * MINUTE_S, 30.0 * MINUTE_S)  # AWS, before checkpointless recovery
 LESS_S: Final = 2.0 * MINUTE_S  # and with it
-SPARE_UNITS: Final = 2048  # assumption: a cluster of 8,192 GPUs
-SPARE_WAIT: Final = 1e-3  # assumption: the share of time that may be lost
-TRAY_GPUS: Final = 4
 
 
 def _per_day(rate_name: str, gpus: float) -> float:
@@ -150,20 +146,6 @@ def _ranks(figure: Figure) -> Found | None:
     )
 
 
-def _mttf(*names: str) -> Callable[[Figure], Found]:
-    def rule(_: Figure) -> Found:
-        days = sorted(1.0 / find_rate(name).per_day for name in names)
-        per_gpu = f"{NODE_GPUS * days[0]:,.0f} d"
-        return Found(
-            ours=days[0],
-            ours_max=days[-1] if len(days) > 1 else None,
-            why=f"read as of a node of 8, which its summary leaves open: {' and '.join(names)};"
-            f" of one GPU they would say {per_gpu} or more",
-        )
-
-    return rule
-
-
 def _share_of(causes: str, why: str) -> Callable[[Figure], Found]:
     return lambda figure: Found(ours=cause_share(figure, causes), why=why)
 
@@ -179,16 +161,6 @@ def _crashes(figure: Figure) -> Found:
         why="its own rates, one link a GPU and 64 GPUs a switch, no second path; the size of the"
         " job is not stated: from a segment of 1,024 GPUs to a pod of 15,360."
         f" {' to '.join(sizes)} GPUs explain it",
-    )
-
-
-def _task_faults(figure: Figure) -> Found:
-    most = _per_day("llama3_node_unexpected", figure.gpus)
-    return Found(
-        ours=0.0,
-        ours_max=most,
-        why="Llama-3's rate for up to 10,000 GPUs, as only the largest size is stated: a weak"
-        f" check; {figure.value / most * figure.gpus:,.0f} GPUs would explain it",
     )
 
 
@@ -242,21 +214,6 @@ def _shorter(_: Figure) -> Found:
     )
 
 
-def _spare_ratio(_: Figure) -> Found:
-    repair = find_duration("ntp_hardware")
-
-    def ratio(name: str, repair_s: float) -> float:
-        per_s = find_rate(name).per_day / DAY_S * find_rate(name).ones_in(TRAY_GPUS)
-        return 100.0 * spares_for(SPARE_UNITS, per_s, repair_s, blocked=SPARE_WAIT) / SPARE_UNITS
-
-    return Found(
-        ours=ratio("llama3_node_unexpected", repair.low_s),
-        ours_max=ratio("rsc1_node", repair.high_s),
-        why="cold spares for 2,048 trays of 4 GPUs to wait 0.1 % of the time, by Erlang-B: rates of"
-        " Llama-3 and RSC-1, repairs of 3 to 5 d; size and target are our choice",
-    )
-
-
 TRANSFERS: Final[dict[tuple[str, str], Callable[[Figure], Found | None]]] = {
     ("Meta Revisiting*", "ETTR_largest_jobs"): _largest_jobs,
     ("Meta Revisiting*", "checkpoint_write_time_needed*"): _needed_write,
@@ -264,15 +221,12 @@ TRANSFERS: Final[dict[tuple[str, str], Callable[[Figure], Found | None]]] = {
     ("ByteDance MegaScale", "repairs_and_recoveries"): _repairs,
     ("ByteDance MegaScale", "effective_training_time"): _caught_up,
     ("ByteDance MegaScale", "nccl_init_time_after"): _ranks,
-    ("Alibaba Aegis*", "mttf_a100"): _mttf("rsc1_node", "rsc2_node"),
-    ("Alibaba Aegis*", "mttf_h100"): _mttf("llama3_node_unexpected"),
     ("Alibaba Aegis*", "GPU-related_share"): _share_of(
         "gpu_causes",
         "that of Llama-3, which the shipped fleet would say of any cluster: more of these failures"
         " are of something else",
     ),
     ("Alibaba HPN*", "crashes_tor_or_nic"): _crashes,
-    ("ByteDance Minder*", "faults_per_task_per_day"): _task_faults,
     ("ByteDance Minder*", "fault_share[[]ecc]"): _share_of(
         "memory_causes", "that of HBM3 and SRAM of Llama-3"
     ),
@@ -281,5 +235,4 @@ TRANSFERS: Final[dict[tuple[str, str], Callable[[Figure], Found | None]]] = {
     ("torchft/Crusoe", "step-commit_@15_s_MTBF"): _committed,
     ("Clockwork*", "time_for_3000_steps*checkpoint restart]"): _injected,
     ("AWS HyperPod*", "recovery_time_reduction"): _shorter,
-    ("Lenovo*", "min_spare:production_ratio"): _spare_ratio,
 }

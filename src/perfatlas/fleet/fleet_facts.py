@@ -44,8 +44,9 @@ def fleet_facts(fleet: Fleet) -> dict[str, Any]:
 
     Returns:
         units, gpus_per_unit, gpus, events_per_day of a job on all of it, causes (name, meaning in
-        words, effect, per_day, share, mean_time_between_s, detection_s, repair, takes, ages,
-        lemon_share and lemon_factor; the most frequent first), repairs (name, mean_s), jobs
+        words, effect, per_day, share, mean_time_between_s in the whole fleet, part_mean_s of a part
+        that is no lemon, detection_s, repair, takes, ages, lemon_share and lemon_factor; the most
+        frequent first), repairs (name, mean_s), jobs
         (gpus, mtti_s; by doubling, until something stops or corrupts a job of so many GPUs).
 
     Limits: long-run rates; a young fleet of ageing parts fails more or less often than that.
@@ -83,6 +84,7 @@ def _cause(cause: Cause, fleet: Fleet, whole: float) -> dict[str, Any]:
         "per_day": per_s * DAY_S,
         "share": per_s / whole,
         "mean_time_between_s": 1.0 / per_s,
+        "part_mean_s": mean_s(cause.lifetime),
         "detection_s": mean_s(cause.detection),
         "repair": _repair_name(cause, fleet),
         "takes": cause.takes,

@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.fleet.running import FIELDS
-from perfatlas.fleet.state import (
-    BUCKETS,
-    IDLE,
-    MAINTENANCE,
-    NEVER,
-    SLOWS,
-    STOPS,
-    TICKS_PER_SECOND,
-)
+from perfatlas.fleet.state import BUCKETS, IDLE, NEVER, SLOWS, STOPS, TICKS_PER_SECOND
 from perfatlas.quantities import counted
 
 if TYPE_CHECKING:
@@ -50,15 +42,11 @@ class Outcome:
 
     Args:
         ticks_RF: Whole ticks and counts, columns as `running.FIELDS` (R, F).
-        units: Units of the job.
-        spares: Units beside it; None for never missing.
         packed: What was run.
         converged: Whether the interval is as narrow as was asked.
     """
 
     ticks_RF: NDArray[np.int64]
-    units: int
-    spares: int | None
     packed: Packed
     converged: bool = True
 
@@ -130,18 +118,6 @@ class Outcome:
         total = self.horizon * self.ticks_RF.shape[0]
         return {name: exact_sum(self.column(name)) / total for name in BUCKETS}
 
-    def fleet_unit_ticks(self) -> dict[str, int]:
-        """Return the unit-ticks of job and spares in each bucket; they add up exactly.
-
-        Spares that stand by are idle, units out for repair count as maintenance.
-        """
-        found = {name: exact_sum(self.column(name)) * self.units for name in BUCKETS}
-        if self.spares is not None:
-            out = exact_sum(self.column("repair_ticks"))
-            found[BUCKETS[MAINTENANCE]] += out
-            found[BUCKETS[IDLE]] += self.spares * self.horizon * self.ticks_RF.shape[0] - out
-        return found
-
     @property
     def unsaved(self) -> float:
         """Share of the time that was work a failure would undo when the time is up.
@@ -179,11 +155,6 @@ class Outcome:
     def unfinished(self) -> int:
         """Replicas whose work was not done at the horizon."""
         return int((self.column("finished") == NEVER).sum())
-
-    def finish_s_R(self) -> FloatArray:  # noqa: N802 - shape letters
-        """Return when each replica was done [s]; infinite where it was not (R,)."""
-        finished = self.column("finished")
-        return np.where(finished == NEVER, np.inf, finished / TICKS_PER_SECOND)
 
     def remarks(self) -> list[str]:
         """Return what a reader must know beside the numbers."""

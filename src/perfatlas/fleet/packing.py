@@ -227,17 +227,21 @@ def _streams(fleet: Fleet, units: int, powered: int) -> list[_Stream]:
     """Return causes and their lemons, the memoryless ones first, the most frequent first.
 
     What takes nothing out strikes the job itself: in a spare that stands by it stops nothing.
+    Lemons are of one cause each; a part of one may be a fraction, unless they are counted to be
+    retired.
     """
     streams: list[_Stream] = []
     for cause in fleet.causes:
         strikes_job = cause.takes == "nothing" and cause.effect == "stops"
         parts = cause.per_unit * (units if strikes_job else powered) + cause.shared
-        lemons = 0
+        bad = 0.0
         if cause.lemons is not None:
-            lemons = round(parts * cause.lemons.share)
+            bad = parts * cause.lemons.share
+            retired = round(bad) if cause.lemons.strikes else 0
+            bad = float(retired) if cause.lemons.strikes else bad
             worse = Exponential(mean_s=mean_s(cause.lifetime) / cause.lemons.factor)
-            streams.append(_Stream(cause, f"{cause.name} (lemons)", worse, lemons, lemons))
-        streams.append(_Stream(cause, cause.name, cause.lifetime, parts - lemons, 0))
+            streams.append(_Stream(cause, f"{cause.name} (lemons)", worse, bad, retired))
+        streams.append(_Stream(cause, cause.name, cause.lifetime, parts - bad, 0))
     kept = [stream for stream in streams if stream.parts > 0.0]
 
     def order(stream: _Stream) -> tuple[bool, float]:

@@ -147,7 +147,6 @@ def send_to_repair(
     if job.repairing >= stores.return_G.shape[0]:
         job.full = 1
         return
-    note_pool(plan, job, job.now)
     mark = -1.0
     if bad:
         mark = float(cause)
@@ -194,20 +193,6 @@ def _repair(
 
 
 @part
-def note_pool(plan: Any, job: Any, now: int) -> None:  # noqa: ANN401
-    """Add up the time of places for spares whose unit is out.
-
-    Args:
-        plan: The plan.
-        job: The job, before the number of such units changes.
-        now: Until when [ticks].
-    """
-    out = min(plan.units + plan.spares - job.active - job.idle, plan.spares)
-    job.repair_ticks += out * (now - job.pool_since)
-    job.pool_since = now
-
-
-@part
 def come_back(plan: Any, job: Any, stores: Stores, now: int) -> None:  # noqa: ANN401
     """Let everything repaired by now be idle.
 
@@ -219,7 +204,6 @@ def come_back(plan: Any, job: Any, stores: Stores, now: int) -> None:  # noqa: A
     """
     while job.repairing > 0 and stores.return_G[0].time <= now:
         node = stores.return_G[0]
-        note_pool(plan, job, int(node.time))
         item, mark = node.item, node.birth
         drop(stores.return_G, job.repairing)
         job.repairing -= 1
@@ -251,7 +235,6 @@ def fill_up(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
         bad = False
         if job.idle_bad > 0:
             bad = uniform(job.key, BAD_SPARE, job.took) * job.idle < job.idle_bad
-        note_pool(plan, job, job.now)
         job.idle -= 1
         job.active += 1
         job.took += 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.fleet.draws import exponential, replica_key
 from perfatlas.fleet.machine import entry, part
 from perfatlas.fleet.pattern import begin, end_work, go_to, roll_back, set_lengths, settle, undo_end
-from perfatlas.fleet.pool import fill_up, note_pool
+from perfatlas.fleet.pool import fill_up
 from perfatlas.fleet.recovery import (
     clear,
     drained,
@@ -36,11 +36,8 @@ FIELDS: Final = (
     "failures",
     "unseen",
     "events",
-    "restarts",
     "finished",  # tick, NEVER where the work was not done
     "exposed",
-    "repair_ticks",  # of places for spares whose unit is out
-    "spares_taken",
     "unsaved",  # ticks of work at the horizon that no durable checkpoint holds
 )
 
@@ -140,7 +137,7 @@ def _zero(job: Any) -> None:  # noqa: ANN401
     job.draining = job.corrupt = job.clean = job.struck_at = 0
     job.kind = job.depth = job.detect = job.took = job.slow = 0
     job.merged = job.interruptions = job.restarts = job.failures = job.unseen = 0
-    job.idle_bad = job.bad_cause = job.repairing = job.pool_since = job.repair_ticks = 0
+    job.idle_bad = job.bad_cause = job.repairing = 0
     job.renewals = job.full = job.events = job.unsaved = 0
 
 
@@ -184,8 +181,6 @@ def _end(plan: Any, job: Any) -> None:  # noqa: ANN401
         job.unsaved = max(job.done - more - job.bank[0] * plan.work, 0)
     else:
         spend(job, plan.horizon - job.now, IDLE, False)  # noqa: FBT003
-    if plan.spares >= 0:
-        note_pool(plan, job, job.now)
 
 
 @part
@@ -262,9 +257,6 @@ def write(job: Any, row_F: NDArray[np.int64]) -> None:  # noqa: ANN401
     row_F[last + 1] = job.failures
     row_F[last + 2] = job.unseen
     row_F[last + 3] = job.events
-    row_F[last + 4] = job.restarts
-    row_F[last + 5] = job.finished
-    row_F[last + 6] = job.exposed
-    row_F[last + 7] = job.repair_ticks
-    row_F[last + 8] = job.took
-    row_F[last + 9] = job.unsaved
+    row_F[last + 4] = job.finished
+    row_F[last + 5] = job.exposed
+    row_F[last + 6] = job.unsaved

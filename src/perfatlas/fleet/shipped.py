@@ -7,6 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.files import file_hash
 from perfatlas.fleet.fleet_file import fleet_of, read_fleet, read_toml
 from perfatlas.fleet.strategy_file import StrategyTable, strategies_of
 from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from perfatlas.fleet.model import Fleet
 
 _FOLDER: Final = "data/fleet/fleets"
+_EVIDENCE: Final = {
+    "cause": ("name", "mean_time_between", "mean_time_between_interval"),
+    "file": ("path", "parsed"),
+}
 
 
 def shipped_fleets() -> tuple[str, ...]:
@@ -26,22 +31,39 @@ def shipped_fleets() -> tuple[str, ...]:
 def read_evidence(name: str) -> dict[str, Any] | None:
     """Return what a fitted fleet rests on, None where no evidence lies beside it.
 
+    `changed` in it says that the fleet is no longer as it was fitted.
+
     Args:
         name: As of `resolve_fleet`.
 
     Raises:
-        InvalidSpecError: There is evidence, and it cannot be read.
+        InvalidSpecError: There is evidence, and it cannot be read or lacks what is read.
     """
     path = Path(name).with_suffix(".evidence.toml")
     if name in shipped_fleets() or not path.is_file():
         return None
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        evidence = tomllib.loads(path.read_text("utf-8"))
+        _check_evidence(evidence)
     except (OSError, ValueError) as problem:
         raise InvalidSpecError(
             f"the evidence '{path}' beside the fleet cannot be read: {problem}; fit the fleet again"
             " or move it away"
         ) from problem
+    fitted = evidence.get("fleet_hash")
+    known = fitted is not None and Path(name).is_file()
+    return evidence | {"changed": known and file_hash(name) != fitted}
+
+
+def _check_evidence(evidence: dict[str, Any]) -> None:
+    """Refuse evidence in which a key is missing that is read."""
+    for kind, keys in _EVIDENCE.items():
+        rows = evidence.get(kind, [])
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise ValueError(f"{kind} is no array of tables")
+        for row in rows:
+            if missing := [key for key in keys if key not in row]:
+                raise ValueError(f"a {kind} lacks {', '.join(missing)}")
 
 
 def resolve_fleet(name: str) -> Fleet:

@@ -78,7 +78,7 @@ def simulate(job: Job, strategy: Strategy, *, replicas: int, seed: int = 0) -> O
         raise InvalidSpecError(f"replicas = {replicas}: expected 1 to {MOST_REPLICAS:,}")
     packed = packed_job(job, strategy)
     outcome_RF, _ = run(packed, (seed, 0), replicas)
-    return Outcome(outcome_RF, job.units, strategy.spares.count, packed)
+    return Outcome(outcome_RF, packed)
 
 
 def simulate_until(
@@ -118,7 +118,7 @@ def simulate_until(
         more, packed = run(packed, (seed, done), wanted - done)
         rows.append(more)
         done = wanted
-        outcome = Outcome(np.concatenate(rows), job.units, strategy.spares.count, packed)
+        outcome = Outcome(np.concatenate(rows), packed)
         sure = outcome.half_width <= half_width * max(outcome.goodput, 1e-300)
         if (sure and not outcome.met_few) or done >= most_replicas:
             outcome.converged = bool(sure)

@@ -188,8 +188,6 @@ JOB: Final = np.dtype(
             "bad_cause",  # of the last of those
             "bad_law",  # until they fail again
             "repairing",
-            "pool_since",
-            "repair_ticks",
             "shrunk",
             "renewals",
             "full",  # 1 a heap is too small, 2 too many slow spells, 3 too many events

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfatlas.report.fleet_page import fleet_page, history_page
-from perfatlas.report.fleet_text import print_fitted
+from perfatlas.report.fleet_text import kind_text, print_fitted
 from perfatlas.report.frontier import print_frontier
 from perfatlas.report.goodput_page import goodput_page
 from perfatlas.report.goodput_text import print_goodput
@@ -26,6 +26,7 @@ __all__ = [
     "fleet_page",
     "goodput_page",
     "history_page",
+    "kind_text",
     "open_terminal",
     "print_answer",
     "print_facts",

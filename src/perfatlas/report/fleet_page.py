@@ -7,12 +7,12 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import counted
+from perfatlas.report.fleet_charts import days_of, lives_of, shares_of
 from perfatlas.report.fleet_text import seconds
-from perfatlas.report.fleet_words import meanings, spelled_rate, spelled_time
+from perfatlas.report.fleet_words import meanings, spelled_rate, spelled_time, unit_of
 from perfatlas.report.goodput_page import charts_of, page_of
 from perfatlas.report.goodput_text import share_text
 from perfatlas.report.quantities_text import format_number
-from perfatlas.report.traffic_page import COLOURS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     Facts = Mapping[str, Any]
 
 DAY_S: Final = 86400.0
-CROWDED: Final = 1.5
 EFFECTS: Final = {
     "stops": "stops the job",
     "corrupts": "makes results wrong, silently",
@@ -43,6 +42,8 @@ CAUSE_COLUMNS: Final = (
     "noticed after",
     "repair",
 )
+LEMON_COLUMNS: Final = ("machine", "reasons", "failures", "how likely it is bad")
+OF_ALL: Final = "The time and its range are of all machines, the bad ones among them."
 EVENT_COLUMNS: Final = (
     "part",
     "reason",
@@ -85,8 +86,8 @@ def fleet_page(name: str, facts: Facts, evidence: Facts | None) -> str:
         *_repairs(facts["repairs"]),
         *_lemons(causes, evidence),
         *_sizes(facts["jobs"]),
-        *charts_of([("What fails, by share", _shares(causes)), *_lives(facts["jobs"])]),
-        *_evidence(evidence),
+        *charts_of([*shares_of(causes), *lives_of(facts["jobs"])]),
+        *_evidence(causes, evidence),
         *_next(name),
         *_glossary(causes, "name"),
     ]
@@ -100,7 +101,6 @@ def history_page(name: str, facts: Facts) -> str:
         name: Of the history.
         facts: As `history_facts` tells them.
     """
-    charts = [("Failures per day", _days(facts))] if facts["days"] else []
     parts = [
         f"<h1>What went wrong: {html.escape(name)}</h1>",
         _said(_period(facts)),
@@ -115,7 +115,7 @@ def history_page(name: str, facts: Facts) -> str:
             ("machine", "failures"),
             ((row["node"], f"{row['failures']:,}") for row in facts["nodes"]),
         ),
-        *charts_of(charts),
+        *charts_of(days_of(facts)),
         *_glossary(facts["causes"], "component"),
     ]
     return page_of(f"perfatlas fleet report: {name}", parts)
@@ -125,10 +125,9 @@ def _period(facts: Facts) -> str:
     if not facts["events"]:
         return "The logs tell no event."
     kinds = "; ".join(f"{KINDS[kind]}: {count:,}" for kind, count in facts["kinds"].items())
-    return (
-        f"From {facts['first'][:10]} to {facts['last'][:10]} the logs tell"
-        f" {counted(facts['events'], 'event')} ({kinds})."
-    )
+    first, last = facts["first"][:10], facts["last"][:10]
+    when = f"From {first} to {last}" if last > first else f"On {first}"
+    return f"{when} the logs tell {counted(facts['events'], 'event')} ({kinds})."
 
 
 def _event_cells(row: Facts) -> tuple[str, ...]:
@@ -190,7 +189,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], words: Sequence[i
 
 
 def _cause_cells(cause: Facts, repairs: Sequence[Facts]) -> tuple[str, ...]:
-    noticed = spelled_time(cause["detection_s"]) if cause["detection_s"] else "at once"
+    noticed = spelled_time(cause["detection_s"]) if cause["detection_s"] else "taken as at once"
     lasts = {row["name"]: row["mean_s"] for row in repairs}.get(cause["repair"])
     how_long = f", {spelled_time(lasts)}" if lasts else ""
     return (
@@ -218,37 +217,57 @@ def _repairs(repairs: Sequence[Facts]) -> list[str]:
 
 def _lemons(causes: Sequence[Facts], evidence: Facts | None) -> list[str]:
     """Return the machines to look at first, or what the fleet assumes of them."""
-    told = [
-        (lemon["node"], cause["name"], f"{lemon['events']:,}", share_text(lemon["probability"]))
-        for cause in (evidence or {}).get("cause", [])
-        for lemon in cause.get("lemon_nodes", [])
-    ]
+    found: dict[str, list[tuple[int, str, float]]] = {}
+    for cause in (evidence or {}).get("cause", []):
+        for lemon in cause.get("lemon_nodes", []):
+            told = (lemon["events"], cause["name"], lemon["probability"])
+            found.setdefault(str(lemon["node"]), []).append(told)
     parts = []
-    if told:
+    if found:
         parts = [
             "<h2>Machines to look at first</h2>",
             _said(
                 "These fail so much more often than the others that chance is no explanation."
-                " Taking them out helps more than anything else that costs as little."
+                " Whoever looks for a repair that pays begins here."
             ),
-            _table(("machine", "reason", "failures", "how likely it is bad"), told, words=(0, 1)),
+            _table(LEMON_COLUMNS, _lemon_cells(found), words=(0, 1)),
         ]
+    assumed = [cause for cause in causes if cause["lemon_share"]]
     parts += [
         _said(
-            f"Of {cause['name']}: {share_text(cause['lemon_share'])} of the parts are taken to"
+            f"For {cause['name']}, {share_text(cause['lemon_share'])} of the parts are taken to"
             f" fail {format_number(cause['lemon_factor'])} times as often as the others."
         )
-        for cause in causes
-        if cause["lemon_share"]
+        for cause in assumed
     ]
+    if len(assumed) > 1:
+        parts.append(
+            _said(
+                "Bad is meant for one reason at a time: a machine that fails often for two reasons"
+                " is among the bad ones of both, so these shares do not add up to a number of"
+                " machines."
+            )
+        )
     return parts
 
 
+def _lemon_cells(found: Mapping[str, Sequence[tuple[int, str, float]]]) -> list[tuple[str, ...]]:
+    """Return a row per machine, the most failures first."""
+    rows: list[tuple[str, ...]] = []
+    for node, told in sorted(found.items(), key=lambda row: -sum(one[0] for one in row[1])):
+        reasons = ", ".join(f"{name} ({events:,})" for events, name, _ in told)
+        surest = max(probability for *_, probability in told)
+        total = sum(events for events, *_ in told)
+        rows.append((node, reasons, f"{total:,}", share_text(surest)))
+    return rows
+
+
 def _sizes(jobs: Sequence[Facts]) -> list[str]:
+    unit = unit_of(jobs[-1]["mtti_s"])
     rows = [
         (
             f"{row['gpus']:,}",
-            "for ever" if math.isinf(row["mtti_s"]) else spelled_time(row["mtti_s"]),
+            "for ever" if math.isinf(row["mtti_s"]) else spelled_time(row["mtti_s"], unit),
             spelled_rate(DAY_S / row["mtti_s"]),
         )
         for row in jobs
@@ -260,23 +279,57 @@ def _sizes(jobs: Sequence[Facts]) -> list[str]:
     ]
 
 
-def _evidence(evidence: Facts | None) -> list[str]:
+def _evidence(causes: Sequence[Facts], evidence: Facts | None) -> list[str]:
     if evidence is None:
         return []
-    rows = []
-    for cause in evidence.get("cause", []):
-        low, high = (spelled_time(seconds(end)) for end in cause["mean_time_between_interval"])
-        mean = spelled_time(seconds(cause["mean_time_between"]))
-        rows.append((cause["name"], f"{cause['events']:,}", mean, f"{low} to {high}"))
+    told = evidence.get("cause", [])
+    apart = any("mean_time_between_without_lemons" in cause for cause in told)
+    head = ["reason", "failures seen", "one part failed every", "range"]
     files = [(file["path"], f"{file['parsed']:,}") for file in evidence.get("file", [])]
     return [
         "<h2>How sure this is</h2>",
         _said(
-            "The fleet was fitted to logs. The range holds the true time in 19 of 20 such cases;"
-            " the fewer the failures, the wider it is."
+            "The fleet was fitted to records of what failed. The range holds the true time in 19 of"
+            " 20 such cases; the fewer the failures, the wider it is."
         ),
-        _table(("reason", "failures seen", "one part fails every", "range"), rows),
-        _table(("log", "events read"), files),
+        *(
+            [_said("The time and its range are of all machines, the bad ones among them.")]
+            if apart
+            else []
+        ),
+        *([_said("The fleet file was changed after the fit.")] if evidence["changed"] else []),
+        _table(
+            [*head, "without the bad machines"] if apart else head,
+            (_seen_cells(cause, apart=apart) for cause in told),
+        ),
+        *_ageing(causes),
+        _table(("record", "lines that count"), files),
+    ]
+
+
+def _seen_cells(cause: Facts, *, apart: bool) -> list[str]:
+    low, high = (seconds(end) for end in cause["mean_time_between_interval"])
+    mean_s = seconds(cause["mean_time_between"])
+    unit = unit_of(mean_s)
+    ends = f"{spelled_time(low, unit)} to {spelled_time(high, unit)}"
+    seen = f"{cause['events']:,}" if "events" in cause else "not told"
+    cells = [cause["name"], seen, spelled_time(mean_s, unit), ends]
+    if not apart:
+        return cells
+    others = cause.get("mean_time_between_without_lemons")
+    return [*cells, spelled_time(seconds(others), unit) if others else "the same"]
+
+
+def _ageing(causes: Sequence[Facts]) -> list[str]:
+    """Return what a rate that was seen does not tell of parts that age."""
+    return [
+        _said(
+            f"How often a part of {cause['name']} fails changes with its age. Over a whole life,"
+            f" most of which nobody may have seen yet, the law of the fleet expects"
+            f" {spelled_time(cause['part_mean_s'])}; the numbers above this section rest on that."
+        )
+        for cause in causes
+        if cause["ages"]
     ]
 
 
@@ -287,52 +340,3 @@ def _glossary(causes: Sequence[Facts], name: str) -> list[str]:
         for word, meaning in meanings(text for text in told if text)
     )
     return [f"<h2>Words</h2>{rows}"]
-
-
-def _shares(causes: Sequence[Facts]) -> Any:  # noqa: ANN401 - a figure
-    import plotly.graph_objects as go
-
-    rows = list(reversed(causes))
-    figure = go.Figure()
-    figure.add_bar(
-        y=[row["name"] for row in rows],
-        x=[100.0 * row["share"] for row in rows],
-        text=[share_text(row["share"]) for row in rows],
-        orientation="h",
-        marker={"color": COLOURS[1]},
-    )
-    figure.update_xaxes(title="per cent of all failures")
-    figure.update_yaxes(automargin=True)
-    return figure
-
-
-def _lives(jobs: Sequence[Facts]) -> list[tuple[str, Any]]:
-    """Return the chart of how long jobs run, or nothing where there is no line to draw."""
-    import plotly.graph_objects as go
-
-    rows = [row for row in jobs if math.isfinite(row["mtti_s"])]
-    if len(rows) < 2:
-        return []
-    figure = go.Figure()
-    figure.add_scatter(
-        x=[row["gpus"] for row in rows],
-        y=[row["mtti_s"] / 3600.0 for row in rows],
-        mode="lines+markers",
-        line={"color": COLOURS[0]},
-    )
-    gpus = [row["gpus"] for row in rows]
-    # the largest job, all of the fleet, may be too near the one before for both names
-    sizes = [size for size in gpus[:-1] if gpus[-1] >= CROWDED * size] + gpus[-1:]
-    names = [f"{size:,}" for size in sizes]
-    figure.update_xaxes(title="GPUs of the job", type="log", tickvals=sizes, ticktext=names)
-    figure.update_yaxes(title="hours, on average", type="log", dtick=1, tickformat=",")
-    return [("How long a job runs until it is interrupted", figure)]
-
-
-def _days(facts: Facts) -> Any:  # noqa: ANN401 - a figure
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
-    figure.add_bar(x=facts["days"], y=facts["failures_per_day"], marker={"color": COLOURS[1]})
-    figure.update_yaxes(title="failures")
-    return figure

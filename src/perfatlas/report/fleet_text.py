@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.fleet.durations import parse_duration
 from perfatlas.quantities import counted
 from perfatlas.report.goodput_text import share_text, time_text
 from perfatlas.report.rows import print_labelled, print_rows
 from perfatlas.report.terminal import print_line, print_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rich.console import Console
+
+
+NOUNS: Final = ("failure", "effect", "notice")
 
 
 def print_fitted(console: Console, results: Mapping[str, Any]) -> None:
@@ -20,7 +24,7 @@ def print_fitted(console: Console, results: Mapping[str, Any]) -> None:
 
     Args:
         console: From `open_terminal`.
-        results: nodes, effects, causes (rows of the evidence and law), output, evidence.
+        results: nodes, effects, left_out, causes (rows of the evidence and law), output, evidence.
     """
     rows = []
     for cause in results["causes"]:
@@ -39,35 +43,74 @@ def print_fitted(console: Console, results: Mapping[str, Any]) -> None:
         "cause": "cause",
         "events": "events",
         "share": "share",
-        "every": "one unit, every",
+        "every": "all nodes, every",
         "interval": "in 95 %",
         "law": "law",
     }
-    print_rows(
-        console, rows, columns=columns, title=f"what fails on {counted(results['nodes'], 'node')}"
-    )
-    lemons = [
-        (str(lemon["node"]), f"{lemon['events']} x {cause['name']}")
-        for cause in results["causes"]
-        for lemon in cause["lemon_nodes"] or []
-    ]
-    if lemons:
-        print_line(console, "nodes that fail far more often than the others", style="bold")
-        print_labelled(console, lemons)
+    title = f"what fails on {counted(results['nodes'], 'node')}, and how often one part of them"
+    print_rows(console, rows, columns=columns, title=title)
+    _print_lemons(console, results["causes"])
     if results["effects"]:
         print_line(
             console, f"taken for effects of others: {counted(results['effects'], 'failure')}"
         )
+    if results["left_out"]:
+        told = ", ".join(kind_text(kind, count) for kind, count in results["left_out"].items())
+        print_line(console, f"not counted, by --kinds: {told}")
     print_line(console, "which law, and why; more in the evidence", style="bold")
     print_labelled(
         console,
         [(cause["name"], cause["remarks"][-1]) for cause in results["causes"] if cause["remarks"]],
     )
-    print_plain(console, f"fleet written to {results['output']}, evidence beside it", wrap=False)
+    print_written(console, results["output"])
+
+
+def kind_text(kind: str, count: int) -> str:
+    """Return how many events of a kind there are, in words.
+
+    Args:
+        kind: failure, effect, notice, unclear, planned or overhead.
+        count: How many.
+
+    Example:
+        >>> from perfatlas.report.fleet_text import kind_text
+        >>> kind_text("failure", 2), kind_text("notice", 1), kind_text("unclear", 2)
+        ('2 failures', '1 notice', '2 unclear')
+    """
+    return counted(count, kind) if kind in NOUNS else f"{count:,} {kind}"
+
+
+def _print_lemons(console: Console, causes: Sequence[Mapping[str, Any]]) -> None:
+    """Write which nodes fail far more often, by what, and how often the others do."""
+    reasons: dict[str, list[str]] = {}
+    for cause in causes:
+        for lemon in cause["lemon_nodes"] or []:
+            told = f"{lemon['events']:,} x {cause['name']}"
+            reasons.setdefault(str(lemon["node"]), []).append(told)
+    if reasons:
+        print_line(console, "nodes that fail far more often than the others", style="bold")
+        print_labelled(console, [(node, ", ".join(told)) for node, told in reasons.items()])
+    apart = [
+        (cause["name"], time_text(seconds(cause["mean_time_between_without_lemons"])))
+        for cause in causes
+        if cause["mean_time_between_without_lemons"]
+    ]
+    if apart:
+        print_line(console, "without lemons, every; the fleet file has both", style="bold")
+        print_labelled(console, apart)
+
+
+def print_written(console: Console, path: str) -> None:
+    """Write where a fleet went, and what can be done with it.
+
+    Args:
+        console: From `open_terminal`.
+        path: Of the fleet.
+    """
+    print_plain(console, f"fleet written to {path}, evidence beside it", wrap=False)
     print_plain(
         console,
-        f"next: perfatlas goodput --fleet {results['output']} --checkpoint-write-s 60"
-        " --restart-s 300",
+        f"next: perfatlas goodput --fleet {path} --checkpoint-write-s 60 --restart-s 300",
         wrap=False,
     )
 
@@ -76,11 +119,11 @@ def seconds(text: str) -> float:
     """Return the seconds of a time as the evidence writes it.
 
     Args:
-        text: A number and " s".
+        text: A number and a unit of time.
 
     Example:
         >>> from perfatlas.report.fleet_text import seconds
         >>> seconds("3600 s")
         3600.0
     """
-    return float(text.removesuffix(" s"))
+    return parse_duration(text, field="evidence")

@@ -6,13 +6,19 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.quantities import counted
-from perfatlas.report.goodput_text import time_text
 from perfatlas.report.quantities_text import format_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-UNITS: Final = {"d": "day", "h": "hour", "min": "minute", "s": "second", "ms": "millisecond"}
+# unit to its seconds, and to how many of it there must be
+LENGTHS: Final = {
+    "year": (365.25 * 86400.0, 2.0),
+    "day": (86400.0, 1.0),
+    "hour": (3600.0, 1.0),
+    "minute": (60.0, 1.0),
+    "second": (1.0, 0.0),
+}
 PERIODS: Final = (("day", 1.0), ("week", 7.0), ("month", 30.4375), ("year", 365.25))
 ALWAYS: Final = (
     ("GPU", "the chip that does the arithmetic; a machine holds several"),
@@ -36,19 +42,35 @@ WHERE_MET: Final = {
 }
 
 
-def spelled_time(seconds: float) -> str:
+def spelled_time(seconds: float, unit: str = "") -> str:
     """Return a time with its unit as a word.
+
+    Args:
+        seconds: A time [s].
+        unit: Of `LENGTHS`; by default the largest of which there is enough to read it.
+
+    Example:
+        >>> from perfatlas.report.fleet_words import spelled_time
+        >>> spelled_time(86400.0), spelled_time(11000.0), spelled_time(11000.0, "day")
+        ('1 day', '3.06 hours', '0.127 days')
+    """
+    unit = unit or unit_of(seconds)
+    number = format_number(float(f"{seconds / LENGTHS[unit][0]:.3g}"))
+    return counted(1, unit) if number == "1" else f"{number} {unit}s"
+
+
+def unit_of(seconds: float) -> str:
+    """Return the largest unit of which a time has enough to be read.
 
     Args:
         seconds: A time [s].
 
     Example:
-        >>> from perfatlas.report.fleet_words import spelled_time
-        >>> spelled_time(86400.0), spelled_time(11000.0)
-        ('1 day', '3.06 hours')
+        >>> from perfatlas.report.fleet_words import unit_of
+        >>> unit_of(3600.0), unit_of(4e7), unit_of(7e7), unit_of(0.0)
+        ('hour', 'day', 'year', 'second')
     """
-    number, _, unit = time_text(seconds).partition(" ")
-    return counted(1, UNITS[unit]) if number == "1" else f"{number} {UNITS[unit]}s"
+    return next(unit for unit, (size, least) in LENGTHS.items() if seconds >= least * size)
 
 
 def spelled_rate(per_day: float) -> str:
@@ -66,8 +88,10 @@ def spelled_rate(per_day: float) -> str:
         return "never"
     for period, days in PERIODS:
         if per_day * days >= 1.0:
-            return f"{format_number(per_day * days)} times a {period}"
-    return f"once in {format_number(1.0 / (per_day * PERIODS[-1][1]))} years"
+            number = format_number(per_day * days)
+            return f"once a {period}" if number == "1" else f"{number} times a {period}"
+    years = format_number(1.0 / (per_day * PERIODS[-1][1]))
+    return "once a year" if years == "1" else f"once in {years} years"
 
 
 def meanings(texts: Iterable[str]) -> list[tuple[str, str]]:

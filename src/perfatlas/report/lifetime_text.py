@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import format_toml
 from perfatlas.quantities import counted
+from perfatlas.report.fleet_text import print_written
 from perfatlas.report.rows import print_labelled, print_rows
 from perfatlas.report.terminal import print_line, print_plain
 
@@ -42,6 +43,8 @@ def print_lifetimes(console: Console, results: Mapping[str, Any], file: str) -> 
     law = format_toml({"lifetime": results["lifetime"]}).strip().splitlines()
     inline = ", ".join(line for line in law if " = " in line)
     print_plain(console, f"in a fleet file: lifetime = {{ {inline} }}", wrap=False)
+    if "output" in results:
+        print_written(console, results["output"])
 
 
 def _law_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -82,7 +85,8 @@ def _survival_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
 
 def _remarks(results: Mapping[str, Any]) -> list[tuple[str, str]]:
     weibull = {law["law"]: law["parameters"] for law in results["laws"]}.get("weibull")
-    told = [("the best", results["fitness"])]
+    is_best = results["taken"] == results["laws"][0]["law"]
+    told = [("the best" if is_best else "taken", results["fitness"])]
     if weibull is not None:
         shape, chance = weibull["shape"]["value"], results["constant_hazard_p"]
         often = "more" if shape > 1.0 else "less"

@@ -211,15 +211,16 @@ def ticks(low: float, high: float) -> list[float]:
     return [number * step for number in range(first, last + 1)]
 
 
-def log_ticks(low: float, high: float) -> list[float]:
-    """Return 1, 2 and 5 of each decade between two values; of more than three decades, the 1.
+def log_ticks(low: float, high: float, most_decades: float = 3.0) -> list[float]:
+    """Return 1, 2 and 5 of each decade between two values; of too many decades, the 1.
 
     Args:
         low: From here, above 0.
         high: To here.
+        most_decades: Decades that have room for three ticks each.
     """
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    heads = DECADE if math.log10(high / low) <= 3.0 else DECADE[:1]
+    heads = DECADE if math.log10(high / low) <= most_decades else DECADE[:1]
     found = [head * 10.0**decade for decade in decades for head in heads]
     return [value for value in found if low <= value <= high]
 

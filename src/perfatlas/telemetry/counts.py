@@ -10,6 +10,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from perfatlas.quantities import counted
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -41,6 +43,11 @@ class FileCounts:
     repaired: Mapping[str, int]
     first: Mapping[str, int]
 
+    @property
+    def size(self) -> str:
+        """Return how many lines or records the file has, in words."""
+        return counted(self.total, self.unit.removesuffix("s"))
+
     def text(self) -> str:
         """Return one sentence for people.
 
@@ -50,19 +57,26 @@ class FileCounts:
             >>> tally.parsed += 2
             >>> tally.ignore("blank", 3)
             >>> tally.close(total=3, data_hash="sha256:0").text()
-            'a.log: 3 lines, 2 parsed, 0 merged, 1 ignored (1 blank, first at 3)'
+            'a.log: 3 lines; parsed 2; merged 0; ignored 1: blank (1, first at 3)'
         """
-        merged, ignored = sum(self.merged.values()), sum(self.ignored.values())
-        head = f"{self.path}: {self.total} {self.unit}, {self.parsed} parsed"
-        text = f"{head}, {merged} merged{self._reasons(self.merged)}"
-        text += f", {ignored} ignored{self._reasons(self.ignored)}"
+        parts = [f"{self.path}: {self.size}", f"parsed {self.parsed:,}"]
+        parts += [f"merged {reasons(self.merged, self.first)}"]
+        parts += [f"ignored {reasons(self.ignored, self.first)}"]
         if self.repaired:
-            text += f", {sum(self.repaired.values())} repaired{self._reasons(self.repaired)}"
-        return text
+            parts += [f"repaired {reasons(self.repaired, self.first)}"]
+        return "; ".join(parts)
 
-    def _reasons(self, counts: Mapping[str, int]) -> str:
-        parts = [f"{n} {why}, first at {self.first[why]}" for why, n in counts.items()]
-        return f" ({'; '.join(parts)})" if parts else ""
+
+def reasons(counts: Mapping[str, int], first: Mapping[str, int]) -> str:
+    """Return how many there are, of which reasons, and where first, in words.
+
+    Args:
+        counts: Reason to how many.
+        first: Reason to the number of the first line it was about.
+    """
+    told = [f"{why} ({n:,}, first at {first[why]:,})" for why, n in counts.items()]
+    total = f"{sum(counts.values()):,}"
+    return f"{total}: {', '.join(told)}" if told else total
 
 
 @dataclass(kw_only=True)

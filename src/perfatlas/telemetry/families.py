@@ -175,8 +175,8 @@ def _fit_lognormal(seen: Lifetimes) -> Float:
     slope_P = np.abs(_lognormal_gradient(found.x, seen)) / seen.failures
     if not (np.isfinite(found.fun) and slope_P.max() < 1e-4):
         raise InfeasibleError(
-            f"no lognormal law found that fits best to {seen.failures} failures of {seen.units} "
-            "units: the likelihood has no clear maximum"
+            f"no lognormal law found that fits best to {counted(seen.failures, 'failure')} of"
+            f" {counted(seen.units, 'unit')}: the likelihood has no clear maximum"
         )
     inside_P: Float = found.x
     return inside_P

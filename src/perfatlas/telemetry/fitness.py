@@ -64,8 +64,9 @@ class Fitness:
         )
         verdict = "fits" if self.p_value >= 0.05 else "does not fit"
         return (
-            f"{self.family} {verdict}: chi-square {self.statistic:.1f} of {self.degrees} degrees, "
-            f"p = {self.p_value:.2g}; worst between {low:.3g} and {high:.3g}: {cell}"
+            f"{self.family} {verdict}: chi-square {self.statistic:.1f} of"
+            f" {counted(self.degrees, 'degree')}, p = {self.p_value:.2g}; worst between"
+            f" {low:.3g} and {high:.3g}: {cell}"
         )
 
 

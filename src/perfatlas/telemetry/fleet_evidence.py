@@ -13,6 +13,7 @@ from perfatlas.telemetry.fleet_laws import ends_text, law_interval, short, time_
 from perfatlas.telemetry.kaplan_meier import kaplan_meier
 
 if TYPE_CHECKING:
+    from perfatlas.telemetry.counts import FileCounts
     from perfatlas.telemetry.fleet_fit import CauseFit, FleetFit
     from perfatlas.telemetry.lemons import Lemons
     from perfatlas.telemetry.lifetimes import Lifetimes
@@ -33,7 +34,7 @@ def evidence_document(fit: FleetFit) -> dict[str, Any]:
         "level": level,
         "watches": {component: _watch(fit, component) for component in fit.watches},
         "cause": [_evidence(cause, share, level) for cause, share in _with_shares(fit)],
-        "file": [_file(fit, index) for index in range(len(fit.history.files))],
+        "file": [file_row(file) for file in fit.history.files],
     }
 
 
@@ -70,6 +71,10 @@ def _evidence(cause: CauseFit, share: dict[str, Any], level: float) -> dict[str,
         "exposure": time_text(spells.exposure_s),
         "mean_time_between": time_text(1.0 / rate.mean_per_s),
         "mean_time_between_interval": ends_text(1.0 / rate.high_per_s, 1.0 / rate.low_per_s),
+        "mean_time_between_without_lemons": time_text(1.0 / cause.without_lemons_per_s)
+        if cause.lemons_apart
+        else None,
+        "lemon_factor": short(cause.lemon_factor) if cause.lemons_apart else None,
         **share,
         "survival": _survival(spells.seen, level),
         "law_interval": law_interval(cause.law) if cause.law else None,
@@ -102,8 +107,12 @@ def _watch(fit: FleetFit, component: str) -> dict[str, Any]:
     return {"units": watch.units, "start": start, "end": end}
 
 
-def _file(fit: FleetFit, index: int) -> dict[str, Any]:
-    file = fit.history.files[index]
+def file_row(file: FileCounts) -> dict[str, Any]:
+    """Return what became of the lines of a file, with its hash.
+
+    Args:
+        file: Its counts.
+    """
     return {
         "path": file.path,
         "hash": file.data_hash,

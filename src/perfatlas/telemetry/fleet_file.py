@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.files import content_hash, format_toml, write_atomic
 from perfatlas.telemetry.fleet_evidence import evidence_document
 from perfatlas.telemetry.fleet_laws import duration_law, fit_law, short, time_text
+from perfatlas.telemetry.watches import JOB
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from perfatlas.telemetry.fleet_fit import CauseFit, Durations, FleetFit
-    from perfatlas.telemetry.lemons import Lemons
 
 # A simulator holds a few dozen laws: the rarest causes of a component are taken together.
 MOST_CAUSES: Final = 16
@@ -42,12 +44,28 @@ def write_fleet(path: str | Path, fit: FleetFit) -> Path:
         InvalidSpecError: A file cannot be written.
     """
     fleet = fleet_document(fit)
+    header = _HEADER if "repair" in fleet else _HEADER + _NO_REPAIRS
+    return write_documents(path, header, fleet, evidence_document(fit))
+
+
+def write_documents(
+    path: str | Path, header: str, fleet: Mapping[str, Any], evidence: Mapping[str, Any]
+) -> Path:
+    """Write a fleet and, beside it, its evidence; return where the evidence is.
+
+    Args:
+        path: The file; the evidence goes to the same name with .evidence.toml.
+        header: Comment lines at its head; {evidence} stands for the name of the evidence.
+        fleet: Its tables.
+        evidence: What they rest on.
+
+    Raises:
+        InvalidSpecError: A file cannot be written.
+    """
     beside = Path(path).with_suffix(".evidence.toml")
-    text = _HEADER.format(evidence=beside.name)
-    text += "" if "repair" in fleet else _NO_REPAIRS
-    text += "\n" + format_toml(fleet)
-    evidence = {"fleet": Path(path).name, "fleet_hash": content_hash(text)}
-    write_atomic(beside, format_toml(evidence | evidence_document(fit)))
+    text = header.replace("{evidence}", beside.name) + "\n" + format_toml(fleet)
+    about = {"fleet": Path(path).name, "fleet_hash": content_hash(text)}
+    write_atomic(beside, format_toml(about | dict(evidence)))
     write_atomic(path, text)
     return beside
 
@@ -73,24 +91,23 @@ def fleet_document(fit: FleetFit) -> dict[str, Any]:
 
 
 def _has_repair(cause: CauseFit) -> bool:
-    return cause.repair is not None and cause.component != "job"
+    return cause.repair is not None and cause.component != JOB
 
 
 def _cause(cause: CauseFit, fit: FleetFit, named: set[str]) -> dict[str, Any]:
     """Return the fields of a cause; those that are the simulator's defaults are left out."""
     table: dict[str, Any] = {"name": cause.name}
-    lemons = _lemon_law(cause)
     parts = fit.watches[cause.component].units / fit.nodes
-    if lemons and cause.lemons:
-        # Lemons are told by node: the parts of a node share its rate.
-        mean = time_text(parts / cause.lemons.median_per_s)
-        table |= {"lifetime": {"law": "exponential", "mean": mean}, "lemons": lemons}
-    elif cause.law is None:
-        mean = time_text(1.0 / cause.rate.mean_per_s)
+    if cause.law is None:
+        mean = time_text(1.0 / cause.without_lemons_per_s)
         table |= {"lifetime": {"law": "exponential", "mean": mean}}
+        if lemons := cause.lemons_apart:
+            # told by node: the parts of a node share its rate
+            share = short(lemons.lemon_share)
+            table["lemons"] = {"share": share, "factor": short(cause.lemon_factor)}
     else:
         table |= {"lifetime": fit_law(cause.law)} | _age(cause, fit)
-    table |= _place(cause.component, parts)
+    table |= place_of(cause.component, parts)
     if cause.detection is not None:
         table["detection"] = duration_law(cause.detection)
     if cause.name in named:
@@ -98,9 +115,14 @@ def _cause(cause: CauseFit, fit: FleetFit, named: set[str]) -> dict[str, Any]:
     return table
 
 
-def _place(component: str, parts: float) -> dict[str, Any]:
-    """Return whether units hold parts of a component, or the job has one: that takes nothing."""
-    if component == "job":
+def place_of(component: str, parts: float) -> dict[str, Any]:
+    """Return whether units hold parts of a component, or the job has one: that takes nothing.
+
+    Args:
+        component: What fails; "job" is of the whole job.
+        parts: Of a unit.
+    """
+    if component == JOB:
         return {"shared": 1.0, "takes": "nothing", "loses": "process"}
     return {"per_unit": short(parts)}
 
@@ -123,18 +145,10 @@ def _others(causes: tuple[CauseFit, ...], fit: FleetFit) -> list[dict[str, Any]]
         {
             "name": f"{component}_others",
             "lifetime": {"law": "exponential", "mean": time_text(1.0 / rate)},
-            **_place(component, fit.watches[component].units / fit.nodes),
+            **place_of(component, fit.watches[component].units / fit.nodes),
         }
         for component, rate in rates.items()
     ]
-
-
-def _lemon_law(cause: CauseFit) -> dict[str, float] | None:
-    lemons: Lemons | None = cause.lemons
-    if lemons is None or cause.component == "job" or not lemons.are_apart:
-        return None
-    factor = lemons.lemon_per_s / lemons.median_per_s
-    return {"share": short(lemons.lemon_share), "factor": short(factor)}
 
 
 def _repair(name: str, durations: Durations) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from perfatlas.telemetry.lemons import FALSE_DISCOVERY, RATIO, Lemons, find_lemo
 from perfatlas.telemetry.lifetimes import lifetimes
 from perfatlas.telemetry.rates import RatePosterior, rate_posterior
 from perfatlas.telemetry.spells import Repair, Spells, Watch, failure_spells, repair_times
+from perfatlas.telemetry.watches import JOB
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,7 +91,7 @@ class CauseFit:
         component: What fails.
         cause: Why.
         spells: The spells it was fitted to.
-        rate: Rate of one unit.
+        rate: Rate of one unit, over all nodes, lemons among them.
         comparison: Families fitted to spells of known age, None where they are too few.
         law: The fit that stands for the cause, None where it is the exponential law of `rate`.
         lemons: Lemon nodes of this cause, None where nodes cannot be judged.
@@ -114,6 +115,27 @@ class CauseFit:
     def name(self) -> str:
         """Return component and cause as one name."""
         return f"{self.component}_{self.cause}"
+
+    @property
+    def lemons_apart(self) -> Lemons | None:
+        """Return lemon nodes whose rate the law leaves out; a job, which is one, has none."""
+        known = self.lemons is not None and self.lemons.are_apart and self.component != JOB
+        return self.lemons if known else None
+
+    @property
+    def lemon_factor(self) -> float:
+        """Return how many times as often as the others lemons fail; 1 where there are none."""
+        lemons = self.lemons_apart
+        return 1.0 if lemons is None else lemons.lemon_per_s / lemons.others_per_s
+
+    @property
+    def without_lemons_per_s(self) -> float:
+        """Return the rate of one unit of the other nodes [1/s].
+
+        With the share and factor of the lemons it adds up to `rate`, which is of all nodes.
+        """
+        share = self.lemons_apart.lemon_share if self.lemons_apart else 0.0
+        return self.rate.mean_per_s / (1.0 + share * (self.lemon_factor - 1.0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +243,7 @@ def _fit_cause(
     rate = rate_posterior(spells.failures, spells.exposure_s, level=options.level)
     lemons = _lemons(history, events_E, watch, nodes, options)
     comparison = _compared(spells.seen, options.level)
-    law, remarks = _chosen(spells, comparison, lemons)
+    law, remarks = _chosen(spells, comparison, None if row.component == JOB else lemons)
     repairs = repair_times(history, events_E, watch.end_s, open_is_down=options.open_is_down)
     return CauseFit(
         component=row.component,
@@ -323,7 +345,7 @@ def _any_repair(
     history: History, counted_E: Bool, watches: Mapping[str, Watch], options: FleetOptions
 ) -> Durations | None:
     """Return the repairs of all causes but those of jobs, whose recovery is a restart."""
-    events_E = counted_E & ~history.component.is_any(["job"])
+    events_E = counted_E & ~history.component.is_any([JOB])
     end_s = max(watch.end_s for watch in watches.values())
     repairs = repair_times(history, events_E, end_s, open_is_down=options.open_is_down)
     return _durations(repairs.seen, repairs.not_told, options.level)

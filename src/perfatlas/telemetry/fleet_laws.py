@@ -20,14 +20,15 @@ def time_text(value: float, unit: str = "s") -> str:
     return f"{value:.8g} {unit}"
 
 
-def ends_text(low_s: float, high_s: float) -> list[str]:
+def ends_text(low: float, high: float, unit: str = "s") -> list[str]:
     """Return both ends of an interval of times.
 
     Args:
-        low_s: Lower end [s].
-        high_s: Upper end [s].
+        low: Lower end [unit].
+        high: Upper end [unit].
+        unit: Of time.
     """
-    return [time_text(low_s), time_text(high_s)]
+    return [time_text(low, unit), time_text(high, unit)]
 
 
 def short(value: float) -> float:
@@ -67,19 +68,21 @@ def fit_law(fit: Fit, unit: str = "s") -> dict[str, Any]:
     return {"law": "lognormal", "median": median, "sigma": short(value["sigma"])}
 
 
-def law_interval(fit: Fit) -> dict[str, Any]:
-    """Return the intervals of a law of durations in seconds, by the names of `fit_law`.
+def law_interval(fit: Fit, unit: str = "s") -> dict[str, Any]:
+    """Return the intervals of a law of durations, by the names of `fit_law`.
 
     Args:
-        fit: Fitted to seconds.
+        fit: Fitted to times in `unit`.
+        unit: Of time.
     """
     low, high = fit.low, fit.high
     if fit.family == "exponential":
-        return {"mean": ends_text(1.0 / high["rate"], 1.0 / low["rate"])}
+        longest = 1.0 / low["rate"] if low["rate"] else math.inf
+        return {"mean": ends_text(1.0 / high["rate"], longest, unit)}
     if fit.family == "weibull":
-        scale = ends_text(low["scale"], high["scale"])
+        scale = ends_text(low["scale"], high["scale"], unit)
         return {"shape": [short(low["shape"]), short(high["shape"])], "scale": scale}
-    median = ends_text(math.exp(low["mu"]), math.exp(high["mu"]))
+    median = ends_text(math.exp(low["mu"]), math.exp(high["mu"]), unit)
     return {"median": median, "sigma": [short(low["sigma"]), short(high["sigma"])]}
 
 

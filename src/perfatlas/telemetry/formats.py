@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, counted, did_you_mean, shown
 from perfatlas.telemetry.dcgm import read_dcgm
 from perfatlas.telemetry.goodput_log import read_goodput_log
 from perfatlas.telemetry.history import joined
@@ -119,8 +119,8 @@ def _refuse_shared_events(paths: Sequence[str | Path], histories: Sequence[Histo
                 shared, first = shared + 1, min(first, other)
         if shared:
             raise InvalidSpecError(
-                f"'{paths[number]}' and '{paths[first]}' hold {shared} events of the same lines of"
-                " the same logs, which would count twice: give each log once"
+                f"'{paths[number]}' and '{paths[first]}' hold {counted(shared, 'event')} of the"
+                " same lines of the same logs, which would count twice: give each log once"
             )
 
 

@@ -88,6 +88,8 @@ class _Jobs:
             self._step(item, name, job, tally)
         elif item.get("job_start_time") is not None:
             self._start(item, name, job, tally)
+            if item.get("job_end_time") is not None:
+                job.is_running, job.last_s = False, item.time_s("job_end_time", "UTC")
         elif item.get("job_end_time") is not None:
             job.is_running = False
             job.last_s = item.time_s("job_end_time", "UTC")
@@ -141,6 +143,9 @@ class _Jobs:
                 tally.parsed += 1
                 event = Event(time_s, "job", cause, OVERHEAD, item.number, job=name)
                 job.open_spans[cause] = self.events.add(event)
+                if item.get(f"{prefix}_end_time") is not None:
+                    end_s = item.time_s(f"{prefix}_end_time", "UTC")
+                    self.events.recover(job.open_spans.pop(cause), end_s)
                 return
             if item.get(f"{prefix}_end_time") is not None:
                 time_s = item.time_s(f"{prefix}_end_time", "UTC")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from perfatlas.telemetry.lines import LogFile
 
 LONGEST_ITEM: Final = 1 << 26  # characters
+BY_LINE: Final = "one object per line is read where the name ends in .jsonl or .ndjson (also .gz)"
 _BLANK: Final = " \t\r\n"
 
 
@@ -59,7 +60,7 @@ def stream_items(file: LogFile, key: str) -> Iterator[tuple[int, Any]]:
     text.take("}")
     text.end()
     if not found:
-        raise refuse(file.path, 0, f"no list {key!r} in the document")
+        raise refuse(file.path, 0, f"no list {key!r} in the document; {BY_LINE}")
 
 
 def json_lines(file: LogFile) -> Iterator[tuple[int, Any]]:
@@ -150,7 +151,7 @@ class _Text:
         """Refuse anything but blanks after the document."""
         while True:
             if self.held[self.place :].strip():
-                raise self._wrong("text after the end of the document")
+                raise self._wrong(f"text after the end of the document; {BY_LINE}")
             self.place = len(self.held)
             if not self._more():
                 return

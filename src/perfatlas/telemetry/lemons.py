@@ -24,7 +24,7 @@ from scipy.optimize import minimize
 from scipy.special import gammaln, logsumexp
 from scipy.stats import gamma as gamma_law
 
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, counted, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ class _Mixture(NamedTuple):
 
     name: str
     aic: float
-    median_per_s: float
+    others_per_s: float
     lemon_per_s: float
     lemon_share: float
     lemon_G: Float
@@ -79,7 +79,7 @@ class Lemons:
         rate_per_s_U: Mean of its posterior rate [1/s] (U,).
         flagged: How many of the first units are flagged.
         expected_false: Expected share of false ones among them, 0 where none is.
-        median_per_s: Median rate of the fleet [1/s].
+        others_per_s: Mean rate of those that are no lemons under the mixture [1/s].
         lemon_per_s: Mean rate of lemons under the mixture [1/s], NaN where it has none.
         lemon_share: Share of lemons in the fleet under the mixture.
         ratio: What makes a lemon.
@@ -94,7 +94,7 @@ class Lemons:
     rate_per_s_U: Float
     flagged: int
     expected_false: float
-    median_per_s: float
+    others_per_s: float
     lemon_per_s: float
     lemon_share: float
     ratio: float
@@ -156,7 +156,7 @@ def find_lemons(
         rate_per_s_U=rate_U[order_U],
         flagged=flagged,
         expected_false=float(false_U[flagged - 1]) if flagged else 0.0,
-        median_per_s=best.median_per_s,
+        others_per_s=best.others_per_s,
         lemon_per_s=best.lemon_per_s,
         lemon_share=best.lemon_share,
         ratio=ratio,
@@ -174,7 +174,7 @@ def _check(
     if not ((exposure_s_U > 0.0) & np.isfinite(exposure_s_U) & (events_U >= 0)).all():
         row = int(np.argmin((exposure_s_U > 0.0) & np.isfinite(exposure_s_U) & (events_U >= 0)))
         raise InvalidSpecError(
-            f"lemons: unit {shown(units[row])} has {events_U[row]} failures in "
+            f"lemons: unit {shown(units[row])} has {counted(int(events_U[row]), 'failure')} in "
             f"{exposure_s_U[row]:g} s; counts are at least 0, exposures over 0"
         )
     if not events_U.any():
@@ -205,7 +205,7 @@ def _one_rate(counts: _Counts) -> _Mixture:
     return _Mixture(
         name="one_rate",
         aic=2.0 - 2.0 * likelihood,
-        median_per_s=rate,
+        others_per_s=rate,
         lemon_per_s=math.nan,
         lemon_share=0.0,
         lemon_G=np.zeros(counts.events_G.size),
@@ -238,7 +238,7 @@ def _gamma_rates(counts: _Counts, ratio: float) -> _Mixture:
     return _Mixture(
         name="gamma_rates",
         aic=4.0 + 2.0 * float(found.fun),
-        median_per_s=median,
+        others_per_s=(mean - above) / (1.0 - share),
         lemon_per_s=above / share if share > 0.0 else math.nan,
         lemon_share=share,
         lemon_G=gamma_law.sf(least, **posterior),
@@ -259,7 +259,7 @@ def _two_rates(counts: _Counts, ratio: float) -> _Mixture:
     return _Mixture(
         name="two_rates",
         aic=6.0 - 2.0 * likelihood,
-        median_per_s=low,
+        others_per_s=low,
         lemon_per_s=high if is_apart else math.nan,
         lemon_share=share if is_apart else 0.0,
         lemon_G=lemon_G if is_apart else np.zeros(lemon_G.size),

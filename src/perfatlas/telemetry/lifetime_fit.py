@@ -13,7 +13,7 @@ import numpy as np
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.telemetry.fitness import fitness
 from perfatlas.telemetry.fits import compare_families
-from perfatlas.telemetry.fleet_laws import fit_law
+from perfatlas.telemetry.fleet_laws import fit_law, law_interval
 from perfatlas.telemetry.kaplan_meier import kaplan_meier
 
 if TYPE_CHECKING:
@@ -27,7 +27,12 @@ SURVIVAL_POINTS: Final = 9  # of a curve whose ages nobody asked for
 
 
 def fit_lifetimes(
-    seen: Lifetimes, *, unit: str, ages: Sequence[float] = (), level: float = 0.95
+    seen: Lifetimes,
+    *,
+    unit: str,
+    ages: Sequence[float] = (),
+    level: float = 0.95,
+    law: str | None = None,
 ) -> dict[str, Any]:
     """Return what lifetimes tell.
 
@@ -37,16 +42,18 @@ def fit_lifetimes(
         ages: Ages at which the share that lives longer is asked for [unit]; by default nine at
             which units failed.
         level: Probability of the intervals.
+        law: Family to take; by default that of the smallest AIC.
 
     Returns:
         units, failures, exposure, time_unit, level; laws, the smallest AIC first, each with its
         parameters (value, low, high; times in `unit`), mean, log_likelihood and aic; declined, the
         families without a fit and why; constant_hazard_p, of a likelihood ratio of Weibull over
-        exponential as large were the hazard constant; fitness, how the first law fits; survival,
-        the Kaplan-Meier curve; lifetime, the first law as a fleet file has it.
+        exponential as large were the hazard constant; survival, the Kaplan-Meier curve; taken, the
+        family taken; fitness, how it fits; lifetime, its law as a fleet file has it, and
+        lifetime_interval, its intervals by the same names.
 
     Raises:
-        InfeasibleError: There is no failure, so no law.
+        InfeasibleError: There is no failure, so no law, or none of the family asked for.
         InvalidSpecError: An age lies beyond what was watched.
 
     Example:
@@ -57,9 +64,9 @@ def fit_lifetimes(
         ({'law': 'exponential', 'mean': '8 y'}, 0.5)
     """
     comparison = compare_families(seen, level)
-    best = comparison.fits[0]
+    taken = comparison.fits[0] if law is None else comparison.fit(law)
     try:
-        fits = fitness(best, seen).text()
+        fits = fitness(taken, seen).text()
     except InfeasibleError as problem:
         fits = f"not tested: {problem}"
     return {
@@ -71,9 +78,11 @@ def fit_lifetimes(
         "laws": [_law(fit) for fit in comparison.fits],
         "declined": dict(comparison.declined),
         "constant_hazard_p": comparison.shape_p_value,
-        "fitness": fits,
         "survival": _survival(kaplan_meier(seen, level), ages),
-        "lifetime": fit_law(best, unit),
+        "taken": taken.family,
+        "fitness": fits,
+        "lifetime": fit_law(taken, unit),
+        "lifetime_interval": law_interval(taken, unit),
     }
 
 

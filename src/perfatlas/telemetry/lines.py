@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 LONGEST_LINE_BYTES: Final = 1 << 24
 _BLOCK_BYTES: Final = 1 << 18
 _GZIP: Final = b"\x1f\x8b"
+_START_BYTES: Final = 4096
+# Not control characters; zeros stand where a machine lost power while it wrote.
+_PRINTED: Final = bytes({0, *b"\t\n\v\f\r\x1b", *range(0x20, 0x7F), *range(0x80, 0x100)})
+_MOST_ODD: Final = 0.04  # of the start of a log that are control characters; random bytes have 10 %
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _TO_UTF8: Final = "UTF-16 text; convert it to UTF-8 first (iconv -f UTF-16 -t UTF-8)"
 _SIGNATURES: Final = {
@@ -105,12 +109,12 @@ class LogFile:
             with Path(self.path).open("rb", buffering=0) as file:
                 stream: Any = io.BufferedReader(_Hashed(file, self._digest), _BLOCK_BYTES)
                 if stream.peek(2).startswith(_GZIP):
-                    stream = io.BufferedReader(_unzipped(stream), _BLOCK_BYTES)
-                self._check_start(stream.peek(8))
+                    stream = io.BufferedReader(_Unzipped(stream), _BLOCK_BYTES)
+                self._check_start(stream.peek(_START_BYTES)[:_START_BYTES])
                 yield stream
         except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
             text = f"cut off or damaged inside its gzip compression ({problem}); copy it again"
-            raise refuse(self.path, self.count + 1, text) from problem
+            raise refuse(self.path, self.count + 1 if self.count else 0, text) from problem
         except OSError as problem:
             raise refuse(self.path, 0, f"cannot be read: {problem.strerror}") from problem
 
@@ -120,6 +124,14 @@ class LogFile:
         for signature, reason in _SIGNATURES.items():
             if start.startswith(signature):
                 raise refuse(self.path, 0, f"is {reason}")
+        odd = len(start.translate(None, _PRINTED))
+        if odd > _MOST_ODD * len(start):
+            raise refuse(
+                self.path,
+                0,
+                f"is no text: {odd} of its first {len(start)} bytes are control characters; give"
+                " the log as the program wrote it, plain or gzip-compressed",
+            )
 
 
 class _Hashed(io.RawIOBase):
@@ -140,8 +152,20 @@ class _Hashed(io.RawIOBase):
         return len(data)
 
 
-def _unzipped(stream: Any) -> Any:  # noqa: ANN401
-    return gzip.GzipFile(fileobj=stream)
+class _Unzipped(io.RawIOBase):
+    """What a gzip file holds, as much as can be read: it may be cut off, and says so at its end."""
+
+    def __init__(self, stream: Any) -> None:  # noqa: ANN401
+        super().__init__()
+        self._file = gzip.GzipFile(fileobj=stream)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401
+        data = self._file.read1(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def _decoded(raw: bytes) -> tuple[str, bool]:

@@ -79,11 +79,14 @@ class _Faults:
         if item.flag("isHealthy"):
             self._clear(by_device, devices, time_s, item.number, tally)
             return
-        cause, component = _cause(item, check)
-        if any(cause in by_device.get(device, {}) for device in devices):
+        cause, component, more = _cause(item, check)
+        fresh = [device for device in devices if cause not in by_device.get(device, {})]
+        if not fresh:
             tally.merge("repeat of a fault that is not cleared", item.number)
             return
         tally.parsed += 1
+        if more:
+            tally.repair("several error codes in one event, named by the first", item.number)
         stored = item.get("processingStrategy") in _STORE_ONLY
         event = self.events.add(
             Event(
@@ -93,11 +96,11 @@ class _Faults:
                 kind=FAILURE if item.flag("isFatal") and not stored else NOTICE,
                 line=item.number,
                 node=node,
-                device=",".join(devices),
+                device=",".join(fresh),
                 detected_s=time_s,
             )
         )
-        for device in devices:
+        for device in fresh:
             by_device.setdefault(device, {})[cause] = event
 
     def _clear(
@@ -138,15 +141,15 @@ def _devices(item: Item) -> tuple[str, ...]:
     return tuple(dict.fromkeys(by_type[best] if best else others)) or _WHOLE_NODE
 
 
-def _cause(item: Item, check: str) -> tuple[str, str]:
-    """Return cause and component; a check of Xid errors with one code names the code."""
+def _cause(item: Item, check: str) -> tuple[str, str, bool]:
+    """Return cause and component, of an Xid where the check is of them; whether codes follow."""
     codes = item.get("errorCode")
     listed = codes if isinstance(codes, list) else [codes] if codes else []
     first = str(listed[0]) if listed else ""
     match = _XID.fullmatch(first.strip())
     if match and ("xid" in check.lower() or "xid" in first.lower()):
         code = xid_code(int(match[1]))
-        return code.cause, code.component
+        return code.cause, code.component, len(listed) > 1
     text = f"{check} {first}".lower()
     component = item.text("componentClass").lower() or "host"
-    return _WORDS.sub("_", text).strip("_"), component
+    return _WORDS.sub("_", text).strip("_"), component, len(listed) > 1

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from perfatlas.telemetry.counts import Tally
     from perfatlas.telemetry.json_log import Item
 
+_FINE: Final = "Ready"  # the one condition of Kubernetes that is true of a node without a problem
 _WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -153,19 +154,26 @@ def _conditions(item: Item, rules: Sequence[DetectorRules], tally: Tally) -> lis
     if not isinstance(listed, list):
         raise item.wrong("missing or no list", "status.conditions")
     known = frozenset[str]().union(*(rule.conditions for rule in rules))
-    events = []
+    events, others = [], []
     for one in listed:
         if not isinstance(one, dict):
             raise item.wrong("holds something else than a condition", "status.conditions")
         condition = item.part(one)
-        if condition.text("type") not in known or condition.text("status") != "True":
+        kind = condition.text("type")
+        if condition.text("status") != "True" or kind == _FINE:
+            continue
+        if kind not in known:
+            others.append(kind)
             continue
         start_s = condition.time_s("lastTransitionTime", None)
-        cause = _snake(condition.text("reason") or condition.text("type"))
+        cause = _snake(condition.text("reason") or kind)
         event = Event(start_s, "host", cause, FAILURE, item.number, node=node, detected_s=start_s)
         events.append(event)
-    if not events:
-        tally.ignore("node without a problem", item.number)
+    if others and events:
+        tally.repair(f"condition {others[0]}, in no rule, left out", item.number)
+    elif not events:
+        why = f"condition {others[0]} is in no rule" if others else "node without a problem"
+        tally.ignore(why, item.number)
     return events
 
 

@@ -10,6 +10,7 @@ Source: sacct(1), JOB STATE CODES; JobRequeue in slurm.conf(5).
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.telemetry.history import (
@@ -23,8 +24,12 @@ from perfatlas.telemetry.history import (
     HistoryBuilder,
 )
 from perfatlas.telemetry.hostlist import expand_hosts
+from perfatlas.telemetry.job_runs import UNFINISHED
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.telemetry.counts import FileCounts
     from perfatlas.telemetry.job_runs import JobRuns
 
 # State to component and kind; the cause is the state in small letters. Others are no event.
@@ -52,7 +57,7 @@ def run_failures(runs: JobRuns) -> History:
 
     Limits: The node is known where Slurm names it or the job had only one. Recovery is the next run
         of the same job id, so it holds the time in the queue; a job submitted anew is not seen. A
-        run whose end accounting lost is no event.
+        run whose end accounting lost is no event. Runs that are none are counted as ignored.
     """
     builder = HistoryBuilder()
     state, job = runs.state.text(), runs.job.text()
@@ -62,11 +67,14 @@ def run_failures(runs: JobRuns) -> History:
     for row, file in enumerate(runs.file_E.tolist()):
         by_file.setdefault(file, []).append(row)
     for file, counts in enumerate(runs.files):
+        without: dict[str, list[int]] = {}
         for row in by_file.get(file, ()):
-            component, kind = _MEANING.get(state[row], ("", ""))
             end_s = float(runs.end_s_R[row])
-            if not component or math.isnan(end_s):
+            reason = _no_event(state[row], end_s)
+            if reason:
+                without.setdefault(reason, []).append(int(runs.line_E[row]))
                 continue
+            component, kind = _MEANING[state[row]]
             alone = expand_hosts(hosts[row]) if runs.host_count_R[row] == 1 else ("",)
             builder.add(
                 Event(
@@ -80,8 +88,28 @@ def run_failures(runs: JobRuns) -> History:
                     recovered_s=next_s[row],
                 )
             )
-        builder.end_file(counts)
+        builder.end_file(_counts(counts, without))
     return builder.close()
+
+
+def _no_event(state: str, end_s: float) -> str:
+    """Return why a run is no event, "" where it is one."""
+    if state == "COMPLETED":
+        return "run that completed"
+    if state in UNFINISHED:
+        return "run that had not ended"
+    if state not in _MEANING:
+        return f"run in state {state}"
+    return "run whose end is not told" if math.isnan(end_s) else ""
+
+
+def _counts(counts: FileCounts, without: Mapping[str, list[int]]) -> FileCounts:
+    """Return the counts of a file, its runs that are no event among what is ignored."""
+    ignored, first = dict(counts.ignored), dict(counts.first)
+    for reason, lines in without.items():
+        ignored[reason], first[reason] = len(lines), min(lines)
+    parsed = counts.parsed - sum(map(len, without.values()))
+    return replace(counts, parsed=parsed, ignored=ignored, first=first)
 
 
 def _next_starts(runs: JobRuns) -> list[float]:

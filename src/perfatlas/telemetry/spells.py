@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.telemetry.lifetimes import Lifetimes, lifetimes
 
 if TYPE_CHECKING:
@@ -96,14 +96,15 @@ def failure_spells(
     """
     if not (watch.end_s > watch.start_s and watch.units > 0):
         raise InvalidSpecError(
-            f"watch of {watch.units} units from {watch.start_s:.0f} to {watch.end_s:.0f} s is empty"
+            f"watch of {counted(watch.units, 'unit')} from {watch.start_s:.0f} to"
+            f" {watch.end_s:.0f} s is empty"
         )
     by_unit = _events_by_unit(history, events_E, watch)
     unplaced = len(by_unit.pop("", ()))
     names = set(by_unit) | set(watch.new_s)
     if len(names) > watch.units:
         raise InvalidSpecError(
-            f"{len(names)} units are named, and there are {watch.units}; count those that never "
+            f"{len(names)} units are named, and {watch.units} were watched; count those that never "
             "failed too"
         )
     cut = _Cut(watch=watch, repair=repair)

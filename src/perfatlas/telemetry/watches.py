@@ -38,15 +38,11 @@ def watches_of(
     Raises:
         InvalidSpecError: A count is below 1, the window is empty, or a component has no count.
     """
-    for name, count in {"nodes": nodes, "gpus_per_node": gpus_per_node, **units}.items():
-        if count < 1:
-            raise InvalidSpecError(f"{name} = {count}: expected 1 or more")
+    counts = _counts(nodes, gpus_per_node, units)
     if not window_s[1] > window_s[0]:
         raise InvalidSpecError(
             f"the watch ends at {utc(window_s[1])}, not after its start at {utc(window_s[0])}"
         )
-    counts = dict.fromkeys(OF_GPUS, nodes * gpus_per_node) | dict.fromkeys(OF_NODES, nodes)
-    counts |= {JOB: 1, **units}
     found = {}
     for component in sorted(set(history.component.text()) | {"gpu"}):
         if component not in counts:
@@ -56,6 +52,37 @@ def watches_of(
             )
         found[component] = Watch(start_s=window_s[0], end_s=window_s[1], units=counts[component])
     return found
+
+
+def parts_per_node(
+    component: str, *, nodes: int, gpus_per_node: int, units: Mapping[str, int]
+) -> float:
+    """Return how many parts of a component a node holds, on average.
+
+    Args:
+        component: Its name.
+        nodes: Nodes of the fleet.
+        gpus_per_node: GPUs of a node.
+        units: Component to how many there are, where they are neither of a GPU nor of a node.
+
+    Raises:
+        InvalidSpecError: A count is below 1, or the component has none.
+    """
+    counts = _counts(nodes, gpus_per_node, units)
+    if component not in counts:
+        raise InvalidSpecError(
+            f"component {component!r}: say how many of it the fleet has, --units"
+            f" {component}=NUMBER; known without it: {', '.join(counts)}"
+        )
+    return counts[component] / nodes
+
+
+def _counts(nodes: int, gpus_per_node: int, units: Mapping[str, int]) -> dict[str, int]:
+    for name, count in {"nodes": nodes, "gpus_per_node": gpus_per_node, **units}.items():
+        if count < 1:
+            raise InvalidSpecError(f"{name} = {count}: expected 1 or more")
+    counts = dict.fromkeys(OF_GPUS, nodes * gpus_per_node) | dict.fromkeys(OF_NODES, nodes)
+    return counts | {JOB: 1, **units}
 
 
 def utc(time_s: float) -> str:
