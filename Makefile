@@ -46,6 +46,7 @@ validate: $(STAMP) ## slow studies: predictions against measured tables and publ
 	$(BIN)/perfatlas validate measured --page docs/tier-measured.md
 	$(BIN)/perfatlas validate steps
 	$(BIN)/perfatlas validate serving --page docs/validation-traffic.md
+	$(BIN)/perfatlas validate fleet
 
 bench: $(STAMP) ## speed of perfatlas, side by side with peers
 	$(BIN)/python benchmarks/speed.py

@@ -73,16 +73,24 @@ def _apply_global_flags(words: list[str]) -> list[str]:
 
 
 def _run(words: list[str]) -> int:
-    from cyclopts import CycloptsError, UnknownOptionError
+    from cyclopts import CycloptsError, UnknownOptionError, UnusedCliTokensError
 
     from perfatlas.cli.app import app
-    from perfatlas.cli.refusal import refusal_text, unknown_option_text, usage_text
+    from perfatlas.cli.refusal import (
+        refusal_text,
+        unknown_option_text,
+        unused_words_text,
+        usage_text,
+    )
     from perfatlas.quantities import PerfatlasError
 
     try:
         code = app(words, exit_on_error=False, print_error=False)
     except UnknownOptionError as problem:
         sys.stderr.write(f"perfatlas: {unknown_option_text(problem)}\n")
+        return USAGE
+    except UnusedCliTokensError as problem:
+        sys.stderr.write(f"perfatlas: {unused_words_text(problem.unused_tokens or [])}\n")
         return USAGE
     except CycloptsError as problem:
         sys.stderr.write(f"perfatlas: {usage_text(str(problem).strip())}\n")

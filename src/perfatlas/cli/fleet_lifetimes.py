@@ -124,7 +124,7 @@ def _flag(name: str) -> str:
 
 def _written(
     flags: LifetimeFlags, rest: FitFlags, results: Mapping[str, Any], counts: FileCounts
-) -> dict[str, str]:
+) -> dict[str, Any]:
     """Write the fleet where one is asked for; return where it and its evidence are."""
     if rest.output is None:
         return {}
@@ -139,7 +139,7 @@ def _written(
         ages=flags.start_ages or "mixed",
     )
     beside = write_lifetime_fleet(str(rest.output), results, counts, parts)
-    return {"output": str(rest.output), "evidence": str(beside)}
+    return {"nodes": rest.nodes, "output": str(rest.output), "evidence": str(beside)}
 
 
 def counts_of(texts: Sequence[str]) -> dict[str, int]:

@@ -207,7 +207,8 @@ def fit(
     require(given(flags), ("nodes", "start", "end", "output"), example=example)
     fitted = _fitted(history, flags)
     beside = write_fleet(str(flags.output), fitted)
-    results = _results(fitted) | {"output": str(flags.output), "evidence": str(beside)}
+    results = _results(fitted) | {"nodes": flags.nodes}
+    results |= {"output": str(flags.output), "evidence": str(beside)}
     if flags.json:
         asked = {name: str(value) for name, value in given(flags).items() if name != "json"}
         print_json(envelope("fleet fit", results=results, scenario=asked))

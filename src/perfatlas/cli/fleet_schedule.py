@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -14,12 +12,11 @@ from perfatlas.cli.estimate import read_scenario_file
 from perfatlas.cli.output import print_json
 from perfatlas.cli.table_run import answer_rows, show_summary, wants_table
 from perfatlas.cli.vocabulary import MANY, SWITCH, Count, File, OutputFlags, default, given
+from perfatlas.cli.waiting import told_if_slow
 from perfatlas.files import check_writable, table_format, write_atomic, write_table
 from perfatlas.quantities import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from perfatlas.scenario import Answer
     from perfatlas.scenario.schedule_run import FleetSchedule
 
@@ -29,10 +26,8 @@ _POLICY: Final = Group("Policy", sort_key=3)
 _FAILURES: Final = Group("Failures", sort_key=4)
 _OUTPUT: Final = Group("Output", sort_key=7)
 INTERRUPTED: Final = 130
-SLOW_S: Final = 1.5
 SLOW: Final = (
-    "perfatlas: scheduling; the first use compiles, once, for about a minute; Ctrl-C keeps what is"
-    " done\n"
+    "scheduling; the first use compiles, once, for about a minute; Ctrl-C keeps what is done"
 )
 EXAMPLE: Final = "perfatlas fleet schedule --num-jobs 20000 --load 0.9 --nodes 256"
 ROWS_LEFT_OUT: Final = ("classes", "trace", "interrupted")  # of a table's cells
@@ -234,7 +229,7 @@ def schedule(
         check_writable(path)
     if extra.per_job is not None:
         table_format(str(extra.per_job))
-    with told_if_slow():
+    with told_if_slow(SLOW):
         done = scenario.fleet_schedule(**asked)
     _show(done, asked, as_json=output.json)
     sys.stdout.flush()  # whatever becomes of the files, the answer is out
@@ -266,18 +261,6 @@ def _row(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is checked b
     answer = scenario.fleet_schedule(**fields).answer
     kept = {name: value for name, value in answer.results.items() if name not in ROWS_LEFT_OUT}
     return replace(answer, results=kept)
-
-
-@contextlib.contextmanager
-def told_if_slow() -> Iterator[None]:
-    """Say on stderr why it takes long."""
-    timer = threading.Timer(SLOW_S, sys.stderr.write, [SLOW])
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _show(done: FleetSchedule, asked: dict[str, Any], *, as_json: bool) -> None:

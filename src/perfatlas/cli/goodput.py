@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -15,12 +13,11 @@ from perfatlas.cli.goodput_answer import Verb, answer_of, answer_table_of, show_
 from perfatlas.cli.output import require
 from perfatlas.cli.table_run import wants_table
 from perfatlas.cli.vocabulary import SWITCH, Count, File, OutputFlags, default, given
+from perfatlas.cli.waiting import told_if_slow
 from perfatlas.files import check_writable, write_atomic
 from perfatlas.quantities import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from perfatlas.scenario import Answer
 
 _JOB: Final = Group("Job", sort_key=1)
@@ -35,10 +32,9 @@ SPARES_EXAMPLE: Final = (
     "perfatlas goodput spares --nodes 2048 --node-mtbf-s 1.3e7 --repair-s 86400 --target 0.999"
 )
 
-SLOW_S: Final = 1.5
 SLOW: Final = (
-    "perfatlas: not yet done; a simulation is compiled at its first use, and runs until the goodput"
-    " is as sure as --half-width asks\n"
+    "not yet done; a simulation is compiled at its first use, and runs until the goodput"
+    " is as sure as --half-width asks"
 )
 
 app: Final = App(
@@ -235,7 +231,7 @@ def goodput(
     if extra.html is not None:
         check_writable(extra.html)
     columns: dict[str, list[float]] = {}
-    with told_if_slow():
+    with told_if_slow(SLOW):
         if "fleet" in asked:
             run = scenario.fleet_goodput(**asked)
             answer, columns = run.answer, run.per_replica()
@@ -245,18 +241,6 @@ def goodput(
     if extra.html is not None:
         _write_page(extra.html, answer, columns, asked)
     return code
-
-
-@contextlib.contextmanager
-def told_if_slow() -> Iterator[None]:
-    """Say on stderr why it takes long: compiling, once, or an answer that has to be sure."""
-    timer = threading.Timer(SLOW_S, sys.stderr.write, [SLOW])
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _write_page(

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.quantities import InfeasibleError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from cyclopts import UnknownOptionError
 
     from perfatlas.quantities import PerfatlasError
 
 WIDEST: Final = 100
+MOST_SHOWN: Final = 200  # letters of what was written
 SECONDS: Final = re.compile(r'(--[a-z-]+(?<!-per)-s): unable to convert "(.*)" into float')
 
 
@@ -95,6 +96,22 @@ def unknown_option_text(problem: UnknownOptionError) -> str:
     known = [name for argument in problem.argument_collection for name in argument.names]
     meant = nearest_flag(asked, [name for name in known if name.startswith("--")])
     return f"Unknown option: {asked}." + (f" Did you mean {meant}?" if meant else "")
+
+
+def unused_words_text(words: Sequence[str]) -> str:
+    """Return the message of words that belong to no flag.
+
+    Args:
+        words: They.
+
+    Example:
+        >>> from perfatlas.cli.refusal import unused_words_text
+        >>> unused_words_text(["order=fifo"])
+        "'order=fifo' belongs to no flag: each value follows its own, as in --flag value."
+    """
+    told = " ".join(words)
+    told = f"{told[:MOST_SHOWN]}..." if len(told) > MOST_SHOWN else told
+    return f"{told!r} belongs to no flag: each value follows its own, as in --flag value."
 
 
 def nearest_flag(asked: str, known: Iterable[str]) -> str:

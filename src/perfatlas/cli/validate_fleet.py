@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from perfatlas.cli.envelope import envelope
 from perfatlas.cli.output import print_json
 from perfatlas.cli.vocabulary import SWITCH, File
+from perfatlas.cli.waiting import told_if_slow
 from perfatlas.quantities import ValidationGateError
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+SLOW: Final = "simulating every point that has a closed form, some two minutes of one core"
 GROUPS: Final = {
     "group": "simulated against exact",
     "points": "points",
@@ -53,7 +55,8 @@ def fleet(
     from perfatlas.fleet.validation import validate_fleet
     from perfatlas.report import open_terminal
 
-    results = validate_fleet(figures)
+    with told_if_slow(SLOW):
+        results = validate_fleet(figures)
     if json:
         asked = {"figures": None if figures is None else str(figures)}
         print_json(envelope("validate fleet", results=results, scenario=asked))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import counted
 from perfatlas.report.fleet_charts import days_of, lives_of, shares_of
-from perfatlas.report.fleet_text import seconds
+from perfatlas.report.fleet_text import goodput_command, seconds
 from perfatlas.report.fleet_words import meanings, spelled_rate, spelled_time, unit_of
 from perfatlas.report.goodput_page import charts_of, page_of
 from perfatlas.report.goodput_text import share_text
@@ -88,7 +88,7 @@ def fleet_page(name: str, facts: Facts, evidence: Facts | None) -> str:
         *_sizes(facts["jobs"]),
         *charts_of([*shares_of(causes), *lives_of(facts["jobs"])]),
         *_evidence(causes, evidence),
-        *_next(name),
+        *_next(name, facts["units"]),
         *_glossary(causes, "name"),
     ]
     return page_of(f"perfatlas fleet report: {name}", parts)
@@ -160,9 +160,9 @@ def _means(jobs: Sequence[Facts]) -> list[str]:
     ]
 
 
-def _next(name: str) -> list[str]:
+def _next(name: str, units: int) -> list[str]:
     """Return how to learn what helps."""
-    asked = f"perfatlas goodput --fleet {name} --checkpoint-write-s 60 --restart-s 300 --what-if"
+    asked = f"{goodput_command(name, units)} --what-if"
     return [
         "<h2>What would help</h2>",
         _said(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 NOUNS: Final = ("failure", "effect", "notice")
+SPARE_SHARE: Final = 50  # units for each that stands by: some 2 %, as Lenovo's NVL72 guide says
 
 
 def print_fitted(console: Console, results: Mapping[str, Any]) -> None:
@@ -62,7 +63,7 @@ def print_fitted(console: Console, results: Mapping[str, Any]) -> None:
         console,
         [(cause["name"], cause["remarks"][-1]) for cause in results["causes"] if cause["remarks"]],
     )
-    print_written(console, results["output"])
+    print_written(console, results["output"], results["nodes"])
 
 
 def kind_text(kind: str, count: int) -> str:
@@ -100,19 +101,35 @@ def _print_lemons(console: Console, causes: Sequence[Mapping[str, Any]]) -> None
         print_labelled(console, apart)
 
 
-def print_written(console: Console, path: str) -> None:
+def print_written(console: Console, path: str, nodes: int) -> None:
     """Write where a fleet went, and what can be done with it.
 
     Args:
         console: From `open_terminal`.
         path: Of the fleet.
+        nodes: Of the fleet.
     """
     print_plain(console, f"fleet written to {path}, evidence beside it", wrap=False)
-    print_plain(
-        console,
-        f"next: perfatlas goodput --fleet {path} --checkpoint-write-s 60 --restart-s 300",
-        wrap=False,
-    )
+    print_plain(console, f"next: {goodput_command(path, nodes)}", wrap=False)
+
+
+def goodput_command(fleet: str, units: int) -> str:
+    """Return a command that asks for the goodput of a fleet, with a fiftieth of it as spares.
+
+    A job on every unit would wait for each repair.
+
+    Args:
+        fleet: Its file or name.
+        units: Nodes or racks of it.
+
+    Example:
+        >>> from perfatlas.report.fleet_text import goodput_command
+        >>> goodput_command("rsc1", 2080).partition(" --checkpoint")[0]
+        'perfatlas goodput --fleet rsc1 --spares 42'
+    """
+    spares = f" --spares {-(-units // SPARE_SHARE)}" if units > 1 else ""
+    words = f"perfatlas goodput --fleet {fleet}{spares}"
+    return f"{words} --checkpoint-write-s 60 --restart-s 300"
 
 
 def seconds(text: str) -> float:

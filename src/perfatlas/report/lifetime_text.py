@@ -44,7 +44,7 @@ def print_lifetimes(console: Console, results: Mapping[str, Any], file: str) -> 
     inline = ", ".join(line for line in law if " = " in line)
     print_plain(console, f"in a fleet file: lifetime = {{ {inline} }}", wrap=False)
     if "output" in results:
-        print_written(console, results["output"])
+        print_written(console, results["output"], results["nodes"])
 
 
 def _law_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:

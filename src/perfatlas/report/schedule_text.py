@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import counted
 from perfatlas.report.evidence import evidence_lines
-from perfatlas.report.goodput_text import METHODS, print_waterfall, share_text, time_text
+from perfatlas.report.goodput_text import (
+    METHODS,
+    SHORT,
+    print_waterfall,
+    share_text,
+    time_text,
+)
 from perfatlas.report.rows import print_labelled, print_rows
 from perfatlas.report.terminal import print_line, print_plain
 
@@ -102,7 +108,7 @@ def schedule_headline(answer: Answered) -> str:
 
 def _option(name: str) -> str:
     """Return the name of a field as people say it."""
-    return name.removesuffix("_s").replace("_", " ")
+    return " ".join(SHORT.get(word, word) for word in name.removesuffix("_s").split("_"))
 
 
 def _value(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any kind
