@@ -50,6 +50,7 @@ validate: $(STAMP) ## slow studies: predictions against measured tables and publ
 
 bench: $(STAMP) ## speed of perfatlas, side by side with peers
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/simulators.py
 
 docs: $(STAMP) ## execute every example and compare every quoted output in README and docs
 	$(BIN)/python -m pytest -q README.md docs tests/e2e/test_documents.py

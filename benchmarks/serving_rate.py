@@ -10,8 +10,10 @@ replays the same trace with 4 workers and its own default prices, its start-up t
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
+import tempfile
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -101,11 +103,13 @@ def _simulate_rate(path: Path, trace: Requests) -> Row:
 
 def _dynamo_rate(python: str, path: Path, trace: Requests) -> Row:
     name = "dynamo.replay of the trace, 4 workers"
-    words = [python, "-m", "dynamo.replay"]
+    words = [os.path.abspath(python), "-m", "dynamo.replay"]  # noqa: PTH100 - a link stays one
     replay = ["--num-workers", "4", "--replay-mode", "offline", "--router-mode", "round_robin"]
     try:
         idle_s, idle_cpu_s = _child_s([*words, "--help"])
-        wall_s, cpu_s = _child_s([*words, str(path), *replay, "--trace-block-size", "512"])
+        wall_s, cpu_s = _child_s(
+            [*words, str(path.resolve()), *replay, "--trace-block-size", "512"]
+        )
     except OSError as problem:
         return Row(section=SECTION, name=name, note=f"not run: {problem}")
     except subprocess.CalledProcessError as problem:
@@ -126,7 +130,10 @@ def _dynamo_rate(python: str, path: Path, trace: Requests) -> Row:
 def _child_s(words: list[str]) -> tuple[float, float]:
     """Return elapsed and processor time of a command [s]."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(words, check=True, capture_output=True)  # noqa: S603 - named by its user
+    with tempfile.TemporaryDirectory() as folder:  # where it leaves its report
+        subprocess.run(  # noqa: S603 - named by its user
+            words, check=True, capture_output=True, cwd=folder
+        )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return time.perf_counter() - started, used_s
