@@ -6,6 +6,7 @@ import gzip
 import json
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -136,7 +137,8 @@ def test_a_wrong_object_names_line_key_and_value(
     [
         (b"", "is empty"),
         (b"\n\n \n", ""),
-        (gzip.compress(b"x", mtime=0), "gzip-compressed; decompress it first"),
+        (gzip.compress(b"x" * 999, mtime=0)[:-9], "line 1: cut off or damaged inside its gzip"),
+        (b"\x1f\x8bgarbage", "damaged inside its gzip"),
         (b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer"),
         (b"PAR1\x00\x00", "name it .parquet"),
         (b"\x00\xff\xfe\x01" * 99, ""),
@@ -332,3 +334,15 @@ def test_bytes_written_over_a_sample_are_read_or_refused(
         assert path.name in str(error)  # noqa: PT017
     else:
         check_invariants(trace.requests)
+
+
+def test_a_compressed_trace_is_read_like_a_plain_one(tmp_path: Path) -> None:
+    rows = [MOONCAKE | {"timestamp": 1000 * n} for n in range(3)]
+    plain = jsonl(tmp_path, *rows)
+    packed = tmp_path / "trace.jsonl.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    one, other = (read_requests(path, "mooncake").requests for path in (plain, packed))
+    assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+    own = tmp_path / "own.csv.gz"
+    own.write_bytes(gzip.compress(b"arrival_s,isl,osl\n0,10,2\n1.5,20,3\n"))
+    assert read_requests(own, "perfatlas").requests.isl_N.tolist() == [10, 20]

@@ -7,11 +7,14 @@ cannot be, to name the line that is wrong.
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import gzip
 import json
+import zlib
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
 from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
 
@@ -21,8 +24,9 @@ if TYPE_CHECKING:
 BLOCK_BYTES: Final = 1 << 23
 LONGEST_LINE_BYTES: Final = 1 << 26
 _MOST_LISTS: Final = 64  # in one row that Arrow reads
+_GZIP: Final = b"\x1f\x8b"
+_DAMAGED: Final = (EOFError, zlib.error, gzip.BadGzipFile)
 _SIGNATURES: Final = {
-    b"\x1f\x8b": "gzip-compressed; decompress it first (gzip -d)",
     b"\x28\xb5\x2f\xfd": "zstd-compressed; decompress it first (zstd -d)",
     b"PK\x03\x04": "a zip archive; unpack it first",
     b"PAR1": "a Parquet file; name it .parquet",
@@ -159,11 +163,12 @@ def line_blocks(path: str | Path) -> Iterator[tuple[int, bytes]]:
         path: The file.
 
     Raises:
-        InvalidSpecError: The file cannot be read, is empty or compressed, or a line is too long.
+        InvalidSpecError: The file cannot be read, is empty, compressed in another way than by gzip
+            or cut off inside that, or a line is too long.
     """
     first, rest = 1, b""
     try:
-        with Path(path).open("rb") as file:
+        with _opened(path) as file:
             while data := file.read(BLOCK_BYTES):
                 if len(data) < BLOCK_BYTES and not data.endswith(b"\n"):
                     data += b"\n"  # the last line of the file
@@ -177,12 +182,23 @@ def line_blocks(path: str | Path) -> Iterator[tuple[int, bytes]]:
                 block, rest = rest + data[:cut], data[cut:]
                 yield first, block
                 first += block.count(b"\n")
+    except _DAMAGED as problem:
+        said = f"cut off or damaged inside its gzip compression ({problem}); copy it again"
+        raise refuse(path, f"line {first}", said) from problem
     except OSError as problem:
         raise refuse(path, "", f"cannot be read: {problem.strerror}") from problem
     if rest:
         yield first, rest + b"\n"
     elif first == 1:
         raise refuse(path, "", "is empty")
+
+
+@contextlib.contextmanager
+def _opened(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a file, unpacking it where it is gzip-compressed, whatever its name."""
+    with Path(path).open("rb") as file:
+        packed = file.peek(len(_GZIP)).startswith(_GZIP)
+        yield cast("BinaryIO", gzip.GzipFile(fileobj=file)) if packed else file
 
 
 def _check_start(path: str | Path, data: bytes) -> bytes:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.files import table_format
+from perfatlas.files import table_format, unpacked_name
 from perfatlas.serving.trace_blocks import csv_blocks, jsonl_blocks, parquet_blocks, refuse
 from perfatlas.serving.trace_fields import NO_LABEL, Field, read_columns
 from perfatlas.serving.traces import (
@@ -59,7 +59,7 @@ def read_own(path: str | Path, window: Window = WHOLE, hash_block: int = 0) -> T
     r"""Return the requests of a file in perfatlas's own format.
 
     Args:
-        path: A .csv, .jsonl or .parquet file.
+        path: A .csv, .jsonl or .parquet file; text may be gzip-compressed, as .csv.gz.
         window: Which part to read.
         hash_block: Tokens of a hashed block; 0 takes the one that the numbers of hashes imply.
 
@@ -105,7 +105,7 @@ def _blocks(path: str | Path) -> Iterator[Block]:
 
     schema: dict[str, Any] = {"arrival_s": pa.float64(), "isl": pa.int64(), "osl": pa.int64()}
     schema |= {"prefix_hash_ids": pa.string(), "session": pa.string(), "turn": pa.int64()}
-    suffix = table_format(path)
+    suffix = table_format(unpacked_name(path))
     if suffix == ".csv":
         return csv_blocks(path, schema, _REQUIRED)
     if suffix == ".parquet":
