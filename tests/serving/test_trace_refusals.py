@@ -342,7 +342,7 @@ def test_a_compressed_trace_is_read_like_a_plain_one(tmp_path: Path) -> None:
     packed = tmp_path / "trace.jsonl.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     one, other = (read_requests(path, "mooncake").requests for path in (plain, packed))
-    assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+    np.testing.assert_equal(one._asdict(), other._asdict())
     own = tmp_path / "own.csv.gz"
     own.write_bytes(gzip.compress(b"arrival_s,isl,osl\n0,10,2\n1.5,20,3\n"))
     assert read_requests(own, "perfatlas").requests.isl_N.tolist() == [10, 20]
