@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.parallelism import kv_bytes_per_sequence, stage_share
+from perfatlas.scenario.cautions import question_warnings
 from perfatlas.scenario.evaluate import steps_ahead
 from perfatlas.scenario.front_end import client_side, said_of_client
 from perfatlas.scenario.results import interval_columns
 from perfatlas.scenario.serving_formula import Joining, Latencies, Prompt, joining_s
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.evaluate import Evaluation
     from perfatlas.scenario.question import Question
@@ -253,28 +256,45 @@ class PoolRates:
         rate_C: FloatArray = self._workers("prefill_workers") * question.load.sequences / busy_s
         return rate_C
 
-    def warnings(self) -> tuple[str, ...]:
-        """Return whether prefill leaves the first candidate's decode pool emptier than priced."""
-        rate = float(self._prefill_rate("latencies")[0])
-        seen, osl = self.latencies("latencies"), float(self.decode[0].load.osl[0])
-        if rate * osl > float(seen.output_tokens_per_s[0]) * (1.0 + ROUNDING):
-            return ()  # decode, or the requests in flight, limit the rate
-        workers, asked = self.scenarios[0].decode_workers, self.scenarios[0].concurrency
-        held = float(self.decode[0].load.sequences[0])
-        reached = rate * float(self._decoding("latencies").rest_s[0]) / workers
-        said = [f"prefill limits the rate to {rate:.3g} requests/s"]
-        running = rate * float(seen.request_latency_s[0])
-        if asked and asked - running >= 1.0:
-            said.append(
-                f"{asked} requests in flight were asked, about {running:.0f} run at a time; the"
-                " rest queue and TTFT leaves that out"
-            )
-        if osl > 1.0 and held - max(reached, 1.0) >= 1.0:
-            said.append(
-                f"TPOT is priced at {held:g} sequences per decode worker, about {reached:.2g} are"
-                " reached: it is too long"
-            )
-        return ("; ".join((*said, "use more prefill_workers")),) if said[1:] else ()
+    def all_warnings(self, simulated: Sequence[bool]) -> list[tuple[str, ...]]:
+        """Return what the user should know of both pools before trusting each answer (C).
+
+        Args:
+            simulated: Whether a simulation replaces the closed forms of a candidate (C).
+        """
+        prefill = question_warnings(*self.prefill, ("prefill",))
+        decode = question_warnings(*self.decode, ("decode",))
+        return [
+            tuple(dict.fromkeys((*prefill[c], *decode[c], *(() if replaced else emptier))))
+            for c, (replaced, emptier) in enumerate(zip(simulated, self._emptier(), strict=True))
+        ]
+
+    def _emptier(self) -> list[tuple[str, ...]]:
+        """Return whether prefill leaves the decode pool emptier than priced, in a sentence (C)."""
+        rate_C, osl_C = self._prefill_rate("latencies"), self.decode[0].load.osl
+        seen, rest_s_C = self.latencies("latencies"), self._decoding("latencies").rest_s
+        most_C = seen.output_tokens_per_s * (1.0 + ROUNDING)
+        said: list[tuple[str, ...]] = [()] * len(self.scenarios)
+        for c in np.flatnonzero(rate_C * osl_C <= most_C).tolist():  # else decode limits, or load
+            rate, asked = float(rate_C[c]), self.scenarios[c].concurrency
+            held = float(self.decode[0].load.sequences[c])
+            reached = rate * float(rest_s_C[c]) / self.scenarios[c].decode_workers
+            running = rate * float(seen.request_latency_s[c])
+            texts = []
+            if asked and asked - running >= 1.0:
+                texts.append(
+                    f"{asked} requests in flight were asked, about {running:.0f} run at a time; the"
+                    " rest queue and TTFT leaves that out"
+                )
+            if osl_C[c] > 1.0 and held - max(reached, 1.0) >= 1.0:
+                texts.append(
+                    f"TPOT is priced at {held:g} sequences per decode worker, about {reached:.2g}"
+                    " are reached: it is too long"
+                )
+            if texts:
+                first = f"prefill limits the rate to {rate:.3g} requests/s"
+                said[c] = ("; ".join((first, *texts, "use more prefill_workers")),)
+        return said
 
     def _in_flight(self) -> FloatArray:
         """Requests in flight over the deployment (C,), infinite where only workers limit them."""

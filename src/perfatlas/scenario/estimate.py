@@ -9,16 +9,11 @@ from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.answer import Answer
 from perfatlas.scenario.breakdown import breakdown_rows
+from perfatlas.scenario.cautions import LEAVES_OUT, question_warnings
 from perfatlas.scenario.contradictions import read_scenario
 from perfatlas.scenario.disaggregated import POOLS, PoolRates, asked_of_pools, split_pools
 from perfatlas.scenario.evaluate import Evaluation, evaluate
-from perfatlas.scenario.evidence import (
-    FORMULA,
-    LEAVES_OUT,
-    merged_evidence,
-    question_evidence,
-    question_warnings,
-)
+from perfatlas.scenario.evidence import FORMULA, merged_evidence, question_evidence
 from perfatlas.scenario.memory import does_not_fit
 from perfatlas.scenario.question import Question, has_experts, plan_sizes, resolve_question
 from perfatlas.scenario.results import memory_columns, plain_results, result_columns
@@ -162,7 +157,7 @@ def _answer(question: Question, evaluation: Evaluation, given: Mapping[str, Any]
             *breakdown_rows(evaluation.decode, "decode", 0),
         ],
         evidence=evidence,
-        warnings=question_warnings(question, evaluation),
+        warnings=question_warnings(question, evaluation)[0],
     )
 
 
@@ -194,15 +189,7 @@ def _answer_pools(scenario: Scenario) -> Answer:
         evidence=merged_evidence(
             question_evidence(*rates.prefill), question_evidence(*rates.decode), rates.said()
         ),
-        warnings=tuple(
-            dict.fromkeys(
-                (
-                    *question_warnings(*rates.prefill, ("prefill",)),
-                    *question_warnings(*rates.decode, ("decode",)),
-                    *(() if simulated else rates.warnings()),
-                )
-            )
-        ),
+        warnings=rates.all_warnings([simulated])[0],
     )
     return _simulated(scenario, formula) if simulated else formula
 

@@ -1,4 +1,4 @@
-"""What the answer rests on: calibrations, versions, assumptions, sources, warnings."""
+"""What the answer rests on: calibrations, versions, assumptions, sources."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from perfatlas.scenario.breakdown import (
     tier_of,
     used_matches,
 )
-from perfatlas.scenario.evaluate import LEAST_BOUND_SHARE, question_step_error
-from perfatlas.scenario.front_end import client_side, said_of_client
+from perfatlas.scenario.evaluate import question_step_error
+from perfatlas.scenario.front_end import said_of_client
 from perfatlas.scenario.quantization import SHARED
 from perfatlas.scenario.question import has_experts
 from perfatlas.scenario.tiers import MEASURED_STANDING, joined_tiers
@@ -30,21 +30,13 @@ if TYPE_CHECKING:
     from perfatlas.scenario.question import Question
     from perfatlas.step import StepCost
 
-NO_KERNELS = (
-    "{device} has no measured kernels: every operator is priced at its bound (speed of light);"
-    " real kernels are slower, so times are lower limits without an upper end"
-)
-
 FORMULA: Final = "method formula"
-ROUNDING: Final = 1e-9
-LEAVES_OUT: Final = " and TTFT leaves that out"
 STANDING: Final = (
     "decode is priced at the mean context isl + osl/2; caches are cold and the kernels of a step"
     " run back to back"
 )
 FAR_OCTAVES: Final = 0.5  # outside the measured shapes, from which an operator is named
 FAR_SHARE: Final = 0.01  # of the step
-WIDEST: Final = 4.0  # high over low; beyond it an interval decides nothing
 INTERVAL: Final = "the 90 % interval composes kernel errors, all taken as shared (correlation 1)"
 
 
@@ -232,90 +224,3 @@ def _alone(cost: StepCost) -> Iterator[str]:
 def _sources(question: Question) -> tuple[str, ...]:
     system = question.placement.systems[int(question.placement.index_C[0])]
     return (question.model.source, *cited_sources(system))
-
-
-def question_warnings(
-    question: Question, evaluation: Evaluation, phases: Sequence[str] = ("prefill", "decode")
-) -> tuple[str, ...]:
-    """Return what the user should know before trusting the first candidate's answer.
-
-    Args:
-        question: What was asked.
-        evaluation: Its numbers.
-        phases: Steps that run; a worker of a pool runs one of them.
-    """
-    steps = {"prefill": evaluation.prefill, "decode": evaluation.decode}
-    costs = [steps[phase] for phase in phases]
-    system = question.placement.systems[int(question.placement.index_C[0])]
-    warnings = []
-    asked_tier = question.scenarios[0].tier
-    if asked_tier != "bound" and tier_of(costs, 0) == "bound":
-        warnings.append(NO_KERNELS.format(device=system.device.name))
-    else:
-        warnings += _bound_warnings(costs) if asked_tier != "bound" else []
-    load, scenario = question.load, question.scenarios[0]
-    served, asked = float(evaluation.served[0]), float(load.sequences[0])
-    if scenario.mode == "aggregated" and served < asked:
-        warnings.append(
-            f"{asked:g} requests in flight were asked, {served:g} run at a time (KV capacity"
-            f" {evaluation.memory.kv_capacity_tokens[0]:,.0f} tokens, max_num_seqs"
-            f" {question.limits.max_num_seqs[0]:g}, max_num_batched_tokens"
-            f" {question.limits.max_num_batched_tokens[0]:g} for prompts and decodes);"
-            f" the rest queue{LEAVES_OUT}"
-        )
-    warnings += _wide_warnings(evaluation, phases)
-    warnings += _held_back(question, evaluation) if scenario.mode == "aggregated" else []
-    longest = question.model.architecture.max_position_embeddings
-    total = float(load.isl[0] + load.osl[0])
-    if longest and total > longest:
-        warnings.append(f"isl + osl = {total:g} exceeds the model's stated context of {longest}")
-    return tuple(warnings)
-
-
-def _held_back(question: Question, evaluation: Evaluation) -> list[str]:
-    """Return that the front end sets the rate, one text at most."""
-    stream_s = float(client_side(question).stream_s[0])
-    if stream_s == 0.0:
-        return []
-    most = float(question.plan.attention_dp[0]) / stream_s
-    if evaluation.latencies.output_tokens_per_s[0] < most * (1.0 - ROUNDING):
-        return []
-    said = (
-        f"the front end of a replica sends {most:,.0f} output tokens/s at most, the engine gives"
-        " more: a larger stream_interval or more server processes, not faster GPUs, raise the rate;"
-        " how much of that a client waits for its first token depends on how requests overlap: TTFT"
-        " is at its least here, TPOT at its most"
-    )
-    return [said]
-
-
-def _bound_warnings(costs: Sequence[StepCost]) -> list[str]:
-    """Return which operators of a physics answer have no measured kernels, and their share."""
-    warnings = []
-    for cost in costs:
-        busy_O = cost.count_CO[0] * cost.time_s_CO[0]
-        at_bound = np.flatnonzero((cost.match_CO[0] < 0) & (busy_O > 0)).tolist()
-        names = list(dict.fromkeys(cost.operators[o].name for o in at_bound))
-        share = float(busy_O[at_bound].sum() / cost.total_s()[0])
-        if names and share >= LEAST_BOUND_SHARE:
-            phase = cost.operators[0].phase
-            warnings.append(
-                f"{phase}: no measured kernels for {', '.join(names)}: priced at the bound,"
-                f" {share:.0%} of the step; the step is a lower limit to that extent"
-            )
-    return warnings
-
-
-def _wide_warnings(evaluation: Evaluation, phases: Sequence[str]) -> list[str]:
-    """Return which intervals are too wide to decide anything by."""
-    ends = {"prefill": "ttft_s", "decode": "tpot_s"}
-    warnings = []
-    for phase in phases:
-        name = ends[phase]
-        low, high = getattr(evaluation.low, name)[0], getattr(evaluation.high, name)[0]
-        if high > WIDEST * low:
-            warnings.append(
-                f"{name}: the interval spans a factor {high / low:.0f}; the kernels behind it were"
-                " measured on another device or are erratic, so measure before you decide"
-            )
-    return warnings

@@ -119,33 +119,12 @@ class Question:
         return np.array([s.mode == "aggregated" for s in self.scenarios])
 
 
-def group_key(scenario: Scenario) -> tuple[str | None, ...]:
-    """Return what scenarios must share to be answered as columns of one question."""
-    return (
-        scenario.model,
-        scenario.engine,
-        scenario.tier,
-        scenario.silicon_version,
-        "disaggregated" if scenario.mode == "disaggregated" else "one pool",
-        scenario.format,
-        scenario.gemm_format,
-        scenario.moe_format,
-        scenario.kv_format,
-        scenario.attention_format,
-        scenario.expert_distribution,
-        f"{scenario.speculative_depth} {scenario.speculative_acceptance}",
-        *(_architecture(name) for name in _systems(scenario)),
-    )
+def device_architecture(system: str) -> str | None:
+    """Return the architecture of a device, by which engines choose formats; None if not known.
 
-
-def _systems(scenario: Scenario) -> tuple[str, str, str]:
-    """Return the systems a scenario names: its own, of prefill workers, of decode workers."""
-    prefill, decode = scenario.prefill_system, scenario.decode_system
-    return scenario.system, prefill or scenario.system, decode or scenario.system
-
-
-def _architecture(system: str) -> str | None:
-    """Return the architecture of a device, by which engines choose formats."""
+    Args:
+        system: Its name or file.
+    """
     try:
         return resolve_system(system).device.architecture
     except InvalidSpecError:
@@ -164,7 +143,7 @@ def resolve_formats(
         UnsupportedError: A format is unknown.
     """
     checkpoint = architecture.checkpoint
-    device = _architecture(scenario.system) or ""
+    device = device_architecture(scenario.system) or ""
     said: list[str] = []
 
     def pick(role: str, given: str | None, stated: str | None) -> str:

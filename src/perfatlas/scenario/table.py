@@ -18,16 +18,18 @@ from perfatlas.quantities import (
     format_quantity,
     shown,
 )
+from perfatlas.scenario.cautions import LEAVES_OUT, question_warnings
 from perfatlas.scenario.contradictions import read_scenario
 from perfatlas.scenario.disaggregated import PoolRates, split_pools
 from perfatlas.scenario.evaluate import Evaluation, evaluate, select
-from perfatlas.scenario.question import Question, group_key, resolve_question
+from perfatlas.scenario.groups import Groups
+from perfatlas.scenario.question import Question, resolve_question
 from perfatlas.scenario.results import MEMORY, memory_columns, plain_column, result_columns
 from perfatlas.scenario.steady import are_pools_simulated, is_simulated, steady_state
 from perfatlas.scenario.vocabulary import FIELD_NAMES, Scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.deployment import Priced
@@ -42,7 +44,8 @@ class TableAnswer:
     """Answers of a table.
 
     Args:
-        columns: Result columns, `error_code` and `error` last; a failed row holds None (N,).
+        columns: Result columns, then `warnings` of each row in one text, `error_code` and `error`;
+            a failed row holds None (N,).
         rows_priced: Operator shapes priced by physics.
         distinct_shapes: Distinct ones among them; the rest were memo hits.
     """
@@ -74,7 +77,8 @@ def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
     names = [name for name in table if name in FIELD_NAMES]
     size = _rows(table)
     sink = _Sink(size)
-    groups: dict[tuple[str | None, ...], list[tuple[int, Scenario]]] = {}
+    groups: dict[Hashable, list[tuple[int, Scenario]]] = {}
+    keys = Groups()
     columns = [list(table[name]) for name in names]
     for row, values in enumerate(zip(*columns, strict=True) if names else [()] * size):
         try:
@@ -83,7 +87,7 @@ def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
         except PerfatlasError as error:
             sink.refuse(row, error)
         else:
-            groups.setdefault(group_key(scenario), []).append((row, scenario))
+            groups.setdefault(keys.key(scenario), []).append((row, scenario))
     for members in groups.values():
         rows, scenarios = zip(*members, strict=True)
         if scenarios[0].mode == "disaggregated":
@@ -118,6 +122,7 @@ class _Sink:
         self.size = size
         self.columns: dict[str, FloatArray] = {}
         self.errors: dict[int, PerfatlasError] = {}
+        self.warnings: dict[int, tuple[str, ...]] = {}
         self.priced: Priced = {}
         self.rows_priced = 0
         self.distinct = 0
@@ -158,7 +163,8 @@ class _Sink:
         texts = [""] * self.size
         for row, error in self.errors.items():
             codes[row], texts[row] = error.error_code, str(error)
-        columns |= {"error_code": codes, "error": texts}
+        said = ["; ".join(self.warnings.get(row, ())) for row in range(self.size)]
+        columns |= {"warnings": said, "error_code": codes, "error": texts}
         return TableAnswer(
             columns=columns, rows_priced=self.rows_priced, distinct_shapes=self.distinct
         )
@@ -199,7 +205,9 @@ def _answer_group(rows: Sequence[int], scenarios: Sequence[Scenario], sink: _Sin
     sink.put([kept[g] for g in good], {name: v[good] for name, v in columns.items()})
     for position in np.flatnonzero(~evaluation.memory.fits).tolist():
         sink.refuse(kept[position], shortfall(evaluation, position))
+    warned = question_warnings(question, evaluation)
     for g in good.tolist():
+        sink.warnings[kept[g]] = warned[g]
         formula = {name: float(columns[name][g]) for name in WAITED}
         if is_simulated(select(question, [g]), formula):
             _simulate(kept[g], question.scenarios[g], sink)
@@ -212,6 +220,7 @@ def _simulate(row: int, scenario: Scenario, sink: _Sink) -> None:
     except PerfatlasError as error:
         sink.refuse(row, error)
         return
+    sink.warnings[row] = tuple(text.replace(LEAVES_OUT, "") for text in sink.warnings[row])
     values = {name: np.nan if value is None else value for name, value in found.items()}
     sink.put([row], {name: np.array([value], np.float64) for name, value in values.items()})
 
@@ -244,9 +253,13 @@ def _answer_pools(rows: Sequence[int], scenarios: Sequence[Scenario], sink: _Sin
     sink.put(both, columns)
     memory = memory_columns(rates.decode[1].memory)
     sink.put(both, {f"memory_{name}": memory[name] for name in MEMORY})
-    for place, row in enumerate(both):
-        prefill = select(rates.prefill[0], [place])
-        if are_pools_simulated(by_row[row], prefill, rates.prompt(place)):
+    simulated = [
+        are_pools_simulated(by_row[row], select(rates.prefill[0], [place]), rates.prompt(place))
+        for place, row in enumerate(both)
+    ]
+    sink.warnings |= zip(both, rates.all_warnings(simulated), strict=True)
+    for row, replaced in zip(both, simulated, strict=True):
+        if replaced:
             _simulate(row, by_row[row], sink)
 
 

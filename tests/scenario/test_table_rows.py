@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from typing import Any
+
+from perfatlas.scenario import estimate, estimate_table
+from perfatlas.scenario.contradictions import read_scenario
+from perfatlas.scenario.groups import Groups
+
+
+def test_a_row_carries_the_warnings_of_its_own_estimate() -> None:
+    """Queueing, no measured kernels, a context too long, a simulated row and two pools."""
+    rows: list[dict[str, Any]] = [
+        {"batch": 8},
+        {"system": "mi300x"},
+        {"mode": "aggregated", "concurrency": 5000, "isl": 8000, "method": "formula"},
+        {"mode": "aggregated", "concurrency": 3000, "isl": 4000, "method": "auto"},
+        {"batch": 1, "isl": 200_000},
+        {"mode": "disaggregated", "prefill_workers": 1, "decode_workers": 4, "decode_batch": 64},
+        {"tp": 3},
+    ]
+    asked = [{"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"} | row for row in rows]
+    names = {name for row in asked for name in row}
+    answer = estimate_table({name: [row.get(name) for row in asked] for name in names})
+    told = ["; ".join(estimate(**row).warnings) for row in asked[:-1]]
+    assert answer.columns["warnings"] == [*told, ""]
+    assert sum(map(bool, told)) >= 3
+    assert list(answer.columns)[-3:] == ["warnings", "error_code", "error"]
+
+
+def test_rows_are_grouped_by_what_their_formats_mean() -> None:
+    """Names of a format that mean the same on both devices are one group, others are not."""
+    groups = Groups()
+
+    def key(**fields: object) -> object:
+        asked = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"} | fields
+        return groups.key(read_scenario(asked))
+
+    assert key() == key(format="bf16") == key(gemm_format="bf16", batch=7, system="b200_sxm")
+    assert key(format="fp8") != key()
+    assert key(format="fp8") != key(format="fp8", tier="bound")
+    assert key(format="none such") != key(format="no other")
