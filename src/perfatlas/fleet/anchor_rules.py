@@ -258,7 +258,9 @@ def _projected(figure: Figure) -> Found:
     other = job_mttf_s("rsc1_job_1024_measured", figure.gpus) / HOUR_S
     return Found(
         ours=hours,
-        why=f"hardware rate per node x nodes; the rate of measured jobs would give {other:.2f} h",
+        why="its own hardware rate per node x nodes, as the paper projects it; the rate of measured"
+        f" jobs would give {other:.2f} h",
+        arithmetic=True,
     )
 
 
