@@ -58,7 +58,7 @@ class Scheduler:
         self.held: dict[int, list[int]] = {}
         self.kills: list[tuple[int, int]] = []  # when limits end jobs that run
         self.promise: Promise | None = None
-        self.fresh: list[int] = []
+        self.looked: set[int] = set()  # at these since the promise: they fit no more
         self.waited = 0
         self.backfilled = 0
 
@@ -68,7 +68,6 @@ class Scheduler:
         yield self.env.timeout(ask.submit)
         self.go[number] = self.env.event()
         self.queue.append(number)
-        self.fresh.append(number)
         self.wake()
         yield self.go[number]
         self.waited += self.env.now - ask.submit
@@ -120,15 +119,15 @@ class Scheduler:
                 self.pass_head()
                 break
             self.begin(self.queue[0], nodes)
-        self.fresh = []
 
     def pass_head(self) -> None:
         """Start jobs that leave the head what it is promised (Lifka, JSSPP 1995)."""
         head, others = self.queue[0], self.queue[1 : 1 + self.depth]
         if self.promise is None or self.promise.head != head:
             self.promise = self.promised(head)
-        else:
-            others = [number for number in others if number in self.fresh]
+            self.looked = set()
+        others = [number for number in others if number not in self.looked]
+        self.looked.update(others)
         _, due, future, kept = self.promise
         for number in others:
             ask = self.asks[number]

@@ -50,7 +50,6 @@ class RefJob:
     waited: int = 0
     lost_work: int = 0
     kept: int = 0
-    new: bool = False
 
 
 HOLDING = ("running", "stalled", "waiting")
@@ -69,7 +68,7 @@ class Reference:
         self.up = ["up"] * self.nodes
         self.until = [FOREVER] * self.nodes
         self.repair = [0] * self.nodes
-        self.owner: list[tuple[int, int] | None] = [None] * self.nodes
+        self.owners: list[list[tuple[int, int]]] = [[] for _ in range(self.nodes)]
         self.queue: list[int] = []
         self.bucket: dict[str, int] = {}
         self.usage = [0.0] * len(rules.share)
@@ -124,9 +123,10 @@ class Reference:
     def advance(self, now: int) -> None:
         passed = now - self.now
         free = sum(x for x in self.open() if x > 0)
-        down = sum(self.free(n) for n in range(self.nodes) if self.up[n] != "up")
         self.add("idle_jobs_queued" if self.queue else "idle_no_jobs", passed * free)
-        self.add("down", passed * down)
+        for out in ("draining", "down"):
+            nodes = [n for n in range(self.nodes) if self.up[n] == out]
+            self.add(out, passed * sum(self.free(n) for n in nodes))
         if self.rules.order == "fair_share" and passed:
             half = self.rules.half_life
             decay = 2.0 ** (-passed / half)
@@ -198,7 +198,7 @@ class Reference:
         job.state, job.ended = how, self.now
 
     def enqueue(self, job: RefJob) -> None:
-        job.state, job.queued_at, job.new = "queued", self.now, True
+        job.state, job.queued_at = "queued", self.now
         self.queue.append(job.index)
 
     def requeue(self, job: RefJob) -> None:
@@ -229,7 +229,7 @@ class Reference:
                     self.maybe_repair(node)
                 continue
             if self.up[node] != "down":
-                self.owner[node] = None
+                self.owners[node] = []
             self.take_down(node, ticks)
             for job in [j for j in self.jobs if node in j.nodes_held]:
                 self.lose(job, node)
@@ -239,8 +239,8 @@ class Reference:
         job.nodes_held.remove(node)
         job.lost += 1
         job.lost_node = node
-        if self.rules.response == "elastic" and job.nodes > 1 and self.owner[node] is None:
-            self.owner[node] = (job.index, job.attempts)
+        if self.rules.response == "elastic":
+            self.owners[node].append((job.index, job.attempts))
         if job.state == "running":
             job.state = "stalled"
             job.event = min(self.now + self.rules.detection, job.kill)
@@ -290,17 +290,16 @@ class Reference:
     def come_back(self, node: int) -> None:
         self.up[node], self.until[node] = "up", FOREVER
         self.stale = True
-        owner, self.owner[node] = self.owner[node], None
-        if owner is None:
-            return
-        job = self.jobs[owner[0]]
-        if job.state not in HOLDING or job.attempts != owner[1]:
-            return
-        self.settle(job)
-        job.nodes_held.append(node)
-        enough = len(job.nodes_held) >= job.fewest
-        if job.state == "running" or (job.state == "waiting" and enough):
-            self.resume(job, again=True)
+        owners, self.owners[node] = self.owners[node], []
+        for index, attempt in owners:
+            job = self.jobs[index]
+            if job.state not in HOLDING or job.attempts != attempt:
+                continue
+            self.settle(job)
+            job.nodes_held.append(node)
+            enough = len(job.nodes_held) >= job.fewest
+            if job.state == "running" or (job.state == "waiting" and enough):
+                self.resume(job, again=True)
 
     def replace(self) -> None:
         for job in self.jobs:
@@ -364,7 +363,7 @@ class Reference:
             other.preempted += 1
             self.settle(other)
             self.let_go(other)
-            if self.rules.preemption == "cancel":
+            if self.rules.preemption == "cancel" or not other.requeue:
                 other.state, other.ended = "preempted", self.now
             else:
                 self.requeue(other)
@@ -389,8 +388,6 @@ class Reference:
                 self.easy()
             elif self.rules.backfill == "conservative":
                 self.conservative()
-        for job in self.jobs:
-            job.new = False
 
     def easy(self) -> None:
         head = self.queue[0]
@@ -399,9 +396,6 @@ class Reference:
         if self.stale or old is None or old[0] != head or self.rules.order == "fair_share":
             self.promise = self.make_promise(head)
             self.stale = False
-        else:
-            places = [i for i, index in enumerate(self.queue) if self.jobs[index].new]
-            window = window[max(places[0] - 1, 0) :] if places else []
         assert self.promise is not None
         _, due, future, kept = self.promise
         for index in window:

@@ -118,13 +118,26 @@ def test_a_folder_is_no_table(tmp_path: Path) -> None:
 
 
 def test_failures_are_read_in_the_clock_of_the_jobs(tmp_path: Path) -> None:
-    text = "time_s,node,repair_s,width,drain\n150,2,,2,\n120,0,60,,true\n90,1,5,,\n"
+    text = "time_s,node,repair_s,width,drain\n150,2,,2,\n120,0,60,,true\n90,1,10,,\n"
     found = read_failures(_file(tmp_path, text), nodes=4, start_s=100.0)
     assert found.before == 1
     it = found.failures
     told = (it.time_X, it.node_X, it.repair_X, it.width_X, it.drain_X)
     columns = [np.asarray(column).tolist() for column in told]
     assert columns == [[20_000, 50_000], [0, 2], [60_000, -1], [1, 2], [True, False]]
+
+
+def test_a_node_that_is_out_at_the_first_submission_begins_so(tmp_path: Path) -> None:
+    # The clock begins at 100: node 0 is back at 130 s, 30 s on; node 1 never; node 2 was at 95 s.
+    text = "time_s,node,repair_s\n80,0,50\n10,1,\n90,2,5\n140,0,9\n"
+    found = read_failures(_file(tmp_path, text), nodes=4, start_s=100.0)
+    assert (found.before, found.out) == (1, 2)
+    it = found.failures
+    columns = [np.asarray(column).tolist() for column in (it.time_X, it.node_X, it.repair_X)]
+    assert columns == [[0, 0, 40_000], [1, 0, 0], [-1, 30_000, 9_000]]
+    jobs = Jobs(submit_J=ticks([0, 0]), run_J=ticks([10, 5]), gpus_J=np.array([16, 24]))
+    outcome = schedule(jobs, Cluster(nodes=4), Policy(), failures=it)
+    assert (outcome.column("started") / 1000).tolist() == [0.0, 30.0]  # on 2 and 3; 0, 2 and 3
 
 
 @pytest.mark.parametrize(

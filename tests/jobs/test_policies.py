@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from perfatlas.fleet.laws import Constant, Exponential
+from perfatlas.fleet.laws import Constant, Exponential, Weibull
 from perfatlas.fleet.model import Cause, Fleet, Lemons, Repair, RepairStage
 from perfatlas.jobs.histories import draw_failures
 from perfatlas.jobs.model import Cluster, Failures, Jobs, Policy, ticks
@@ -50,6 +51,15 @@ def test_depth_limits_who_is_looked_at() -> None:
     assert _starts(jobs, Cluster(nodes=2), backfill="easy", depth=1)[3] > 3
 
 
+def test_who_moves_within_the_depth_is_looked_at_without_waiting_for_gpus() -> None:
+    # A has two of four nodes to 400 s, B wants all four. At 10 s C and D come, one node for 300 s
+    # each: the one job looked at behind B is C, which starts. At 50 s E comes; D is the one now and
+    # ends at 350 s, in time for B. E would end after B is due.
+    jobs = _jobs((0, 400, 16), (1, 10, 32), (10, 300, 8), (10, 300, 8), (50, 1000, 8))
+    assert _starts(jobs, Cluster(nodes=4), backfill="easy", depth=1) == [0, 400, 10, 50, 410]
+    assert _starts(jobs, Cluster(nodes=4), backfill="easy") == [0, 400, 10, 10, 410]
+
+
 def test_limits_end_jobs() -> None:
     jobs = _jobs((0, 10, 8), (0, 3, 8), limit_J=ticks([4, 4]))
     outcome = schedule(jobs, Cluster(nodes=1), Policy(order="fifo"))
@@ -70,6 +80,20 @@ def test_priority_goes_first_and_preempts_as_few_as_needed() -> None:
     assert outcome.gpu_ticks()["lost_work"] == (2 + 1) * 8 * 1000
     cancelled = schedule(jobs, cluster, Policy(order="priority", preemption="cancel"))
     assert cancelled.states == {"completed": 2, "preempted": 2}
+
+
+def test_who_must_not_be_queued_again_is_cancelled_for_others() -> None:
+    # Both nodes are of two jobs, of which the first is not queued again. At 100 s a job of higher
+    # priority takes both until 300 s; then the second begins anew.
+    jobs = _jobs(
+        (0, 1000, 8), (0, 1000, 8), (100, 200, 16),
+        priority_J=np.array([0, 0, 5]), requeue_J=np.array([False, True, True]),
+    )  # fmt: skip
+    outcome = schedule(jobs, Cluster(nodes=2), Policy(order="priority", preemption="requeue"))
+    assert outcome.states == {"completed": 2, "preempted": 1}
+    assert (outcome.column("ended") / 1000).tolist() == [100, 1300, 300]
+    assert outcome.column("preempted").tolist() == [1, 1, 0]
+    assert outcome.column("restarts").tolist() == [0, 1, 0]
 
 
 def test_placement_keeps_gangs_together_and_measures_what_is_split() -> None:
@@ -219,16 +243,60 @@ def test_nodes_of_a_rack_that_is_out_do_not_fail() -> None:
 
 
 @pytest.mark.parametrize("strikes", [0, 3])
-def test_lemons_fail_as_often_as_they_should(strikes: int) -> None:
+@pytest.mark.parametrize("parts", [1, 8])
+def test_lemons_fail_as_often_as_they_should(strikes: int, parts: int) -> None:
+    # Lemons are nodes, so that it is the same whether one part of a node fails or one of eight.
     day = 86400.0
     lemons = Lemons(share=0.1, factor=20.0, strikes=strikes)
-    cause = Cause(name="bad", lifetime=Exponential(mean_s=100 * day), per_unit=1.0, lemons=lemons)
+    lifetime = Exponential(mean_s=100 * day * parts)
+    cause = Cause(name="bad", lifetime=lifetime, per_unit=float(parts), lemons=lemons)
     drawn = _drawn_day(cause, 0.0, days=1000.0)
     counts = np.sort(np.bincount(drawn.node_X, minlength=100))
     per_lemon = 200.0 if not strikes else 3.0 + (1000.0 - 3 * 5.0) / 100.0
     assert counts[-10:].sum() == pytest.approx(10 * per_lemon, rel=0.1 if not strikes else 0.5)
     everything = 90 * 10.0 + 10 * per_lemon
     assert abs(counts.sum() - everything) < 4 * np.sqrt(everything)
+
+
+@pytest.mark.parametrize("nodes", [1, 4, 8, 24, 100])
+@pytest.mark.parametrize("shape", [1.0, 2.0])
+def test_a_fraction_of_a_part_fails_that_fraction_as_often(nodes: int, shape: float) -> None:
+    # One switch of 16 nodes fails once an hour: half a switch 12 times a day, one and a half 36
+    # times, whatever their age. Parts stand in order: the second begins with node 16.
+    mean_s, days = 3600.0, 100
+    lifetime = Weibull(shape=shape, scale_s=mean_s / math.gamma(1.0 + 1.0 / shape))
+    cause = Cause(name="leaf", lifetime=lifetime, per_unit=1 / 16, ages="mixed")
+    drawn = draw_failures(
+        Fleet(units=nodes, causes=(cause,)), Cluster(nodes=nodes), horizon_s=days * 86400.0
+    )
+    expected = nodes / 16 * 24 * days
+    assert abs(drawn.time_X.size - expected) < 4 * np.sqrt(expected)
+    assert set(drawn.node_X.tolist()) == set(range(0, nodes, 16))
+
+
+def test_failures_of_a_longer_horizon_begin_with_those_of_a_shorter_one() -> None:
+    lemons = Lemons(share=0.013, factor=50.0, strikes=9)
+    cause = Cause(name="a", lifetime=Exponential(mean_s=9e4), per_unit=0.3, lemons=lemons)
+    fleet, cluster = Fleet(units=99, causes=(cause,)), Cluster(nodes=99)
+    long = draw_failures(fleet, cluster, horizon_s=2e6, seed=5)
+    short = draw_failures(fleet, cluster, horizon_s=5e5, seed=5)
+    inside = long.time_X < 500_000_000
+    assert 50 < inside.sum() < long.time_X.size
+    assert long.time_X[inside].tolist() == short.time_X.tolist()
+    assert long.node_X[inside].tolist() == short.node_X.tolist()
+
+
+def test_a_small_share_of_lemons_keeps_the_rate_of_the_fleet() -> None:
+    # 0.001 of 64 nodes that fail 1,000 times as often: the rate is 64 x 1.999 over the mean.
+    lemons = Lemons(share=0.001, factor=1000.0)
+    cause = Cause(name="a", lifetime=Exponential(mean_s=86400.0), per_unit=1.0, lemons=lemons)
+    drawn = draw_failures(
+        Fleet(units=64, causes=(cause,)), Cluster(nodes=64), horizon_s=50 * 86400.0
+    )
+    counts = np.sort(np.bincount(drawn.node_X, minlength=64))
+    assert abs(counts.sum() - 64 * 1.999 * 50) < 4 * np.sqrt(64 * 1.999 * 50)
+    assert counts[-1] == pytest.approx(50 * (1 + 0.064 * 999), rel=0.1)  # the one that is worse
+    assert counts[-2] < 90
 
 
 def test_jobs_that_never_started_count_with_what_they_waited() -> None:

@@ -25,5 +25,5 @@ def test_random_scenarios_reach_every_bucket_and_every_end() -> None:
         buckets |= {name for name, value in outcome.gpu_ticks().items() if value}
         states |= set(outcome.states)
         assert sum(outcome.gpu_ticks().values()) == it.cluster.gpus * outcome.now
-    assert len(buckets) == 10
+    assert len(buckets) == 11
     assert {"completed", "timeout", "node_fail", "preempted"} <= states

@@ -55,7 +55,7 @@ def _run(
 
 def _gpu_s(outcome: ScheduleOutcome) -> dict[str, float]:
     """GPU-seconds of the buckets a job fills."""
-    idle = ("down", "idle_jobs_queued", "idle_no_jobs")
+    idle = ("draining", "down", "idle_jobs_queued", "idle_no_jobs")
     return {k: v / 1000 for k, v in outcome.gpu_ticks().items() if k not in idle and v}
 
 
@@ -117,6 +117,16 @@ def test_slurm_drain_lets_the_job_end_and_repairs_then() -> None:
     assert (outcome.column("ended") / 1000).tolist() == [1000.0, 1110.0]
     assert outcome.gpu_ticks()["lost_work"] == 0
     assert outcome.column("restarts").tolist() == [0, 0]
+
+
+def test_what_is_free_on_a_draining_node_is_not_under_repair() -> None:
+    # 4 of 8 GPUs of node 0 are in use until 1000 s; it drains from 400 s and is repaired to 1100 s.
+    jobs = Jobs(submit_J=ticks([0, 500]), run_J=ticks([1000, 10]), gpus_J=np.array([4, 16]))
+    drain = Failures(
+        time_X=ticks([400]), node_X=np.array([0]), repair_X=ticks([100]), drain_X=np.array([True])
+    )
+    told = schedule(jobs, Cluster(nodes=2), Policy(), failures=drain).gpu_ticks()
+    assert (told["draining"], told["down"]) == (600_000 * 4, 100_000 * 8)
 
 
 def test_jobset_counts_restarts_of_the_whole_set() -> None:
@@ -224,6 +234,47 @@ def test_torchrun_below_its_minimum_waits_for_the_join_timeout() -> None:
     gone = _run(torchrun_elastic(max_restarts=9), (400.0, 0, 5000.0), nodes=2, job=job)
     assert _end(gone) == ("node_fail", 1045.0)
     assert _restarts(gone) == 0  # it never got to begin anew
+
+
+def test_torchrun_takes_the_only_node_of_a_job_in_again() -> None:
+    # 445 s: it holds nothing and waits; back at 900 s: 900 + 60 + 700 = 1660 s.
+    job = {"gpus_J": np.array([8])}
+    back = _run(torchrun_elastic(max_restarts=9), (400.0, 0, 500.0), job=job)
+    assert _end(back) == ("completed", 1660.0)
+    assert _gpu_s(back) == {
+        "productive": 8_000.0,
+        "lost_work": 100.0 * 8,
+        "restart": 60.0 * 8,
+    }
+    gone = _run(torchrun_elastic(max_restarts=9), (400.0, 0, 5000.0), job=job)
+    assert _end(gone) == ("node_fail", 1045.0)
+
+
+def test_torchrun_with_all_nodes_lost_goes_on_with_those_that_return() -> None:
+    # Node 1 is back at 700 s and alone is enough: 60 s, then 240 s on it, none of them saved. Node
+    # 0 is back at 1000 s: 60 s, then 700 s on both, done at 1760 s.
+    events = ((400.0, 0, 600.0), (400.0, 1, 300.0))
+    outcome = _run(torchrun_elastic(max_restarts=9), *events, nodes=2)
+    assert _end(outcome) == ("completed", 1760.0)
+    assert _gpu_s(outcome)["lost_work"] == 100.0 * 16 + 240.0 * 8
+
+
+def test_all_elastic_jobs_of_a_node_take_it_in_again() -> None:
+    # Three jobs share node 0; two lose all they had, one half: each goes on from 900 s.
+    columns: dict[str, Any] = {
+        "submit_J": ticks([0, 0, 0]),
+        "run_J": ticks([1000] * 3),
+        "gpus_J": np.array([2, 2, 4]),
+        "nodes_J": np.array([1, 1, 2]),
+        "fewest_J": np.array([1, 1, 2]),
+        "checkpoint_J": ticks([300] * 3),
+        "restart_J": ticks([60] * 3),
+    }
+    failures = Failures(time_X=ticks([400]), node_X=np.array([0]), repair_X=ticks([500]))
+    policy = Policy(response=torchrun_elastic(max_restarts=9))
+    outcome = schedule(Jobs(**columns), Cluster(nodes=2), policy, failures=failures)
+    assert (outcome.column("ended") / 1000).tolist() == [1660.0] * 3
+    assert outcome.column("restarts").tolist() == [1, 1, 1]
 
 
 def test_a_preempted_job_restarts_like_any_other() -> None:

@@ -19,7 +19,8 @@ def easy(world: World) -> None:
     The head is promised certain nodes at the earliest time at which, by their limits, enough jobs
     have ended. Another job may start if its own limit ends it by then, or where it leaves the
     promised GPUs alone. The promise is made anew when GPUs became free, nodes went or came, or
-    another job leads; in between only jobs that came in are looked at.
+    another job leads; in between only jobs are looked at that came in, or came within the depth:
+    what did not fit before fits no more.
 
     Args:
         world: The schedule.
@@ -49,6 +50,7 @@ def easy(world: World) -> None:
             else:
                 world.free_F[world.ask_J3[j, 1]].refused[beside] = world.ask_J3[j, 0]
         place += 1
+    state.fresh = last
 
 
 @small_part

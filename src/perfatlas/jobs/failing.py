@@ -40,12 +40,23 @@ def befall(world: World, row: int) -> None:
         if it.up == DOWN:
             world.state_1[0].unseen += 1
         else:
-            it.owner = -1
+            _disown(world, node)
         repair(world, node, event.repair)
         gpus = world.plan_1[0].gpus
         for place in range(node * gpus, (node + 1) * gpus):
-            if world.place_E[place].job >= 0:
-                _lose(world, world.place_E[place].job, node)
+            j = world.place_E[place].job
+            if j >= 0:
+                if world.plan_1[0].response == ELASTIC:
+                    world.place_E[place].owner = j
+                    world.place_E[place].attempt = world.job_J[j].attempts
+                _lose(world, j, node)
+
+
+@part
+def _disown(world: World, node: int) -> None:
+    gpus = world.plan_1[0].gpus
+    for place in range(node * gpus, (node + 1) * gpus):
+        world.place_E[place].owner = -1
 
 
 @part
@@ -69,10 +80,6 @@ def _lose(world: World, j: int, node: int) -> None:
     job.held -= 1
     job.lost += 1
     job.lost_node = node
-    owner = world.node_N[node].owner
-    if rules.response == ELASTIC and job.nodes > 1 and (owner < 0 or j < owner):
-        world.node_N[node].owner = j
-        world.node_N[node].attempt = job.attempts
     if job.state == RUNNING:
         job.state = STALLED
         wake = min(now + rules.detection, job.kill)
@@ -139,20 +146,28 @@ def run_out_of_patience(world: World, j: int) -> None:
 
 @part
 def come_back(world: World, node: int) -> None:
-    """Put a repaired node back to work; an elastic job that lost it takes it in again.
+    """Put a repaired node back to work; elastic jobs that lost it take it in again.
 
     Args:
         world: The schedule.
         node: Which node.
     """
-    it = world.node_N[node]
-    j = it.owner
+    gpus = world.plan_1[0].gpus
     set_up(world, node, UP)
-    it.owner = -1
-    if j < 0:
+    if world.plan_1[0].response != ELASTIC:
         return
+    for place in range(node * gpus, (node + 1) * gpus):
+        j = world.place_E[place].owner
+        if j >= 0 and world.job_J[j].attempts == world.place_E[place].attempt:
+            _take_in(world, j, node)
+    _disown(world, node)
+
+
+@part
+def _take_in(world: World, j: int, node: int) -> None:
+    """Give an elastic job a node that it lost, if it still wants it."""
     job = world.job_J[j]
-    if job.state not in (RUNNING, STALLED, WAITING) or job.attempts != it.attempt:
+    if job.state not in (RUNNING, STALLED, WAITING):
         return
     settle(world, j, False)  # noqa: FBT003
     regain(world, j, node)

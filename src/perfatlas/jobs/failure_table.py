@@ -27,12 +27,15 @@ class FailureList(NamedTuple):
     """Failures of a table.
 
     Args:
-        failures: Those from the first submission on, in the order of time.
-        before: How many were before it and are left out.
+        failures: Those from the first submission on, in the order of time; nodes that are out then
+            fail at 0, for what is left of their repair.
+        before: How many were over before it and are left out.
+        out: How many were before it and are not over.
     """
 
     failures: Failures
     before: int
+    out: int
 
 
 def read_failures(path: str | Path, *, nodes: int, start_s: float = 0.0) -> FailureList:
@@ -70,14 +73,15 @@ def read_failures(path: str | Path, *, nodes: int, start_s: float = 0.0) -> Fail
     ):
         if bad_L.any():
             raise cells.wrong(int(np.argmax(bad_L)), problem)
-    at_X = np.flatnonzero(time_L >= 0.0)
+    over_L = (time_L < 0.0) & ~np.isnan(repair_L) & (time_L + repair_L <= 0.0)
+    at_X = np.flatnonzero(~over_L)
     at_X = at_X[np.argsort(time_L[at_X], kind="stable")]
-    repair_X = repair_L[at_X]
+    repair_X = repair_L[at_X] + np.minimum(time_L[at_X], 0.0)
     failures = Failures(
-        time_X=ticks(time_L[at_X]),
+        time_X=ticks(np.maximum(time_L[at_X], 0.0)),
         node_X=node_L[at_X].astype(np.int64),
         repair_X=np.where(np.isnan(repair_X), -1, ticks(np.nan_to_num(repair_X))),
         width_X=width_L[at_X].astype(np.int64),
         drain_X=drain_L[at_X],
     )
-    return FailureList(failures, cells.size - at_X.size)
+    return FailureList(failures, int(over_L.sum()), int((time_L[at_X] < 0.0).sum()))

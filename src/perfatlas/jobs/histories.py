@@ -1,20 +1,20 @@
 """Histories of failures for a cluster: drawn from what fails in a fleet, or given.
 
-Shape legend: X failures, P parts.
+Shape legend: X failures.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfatlas.fleet.checks import check_fleet
-from perfatlas.fleet.laws import mean_s, residual
-from perfatlas.fleet.sampled import sample_s
+from perfatlas.fleet.laws import mean_s
 from perfatlas.jobs.model import Failures, ticks
 from perfatlas.jobs.outages import on_the_wall
+from perfatlas.jobs.renewals import renewals
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, counted
 
 if TYPE_CHECKING:
@@ -23,17 +23,16 @@ if TYPE_CHECKING:
     from perfatlas.fleet.model import Cause, Fleet
     from perfatlas.jobs.model import Cluster
 
-MOST_FAILURES: Final = 10_000_000
-
 
 def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int = 0) -> Failures:
     """Return failures of the nodes of a cluster, drawn from the causes of a fleet.
 
     A unit of the fleet is a node. Causes that stop jobs and take whole units are drawn as renewals
     of their lifetime; each takes as many neighbouring nodes as its blast radius has. What sits in a
-    node does not age and does not fail while the node is under repair. Lemons are parts drawn by
-    chance, the same ones for every horizon. The failures of a longer horizon begin with those of a
-    shorter one.
+    node does not age and does not fail while the node is under repair. A fraction of a part fails
+    that fraction as often as a whole one. Lemons are whole nodes drawn by chance for each cause,
+    the same ones for every horizon: jobs meet nodes, whichever part of them fails. The failures of
+    a longer horizon begin with those of a shorter one.
 
     Args:
         fleet: Units, causes and repairs.
@@ -62,11 +61,11 @@ def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int
     for number, cause in enumerate(fleet.causes):
         _supported(cause)
         repair_s = _repair_s(fleet, cause)
-        places = cluster.nodes * cause.per_unit if cause.per_unit else cause.shared
-        times_s, place_X = _renewals(cause, round(places), horizon_s, seed * 1_000 + number)
+        parts = cluster.nodes * cause.per_unit if cause.per_unit else cause.shared
         width = min(cause.units, cluster.nodes)
         blocks = -(-cluster.nodes // width)
-        node_X = place_X * blocks // max(round(places), 1) * width
+        times_s, block_X = renewals(cause, parts, blocks, horizon_s, seed=seed * 1_000 + number)
+        node_X = block_X * width
         width_X = np.minimum(width, cluster.nodes - node_X)
         repair_X = np.full(times_s.shape, repair_s)
         drawn = np.stack([times_s, node_X, repair_X, width_X], axis=1)
@@ -107,42 +106,6 @@ def _supported(cause: Cause) -> None:
             f"cause {cause.name!r} cannot befall a schedule: {odd}; leave it out, or simulate "
             "one job"
         )
-
-
-def _renewals(
-    cause: Cause, places: int, horizon_s: float, seed: int
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return times and places of the failures of a number of parts."""
-    lemons, factor = cause.lemons, 1.0
-    lemon_P = np.zeros(max(places, 1), bool)
-    if lemons is not None:
-        order_P = np.random.default_rng(seed).permutation(lemon_P.shape[0])
-        lemon_P[order_P[: round(places * lemons.share)]] = True
-        factor = lemons.factor
-    expected = (places + (factor - 1.0) * lemon_P.sum()) * horizon_s / mean_s(cause.lifetime)
-    if expected > MOST_FAILURES:
-        raise InvalidSpecError(
-            f"cause {cause.name!r} fails about {expected:.2g} times in {horizon_s:g} s: at most"
-            f" {MOST_FAILURES:,}"
-        )
-    law = residual(cause.lifetime) if cause.ages == "mixed" else cause.lifetime
-    at_s = (sample_s(law, max(places, 1), seed=seed) / np.where(lemon_P, factor, 1.0))[:places]
-    alive = np.arange(places)
-    times, where, turn = [], [], 1
-    while alive.size:
-        inside = at_s < horizon_s
-        at_s, alive = at_s[inside], alive[inside]
-        times.append(at_s)
-        where.append(alive)
-        # of all parts, whoever is left: so a longer horizon begins with the same failures
-        draws = sample_s(cause.lifetime, max(places, 1), seed=seed + 7_919 * turn)
-        if lemons is not None and not (lemons.strikes and turn >= lemons.strikes):
-            draws = draws / np.where(lemon_P, factor, 1.0)
-        at_s = at_s + draws[alive]
-        turn += 1
-    if not times:
-        return np.zeros(0), np.zeros(0, np.int64)
-    return np.concatenate(times), np.concatenate(where)
 
 
 def _repair_s(fleet: Fleet, cause: Cause) -> float:

@@ -21,6 +21,15 @@ def _count(world: World, free: int, by: int) -> None:
 
 
 @small_part
+def _count_out(world: World, up: int, free: int) -> None:
+    """Count free GPUs of a node that is not up, in or out."""
+    if up == DRAINING:
+        world.state_1[0].draining += free
+    else:
+        world.state_1[0].down += free
+
+
+@small_part
 def set_free(world: World, node: int, free: int) -> None:
     """Set the free GPUs of a node.
 
@@ -37,7 +46,7 @@ def set_free(world: World, node: int, free: int) -> None:
         _count(world, free, 1)
         world.open_N[node] = free
     else:
-        world.state_1[0].down += free - it.free
+        _count_out(world, it.up, free - it.free)
     it.free = free
 
 
@@ -52,14 +61,15 @@ def set_up(world: World, node: int, up: int) -> None:
     """
     it = world.node_N[node]
     world.state_1[0].stale = 1
-    if it.up == UP and up != UP:
+    if it.up == UP:
         _count(world, it.free, -1)
-        world.state_1[0].down += it.free
-        world.open_N[node] = -1
-    elif it.up != UP and up == UP:
-        world.state_1[0].down -= it.free
+    else:
+        _count_out(world, it.up, -it.free)
+    if up == UP:
         _count(world, it.free, 1)
-        world.open_N[node] = it.free
+    else:
+        _count_out(world, up, it.free)
+    world.open_N[node] = it.free if up == UP else -1
     it.up = up
 
 

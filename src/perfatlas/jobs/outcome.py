@@ -130,7 +130,7 @@ class ScheduleOutcome:
     @property
     def utilisation(self) -> float:
         """Share of all GPU-time that jobs held GPUs."""
-        idle = ("down", "idle_jobs_queued", "idle_no_jobs")
+        idle = ("draining", "down", "idle_jobs_queued", "idle_no_jobs")
         return sum(value for name, value in self.shares().items() if name not in idle)
 
     @property

@@ -270,7 +270,7 @@ def _world(
                 f"{MOST_CELLS * 2:.1g} bytes: use a smaller depth or backfill = 'easy'"
             )
     node_N = np.zeros(nodes, NODE)
-    node_N["free"], node_N["owner"] = gpus, -1
+    node_N["free"] = gpus
     state_1 = np.zeros(1, STATE)
     state_1["left"], state_1["free"] = size, nodes * gpus
     state_1["last_head"], state_1["fresh"] = -1, NEVER
@@ -279,7 +279,7 @@ def _world(
     free_F["count"][gpus] = nodes
     user_U["share"] = share_U
     place_E = np.zeros(nodes * gpus, PLACE)
-    place_E["job"] = -1
+    place_E["job"] = place_E["owner"] = -1
 
     def ints(*shape: int) -> NDArray[np.int64]:
         return np.zeros(shape, np.int64)

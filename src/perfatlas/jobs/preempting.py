@@ -16,13 +16,15 @@ def preempt(world: World, j: int) -> bool:
     """Stop as few jobs as needed for a job to start; none where that would not help.
 
     Victims are taken lowest priority first, of equal ones the latest to begin; then each is spared
-    again without which the job still fits, the last taken first.
+    again without which the job still fits, the last taken first. One that must not be queued again
+    is cancelled.
 
     Args:
         world: The schedule.
         j: The job that wants to start.
 
-    Source: Slurm's PreemptMode REQUEUE and CANCEL with preempt_youngest_first.
+    Source: Slurm's PreemptMode REQUEUE and CANCEL with preempt_youngest_first; slurm.conf(5):
+        REQUEUE preempts "by requeuing them (if possible) or canceling them".
     """
     victims = _pick(world, j)
     if victims == 0:
@@ -42,7 +44,7 @@ def preempt(world: World, j: int) -> bool:
         job.chosen = 0
         job.preempted += 1
         stop(world, victim)
-        if world.plan_1[0].preemption == CANCEL:
+        if world.plan_1[0].preemption == CANCEL or not job.requeue:
             job.state, job.ended = PREEMPTED, world.state_1[0].now
             world.state_1[0].left -= 1
         else:

@@ -110,8 +110,8 @@ def torchrun_elastic(
         without; a lost node alone is not acted upon until workers fail. NCCL's timeout of 10
         minutes: pytorch#110947.
 
-    Limits: the agent that hosts the rendezvous is no special node here; a node that two elastic
-        jobs shared returns to one of them.
+    Limits: the agent that hosts the rendezvous is no special node here; whoever starts agents
+        starts one on a node that is back, also for a job that has lost all its nodes and waits.
     """
     return Response(
         kind="elastic",

@@ -26,6 +26,7 @@ from perfatlas.jobs.state import (
     COMPLETED,
     CONSERVATIVE,
     DOWN_GPUS,
+    DRAINING_GPUS,
     EASY,
     HELD,
     IDLE_EMPTY,
@@ -84,6 +85,7 @@ def _advance(world: World, now: int) -> None:
     passed = now - state.now
     queued = state.tail > state.head
     state.bucket[IDLE_QUEUED if queued else IDLE_EMPTY] += passed * state.free
+    state.bucket[DRAINING_GPUS] += passed * state.draining
     state.bucket[DOWN_GPUS] += passed * state.down
     state.stranded_ticks += passed * state.partial
     if state.split:
@@ -163,7 +165,6 @@ def _pass(world: World) -> None:
             conservative(world)
         job = world.job_J[world.queue_Q[state.head]]
         state.split = job.nodes * job.gpus <= state.free
-    state.fresh = NEVER
 
 
 @part

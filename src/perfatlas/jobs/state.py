@@ -49,6 +49,7 @@ BUCKETS: Final = (
     "restart",
     "detection",
     "waiting",
+    "draining",  # free GPUs of nodes that take no new job
     "down",
     "idle_jobs_queued",
     "idle_no_jobs",
@@ -58,9 +59,10 @@ LOST_WORK: Final = 1
 RESTART: Final = 2
 DETECTION: Final = 3
 REPLACING: Final = 4
-DOWN_GPUS: Final = 5
-IDLE_QUEUED: Final = 6
-IDLE_EMPTY: Final = 7
+DRAINING_GPUS: Final = 5
+DOWN_GPUS: Final = 6
+IDLE_QUEUED: Final = 7
+IDLE_EMPTY: Final = 8
 
 UP: Final = 0  # nodes
 DRAINING: Final = 1
@@ -157,8 +159,6 @@ _NODE_FIELDS: Final = (
     "free",
     "until",
     "repair",
-    "owner",  # elastic job that lost it
-    "attempt",  # of that job
     "chosen",  # node at this place of the last placement
     "kept",  # GPUs the head of the queue is promised
     "group",  # scratch of placements
@@ -168,7 +168,13 @@ NODE: Final = np.dtype([(name, "i8") for name in _NODE_FIELDS], align=True)
 FAILURE: Final = np.dtype(
     [(name, "i8") for name in ("time", "node", "width", "repair", "drain")], align=True
 )
-PLACE: Final = np.dtype([("job", "i8"), ("after", "i8")], align=True)
+_PLACE_FIELDS: Final = (
+    "job",
+    "after",
+    "owner",  # elastic job that lost it with its node
+    "attempt",  # of that job
+)
+PLACE: Final = np.dtype([(name, "i8") for name in _PLACE_FIELDS], align=True)
 FREE: Final = np.dtype([("count", "i8"), ("refused", "i8", (2,))], align=True)
 USER: Final = np.dtype(
     [("usage", "f8"), ("share", "f8"), ("rank", "f8"), ("active", "i8")], align=True
@@ -187,11 +193,12 @@ STATE: Final = np.dtype(
             "waits",  # jobs that wait for a node
             "free",  # GPUs of nodes that are up
             "partial",  # of them, on nodes partly used
-            "down",  # free GPUs of nodes that are not up
+            "draining",  # free GPUs of nodes that drain
+            "down",  # of nodes under repair
             "stale",  # GPUs became free since the last promise
             "last_head",  # job it was made to
             "due",  # when
-            "fresh",  # first place of the queue where a job came in since, NEVER for none
+            "fresh",  # first place of the queue not looked at since
             "split",  # the head would fit by count but not on the nodes
             "stranded_ticks",
             "split_ticks",
@@ -218,7 +225,8 @@ class World(NamedTuple):
         node_N: Nodes (N,).
         failure_X: What befalls nodes, in the order of time (X,).
         user_U: Decayed GPU-ticks, share, usage over share, and GPUs held (U,).
-        place_E: Job of each place of a node, -1 free, and the next place of that job (E,).
+        place_E: Job of each place of a node, -1 free, the next place of that job, and the job that
+            lost it (E,).
         free_F: Nodes that are up by free GPUs, and the fewest nodes refused in a pass by GPUs on
             each, anywhere and beside a promise (F,).
         open_N: Free GPUs of nodes that are up, -1 of others (N,).
