@@ -62,6 +62,18 @@ def test_the_text_tells_jobs_waits_gpu_time_classes_and_how_to_ask_again(
     assert capsys.readouterr().out == text
 
 
+def test_completed_jobs_are_seen_beside_responses_in_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    failing = ["--node-mtbf-s", "200000", "--repair-s", "3600"]
+    words = [*DRAWN, *failing, "--compare", "response=slurm_requeue,jobset,torchrun"]
+    assert main(["fleet", "schedule", *words]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    heads = lines[lines.index("side by side") + 1].split()
+    assert heads[:2] == ["response", "completed"]
+    assert "useful" in heads
+
+
 def test_one_job_is_told_in_the_singular_and_in_line(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from perfatlas import fleet_schedule
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.report.schedule_text import compared_rows
+from perfatlas.report.schedule_text import class_rows, compared_rows, schedule_lines
 
 pytestmark = pytest.mark.timeout(300)  # the first schedule compiles
 
@@ -60,6 +60,44 @@ def test_a_listed_failure_restarts_a_job_from_its_checkpoint(tmp_path: Path) -> 
     results = found.answer.results
     assert (results["failures"], results["restarts"]) == (1, 1)
     assert results["lost_gpu_hours"] == pytest.approx(10 * 8 / 3600)
+
+
+def test_compared_responses_say_what_each_does_with_a_lost_node() -> None:
+    asked: dict[str, Any] = {**MANY, **FAILING, "compare": ["response=slurm_requeue,jobset,kueue"]}
+    found = fleet_schedule(**asked).answer
+    said = [text for text in found.evidence.assumptions if text.startswith("response ")]
+    ends = "a job ends for good with the first failure of a node (max_restarts 0)"
+    assert said == [
+        "response slurm_requeue: a lost node is noticed after 300 s",
+        f"response jobset: a lost node is noticed after 350 s, {ends}",
+        "response kueue: a lost node is noticed after 350 s, one look for another node",
+    ]
+    sources = " ".join(found.evidence.sources)
+    assert all(name in sources for name in ("slurm.conf(5)", "jobset v1alpha2", "Kueue v0.14"))
+    rows = found.results["compared"]
+    (warning,) = [text for text in found.warnings if "for good" in text]
+    assert warning.startswith("response jobset ends ")
+    assert list(compared_rows(rows)[0])[:2] == ["response", "completed"]
+    lenient = fleet_schedule(**{**asked, "compare": ["max_restarts=8,9"]}).answer
+    assert not any("for good, " in text for text in lenient.warnings)
+
+
+def test_load_is_told_of_streams_alone(tmp_path: Path) -> None:
+    # 800 + 800 GPU-seconds until 100 s on 16 GPUs; a job that outlasts the stream makes it none.
+    path = tmp_path / "jobs.csv"
+    path.write_text("submit_s,run_s,gpus\n0,100,8\n100,100,8\n", "utf-8")
+    assert fleet_schedule(jobs=str(path), nodes=2).answer.results["load"] == 1.0
+    path.write_text("submit_s,run_s,gpus\n0,101,8\n100,100,8\n", "utf-8")
+    assert fleet_schedule(jobs=str(path), nodes=2).answer.results["load"] is None
+
+
+def test_less_than_a_gpu_hour_is_no_zero() -> None:
+    results = fleet_schedule(num_jobs=3, load=0.1, nodes=4).answer.results
+    lines = dict(schedule_lines({**results, "lost_gpu_hours": 1600 / 3600}))
+    assert lines["GPU-hours of work lost"] == "0.444"
+    classes = [{**results["classes"][0], "lost_gpu_hours": 1600 / 3600}]
+    assert class_rows(classes)[0]["GPU-h lost"] == "0.444"
+    assert "GPU-hours of work lost" not in dict(schedule_lines({**results, "lost_gpu_hours": 0}))
 
 
 def test_a_list_of_drains_says_that_no_job_loses_a_node(table: str, tmp_path: Path) -> None:

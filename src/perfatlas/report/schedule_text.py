@@ -30,6 +30,7 @@ SCHEDULE_BUCKETS: Final = {
     "restart": "restarting",
     "detection": "noticing failures",
     "waiting": "waiting for a node",
+    "draining": "idle, node draining",
     "down": "nodes under repair",
     "idle_jobs_queued": "idle, jobs queued",
     "idle_no_jobs": "idle, no job waits",
@@ -49,6 +50,7 @@ STATES: Final = {
 }
 MOST_CLASSES: Final = 12
 STATISTICS: Final = ("mean", "p50", "p90")
+ENDING: Final = {"response", "max_restarts", "patience_s", "detection_s", "preemption"}
 
 
 def print_schedule(console: Console, answer: Answered, *, reproduce: str) -> None:
@@ -149,7 +151,7 @@ def schedule_lines(results: Answered) -> list[tuple[str, str]]:
         if results[name]:
             lines.append((label, f"{results[name]:,}"))
     if results["lost_gpu_hours"]:
-        lines.append(("GPU-hours of work lost", f"{results['lost_gpu_hours']:,.0f}"))
+        lines.append(("GPU-hours of work lost", _ratio_text(results["lost_gpu_hours"])))
     if trace := results.get("trace"):
         lines.append(("rows read", f"{results['rows_read']:,}"))
         lines += [
@@ -218,7 +220,7 @@ def class_rows(classes: Sequence[Answered]) -> list[dict[str, str]]:
                 "p90": p90,
                 "slowdown": statistics("slowdown", slow)[0],
                 "restarts": f"{row['restarts']:,}",
-                "GPU-h lost": f"{row['lost_gpu_hours']:,.0f}",
+                "GPU-h lost": _ratio_text(row["lost_gpu_hours"]),
             }
         )
     left = ordered[MOST_CLASSES:]
@@ -233,8 +235,9 @@ def class_rows(classes: Sequence[Answered]) -> list[dict[str, str]]:
 def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
     """Return compared schedules as cells: what each changes, and what came of it.
 
-    Time and completed jobs are told where they differ; how many jobs never started, and work of
-    jobs that did not complete, where there is any.
+    Time and completed jobs are told where they differ, completed jobs first where what is compared
+    may end jobs: who ends many lets the others wait less. How many jobs never started, and work of
+    jobs that did not complete, are told where there is any.
 
     Args:
         compared: The `compared` of an answer.
@@ -244,6 +247,8 @@ def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
         "completed": [f"{row['completed']:,}" for row in compared],
     }
     differing = {name: column for name, column in columns.items() if len(set(column)) > 1}
+    ending = any(ENDING & set(row["changes"]) for row in compared)
+    first = {n: differing.pop(n) for n in ("completed",) if ending and n in differing}
     never = any(row["never_started"] for row in compared)
     others = {"under way": "under_way", "unfinished": "unfinished"}
     told = {label: name for label, name in others.items() if any(row[name] for row in compared)}
@@ -253,6 +258,7 @@ def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
         mean, _, p90 = statistics("wait_s", row["wait_s"])
         cells = {
             **{_option(name): _value(name, value) for name, value in row["changes"].items()},
+            **{name: column[at] for name, column in first.items()},
             "wait, mean": mean,
             "p90": p90,
             **({"no start": f"{row['never_started']:,}"} if never else {}),

@@ -86,7 +86,12 @@ def befalls(asked: Schedule, cluster: Cluster, start_s: float) -> Befalls:
         drains_X = found.failures.drain_X
         if asked.response != "drain" and drains_X is not None and drains_X.size and drains_X.all():
             said.append("all of them are drains: no job loses a node, whatever the response")
-        early = f"left out: {counted(found.before, 'failure')} before the first submission"
+        if found.out:
+            said.append(
+                f"{found.out:,} of them before the first submission, of nodes that are out then:"
+                " they begin under repair, for what is left of it"
+            )
+        early = f"left out: {counted(found.before, 'failure')} over before the first submission"
         return Befalls(listed=listed, said=tuple(said), warnings=(early,) if found.before else ())
     if asked.node_mtbf_s is not None and asked.repair_s is not None:
         return Befalls(fleet=_memoryless(asked.node_mtbf_s, asked.repair_s, cluster))
@@ -125,6 +130,11 @@ def _of_fleet(asked: Schedule, cluster: Cluster) -> Befalls:
     if all(mean_s(stage.lasts) == 0.0 for repair in fleet.repairs for stage in repair.stages):
         warnings.append("the fleet tells no repair times: nodes are back at once")
     said = [f"what fails, of {asked.fleet}: {', '.join(cause.name for cause in kept)}"]
+    if any(cause.lemons for cause in kept):
+        said.append(
+            "lemons are whole nodes, drawn for each cause by itself: all parts of one share its"
+            " rate, until its strikes have retired it"
+        )
     if any(mean_s(cause.detection) for cause in kept):
         said.append("a lost node is noticed when the launcher does, not as the fleet says")
     return Befalls(fleet=replace(fleet, causes=kept), said=tuple(said), warnings=tuple(warnings))

@@ -163,6 +163,8 @@ def completed(asked: Schedule, jobs: Jobs, cluster: Cluster) -> tuple[Jobs, list
 def offered(jobs: Jobs, cluster: Cluster) -> float | None:
     """Return the GPU-time jobs ask for over what there is until the last is submitted.
 
+    None where jobs are no stream: the last is submitted before the longest could have run.
+
     Args:
         jobs: The jobs.
         cluster: Where they run.
@@ -174,7 +176,7 @@ def offered(jobs: Jobs, cluster: Cluster) -> float | None:
     asked, span = float((run_J * gpus_J).sum()), float(jobs.submit_J[-1])
     if not np.isfinite(asked):
         raise InvalidSpecError("the jobs ask for more GPU-time than can be counted")
-    return asked / (cluster.gpus * span) if span else None
+    return asked / (cluster.gpus * span) if span and span >= run_J.max() else None
 
 
 def without_larger(jobs: Jobs, cluster: Cluster, policy: Policy) -> tuple[Jobs, str]:

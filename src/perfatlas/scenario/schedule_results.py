@@ -10,7 +10,7 @@ from perfatlas.jobs.state import TICKS_PER_SECOND
 from perfatlas.quantities import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.jobs.model import Response
     from perfatlas.jobs.outcome import ScheduleOutcome
@@ -155,24 +155,44 @@ def _response_text(asked: Schedule, response: Response) -> str:
         return "response drain: a failing node takes no new job and is repaired when its jobs end"
     parts = [f"a lost node is noticed after {response.detection_s:g} s"]
     if response.most_restarts is not None:
-        parts.append(_limit_text(response.kind, response.most_restarts))
+        limit = _limit_text(response.kind, response.most_restarts)
+        parts.append(f"{limit} (max_restarts {response.most_restarts})")
     if response.kind == "replace":
         patience = response.patience_s
         waits = "for ever" if patience is None else f"{patience:g} s"
         once = patience is not None and patience <= 1.0 / TICKS_PER_SECOND
         parts.append("one look for another node" if once else f"waits {waits} for another node")
-    if response.kind == "elastic" and response.patience_s is not None:
+    if response.kind == "elastic" and response.most_restarts and response.patience_s is not None:
         parts.append(f"waits {response.patience_s:g} s for its fewest nodes")
     return f"response {asked.response}: {', '.join(parts)}"
 
 
 def _limit_text(kind: str, most: int) -> str:
     """Return what max_restarts allows: each launcher counts something else."""
+    if not most and kind in ("elastic", "restart"):
+        return "a job ends for good with the first failure of a node"
     if kind == "elastic":
         return f"{counted(most, 'failure')} at most, then it has failed for good"
     if not most:
-        return "never queued again"
+        return "never queued again: where it would be, it has failed for good"
     return f"queued again {counted(most, 'time')} at most, then it has failed for good"
+
+
+def ends_for_good(compared: Sequence[tuple[str, ScheduleOutcome]]) -> str:
+    """Return what a reader must know of compared schedules of which some end jobs, "" for nothing.
+
+    Args:
+        compared: Name and schedule of each.
+    """
+    ended = {name: outcome.states.get("node_fail", 0) for name, outcome in compared}
+    if len(set(ended.values())) < 2:
+        return ""
+    worst = max(ended, key=lambda name: ended[name])
+    return (
+        f"{worst} ends {counted(ended[worst], 'job')} for good, the mildest"
+        f" {min(ended.values()):,}: nodes of jobs that ended are free for others, so compare"
+        " completed jobs and useful work before waits"
+    )
 
 
 def emptying(outcome: ScheduleOutcome) -> str:

@@ -24,6 +24,7 @@ from perfatlas.scenario.schedule_results import (
     breakdown,
     compared_row,
     emptying,
+    ends_for_good,
     results_of,
 )
 from perfatlas.scenario.schedule_unread import idle_remarks, refuse_told, refuse_unread
@@ -179,9 +180,12 @@ def fleet_schedule(
         results["compared"] = [
             compared_row(change, one) for change, one in zip(changes, outcomes[1:], strict=False)
         ]
+        rows = zip((row["name"] for row in results["compared"]), outcomes[1:], strict=True)
+        base = replace(base, warnings=(*base.warnings, *filter(None, [ends_for_good([*rows])])))
     results["interrupted"] = any(one.interrupted for one in outcomes)
+    given = {**fields, **_compare(compare)}
     return FleetSchedule(
-        answer=_answer(base, outcome, results, given={**fields, **_compare(compare)}, to=horizon_s),
+        answer=_answer([base, *others], outcome, results, given=given, to=horizon_s),
         outcome=outcome,
     )
 
@@ -290,21 +294,25 @@ def response_of(asked: Schedule) -> Response:
 
 
 def _answer(
-    ready: _Ready,
+    runs: Sequence[_Ready],
     outcome: ScheduleOutcome,
     results: dict[str, Any],
     *,
     given: Mapping[str, Any],
     to: float,
 ) -> Answer:
-    asked = ready.asked
-    failing = ready.befalls.fleet is not None or ready.befalls.listed is not None
+    ready, asked = runs[0], runs[0].asked
     said = [*ready.came.said, *ready.said, *ready.befalls.said]
-    said += assumptions(asked, response_of(asked), failing=failing)
+    sources = list(ready.came.sources)
+    for run in runs:
+        failing = run.befalls.fleet is not None or run.befalls.listed is not None
+        said += assumptions(run.asked, response_of(run.asked), failing=failing)
+        sources += (
+            [SOURCES[run.asked.response]] if failing and run.asked.response in SOURCES else []
+        )
     if ready.befalls.fleet is not None and to:
         said.append(f"failures drawn for {to / 86400.0:.4g} d, seed {asked.seed}")
-    launcher = SOURCES.get(asked.response, "")
-    sources = [*ready.came.sources, *((launcher,) if failing and launcher else ())]
+    said, sources = list(dict.fromkeys(said)), list(dict.fromkeys(sources))
     tail = emptying(outcome)
     warnings = [
         *ready.warnings,
