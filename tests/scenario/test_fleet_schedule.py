@@ -89,6 +89,8 @@ def test_load_is_told_of_streams_alone(tmp_path: Path) -> None:
     assert fleet_schedule(jobs=str(path), nodes=2).answer.results["load"] == 1.0
     path.write_text("submit_s,run_s,gpus\n0,101,8\n100,100,8\n", "utf-8")
     assert fleet_schedule(jobs=str(path), nodes=2).answer.results["load"] is None
+    drawn = fleet_schedule(num_jobs=9, load=0.7, nodes=2, run_sigma=9.0).answer.results
+    assert drawn["load"] == pytest.approx(0.7, rel=0.1)
 
 
 def test_less_than_a_gpu_hour_is_no_zero() -> None:

@@ -47,8 +47,8 @@ def befall(world: World, row: int) -> None:
             j = world.place_E[place].job
             if j >= 0:
                 if world.plan_1[0].response == ELASTIC:
-                    world.place_E[place].owner = j
-                    world.place_E[place].attempt = world.job_J[j].attempts
+                    world.lost_E2[place, 0] = j
+                    world.lost_E2[place, 1] = world.job_J[j].attempts
                 _lose(world, j, node)
 
 
@@ -56,7 +56,7 @@ def befall(world: World, row: int) -> None:
 def _disown(world: World, node: int) -> None:
     gpus = world.plan_1[0].gpus
     for place in range(node * gpus, (node + 1) * gpus):
-        world.place_E[place].owner = -1
+        world.lost_E2[place, 0] = -1
 
 
 @part
@@ -157,8 +157,8 @@ def come_back(world: World, node: int) -> None:
     if world.plan_1[0].response != ELASTIC:
         return
     for place in range(node * gpus, (node + 1) * gpus):
-        j = world.place_E[place].owner
-        if j >= 0 and world.job_J[j].attempts == world.place_E[place].attempt:
+        j = world.lost_E2[place, 0]
+        if j >= 0 and world.job_J[j].attempts == world.lost_E2[place, 1]:
             _take_in(world, j, node)
     _disown(world, node)
 

@@ -279,14 +279,15 @@ def _world(
     free_F["count"][gpus] = nodes
     user_U["share"] = share_U
     place_E = np.zeros(nodes * gpus, PLACE)
-    place_E["job"] = place_E["owner"] = -1
+    place_E["job"] = -1
 
     def ints(*shape: int) -> NDArray[np.int64]:
         return np.zeros(shape, np.int64)
 
     return World(
         plan_1=plan_1, state_1=state_1, job_J=job_J, ask_J3=ask_J3, node_N=node_N,
-        failure_X=failure_X, user_U=user_U, place_E=place_E, free_F=free_F,
+        failure_X=failure_X, user_U=user_U, place_E=place_E,
+        lost_E2=np.full((nodes * gpus, 2), -1, np.int64), free_F=free_F,
         open_N=np.full(nodes, gpus, np.int64), queue_Q=ints(2 * size + 1), run_R=ints(size + 1),
         heap_H=ints(size + 2), spot_J=ints(size), event_J=ints(size), back_H=ints(nodes + 2),
         back_N=ints(nodes), until_N=ints(nodes), trial_N=ints(nodes), future_N=ints(nodes),

@@ -168,13 +168,7 @@ NODE: Final = np.dtype([(name, "i8") for name in _NODE_FIELDS], align=True)
 FAILURE: Final = np.dtype(
     [(name, "i8") for name in ("time", "node", "width", "repair", "drain")], align=True
 )
-_PLACE_FIELDS: Final = (
-    "job",
-    "after",
-    "owner",  # elastic job that lost it with its node
-    "attempt",  # of that job
-)
-PLACE: Final = np.dtype([(name, "i8") for name in _PLACE_FIELDS], align=True)
+PLACE: Final = np.dtype([("job", "i8"), ("after", "i8")], align=True)
 FREE: Final = np.dtype([("count", "i8"), ("refused", "i8", (2,))], align=True)
 USER: Final = np.dtype(
     [("usage", "f8"), ("share", "f8"), ("rank", "f8"), ("active", "i8")], align=True
@@ -225,8 +219,8 @@ class World(NamedTuple):
         node_N: Nodes (N,).
         failure_X: What befalls nodes, in the order of time (X,).
         user_U: Decayed GPU-ticks, share, usage over share, and GPUs held (U,).
-        place_E: Job of each place of a node, -1 free, the next place of that job, and the job that
-            lost it (E,).
+        place_E: Job of each place of a node, -1 free, and the next place of that job (E,).
+        lost_E2: Elastic job that lost a place with its node, -1 none, and its attempt (E, 2).
         free_F: Nodes that are up by free GPUs, and the fewest nodes refused in a pass by GPUs on
             each, anywhere and beside a promise (F,).
         open_N: Free GPUs of nodes that are up, -1 of others (N,).
@@ -252,6 +246,7 @@ class World(NamedTuple):
     failure_X: NDArray[Any]
     user_U: NDArray[Any]
     place_E: NDArray[Any]
+    lost_E2: NDArray[np.int64]
     free_F: NDArray[Any]
     open_N: NDArray[np.int64]
     queue_Q: NDArray[np.int64]

@@ -160,14 +160,14 @@ def completed(asked: Schedule, jobs: Jobs, cluster: Cluster) -> tuple[Jobs, list
     return jobs, said
 
 
-def offered(jobs: Jobs, cluster: Cluster) -> float | None:
+def offered(jobs: Jobs, cluster: Cluster, *, stream: bool) -> float | None:
     """Return the GPU-time jobs ask for over what there is until the last is submitted.
-
-    None where jobs are no stream: the last is submitted before the longest could have run.
 
     Args:
         jobs: The jobs.
         cluster: Where they run.
+        stream: They come as a stream, as generated ones do. Others may be a few jobs and a table of
+            their own: None where the last is submitted before the longest could have run.
 
     Raises:
         InvalidSpecError: More than can be counted.
@@ -176,7 +176,8 @@ def offered(jobs: Jobs, cluster: Cluster) -> float | None:
     asked, span = float((run_J * gpus_J).sum()), float(jobs.submit_J[-1])
     if not np.isfinite(asked):
         raise InvalidSpecError("the jobs ask for more GPU-time than can be counted")
-    return asked / (cluster.gpus * span) if span and span >= run_J.max() else None
+    told = span > 0.0 and (stream or span >= run_J.max())
+    return asked / (cluster.gpus * span) if told else None
 
 
 def without_larger(jobs: Jobs, cluster: Cluster, policy: Policy) -> tuple[Jobs, str]:

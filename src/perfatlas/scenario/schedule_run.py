@@ -175,7 +175,8 @@ def fleet_schedule(
     base = replace(base, warnings=(*base.warnings, *idle_remarks(told)))
     outcomes, horizon_s = _outcomes([base, *others])
     outcome = outcomes[0]
-    results = results_of(outcome, base.came.trace, offered(base.jobs, base.cluster))
+    load = offered(base.jobs, base.cluster, stream=base.asked.jobs is None)
+    results = results_of(outcome, base.came.trace, load)
     if outcomes[1:]:
         results["compared"] = [
             compared_row(change, one) for change, one in zip(changes, outcomes[1:], strict=False)
