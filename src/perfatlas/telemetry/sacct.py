@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.telemetry.counts import Tally
 from perfatlas.telemetry.history import NOT_TOLD
-from perfatlas.telemetry.hostlist import expand_hosts
+from perfatlas.telemetry.hostlist import count_hosts, lone_host
 from perfatlas.telemetry.job_runs import (
     UNFINISHED,
     JobRuns,
@@ -33,7 +33,7 @@ from perfatlas.telemetry.slurm_fields import (
     job_name,
     state_name,
 )
-from perfatlas.telemetry.stamps import moment_of, zone_of
+from perfatlas.telemetry.stamps import checked_s, moment_of, zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -102,18 +102,19 @@ def _run_of(path: str | Path, record: Record, zone: str, tally: Tally) -> Run | 
         raise refuse(path, record.line, "is before the column 'Start'", column="End")
     submit = field.read("Submit", lambda text: _local(text, zone))
     status, signal = field.read("ExitCode", exit_code)
-    hosts = record.fields.get("NodeList", "") if field.read("NodeList", expand_hosts) else ""
+    host_count = field.read("NodeList", count_hosts)
     return Run(
         job=name.job,
         state=state,
         submit_s=NOT_TOLD if submit is None else submit.readings[0],
         start_s=start_s,
         end_s=end_s,
-        hosts=hosts,
+        hosts=record.fields["NodeList"] if host_count else "",
+        host_count=host_count,
         gpus=field.read("AllocTRES", gpus_of),
         status=status,
         signal=signal,
-        failed_node=_one_host(field),
+        failed_node=field.read("FailedNode", lone_host),
         reason=record.fields.get("Reason", ""),
         run=record.fields.get("SLUID", "") or record.fields.get("Restarts", ""),
     )
@@ -138,11 +139,6 @@ class _Fields:
             raise refuse(self.path, self.record.line, str(problem), column=name) from problem
 
 
-def _one_host(field: _Fields) -> str:
-    hosts: tuple[str, ...] = field.read("FailedNode", expand_hosts)
-    return hosts[0] if len(hosts) == 1 else ""
-
-
 class _Time(NamedTuple):
     """A local time: the one or two moments it may be [s since 1970-01-01 UTC]."""
 
@@ -156,14 +152,14 @@ def _local(text: str, zone: str) -> _Time | None:
     plain = text.strip()
     if plain.lower() in UNKNOWN_TIMES:
         return None
-    if plain.isdigit():
-        return _Time((float(plain),), exists=True)
+    if plain.isascii() and plain.isdigit():
+        return _Time((checked_s(float(plain), plain),), exists=True)
     try:
         moment = moment_of(plain, zone)
     except InvalidSpecError as problem:
         text = f"{problem}; run sacct with SLURM_TIME_FORMAT=standard"
         raise InvalidSpecError(text) from problem
-    first, second = (moment.replace(fold=fold).timestamp() for fold in (0, 1))
+    first, second = (checked_s(moment.replace(fold=fold).timestamp(), plain) for fold in (0, 1))
     back = dt.datetime.fromtimestamp(first, moment.tzinfo)
     exists = back.replace(tzinfo=None, fold=0) == moment.replace(tzinfo=None, fold=0)
     return _Time((first,) if first == second or not exists else (first, second), exists)
