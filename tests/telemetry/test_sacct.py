@@ -142,6 +142,36 @@ def test_summer_time_is_settled_by_the_elapsed_time(tmp_path: Path) -> None:
     assert "does not exist" in next(iter(runs.files[0].repaired))
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "length_s", "how"),
+    [
+        # the first 02:30 is 00:30Z, the second 02:10 is 01:10Z: 40 minutes, or an end before
+        ("2026-10-25T02:30:00", "2026-10-25T02:10:00", 2400.0, "being after the start"),
+        # 03:10 occurs once, 02:10Z: 100 minutes, or 40
+        ("2026-10-25T02:30:00", "2026-10-25T03:10:00", 6000.0, "taken as the first"),
+        ("2026-10-25T02:10:00", "2026-10-25T02:30:00", 1200.0, "taken as the first"),
+    ],
+)
+def test_summer_time_without_elapsed_time(
+    tmp_path: Path, start: str, end: str, length_s: float, how: str
+) -> None:
+    runs = read_sacct([log(tmp_path, row("7", "FAILED", start, end))], zone="Europe/Berlin")
+    assert (runs.end_s_R - runs.start_s_R).tolist() == [length_s]
+    (told,) = runs.files[0].repaired
+    assert how in told
+
+
+def test_of_two_ends_of_one_run_the_last_is_kept(tmp_path: Path) -> None:
+    one, five = (row("7", "FAILED", f"{DAY}00:30:00", f"{DAY}0{hour}:00:00") for hour in (1, 5))
+    newer = read_sacct([log(tmp_path, one, five)], zone="UTC")
+    older = read_sacct([log(tmp_path, five, one)], zone="UTC")
+    # 00:30 to 05:00
+    assert (newer.end_s_R - newer.start_s_R).tolist() == [4.5 * 3600]
+    assert (older.end_s_R - older.start_s_R).tolist() == [4.5 * 3600]
+    assert newer.files[0].merged == {"newer record of a run above": 1}
+    assert older.files[0].merged == {"older record of a run above": 1}
+
+
 def test_gzip_reads_the_same_and_cut_off_gzip_is_refused(tmp_path: Path) -> None:
     plain = log(tmp_path, row("7", "FAILED", f"{DAY}01:00:00", f"{DAY}02:00:00"))
     packed = tmp_path / "jobs.gz"

@@ -137,7 +137,7 @@ _COUNTS: Final = ("host_count", "gpus", "status", "signal")
 
 
 class RunsBuilder:
-    """Runs while they are read; later records of a run replace earlier ones."""
+    """Runs while they are read; of several records of a run the one that ends last is kept."""
 
     def __init__(self) -> None:
         """Begin with no run."""
@@ -165,7 +165,7 @@ class RunsBuilder:
             self._append(run, line)
         elif self._same(row, run):
             tally.merge("identical to a record above", line)
-        elif math.isnan(self._times["end_s"][row]):
+        elif self._is_newer(row, run):
             tally.merge("newer record of a run above", line)
             self._replace(row, run)
         else:
@@ -210,6 +210,11 @@ class RunsBuilder:
         end_s = self._times["end_s"][row]
         same_end = end_s == run.end_s or (math.isnan(end_s) and math.isnan(run.end_s))
         return same_end and state.codes[row] == state.known.get(run.state, -1)
+
+    def _is_newer(self, row: int, run: Run) -> bool:
+        """Tell whether a record was written later: once told, an end only moves on."""
+        end_s = self._times["end_s"][row]
+        return math.isnan(end_s) or run.end_s > end_s
 
     def _replace(self, row: int, run: Run) -> None:
         for name, labels in self._labels.items():

@@ -48,6 +48,7 @@ _ZONE_ASKED: Final = (
     "such as 'Europe/Berlin'"
 )
 _TWICE: Final = "local time that occurs twice, settled by the elapsed time"
+_TWICE_ORDER: Final = "local time that occurs twice, settled by the end being after the start"
 _TWICE_OPEN: Final = "local time that occurs twice, taken as the first"
 _MISSING_HOUR: Final = "local time that does not exist, taken as an hour later"
 
@@ -175,9 +176,10 @@ def _settled(
     ends = (NOT_TOLD,) if end is None else end.readings
     if len(start.readings) == len(ends) == 1:
         return start.readings[0], ends[0]
-    pairs = [(first, last) for first in start.readings for last in ends]
-    if math.isnan(elapsed_s) or end is None:
-        tally.repair(_TWICE_OPEN, line)
-        return pairs[0]
-    tally.repair(_TWICE, line)
-    return min(pairs, key=lambda pair: abs(pair[1] - pair[0] - elapsed_s))
+    every = [(first, last) for first in start.readings for last in ends]
+    pairs = [pair for pair in every if not pair[1] < pair[0]] or every
+    if end is not None and not math.isnan(elapsed_s):
+        tally.repair(_TWICE, line)
+        return min(pairs, key=lambda pair: abs(pair[1] - pair[0] - elapsed_s))
+    tally.repair(_TWICE_ORDER if len(pairs) == 1 else _TWICE_OPEN, line)
+    return pairs[0]
