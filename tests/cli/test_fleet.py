@@ -142,6 +142,17 @@ def test_a_report_tells_both_means_and_whether_the_fleet_was_changed(
     assert "a cause lacks mean_time_between, mean" in capsys.readouterr().err
 
 
+def test_the_report_of_a_fitted_fleet_is_json_too(
+    fleet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = fleet.with_name("page.html")
+    assert main(["fleet", "report", str(fleet), "--json", "-o", str(page)]) == 0
+    evidence = json.loads(capsys.readouterr().out)["results"]["evidence"]
+    # as in the TOML file, where it is a date and time
+    assert evidence["watches"]["gpu"]["start"] == "2026-03-01T00:00:00+00:00"
+    assert "Machines to look at first" in page.read_text("utf-8")
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

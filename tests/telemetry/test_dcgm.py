@@ -44,10 +44,41 @@ def test_a_sticky_gauge_tells_a_change_once(tmp_path: Path) -> None:
 
 
 def test_what_was_there_at_the_first_scrape_is_no_event(tmp_path: Path) -> None:
-    paths = scrapes(tmp_path, [sample("79")], [sample("79"), sample("48", gpu=1)])
+    paths = scrapes(tmp_path, [sample("79")], [sample("79"), elsewhere(sample("48"))])
     history = read_dcgm(list(paths), scraped=paths)
     assert history.size == 0
-    assert history.files[0].ignored["error from before the first scrape"] == 1
+    for file in history.files:
+        assert file.ignored["error from before the first scrape"] == 1
+
+
+def elsewhere(text: str) -> str:
+    return text.replace('"n7"', '"n8"')
+
+
+@pytest.mark.parametrize("name", ["DCGM_FI_DEV_XID_ERRORS", "DCGM_EXP_XID_ERRORS_TOTAL"])
+def test_an_error_that_a_node_shows_first_later_is_new(tmp_path: Path, name: str) -> None:
+    more = ',xid="79"' if name.endswith("TOTAL") else ""
+    first = sample("1" if more else "79", name=name, more=more)
+    # n7 was scraped before, and told its temperature alone; n8 is scraped for the first time
+    paths = scrapes(
+        tmp_path,
+        [sample("41", name="DCGM_FI_DEV_GPU_TEMP")],
+        [first, elsewhere(first), sample("0", name=name, gpu=1, more=more)],
+    )
+    history = read_dcgm(list(paths), scraped=paths)
+    assert history.units() == ["n7/GPU-0"]
+    assert history.cause.text() == ["xid_79"]
+    assert history.start_s_E.tolist() == [T0 + 30.0]
+    assert history.files[1].ignored["error from before the first scrape"] == 1
+    assert history.files[1].ignored["first sample, zero"] == 1
+    check_law(history.files)
+
+
+def test_rows_of_a_gpu_that_comes_later_may_be_old(tmp_path: Path) -> None:
+    rows = sample("3", name="DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", gpu=1)
+    paths = scrapes(tmp_path, [sample("0")], [sample("0"), rows])
+    history = read_dcgm(list(paths), scraped=paths)
+    assert history.size == 0
 
 
 def test_counters_see_what_the_gauge_does_not(tmp_path: Path) -> None:

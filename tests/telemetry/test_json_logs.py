@@ -397,3 +397,15 @@ def test_any_order_is_read_whole_or_refused(
     check_law(history.files)
     interrupts = names.count("interrupt")
     assert sum(kind == "failure" for kind in history.kind.text()) == interrupts
+
+
+def test_half_a_surrogate_pair_is_refused_where_it_stands(tmp_path: Path) -> None:
+    # JSON can escape it, but no table could hold it
+    path = document(tmp_path, [health(0), health(1) | {"nodeName": "a\ud800b"}])
+    with pytest.raises(InvalidSpecError, match="record 2: half a surrogate pair"):
+        read_nvsentinel([path])
+    path = lines(tmp_path, health(0), health(1) | {"nodeName": "a\ud800b"})
+    with pytest.raises(InvalidSpecError, match=r"line 2: not JSON .*surrogates"):
+        read_nvsentinel([path])
+    whole = document(tmp_path, [health(1, errorCode=["79"]) | {"nodeName": "a\U0001f600b"}])
+    assert read_nvsentinel([whole]).node.text() == ["a\U0001f600b"]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -141,6 +142,36 @@ def test_summer_time_is_settled_by_the_elapsed_time(tmp_path: Path) -> None:
     assert "does not exist" in next(iter(runs.files[0].repaired))
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "length_s", "how"),
+    [
+        # the first 02:30 is 00:30Z, the second 02:10 is 01:10Z: 40 minutes, or an end before
+        ("2026-10-25T02:30:00", "2026-10-25T02:10:00", 2400.0, "being after the start"),
+        # 03:10 occurs once, 02:10Z: 100 minutes, or 40
+        ("2026-10-25T02:30:00", "2026-10-25T03:10:00", 6000.0, "taken as the first"),
+        ("2026-10-25T02:10:00", "2026-10-25T02:30:00", 1200.0, "taken as the first"),
+    ],
+)
+def test_summer_time_without_elapsed_time(
+    tmp_path: Path, start: str, end: str, length_s: float, how: str
+) -> None:
+    runs = read_sacct([log(tmp_path, row("7", "FAILED", start, end))], zone="Europe/Berlin")
+    assert (runs.end_s_R - runs.start_s_R).tolist() == [length_s]
+    (told,) = runs.files[0].repaired
+    assert how in told
+
+
+def test_of_two_ends_of_one_run_the_last_is_kept(tmp_path: Path) -> None:
+    one, five = (row("7", "FAILED", f"{DAY}00:30:00", f"{DAY}0{hour}:00:00") for hour in (1, 5))
+    newer = read_sacct([log(tmp_path, one, five)], zone="UTC")
+    older = read_sacct([log(tmp_path, five, one)], zone="UTC")
+    # 00:30 to 05:00
+    assert (newer.end_s_R - newer.start_s_R).tolist() == [4.5 * 3600]
+    assert (older.end_s_R - older.start_s_R).tolist() == [4.5 * 3600]
+    assert newer.files[0].merged == {"newer record of a run above": 1}
+    assert older.files[0].merged == {"older record of a run above": 1}
+
+
 def test_gzip_reads_the_same_and_cut_off_gzip_is_refused(tmp_path: Path) -> None:
     plain = log(tmp_path, row("7", "FAILED", f"{DAY}01:00:00", f"{DAY}02:00:00"))
     packed = tmp_path / "jobs.gz"
@@ -241,3 +272,83 @@ def test_times_in_another_format_are_refused_with_the_remedy(tmp_path: Path) -> 
     odd = row("7", "FAILED", "2026-13-02T01:00:00", f"{DAY}02:00:00")
     with pytest.raises(InvalidSpecError, match="SLURM_TIME_FORMAT=standard"):
         read_sacct([log(tmp_path, odd)], zone="UTC")
+
+
+CELLS = st.one_of(
+    st.text(st.characters(codec="utf-8", exclude_characters="|\r\n"), max_size=12),
+    st.text("0123456789²٣:-,[]n.+_=TZ", max_size=24),
+    st.sampled_from(
+        [
+            "9" * 400,
+            "0001-01-01T00:00:00",
+            "9999-12-31T23:59:59",
+            "1969-12-31T23:59:59",
+            "2026-10-25T02:30:00",
+            "Unknown",
+            "²:0",
+            "99999999999999999999:0",
+            "gres/gpu=99999999999999999999",
+            "gres/gpu:a=" + "9" * 400,
+            "n[0-" + "9" * 30 + "]",
+            "9" * 5000 + "-00:00:00",
+            "٣" * 10,
+        ]
+    ),
+)
+FUZZED = ("JobID", "State", "Submit", "Start", "End", "ElapsedRaw", "NodeList", "AllocTRES")
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles", "Europe/Berlin"])
+@given(cells=st.dictionaries(st.sampled_from([*FUZZED, "ExitCode", "FailedNode"]), CELLS))
+def test_any_cell_is_read_or_refused_with_its_place(
+    tmp_path_factory: pytest.TempPathFactory, zone: str, cells: dict[str, str]
+) -> None:
+    good = {
+        "JobID": "7",
+        "State": "FAILED",
+        "Submit": f"{DAY}00:30:00",
+        "Start": f"{DAY}01:00:00",
+        "End": f"{DAY}02:00:00",
+        "ElapsedRaw": "3600",
+        "NodeList": "n[1-2]",
+        "AllocTRES": "gres/gpu=16",
+        "ExitCode": "1:0",
+        "FailedNode": "n1",
+    }
+    path = tmp_path_factory.mktemp("cells") / "jobs.txt"
+    text = f"{'|'.join(good)}\n{'|'.join((good | cells).values())}\n"
+    path.write_text(text, "utf-8", newline="")
+    try:
+        runs = read_sacct([path], zone=zone)
+    except InvalidSpecError as problem:
+        assert "line " in str(problem)  # noqa: PT017 - one that reads is as good
+        return
+    check_law(runs.files)
+    assert runs.size <= 1
+    assert (runs.start_s_R >= 0.0).all()
+
+
+@pytest.mark.parametrize(
+    ("start", "zone"),
+    [
+        ("9999-12-31T23:59:59", "America/Los_Angeles"),
+        ("0001-01-01T00:00:00", "Europe/Berlin"),
+        ("1969-12-31T23:59:59", "UTC"),
+        ("2999-01-01T00:00:00", "UTC"),
+    ],
+)
+def test_years_of_no_cluster_are_refused(tmp_path: Path, start: str, zone: str) -> None:
+    with pytest.raises(InvalidSpecError, match=r"column 'Start': .* the years 1970 and 2199"):
+        read_sacct([log(tmp_path, row("7", "FAILED", start, f"{DAY}02:00:00"))], zone=zone)
+
+
+def test_lists_of_a_million_hosts_take_little_memory(tmp_path: Path) -> None:
+    when = ("FAILED", f"{DAY}01:00:00", f"{DAY}02:00:00")
+    rows = [row(str(n), *when).replace("n[1-2]", f"n{n}-[0-999998]") for n in range(1, 101)]
+    path = log(tmp_path, *rows)
+    tracemalloc.start()
+    runs = read_sacct([path], zone="UTC")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert runs.host_count_R.tolist() == [999_999] * 100
+    assert peak < 4 << 20  # the names alone would have 5 GB

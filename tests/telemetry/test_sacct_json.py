@@ -7,6 +7,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.telemetry.run_failures import run_failures
@@ -118,6 +120,15 @@ def test_waiting_running_and_repeated_runs(tmp_path: Path) -> None:
         ({"job_id": "7"}, "record 1, column 'job_id': is missing"),
         ({"nodes": "n[1-"}, "column 'nodes': .*not closed"),
         ({"time": {"end": T0}}, "column 'time.end': is before"),
+        ({"exit_code": {"return_code": 10**20}}, "column 'exit_code.return_code'"),
+        ({"job_id": 10**20}, "column 'job_id': .* larger than Slurm"),
+        (
+            {"tres": {"allocated": [{"type": "gres", "name": "gpu", "count": 10**20}]}},
+            "column 'tres.allocated': .* more than 1,000,000,000 GPUs",
+        ),
+        ({"tres": {"allocated": "gres/gpu=x"}}, "column 'tres.allocated': .* not an amount"),
+        ({"time": {"start": 10**400}}, "column 'time.start': .* years 1970 and 2199"),
+        ({"failed_node": "n[1-"}, "column 'failed_node': .*not closed"),
         ({"time": {"start": "noon"}}, "column 'time.start': 'noon' is not a time"),
     ],
 )
@@ -149,3 +160,49 @@ def test_ends_of_runs_become_events(tmp_path: Path) -> None:
     # job 7 ran again at 7200 s after its first run had failed
     assert history.recovered_s_E[first] == T0 + 7200.0
     assert history.place(first) == f"{path}:1"
+
+
+TAGS = (
+    *("set", "number", "seconds", "nanos", "$date", "current", "start", "end", "submission"),
+    *("type", "name", "count", "allocated", "id", "return_code", "signal", "task_id"),
+)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8)
+    | st.sampled_from(
+        [10**20, 10**400, " ", "9" * 400, "²", "n[1-", "gres/gpu=" + "9" * 400, "2026-03-02T00"]
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(TAGS),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=6,
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            ["job_id", "state", "time", "nodes", "tres", "exit_code", "failed_node", "array", "het"]
+        ),
+        VALUES,
+        min_size=1,
+    )
+)
+def test_any_value_is_read_or_refused_with_its_place(
+    tmp_path_factory: pytest.TempPathFactory, change: dict[str, Any]
+) -> None:
+    try:
+        runs = read_sacct_json([document(tmp_path_factory.mktemp("values"), job() | change)])
+    except InvalidSpecError as problem:
+        assert "record 1" in str(problem)  # noqa: PT017 - one that reads is as good
+        return
+    check_law(runs.files)
+    assert runs.size <= 1

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.telemetry.hostlist import expand_hosts
+from perfatlas.telemetry.hostlist import count_hosts, expand_hosts, lone_host
 from perfatlas.telemetry.slurm_fields import (
     duration_s,
     exit_code,
@@ -118,3 +119,45 @@ def test_wrong_job_ids_and_exit_codes_are_refused() -> None:
     assert exit_code("0:9") == (0, 9)
     with pytest.raises(InvalidSpecError, match="not an exit code"):
         exit_code("9")
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), min_size=1, max_size=3),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_hosts_are_counted_as_they_are_written_out(names: list[list[tuple[int, int]]]) -> None:
+    text = ",".join(
+        "r[" + ",".join(f"{low}-{low + more}" for low, more in spans) + "]n[1-2,7]"
+        for spans in names
+    )
+    assert count_hosts(text) == len(expand_hosts(text))
+
+
+def test_hosts_are_counted_without_writing_them_out() -> None:
+    tracemalloc.start()
+    # two brackets of a thousand multiply: a million names of 10 letters would take 60 MB
+    assert [count_hosts(f"r{rack}n[0-999]x[0-999]") for rack in range(100)] == [1_000_000] * 100
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
+    assert lone_host("n[7-7]") == "n7"
+    assert lone_host("n[7-8]") == lone_host("") == ""
+
+
+@pytest.mark.parametrize("text", ["²:0", "0:²", "1234567890:0", "-1:0", "1:", ":", "1:0:0"])
+def test_wrong_exit_codes_are_refused(text: str) -> None:
+    with pytest.raises(InvalidSpecError, match="not an exit code"):
+        exit_code(text)
+
+
+def test_counts_that_no_cluster_has_are_refused() -> None:
+    for amount in ("99999999999999999999", "9" * 400, "2000000K"):
+        with pytest.raises(InvalidSpecError, match="more than 1,000,000,000 GPUs"):
+            gpus_of(f"gres/gpu={amount}")
+    with pytest.raises(InvalidSpecError, match="more than 1,000,000,000 GPUs"):
+        gpus_of("gres/gpu:a=600000000,gres/gpu:b=600000000")
+    with pytest.raises(InvalidSpecError, match="not a duration"):
+        duration_s("9" * 400 + "-00:00:00")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import random
 import tracemalloc
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.telemetry.stamps import Clock
-from perfatlas.telemetry.xid_codes import xid_code
+from perfatlas.telemetry.xid_codes import xid_code, xid_meaning
 from perfatlas.telemetry.xid_log import read_xid_log
 from tests.telemetry.support import check_law, shared
 
@@ -112,6 +113,7 @@ def test_a_year_turns_with_its_months(tmp_path: Path) -> None:
         ("[Mon Mar  2 01:00:00 2026] NVRM: Xid (PCI:0000:61:00): 79", "no time zone"),
         ("2026-03-02T01:00:00Z NVRM: Xid (PCI:0000:61:00): 79", "names no host"),
         ("NVRM: Xid (PCI:0000:61:00): 79", "no time at the start"),
+        ("9999-12-31T23:59:59Z n kernel: NVRM: Xid (PCI:0000:61:00): 79", "years 1970 and 2199"),
         ("2026-02-31T01:00:00Z n kernel: NVRM: Xid (PCI:0000:61:00): 79", "not a time"),
     ],
 )
@@ -146,9 +148,56 @@ def test_every_code_has_the_causes_of_the_published_table() -> None:
             assert code.causes == told, row["xid"]
     assert known == 31
     assert xid_code(149).causes == frozenset()
+    assert xid_code(109).kind == "unclear"
 
 
-@given(st.lists(st.sampled_from(["79", "45", "xid", "13 "]), max_size=20), st.floats(0, 30))
+def test_what_is_no_code_has_no_meaning() -> None:
+    assert [xid_meaning(text) for text in ("xid_²", "xid_" + "9" * 5000, "xid_", "79")] == [""] * 4
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 59), st.sampled_from([79, 45]), st.sampled_from("12"))),
+    st.randoms(use_true_random=False),
+    st.integers(1, 4),
+)
+def test_the_order_of_lines_and_files_makes_no_difference(
+    tmp_path_factory: pytest.TempPathFactory,
+    told: list[tuple[int, int, str]],
+    draw: random.Random,
+    files: int,
+) -> None:
+    path = tmp_path_factory.mktemp("x")
+    lines = [
+        HEAD.format(second) + f"NVRM: Xid (PCI:0000:6{gpu}:00): {code}"
+        for second, code, gpu in sorted(told)
+    ]
+    whole = read_xid_log([log(path, "-", *lines)])
+    shuffled = draw.sample(lines, len(lines))
+    parts = [log(path, "-", *shuffled[part::files], name=f"kern.{part}") for part in range(files)]
+    mixed = read_xid_log(parts)
+    check_law(mixed.files)
+    for history in (whole, mixed):
+        assert history.size == sum(file.parsed for file in history.files)
+    found = [
+        sorted(zip(h.start_s_E.tolist(), h.units(), h.cause.text(), strict=True))
+        for h in (whole, mixed)
+    ]
+    assert found[0] == found[1]
+
+
+def test_a_line_that_joins_two_others_makes_them_one_event(tmp_path: Path) -> None:
+    # 0 s and 8 s are 8 s apart, but 4 s lies between: one event in whatever order they stand
+    lines = [HEAD.format(n) + f"NVRM: Xid (PCI:0000:61:00): 79, {UNKNOWN}" for n in (8, 0, 4)]
+    history = read_xid_log([log(tmp_path, *lines)])
+    assert history.start_s_E.tolist() == [1772413200.0]
+    assert history.line_E.tolist() == [2]
+    assert history.files[0].merged == {"repeat of one code on one GPU": 2}
+
+
+@given(
+    st.lists(st.sampled_from(["79", "45", "xid", "13 ", "9" * 5000, "²"]), max_size=20),
+    st.floats(0, 30),
+)
 def test_lines_are_never_lost(
     tmp_path_factory: pytest.TempPathFactory, codes: list[str], window: float
 ) -> None:

@@ -50,10 +50,10 @@ def report(subject: str, /, *, flags: ReportFlags | None = None) -> int:
         check_writable(flags.output)
     is_fleet = subject in shipped_fleets() or Path(subject).suffix == ".toml"
     facts = _fleet(subject) if is_fleet else _history(subject)
-    if flags.json:
-        print_json(envelope("fleet report", results=facts, scenario={"subject": subject}))
     if flags.output is not None:
         _write(flags.output, subject, facts)
+    if flags.json:
+        print_json(envelope("fleet report", results=facts, scenario={"subject": subject}))
     return 0
 
 

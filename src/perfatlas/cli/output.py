@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 import sys
@@ -16,10 +17,10 @@ INFEASIBLE: Final = InfeasibleError.exit_code
 
 
 def finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Return a JSON value in which a number that is not finite is null.
+    """Return a JSON value in which a number that is not finite is null, and a time is ISO 8601.
 
     Args:
-        value: Nested mappings, sequences and scalars.
+        value: Nested mappings, sequences and scalars, dates and times of TOML among them.
 
     Example:
         >>> from perfatlas.cli.output import finite
@@ -32,6 +33,8 @@ def finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value
         return [finite(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
     return value
 
 

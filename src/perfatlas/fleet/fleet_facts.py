@@ -45,8 +45,8 @@ def fleet_facts(fleet: Fleet) -> dict[str, Any]:
     Returns:
         units, gpus_per_unit, gpus, events_per_day of a job on all of it, causes (name, meaning in
         words, effect, per_day, share, mean_time_between_s in the whole fleet, part_mean_s of a part
-        that is no lemon, detection_s, repair, takes, ages, lemon_share and lemon_factor; the most
-        frequent first), repairs (name, mean_s), jobs
+        that is no lemon, detection_s, repair, takes, of_job (each job has it, whatever its size),
+        ages, lemon_share and lemon_factor; the most frequent first), repairs (name, mean_s), jobs
         (gpus, mtti_s; by doubling, until something stops or corrupts a job of so many GPUs).
 
     Limits: long-run rates; a young fleet of ageing parts fails more or less often than that.
@@ -88,6 +88,7 @@ def _cause(cause: Cause, fleet: Fleet, whole: float) -> dict[str, Any]:
         "detection_s": mean_s(cause.detection),
         "repair": _repair_name(cause, fleet),
         "takes": cause.takes,
+        "of_job": cause.shared > 0.0,
         "ages": ageing,
         "lemon_share": cause.lemons.share if cause.lemons else None,
         "lemon_factor": cause.lemons.factor if cause.lemons else None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.quantities import counted
 from perfatlas.report.fleet_charts import days_of, lives_of, shares_of
 from perfatlas.report.fleet_text import goodput_command, seconds
-from perfatlas.report.fleet_words import meanings, spelled_rate, spelled_time, unit_of
+from perfatlas.report.fleet_words import in_words, meanings, spelled_rate, spelled_time, unit_of
 from perfatlas.report.goodput_page import charts_of, page_of
 from perfatlas.report.goodput_text import share_text
 from perfatlas.report.quantities_text import format_number
@@ -42,6 +42,7 @@ CAUSE_COLUMNS: Final = (
     "noticed after",
     "repair",
 )
+MOST_NAMED: Final = 3  # reasons in one sentence
 LEMON_COLUMNS: Final = ("machine", "reasons", "failures", "how likely it is bad")
 OF_ALL: Final = "The time and its range are of all machines, the bad ones among them."
 EVENT_COLUMNS: Final = (
@@ -64,17 +65,12 @@ def fleet_page(name: str, facts: Facts, evidence: Facts | None) -> str:
         evidence: What the fleet was fitted to, as in the file beside it; None where there is none.
     """
     causes = facts["causes"]
-    every = spelled_time(DAY_S / facts["events_per_day"])
-    first = causes[0]
-    reason = f"{first['meaning']} ({first['name']})" if first["meaning"] else first["name"]
     parts = [
         f"<h1>How often {html.escape(name)} fails, and what that means</h1>",
         _said(
             f"This fleet has {counted(facts['units'], 'machine')} with"
             f" {counted(facts['gpus_per_unit'], 'GPU')} each, {counted(facts['gpus'], 'GPU')} in"
-            f" all. Somewhere in it something fails every {every} on average,"
-            f" {spelled_rate(facts['events_per_day'])}. The most frequent reason: {reason},"
-            f" {share_text(first['share'])} of all failures."
+            f" all. {_how_often(causes)} {_most_frequent(causes)}"
         ),
         *_means(facts["jobs"]),
         "<h2>What fails</h2>",
@@ -85,13 +81,54 @@ def fleet_page(name: str, facts: Facts, evidence: Facts | None) -> str:
         ),
         *_repairs(facts["repairs"]),
         *_lemons(causes, evidence),
-        *_sizes(facts["jobs"]),
+        *_sizes(facts["jobs"], causes),
         *charts_of([*shares_of(causes), *lives_of(facts["jobs"])]),
         *_evidence(causes, evidence),
         *_next(name, facts["units"]),
         *_glossary(causes, "name"),
     ]
     return page_of(f"perfatlas fleet report: {name}", parts)
+
+
+def _how_often(causes: Sequence[Facts]) -> str:
+    """Return how often machines fail, and how often a job does whatever its machines."""
+    of_machines = sum(row["per_day"] for row in causes if not row["of_job"])
+    of_job = sum(row["per_day"] for row in causes if row["of_job"])
+    told = []
+    if of_machines:
+        told.append(f"Somewhere in it something fails every {_often(of_machines)}.")
+    if of_job:
+        told.append(
+            f"Every job, however many GPUs it uses, is {'also ' if told else ''}hit every"
+            f" {_often(of_job)}, by what is no fault of a single machine."
+        )
+    return " ".join(told)
+
+
+def _often(per_day: float) -> str:
+    return f"{spelled_time(DAY_S / per_day)} on average, {spelled_rate(per_day)}"
+
+
+def _most_frequent(causes: Sequence[Facts]) -> str:
+    """Return the most frequent reason; all of them where several are as frequent."""
+    share = causes[0]["share"]
+    first = [_reason(row) for row in causes if math.isclose(row["share"], share, rel_tol=1e-9)]
+    whole = any(row["of_job"] for row in causes)
+    whose = "failures that a job on the whole fleet meets" if whole else "failures"
+    if len(first) == 1:
+        return f"The most frequent reason: {first[0]}, {share_text(share)} of all {whose}."
+    more = [f"{len(first) - MOST_NAMED} more"] if len(first) > MOST_NAMED else []
+    *named, last = [*first[:MOST_NAMED], *more]
+    which = f"{len(first)} most frequent" if len(first) < len(causes) else f"{len(first)}"
+    return (
+        f"The {which} reasons are equally frequent, each {share_text(share)} of all {whose}:"
+        f" {', '.join(named)} and {last}."
+    )
+
+
+def _reason(cause: Facts) -> str:
+    words = in_words(cause["name"], cause["meaning"])
+    return f"{words} ({cause['name']})" if words else str(cause["name"])
 
 
 def history_page(name: str, facts: Facts) -> str:
@@ -134,7 +171,7 @@ def _event_cells(row: Facts) -> tuple[str, ...]:
     return (
         row["component"],
         row["cause"],
-        row["meaning"] or "-",
+        in_words(f"{row['component']}_{row['cause']}", row["meaning"]) or "-",
         KINDS[row["kind"]],
         f"{row['events']:,}",
         f"{row['nodes']:,}",
@@ -194,9 +231,9 @@ def _cause_cells(cause: Facts, repairs: Sequence[Facts]) -> tuple[str, ...]:
     how_long = f", {spelled_time(lasts)}" if lasts else ""
     return (
         cause["name"],
-        cause["meaning"] or "-",
+        in_words(cause["name"], cause["meaning"]) or "-",
         share_text(cause["share"]),
-        spelled_time(cause["mean_time_between_s"]),
+        spelled_time(cause["mean_time_between_s"]) + (", each job" if cause["of_job"] else ""),
         EFFECTS[cause["effect"]],
         noticed,
         f"{cause['repair']}{how_long}" if cause["repair"] else "none, the job starts again",
@@ -262,7 +299,7 @@ def _lemon_cells(found: Mapping[str, Sequence[tuple[int, str, float]]]) -> list[
     return rows
 
 
-def _sizes(jobs: Sequence[Facts]) -> list[str]:
+def _sizes(jobs: Sequence[Facts], causes: Sequence[Facts]) -> list[str]:
     unit = unit_of(jobs[-1]["mtti_s"])
     rows = [
         (
@@ -274,9 +311,21 @@ def _sizes(jobs: Sequence[Facts]) -> list[str]:
     ]
     return [
         "<h2>What a job will meet</h2>",
-        _said("The more GPUs a job uses, the sooner one of them fails and stops all the others."),
+        _said(_what_size_does(causes)),
         _table(("GPUs of the job", "runs until it is interrupted", "interrupted"), rows),
     ]
+
+
+def _what_size_does(causes: Sequence[Facts]) -> str:
+    stopping = [cause for cause in causes if cause["effect"] != "slows"]
+    if not stopping:
+        return "Nothing here stops a job."
+    if all(cause["of_job"] for cause in stopping):
+        return (
+            "What stops a job here is no fault of a single machine, so that it makes no difference"
+            " how many GPUs the job uses."
+        )
+    return "The more GPUs a job uses, the sooner one of them fails and stops all the others."
 
 
 def _evidence(causes: Sequence[Facts], evidence: Facts | None) -> list[str]:
@@ -303,7 +352,11 @@ def _evidence(causes: Sequence[Facts], evidence: Facts | None) -> list[str]:
             (_seen_cells(cause, apart=apart) for cause in told),
         ),
         *_ageing(causes),
-        _table(("record", "lines that count"), files),
+        _said(
+            "Not every line that was read tells a failure: others tell what was a consequence, was"
+            " done on purpose, is not clear, or happened while nobody watched."
+        ),
+        _table(("record", "lines read"), files),
     ]
 
 

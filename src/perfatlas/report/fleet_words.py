@@ -25,8 +25,25 @@ ALWAYS: Final = (
     ("job", "one computation that runs on many GPUs at once; when one of them fails, all stop"),
     ("checkpoint", "a saved state of the job, to which it goes back after a failure"),
     ("repair", "the time from a failure until the machine can be used again"),
-    ("on average", "failures come at random: half of the gaps are shorter than 0.7 of the average"),
+    ("on average", "over many times: a single one may be much shorter, or much longer"),
 )
+# Source: sacct(1), JOB STATE CODES; NVIDIA/dcgm-exporter, default-counters.csv. As fits name them.
+CAUSES: Final = {
+    "host_node_fail": "a machine stopped answering the scheduler",
+    "host_boot_fail": "a machine did not start",
+    "host_launch_failed": "a machine could not start the job",
+    "host_reconfig_fail": "a machine could not be set up anew for the job",
+    "job_failed": "the job ended with an error, of its own or of what it ran on",
+    "job_requeued": "the job was put back into the queue",
+    "job_timeout": "the job ran longer than it was allowed to",
+    "job_cancelled": "somebody ended the job",
+    "job_deadline": "the job could not end by the time it was given",
+    "job_out_of_memory": "the job asked for more memory than it was given",
+    "job_preempted": "the job made way for another one",
+    "job_revoked": "the job ran on another cluster instead",
+    "hbm_row_remap_failure": "a bad row of memory could not be replaced by a spare one",
+    "hbm_uncorrectable_remapped_row": "a bad row of memory was replaced by a spare one",
+}
 WHERE_MET: Final = {
     "hbm|hbm3": ("HBM", "the memory beside the chip of a GPU"),
     "sram": ("SRAM", "the small, fast memory inside the chip of a GPU"),
@@ -40,6 +57,21 @@ WHERE_MET: Final = {
     "off the bus": ("off the bus", "the machine no longer sees its GPU"),
     "ssd": ("SSD", "the disk of a machine"),
 }
+
+
+def in_words(name: str, meaning: str) -> str:
+    """Return what a cause is, for people who do not know its name; "" where nobody said.
+
+    Args:
+        name: Component and cause, as a fit names it.
+        meaning: What its source calls it, "" for nothing.
+
+    Example:
+        >>> from perfatlas.report.fleet_words import in_words
+        >>> in_words("host_node_fail", ""), in_words("gpu_xid_79", "fallen off the bus")
+        ('a machine stopped answering the scheduler', 'fallen off the bus')
+    """
+    return meaning or CAUSES.get(name, "")
 
 
 def spelled_time(seconds: float, unit: str = "") -> str:

@@ -4,6 +4,7 @@ Source: NVIDIA/dcgm-exporter, etc/default-counters.csv, and the Prometheus text 
 gauge DCGM_FI_DEV_XID_ERRORS holds the code of the LAST error: it stays until another code comes or
 the driver is loaded again, so a repeat of one code between scrapes, or a code that came and was
 followed by another, cannot be seen. Counters see them: DCGM_EXP_XID_ERRORS_TOTAL, where it is on.
+Either may begin with its first error: one that a node did not show in a scrape before is new.
 Limits: tested on scrapes written by hand after the exporter's documentation. An event is dated at
 the scrape that shows it; it happened after the scrape before.
 """
@@ -42,6 +43,7 @@ _SAMPLE: Final = re.compile(
 _BLANK: Final = 1e15  # DCGM marks what it cannot read with values near 2^63
 _UNCHANGED: Final = "unchanged since the scrape before"
 _LABEL: Final = re.compile(r'\s*([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)')
+_CODE: Final = re.compile(r"[0-9]{1,15}")
 _ESCAPES: Final = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
 
 
@@ -81,7 +83,7 @@ class _Scrapes:
 
     events: HistoryBuilder = field(default_factory=HistoryBuilder)
     last: dict[tuple[str, str, str, str], tuple[float, float]] = field(default_factory=dict)
-    first_s: float | None = None
+    first_s: dict[str, float] = field(default_factory=dict)  # scrape of each node
     told: dict[tuple[str, str, str], float] = field(default_factory=dict)
 
     def read(self, path: str | Path, scraped_s: float | None) -> None:
@@ -92,10 +94,12 @@ class _Scrapes:
                 tally.ignore("comment or blank", line.number)
                 continue
             sample = _sample(path, line)
+            time_s = scraped_s if sample.time_ms is None else sample.time_ms / 1e3
+            if time_s is not None:
+                self.first_s.setdefault(_node_of(sample), time_s)
             if sample.name not in (_GAUGE, _TOTAL, *_ROWS):
                 tally.ignore("metric that tells no failure", line.number)
                 continue
-            time_s = scraped_s if sample.time_ms is None else sample.time_ms / 1e3
             if time_s is None:
                 problem = (
                     "the sample has no time; give that of the scrape (scraped, --scraped TIME)"
@@ -110,7 +114,7 @@ class _Scrapes:
         self, path: str | Path, sample: _Sample, time_s: float, number: int, tally: Tally
     ) -> None:
         labels = sample.labels
-        node = labels.get("Hostname") or labels.get("hostname") or labels.get("instance", "")
+        node = _node_of(sample)
         device = labels.get("UUID") or labels.get("gpu", "")
         if not (node and device):
             raise refuse(path, number, "a sample needs the labels Hostname and UUID (or gpu)")
@@ -124,9 +128,10 @@ class _Scrapes:
         if time_s < before_s:
             raise refuse(path, number, f"{before_s - time_s:.3f} s before the sample above")
         self.last[series] = (time_s, sample.value)
-        self.first_s = time_s if self.first_s is None else self.first_s
-        # A counter with a label for the code begins with its first error, the others at once.
-        if before < 0.0 and sample.name == _TOTAL and time_s > self.first_s:
+        # Codes go when the driver is loaded, so one that was not told before is new. Rows stay
+        # remapped for the life of a GPU, so those of one that is seen first may be old.
+        clears = sample.name in (_GAUGE, _TOTAL)
+        if before < 0.0 < sample.value and clears and time_s > self.first_s[node]:
             before = 0.0
         reason = _no_event(sample, before)
         if reason == _UNCHANGED:
@@ -164,6 +169,11 @@ class _Scrapes:
         )
 
 
+def _node_of(sample: _Sample) -> str:
+    labels = sample.labels
+    return labels.get("Hostname") or labels.get("hostname") or labels.get("instance", "")
+
+
 def _no_event(sample: _Sample, before: float) -> str:
     """Return why a sample is no event, "" where it is one."""
     if before < 0.0:
@@ -179,7 +189,7 @@ def _meaning(sample: _Sample) -> tuple[str, str, str]:
         cause, kind = _ROWS[sample.name]
         return cause, "hbm", kind
     text = sample.labels.get("xid", "") if sample.name == _TOTAL else f"{sample.value:.0f}"
-    code = xid_code(int(text) if text.isdigit() else 0)
+    code = xid_code(int(text) if _CODE.fullmatch(text) else 0)
     return code.cause, code.component, code.kind
 
 

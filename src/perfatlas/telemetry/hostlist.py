@@ -1,11 +1,12 @@
-"""Slurm host lists: node[01-03,7],gpu8 as names."""
+"""Slurm host lists, node[01-03,7],gpu8: how many hosts they have, and the names."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
 from itertools import product
-from typing import TYPE_CHECKING, Final
+from math import prod
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.quantities import InvalidSpecError, shown
 
@@ -14,11 +15,64 @@ if TYPE_CHECKING:
 
 MOST_HOSTS: Final = 1_000_000
 _NO_HOSTS: Final = ("", "none assigned", "(null)", "none", "unknown")
-_PART: Final = re.compile(r"([^\[\],]*)(?:\[([^\[\]]*)\])?")
-_RANGE: Final = re.compile(r"(\d+)(?:-(\d+))?")
+_NAME: Final = re.compile(r"(?:[^\[\],]++|\[[^\[\]]*+\])*+")
+_PART: Final = re.compile(r"([^\[\]]++)|\[([^\[\]]*+)\]")
+_RANGE: Final = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 
 
-@lru_cache(maxsize=64)
+class _Span(NamedTuple):
+    """Numbers of a bracket that follow each other, the first written with so many digits."""
+
+    first: int
+    last: int
+    digits: int
+
+    def numbers(self) -> list[str]:
+        return [str(n).zfill(self.digits) for n in range(self.first, self.last + 1)]
+
+
+class _Host(NamedTuple):
+    """A name with its brackets.
+
+    Args:
+        parts: Text, or the spans of a bracket, as they follow each other.
+        size: How many hosts it names: brackets multiply.
+    """
+
+    parts: tuple[str | tuple[_Span, ...], ...]
+    size: int
+
+
+@lru_cache(maxsize=1024)
+def count_hosts(text: str) -> int:
+    """Return how many hosts a list names, without writing them out.
+
+    Args:
+        text: As of `expand_hosts`.
+
+    Raises:
+        InvalidSpecError: As of `expand_hosts`.
+
+    Example:
+        >>> from perfatlas.telemetry.hostlist import count_hosts
+        >>> count_hosts("rack[1-3]node[08-10],login"), count_hosts("None assigned")
+        (10, 0)
+    """
+    return sum(host.size for host in _hosts(text))
+
+
+def lone_host(text: str) -> str:
+    """Return the host of a list that names one alone, "" where it names none or several.
+
+    Args:
+        text: As of `expand_hosts`.
+
+    Raises:
+        InvalidSpecError: As of `expand_hosts`.
+    """
+    return expand_hosts(text)[0] if count_hosts(text) == 1 else ""
+
+
 def expand_hosts(text: str) -> tuple[str, ...]:
     """Return the names of a host list in its order.
 
@@ -36,60 +90,71 @@ def expand_hosts(text: str) -> tuple[str, ...]:
         >>> expand_hosts("node[08-10],login")
         ('node08', 'node09', 'node10', 'login')
     """
-    if text.strip().lower() in _NO_HOSTS:
-        return ()
-    hosts: list[str] = []
-    for name in _names(text.strip()):
-        hosts += _expanded(name, text, MOST_HOSTS - len(hosts))
-    return tuple(hosts)
+    names: list[str] = []
+    for host in _hosts(text):
+        axes = [
+            [part] if isinstance(part, str) else [n for span in part for n in span.numbers()]
+            for part in host.parts
+        ]
+        names += ["".join(parts) for parts in product(*axes)]
+    return tuple(names)
+
+
+def _hosts(text: str) -> list[_Host]:
+    """Return the names of a list with their brackets, none of them written out."""
+    plain = text.strip()
+    if plain.lower() in _NO_HOSTS:
+        return []
+    hosts = [_host(name, text) for name in _names(plain)]
+    if sum(host.size for host in hosts) > MOST_HOSTS:
+        raise _wrong(text, f"more than {MOST_HOSTS} hosts")
+    return hosts
 
 
 def _names(text: str) -> Iterator[str]:
     """Yield the parts between commas that are not in brackets."""
-    depth, start = 0, 0
-    for place, letter in enumerate(text):
-        depth += (letter == "[") - (letter == "]")
-        if depth not in (0, 1):
-            raise _wrong(text, f"bracket {letter!r} at character {place + 1} does not match")
-        if letter == "," and depth == 0:
-            yield text[start:place]
-            start = place + 1
-    if depth:
-        raise _wrong(text, "a bracket is not closed; was the list cut off (sacct's %width)?")
-    yield text[start:]
+    place = -1
+    while place < len(text):
+        start = place + 1
+        place = next(_NAME.finditer(text, start)).end()  # matches at the start, if only nothing
+        yield text[start:place]
+        if place < len(text) and text[place] != ",":
+            raise _bracket(text, place)
 
 
-def _expanded(name: str, text: str, most: int) -> list[str]:
-    axes: list[list[str]] = []
-    count = 1
-    for match in _PART.finditer(name):
-        head, inside = match.groups()
-        if head:
-            axes.append([head])
-        if inside is not None:
-            axes.append(_numbers(inside, text, most))
-            count *= len(axes[-1])
-        if count > most:
-            raise _wrong(text, f"more than {MOST_HOSTS} hosts")
-    if not axes:
+def _bracket(text: str, place: int) -> InvalidSpecError:
+    """Return the error of a bracket that closes nothing, or is not closed."""
+    again = re.search(r"[\[\]]", text[place + 1 :])
+    if text[place] == "[" and again is None:
+        return _wrong(text, "a bracket is not closed; was the list cut off (sacct's %width)?")
+    at = place if text[place] == "]" or again is None else place + 1 + again.start()
+    return _wrong(text, f"bracket {text[at]!r} at character {at + 1} does not match")
+
+
+def _host(name: str, text: str) -> _Host:
+    if not name:
         raise _wrong(text, "a name between commas is empty")
-    return ["".join(parts) for parts in product(*axes)]
+    parts = [head or _spans(inside, text) for head, inside in _PART.findall(name)]
+    sizes = [
+        sum(span.last - span.first + 1 for span in part)
+        for part in parts
+        if not isinstance(part, str)
+    ]
+    return _Host(tuple(parts), prod(sizes))
 
 
-def _numbers(inside: str, text: str, most: int) -> list[str]:
-    numbers: list[str] = []
+def _spans(inside: str, text: str) -> tuple[_Span, ...]:
+    spans: list[_Span] = []
     for part in inside.split(","):
         match = _RANGE.fullmatch(part)
         if match is None:
             raise _wrong(text, f"{shown(part)} is not a number or a range of numbers")
-        low, high = match.group(1), match.group(2) or match.group(1)
-        first, last = int(low), int(high)
-        if last < first:
+        low, high = match[1], match[2] or match[1]
+        span = _Span(int(low), int(high), len(low))
+        if span.last < span.first:
             raise _wrong(text, f"range {shown(part)} runs downwards")
-        if last - first >= most - len(numbers):
-            raise _wrong(text, f"more than {MOST_HOSTS} hosts")
-        numbers += [str(n).zfill(len(low)) for n in range(first, last + 1)]
-    return numbers
+        spans.append(span)
+    return tuple(spans)
 
 
 def _wrong(text: str, problem: str) -> InvalidSpecError:

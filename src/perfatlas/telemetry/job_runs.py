@@ -40,6 +40,7 @@ class Run(NamedTuple):
         start_s: When it started [s].
         end_s: When it ended [s], NaN while it runs or where accounting lost the end.
         hosts: Host list.
+        host_count: Nodes of the list.
         gpus: GPUs allocated, 0 where none are told.
         status: Exit status.
         signal: Signal that ended it, 0 for none.
@@ -54,6 +55,7 @@ class Run(NamedTuple):
     start_s: float
     end_s: float
     hosts: str
+    host_count: int
     gpus: int
     status: int = 0
     signal: int = 0
@@ -115,6 +117,7 @@ class JobRuns:
             until_s: When runs without an end are taken to be still running [s].
 
         Limits: Jobs that share a node each count: with shared nodes this is more than wall time.
+            Every node of every list is visited; it is the one place where lists are expanded.
         """
         end_s_R = np.where(np.isnan(self.end_s_R), until_s, self.end_s_R)
         length_s_R = np.maximum(end_s_R - self.start_s_R, 0.0)
@@ -130,11 +133,11 @@ class JobRuns:
 
 _LABELS: Final = ("job", "state", "hosts", "failed_node")
 _TIMES: Final = ("submit_s", "start_s", "end_s")
-_COUNTS: Final = ("gpus", "status", "signal")
+_COUNTS: Final = ("host_count", "gpus", "status", "signal")
 
 
 class RunsBuilder:
-    """Runs while they are read; later records of a run replace earlier ones."""
+    """Runs while they are read; of several records of a run the one that ends last is kept."""
 
     def __init__(self) -> None:
         """Begin with no run."""
@@ -162,7 +165,7 @@ class RunsBuilder:
             self._append(run, line)
         elif self._same(row, run):
             tally.merge("identical to a record above", line)
-        elif math.isnan(self._times["end_s"][row]):
+        elif self._is_newer(row, run):
             tally.merge("newer record of a run above", line)
             self._replace(row, run)
         else:
@@ -184,11 +187,9 @@ class RunsBuilder:
         labels = {name: column.close(order_R) for name, column in self._labels.items()}
         times = {f"{n}_R": np.array(c, np.float64)[order_R] for n, c in self._times.items()}
         counts = {f"{n}_R": np.array(c, np.int64)[order_R] for n, c in self._counts.items()}
-        sizes = np.array([len(expand_hosts(text)) for text in labels["hosts"].names], np.int64)
         columns: dict[str, Any] = {**labels, **times, **counts}
         return JobRuns(
             **columns,
-            host_count_R=sizes[labels["hosts"].code_E],
             file_E=np.array(self._file, np.int32)[order_R],
             line_E=np.array(self._line, np.int64)[order_R],
             files=tuple(self._files),
@@ -209,6 +210,11 @@ class RunsBuilder:
         end_s = self._times["end_s"][row]
         same_end = end_s == run.end_s or (math.isnan(end_s) and math.isnan(run.end_s))
         return same_end and state.codes[row] == state.known.get(run.state, -1)
+
+    def _is_newer(self, row: int, run: Run) -> bool:
+        """Tell whether a record was written later: once told, an end only moves on."""
+        end_s = self._times["end_s"][row]
+        return math.isnan(end_s) or run.end_s > end_s
 
     def _replace(self, row: int, run: Run) -> None:
         for name, labels in self._labels.items():
@@ -232,7 +238,7 @@ def why_no_run(step: str, state: str, written: str, *, waiting: bool) -> str:
     if step:
         return "step of a job"
     if not state:
-        return f"state {written.split(maxsplit=1)[0]} is not known"
+        return f"state {(written.split() or ['?'])[0]} is not known"
     if waiting or state == "PENDING":
         return "job that never started"
     return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 LONGEST_ITEM: Final = 1 << 26  # characters
 BY_LINE: Final = "one object per line is read where the name ends in .jsonl or .ndjson (also .gz)"
 _BLANK: Final = " \t\r\n"
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def _refuse_constant(name: str) -> float:
@@ -79,6 +81,7 @@ def json_lines(file: LogFile) -> Iterator[tuple[int, Any]]:
             continue
         try:
             item = _DECODER.decode(line.text)
+            _check_characters(line.text, item)
         except (ValueError, RecursionError) as problem:
             why = "not JSON" if line.ended else "the file was cut off inside this line, or not JSON"
             raise refuse(
@@ -87,6 +90,16 @@ def json_lines(file: LogFile) -> Iterator[tuple[int, Any]]:
         if not isinstance(item, Mapping):
             raise refuse(file.path, line.number, f"{shown(item)} is not an object {{...}}")
         yield line.number, item
+
+
+def _check_characters(text: str, value: Any) -> None:  # noqa: ANN401
+    """Refuse half a surrogate pair, which JSON can escape and no file can hold.
+
+    Raises:
+        UnicodeEncodeError: There is one.
+    """
+    if _SURROGATE.search(text):
+        json.dumps(value, ensure_ascii=False).encode()
 
 
 class _Text:
@@ -122,6 +135,9 @@ class _Text:
         while True:
             try:
                 value, end = _DECODER.raw_decode(self.held, self.place)
+                _check_characters(self.held[self.place : end], value)
+            except UnicodeEncodeError as problem:
+                raise self._wrong("half a surrogate pair in a text is not JSON") from problem
             except RecursionError as problem:
                 raise self._wrong("nested too deeply") from problem
             except ValueError as problem:

@@ -12,7 +12,7 @@ import re
 from typing import Final, NamedTuple
 
 from perfatlas.quantities import InvalidSpecError, shown
-from perfatlas.telemetry.stamps import Clock, iso_seconds, zone_of
+from perfatlas.telemetry.stamps import Clock, checked_s, iso_seconds, zone_of
 
 _ISO: Final = re.compile(
     r"(?:<\d+>(?:\d+ )?)?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?"
@@ -27,7 +27,7 @@ _CTIME: Final = re.compile(
     r"\d\d:\d\d:\d\d \d{4})\]"
 )
 _UPTIME: Final = re.compile(r"(?:kern\s*:\s*\w+\s*:\s*)?(?:<\d+>)?\[ *(?P<seconds>\d+\.\d+)\]")
-_KMSG: Final = re.compile(r"\d+,\d+,(?P<micros>\d+),[^;]*;")
+_KMSG: Final = re.compile(r"\d+,\d+,(?P<micros>[0-9]{1,18}),[^;]*;")
 _MONTHS: Final = (
     "Jan",
     "Feb",
@@ -98,7 +98,7 @@ class LineClock:
                 "the line names no host; give the node it is of (node, --node NAME), or write it "
                 "with journalctl -k -o short-iso"
             )
-        return Stamp(time_s, node)
+        return Stamp(checked_s(time_s, time_s), node)
 
     def _boot_s(self) -> float:
         if self._clock.boot_s is None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.telemetry.counts import Tally
 from perfatlas.telemetry.history import NOT_TOLD
-from perfatlas.telemetry.hostlist import expand_hosts
+from perfatlas.telemetry.hostlist import count_hosts, lone_host
 from perfatlas.telemetry.job_runs import (
     UNFINISHED,
     JobRuns,
@@ -33,7 +33,7 @@ from perfatlas.telemetry.slurm_fields import (
     job_name,
     state_name,
 )
-from perfatlas.telemetry.stamps import moment_of, zone_of
+from perfatlas.telemetry.stamps import checked_s, moment_of, zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,6 +48,7 @@ _ZONE_ASKED: Final = (
     "such as 'Europe/Berlin'"
 )
 _TWICE: Final = "local time that occurs twice, settled by the elapsed time"
+_TWICE_ORDER: Final = "local time that occurs twice, settled by the end being after the start"
 _TWICE_OPEN: Final = "local time that occurs twice, taken as the first"
 _MISSING_HOUR: Final = "local time that does not exist, taken as an hour later"
 
@@ -102,18 +103,19 @@ def _run_of(path: str | Path, record: Record, zone: str, tally: Tally) -> Run | 
         raise refuse(path, record.line, "is before the column 'Start'", column="End")
     submit = field.read("Submit", lambda text: _local(text, zone))
     status, signal = field.read("ExitCode", exit_code)
-    hosts = record.fields.get("NodeList", "") if field.read("NodeList", expand_hosts) else ""
+    host_count = field.read("NodeList", count_hosts)
     return Run(
         job=name.job,
         state=state,
         submit_s=NOT_TOLD if submit is None else submit.readings[0],
         start_s=start_s,
         end_s=end_s,
-        hosts=hosts,
+        hosts=record.fields["NodeList"] if host_count else "",
+        host_count=host_count,
         gpus=field.read("AllocTRES", gpus_of),
         status=status,
         signal=signal,
-        failed_node=_one_host(field),
+        failed_node=field.read("FailedNode", lone_host),
         reason=record.fields.get("Reason", ""),
         run=record.fields.get("SLUID", "") or record.fields.get("Restarts", ""),
     )
@@ -138,11 +140,6 @@ class _Fields:
             raise refuse(self.path, self.record.line, str(problem), column=name) from problem
 
 
-def _one_host(field: _Fields) -> str:
-    hosts: tuple[str, ...] = field.read("FailedNode", expand_hosts)
-    return hosts[0] if len(hosts) == 1 else ""
-
-
 class _Time(NamedTuple):
     """A local time: the one or two moments it may be [s since 1970-01-01 UTC]."""
 
@@ -156,14 +153,14 @@ def _local(text: str, zone: str) -> _Time | None:
     plain = text.strip()
     if plain.lower() in UNKNOWN_TIMES:
         return None
-    if plain.isdigit():
-        return _Time((float(plain),), exists=True)
+    if plain.isascii() and plain.isdigit():
+        return _Time((checked_s(float(plain), plain),), exists=True)
     try:
         moment = moment_of(plain, zone)
     except InvalidSpecError as problem:
         text = f"{problem}; run sacct with SLURM_TIME_FORMAT=standard"
         raise InvalidSpecError(text) from problem
-    first, second = (moment.replace(fold=fold).timestamp() for fold in (0, 1))
+    first, second = (checked_s(moment.replace(fold=fold).timestamp(), plain) for fold in (0, 1))
     back = dt.datetime.fromtimestamp(first, moment.tzinfo)
     exists = back.replace(tzinfo=None, fold=0) == moment.replace(tzinfo=None, fold=0)
     return _Time((first,) if first == second or not exists else (first, second), exists)
@@ -179,9 +176,10 @@ def _settled(
     ends = (NOT_TOLD,) if end is None else end.readings
     if len(start.readings) == len(ends) == 1:
         return start.readings[0], ends[0]
-    pairs = [(first, last) for first in start.readings for last in ends]
-    if math.isnan(elapsed_s) or end is None:
-        tally.repair(_TWICE_OPEN, line)
-        return pairs[0]
-    tally.repair(_TWICE, line)
-    return min(pairs, key=lambda pair: abs(pair[1] - pair[0] - elapsed_s))
+    every = [(first, last) for first in start.readings for last in ends]
+    pairs = [pair for pair in every if not pair[1] < pair[0]] or every
+    if end is not None and not math.isnan(elapsed_s):
+        tally.repair(_TWICE, line)
+        return min(pairs, key=lambda pair: abs(pair[1] - pair[0] - elapsed_s))
+    tally.repair(_TWICE_ORDER if len(pairs) == 1 else _TWICE_OPEN, line)
+    return pairs[0]

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from perfatlas.quantities import InvalidSpecError, shown
 from perfatlas.telemetry.counts import Tally
 from perfatlas.telemetry.history import NOT_TOLD
-from perfatlas.telemetry.hostlist import expand_hosts
+from perfatlas.telemetry.hostlist import count_hosts, lone_host
 from perfatlas.telemetry.job_runs import UNFINISHED, JobRuns, Run, RunsBuilder, why_no_run
 from perfatlas.telemetry.json_stream import stream_items
 from perfatlas.telemetry.lines import LogFile
@@ -23,8 +23,11 @@ from perfatlas.telemetry.slurm_fields import gpus_of, state_name
 from perfatlas.telemetry.stamps import epoch_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
+
+MOST: Final = 2**53  # of anything Slurm counts
+_Value = TypeVar("_Value")
 
 
 def read_sacct_json(paths: Sequence[str | Path]) -> JobRuns:
@@ -65,19 +68,19 @@ def _json_run(path: str | Path, number: int, item: Any, tally: Tally) -> Run | N
     end_s = NOT_TOLD if state in UNFINISHED else field.time("end")
     if end_s < start_s:
         raise field.wrong("time.end", "is before time.start")
-    hosts = field.text("nodes")
-    failed = field.hosts(field.text("failed_node"))
+    host_count = field.read("nodes", count_hosts)
     return Run(
         job=field.job(),
         state=state,
         submit_s=field.time("submission"),
         start_s=start_s,
         end_s=end_s,
-        hosts=hosts if field.hosts(hosts) else "",
+        hosts=field.text("nodes") if host_count else "",
+        host_count=host_count,
         gpus=field.gpus(),
         status=field.number("exit_code", "return_code"),
         signal=field.number("exit_code", "signal", "id") or field.number("exit_code", "signal"),
-        failed_node=failed[0] if len(failed) == 1 else "",
+        failed_node=field.read("failed_node", lone_host),
         reason=field.text("state", "reason"),
         run=field.text("sluid") or str(field.number("restart_cnt") or ""),
     )
@@ -110,7 +113,11 @@ class _JsonFields:
         value = self.get(*names)
         if isinstance(value, Mapping):
             value = value.get("number") if value.get("set", True) else 0
-        return value if isinstance(value, int) and not isinstance(value, bool) else 0
+        if not isinstance(value, int) or isinstance(value, bool):
+            return 0
+        if abs(value) > MOST:
+            raise self.wrong(".".join(names), f"{shown(value)} is larger than Slurm can count")
+        return value
 
     def time(self, name: str) -> float:
         """Return a time [s since 1970-01-01 UTC]; accounting writes 0 for none."""
@@ -136,25 +143,26 @@ class _JsonFields:
         part = self.number("het", "job_id")
         return f"{part}+{self.number('het', 'job_offset')}" if part else str(number)
 
-    def hosts(self, text: str) -> tuple[str, ...]:
-        """Return the hosts of a list."""
+    def read(self, name: str, parse: Callable[[str], _Value]) -> _Value:
+        """Return a text of the job, read."""
+        return self.parsed(name, self.text(name), parse)
+
+    def parsed(self, name: str, text: str, parse: Callable[[str], _Value]) -> _Value:
+        """Return a text, read; one that cannot be is refused with its place."""
         try:
-            return expand_hosts(text)
+            return parse(text)
         except InvalidSpecError as problem:
-            raise self.wrong("nodes", str(problem)) from problem
+            raise self.wrong(name, str(problem)) from problem
 
     def gpus(self) -> int:
         """Return the GPUs allocated."""
         allocated = self.get("tres", "allocated")
-        if isinstance(allocated, str):
-            return gpus_of(allocated)
-        if not isinstance(allocated, list):
-            return 0
-        items = [item for item in allocated if isinstance(item, Mapping)]
-        names = [f"{item.get('type')}/{item.get('name')}" for item in items]
-        counts = [item.get("count") for item in items]
-        pairs = [f"{n}={c}" for n, c in zip(names, counts, strict=True) if n.startswith("gres/gpu")]
-        return gpus_of(",".join(pairs))
+        if isinstance(allocated, list):
+            items = [item for item in allocated if isinstance(item, Mapping)]
+            told = [f"{item.get('type')}/{item.get('name')}={item.get('count')}" for item in items]
+            allocated = ",".join(text for text in told if text.startswith("gres/gpu"))
+        text = allocated if isinstance(allocated, str) else ""
+        return self.parsed("tres.allocated", text, gpus_of)
 
     def wrong(self, name: str, problem: str) -> InvalidSpecError:
         """Return the error of a field."""

@@ -40,7 +40,7 @@ FREE_TEXT: Final = (
     "Account",
     "Reservation",
 )
-_STAMP: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?|\d{9,12}")
+_STAMP: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?|\d{9,12}", re.ASCII)
 _STATE: Final = re.compile(r"[A-Z][A-Z_]+\+?( by \S+)?")
 _NO_RECORD: Final = "text that fits no record"
 _NO_DELIMITER: Final = (

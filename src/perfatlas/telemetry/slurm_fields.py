@@ -34,14 +34,19 @@ STATES: Final = (
     "TIMEOUT",
 )
 UNKNOWN_TIMES: Final = ("", "unknown", "none", "n/a", "invalid", "(null)")
+MOST_GPUS: Final = 10**9  # of a job
 _DURATION: Final = re.compile(
-    r"(?:(?P<d>\d+)-(?=\d+:\d+:))?(?:(?P<h>\d+):)?(?P<m>\d+):(?P<s>\d+(?:\.\d+)?)"
+    r"(?:(?P<d>\d{1,9})-(?=\d+:\d+:))?(?:(?P<h>\d{1,9}):)?(?P<m>\d{1,9}):(?P<s>\d+(?:\.\d+)?)",
+    re.ASCII,
 )
+_SECONDS: Final = re.compile(r"[0-9]{1,12}")
 _JOB: Final = re.compile(
-    r"(?P<base>\d+)(?:_(?P<task>\d+|\[[^\]]*\]?)|\+(?P<part>\d+))?(?:\.(?P<step>[\w+-]+))?"
+    r"(?P<base>\d+)(?:_(?P<task>\d+|\[[^\]]*\]?)|\+(?P<part>\d+))?(?:\.(?P<step>[\w+-]+))?",
+    re.ASCII,
 )
+_EXIT: Final = re.compile(r"([0-9]{1,9}):([0-9]{1,9})")
 _SIZES: Final = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
-_TRES_VALUE: Final = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)n?")
+_TRES_VALUE: Final = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)n?", re.ASCII)
 
 
 class JobName(NamedTuple):
@@ -98,7 +103,7 @@ def duration_s(text: str) -> float:
     plain = text.strip()
     if plain.lower() in (*UNKNOWN_TIMES, "unlimited", "partition_limit"):
         return NOT_TOLD
-    if plain.isascii() and plain.isdigit():
+    if _SECONDS.fullmatch(plain):
         return float(plain)
     match = _DURATION.fullmatch(plain)
     if match is None:
@@ -142,10 +147,10 @@ def exit_code(text: str) -> tuple[int, int]:
     """
     if not text.strip():
         return 0, 0
-    status, colon, signal = text.strip().partition(":")
-    if not (colon and status.isdigit() and signal.isdigit()):
+    match = _EXIT.fullmatch(text.strip())
+    if match is None:
         raise InvalidSpecError(f"{shown(text)} is not an exit code; expected as 1:0")
-    return int(status), int(signal)
+    return int(match[1]), int(match[2])
 
 
 @lru_cache(maxsize=1024)
@@ -157,22 +162,25 @@ def gpus_of(tres: str) -> int:
             the sum of the typed ones, so that both are not added.
 
     Raises:
-        InvalidSpecError: A count is not a number.
+        InvalidSpecError: A count is not a number, or there are more than a billion GPUs.
 
     Example:
         >>> from perfatlas.telemetry.slurm_fields import gpus_of
         >>> gpus_of("cpu=96,gres/gpu:h100=4,gres/gpu:l40s=2,mem=1T")
         6
     """
-    whole: int | None = None
-    typed = 0
+    whole: float | None = None
+    typed = 0.0
     for item in tres.split(","):
         name, _, value = item.strip().partition("=")
         if name == "gres/gpu":
-            whole = int(tres_amount(value, tres))
+            whole = tres_amount(value, tres)
         elif name.startswith("gres/gpu:"):
-            typed += int(tres_amount(value, tres))
-    return typed if whole is None else whole
+            typed += tres_amount(value, tres)
+    gpus = typed if whole is None else whole
+    if gpus > MOST_GPUS:
+        raise InvalidSpecError(f"resources {shown(tres)}: more than {MOST_GPUS:,} GPUs")
+    return int(gpus)
 
 
 def tres_amount(value: str, tres: str) -> float:

@@ -11,14 +11,19 @@ import re
 import zoneinfo
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.quantities import InvalidSpecError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _ZONE_HELP: Final = "name it: 'UTC', or a name of the tz database such as 'Europe/Berlin'"
 _FRACTION: Final = re.compile(r"[.,](\d+)")
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FIRST_S: Final = 0.0
+_LONGEST_MS: Final = 1e18  # beyond any year; larger integers may not even be a float
+_WHOLE: Final = re.compile(r"-?[0-9]{1,15}")
 _LAST_S: Final = dt.datetime(2200, 1, 1, tzinfo=dt.UTC).timestamp()
 
 
@@ -68,7 +73,8 @@ def iso_seconds(text: str, zone: str | None) -> float:
         zone: Zone of a time without an offset.
 
     Raises:
-        InvalidSpecError: It is not such a time, or has no zone and none is given.
+        InvalidSpecError: It is not such a time, has no zone and none is given, or lies outside the
+            years 1970 to 2199.
 
     Limits: A local time that occurs twice (the hour when summer time ends) is taken as the first.
 
@@ -77,7 +83,26 @@ def iso_seconds(text: str, zone: str | None) -> float:
         >>> iso_seconds("1970-01-01T01:00:00+01:00", None)
         0.0
     """
-    return (moment_of(text, zone) - _EPOCH) / dt.timedelta(seconds=1)
+    return checked_s((moment_of(text, zone) - _EPOCH) / dt.timedelta(seconds=1), text)
+
+
+def checked_s(seconds: float, written: object) -> float:
+    """Return a time [s since 1970-01-01 UTC] that a log of machines can hold.
+
+    Args:
+        seconds: The time [s].
+        written: The time as the log has it, for the message.
+
+    Raises:
+        InvalidSpecError: It lies outside the years 1970 to 2199.
+    """
+    if _FIRST_S <= seconds < _LAST_S:
+        return float(seconds)
+    if isinstance(written, str):
+        raise InvalidSpecError(f"{shown(written)} is not between the years 1970 and 2199")
+    raise InvalidSpecError(
+        f"{shown(written)} s since 1970 is not between the years 1970 and 2199; in ms or ns?"
+    )
 
 
 def moment_of(text: str, zone: str | None) -> dt.datetime:
@@ -117,19 +142,23 @@ def epoch_seconds(value: object, zone: str | None) -> float:
     Raises:
         InvalidSpecError: It is none of these, or lies outside the years 1970 to 2199.
     """
-    if isinstance(value, dict) and "$date" in value:
-        inner = value["$date"]
-        value = inner / 1e3 if isinstance(inner, int | float) else inner
-    if isinstance(value, dict) and "seconds" in value:
-        seconds, nanos = value["seconds"], value.get("nanos", 0)
-        if str(seconds).lstrip("-").isdigit() and isinstance(nanos, int):
-            value = int(seconds) + nanos * 1e-9
+    if isinstance(value, dict):
+        value = _unpacked(value)
     if isinstance(value, str):
-        value = iso_seconds(value, zone)
+        return iso_seconds(value, zone)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidSpecError(f"{shown(value)} is not a time")
-    if not _FIRST_S <= value < _LAST_S:
-        raise InvalidSpecError(
-            f"{shown(value)} s since 1970 is not between the years 1970 and 2199; in ms or ns?"
-        )
-    return float(value)
+    return checked_s(value, value)
+
+
+def _unpacked(value: Mapping[str, object]) -> object:
+    """Return the number or text in a time of protobuf or MongoDB; what is neither as it is."""
+    if "$date" in value:
+        inner = value["$date"]
+        if isinstance(inner, bool) or not isinstance(inner, int | float):
+            return inner
+        return inner / 1e3 if abs(inner) < _LONGEST_MS else inner
+    seconds, nanos = str(value.get("seconds")), value.get("nanos", 0)
+    if _WHOLE.fullmatch(seconds) and _WHOLE.fullmatch(str(nanos)):
+        return int(seconds) + int(str(nanos)) * 1e-9
+    return value

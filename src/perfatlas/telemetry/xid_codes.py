@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import Final
 
 from perfatlas.telemetry.history import UNCLEAR
+
+_NAMED: Final = re.compile(r"xid_([0-9]{1,9})$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,5 +77,5 @@ def xid_meaning(cause: str) -> str:
         >>> xid_meaning("node_fail"), xid_meaning("gpu_xid_79") != ""
         ('', True)
     """
-    _, mark, code = cause.rpartition("xid_")
-    return xid_code(int(code)).title if mark and code.isdigit() else ""
+    match = _NAMED.search(cause)
+    return xid_code(int(match[1])).title if match else ""
