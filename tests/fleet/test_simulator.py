@@ -242,9 +242,9 @@ def test_mtbf_shorter_than_restart_is_said_and_does_not_hang() -> None:
     outcome = simulate(days(one_cause(60.0, 8), 8, 30), strategy, replicas=4)
     assert outcome.goodput < 1e-6
     assert "of the time goes to restart" in outcome.remarks()[0]
-    assert "faster than it restarts" in restart_remark(strategy, outcome.mtti_s)
-    assert restart_remark(PLAIN, outcome.mtti_s * 10) == ""
-    assert restart_remark(replace(strategy, restart_exposed=False), outcome.mtti_s) == ""
+    assert "faster than it restarts" in restart_remark(strategy, outcome.mtti_s, outcome.goodput)
+    assert restart_remark(PLAIN, outcome.mtti_s * 10, 0.0) == ""
+    assert restart_remark(replace(strategy, restart_exposed=False), outcome.mtti_s, 0.0) == ""
 
 
 def test_a_job_that_waits_is_not_told_that_it_restarts_too_long() -> None:
@@ -254,7 +254,7 @@ def test_a_job_that_waits_is_not_told_that_it_restarts_too_long() -> None:
     outcome = simulate(days(fleet, 100, 500), strategy, replicas=40)
     assert outcome.goodput < 0.01
     assert outcome.remarks()[0].endswith("of the time goes to waiting for spares")
-    assert restart_remark(strategy, outcome.mtti_s) == ""
+    assert restart_remark(strategy, outcome.mtti_s, outcome.goodput) == ""
 
 
 def test_few_failures_do_not_make_the_mean_sure() -> None:

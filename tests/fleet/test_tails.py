@@ -30,6 +30,35 @@ def test_splitting_finds_poisson_tails(count: int) -> None:
     assert len(tail.levels_s) > 2
 
 
+def test_nine_in_ten_intervals_hold_the_probability() -> None:
+    exact = float(stats.poisson.sf(15, 5.0))  # 7e-5
+    tails = [loss_probability(JOB, STRATEGY, 1599.0, replicas=50, seed=seed) for seed in range(40)]
+    ends = [tail.interval(0.9) for tail in tails]
+    held = sum(low <= exact <= high for low, high in ends)
+    assert 31 <= held <= 40  # 36 of 40, less 2.6 binomial standard errors of 1.9
+    assert np.median([high / low for low, high in ends]) < 4.0
+    mean = float(np.mean([tail.probability for tail in tails]))
+    error = float(np.std([tail.probability for tail in tails])) / math.sqrt(40)
+    assert abs(mean - exact) < 3.0 * error
+
+
+def test_a_job_that_loses_much_early_is_not_overlooked() -> None:
+    # 5 d of work, M 20,000 s, a day late: 674 of 12 million plain replicas, 5.6e-5
+    strategy = Strategy(
+        interval_s=1800.0,
+        levels=(Level(write_s=60.0),),
+        restarts=(Restart(name="restart", phases={"all": 600.0}),),
+    )
+    days = 86400.0
+    job = Job(fleet=one_cause(20_000.0, 8), units=8, horizon_s=100 * days, work_s=5 * days)
+    tails = [loss_probability(job, strategy, days, replicas=100, seed=seed) for seed in range(4)]
+    low, high = 5.6e-5 - 3 * 0.22e-5, 5.6e-5 + 3 * 0.22e-5
+    mean = float(np.mean([tail.probability for tail in tails]))
+    error = math.sqrt(sum(tail.standard_error**2 for tail in tails)) / 4
+    assert low - 3 * error < mean < high + 3 * error
+    assert error < 0.3 * mean
+
+
 def test_splitting_agrees_with_plain_replicas() -> None:
     strategy = Strategy(
         interval_s=1800.0,

@@ -15,10 +15,11 @@ from perfatlas.fleet.asynchronous import delayed
 from perfatlas.fleet.checks import cause_rate_per_s
 from perfatlas.fleet.corruption import VerifiedPattern, verified_time_s
 from perfatlas.fleet.fleet_facts import mean_repair_s
-from perfatlas.fleet.laws import Constant, Exponential, mean_s
+from perfatlas.fleet.laws import Constant, mean_s
+from perfatlas.fleet.memory import memories
 from perfatlas.fleet.multilevel import multilevel_efficiency
 from perfatlas.fleet.packing import needed_level
-from perfatlas.fleet.renewal import optimal_interval_s, renewal_efficiency
+from perfatlas.fleet.renewal import optimal_interval_s, renewal_efficiency, what_is_lost
 from perfatlas.fleet.upkeep import Plain, maintained_efficiency
 
 if TYPE_CHECKING:
@@ -105,23 +106,27 @@ def known_mtti_s(job: Job, strategy: Strategy) -> float | None:
         strategy: How it lives with failures.
 
     Returns:
-        None where only a simulation tells: parts that age, lemons that are retired, powered spares,
-        units that are down in part, fewer units, or nothing that fails.
+        None where only a simulation tells: parts that age, lemons that are retired, repairs that
+        only seem to help, silent errors, slow units that are replaced, powered spares, units that
+        are down in part, fewer units, or nothing that fails.
     """
     stops = [cause for cause in job.fleet.causes if cause.effect == "stops"]
-    steady = all(isinstance(cause.lifetime, Exponential) and not cause.lemons for cause in stops)
+    effects = {cause.effect for cause in job.fleet.causes}
+    replaced = "slows" in effects and strategy.slow_patience_s is not None
+    steady = not memories(job.fleet, strategy) and "corrupts" not in effects and not replaced
     cold = strategy.spares.kind == "cold" or strategy.spares.count is None
     whole = job.fleet.parts_per_unit == 1 and strategy.shrink is None
     rate = sum(cause_rate_per_s(cause, job.units) for cause in stops)
     return 1.0 / rate if steady and cold and whole and rate else None
 
 
-def restart_remark(strategy: Strategy, mtti_s: float) -> str:
+def restart_remark(strategy: Strategy, mtti_s: float, goodput: float) -> str:
     """Return what a reader must know of restarts that take longer than the time to a failure.
 
     Args:
         strategy: How the job lives with failures.
         mtti_s: Mean time to the next failure while the job is exposed [s].
+        goodput: Useful share of its time.
 
     Returns:
         "" where restarts are shorter, or failures cannot strike in them.
@@ -130,8 +135,8 @@ def restart_remark(strategy: Strategy, mtti_s: float) -> str:
     if restart_s <= mtti_s or not strategy.restart_exposed:
         return ""
     return (
-        f"a restart takes {restart_s:.3g} s and the job is interrupted every {mtti_s:.3g} s,"
-        " faster than it restarts: in the long run hardly any work is ever finished"
+        f"a restart takes {restart_s:.3g} s and the job, while it can fail, is interrupted every"
+        f" {mtti_s:.3g} s, faster than it restarts: {what_is_lost(goodput)}"
     )
 
 
@@ -308,8 +313,6 @@ def _left_out(fleet: Fleet, strategy: Strategy) -> list[str]:
     several = len(strategy.levels) > 1
     plain = not several and not strategy.verify_s
     told = {
-        "the age of parts": any(not isinstance(cause.lifetime, Exponential) for cause in stops),
-        "lemons": any(cause.lemons for cause in stops),
         "waiting for nodes": _may_wait(fleet, stops, strategy),
         "fewer nodes": strategy.shrink is not None,
         "the start of spares": strategy.spares.count is not None and strategy.spares.start != _NO,
@@ -320,7 +323,7 @@ def _left_out(fleet: Fleet, strategy: Strategy) -> list[str]:
         "safe restarts": not plain and not strategy.restart_exposed,
         "differing detection": len({cause.detection for cause in stops}) > 1 and not plain,
     }
-    return [what for what, is_so in told.items() if is_so]
+    return [*memories(fleet, strategy), *(what for what, is_so in told.items() if is_so)]
 
 
 _NO: Final = Constant(value_s=0.0)

@@ -155,7 +155,7 @@ def mean_s(law: Law) -> float:  # noqa: PLR0911 - a line per law
             from scipy.integrate import quad
 
             longest = min(law.infant.scale_s, law.chance.mean_s, law.wear.scale_s)
-            value, _ = quad(lambda x: _survival(law, x * longest), 0.0, np.inf, limit=200)
+            value, _ = quad(lambda x: survival(law, x * longest), 0.0, np.inf, limit=200)
             return float(value * longest)
 
 
@@ -217,7 +217,7 @@ def residual(law: Law) -> Law:
         return law
     reach = _reach(law)
     age_K = reach * np.linspace(0.0, 1.0, _KNOTS) ** 4
-    survival_K = np.array([_survival(law, float(age)) for age in age_K])
+    survival_K = np.array([survival(law, float(age)) for age in age_K])
     area_K = np.diff(age_K) * (survival_K[1:] + survival_K[:-1]) / 2.0
     below_K = np.concatenate([[0.0], np.cumsum(area_K)])
     keep = np.concatenate([[True], np.diff(below_K) > 0.0])
@@ -236,13 +236,18 @@ def _reach(law: Law) -> float:
             return law.value_s_K[-1]
         case _:
             high = mean_s(law)
-            while _survival(law, high) > 1e-9:
+            while survival(law, high) > 1e-9:
                 high *= 1.5
             return high
 
 
-def _survival(law: Law, age: float) -> float:  # noqa: PLR0911 - a line per law
-    """Return the probability of outliving an age [s]."""
+def survival(law: Law, age: float) -> float:  # noqa: PLR0911 - a line per law
+    """Return the probability of outliving an age.
+
+    Args:
+        law: The law.
+        age: Age [s].
+    """
     match law:
         case Constant():
             return float(age < law.value_s)
@@ -255,7 +260,7 @@ def _survival(law: Law, age: float) -> float:  # noqa: PLR0911 - a line per law
                 return 1.0
             return 0.5 * math.erfc(math.log(age / law.median_s) / law.sigma / math.sqrt(2.0))
         case Bathtub():
-            return math.prod(_survival(part, age) for part in (law.infant, law.chance, law.wear))
+            return math.prod(survival(part, age) for part in (law.infant, law.chance, law.wear))
         case Empirical() | Tabled():
             probability_K, value_K = _knots(law)
             return 1.0 - float(np.interp(age, value_K, probability_K))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.fleet.renewal import LITTLE
 from perfatlas.fleet.running import FIELDS
 from perfatlas.fleet.state import BUCKETS, IDLE, NEVER, SLOWS, STOPS, TICKS_PER_SECOND
 from perfatlas.quantities import counted
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 
 FEW: Final = 30  # failures, below which replicas hardly show what they cost
-LITTLE: Final = 0.01  # goodput
 
 
 def exact_sum(ticks_R: NDArray[np.int64]) -> int:
@@ -140,16 +140,16 @@ class Outcome:
 
     @property
     def interruptions_per_day(self) -> float:
-        """Interruptions of the running job per day of its time."""
+        """Times a day that the job stops unplanned, or fails again in a restart."""
         days = exact_sum(self.ended_R) / TICKS_PER_SECOND / 86400.0
         return float(self.column("interruptions").sum() / days)
 
     @property
     def mtti_s(self) -> float:
-        """Exposed time over failures that hit the job [s]; infinite where none did."""
-        failures = int(self.column("failures").sum())
+        """Exposed time over interruptions of the job [s]; infinite where there were none."""
+        interruptions = int(self.column("interruptions").sum())
         exposed = exact_sum(self.column("exposed")) / TICKS_PER_SECOND
-        return float(exposed / failures) if failures else math.inf
+        return float(exposed / interruptions) if interruptions else math.inf
 
     @property
     def unfinished(self) -> int:

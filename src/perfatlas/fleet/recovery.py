@@ -48,6 +48,7 @@ def _pass(
         spend(job, max(job.due - job.exposed, 0), bucket, True)  # noqa: FBT003
         cause = strike(plan, job, stores, False)  # noqa: FBT003
         if cause >= 0:
+            job.interruptions += 1
             interrupt(plan, job, stores, cause)
             return False
     spend(job, end - job.now, bucket, exposed)

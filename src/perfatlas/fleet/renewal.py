@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 SMALLEST_WRITE: Final = 1e-12  # of the mean time to interruption; below, Young to 5e-7
-LIKELY_LOST: Final = "interrupted faster than it restarts: hardly any work is ever finished"
+FASTER: Final = "interrupted faster than it restarts"
+CUT_SHORT: Final = "most restarts are cut short by the next failure"
+HARDLY_ANY: Final = "hardly any work is ever finished"
+LITTLE: Final = 0.01  # goodput
 
 
 def renewal_efficiency(
@@ -38,7 +41,8 @@ def renewal_efficiency(
         restart_exposed: Whether failures strike in recovery.
 
     Returns:
-        Efficiencies 0 to 1; exact everywhere, with a remark where restarts exceed `mtti_s`.
+        Efficiencies 0 to 1; exact everywhere, with a remark where restarts in which failures
+        strike exceed `mtti_s`.
 
     Raises:
         InvalidSpecError: A negative time, or an interval or MTTI of zero.
@@ -64,8 +68,21 @@ def renewal_efficiency(
     else:
         value = tau / (mtti + restart + detection) / growth
     value = np.asarray(value, np.float64)
-    reason = np.where(np.broadcast_to(mtti < restart, value.shape), LIKELY_LOST, "")
+    slow = np.broadcast_to((mtti < restart) & restart_exposed, value.shape)
+    lost = np.where(value < LITTLE, f"{FASTER}: {HARDLY_ANY}", f"{FASTER}: {CUT_SHORT}")
+    reason = np.where(slow, lost, "")
     return Judged(value, np.ones(value.shape, np.bool_), reason)
+
+
+def what_is_lost(goodput: float) -> str:
+    """Return what becomes of a job that is interrupted faster than it restarts, in words.
+
+    Args:
+        goodput: Useful share of its time.
+
+    Source: failures without memory leave e^(-R/M) of the restarts, under 37 % where R exceeds M.
+    """
+    return HARDLY_ANY if goodput < LITTLE else CUT_SHORT
 
 
 def optimal_interval_s(write_s: ArrayLike, mtti_s: ArrayLike) -> FloatArray:

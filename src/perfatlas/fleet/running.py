@@ -197,6 +197,7 @@ def _something_else(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN40
         return
     if job.slow_end <= job.now:
         if end_spells(plan, job):
+            job.interruptions += 1
             clear(job)
             job.kind = plan.slow_restart
             recover(plan, job, stores)

@@ -1,4 +1,4 @@
-"""The best work between checkpoints where parts age: no closed form tells it, the simulator does.
+"""The best work between checkpoints where failures have a memory: the simulator tells it.
 
 Every interval that is tried meets the same failures, so that few replicas tell them apart.
 """
@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.fleet.expected import best_interval_s, likely_interval_s
-from perfatlas.fleet.laws import Exponential
+from perfatlas.fleet.memory import memories
 from perfatlas.fleet.packing import fleet_rate_per_s
 from perfatlas.fleet.simulate import Job, simulate
 
 if TYPE_CHECKING:
-    from perfatlas.fleet.model import Fleet, Strategy
+    from perfatlas.fleet.model import Strategy
 
 STEP: Final = 2.0  # between intervals of the first look
 MOST_STEPS: Final = 9  # up or down
@@ -27,16 +27,6 @@ LEAST_ROUNDS: Final = 10.0  # segments in the time watched, or its end would dec
 GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0
 
 
-def parts_age(fleet: Fleet) -> bool:
-    """Return whether what stops jobs of a fleet has a memory.
-
-    Args:
-        fleet: The fleet.
-    """
-    stops = [cause for cause in fleet.causes if cause.effect == "stops"]
-    return any(not isinstance(cause.lifetime, Exponential) for cause in stops)
-
-
 def chosen_interval_s(job: Job, strategy: Strategy, seed: int) -> tuple[float | None, str]:
     """Return the work between checkpoints that is best [s], and for what it is, or why none is.
 
@@ -46,8 +36,9 @@ def chosen_interval_s(job: Job, strategy: Strategy, seed: int) -> tuple[float | 
         seed: Of the study.
 
     Returns:
-        That of a closed form where parts do not age; else the best found on the simulator, None
-        where it lies beyond a tenth of the time watched, or a thousandfold from the first guess.
+        That of a closed form where failures have no memory; else the best found on the simulator,
+        None where it lies beyond a tenth of the time watched, or a thousandfold from the first
+        guess.
 
     Raises:
         InvalidSpecError: A number outside its range.
@@ -60,14 +51,18 @@ def chosen_interval_s(job: Job, strategy: Strategy, seed: int) -> tuple[float | 
     """
     best_s, said = best_interval_s(job.fleet, job.units, strategy)
     around_s, _ = likely_interval_s(job.fleet, job.units, strategy)
-    if around_s is None or not parts_age(job.fleet):
+    why = memories(job.fleet, strategy)
+    if around_s is None or not why:
         return best_s, said
     found_s = _searched_s(job, strategy, around_s, seed)
     if found_s is None:
-        return None, "parts age, and no best interval was found within the time watched"
+        return None, (
+            f"failures have a memory ({', '.join(why)}), and no best interval was found within the"
+            " time watched"
+        )
     return found_s, (
-        "the best found by simulating several with the same failures, for these ages and this"
-        " duration: parts age, and no closed form knows that"
+        "the best found by simulating several with the same failures, for this start and this"
+        f" duration: no closed form knows {' and '.join(why)}"
     )
 
 

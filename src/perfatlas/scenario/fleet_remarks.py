@@ -27,7 +27,7 @@ def fleet_remarks(asked: FleetGoodput, ready: FleetJob) -> list[str]:
         ready: The job.
     """
     said = [*_of_repairs(ready), *_overlaps(ready.strategy)]
-    said += late_finds(ready.job.fleet, ready.strategy)
+    said += late_finds(ready.job, ready.strategy)
     upkeep = ready.strategy.maintenance
     if upkeep is not None and upkeep.every_s >= ready.job.horizon_s:
         said.append(

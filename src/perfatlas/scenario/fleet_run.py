@@ -130,7 +130,7 @@ def _answer(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: StepF
         ),
         warnings=(
             *outcome.remarks(),
-            *filter(None, [restart_remark(ready.strategy, results["mtti_s"])]),
+            *filter(None, [restart_remark(ready.strategy, results["mtti_s"], outcome.goodput)]),
             *fleet_remarks(asked, ready),
             *late_remarks(results),
         ),
@@ -188,7 +188,7 @@ def ended_shares(outcome: Outcome) -> dict[str, float]:
 def _results(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> dict[str, Any]:
     replicas = outcome.ticks_RF.shape[0]
     ended_s = exact_sum(outcome.ended_R) / TICKS_PER_SECOND / replicas
-    failures = float(outcome.column("failures").sum()) / replicas
+    interruptions = float(outcome.column("interruptions").sum()) / replicas
     results: dict[str, Any] = {
         "goodput": outcome.goodput,
         "goodput_low": None,
@@ -196,8 +196,8 @@ def _results(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> dict[str
         "checkpoint_interval_s": ready.strategy.interval_s,
         "optimal_checkpoint_interval_s": ready.optimal_interval_s,
         "mtti_s": known_mtti_s(ready.job, ready.strategy) or outcome.mtti_s,
-        "interruptions_per_day": failures / ended_s * DAY_S,
-        "interruptions": failures,
+        "interruptions_per_day": interruptions / ended_s * DAY_S,
+        "interruptions": interruptions,
         "duration_s": ended_s,
         "gpu_hours": ready.gpus * ended_s / HOUR_S,
         "lost_gpu_hours": (1.0 - outcome.goodput) * ready.gpus * ended_s / HOUR_S,
@@ -294,9 +294,10 @@ def _beside(expected: Expected, outcome: Outcome) -> str:
         if abs(outcome.goodput - expected.goodput) <= APART * outcome.half_width:
             return f"{said}, which a long run agrees with"
         days = float(outcome.ended_R.mean()) / TICKS_PER_SECOND / DAY_S
+        errors = (outcome.goodput - expected.goodput) / outcome.standard_error
         return (
-            f"{said}, the long-run value: the run is short, {days:.3g} d, so that its beginning and"
-            " its end weigh"
+            f"{said}, of the long run; the {days:.3g} d simulated are {abs(errors):.2g} standard"
+            f" errors {'above' if errors > 0.0 else 'below'} it"
         )
     return f"{said}; it leaves out {', '.join(expected.leaves_out)}"
 

@@ -16,7 +16,7 @@ from perfatlas.fleet.model import (
     Strategy,
 )
 from perfatlas.fleet.outcome import exact_sum
-from perfatlas.fleet.renewal import LIKELY_LOST, optimal_interval_s
+from perfatlas.fleet.renewal import FASTER, optimal_interval_s, what_is_lost
 from perfatlas.fleet.searched_interval import chosen_interval_s
 from perfatlas.fleet.simulate import Job, simulate_until
 from perfatlas.fleet.state import TICKS_PER_SECOND
@@ -58,14 +58,14 @@ def simulated_goodput(
         value -= found.unsaved if end == "low" else 0.0  # it may be lost yet
         ends[end] = min(max(value, 0.0), 1.0)
     ended_s = exact_sum(middle.ended_R) / TICKS_PER_SECOND
-    failures = int(middle.column("failures").sum())
+    interruptions = int(middle.column("interruptions").sum())
     results = {
         "goodput": middle.goodput,
         "goodput_low": ends["low"],
         "goodput_high": ends["high"],
         "checkpoint_interval_s": interval_s,
         "optimal_checkpoint_interval_s": best_s,
-        **frequency(asked, ended_s / failures if failures else float("inf"), told),
+        **frequency(asked, ended_s / interruptions if interruptions else float("inf"), told),
         "method": "simulate",
         "replicas": middle.ticks_RF.shape[0],
     }
@@ -89,9 +89,16 @@ def simulated_goodput(
         ),
         warnings=(
             *middle.remarks(),
-            *([LIKELY_LOST] if asked.restart_s > told.mtti_s else []),
+            *_lost_said(asked, told, middle),
         ),
     )
+
+
+def _lost_said(asked: SimpleGoodput, told: Interruptions, found: Outcome) -> list[str]:
+    """Return what becomes of a job that is interrupted faster than it restarts."""
+    if asked.restart_s <= told.mtti_s:
+        return []
+    return [f"{FASTER}: {what_is_lost(found.goodput)}"]
 
 
 def _ages_said(asked: SimpleGoodput) -> list[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.fleet.tails import loss_probability
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.rate_interval import NINETY
 
 if TYPE_CHECKING:
     from perfatlas.scenario.fleet_job import FleetJob
@@ -48,8 +49,6 @@ def lateness(asked: FleetGoodput, ready: FleetJob) -> dict[str, Any]:
     """
     if asked.finish_by_s is None or asked.work_s is None:
         return {}
-    from scipy.special import stdtrit
-
     tail = loss_probability(
         ready.job,
         ready.strategy,
@@ -57,12 +56,12 @@ def lateness(asked: FleetGoodput, ready: FleetJob) -> dict[str, Any]:
         replicas=REPLICAS,
         seed=asked.seed,
     )
-    width = float(stdtrit(tail.runs - 1, 0.95)) * tail.standard_error
+    low, high = tail.interval(NINETY)
     return {
         "finish_by_s": asked.finish_by_s,
         "late_probability": tail.probability,
-        "late_probability_low": max(tail.probability - width, 0.0),
-        "late_probability_high": min(tail.probability + width, 1.0),
+        "late_probability_low": low,
+        "late_probability_high": high,
     }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.fleet.catalog import published_rates
 from perfatlas.fleet.checks import cause_rate_per_s
 from perfatlas.fleet.durations import parse_duration
-from perfatlas.fleet.laws import mean_s, scaled
+from perfatlas.fleet.laws import mean_s
 from perfatlas.fleet.shipped import read_evidence
 from perfatlas.telemetry.rates import rate_posterior, standard_errors
 
@@ -112,13 +112,18 @@ def _relative_width(cause: Cause, fitted: Mapping[str, Any]) -> float | None:
 
 
 def more_often(fleet: Fleet, factor: float) -> Fleet:
-    """Return a fleet whose causes all come so many times as often.
+    """Return a fleet whose causes all come so many times as often, at every age.
 
     Args:
         fleet: The fleet.
         factor: Above zero.
+
+    Source: so many times the parts, each with the life it had. Lives that are shorter by a factor
+        are no substitute where parts age: new parts of Weibull shape 3 with twice the life fail an
+        eighth as often.
     """
     causes = tuple(
-        replace(cause, lifetime=scaled(cause.lifetime, 1.0 / factor)) for cause in fleet.causes
+        replace(cause, per_unit=cause.per_unit * factor, shared=cause.shared * factor)
+        for cause in fleet.causes
     )
     return replace(fleet, causes=causes)

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.fleet.late_finds import kept_for
 from perfatlas.fleet.laws import mean_s, scaled
+from perfatlas.fleet.memory import memories
 from perfatlas.fleet.model import Fleet, Repair, Restart, Shrink, Spares, Strategy
-from perfatlas.fleet.searched_interval import chosen_interval_s, parts_age
+from perfatlas.fleet.searched_interval import chosen_interval_s
 from perfatlas.fleet.simulate import simulate
 from perfatlas.fleet.state import TICKS_PER_SECOND
 from perfatlas.scenario.fleet_job import whole_units
+from perfatlas.scenario.rate_interval import more_often
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,10 +128,8 @@ def _changes(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
         )
         sooner = replace(fleet, causes=causes)
         yield _Change("detection in half the time", sooner, strategy, assumes="of every cause")
-    causes = tuple(replace(cause, lifetime=scaled(cause.lifetime, 2.0)) for cause in fleet.causes)
-    rarer = replace(fleet, causes=causes)
-    assumes = f"of every cause; {_SAME_INTERVAL}"
-    yield _Change("half as many failures", rarer, strategy, assumes=assumes)
+    assumes = f"half of the parts of every cause can fail; {_SAME_INTERVAL}"
+    yield _Change("half as many failures", more_often(fleet, 0.5), strategy, assumes=assumes)
     yield from _of_spares(asked, ready)
     for other in ready.others:
         more = (other.spares.count or 0) - (strategy.spares.count or 0)
@@ -164,7 +164,7 @@ def _of_checkpoints(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
             yield _Change("checkpoints written in the background", fleet, later, assumes=assumes)
     if ready.interval_is_given and ready.optimal_interval_s:
         best = replace(strategy, interval_s=ready.optimal_interval_s)
-        name = "best interval found" if parts_age(fleet) else "optimal interval"
+        name = "best interval found" if memories(fleet, strategy) else "optimal interval"
         assumes = f"{best.interval_s:.4g} s of work between"
         yield _Change(f"checkpoints at the {name}", fleet, best, assumes=assumes)
 
@@ -179,7 +179,7 @@ def _at_its_best(asked: FleetGoodput, ready: FleetJob, changed: Strategy) -> tup
     best_s, _ = chosen_interval_s(ready.job, changed, asked.seed)
     if best_s is None:
         return changed, _SAME_INTERVAL
-    what = "the best found" if parts_age(ready.job.fleet) else "the optimum"
+    what = "the best found" if memories(ready.job.fleet, changed) else "the optimum"
     return replace(changed, interval_s=best_s), f"{best_s:.4g} s of work between, {what} then"
 
 
@@ -203,11 +203,11 @@ def _of_silent_errors(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]
             f" back to the checkpoint before; {between}"
         )
         yield _Change("every checkpoint verified", fleet, verified, assumes=assumes)
-    if kept := kept_for(fleet, strategy):
+    if kept := kept_for(ready.job, strategy):
         more = replace(strategy, retained=kept)
         assumes = (
-            f"in place of {strategy.retained:,}, with room for them: they reach back twice the mean"
-            f" time until silent errors are noticed; {_SAME_INTERVAL}"
+            f"in place of {strategy.retained:,}, with room for them: a silent error that outlives"
+            f" them all is met by one such job in a hundred; {_SAME_INTERVAL}"
         )
         yield _Change(f"{kept:,} checkpoints kept", fleet, more, assumes=assumes)
 
