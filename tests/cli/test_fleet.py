@@ -179,7 +179,7 @@ def test_wrong_words_end_with_their_exit_code(
             "not after its start",
         ),
         (["--nodes", "4", *WATCH], 3, "the logs name 53 nodes"),
-        (["--nodes", "64", *WATCH, "--units", "gpu=4"], 3, "units are named, and 4 were watched"),
+        (["--nodes", "64", *WATCH, "--units", "gpu=4"], 3, "are named, and 4 watched"),
     ],
 )
 def test_a_fit_refuses_what_cannot_be(
