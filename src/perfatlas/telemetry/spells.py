@@ -101,11 +101,11 @@ def failure_spells(
             f"watch of {counted(watch.units, 'unit')} from {watch.start_s:.0f} to"
             f" {watch.end_s:.0f} s is empty"
         )
+    first = history.component.at(int(np.flatnonzero(events_E)[0])) if events_E.any() else ""
     by_unit = _events_by_unit(history, events_E, watch)
     unplaced = len(by_unit.pop("", ()))
     names = set(by_unit) | set(watch.new_s)
     if len(names) > watch.units:
-        first = history.component.at(int(np.flatnonzero(events_E)[0])) if events_E.any() else ""
         raise InvalidSpecError(
             f"{counted(len(names), 'unit')} of component {first!r} are named, and {watch.units}"
             f" watched: say how many there were, those that never failed too, --units"
@@ -119,7 +119,7 @@ def failure_spells(
         cut.add(unit, watch.new_s.get(unit), by_unit.get(unit, []))
     cut.never(watch.units - len(names))
     return Spells(
-        seen=cut.seen(is_placed=not unplaced),
+        seen=cut.seen(are_mixed=repair == "as_new" and not unplaced and first != "job"),
         failures=cut.failures + unplaced,
         exposure_s=cut.up_s + (watch.units - len(names)) * (watch.end_s - watch.start_s),
         ageless=cut.ageless,
@@ -198,16 +198,17 @@ class _Cut:
         self.mixed_s += [self.watch.end_s - self.watch.start_s] * units
         self.mixed_failed += [False] * units
 
-    def seen(self, *, is_placed: bool) -> Lifetimes | None:
+    def seen(self, *, are_mixed: bool) -> Lifetimes | None:
         """Return the spells of known age, and beside them those of mixed ages.
 
-        Where a unit is not told, one that seems never to have failed may have, and where it stays
-        as old, no fleet grows into a mixture of ages: then those of known age stand alone.
+        Those of known age stand alone where a unit is not told, so that one that seems never to
+        have failed may have; where units stay as old, and no fleet grows into a mixture of ages;
+        and for jobs, which begin new, somewhere in the watch.
         """
         if not self.exit_s:
             return None
         known = lifetimes(self.exit_s, np.array(self.failed, bool), self.entry_s)
-        if not (is_placed and self.repair == "as_new" and self.mixed_s):
+        if not (are_mixed and self.mixed_s):
             return known
         return replace(known, mixed=lifetimes(self.mixed_s, np.array(self.mixed_failed, bool)))
 
