@@ -190,7 +190,7 @@ def test_wrong_words_end_with_their_exit_code(
             "not after its start",
         ),
         (["--nodes", "4", *WATCH], 3, "the logs name 53 nodes"),
-        (["--nodes", "64", *WATCH, "--units", "gpu=4"], 3, "units are named, and 4 were watched"),
+        (["--nodes", "64", *WATCH, "--units", "gpu=4"], 3, "are named, and 4 watched"),
     ],
 )
 def test_a_fit_refuses_what_cannot_be(
@@ -211,6 +211,50 @@ def test_a_component_without_a_count_is_asked_for(
     assert "--units nic=NUMBER" in capsys.readouterr().err
     assert main(["fleet", "fit", str(table), *words, "--units", "nic=32"]) == 0
     assert "nic_link_down" in capsys.readouterr().out
+
+
+def test_a_fit_tells_how_often_the_fleet_fails_and_how_often_one_part(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    table = tmp_path / "h.csv"
+    rows = [f"2026-03-{day:02}T00:00:00Z,host,x,failure,n{day}" for day in range(1, 32)]
+    table.write_text("\n".join(["start_s,component,cause,kind,node", *rows]) + "\n", "utf-8")
+    words = ["fleet", "fit", str(table), "--nodes", "62", *WATCH]
+    assert main([*words, "--output", str(tmp_path / "f.toml")]) == 0
+    text = capsys.readouterr().out
+    # 31 failures in 31 days: the fleet fails once a day, each of its 62 nodes once in 62 days
+    (line,) = (line for line in text.splitlines() if line.startswith("host_x  "))
+    assert line.split()[1:8] == ["31", "100", "%", "1", "d", "62", "d"]
+    assert "of the whole fleet, and of" in text
+
+
+def test_begins_of_service_are_a_table(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    starts, output = history.with_name("starts.csv"), history.with_name("f.toml")
+    cells = [f"gpu,n{n:03},0000:61:00,2026-01-01T00:00:00Z" for n in range(64)]
+    starts.write_text("\n".join(["component,node,device,start", *cells]) + "\n", "utf-8")
+    words = ["fleet", "fit", str(history), "--nodes", "64", *WATCH, "--output", str(output)]
+    assert main([*words, "--repaired", "as_old", "--service-start", str(starts), "--json"]) == 0
+    (cause,) = json.loads(capsys.readouterr().out)["results"]["causes"]
+    assert len(cause["survival"]["age"]) > 4  # of known ages, a curve
+    assert main([*words, "--repaired", "as_old", "--json"]) == 0
+    (cause,) = json.loads(capsys.readouterr().out)["results"]["causes"]
+    assert cause["survival"] is None
+    assert main([*words, "--service-start", "/no/starts.csv"]) == 3
+    assert "/no/starts.csv" in capsys.readouterr().err
+
+
+def test_a_history_of_jobs_is_told_how_many_jobs_to_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "h.csv"
+    rows = [f"2026-03-0{job}T00:00:00Z,job,x,failure,{job}" for job in range(1, 6)]
+    table.write_text("\n".join(["start_s,component,cause,kind,job", *rows]) + "\n", "utf-8")
+    words = ["fleet", "fit", str(table), "--nodes", "4", *WATCH]
+    words += ["--output", str(tmp_path / "f.toml")]
+    assert main(words) == 3
+    assert "--units job=5 or more" in capsys.readouterr().err
+    assert main([*words, "--units", "job=5"]) == 0
 
 
 def test_a_report_draws_no_line_where_nothing_stops_a_job(

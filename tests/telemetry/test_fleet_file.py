@@ -13,8 +13,9 @@ from perfatlas.fleet.checks import cause_rate_per_s
 from perfatlas.fleet.fleet_file import fleet_of
 from perfatlas.quantities import InvalidSpecError, parse_quantity
 from perfatlas.telemetry.fleet_evidence import evidence_document
-from perfatlas.telemetry.fleet_file import MOST_CAUSES, fleet_document, write_fleet
+from perfatlas.telemetry.fleet_file import fleet_document, write_fleet
 from perfatlas.telemetry.fleet_fit import FleetOptions, fit_fleet
+from perfatlas.telemetry.fleet_laws import MOST_CAUSES
 from perfatlas.telemetry.history import joined
 from perfatlas.telemetry.history_table import read_history
 from perfatlas.telemetry.job_log import read_job_log
@@ -97,16 +98,16 @@ def test_a_fleet_of_known_laws_comes_back(tmp_path: Path) -> None:
     assert repair["law"] == "lognormal"
     assert seconds(repair["median"]) == pytest.approx(2.0 * HOUR, rel=0.1)
     assert repair["sigma"] == pytest.approx(0.6, abs=0.06)
-    # as long between failures as the rate says: up time over failures, to the half a failure of
-    # Jeffreys' prior
+    # as long between failures as the rate says: up time over failures
     up_s = NODES * GPUS * 2000 * HOUR - fit.ranking[0].down_s
     assert seconds(told["exposure"]) == pytest.approx(up_s, rel=2e-3)
-    between_s = seconds(told["exposure"]) / (told["events"] + 0.5)
+    between_s = seconds(told["exposure"]) / told["events"]
     assert seconds(told["mean_time_between"]) == pytest.approx(between_s, rel=1e-7)
     file = evidence["file"][0]
     assert file["hash"].startswith("sha256:")
     assert file["parsed"] + sum(file["merged"].values()) == file["lines"]
     assert evidence["watches"]["gpu"]["end"] == dt.datetime.fromtimestamp(END, dt.UTC)
+    assert told["repair_taken"] == "gpu_xid_79"
     assert any("weibull fits" in remark for remark in told["remarks"])
 
 
@@ -157,8 +158,9 @@ def test_both_means_are_told_and_add_up(tmp_path: Path) -> None:
     fit = fit_fleet(read_xid_log([path]), {"gpu": Watch(START, END, 200 * 8)}, 200)
     cause, told = fleet_document(fit)["cause"][0], evidence_document(fit)["cause"][0]
     of_all = seconds(told["mean_time_between"])
-    # all nodes: every failure over the time of every GPU, half a failure by Jeffreys' prior
-    assert of_all == pytest.approx(1600 * (END - START) / (told["events"] + 0.5), rel=1e-7)
+    # all nodes: every failure over the time of every GPU
+    assert of_all == pytest.approx(1600 * (END - START) / told["events"], rel=1e-7)
+    assert seconds(told["fleet_mean_time_between"]) == pytest.approx(of_all / 1600, rel=1e-7)
     others = seconds(told["mean_time_between_without_lemons"])
     assert others > of_all
     assert cause["lifetime"]["mean"] == told["mean_time_between_without_lemons"]
@@ -190,8 +192,7 @@ def test_a_node_may_be_a_lemon_of_several_causes_and_no_failure_counts_twice(
     fleet = fleet_of(fleet_document(fit), "fitted")
     seen = sum(cause.spells.failures for cause in fit.causes)
     expected = sum(cause_rate_per_s(cause, 100) for cause in fleet.causes) * (END - START)
-    # each rate counts half a failure more, by Jeffreys' prior
-    assert expected == pytest.approx(seen + 0.5 * len(fit.causes), rel=1e-6)
+    assert expected == pytest.approx(seen, rel=1e-6)
 
 
 def test_lemons_are_judged_by_the_time_they_were_exposed(tmp_path: Path) -> None:
@@ -229,9 +230,10 @@ def test_job_and_node_causes_stand_side_by_side(tmp_path: Path) -> None:
     assert "repair" not in causes["job_gpu"]
     assert causes["job_gpu"]["detection"] == {"law": "constant", "value": "1 s"}
     assert causes["host_node_fail"]["per_unit"] == 1.0
-    # the node is not told: it counts for the rate; the job ran again an hour later
-    assert fleet["repair"][1]["stages"][0]["lasts"] == {"law": "constant", "value": "3600 s"}
+    # the job ran again an hour later: that is its time in the queue, and no repair of a node
+    assert "repair" not in fleet
     told = {one["name"]: one for one in evidence_document(fit)["cause"]}
+    assert told["host_node_fail"]["repair_taken"] == "none"
     assert told["host_node_fail"]["exposure"] == "172800 s"
     assert any("a unit not told" in remark for remark in told["host_node_fail"]["remarks"])
 
@@ -260,9 +262,14 @@ def test_rare_causes_are_taken_together(tmp_path: Path) -> None:
     assert len(causes) == MOST_CAUSES + 1
     assert causes[0]["name"] == "hbm_often"
     assert causes[-1]["name"] == "hbm_others"
-    # 31 - 16 causes with a failure each, a half added to each by Jeffreys' prior
+    # 31 - 16 causes with a failure each
     exposure_s = NODES * 2000 * HOUR
-    assert seconds(causes[-1]["lifetime"]["mean"]) == pytest.approx(exposure_s / (15 * 1.5))
+    assert seconds(causes[-1]["lifetime"]["mean"]) == pytest.approx(exposure_s / 15)
+    # all of them: the 45 failures of the log, the one taken for an effect of another left out
+    fleet = fleet_of(fleet_document(fit), "fitted")
+    expected = sum(cause_rate_per_s(cause, NODES) for cause in fleet.causes) * 2000 * HOUR
+    assert fit.cascades == 1
+    assert expected == pytest.approx(45.0 - 1.0, rel=1e-6)
     assert len(evidence_document(fit)["cause"]) == 31
 
 

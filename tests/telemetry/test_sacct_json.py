@@ -157,8 +157,8 @@ def test_ends_of_runs_become_events(tmp_path: Path) -> None:
         ("preempted", "planned", ""),
     ]
     first = history.node.text().index("n2")
-    # job 7 ran again at 7200 s after its first run had failed
-    assert history.recovered_s_E[first] == T0 + 7200.0
+    # job 7 ran again at 7200 s, maybe elsewhere: that says nothing of when the node was back
+    assert math.isnan(history.recovered_s_E[first])
     assert history.place(first) == f"{path}:1"
 
 

@@ -53,6 +53,24 @@ def test_spells_by_hand() -> None:
     assert sorted(zip(old.entry_L, old.exit_L, strict=True)) == [(0.0, 50.0), (60.0, 150.0)]
 
 
+def test_first_spells_of_mixed_ages_by_hand() -> None:
+    # a, of unknown age, fails at 100, is up at 110, fails at 200 and stays down; b never fails
+    events = history_of([("a", 100.0, 110.0), ("a", 200.0, 300.0)])
+    spells = failure_spells(events, np.ones(2, bool), Watch(0.0, 300.0, 2))
+    assert spells.seen is not None
+    assert list(zip(spells.seen.exit_L, spells.seen.failed_L, strict=True)) == [(90.0, True)]
+    mixed = spells.seen.mixed
+    assert mixed is not None
+    assert sorted(zip(mixed.exit_L, mixed.failed_L, strict=True)) == [(100.0, True), (300.0, False)]
+    # a failure of a unit not told may be one of b: its watch is no spell without a failure
+    lost = history_of([("a", 100.0, 110.0), ("", 150.0, 160.0), ("a", 200.0, 300.0)])
+    unplaced = failure_spells(lost, np.ones(3, bool), Watch(0.0, 300.0, 2)).seen
+    assert unplaced is not None
+    assert unplaced.mixed is None
+    old = failure_spells(events, np.ones(2, bool), Watch(0.0, 300.0, 2), repair="as_old")
+    assert old.seen is None
+
+
 def test_a_unit_that_is_not_told_to_be_up_may_stay_down() -> None:
     events = history_of([("a", 100.0, NAN), ("a", 150.0, NAN)])
     up = failure_spells(events, np.ones(2, bool), Watch(0.0, 300.0, 1))
@@ -135,8 +153,12 @@ def test_equal_causes_are_told_apart_by_nobody() -> None:
         (Watch(10.0, 10.0, 1), "is empty"),
         (Watch(0.0, 10.0, 0), "is empty"),
         (Watch(0.0, 50.0, 1), r"xid_79\.log:1: the event at 100 s lies outside"),
-        (Watch(0.0, 200.0, 1, {"b": 0.0}), "2 units are named, and 1 were watched"),
-        (Watch(0.0, 200.0, 1, {"a": 300.0}), "new at 300 s, after the watch ends"),
+        (
+            Watch(0.0, 200.0, 1, {"b": 0.0}),
+            "2 units of component 'gpu' are named, and 1 watched.*--units gpu=2",
+        ),
+        (Watch(0.0, 200.0, 1, {"a": 300.0}), "a is new at 300 s, after the watch ends"),
+        (Watch(0.0, 200.0, 1, {"a": 150.0}), "a failed at 100 s, before its service began at 150"),
     ],
 )
 def test_wrong_watches_are_refused(watch: Watch, problem: str) -> None:

@@ -155,6 +155,8 @@ class FitFlags:
         end: When it ended.
         units: How many there are of a component, as nic=16384; repeatable.
         kinds: Kinds of events that count as failures: failure, unclear, ...; repeatable.
+        service_start: Table of component, node, device and start: when units began their service,
+            for their ages.
         repaired: Whether a repair makes a unit as new for its cause, or leaves it as old.
         open_is_down: An event without a recovery was still down at the end.
         cascade_s: Seconds within which failures of a device after its first are effects of it.
@@ -168,6 +170,7 @@ class FitFlags:
     end: str | None = None
     units: Annotated[list[str] | None, MANY] = None
     kinds: Annotated[list[str] | None, MANY] = None
+    service_start: File | None = None
     repaired: Annotated[Literal["as_new", "as_old"] | None, default("as_new")] = None
     open_is_down: Annotated[bool | None, SWITCH] = None
     cascade_s: Annotated[float | None, default("60")] = None
@@ -219,6 +222,7 @@ def fit(
 
 def _fitted(history: History, flags: FitFlags) -> FleetFit:
     from perfatlas.telemetry.fleet_fit import FleetOptions, fit_fleet
+    from perfatlas.telemetry.service_starts import with_service_starts
     from perfatlas.telemetry.stamps import epoch_seconds
     from perfatlas.telemetry.watches import watches_of
 
@@ -230,6 +234,8 @@ def _fitted(history: History, flags: FitFlags) -> FleetFit:
         window_s=(epoch_seconds(flags.start, None), epoch_seconds(flags.end, None)),
         units=counts_of(flags.units or []),
     )
+    if flags.service_start is not None:
+        watches = with_service_starts(watches, str(flags.service_start))
     plain = FleetOptions()
     options = FleetOptions(
         kinds=tuple(flags.kinds) if flags.kinds else plain.kinds,

@@ -35,7 +35,8 @@ def print_fitted(console: Console, results: Mapping[str, Any]) -> None:
                 "cause": cause["name"],
                 "events": cause["events"],
                 "share": share_text(cause["share"]),
-                "every": time_text(seconds(cause["mean_time_between"])),
+                "fleet": time_text(seconds(cause["fleet_mean_time_between"])),
+                "part": time_text(seconds(cause["mean_time_between"])),
                 "interval": f"{low} - {high}",
                 "law": cause["law"],
             }
@@ -44,11 +45,15 @@ def print_fitted(console: Console, results: Mapping[str, Any]) -> None:
         "cause": "cause",
         "events": "events",
         "share": "share",
-        "every": "all nodes, every",
+        "fleet": "fleet",
+        "part": "one part",
         "interval": "in 95 %",
         "law": "law",
     }
-    title = f"what fails on {counted(results['nodes'], 'node')}, and how often one part of them"
+    title = (
+        f"what fails on {counted(results['nodes'], 'node')}: mean time between failures of the"
+        " whole fleet, and of one part with its interval"
+    )
     print_rows(console, rows, columns=columns, title=title)
     _print_lemons(console, results["causes"])
     if results["effects"]:
@@ -97,7 +102,7 @@ def _print_lemons(console: Console, causes: Sequence[Mapping[str, Any]]) -> None
         if cause["mean_time_between_without_lemons"]
     ]
     if apart:
-        print_line(console, "without lemons, every; the fleet file has both", style="bold")
+        print_line(console, "one part without lemons; the fleet file has both", style="bold")
         print_labelled(console, apart)
 
 

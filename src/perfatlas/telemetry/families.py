@@ -3,6 +3,10 @@
 log L = sum over failures of log h(t) - sum over all of (H(t) - H(entry)), h the hazard, H its
 integral: a unit first seen at an age tells nothing of the time before.
 
+A unit of mixed age, seen first at a time that has nothing to do with its failures, fails after t
+with the density S(t) / mean, S the share that lives longer.
+Source: Cox, Renewal Theory, 1962, sec. 5.2, recurrence time of an equilibrium process.
+
 Parameters inside are logarithms where they are positive: (log rate), (log shape, log scale),
 (mu, log sigma).
 
@@ -11,11 +15,12 @@ Shape legend: L lifetimes.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq, minimize
-from scipy.special import gammaln, log_ndtr
+from scipy.special import gammaincc, gammaln, log_ndtr
 
 from perfatlas.quantities import InfeasibleError, counted
 
@@ -44,6 +49,7 @@ class Family(NamedTuple):
         hazard_integral: Integral of the hazard up to ages (L,).
         fit: Parameters inside of the greatest likelihood (P,).
         mean: Mean lifetime for parameters inside.
+        log_rest: Log probability that a unit of mixed age lives longer than times (L,).
     """
 
     name: str
@@ -53,6 +59,7 @@ class Family(NamedTuple):
     hazard_integral: Callable[[Float, Float], Float]
     fit: Callable[[Lifetimes], Float]
     mean: Callable[[Float], float]
+    log_rest: Callable[[Float, Float], Float]
 
 
 def log_likelihood(family: Family, inside_P: Float, seen: Lifetimes) -> float:
@@ -64,15 +71,61 @@ def log_likelihood(family: Family, inside_P: Float, seen: Lifetimes) -> float:
         seen: The lifetimes.
     """
     failed_L = seen.failed_L
-    hazard = seen.weight_L[failed_L] @ family.log_hazard(seen.exit_L[failed_L], inside_P)
+    # products summed, not @: threads of BLAS cost more than they save on a column
+    hazard_L = seen.weight_L[failed_L] * family.log_hazard(seen.exit_L[failed_L], inside_P)
     exposed_L = family.hazard_integral(seen.exit_L, inside_P)
     late_L = seen.entry_L > 0.0
-    before = seen.weight_L[late_L] @ family.hazard_integral(seen.entry_L[late_L], inside_P)
-    return float(hazard - seen.weight_L @ exposed_L + before)
+    before_L = seen.weight_L[late_L] * family.hazard_integral(seen.entry_L[late_L], inside_P)
+    known = float(hazard_L.sum() - (seen.weight_L * exposed_L).sum() + before_L.sum())
+    return known if seen.mixed is None else known + _of_mixed(family, inside_P, seen.mixed)
+
+
+def _of_mixed(family: Family, inside_P: Float, mixed: Lifetimes) -> float:
+    """Return the log-likelihood of units of mixed ages, over the times they were watched."""
+    failed_L = mixed.failed_L
+    density_L = -family.hazard_integral(mixed.exit_L[failed_L], inside_P)
+    density_L -= np.log(family.mean(inside_P))
+    rest_L = family.log_rest(mixed.exit_L[~failed_L], inside_P)
+    return float(mixed.weight_L[failed_L] @ density_L + mixed.weight_L[~failed_L] @ rest_L)
+
+
+def greatest(family: Family, seen: Lifetimes) -> Float:
+    """Return the parameters inside of the greatest likelihood (P,).
+
+    Args:
+        family: The family.
+        seen: The lifetimes; without units of mixed age the family's own method is exact.
+
+    Raises:
+        InfeasibleError: There is none.
+    """
+    if seen.mixed is None or len(family.parameters) == 1:
+        return family.fit(seen)
+    # from the rate of all with a spread of one e-fold, and from the law of the known ages
+    log_mean = -float(_fit_exponential(seen)[0])
+    starts = [np.array([0.0, log_mean] if family.name == "weibull" else [log_mean - 0.5, 0.0])]
+    with suppress(InfeasibleError):
+        starts.append(family.fit(seen))
+    found = [_climbed(family, seen, start_P) for start_P in starts]
+    return max(found, key=lambda inside_P: log_likelihood(family, inside_P, seen))
+
+
+def _climbed(family: Family, seen: Lifetimes, start_P: Float) -> Float:
+    def loss(inside_P: Float) -> float:
+        value = -log_likelihood(family, inside_P, seen)
+        return value if np.isfinite(value) else np.inf
+
+    with np.errstate(all="ignore"):
+        found = minimize(
+            loss, start_P, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-7}
+        )
+    inside_P: Float = found.x
+    return inside_P
 
 
 def _fit_exponential(seen: Lifetimes) -> Float:
-    return np.array([np.log(seen.failures / seen.exposure)])
+    rows = [seen] if seen.mixed is None else [seen, seen.mixed]
+    return np.array([np.log(sum(r.failures for r in rows) / sum(r.exposure for r in rows))])
 
 
 def _weibull_log_scale(shape: float, seen: Lifetimes) -> float:
@@ -123,6 +176,12 @@ def _weibull_integral(time_L: Float, inside_P: Float) -> Float:
     return integral_L
 
 
+def _weibull_rest(time_L: Float, inside_P: Float) -> Float:
+    with np.errstate(divide="ignore"):
+        rest_L: Float = np.log(gammaincc(np.exp(-inside_P[0]), _weibull_integral(time_L, inside_P)))
+    return rest_L
+
+
 def _lognormal_z(time_L: Float, inside_P: Float) -> Float:
     z_L: Float = (np.log(time_L) - inside_P[0]) * np.exp(-inside_P[1])
     return z_L
@@ -138,6 +197,16 @@ def _lognormal_hazard(time_L: Float, inside_P: Float) -> Float:
 def _lognormal_integral(time_L: Float, inside_P: Float) -> Float:
     integral_L: Float = -log_ndtr(-_lognormal_z(time_L, inside_P))
     return integral_L
+
+
+def _lognormal_rest(time_L: Float, inside_P: Float) -> Float:
+    # integral of S beyond t over the mean: Phi(s - z) - t / mean Phi(-z), s the spread
+    sigma, z_L = np.exp(inside_P[1]), _lognormal_z(time_L, inside_P)
+    above_L = log_ndtr(sigma - z_L)
+    log_mean = inside_P[0] + 0.5 * sigma * sigma
+    less_L = np.exp(np.log(time_L) - log_mean + log_ndtr(-z_L) - above_L)
+    rest_L: Float = above_L + np.log1p(-np.minimum(less_L, 1.0 - 1e-15))
+    return rest_L
 
 
 def _lognormal_gradient(inside_P: Float, seen: Lifetimes) -> Float:
@@ -196,6 +265,7 @@ EXPONENTIAL: Final = Family(
     hazard_integral=lambda time_L, p: np.exp(p[0]) * time_L,
     fit=_fit_exponential,
     mean=lambda p: _exp(-p[0]),
+    log_rest=lambda time_L, p: -np.exp(p[0]) * time_L,
 )
 WEIBULL: Final = Family(
     name="weibull",
@@ -205,6 +275,7 @@ WEIBULL: Final = Family(
     hazard_integral=_weibull_integral,
     fit=_fit_weibull,
     mean=lambda p: _exp(p[1] + gammaln(1.0 + _exp(-p[0]))),
+    log_rest=_weibull_rest,
 )
 LOGNORMAL: Final = Family(
     name="lognormal",
@@ -214,5 +285,6 @@ LOGNORMAL: Final = Family(
     hazard_integral=_lognormal_integral,
     fit=_fit_lognormal,
     mean=lambda p: _exp(p[0] + 0.5 * _exp(2.0 * p[1])),
+    log_rest=_lognormal_rest,
 )
 FAMILIES: Final = (EXPONENTIAL, WEIBULL, LOGNORMAL)

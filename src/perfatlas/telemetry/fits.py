@@ -7,7 +7,7 @@ values whose profile log-likelihood is within half a chi-square quantile of the 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,7 +15,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import chi2
 
 from perfatlas.quantities import InfeasibleError, counted
-from perfatlas.telemetry.families import FAMILIES, Family, log_likelihood
+from perfatlas.telemetry.families import FAMILIES, Family, greatest, log_likelihood
 from perfatlas.telemetry.lifetimes import check_level
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def fit_family(family: Family, seen: Lifetimes, level: float = 0.95) -> Fit:
             f"none of {counted(seen.units, 'unit')} failed in {seen.exposure:g} of exposure: no law"
             " can be fitted; a rate posterior gives the upper bound"
         )
-    inside_P = family.fit(seen)
+    inside_P = greatest(family, seen)
     best = log_likelihood(family, inside_P, seen)
     mean = family.mean(inside_P)
     absurd = np.abs(inside_P).max() > _ABSURD
@@ -165,6 +165,7 @@ def fit_family(family: Family, seen: Lifetimes, level: float = 0.95) -> Fit:
     ends = [_interval(family, inside_P, seen, which, best - drop) for which in range(len(inside_P))]
     named = [family.outside(np.array([end[side] for end in ends])) for side in (0, 1)]
     value_P = family.outside(inside_P)
+    rows = [seen] if seen.mixed is None else [seen, seen.mixed]
     return Fit(
         family=family.name,
         parameters=_named(family, value_P),
@@ -174,9 +175,43 @@ def fit_family(family: Family, seen: Lifetimes, level: float = 0.95) -> Fit:
         mean=mean,
         log_likelihood=best,
         aic=2.0 * len(inside_P) - 2.0 * best,
-        failures=seen.failures,
-        units=seen.units,
-        exposure=seen.exposure,
+        failures=sum(row.failures for row in rows),
+        units=sum(row.units for row in rows),
+        exposure=sum(row.exposure for row in rows),
+    )
+
+
+def with_mean(fit: Fit, mean: float) -> Fit:
+    """Return a law of the same shape and another mean; intervals of its scale move along.
+
+    Args:
+        fit: The law.
+        mean: Mean lifetime it shall have [unit of the lifetimes].
+
+    Example:
+        >>> from perfatlas.telemetry.families import EXPONENTIAL
+        >>> from perfatlas.telemetry.fits import fit_family, with_mean
+        >>> from perfatlas.telemetry.lifetimes import lifetimes
+        >>> fit = fit_family(EXPONENTIAL, lifetimes([2.0, 6.0], [True, False]))
+        >>> round(with_mean(fit, 4.0).parameters["rate"], 9)
+        0.25
+    """
+    factor = mean / fit.mean
+
+    def moved(named: Mapping[str, float]) -> dict[str, float]:
+        changes = {
+            "rate": lambda value: value / factor,
+            "scale": lambda value: value * factor,
+            "mu": lambda value: value + math.log(factor),
+        }
+        return {name: changes.get(name, float)(value) for name, value in named.items()}
+
+    return replace(
+        fit,
+        parameters=moved(fit.parameters),
+        low=moved(fit.low),
+        high=moved(fit.high),
+        mean=mean,
     )
 
 

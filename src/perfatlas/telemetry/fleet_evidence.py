@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.quantities import counted
 from perfatlas.telemetry.fleet_fit import FEWEST
-from perfatlas.telemetry.fleet_laws import ends_text, law_interval, short, time_text
+from perfatlas.telemetry.fleet_laws import (
+    ANY_REPAIR,
+    ends_text,
+    law_interval,
+    repairs_taken,
+    short,
+    time_text,
+)
 from perfatlas.telemetry.kaplan_meier import kaplan_meier
 
 if TYPE_CHECKING:
@@ -33,20 +41,26 @@ def evidence_document(fit: FleetFit) -> dict[str, Any]:
         "failures_taken_as_effects": fit.cascades,
         "level": level,
         "watches": {component: _watch(fit, component) for component in fit.watches},
-        "cause": [_evidence(cause, share, level) for cause, share in _with_shares(fit)],
+        "cause": [_evidence(cause, told, level) for cause, told in _with_places(fit)],
         "file": [file_row(file) for file in fit.history.files],
     }
 
 
-def _with_shares(fit: FleetFit) -> list[tuple[CauseFit, dict[str, Any]]]:
-    """Return each cause with its place in the ranking."""
-    shares = []
+def _with_places(fit: FleetFit) -> list[tuple[CauseFit, dict[str, Any]]]:
+    """Return each cause with its place in the ranking and in the fleet."""
+    places, repairs = [], repairs_taken(fit)
     for cause, row in zip(fit.causes, fit.ranking, strict=True):
         ends = [short(row.share_low), short(row.share_high)]
         told = {"share": short(row.share), "share_interval": ends}
         above = None if math.isnan(row.above_next) else short(row.above_next)
-        shares.append((cause, told | {"more_frequent_than_next": above}))
-    return shares
+        parts_s = cause.rate.exposure_s / cause.rate.events
+        told |= {
+            "more_frequent_than_next": above,
+            "fleet_mean_time_between": time_text(parts_s / fit.watches[cause.component].units),
+            "repair_taken": repairs[cause.name] or "none",
+        }
+        places.append((cause, told))
+    return places
 
 
 def _survival(seen: Lifetimes | None, level: float) -> dict[str, Any] | None:
@@ -61,30 +75,40 @@ def _survival(seen: Lifetimes | None, level: float) -> dict[str, Any] | None:
     return {"age": [time_text(age) for age in curve.time_T[rows].tolist()], **told}
 
 
-def _evidence(cause: CauseFit, share: dict[str, Any], level: float) -> dict[str, Any]:
+def _evidence(cause: CauseFit, place: dict[str, Any], level: float) -> dict[str, Any]:
     spells, rate = cause.spells, cause.rate
     repair = cause.repair
+    not_told = repair.not_told if repair else spells.failures
     fits = cause.comparison.fits if cause.comparison else ()
     return {
         "name": cause.name,
         "events": spells.failures,
         "exposure": time_text(spells.exposure_s),
-        "mean_time_between": time_text(1.0 / rate.mean_per_s),
+        "mean_time_between": time_text(1.0 / rate.observed_per_s),
         "mean_time_between_interval": ends_text(1.0 / rate.high_per_s, 1.0 / rate.low_per_s),
         "mean_time_between_without_lemons": time_text(1.0 / cause.without_lemons_per_s)
         if cause.lemons_apart
         else None,
         "lemon_factor": short(cause.lemon_factor) if cause.lemons_apart else None,
-        **share,
+        **place,
         "survival": _survival(spells.seen, level),
         "law_interval": law_interval(cause.law) if cause.law else None,
         "aic": {fit.family: short(fit.aic) for fit in fits} or None,
         "repairs": repair.seen.failures if repair else 0,
-        "repairs_not_told": repair.not_told if repair else spells.failures,
+        "repairs_not_told": not_told,
         "repair_interval": law_interval(repair.best) if repair and repair.best else None,
         "lemon_nodes": _lemon_rows(cause.lemons),
-        "remarks": list(cause.remarks),
+        "remarks": [*_repair_remarks(place["repair_taken"], not_told), *cause.remarks],
     }
+
+
+def _repair_remarks(taken: str, not_told: int) -> list[str]:
+    """Return what the fleet takes for recoveries that no log tells."""
+    if not not_told or taken == "none":
+        return []
+    whose = "all causes" if taken == ANY_REPAIR else "the others of this cause"
+    told = counted(not_told, "failure")
+    return [f"{told} without a time of repair: in the fleet, as long as those of {whose}"]
 
 
 def _lemon_rows(lemons: Lemons | None) -> list[dict[str, Any]] | None:

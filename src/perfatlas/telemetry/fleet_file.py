@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import content_hash, format_toml, write_atomic
 from perfatlas.telemetry.fleet_evidence import evidence_document
-from perfatlas.telemetry.fleet_laws import duration_law, fit_law, short, time_text
+from perfatlas.telemetry.fleet_laws import (
+    ANY_REPAIR,
+    MOST_CAUSES,
+    duration_law,
+    fit_law,
+    repairs_taken,
+    short,
+    time_text,
+)
 from perfatlas.telemetry.watches import JOB
 
 if TYPE_CHECKING:
@@ -20,10 +28,6 @@ if TYPE_CHECKING:
 
     from perfatlas.telemetry.fleet_fit import CauseFit, Durations, FleetFit
 
-# A simulator holds a few dozen laws: the rarest causes of a component are taken together.
-MOST_CAUSES: Final = 16
-MOST_REPAIRS: Final = 10
-_ANY_REPAIR: Final = "observed"
 _HEADER: Final = """\
 # Fitted from logs by perfatlas. Intervals, counts, hashes of the logs, lemon nodes and remarks:
 # {evidence}
@@ -78,20 +82,17 @@ def fleet_document(fit: FleetFit) -> dict[str, Any]:
     """
     gpus = fit.watches["gpu"].units / fit.nodes if "gpu" in fit.watches else 0.0
     kept, rest = fit.causes[:MOST_CAUSES], fit.causes[MOST_CAUSES:]
-    repaired = [cause for cause in kept if _has_repair(cause)][:MOST_REPAIRS]
-    repairs = [_repair(cause.name, cause.repair) for cause in repaired if cause.repair]
+    taken = repairs_taken(fit)
+    own = [cause for cause in kept if taken[cause.name] == cause.name]
+    repairs = [_repair(cause.name, cause.repair) for cause in own if cause.repair]
     if fit.repair is not None:
-        repairs = [_repair(_ANY_REPAIR, fit.repair), *repairs]
+        repairs = [_repair(ANY_REPAIR, fit.repair), *repairs]
     document: dict[str, Any] = {"units": fit.nodes}
     if gpus and gpus.is_integer():
         document["gpus_per_unit"] = int(gpus)
-    named = {cause.name for cause in repaired}
+    named = {cause.name for cause in own}
     document["cause"] = [_cause(cause, fit, named) for cause in kept] + _others(rest, fit)
     return document | ({"repair": repairs} if repairs else {})
-
-
-def _has_repair(cause: CauseFit) -> bool:
-    return cause.repair is not None and cause.component != JOB
 
 
 def _cause(cause: CauseFit, fit: FleetFit, named: set[str]) -> dict[str, Any]:
@@ -140,7 +141,7 @@ def _others(causes: tuple[CauseFit, ...], fit: FleetFit) -> list[dict[str, Any]]
     """Return the rarest causes, those of a component as one without memory."""
     rates: dict[str, float] = {}
     for cause in causes:
-        rates[cause.component] = rates.get(cause.component, 0.0) + cause.rate.mean_per_s
+        rates[cause.component] = rates.get(cause.component, 0.0) + cause.rate.observed_per_s
     return [
         {
             "name": f"{component}_others",

@@ -1,9 +1,9 @@
 """All that a history says of a fleet: a law of failures and of repairs for each cause, and lemons.
 
-Which law a cause gets: from ten failures of known age on, the family of the smallest AIC; with
-fewer, or without ages, the exponential one, whose rate needs no ages. Where lemon nodes are found
-the law is the exponential one of the other nodes, and the lemons are told apart: mixing them would
-look like infant mortality.
+Which law a cause gets: from ten failures of known age on, the family of the smallest AIC, of the
+mean that the rate of the log tells; with fewer, or without ages, the exponential one, whose rate
+needs no ages. Where lemon nodes are found the law is the exponential one of the other nodes, and
+the lemons are told apart: mixing them would look like infant mortality.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, did
 from perfatlas.telemetry.cascades import CASCADE_S, without_cascades
 from perfatlas.telemetry.causes import CauseRow, rank_causes
 from perfatlas.telemetry.fitness import fitness
-from perfatlas.telemetry.fits import compare_families
+from perfatlas.telemetry.fits import compare_families, with_mean
 from perfatlas.telemetry.history import FAILURE
 from perfatlas.telemetry.lemons import FALSE_DISCOVERY, RATIO, Lemons, find_lemons
 from perfatlas.telemetry.lifetimes import lifetimes
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     Bool = NDArray[np.bool_]
 
+DAY_S: Final = 86400.0
 FEWEST: Final = 10  # failures or repairs below which no shape is fitted
 _BEST_AIC: Final = 2.0  # by which a law of two parameters must beat the exponential one
 
@@ -135,7 +136,7 @@ class CauseFit:
         With the share and factor of the lemons it adds up to `rate`, which is of all nodes.
         """
         share = self.lemons_apart.lemon_share if self.lemons_apart else 0.0
-        return self.rate.mean_per_s / (1.0 + share * (self.lemon_factor - 1.0))
+        return self.rate.observed_per_s / (1.0 + share * (self.lemon_factor - 1.0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,6 +245,10 @@ def _fit_cause(
     lemons = _lemons(history, events_E, watch, nodes, options)
     comparison = _compared(spells.seen, options.level)
     law, remarks = _chosen(spells, comparison, None if row.component == JOB else lemons)
+    if law is not None:
+        is_long_in_use = options.repair == "as_new" and not watch.new_s
+        law, told = _of_the_rate(law, rate, is_long_in_use=is_long_in_use)
+        remarks = [*told, *remarks]
     repairs = repair_times(history, events_E, watch.end_s, open_is_down=options.open_is_down)
     return CauseFit(
         component=row.component,
@@ -294,10 +299,26 @@ def _chosen(
     return (None if best.family == "exponential" else best), remarks
 
 
+def _of_the_rate(law: Fit, rate: RatePosterior, *, is_long_in_use: bool) -> tuple[Fit, list[str]]:
+    """Return a law that fails as often as the log told, and how far its own mean was off.
+
+    A fleet long in use fails at one over the mean of its law, whatever the shape; the mean of a law
+    fitted to a watch shorter than lifetimes is an extrapolation, its rate was seen. Units whose age
+    was told fail at the rate of their ages, and keep their law.
+    """
+    seen_s = 1.0 / rate.observed_per_s
+    told = f"{law.family} by itself has a mean of {law.mean / DAY_S:.4g} d"
+    if is_long_in_use:
+        return with_mean(law, seen_s), [f"{told}, brought to {seen_s / DAY_S:.4g} d of the rate"]
+    return law, [f"{told}; the units watched, of their ages, had one in {seen_s / DAY_S:.4g} d"]
+
+
 def _remarks(spells: Spells) -> list[str]:
     remarks = []
     if spells.ageless:
-        remarks.append(f"{counted(spells.ageless, 'spell')} of unknown age, for the rate alone")
+        is_mixed = spells.seen is not None and spells.seen.mixed is not None
+        use = "taken as of mixed ages" if is_mixed else "for the rate alone"
+        remarks.append(f"{counted(spells.ageless, 'spell')} of unknown age, {use}")
     if spells.unplaced:
         remarks.append(
             f"{counted(spells.unplaced, 'failure')} of a unit not told, for the rate alone"
@@ -306,7 +327,7 @@ def _remarks(spells: Spells) -> list[str]:
         remarks.append(f"{counted(spells.during_repair, 'failure')} of units already down left out")
     if spells.recovery_not_told:
         told = counted(spells.recovery_not_told, "failure")
-        remarks.append(f"{told} without a recovery: up again at once")
+        remarks.append(f"{told} without a recovery: for the rate, up again at once")
     return remarks
 
 

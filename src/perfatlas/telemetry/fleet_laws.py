@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.telemetry.watches import JOB
 
 if TYPE_CHECKING:
     from perfatlas.telemetry.fits import Fit
-    from perfatlas.telemetry.fleet_fit import Durations
+    from perfatlas.telemetry.fleet_fit import Durations, FleetFit
+
+# A simulator holds a few dozen laws: the rarest causes of a component are taken together.
+MOST_CAUSES: Final = 16
+MOST_REPAIRS: Final = 10
+ANY_REPAIR: Final = "observed"  # of all causes together, of which no cause is told apart
+
+
+def repairs_taken(fit: FleetFit) -> dict[str, str]:
+    """Return the repair that each cause has in the fleet: its own, that of all causes, or "".
+
+    A failure of the job takes no machine, so there is nothing to repair.
+
+    Args:
+        fit: What a history says of the fleet.
+    """
+    of_nodes = [cause for cause in fit.causes if cause.component != JOB]
+    known = {cause.name for cause in fit.causes[:MOST_CAUSES] if cause.repair is not None}
+    own = [cause.name for cause in of_nodes if cause.name in known][:MOST_REPAIRS]
+    others = ANY_REPAIR if fit.repair is not None else ""
+    taken = {cause.name: "" for cause in fit.causes}
+    return taken | {cause.name: others for cause in of_nodes} | {name: name for name in own}
 
 
 def time_text(value: float, unit: str = "s") -> str:
@@ -92,15 +115,16 @@ def duration_law(durations: Durations) -> dict[str, Any]:
     Args:
         durations: The durations [s].
 
-    Limits: Few durations of which some were not over become an exponential law of their mean.
+    Limits: Equal durations are a constant. Few durations of which some were not over become an
+        exponential law of their mean.
     """
+    seen = durations.seen
+    if seen.failed_L.all() and seen.exit_L.min() == seen.exit_L.max():
+        return {"law": "constant", "value": time_text(float(seen.exit_L[0]))}
     if durations.best is not None:
         return fit_law(durations.best)
-    seen = durations.seen
     if not seen.failed_L.all():
         return {"law": "exponential", "mean": time_text(seen.exposure / seen.failures)}
     rows = zip(seen.exit_L.tolist(), seen.weight_L.tolist(), strict=True)
     values = [time_text(length) for length, weight in rows for _ in range(int(weight))]
-    if len(values) == 1:
-        return {"law": "constant", "value": values[0]}
     return {"law": "empirical", "values": values}

@@ -129,7 +129,7 @@ def _evidence(found: Facts, file: FileCounts, parts: PartsOfFleet) -> dict[str, 
         "units": found["units"],
         "events": found["failures"],
         "exposure": time_text(found["exposure"], unit),
-        "mean_time_between": time_text(1.0 / rate.mean_per_s, unit),
+        "mean_time_between": time_text(1.0 / rate.observed_per_s, unit),
         "mean_time_between_interval": ends_text(1.0 / rate.high_per_s, 1.0 / rate.low_per_s, unit),
         "survival": {
             "age": [time_text(row["age"], unit) for row in curve],

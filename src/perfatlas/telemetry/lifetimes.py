@@ -1,6 +1,7 @@
 """Lifetimes of which not all is known.
 
-Units still alive at the end are censored; units first seen at an age are left-truncated.
+Units still alive at the end are censored; units first seen at an age are left-truncated. Units
+whose age is not told, of a fleet long in use, are of mixed ages.
 
 Shape legend: L lifetimes.
 """
@@ -32,12 +33,15 @@ class Lifetimes:
         exit_L: Age when it failed or was last seen (L,).
         failed_L: Whether it failed at that age (L,); else it is censored.
         weight_L: How many units the row stands for (L,).
+        mixed: Units of mixed ages: how long each was watched until it failed or was last seen, from
+            0; None where there is none.
     """
 
     entry_L: Float
     exit_L: Float
     failed_L: Bool
     weight_L: Float
+    mixed: Lifetimes | None = None
 
     @property
     def units(self) -> int:

@@ -38,6 +38,14 @@ class RatePosterior:
     high_per_s: float
     level: float
 
+    @property
+    def observed_per_s(self) -> float:
+        """Return the count over its exposure [1/s]: rates of causes add up to that of all of them.
+
+        The posterior mean has half a failure more for each cause it is asked for.
+        """
+        return self.events / self.exposure_s
+
 
 def rate_posterior(
     events: int,

@@ -25,6 +25,7 @@ from perfatlas.telemetry.history import (
 )
 from perfatlas.telemetry.hostlist import expand_hosts
 from perfatlas.telemetry.job_runs import UNFINISHED
+from perfatlas.telemetry.watches import JOB
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,26 +39,31 @@ _MEANING: Final = {
     "BOOT_FAIL": ("host", FAILURE),
     "LAUNCH_FAILED": ("host", FAILURE),
     "RECONFIG_FAIL": ("host", FAILURE),
-    "FAILED": ("job", UNCLEAR),
-    "REQUEUED": ("job", UNCLEAR),
-    "TIMEOUT": ("job", UNCLEAR),
-    "CANCELLED": ("job", UNCLEAR),
-    "DEADLINE": ("job", UNCLEAR),
-    "OUT_OF_MEMORY": ("job", EFFECT),
-    "PREEMPTED": ("job", PLANNED),
-    "REVOKED": ("job", PLANNED),
+    "FAILED": (JOB, UNCLEAR),
+    "REQUEUED": (JOB, UNCLEAR),
+    "TIMEOUT": (JOB, UNCLEAR),
+    "CANCELLED": (JOB, UNCLEAR),
+    "DEADLINE": (JOB, UNCLEAR),
+    "OUT_OF_MEMORY": (JOB, EFFECT),
+    "PREEMPTED": (JOB, PLANNED),
+    "REVOKED": (JOB, PLANNED),
 }
 
 
 def run_failures(runs: JobRuns) -> History:
-    """Return one event for each run that did not complete; it is over when the job runs again.
+    """Return one event for each run that did not complete.
+
+    A failure of the job is over when the job runs again. That of a node has no end: accounting
+    tells when the job got nodes again, after its time in the queue and maybe elsewhere, not when
+    the node came back.
 
     Args:
         runs: The runs.
 
-    Limits: The node is known where Slurm names it or the job had only one. Recovery is the next run
-        of the same job id, so it holds the time in the queue; a job submitted anew is not seen. A
-        run whose end accounting lost is no event. Runs that are none are counted as ignored.
+    Limits: The node is known where Slurm names it or the job had only one. Recovery of a job is
+        the next run of the same job id, so it holds the time in the queue; a job submitted anew is
+        not seen. A run whose end accounting lost is no event. Runs that are none are counted as
+        ignored.
     """
     builder = HistoryBuilder()
     state, job = runs.state.text(), runs.job.text()
@@ -85,7 +91,7 @@ def run_failures(runs: JobRuns) -> History:
                     line=int(runs.line_E[row]),
                     node=failed[row] or alone[0],
                     job=job[row],
-                    recovered_s=next_s[row],
+                    recovered_s=next_s[row] if component == JOB else NOT_TOLD,
                 )
             )
         builder.end_file(_counts(counts, without))

@@ -3,7 +3,8 @@
 Each cause has its own clock in each unit: a failure of another cause does not make a unit new.
 After a failure the clock of its cause starts at 0 (repaired as new, a part was replaced) or runs on
 (repaired as old, a reset). Where a unit's age at the begin of the watch is not known, its first
-spell has an unknown age: it counts for rates, which do not depend on age, and not for shapes.
+spell has an unknown age. Repaired as new, such units are of mixed ages, as in a fleet long in use,
+and their first spells tell the shape too; repaired as old they count for rates alone.
 
 Shape legend: E events, L lifetimes.
 """
@@ -11,7 +12,7 @@ Shape legend: E events, L lifetimes.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -52,10 +53,11 @@ class Spells:
     """Spells of one cause in the units of a component.
 
     Args:
-        seen: Spells whose age is known [s]; None where there is none.
+        seen: Spells whose age is known [s], beside them those of units of mixed ages; None where no
+            age is known.
         failures: Failures, of known age or not.
         exposure_s: Time units were watched and up, summed [s].
-        ageless: Spells left out of `seen`: their unit's age is not known.
+        ageless: Spells whose age is not known.
         unplaced: Failures of a unit that is not told; they count for the rate alone.
         during_repair: Failures left out: the unit was still down from the one before.
         recovery_not_told: Failures after which the next spell is taken to start at once.
@@ -92,30 +94,32 @@ def failure_spells(
 
     Raises:
         InvalidSpecError: The watch is empty, an event lies outside it, a unit is newer than the end
-            of the watch, or more units failed than there are.
+            of the watch or than its failure, or more units failed than there are.
     """
     if not (watch.end_s > watch.start_s and watch.units > 0):
         raise InvalidSpecError(
             f"watch of {counted(watch.units, 'unit')} from {watch.start_s:.0f} to"
             f" {watch.end_s:.0f} s is empty"
         )
+    first = history.component.at(int(np.flatnonzero(events_E)[0])) if events_E.any() else ""
     by_unit = _events_by_unit(history, events_E, watch)
     unplaced = len(by_unit.pop("", ()))
     names = set(by_unit) | set(watch.new_s)
     if len(names) > watch.units:
         raise InvalidSpecError(
-            f"{len(names)} units are named, and {watch.units} were watched; count those that never "
-            "failed too"
+            f"{counted(len(names), 'unit')} of component {first!r} are named, and {watch.units}"
+            f" watched: say how many there were, those that never failed too, --units"
+            f" {first}={len(names)} or more"
         )
     cut = _Cut(watch=watch, repair=repair)
     if open_is_down:
         for events in by_unit.values():
             events[:] = [(s, watch.end_s if math.isnan(r) else r) for s, r in events]
     for unit in sorted(names):
-        cut.add(watch.new_s.get(unit), by_unit.get(unit, []))
-    cut.ageless += watch.units - len(names)
+        cut.add(unit, watch.new_s.get(unit), by_unit.get(unit, []))
+    cut.never(watch.units - len(names))
     return Spells(
-        seen=lifetimes(cut.exit_s, np.array(cut.failed, bool), cut.entry_s) if cut.exit_s else None,
+        seen=cut.seen(are_mixed=repair == "as_new" and not unplaced and first != "job"),
         failures=cut.failures + unplaced,
         exposure_s=cut.up_s + (watch.units - len(names)) * (watch.end_s - watch.start_s),
         ageless=cut.ageless,
@@ -151,17 +155,24 @@ class _Cut:
     entry_s: list[float] = field(default_factory=list)
     exit_s: list[float] = field(default_factory=list)
     failed: list[bool] = field(default_factory=list)
+    mixed_s: list[float] = field(default_factory=list)
+    mixed_failed: list[bool] = field(default_factory=list)
     failures: int = 0
     ageless: int = 0
     during_repair: int = 0
     recovery_not_told: int = 0
     up_s: float = 0.0
 
-    def add(self, new_s: float | None, events: list[tuple[float, float]]) -> None:
+    def add(self, unit: str, new_s: float | None, events: list[tuple[float, float]]) -> None:
         """Cut the watch of one unit at its failures."""
         if new_s is not None and new_s >= self.watch.end_s:
             raise InvalidSpecError(
-                f"a unit is new at {new_s:.0f} s, after the watch ends at {self.watch.end_s:.0f} s"
+                f"{unit} is new at {new_s:.0f} s, after the watch ends at {self.watch.end_s:.0f} s"
+            )
+        if new_s is not None and events and events[0][0] < new_s:
+            raise InvalidSpecError(
+                f"{unit} failed at {events[0][0]:.0f} s, before its service began at {new_s:.0f} s:"
+                " say when the first of its name began, or leave the event out"
             )
         up_s = self.watch.start_s if new_s is None else max(self.watch.start_s, new_s)
         zero_s, before = new_s, False
@@ -181,10 +192,33 @@ class _Cut:
         if up_s < self.watch.end_s:
             self._spell(zero_s, up_s, self.watch.end_s, failed=False)
 
+    def never(self, units: int) -> None:
+        """Add units that never failed and whose age is not known."""
+        self.ageless += units
+        self.mixed_s += [self.watch.end_s - self.watch.start_s] * units
+        self.mixed_failed += [False] * units
+
+    def seen(self, *, are_mixed: bool) -> Lifetimes | None:
+        """Return the spells of known age, and beside them those of mixed ages.
+
+        Those of known age stand alone where a unit is not told, so that one that seems never to
+        have failed may have; where units stay as old, and no fleet grows into a mixture of ages;
+        and for jobs, which begin new, somewhere in the watch.
+        """
+        if not self.exit_s:
+            return None
+        known = lifetimes(self.exit_s, np.array(self.failed, bool), self.entry_s)
+        if not (are_mixed and self.mixed_s):
+            return known
+        return replace(known, mixed=lifetimes(self.mixed_s, np.array(self.mixed_failed, bool)))
+
     def _spell(self, zero_s: float | None, up_s: float, end_s: float, *, failed: bool) -> None:
         self.up_s += max(end_s - up_s, 0.0)
         if zero_s is None or end_s <= up_s:
             self.ageless += 1
+            if end_s > up_s:
+                self.mixed_s.append(end_s - up_s)
+                self.mixed_failed.append(failed)
             return
         self.entry_s.append(up_s - zero_s)
         self.exit_s.append(end_s - zero_s)
