@@ -132,7 +132,9 @@ def _estimate_table(asked: dict[str, Any], output: OutputFlags) -> int:
         priced["distinct_shapes"] = answers.distinct_shapes
         return answers.columns
 
-    summary = answer_table(face, output, asked=asked, names=scenario.FIELD_NAMES)
+    summary = answer_table(
+        face, output, asked=asked, names=scenario.FIELD_NAMES, first="memory_weights_bytes"
+    )
     return show_summary("estimate", {**summary, **priced}, asked=asked, as_json=output.json)
 
 

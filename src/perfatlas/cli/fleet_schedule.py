@@ -222,7 +222,9 @@ def schedule(
         asked["compare"] = extra.compare
     if wants_table(output):
         _refuse_beside_table(extra, asked)
-        summary = answer_rows(_row, output, asked=asked, names=scenario.SCHEDULE_NAMES)
+        summary = answer_rows(
+            _row, output, asked=asked, names=scenario.SCHEDULE_NAMES, first="completed"
+        )
         return show_summary("fleet schedule", summary, asked=asked, as_json=output.json)
     _require(asked)
     for path in extra.files().values():

@@ -162,5 +162,5 @@ def _simulate_table(asked: dict[str, Any], output: OutputFlags, *, find_rate: bo
         return answered(**fields).answer
 
     names = (*scenario.FIELD_NAMES, *scenario.TRAFFIC_NAMES)
-    summary = answer_rows(face, output, asked=asked, names=names)
+    summary = answer_rows(face, output, asked=asked, names=names, first="ttft_s_mean")
     return show_summary("simulate", summary, asked=asked, as_json=output.json)
