@@ -34,7 +34,9 @@ def flags(folder: Path, source: str, target: str, text: str) -> OutputFlags:
 
 def test_rows_keep_what_they_had_and_gain_answers(tmp_path: Path) -> None:
     output = flags(tmp_path, "in.csv", "out.csv", "id,batch,note\n007,4,a\n008,,\n")
-    summary = answer_table(doubled, output, asked={"batch": 8}, names=["batch", "tp"])
+    summary = answer_table(
+        doubled, output, asked={"batch": 8}, names=["batch", "tp"], first="doubled"
+    )
     assert (tmp_path / "out.csv").read_text() == (
         "id,batch,note,doubled,error_code,error\n007,4,a,8.0,,\n008,,,16.0,,\n"
     )
@@ -43,7 +45,7 @@ def test_rows_keep_what_they_had_and_gain_answers(tmp_path: Path) -> None:
 
 def test_a_row_without_answer_says_why_and_stops_nobody(tmp_path: Path) -> None:
     output = flags(tmp_path, "in.jsonl", "out.jsonl", '{"batch": "x"}\n{"batch": 2}\n')
-    summary = answer_table(doubled, output, asked={}, names=["batch"])
+    summary = answer_table(doubled, output, asked={}, names=["batch"], first="doubled")
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert rows[0] == {"batch": "x", "doubled": None, "error_code": "invalid", "error": "no number"}
     assert rows[1] == {"batch": 2, "doubled": 4.0, "error_code": None, "error": None}
@@ -54,17 +56,82 @@ def test_an_answered_table_can_be_answered_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = flags(tmp_path, "in.csv", "out.csv", "batch\n4\n")
-    answer_table(doubled, output, asked={}, names=["batch"])
+    answer_table(doubled, output, asked={}, names=["batch"], first="doubled")
     first = (tmp_path / "out.csv").read_text()
-    again = OutputFlags(table=tmp_path / "out.csv", output=tmp_path / "out.csv")
-    answer_table(doubled, again, asked={}, names=["batch"])
-    assert (tmp_path / "out.csv").read_text() == first
+    again = OutputFlags(table=tmp_path / "out.csv", output=tmp_path / "again.csv")
+    answer_table(doubled, again, asked={}, names=["batch"], first="doubled")
+    assert (tmp_path / "again.csv").read_text() == first
     assert "earlier answer replaced: ['doubled', 'error', 'error_code']" in capsys.readouterr().err
+
+
+MODEL = "meta-llama/Llama-3.1-8B-Instruct"
+VERBS = [
+    (["estimate"], f"model,system,batch,gpus\n{MODEL},h200_sxm,4,\n{MODEL},mi300x,4,\n"),
+    (["kernel", "gemm"], "system,m,n,k,tier\nh200_sxm,8,8,8,\nmi300x,8,8,8,\n"),
+    (["kernel", "gemm", "--n", "8", "--k", "8"], "system,m\nmi300x,8\nh200_sxm,8\n"),
+    (["collective", "--op", "all_reduce", "--bytes", "1MB"], "system,gpus\nmi300x,8\n"),
+    (
+        ["simulate", "--model", MODEL, "--system", "h200_sxm", "--num-requests", "20"],
+        "request_rate,kv_blocks\n5,\n5,2000\n",
+    ),
+    (
+        ["simulate", "--model", MODEL, "--system", "h200_sxm", "--num-requests", "20"],
+        "request_rate\n5\n20\n",
+    ),
+    (["fleet", "schedule", "--num-jobs", "50"], "nodes,load,max_job_gpus,jobs\n8,0.8,8,\n"),
+    (["goodput"], "failure_rate,gpus,restart_s,checkpoint_write_s\nrsc1_node,1024,300,60\n"),
+    (
+        ["goodput", "--restart-s", "300", "--checkpoint-write-s", "60", "--half-width", "0.05"],
+        "fleet,gpus,mtti_s,work_s\nllama3,8192,,86400\n,8192,3600,\nllama3,8192,,\n",
+    ),
+    (["goodput", "spares"], "nodes,node_mtbf_s,repair_s,target,spares\n72,1e6,1e4,0.99,\n"),
+    (["goodput", "domains"], "domain_size,unavailability,gpus,spares\n72,0.001,720,\n"),
+    (["goodput", "stragglers"], "persistent_cv,gpus\n0.001,720\n"),
+]
+
+
+@pytest.mark.parametrize(("verb", "text"), VERBS)
+def test_every_verb_answers_its_answers_as_it_answered_the_questions(
+    tmp_path: Path, verb: list[str], text: str
+) -> None:
+    first, second, third = (tmp_path / f"{number}.csv" for number in range(3))
+    first.write_text(text, "utf-8")
+    for source, target in ((first, second), (second, third)):
+        assert main([*verb, "--table", str(source), "--output", str(target)]) == 0
+    assert third.read_text("utf-8") == second.read_text("utf-8")
+    asked, answered = read_table(first), read_table(second)
+    assert {name: answered.columns[name] for name in asked.columns} == asked.columns
+    assert not any(answered.cells("error_code"))
+
+
+def test_a_table_is_never_written_over_its_questions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, link = tmp_path / "t.csv", tmp_path / "link.csv"
+    path.write_text("model\nx\n")
+    link.symlink_to(path)
+    for verb in sorted({" ".join(verb[:2]).split(" --")[0] for verb, _ in VERBS}):
+        for target in (path, link):
+            words = ["--table", str(path), "--output", str(target)]
+            assert main([*verb.split(), *words]) == 2, verb
+            assert "answers would replace the questions" in capsys.readouterr().err
+    assert path.read_text() == "model\nx\n"
+
+
+def test_a_label_named_as_an_answer_is_kept(tmp_path: Path) -> None:
+    output = flags(tmp_path, "in.csv", "out.csv", "doubled,batch,error\n7,4,0.1\n")
+    answer_table(doubled, output, asked={}, names=["batch"], first="doubled")
+    assert (tmp_path / "out.csv").read_text() == (
+        "doubled,batch,result_doubled,error_code,error\n7,4,8.0,,\n"
+    )
+    again = OutputFlags(table=tmp_path / "out.csv", output=tmp_path / "again.csv")
+    answer_table(doubled, again, asked={}, names=["batch"], first="doubled")
+    assert (tmp_path / "again.csv").read_text() == (tmp_path / "out.csv").read_text()
 
 
 def test_an_empty_table_is_answered_with_nothing(tmp_path: Path) -> None:
     output = flags(tmp_path, "in.csv", "out.csv", "batch,id\n")
-    assert answer_table(doubled, output, asked={}, names=["batch"])["rows"] == 0
+    assert answer_table(doubled, output, asked={}, names=["batch"], first="doubled")["rows"] == 0
     assert (tmp_path / "out.csv").read_text() == "batch,id\n"
 
 
@@ -79,7 +146,7 @@ def test_verbs_of_one_operator_answer_row_by_row(tmp_path: Path) -> None:
             return {"results": {"time_s": 1e-6 * self.m}, "warnings": ["a", "b"]}
 
     output = flags(tmp_path, "in.csv", "out.csv", "m\n2\n-1\n")
-    summary = answer_rows(Priced, output, asked={}, names=["m"])
+    summary = answer_rows(Priced, output, asked={}, names=["m"], first="time_s")
     table = read_table(tmp_path / "out.csv")
     assert table.cells("error_code") == [None, "invalid"]
     assert table.cells("error") == [None, "m = -1: expected a positive number"]
@@ -87,14 +154,15 @@ def test_verbs_of_one_operator_answer_row_by_row(tmp_path: Path) -> None:
     assert summary["failed"] == 1
 
 
-def test_an_empty_cell_that_is_asked_and_answered_holds_the_answer(tmp_path: Path) -> None:
+def test_a_cell_that_is_asked_and_answered_stays_as_it_was(tmp_path: Path) -> None:
     text = "nodes,node_mtbf_s,repair_s,target,spares\n72,1e6,1e4,0.99,\n72,1e6,1e4,,007\n"
     output = flags(tmp_path, "in.csv", "out.csv", text)
     words = ["--table", str(output.table), "--output", str(output.output)]
     assert main(["goodput", "spares", *words]) == 0
     table = read_table(tmp_path / "out.csv")
     alone = goodput_spares(nodes=72, node_mtbf_s=1e6, repair_s=1e4, target=0.99)
-    assert table.columns["spares"] == [str(alone.results["spares"]), "007"]
+    assert [cell or "" for cell in table.columns["spares"]] == ["", "007"]
+    assert table.cells("result_spares") == [alone.results["spares"], 7]
 
 
 def test_a_row_carries_its_warnings(tmp_path: Path) -> None:
@@ -158,18 +226,13 @@ def test_a_table_of_bounds_alone_has_an_empty_column(tmp_path: Path) -> None:
     [
         (
             ["estimate"],
-            "modle,system,batch\nmeta-llama/Llama-3.1-8B,h200_sxm,4\n",
-            "model is required; column 'modle' is not read; did you mean 'model'?",
+            "mdlel,system,batch\nmeta-llama/Llama-3.1-8B,h200_sxm,4\n",
+            "model is required; column 'mdlel' is not read; did you mean 'model'?",
         ),
         (
             ["kernel", "gemm"],
-            "note,Systm,m,n,k\na,mi300x,8,8,8\n",
-            "column 'Systm' is not read; did you mean 'system'?",
-        ),
-        (
-            ["collective"],
-            "system,op,byts,gpus\nmi300x,all_reduce,64,8\n",
-            "column 'byts' is not read; did you mean 'bytes'?",
+            "note,Sys,m,n,k\na,mi300x,8,8,8\n",
+            "column 'Sys' is not read; did you mean 'system'?",
         ),
     ],
 )
@@ -182,6 +245,45 @@ def test_a_misspelt_column_is_named_where_its_field_is_missing(
     (error,) = read_table(tmp_path / "out.csv").cells("error")
     assert "is required" in error
     assert error.endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("verb", "column", "meant"),
+    [
+        (["goodput"], "detecton_s", "detection_s"),  # a letter left out
+        (["goodput"], "mtti_h", "mtti_s"),  # another unit
+        (["goodput"], "duration", "duration_s"),  # no unit
+        (["goodput", "spares"], "Spares", "spares"),
+        (["goodput", "domains"], "domain-size", "domain_size"),
+        (["goodput", "stragglers"], "transient_vc", "transient_cv"),  # two letters change places
+        (["estimate"], "bacth", "batch"),
+        (["kernel", "gemm"], "Systm", "system"),
+        (["collective"], "byts", "bytes"),
+        (["simulate"], "request_ratee", "request_rate"),  # a letter too many
+        (["fleet", "schedule"], "backfil", "backfill"),
+        (["fleet", "schedule"], "node", "nodes"),
+    ],
+)
+def test_a_column_that_is_nearly_a_question_is_refused_before_anything_is_answered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: list[str], column: str, meant: str
+) -> None:
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text(f"seed,{column}\n0,600\n")
+    assert main([*verb, "--table", str(source), "--output", str(target)]) == 3
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"column {column!r} would not be read; did you mean {meant!r}?" in said
+    assert not target.exists()
+
+
+def test_labels_pass_and_so_does_a_near_name_beside_the_question(tmp_path: Path) -> None:
+    labels = ["name", "note", "id", "team", "speed", "model_name", "gpu_type", "tps", "measured_s"]
+    line = ",".join([*labels, "gpu", "gpus", "persistent_cv"])
+    (tmp_path / "in.csv").write_text(f"{line}\n{'x,' * (len(labels) + 1)}720,0.001\n")
+    tables = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv")]
+    assert main(["goodput", "stragglers", *tables]) == 0
+    table = read_table(tmp_path / "out.csv")
+    assert [table.cells(label) for label in [*labels, "gpu"]] == [["x"]] * (len(labels) + 1)
+    assert table.cells("error_code") == [None]
 
 
 def test_other_columns_and_other_errors_stay_as_they_are(tmp_path: Path) -> None:

@@ -305,22 +305,23 @@ def test_slow_spells_cost_their_share() -> None:
 
 
 def test_one_shrunk_job_by_hand() -> None:
-    # 3 of 16 units leave after 1000 s: one replica of 4 is dropped, 12 / 16 of the speed is left
+    # 3 of 16 units leave after 1000 s: one replica of 4 is dropped, 12 / 16 of the speed is left;
+    # where 5 leave, 11 units cannot make the 12 it goes on with
     repair = Repair(name="never", stages=(RepairStage(name="-", lasts=Constant(value_s=1e10)),))
     cause = Cause(name="once", lifetime=Constant(value_s=1000.0), shared=1.0, units=3)
     strategy = Strategy(
         interval_s=100.0,
         levels=(Level(write_s=0.0),),
         spares=Spares(count=0),
-        shrink=Shrink(replica_units=4, fewest=10),
+        shrink=Shrink(replica_units=4, fewest=12),
     )
     job = Job(fleet=Fleet(units=16, causes=(cause,), repairs=(repair,)), units=16, horizon_s=1900.0)
     outcome = simulate(job, strategy, replicas=1)
     seconds = {name: int(outcome.column(name)[0]) / TICKS_PER_SECOND for name in BUCKETS}
     assert seconds["productive"] == pytest.approx(1000.0 + 900.0 * 12 / 16, abs=1e-5)
     assert seconds["degraded"] == pytest.approx(900.0 * 4 / 16, abs=1e-5)
-    too_few = replace(strategy, shrink=Shrink(replica_units=4, fewest=14))
-    waiting = simulate(job, too_few, replicas=1)
+    five = replace(job.fleet, causes=(replace(cause, units=5),))
+    waiting = simulate(replace(job, fleet=five), strategy, replicas=1)
     assert int(waiting.column("waiting_for_spares")[0]) == 900 * TICKS_PER_SECOND
 
 
@@ -503,6 +504,9 @@ BAD: list[tuple[dict[str, object], dict[str, object], str]] = [
     ({}, {"levels": (Level(write_s=1.0, survives="process"),)}, "survives that"),
     ({}, {"shrink": Shrink(replica_units=8, fewest=3)}, "no replica of 8"),
     ({}, {"shrink": Shrink(replica_units=1, fewest=16)}, "fewer units than"),
+    ({}, {"shrink": Shrink(replica_units=0, fewest=8)}, "replica_units = 0"),
+    # 16 units give up 4 at a time and work on 12, then on 8
+    ({}, {"shrink": Shrink(replica_units=4, fewest=10)}, "works on 12 or on 8"),
     ({}, {"silent_restart": "restrt"}, "did you mean 'restart'"),
     ({"horizon_s": 1e13}, {}, "expected 0.001 to 1e\\+12"),
     ({"horizon_s": -1.0}, {}, "horizon_s = -1"),
@@ -530,7 +534,7 @@ def test_contradictions_are_refused(
     ("fields", "words"),
     [
         ({"lifetime": Exponential(mean_s=-1.0)}, "mean_s = -1"),
-        ({"lifetime": Constant(value_s=0.0)}, "mean lifetime of zero"),
+        ({"lifetime": Constant(value_s=0.0)}, "mean lifetime of 0 s: expected 0.001 s"),
         ({"per_unit": -1.0}, "per_unit = -1"),
         ({"shared": 1.0}, "either per_unit or shared"),
         ({"age_s": -1.0}, "age_s = -1"),
@@ -539,8 +543,10 @@ def test_contradictions_are_refused(
         ({"takes": "part"}, "units have none"),
         ({"effect": "slows"}, "slowdown above 1"),
         ({"effect": "corrupts"}, "verify_s"),
-        ({"lifetime": Exponential(mean_s=1e-6)}, "check the unit of the rates"),
-        ({"repair": "swop"}, "not one of swap"),
+        ({"lifetime": Exponential(mean_s=2e-3)}, "check the unit of the rates"),
+        ({"lifetime": Exponential(mean_s=1e-6)}, r"a rate of 1e\+06 /s: expected"),
+        ({"lifetime": Exponential(mean_s=1e19)}, r"to 3.6e\+18 s \(1e-6 FIT\)"),
+        ({"repair": "swop"}, "no repair has that name; there is 'swap'"),
         ({"units": 9}, "units = 9 at once of a fleet of 8 units: expected 8 at most"),
         (
             {"lifetime": weibull_of_mean(DAY, 2.0), "lemons": Lemons(share=0.1, factor=2.0)},

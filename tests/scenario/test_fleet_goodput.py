@@ -236,8 +236,8 @@ def test_a_wrong_question_names_value_and_next_step(
     [
         ('units = 4\n[[cause]]\npublished = "llama"\n', "unknown failure rate"),
         ("units = 4\n[[cause]]\npublished = 3\n", "published = 3: expected a text"),
-        ('units = 4\n[[cause]]\npublished = "rsc1_node"\nname = "x"\n', "unknown key 'name'"),
-        ("units = 4\n", r"fleet\.toml: causes = 0: expected 1"),
+        ('units = 4\n[[cause]]\npublished = "rsc1_node"\nname = "x"\n', "leave name out, or pub"),
+        ("units = 4\n", r"fleet\.toml: nothing fails: give a"),
     ],
 )
 def test_a_wrong_published_cause_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -351,7 +351,10 @@ def test_a_short_run_is_not_said_to_agree_with_the_long_run(tmp_path: Path) -> N
         ({"gpus": 400, "spares": 0}, "50 units, the fleet has 40. gpus = 320 fill the fleet. f"),
         ({"gpus": 400, "spares": 40}, "40 spares, the fleet has 40. fleet_units = 90 makes"),
         ({"fewest_gpus": 8, "replica_gpus": 256}, "a replica of 32 units is all of a job of 32"),
-        ({"fewest_gpus": 8, "replica_gpus": 80}, "raise fewest to 2"),
+        ({"fewest_gpus": 8, "replica_gpus": 80}, "never works on 8: give fewest_gpus = 16$"),
+        # 32 units in replicas of 5 work on 12 units, or on 7
+        ({"fewest_gpus": 80, "replica_gpus": 40}, "works on 80: give fewest_gpus = 96 or 56$"),
+        ({"fewest_gpus": 256}, "fewest_gpus = 256: expected fewer than the job's 256 GPUs"),
     ],
 )
 def test_advice_is_one_that_can_be_followed(
@@ -420,7 +423,7 @@ restart = [{ name = "r", phases = { all = "5 min" } }]
         ('[{ name = "c", write = "30 s" }]', "[]", "strategy 's': levels = 0"),
         ('write = "30 s"', 'write = "30 s", every = 0', r"levels every \[0\] segments"),
         ('[{ name = "r", phases = { all = "5 min" } }]', "[]", "strategy 's': restarts = 0"),
-        ("per_unit = 1", 'per_unit = 1\nrepair = "no"', "repair = 'no' is not one of swap"),
+        ("per_unit = 1", 'per_unit = 1\nrepair = "no"', "no repair has that name; there is 'swap'"),
     ],
 )
 def test_a_file_that_cannot_be_run_is_refused_with_its_place(

@@ -368,3 +368,30 @@ def test_a_simulated_job_that_never_gets_anything_done_ends_soon() -> None:
     found = goodput(mtti_s=1.0, checkpoint_write_s=60, restart_s=1e4, method="simulate").results
     assert found["goodput"] == 0.0
     assert found["replicas"] == 8
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"mtti_s": 1e-300}, "mtti_s = 1e-300: expected 1e-06 or more"),
+        ({"mtti_s": 1e13}, "mtti_s = 10000000000000.0: expected 1e+12 or less"),
+        ({"mtti_s": "x"}, "mtti_s = 'x': expected a number"),
+        ({"mtti_s": True}, "mtti_s = True: expected a number, not true or false"),
+        ({"half_width": 1}, "half_width = 1: expected less than 1"),
+        ({"gpus": 1.5}, "gpus = 1.5: expected a whole number"),
+        ({"failure_rate": 5}, "failure_rate = 5: expected text"),
+        ({"method": "yung"}, "young, daly, saxena, meta; did you mean 'young'?"),
+        ({"fleet": "llama3", "what_if": "maybe"}, "what_if = 'maybe': expected true or false"),
+        ({"fleet": "llama3", "scheduling": 0}, "scheduling = 0: expected more than 0"),
+        ({"fleet": "l" * 5000}, "expected 4,096 characters at most"),
+        ({"fleet": "llama3", "more_spares": 10**9}, "more_spares = 1000000000: expected 1,000,000"),
+    ],
+)
+def test_rules_are_told_in_the_words_of_people(fields: dict[str, object], said: str) -> None:
+    asked = {"checkpoint_write_s": 30, "restart_s": 300, "mtti_s": 3600} | fields
+    if "fleet" in fields:
+        del asked["mtti_s"]
+    with pytest.raises(InvalidSpecError) as caught:
+        goodput(**asked)
+    assert said in str(caught.value)
+    assert "Input" not in str(caught.value)

@@ -12,6 +12,7 @@ from perfatlas.cli.operation import OperationFlags
 from perfatlas.files import write_table
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.report import SimulatedRun, reproduce_line, traffic_page
+from perfatlas.scenario.given_rows import given_rows
 from perfatlas.scenario.operation import Operation
 from perfatlas.serving import TICKS_PER_SECOND, Upkeep
 
@@ -169,8 +170,8 @@ def test_finding_7_no_replica_is_there_for_more_than_all_of_the_time() -> None:
         ),
         ({"mode": "disaggregated", "decode_workers": 10**9}, "decode_workers = 1,000,000,000"),
         ({"replica_kinds": [{"system": "h200_sxm", "dp": 10**9}]}, "kind 1 .h200_sxm.: dp = 1,000"),
-        ({"dp": 10**12}, "less than or equal to 1000000000"),
-        ({"concurrency": 10**12, "request_rate": None}, "less than or equal to 1000000000"),
+        ({"dp": 10**12}, "expected 1,000,000,000 or less"),
+        ({"concurrency": 10**12, "request_rate": None}, "expected 1,000,000,000 or less"),
     ],
 )
 def test_finding_5_more_engines_than_a_simulation_holds_are_refused(
@@ -297,3 +298,8 @@ def test_the_page_shows_replicas_where_their_number_varies() -> None:
         page = traffic_page(answer, run, reproduce="")
         assert ("Replicas that serve" in page) == shown
         assert ("replica 0 out of service (crash) from 0.3 s for good" in page) == shown
+
+
+def test_json_that_is_nested_too_deeply_is_refused() -> None:
+    with pytest.raises(InvalidSpecError, match="replica_events is JSON nested too deeply"):
+        given_rows("[" * 100_000, "replica_events", "a list of events", 10)

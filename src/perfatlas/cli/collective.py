@@ -68,7 +68,7 @@ def collective(*, flags: CollectiveFlags | None = None, output: OutputFlags | No
         asked["bytes"] = _size(asked["bytes"])
     if wants_table(output):
         names = CollectiveFlags.__dataclass_fields__
-        summary = answer_rows(_answer, output, asked=asked, names=names)
+        summary = answer_rows(_answer, output, asked=asked, names=names, first="time_s")
         return show_summary("collective", summary, asked=asked, as_json=output.json)
     require(asked, ("system", "op", "bytes", "gpus"), example=EXAMPLE)
     return show_answer(scenario.collective(**asked).to_dict(), as_json=output.json, asked=asked)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import tomllib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
@@ -14,9 +12,9 @@ from cyclopts import Group, Parameter
 from perfatlas.cli.output import print_json, require, show_answer
 from perfatlas.cli.refusal import shortfall_of
 from perfatlas.cli.table_run import answer_table, show_summary, wants_table
-from perfatlas.cli.vocabulary import SWITCH, OutputFlags, ScenarioFlags, given
-from perfatlas.files import check_writable, write_atomic
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UsageError
+from perfatlas.cli.vocabulary import SWITCH, File, OutputFlags, ScenarioFlags, given
+from perfatlas.files import check_writable, read_toml, write_atomic
+from perfatlas.quantities import InfeasibleError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,8 +38,8 @@ class EstimateFlags:
         frontier: Every batch from 1 to the largest that fits: throughput against interactivity.
     """
 
-    scenario: Path | None = None
-    trace: Path | None = None
+    scenario: File | None = None
+    trace: File | None = None
     frontier: Annotated[bool, SWITCH] = False
 
 
@@ -61,7 +59,7 @@ def estimate(
     extra, output = extra or EstimateFlags(), output or OutputFlags()
     asked = given(flags or ScenarioFlags())
     if extra.scenario is not None:
-        asked = {**read_scenario_file(extra.scenario), **asked}
+        asked = {**read_toml(extra.scenario), **asked}
     if wants_table(output):
         if extra.frontier or extra.trace is not None:
             raise UsageError("--frontier and --trace answer one scenario, --table answers many")
@@ -74,18 +72,6 @@ def estimate(
             raise UsageError("--frontier draws many batches, --trace one: give one of the two")
         return _frontier(asked, as_json=output.json)
     return _estimate(asked, extra, as_json=output.json)
-
-
-def read_scenario_file(path: Path) -> dict[str, Any]:
-    """Return the fields of a scenario file; unknown names are refused where all names are."""
-    try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise InvalidSpecError(f"cannot read scenario '{path}': {problem.strerror}") from problem
-    except UnicodeDecodeError as problem:
-        raise InvalidSpecError(f"cannot read scenario '{path}': {problem}") from problem
-    except (tomllib.TOMLDecodeError, RecursionError) as problem:
-        raise InvalidSpecError(f"scenario '{path}' is not TOML: {problem}") from problem
 
 
 def _estimate(asked: dict[str, Any], extra: EstimateFlags, *, as_json: bool) -> int:
@@ -132,7 +118,9 @@ def _estimate_table(asked: dict[str, Any], output: OutputFlags) -> int:
         priced["distinct_shapes"] = answers.distinct_shapes
         return answers.columns
 
-    summary = answer_table(face, output, asked=asked, names=scenario.FIELD_NAMES)
+    summary = answer_table(
+        face, output, asked=asked, names=scenario.FIELD_NAMES, first="memory_weights_bytes"
+    )
     return show_summary("estimate", {**summary, **priced}, asked=asked, as_json=output.json)
 
 

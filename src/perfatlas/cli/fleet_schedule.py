@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Group, Parameter
 
-from perfatlas.cli.estimate import read_scenario_file
 from perfatlas.cli.output import print_json
 from perfatlas.cli.table_run import answer_rows, show_summary, wants_table
 from perfatlas.cli.vocabulary import MANY, SWITCH, Count, File, OutputFlags, default, given
 from perfatlas.cli.waiting import told_if_slow
-from perfatlas.files import check_writable, table_format, write_atomic, write_table
+from perfatlas.files import check_writable, read_toml, table_format, write_atomic, write_table
 from perfatlas.quantities import UsageError
 
 if TYPE_CHECKING:
@@ -217,12 +216,14 @@ def schedule(
         for name, value in given(flags or ScheduleFlags()).items()
     }
     if extra.scenario is not None:
-        asked = {**read_scenario_file(extra.scenario), **asked}
+        asked = {**read_toml(extra.scenario), **asked}
     if extra.compare:
         asked["compare"] = extra.compare
     if wants_table(output):
         _refuse_beside_table(extra, asked)
-        summary = answer_rows(_row, output, asked=asked, names=scenario.SCHEDULE_NAMES)
+        summary = answer_rows(
+            _row, output, asked=asked, names=scenario.SCHEDULE_NAMES, first="completed"
+        )
         return show_summary("fleet schedule", summary, asked=asked, as_json=output.json)
     _require(asked)
     for path in extra.files().values():

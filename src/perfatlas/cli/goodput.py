@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import App, Group, Parameter
 
-from perfatlas.cli.estimate import read_scenario_file
 from perfatlas.cli.goodput_answer import Verb, answer_of, answer_table_of, show_goodput
 from perfatlas.cli.output import require
 from perfatlas.cli.table_run import wants_table
 from perfatlas.cli.vocabulary import SWITCH, Count, File, OutputFlags, default, given
 from perfatlas.cli.waiting import told_if_slow
-from perfatlas.files import check_writable, write_atomic
+from perfatlas.files import check_writable, read_toml, write_atomic
 from perfatlas.quantities import UsageError
 
 if TYPE_CHECKING:
@@ -216,7 +215,7 @@ def goodput(
     extra, output = extra or GoodputFiles(), output or OutputFlags()
     asked = given(flags or GoodputFlags())
     if extra.scenario is not None:
-        asked = {**read_scenario_file(extra.scenario), **asked}
+        asked = {**read_toml(extra.scenario), **asked}
     if wants_table(output):
         if extra.html is not None or asked.get("what_if"):
             flag = "--html" if extra.html is not None else "--what-if"

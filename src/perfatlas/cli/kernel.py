@@ -200,7 +200,9 @@ def _run(
     asked = given(flags)
     face = getattr(scenario, f"kernel_{verb}")
     if wants_table(output):
-        summary = answer_rows(face, output, asked=asked, names=type(flags).__dataclass_fields__)
+        summary = answer_rows(
+            face, output, asked=asked, names=type(flags).__dataclass_fields__, first="time_s"
+        )
         return show_summary(f"kernel {verb}", summary, asked=asked, as_json=output.json)
     require(asked, needed, example=example)
     return show_answer(face(**asked).to_dict(), as_json=output.json, asked=asked)

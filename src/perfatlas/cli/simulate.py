@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from cyclopts import Group, Parameter
 
 from perfatlas.cli.cache_tiers import CacheTierFlags
-from perfatlas.cli.estimate import read_scenario_file
 from perfatlas.cli.operation import OperationFlags
 from perfatlas.cli.output import require, show_answer
 from perfatlas.cli.table_run import answer_rows, show_summary, wants_table
 from perfatlas.cli.vocabulary import SWITCH, File, OutputFlags, SimulationFlags, default, given
 from perfatlas.cli.watch import Watch
-from perfatlas.files import check_writable, table_format, write_atomic, write_table
+from perfatlas.files import check_writable, read_toml, table_format, write_atomic, write_table
 from perfatlas.quantities import UsageError
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ def simulate(
     }
     asked |= given(operation or OperationFlags()) | given(tiers or CacheTierFlags())
     if extra.scenario is not None:
-        asked = {**read_scenario_file(extra.scenario), **asked}
+        asked = {**read_toml(extra.scenario), **asked}
     if wants_table(output):
         if extra.files():
             flag = next(iter(extra.files()))
@@ -162,5 +161,5 @@ def _simulate_table(asked: dict[str, Any], output: OutputFlags, *, find_rate: bo
         return answered(**fields).answer
 
     names = (*scenario.FIELD_NAMES, *scenario.TRAFFIC_NAMES)
-    summary = answer_rows(face, output, asked=asked, names=names)
+    summary = answer_rows(face, output, asked=asked, names=names, first="ttft_s_mean")
     return show_summary("simulate", summary, asked=asked, as_json=output.json)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.files import read_table, table_format, write_table
-from perfatlas.quantities import PerfatlasError, UsageError, counted
+from perfatlas.quantities import InvalidSpecError, PerfatlasError, UsageError, counted, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     TableFace = Callable[[dict[str, list[Any]]], Mapping[str, list[Any]]]
 
 SAID: Final = ("warnings", "error_code", "error")  # the last columns of every answer
+OWN: Final = "result_"  # before an answer's name that a column of questions has
+LEAST_LETTERS: Final = 5  # of a name that a slip of the fingers tells; short ones are all alike
+_UNIT: Final = re.compile(r"_(us|ms|s|secs?|seconds?|mins?|minutes?|h|hours?|d|days?)$")
 
 
 def wants_table(output: OutputFlags) -> bool:
@@ -28,11 +32,19 @@ def wants_table(output: OutputFlags) -> bool:
         output: The output flags.
 
     Raises:
-        UsageError: Only one of --table and --output was given.
+        UsageError: Only one of --table and --output was given, or both are one file.
     """
-    if (output.table is None) != (output.output is None):
+    table, target = output.table, output.output
+    if (table is None) != (target is None):
         raise UsageError("--table FILE and --output FILE belong together: rows in, answers out")
-    return output.table is not None
+    if table is None or target is None:
+        return False
+    if table.exists() and target.exists() and table.samefile(target):
+        raise UsageError(
+            f"--table and --output are both {target}, and answers would replace the questions: give"
+            " --output another file"
+        )
+    return True
 
 
 def answer_table(
@@ -41,49 +53,47 @@ def answer_table(
     *,
     asked: Mapping[str, Any],
     names: Iterable[str],
-    first: str = "",
+    first: str,
 ) -> dict[str, Any]:
     """Write the table with its answers and return a summary of what happened.
 
-    A cell of a question that is empty and answered holds the answer.
+    No column of the table changes: an answer whose name is taken is in a column of its own, as in
+    `result_mtti_s`. In a table answered before, columns from `first` to `error` are of the earlier
+    answer: they are replaced and not read.
 
     Args:
         face: From columns of questions to columns of answers, `error_code` and `error` among them.
         output: The output flags; both files are named.
         asked: Flags given beside --table: they fill columns that are missing and empty cells.
         names: The vocabulary of the verb: columns of other names pass through untouched.
-        first: Of the columns of an answer, where answers have names of questions among them: in a
-            table answered before, columns from it to the error are answers and not read.
+        first: The column an answer begins with; no name of the vocabulary.
 
     Raises:
-        InvalidSpecError: A file cannot be read or written.
+        InvalidSpecError: A file cannot be read or written, or a column's name is nearly a question.
     """
     started = time.perf_counter()
     table_format(str(output.output))
     table = read_table(str(output.table))
     earlier = _earlier_answer(list(table.columns), first)
-    known = set(names) - set(earlier)
-    questions = {name: table.cells(name) for name in table.columns if name in known}
+    kept = {name: cells for name, cells in table.columns.items() if name not in earlier}
+    known = set(names)
+    _refuse_misspelt(kept, known, str(output.table))
+    questions = {name: table.cells(name) for name in kept if name in known}
     for name, value in asked.items():
         cells = questions.get(name, [None] * table.rows)
         questions[name] = [value if cell in (None, "") else cell for cell in cells]
-    found = {
-        name: [None if cell == "" else cell for cell in cells]
-        for name, cells in (face(questions) if table.rows else {}).items()
+    found = face(questions) if table.rows else {}
+    order = dict.fromkeys(name for name in (first, *found) if name in found)
+    answers = {
+        (OWN + name if name in kept else name): [None if c == "" else c for c in found[name]]
+        for name in order
     }
-    answers = {name: cells for name, cells in found.items() if name not in questions}
-    kept = {name: cells for name, cells in table.columns.items() if name not in earlier}
     unread = {name.casefold(): name for name in kept if name not in known}
     if "error" in answers and unread:
         answers["error"] = [text and _with_column(text, unread) for text in answers["error"]]
-    replaced = sorted((set(answers) | set(earlier)) & set(table.columns))
-    if replaced:
-        sys.stderr.write(f"perfatlas: columns of an earlier answer replaced: {replaced}\n")
-    filled = {
-        name: _filled(table.cells(name), table.columns[name], found[name])
-        for name in questions.keys() & found.keys() & table.columns.keys()
-    }
-    write_table(str(output.output), {**kept, **filled, **answers})
+    if earlier:
+        sys.stderr.write(f"perfatlas: columns of an earlier answer replaced: {sorted(earlier)}\n")
+    write_table(str(output.output), {**kept, **answers})
     failed = sum(bool(code) for code in answers.get("error_code", ()))
     return {
         "rows": table.rows,
@@ -99,25 +109,61 @@ def _earlier_answer(columns: list[str], first: str) -> list[str]:
 
     Args:
         columns: In the order of the file.
-        first: The first of an answer, "" where no verb asks.
+        first: The column an answer begins with.
     """
-    if not first or first not in columns or SAID[-1] not in columns:
-        return []
-    return columns[columns.index(first) : columns.index(SAID[-1]) + 1]
+    said = [name for name in columns if name in SAID]
+    if list(SAID[1:]) != said[-2:]:
+        return said
+    last = columns.index(SAID[-1])
+    begins = [columns.index(name) for name in (OWN + first, first) if name in columns[:last]]
+    return [*columns[begins[0] : last + 1]] if begins else said
 
 
-def _filled(asked: list[Any], column: Any, found: list[Any]) -> Any:  # noqa: ANN401 - any column
-    """Return a column that is asked and answered: empty cells hold the answer, others stay.
+def _refuse_misspelt(columns: Iterable[str], known: set[str], path: str) -> None:
+    """Refuse a column whose name is nearly that of a question the table has no column of.
 
     Args:
-        asked: Its cells.
-        column: It as it was read.
-        found: The answer's cells of the same name.
+        columns: Those that are not of an earlier answer.
+        known: The vocabulary of the verb.
+        path: Of the table.
     """
-    empty = [cell in (None, "") for cell in asked]
-    if not any(none and cell is not None for none, cell in zip(empty, found, strict=True)):
-        return column
-    return [new if none else old for old, none, new in zip(asked, empty, found, strict=True)]
+    others = sorted(known - set(columns))
+    for column in columns:
+        if column in known:
+            continue
+        plain = re.sub(r"[\s-]+", "_", column.strip().casefold())
+        for name in others:
+            if _is_nearly(plain, name):
+                raise InvalidSpecError(
+                    f"{path}: column {shown(column)} would not be read; did you mean {name!r}?"
+                    " Labels need a name less like a question's"
+                )
+
+
+def _is_nearly(column: str, name: str) -> bool:
+    """Tell whether a column's name is a question's but for its case, plural, unit or one slip.
+
+    Args:
+        column: In lower case.
+        name: Of the question.
+    """
+    if name in (column, column + "s"):
+        return True
+    if _UNIT.search(name) and _UNIT.sub("", column) == _UNIT.sub("", name):
+        return True
+    if len(name) < LEAST_LETTERS or column[:1] != name[:1]:
+        return False
+    same = _leading(column, name)
+    column, name = column[same:][::-1], name[same:][::-1]
+    same = _leading(column, name)
+    column, name = column[same:], name[same:]
+    return max(len(column), len(name)) < 2 or (len(name) == 2 and column == name[::-1])
+
+
+def _leading(one: str, other: str) -> int:
+    """Return how many letters two texts begin with alike."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _with_column(error: str, unread: Mapping[str, str]) -> str:
@@ -166,7 +212,7 @@ def answer_rows(
     *,
     asked: Mapping[str, Any],
     names: Iterable[str],
-    first: str = "",
+    first: str,
 ) -> dict[str, Any]:
     """Write a table answered row by row, for verbs whose answer is one operator.
 
@@ -175,7 +221,7 @@ def answer_rows(
         output: The output flags; both files are named.
         asked: Flags given beside --table.
         names: The vocabulary of the verb.
-        first: Of the columns of an answer, as `answer_table` reads it.
+        first: The column an answer begins with.
 
     Raises:
         InvalidSpecError: A file cannot be read or written.
@@ -188,7 +234,7 @@ def answer_rows(
         ]
         answers = [_answer_row(face, row) for row in rows]
         found = [n for answer in answers for n in answer if n not in SAID]
-        columns = dict.fromkeys([*([first] if first in found else []), *found, *SAID])
+        columns = dict.fromkeys([*found, *SAID])
         return {name: [answer.get(name) for answer in answers] for name in columns}
 
     return answer_table(columns_face, output, asked=asked, names=names, first=first)

@@ -7,6 +7,7 @@ from perfatlas.files.folders import user_folder
 from perfatlas.files.hashes import content_hash, file_hash
 from perfatlas.files.tables import Table, read_table, table_format, unpacked_name, write_table
 from perfatlas.files.text import open_text
+from perfatlas.files.toml_file import read_toml
 from perfatlas.files.toml_text import format_toml
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "format_toml",
     "open_text",
     "read_table",
+    "read_toml",
     "table_format",
     "unpacked_name",
     "user_folder",

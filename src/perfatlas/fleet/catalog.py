@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from perfatlas.fleet.laws import Exponential
 from perfatlas.fleet.model import Cause
-from perfatlas.quantities import InvalidSpecError, did_you_mean
+from perfatlas.quantities import InvalidSpecError, shown
 from perfatlas.telemetry.rates import exact_rate_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Evidence = Literal["read", "note", "hearsay", "derived"]
 DAY_S = 86400.0
@@ -149,10 +153,7 @@ def find_rate(name: str) -> PublishedRate:
     """
     rates = published_rates()
     if name not in rates:
-        raise InvalidSpecError(
-            f"unknown failure rate {name[:80]!r}{did_you_mean(name[:80], rates)} Known: "
-            f"{', '.join(rates)}"
-        )
+        raise InvalidSpecError(_unknown("failure rate", name, rates, "rates"))
     return rates[name]
 
 
@@ -167,11 +168,15 @@ def find_duration(name: str) -> PublishedDuration:
     """
     durations = published_durations()
     if name not in durations:
-        raise InvalidSpecError(
-            f"unknown duration {name[:80]!r}{did_you_mean(name[:80], durations)} Known: "
-            f"{', '.join(durations)}"
-        )
+        raise InvalidSpecError(_unknown("duration", name, durations, "durations"))
     return durations[name]
+
+
+def _unknown(what: str, name: str, known: Iterable[str], catalog: str) -> str:
+    """Return the refusal of a name, with one that is much like it if there is one."""
+    near = difflib.get_close_matches(name[:80].casefold(), list(known), n=1, cutoff=0.7)
+    hint = f" did you mean {near[0]!r}?" if near else ""
+    return f"unknown {what} {shown(name)};{hint} perfatlas catalog {catalog} lists all"
 
 
 def published_cause(name: str, *, gpus_per_unit: int = 8, **fields: Any) -> Cause:  # noqa: ANN401

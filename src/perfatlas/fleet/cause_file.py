@@ -32,6 +32,11 @@ def cause_of(table: Mapping[str, Any], origin: str, gpus_per_unit: int) -> Cause
     rate = name_of(table, f"{origin}: cause", "published") if "published" in table else ""
     name = rate or name_of(table, f"{origin}: cause")
     where = f"{origin}: cause {name!r}"
+    if rate and (twice := [key for key in ("name", "lifetime") if key in table]):
+        raise InvalidSpecError(
+            f"{where}: published names a cause and says how often it fails: leave"
+            f" {' and '.join(twice)} out, or published"
+        )
     known_keys(
         table, _CAUSE_KEYS - {"name", "lifetime"} | {"published"} if rate else _CAUSE_KEYS, where
     )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from perfatlas.fleet.model import Cause, Fleet, Repair, Shrink, Strategy
 
 LONGEST_S: Final = 1e12  # of 64-bit microseconds
+MEANS_S: Final = (1e-3, 3.6e18)  # of lifetimes: 1,000 failures a second to 1e-6 FIT
 MOST_RETAINED: Final = 1_000_000_000
 MOST_UNITS: Final = 100_000_000  # of a fleet, GPUs of a unit, parts of one
 
@@ -85,11 +86,32 @@ def check_fleet(fleet: Fleet) -> None:
             f"parts_needed = {fleet.parts_needed} of {fleet.parts_per_unit} parts: expected 1 up"
         )
     repairs = [repair.name for repair in fleet.repairs]
+    check_once("cause", [cause.name for cause in fleet.causes])
+    check_once("repair", repairs)
     for cause in fleet.causes:
         _check_cause(cause, fleet)
-        _known(f"cause {cause.name!r}: repair", cause.repair, repairs)
+        _known(f"cause {cause.name!r}", "repair", cause.repair, repairs)
     for repair in fleet.repairs:
         _check_repair(repair)
+
+
+def check_once(kind: str, names: Iterable[str]) -> None:
+    """Refuse a name that two of a kind have: what is told of them would be told as of one.
+
+    Args:
+        kind: What they are, for the message.
+        names: Of all.
+
+    Raises:
+        InvalidSpecError: Two have the same name.
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InvalidSpecError(
+                f"{kind} {shown(name)} is given twice: give every {kind} a name of its own"
+            )
+        seen.add(name)
 
 
 def _check_burst(where: str, units: int, most: int) -> None:
@@ -107,8 +129,13 @@ def _check_cause(cause: Cause, fleet: Fleet) -> None:
     _finite(f"{where}: per_unit", cause.per_unit)
     _finite(f"{where}: shared", cause.shared)
     check_law(cause.lifetime, f"{where}: lifetime")
-    if not mean_s(cause.lifetime) > 0.0:
-        raise InvalidSpecError(f"{where}: a mean lifetime of zero: expected a time above zero")
+    lifetime_s = mean_s(cause.lifetime)
+    if not MEANS_S[0] <= lifetime_s <= MEANS_S[1]:
+        rate = f", which is a rate of {1.0 / lifetime_s:.3g} /s" if lifetime_s > 0.0 else ""
+        raise InvalidSpecError(
+            f"{where}: a mean lifetime of {lifetime_s:.3g} s{rate}: expected {MEANS_S[0]:g} s to"
+            f" {MEANS_S[1]:g} s (1e-6 FIT); check the unit"
+        )
     if (cause.per_unit > 0.0) == (cause.shared > 0.0):
         raise InvalidSpecError(f"{where}: expected either per_unit or shared parts, above zero")
     if cause.takes == "part" and fleet.parts_per_unit == 1:
@@ -212,12 +239,15 @@ def _check_restarts(strategy: Strategy, where: str) -> None:
 def _check_shrink(shrink: Shrink, units: int, where: str) -> None:
     _finite(f"{where}: rejoin_s", shrink.rejoin_s)
     _finite(f"{where}: shrink overhead", shrink.overhead, lowest=1.0, highest=1000.0)
-    if shrink.replica_units < 1 or not 1 <= shrink.fewest < units:
+    where = f"{where}: shrink"
+    if not 1 <= shrink.fewest < units:
         raise InvalidSpecError(
-            f"{where}: shrink to {shrink.fewest} of {units} units by {shrink.replica_units}: "
-            "expected fewer units than the job has, and at least 1"
+            f"{where}: fewest = {shown(shrink.fewest)}: expected fewer units than the job's"
+            f" {units:,}, and 1 at least"
         )
     replica = shrink.replica_units
+    if replica < 1:
+        raise InvalidSpecError(f"{where}: replica_units = {shown(replica)}: expected 1 or more")
     if replica >= units:
         raise InvalidSpecError(
             f"{where}: a replica of {replica} units is all of a job of {units}: nothing is left to"
@@ -228,13 +258,19 @@ def _check_shrink(shrink: Shrink, units: int, where: str) -> None:
             f"{where}: with {shrink.fewest} of {units} units no replica of {replica} units is left:"
             f" raise fewest to {units - (units - 1) // replica * replica}"
         )
+    if rest := (units - shrink.fewest) % replica:
+        raise InvalidSpecError(
+            f"{where}: fewest = {shrink.fewest}: a job of {counted(units, 'unit')} that gives up"
+            f" replicas of {replica} works on {shrink.fewest + rest} or on"
+            f" {shrink.fewest + rest - replica}: give one of these"
+        )
 
 
 def _check_names(fleet: Fleet, strategy: Strategy) -> None:
     restarts = [restart.name for restart in strategy.restarts]
     widest = max(REACHES.index(level.survives) for level in strategy.levels)
     for cause in fleet.causes:
-        _known(f"cause {cause.name!r}: restart", cause.restart, restarts)
+        _known(f"cause {cause.name!r}", "restart", cause.restart, restarts)
         if cause.effect == "stops" and REACHES.index(cause.loses) > widest:
             raise InvalidSpecError(
                 f"cause {cause.name!r} loses {cause.loses!r}, and no checkpoint of strategy "
@@ -246,10 +282,11 @@ def _check_names(fleet: Fleet, strategy: Strategy) -> None:
                 f"cause {cause.name!r} corrupts silently: give the strategy verify_s, or the cause "
                 "the law of its detection in lasts"
             )
-    _known("silent_restart", strategy.silent_restart, restarts)
-    _known("slow_restart", strategy.slow_restart, restarts)
+    where = f"strategy {strategy.name!r}"
+    _known(f"{where}: after silent errors", "restart", strategy.silent_restart, restarts)
+    _known(f"{where}: after slow spells", "restart", strategy.slow_restart, restarts)
     if strategy.maintenance is not None:
-        _known("maintenance restart", strategy.maintenance.restart, restarts)
+        _known(f"{where}: maintenance", "restart", strategy.maintenance.restart, restarts)
 
 
 def check_events(rate_per_s: float, horizon_s: float) -> None:
@@ -269,11 +306,13 @@ def check_events(rate_per_s: float, horizon_s: float) -> None:
         )
 
 
-def _known(where: str, name: str, choices: Iterable[str]) -> None:
-    known = list(choices)
+def _known(where: str, kind: str, name: str, names: Iterable[str]) -> None:
+    known = list(names)
     if name and name not in known:
+        there = ", ".join(repr(other) for other in known)
         raise InvalidSpecError(
-            f"{where} = {name!r} is not one of {', '.join(known)}{did_you_mean(name, known)}"
+            f"{where}: {kind} = {shown(name)}: no {kind} has that name; there is"
+            f" {there}{did_you_mean(name, known)}"
         )
 
 

@@ -206,6 +206,23 @@ def name_of(table: Mapping[str, Any], where: str, key: str = "name") -> str:
     name = table.get(key)
     if not isinstance(name, str) or not name:
         raise InvalidSpecError(f"{where}: {key} = {shown(name)}: expected a text")
+    return printable(name, f"{where}: {key}")
+
+
+def printable(name: str, field: str) -> str:
+    """Return a name as it is, for it will be printed.
+
+    Args:
+        name: The name.
+        field: Where, for messages.
+
+    Raises:
+        InvalidSpecError: It has line breaks, colours or other characters that steer a terminal.
+    """
+    if not name.isprintable():
+        raise InvalidSpecError(
+            f"{field} = {shown(name)}: expected a name without line breaks and control characters"
+        )
     return name
 
 
@@ -222,7 +239,7 @@ def one_of(value: object, choices: Iterable[str], field: str) -> str:
     """
     allowed = list(choices)
     if not isinstance(value, str) or value not in allowed:
-        raise InvalidSpecError(f"{field} = {shown(value)}: one of {', '.join(allowed)}")
+        raise InvalidSpecError(f"{field} = {shown(value)}: expected one of {', '.join(allowed)}")
     return value
 
 

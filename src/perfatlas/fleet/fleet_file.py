@@ -21,10 +21,10 @@ In place of name and lifetime a cause may name a rate of the catalog: `published
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from perfatlas.files import read_toml
 from perfatlas.fleet.cause_file import cause_of
 from perfatlas.fleet.checks import check_fleet
 from perfatlas.fleet.component_file import causes_of_tree
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-LARGEST_FILE: Final = 16_777_216  # bytes
-
 
 def read_fleet(path: Path) -> Fleet:
     """Return the fleet of a TOML file.
@@ -56,30 +54,7 @@ def read_fleet(path: Path) -> Fleet:
         InvalidSpecError: It cannot be read, a key is unknown or missing, a time has no unit, a
             number is outside its range.
     """
-    from perfatlas.fleet.checks import check_fleet
-
-    fleet = fleet_of(read_toml(path), str(path))
-    check_fleet(fleet)
-    return fleet
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Return a TOML file as tables.
-
-    Args:
-        path: The file.
-
-    Raises:
-        InvalidSpecError: It cannot be read, is too large or is not TOML.
-    """
-    try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise InvalidSpecError(f"{path} is larger than {LARGEST_FILE} bytes")
-        return tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise InvalidSpecError(f"{path} cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise InvalidSpecError(f"{path} is not TOML: {str(error)[:200]}") from error
+    return fleet_of(read_toml(path), str(path))
 
 
 def fleet_of(table: Mapping[str, Any], origin: str) -> Fleet:
@@ -108,6 +83,11 @@ def fleet_of(table: Mapping[str, Any], origin: str) -> Fleet:
         *(cause_of(cause, origin, gpus) for cause in causes),
         *_component_causes(table, origin, gpus),
     )
+    if not given["causes"]:
+        raise InvalidSpecError(
+            f"{origin}: nothing fails: give a [[cause]], such as published = 'llama3_gpu', or a"
+            " tree of [[component]] of which one has a lifetime"
+        )
     repairs = tables(table.get("repair", []), f"{origin}: repair")
     if repairs:
         given["repairs"] = tuple(_repair(repair, origin) for repair in repairs)

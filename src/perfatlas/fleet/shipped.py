@@ -7,8 +7,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import file_hash
-from perfatlas.fleet.fleet_file import fleet_of, read_fleet, read_toml
+from perfatlas.files import file_hash, read_toml
+from perfatlas.fleet.fleet_file import fleet_of, read_fleet
 from perfatlas.fleet.strategy_file import StrategyTable, strategies_of
 from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
 

@@ -40,6 +40,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.fleet.checks import check_once
 from perfatlas.fleet.durations import parse_duration
 from perfatlas.fleet.file_fields import (
     amount,
@@ -47,6 +48,7 @@ from perfatlas.fleet.file_fields import (
     law_of,
     name_of,
     one_of,
+    printable,
     real,
     switch,
     tables,
@@ -115,9 +117,11 @@ class StrategyTable:
         if "checkpoint" in table:
             rows = tables(table["checkpoint"], f"{where}: checkpoint")
             given["levels"] = tuple(_level(row, where, state_bytes) for row in rows)
+            check_once(f"{where}: checkpoint", [level.name for level in given["levels"]])
         if "restart" in table:
             rows = tables(table["restart"], f"{where}: restart")
             given["restarts"] = tuple(_restart(row, where, ranks) for row in rows)
+            check_once(f"{where}: restart", [restart.name for restart in given["restarts"]])
         return given
 
 
@@ -135,9 +139,8 @@ def strategies_of(table: Mapping[str, Any], origin: str) -> tuple[StrategyTable,
     for row in tables(table.get("strategy", []), f"{origin}: strategy"):
         name = name_of(row, f"{origin}: strategy")
         known_keys(row, _KEYS, f"{origin}: strategy {name!r}")
-        if name in [other.name for other in found]:
-            raise InvalidSpecError(f"{origin}: strategy {name!r} is given twice")
         found.append(StrategyTable(name=name, table=row, origin=origin))
+    check_once(f"{origin}: strategy", [strategy.name for strategy in found])
     return tuple(found)
 
 
@@ -205,7 +208,10 @@ def _restart(table: Mapping[str, Any], where: str, ranks: int) -> Restart:
         raise InvalidSpecError(f"{where}: phases = {shown(phases)}: expected a table of times")
     return Restart(
         name=name,
-        phases={key: _phase(value, f"{where}: {key}", ranks) for key, value in phases.items()},
+        phases={
+            printable(key, f"{where}: phase"): _phase(value, f"{where}: {key}", ranks)
+            for key, value in phases.items()
+        },
         success=real(table.get("success", 1.0), f"{where}: success"),
     )
 

@@ -236,11 +236,23 @@ def _shrink(asked: FleetGoodput, fleet: Fleet, units: int) -> Shrink | None:
         return None
     replica = asked.replica_gpus or fleet.gpus_per_unit
     fewest = whole_units(asked.fewest_gpus, fleet, "fewest_gpus")
-    if fewest > units:
+    if fewest >= units:
         raise InvalidSpecError(
-            f"fewest_gpus = {asked.fewest_gpus}: the job has {units * fleet.gpus_per_unit}"
+            f"fewest_gpus = {asked.fewest_gpus}: expected fewer than the job's"
+            f" {counted(units * fleet.gpus_per_unit, 'GPU')}"
         )
-    return Shrink(replica_units=whole_units(replica, fleet, "replica_gpus"), fewest=fewest)
+    replica_units = whole_units(replica, fleet, "replica_gpus")
+    rest = (units - fewest) % replica_units
+    if rest and replica_units < units:
+        above = (fewest + rest) * fleet.gpus_per_unit
+        works = [str(gpus) for gpus in (above, above - replica) if gpus > 0]
+        raise InvalidSpecError(
+            f"fewest_gpus = {asked.fewest_gpus}: a job of"
+            f" {counted(units * fleet.gpus_per_unit, 'GPU')} that gives up {replica:,} at a time"
+            f" never works on {fewest * fleet.gpus_per_unit:,}: give fewest_gpus ="
+            f" {' or '.join(works)}"
+        )
+    return Shrink(replica_units=replica_units, fewest=fewest)
 
 
 def _check_replica(gpus: int, fleet: Fleet, units: int, *, tried: bool) -> None:

@@ -28,7 +28,9 @@ def given_rows(given: Any, name: str, wanted: str, most: int) -> tuple[Sequence[
     if isinstance(given, str) and given.lstrip().startswith(("[", "{")):
         try:
             rows = json.loads(given, object_pairs_hook=_each_once)
-        except (ValueError, RecursionError) as problem:  # or a number of too many digits
+        except RecursionError:
+            raise InvalidSpecError(f"{name} is JSON nested too deeply to be read") from None
+        except ValueError as problem:  # or a number of too many digits
             raise InvalidSpecError(f"{name} is not JSON: {problem}") from None
     elif isinstance(given, str):
         where = given

@@ -23,8 +23,10 @@ def _a_number(value: object) -> object:
 
 
 _LONGEST_S: Final = 1e12
+_SHORTEST_S: Final = 1e-6
+MOST_MORE_SPARES: Final = 1_000_000
 Number = BeforeValidator(_a_number)
-Duration = Annotated[float, Number, Field(gt=0.0, le=_LONGEST_S, allow_inf_nan=False)]
+Duration = Annotated[float, Number, Field(ge=_SHORTEST_S, le=_LONGEST_S, allow_inf_nan=False)]
 Pause = Annotated[float, Number, Field(ge=0.0, le=_LONGEST_S, allow_inf_nan=False)]
 Share = Annotated[float, Number, Field(gt=0.0, le=1.0, allow_inf_nan=False)]
 Level = Annotated[float, Number, Field(gt=0.0, lt=1.0, allow_inf_nan=False)]
@@ -87,7 +89,7 @@ class FleetGoodput(Resilience):
     mfu: Share | None = None
     scheduling: Share | None = None
     what_if: bool = False
-    more_spares: Count = 30
+    more_spares: Annotated[Count, Field(le=MOST_MORE_SPARES)] = 30
     verify_s: Duration | None = None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import (
@@ -18,7 +19,24 @@ from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pydantic_core import ErrorDetails
+
 MOST_DRAFTS: Final = 32
+_BOUNDS: Final = {
+    "gt": ("greater", "expected more than {}"),
+    "ge": ("greater", "expected {} or more"),
+    "lt": ("less", "expected less than {}"),
+    "le": ("less", "expected {} or less"),
+    "max_length": ("string", "expected {} characters at most"),
+}
+_KINDS: Final = {
+    "int": "expected a whole number",
+    "float": "expected a number",
+    "finite": "expected a finite number",
+    "string": "expected text",
+    "bool": "expected true or false",
+    "dict": "expected a table",
+}
 MAX_COUNT: Final = 10**9  # no cluster, batch or context is larger; far from overflow
 
 
@@ -172,5 +190,28 @@ def sentences(error: ValidationError, names: Sequence[str]) -> str:
         elif problem["type"] == "missing":
             parts.append(f"{name} is required")
         else:
-            parts.append(f"{name} = {shown(problem['input'])}: {problem['msg']}")
+            parts.append(f"{name} = {shown(problem['input'])}: {_rule(problem)}")
     return "; ".join(parts)
+
+
+def _rule(problem: ErrorDetails) -> str:
+    """Return what a value is expected to be, and the nearest word where it is one of several.
+
+    Args:
+        problem: As the schema found it.
+    """
+    bounds = problem.get("ctx", {})
+    if problem["type"] == "literal_error":
+        value, words = problem["input"], re.findall(r"'([^']*)'", str(bounds["expected"]))
+        hint = did_you_mean(value, words) if isinstance(value, str) else ""
+        return f"expected one of {', '.join(words)}{hint}"
+    if problem["type"] == "value_error":
+        return str(bounds["error"])
+    for name, template in _BOUNDS.items():
+        if name in bounds and problem["type"].startswith(template[0]):
+            return template[1].format(_plain(bounds[name]))
+    return _KINDS.get(problem["type"].split("_")[0], problem["msg"])
+
+
+def _plain(bound: float) -> str:
+    return f"{bound:,}" if isinstance(bound, int) else f"{bound:g}"
