@@ -230,7 +230,7 @@ def test_kinds_are_read_from_lists_text_and_files(tmp_path: Path) -> None:
         ([], "replica_kinds is empty"),
         ("[{", "replica_kinds is not JSON"),
         ("[" + "1" * 5000 + "]", "replica_kinds is not JSON"),
-        ("[" * 100_000, "replica_kinds is not JSON"),
+        ("[" * 100_000, "replica_kinds is JSON nested too deeply"),
         ('{"system": "h200_sxm"}', "give a file, or a list of 1 to"),
         ({"system": "h200_sxm"}, "give a file, or a list of 1 to"),
         ([NEW] * (MOST_KINDS + 1), "give a file, or a list of 1 to"),

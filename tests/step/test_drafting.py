@@ -132,9 +132,9 @@ def test_memory_holds_the_drafter() -> None:
     [
         ({"speculative_depth": 2}, "needs speculative_acceptance"),
         ({"speculative_acceptance": 0.5}, "nothing is drafted"),
-        ({"speculative_depth": 2, "speculative_acceptance": 1.5}, "less than or equal to 1"),
-        ({"speculative_depth": 99, "speculative_acceptance": 0.5}, "less than or equal to 32"),
-        ({"speculative_depth": -1, "speculative_acceptance": 0.5}, "greater than or equal to 0"),
+        ({"speculative_depth": 2, "speculative_acceptance": 1.5}, "expected 1 or less"),
+        ({"speculative_depth": 99, "speculative_acceptance": 0.5}, "expected 32 or less"),
+        ({"speculative_depth": -1, "speculative_acceptance": 0.5}, "expected 0 or more"),
         ({"speculative_depth": 1, "speculative_acceptance": float("nan")}, "acceptance"),
     ],
 )

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 WHOLE: Final = 1e-9  # of an interval; less than that beyond whole ones is rounding
 EFFECTS = {"stops": STOPS, "corrupts": SILENT, "slows": SLOWS}
+TAKES: Final = ("nothing", "part", "unit")
 
 
 class Packed(NamedTuple):
@@ -54,13 +55,26 @@ class Packed(NamedTuple):
 
 
 class _Stream(NamedTuple):
-    """A cause, or the lemons of one."""
+    """A cause, the lemons of one, or a fraction of a part.
+
+    Args:
+        cause: The cause.
+        name: As tables show it.
+        law: Of a life.
+        parts: Expected number.
+        lemons: Lemons that are known one by one, to be retired; the last may be a fraction.
+    """
 
     cause: Cause
     name: str
     law: Law
     parts: float
     lemons: int
+
+    @property
+    def rate_per_s(self) -> float:
+        """Long-run rate of its events, counted or not [1/s]."""
+        return (self.lemons or self.parts) / mean_s(self.law)
 
 
 def pack(
@@ -92,17 +106,17 @@ def pack(
     plan["horizon"] = ticks(horizon_s)
     if work_s is not None:
         plan["segments"], plan["last_work"] = _segments(work_s, strategy.interval_s)
-    powered = units if strategy.spares.kind == "cold" else int(plan["powered"])
-    streams = _streams(fleet, units, powered)
+    streams = _streams(fleet, units, int(plan["powered"]))
     if len(streams) > MOST_CAUSES:
         raise InvalidSpecError(f"{len(streams)} causes with their lemons: at most {MOST_CAUSES}")
-    check_events(sum(stream.parts / mean_s(stream.law) for stream in streams), horizon_s)
+    check_events(sum(stream.rate_per_s for stream in streams), horizon_s)
     lemons = _pack_causes(plan, streams, fleet, strategy, laws)
     _pack_repairs(plan, fleet, laws)
     rows = laws.rows()
     plan["law"][: rows.size] = rows
     named = fleet.parts_per_unit > 1
     places = int(units + (strategy.spares.count or 0)) if named else 0
+    lurking = int(plan["lurking"])
     stores = Stores(
         knots_2K=laws.knots(),
         renewal_H=np.zeros(1024, NODE),
@@ -111,6 +125,7 @@ def pack(
         down_D=np.zeros(places, np.int64),
         order_D=np.zeros(places, np.int64),
         spot_D=np.zeros(places, np.int64),
+        bad_DL=np.zeros(places * lurking, np.int64),
     )
     return Packed(plan_1, np.zeros(1, JOB), stores, tuple(stream.name for stream in streams))
 
@@ -226,28 +241,40 @@ def _restart(strategy: Strategy, name: str) -> int:
 def _streams(fleet: Fleet, units: int, powered: int) -> list[_Stream]:
     """Return causes and their lemons, the memoryless ones first, the most frequent first.
 
-    What takes nothing out strikes the job itself: in a spare that stands by it stops nothing.
-    Lemons are of one cause each; a part of one may be a fraction, unless they are counted to be
-    retired.
+    What strikes the work itself strikes units of the job only: a spare that stands by does none.
+    Lemons are of one cause each; a part of one may be a fraction. Of parts that age a fraction is
+    a stream of its own, of one part of whose failures the job meets that share.
     """
     streams: list[_Stream] = []
     for cause in fleet.causes:
-        strikes_job = cause.takes == "nothing" and cause.effect == "stops"
-        parts = cause.per_unit * (units if strikes_job else powered) + cause.shared
+        parts = cause.per_unit * (units if _strikes_work(cause) else powered) + cause.shared
         bad = 0.0
         if cause.lemons is not None:
             bad = parts * cause.lemons.share
-            retired = round(bad) if cause.lemons.strikes else 0
-            bad = float(retired) if cause.lemons.strikes else bad
+            known = math.ceil(bad * (1.0 - WHOLE)) if cause.lemons.strikes else 0
             worse = Exponential(mean_s=mean_s(cause.lifetime) / cause.lemons.factor)
-            streams.append(_Stream(cause, f"{cause.name} (lemons)", worse, bad, retired))
-        streams.append(_Stream(cause, cause.name, cause.lifetime, parts - bad, 0))
+            streams.append(_Stream(cause, f"{cause.name} (lemons)", worse, bad, known))
+        rest = parts - bad
+        if not isinstance(cause.lifetime, Exponential) and not _whole(rest):
+            fraction = rest - math.floor(rest)
+            streams.append(_Stream(cause, cause.name, cause.lifetime, fraction, 0))
+            rest = float(math.floor(rest))
+        streams.append(_Stream(cause, cause.name, cause.lifetime, rest, 0))
     kept = [stream for stream in streams if stream.parts > 0.0]
 
     def order(stream: _Stream) -> tuple[bool, float]:
-        return not isinstance(stream.law, Exponential), -stream.parts / mean_s(stream.law)
+        return not isinstance(stream.law, Exponential), -stream.rate_per_s
 
     return sorted(kept, key=order)
+
+
+def _strikes_work(cause: Cause) -> bool:
+    """Return whether a cause strikes what runs on a unit rather than the unit."""
+    return cause.takes == "nothing" or cause.effect != "stops"
+
+
+def _whole(parts: float) -> bool:
+    return abs(parts - round(parts)) <= WHOLE * parts
 
 
 def _pack_causes(
@@ -259,7 +286,7 @@ def _pack_causes(
 ) -> int:
     """Write the causes; return how many lemons there are."""
     plan["causes"] = len(streams)
-    rates = [s.parts / mean_s(s.law) for s in streams if isinstance(s.law, Exponential)]
+    rates = [s.rate_per_s for s in streams if isinstance(s.law, Exponential)]
     plan["memoryless"] = len(rates)
     if rates:
         plan["mean_gap"] = TICKS_PER_SECOND / sum(rates)
@@ -271,7 +298,13 @@ def _pack_causes(
             row["lemons"], row["first_lemon"] = stream.lemons, lemons
             row["strikes"] = stream.cause.lemons.strikes
             row["normal_share"] = 1.0 / stream.cause.lemons.factor
+            row["last_lemon"] = stream.parts - (stream.lemons - 1)
             lemons += stream.lemons
+        falls_back = any(stage.false_fix > 0.0 for stage in fleet.repairs[row["repair"]].stages)
+        row["lurks"] = plan["lurking"] if falls_back else -1
+        plan["lurking"] += falls_back
+        whole = row["counted"] == 1.0 and not row["lemons"]
+        row["plain"] = whole and row["scope"] > 0
     return lemons
 
 
@@ -289,10 +322,12 @@ def _pack_cause(
     if cause.ages == "mixed":
         row["first_law"] = laws.add(residual(stream.law), f"lifetime of {cause.name}")
     row["parts"] = stream.parts if memoryless else max(round(stream.parts), 1)
+    row["counted"] = 1.0 if memoryless else min(stream.parts, 1.0)
     row["age"] = cause.age_s * TICKS_PER_SECOND
     row["effect"] = EFFECTS[cause.effect]
     row["as_old"] = cause.as_old
-    row["scope"] = ("nothing", "part", "unit").index(cause.takes)
+    row["scope"] = 0 if _strikes_work(cause) else TAKES.index(cause.takes)
+    row["shared"] = cause.shared > 0.0
     row["hits"] = cause.units
     row["repair"] = [repair.name for repair in fleet.repairs].index(
         cause.repair or fleet.repairs[0].name

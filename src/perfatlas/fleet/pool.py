@@ -6,23 +6,20 @@ down. `order_D` lists units: the job's, then idle ones, then those that are out.
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from perfatlas.fleet.draws import exponential, uniform
-from perfatlas.fleet.hazards import LONGEST, age_at
-from perfatlas.fleet.heap import drop, push
-from perfatlas.fleet.machine import part
+from perfatlas.fleet.hazards import age_at
+from perfatlas.fleet.heap import drop
+from perfatlas.fleet.machine import part, small_part
+from perfatlas.fleet.repairing import send_to_repair
 from perfatlas.fleet.state import MOST_CAUSES, NEVER
 from perfatlas.fleet.streams import (
     BAD_SPARE,
-    FIXED,
     PART,
     POSITION,
     RELAPSE,
-    REPAIRED,
+    STRUCK_IDLE,
     await_failure,
     find_next,
     stream,
@@ -31,11 +28,8 @@ from perfatlas.fleet.streams import (
 if TYPE_CHECKING:
     from perfatlas.fleet.state import Stores
 
-MOST_REPEATS: Final = 1024  # of a stage that are drawn one by one
-REPEATS_FROM: Final = 2**60  # places of their random numbers, beyond those of the stages
 
-
-@part
+@small_part
 def hit(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # noqa: ANN401
     """Return whether a failure hits the running job, and take out what it breaks.
 
@@ -47,26 +41,114 @@ def hit(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # 
         turn: How many failures of this cause there were before.
     """
     row = plan.cause[cause]
-    if row.scope == 0 or plan.spares < 0:
+    if row.scope == 0:
         return True
     come_back(plan, job, stores, job.now)
+    standing = plan.warm * job.idle
     position = 0
     if plan.warm == 1 or plan.parts > 1 or job.active < plan.units:
-        position = int(uniform(job.key, stream(cause, POSITION), turn) * plan.powered)
-        if position >= job.active + plan.warm * job.idle:
+        among = plan.powered
+        if row.shared == 1:  # of the job, however many units it has
+            among = job.active
+        position = int(uniform(job.key, stream(cause, POSITION), turn) * among)
+        if position >= job.active + standing:
             return False  # a unit that is out
-    spare = position >= job.active
     if plan.parts > 1:
-        return _hit_named(plan, job, stores, (cause, turn, position)) and not spare
-    gone = min(row.hits, job.idle if spare else job.active)
+        return bool(_hit_named(plan, job, stores, (cause, turn, position)))
+    if standing > 0:
+        return bool(_hit_powered(plan, job, stores, (cause, turn, position)))
+    gone = min(row.hits, job.active)
     for i in range(gone):
         send_to_repair(plan, job, stores, (cause, turn * 64 + i, -1))
-    if spare:
-        job.idle -= gone
-        job.idle_bad = min(job.idle_bad, job.idle)
+    job.active -= gone
+    return True
+
+
+@part
+def _hit_powered(
+    plan: Any,  # noqa: ANN401
+    job: Any,  # noqa: ANN401
+    stores: Stores,
+    failure: tuple[int, int, int],
+) -> bool:
+    """Take out units without names where some stand by; return whether the job lost any.
+
+    A burst goes on from its place to the end and around, units of the job before those idle.
+    """
+    cause, turn, position = failure
+    up = job.active + job.idle
+    gone = min(plan.cause[cause].hits, up)
+    if position < job.active:
+        idle = min(max(gone - (job.active - position), 0), job.idle)
     else:
-        job.active -= gone
-    return not spare
+        idle = gone - min(max(gone - (up - position), 0), job.active)
+    for i in range(gone):
+        send_to_repair(plan, job, stores, (cause, turn * 64 + i, -1))
+    for i in range(idle):
+        _take_idle(plan, job, stream(cause, STRUCK_IDLE), turn * 64 + i)
+    job.active -= gone - idle
+    return bool(gone > idle)
+
+
+@small_part
+def working(plan: Any, job: Any) -> int:  # noqa: ANN401
+    """Return the units of the replicas that run: a job that shrinks gives up whole ones.
+
+    Args:
+        plan: The plan.
+        job: The job.
+    """
+    missing = plan.units - job.active
+    if missing <= 0 or plan.replica_units == 0:
+        return int(job.active)
+    dropped = -(-missing // plan.replica_units) * plan.replica_units
+    return int(max(plan.units - dropped, 1))
+
+
+@part
+def strikes_work(plan: Any, job: Any, cause: int, turn: int) -> bool:  # noqa: ANN401
+    """Return whether what strikes the work of a unit, were all there, strikes one that works.
+
+    Args:
+        plan: The plan.
+        job: The job, with fewer units than it needs.
+        cause: Of the event.
+        turn: How many events of this cause there were before.
+    """
+    if plan.cause[cause].shared == 1:
+        return True
+    return bool(uniform(job.key, stream(cause, POSITION), turn) * plan.units < working(plan, job))
+
+
+@part
+def fail_again(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # noqa: ANN401
+    """Return whether a false fix that shows stops the job, and take out what it was of.
+
+    A unit that left the job meanwhile shows its fault once it is back.
+
+    Args:
+        plan: The plan.
+        job: The job.
+        stores: Its tables and heaps.
+        cause: Of the failure that was not fixed.
+        turn: How many failures of this cause there were before.
+    """
+    come_back(plan, job, stores, job.now)
+    unit, row = job.relapsed, plan.cause[cause]
+    if unit < 0:
+        if job.active == 0:
+            return False
+        send_to_repair(plan, job, stores, (cause, turn * 64, -1))
+        job.active -= 1
+        return True
+    if stores.spot_D[unit] >= job.active:
+        stores.bad_DL[unit * plan.lurking + row.lurks] += 1
+        return False
+    if row.scope == 1:
+        _part_out(plan, job, stores, (cause, turn), unit)
+    else:
+        _unit_out(plan, job, stores, (cause, turn * 64), unit)
+    return True
 
 
 @part
@@ -76,7 +158,7 @@ def _hit_named(
     stores: Stores,
     failure: tuple[int, int, int],
 ) -> bool:
-    """Take out a part or whole units in order of place; return whether anything was up."""
+    """Take out a part, or whole units in order of place; return whether the job lost any."""
     cause, turn, position = failure
     row = plan.cause[cause]
     if row.scope == 1:
@@ -84,20 +166,48 @@ def _hit_named(
         slot = int(uniform(job.key, stream(cause, PART), turn) * plan.parts)
         if slot < stores.down_D[unit]:
             return False
-        stores.down_D[unit] += 1
-        send_to_repair(plan, job, stores, (cause, turn * 64, 2 * unit))
-        if plan.parts - stores.down_D[unit] < plan.parts_needed:
-            _out(job, stores, unit)
-        return True
+        spare = position >= job.active
+        _part_out(plan, job, stores, (cause, turn), unit)
+        return not spare
+    struck = False
     for i in range(row.hits):
-        place = position if position < job.active + job.idle else job.active - 1
-        if place < 0:
+        up = job.active + plan.warm * job.idle
+        if up == 0:
             break
-        unit = stores.order_D[place]
-        stores.down_D[unit] += plan.parts
-        send_to_repair(plan, job, stores, (cause, turn * 64 + i, 2 * unit + 1))
+        place = position if position < up else 0  # the list closes up where one leaves
+        struck = struck or place < job.active
+        _unit_out(plan, job, stores, (cause, turn * 64 + i), stores.order_D[place])
+    return struck
+
+
+@part
+def _part_out(
+    plan: Any,  # noqa: ANN401
+    job: Any,  # noqa: ANN401
+    stores: Stores,
+    failure: tuple[int, int],
+    unit: int,
+) -> None:
+    """Take a part out of a unit, and the unit out where too few are left."""
+    cause, turn = failure
+    stores.down_D[unit] += 1
+    send_to_repair(plan, job, stores, (cause, turn * 64, 2 * unit))
+    if plan.parts - stores.down_D[unit] < plan.parts_needed:
         _out(job, stores, unit)
-    return True
+
+
+@part
+def _unit_out(
+    plan: Any,  # noqa: ANN401
+    job: Any,  # noqa: ANN401
+    stores: Stores,
+    failure: tuple[int, int],
+    unit: int,
+) -> None:
+    cause, place = failure
+    stores.down_D[unit] += plan.parts
+    send_to_repair(plan, job, stores, (cause, place, 2 * unit + 1))
+    _out(job, stores, unit)
 
 
 @part
@@ -119,80 +229,6 @@ def _out(job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN401
 
 
 @part
-def send_to_repair(
-    plan: Any,  # noqa: ANN401
-    job: Any,  # noqa: ANN401
-    stores: Stores,
-    failure: tuple[int, int, int],
-) -> None:
-    """Start a repair: stages until one fixes, or seems to; it waits for a crew.
-
-    Args:
-        plan: The plan.
-        job: The job.
-        stores: Its tables and heaps.
-        failure: Cause, number of the draw, and what comes back: twice the unit, one more where it
-            is whole; -1 where units have no names.
-    """
-    cause, turn, item = failure
-    ticks, bad = _repair(plan, job, stores, cause, turn)
-    begins = float(job.now)
-    if plan.crews > 0:
-        crew = 0
-        for other in range(1, plan.crews):
-            if job.crew_free[other] < job.crew_free[crew]:
-                crew = other
-        begins = max(begins, job.crew_free[crew])
-        job.crew_free[crew] = min(begins + ticks, LONGEST)
-    if job.repairing >= stores.return_G.shape[0]:
-        job.full = 1
-        return
-    mark = -1.0
-    if bad:
-        mark = float(cause)
-    push(stores.return_G, job.repairing, min(begins + ticks, LONGEST), mark, item)
-    job.repairing += 1
-
-
-@part
-def _repair(
-    plan: Any,  # noqa: ANN401
-    job: Any,  # noqa: ANN401
-    stores: Stores,
-    cause: int,
-    turn: int,
-) -> tuple[float, bool]:
-    """Return how long a repair takes [ticks], and whether it only seems to have fixed.
-
-    The last stage is repeated until something comes of it: a geometric number of times, of which
-    more than `MOST_REPEATS` take as long, on average, as so many.
-    """
-    repair = plan.repair[plan.cause[cause].repair]
-    ticks, last = 0.0, repair.stages - 1
-    for stage in range(repair.stages):
-        row = repair.stage[stage]
-        draw = exponential(job.key, stream(cause, REPAIRED), turn * 64 + stage)
-        ticks += age_at(plan.law[row.law], stores.knots_2K, draw)
-        if row.fixed >= 1.0:
-            return ticks, False
-        u = uniform(job.key, stream(cause, FIXED), turn * 64 + stage)
-        if u < row.fixed + row.false_fix:
-            return ticks, u >= row.fixed
-    row = repair.stage[last]
-    helps = row.fixed + row.false_fix
-    u = uniform(job.key, stream(cause, FIXED), turn * 64 + repair.stages)
-    repeats = 1.0 + np.floor(math.log(u) / math.log1p(-helps))
-    drawn = int(min(repeats, MOST_REPEATS))
-    again = 0.0
-    for repeat in range(drawn):
-        place = REPEATS_FROM + turn * MOST_REPEATS + repeat
-        draw = exponential(job.key, stream(cause, REPAIRED), place)
-        again += age_at(plan.law[row.law], stores.knots_2K, draw)
-    u = uniform(job.key, stream(cause, FIXED), turn * 64 + repair.stages + 1)
-    return ticks + again * (repeats / drawn), u * helps >= row.fixed
-
-
-@part
 def come_back(plan: Any, job: Any, stores: Stores, now: int) -> None:  # noqa: ANN401
     """Let everything repaired by now be idle.
 
@@ -209,6 +245,9 @@ def come_back(plan: Any, job: Any, stores: Stores, now: int) -> None:  # noqa: A
         job.repairing -= 1
         if item < 0:
             job.idle += 1
+            if mark >= 0.0:
+                job.idle_bad += 1
+                job.bad[int(mark)] += 1
         else:
             unit = item >> 1
             stores.down_D[unit] -= plan.parts if item & 1 else 1
@@ -216,9 +255,12 @@ def come_back(plan: Any, job: Any, stores: Stores, now: int) -> None:  # noqa: A
             if enough and stores.spot_D[unit] >= job.active + job.idle:
                 _swap(stores, stores.spot_D[unit], job.active + job.idle)
                 job.idle += 1
-        if mark >= 0.0:
-            job.idle_bad = min(job.idle_bad + 1, job.idle)
-            job.bad_cause = int(mark)
+            if mark >= 0.0:
+                job.repairing_bad -= 1
+                lurks = unit * plan.lurking + plan.cause[int(mark)].lurks
+                stores.bad_DL[lurks] += 1
+                if stores.spot_D[unit] < job.active:
+                    _begin_relapses(plan, job, stores, unit)
 
 
 @part
@@ -232,19 +274,69 @@ def fill_up(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     """
     come_back(plan, job, stores, job.now)
     while job.active < plan.units and job.idle > 0:
-        bad = False
-        if job.idle_bad > 0:
-            bad = uniform(job.key, BAD_SPARE, job.took) * job.idle < job.idle_bad
-        job.idle -= 1
+        if plan.lurking > 0:
+            _join(plan, job, stores)
+        else:
+            job.idle -= 1
         job.active += 1
         job.took += 1
-        if bad:
-            job.idle_bad -= 1
-            law = plan.law[plan.repair[plan.cause[job.bad_cause].repair].relapse]
-            soon = age_at(law, stores.knots_2K, exponential(job.key, RELAPSE, job.took))
-            item = job.bad_cause + MOST_CAUSES
-            await_failure(plan, job, stores, job.exposed + soon, (-1.0, item))
-            find_next(plan, job, stores)
+
+
+@part
+def _join(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+    """Take an idle unit for the job, where some still have the fault they were repaired for."""
+    if plan.parts > 1:
+        job.idle -= 1
+        _begin_relapses(plan, job, stores, stores.order_D[job.active])  # the first that is idle
+        return
+    bad = _take_idle(plan, job, BAD_SPARE, job.took)
+    if bad >= 0:
+        _begin_relapse(plan, job, stores, (bad, job.took + 1, -1))
+
+
+@part
+def _take_idle(plan: Any, job: Any, drawn: int, place: int) -> int:  # noqa: ANN401
+    """Take any idle unit; return the cause of the fault it still has, -1 if it has none."""
+    if job.idle_bad > 0:
+        left = uniform(job.key, drawn, place) * job.idle
+        for cause in range(plan.causes):
+            left -= job.bad[cause]
+            if left < 0.0:
+                job.bad[cause] -= 1
+                job.idle_bad -= 1
+                job.idle -= 1
+                return int(cause)
+    job.idle -= 1
+    return -1
+
+
+@part
+def _begin_relapses(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN401
+    """Let the faults of a unit with a name, now in the job, begin to show."""
+    for cause in range(plan.causes):
+        lurks = plan.cause[cause].lurks
+        if lurks >= 0:
+            place = unit * plan.lurking + lurks
+            while stores.bad_DL[place] > 0 and job.full == 0:
+                stores.bad_DL[place] -= 1
+                job.relapses += 1
+                _begin_relapse(plan, job, stores, (cause, job.relapses, unit))
+
+
+@part
+def _begin_relapse(
+    plan: Any,  # noqa: ANN401
+    job: Any,  # noqa: ANN401
+    stores: Stores,
+    again: tuple[int, int, int],
+) -> None:
+    """Let a fault show after some time in the job: its cause, number of the draw and unit."""
+    cause, place, unit = again
+    law = plan.law[plan.repair[plan.cause[cause].repair].relapse]
+    soon = age_at(law, stores.knots_2K, exponential(job.key, RELAPSE, place))
+    item = cause + MOST_CAUSES
+    await_failure(plan, job, stores, job.exposed + soon, (float(unit), item))
+    find_next(plan, job, stores)
 
 
 @part

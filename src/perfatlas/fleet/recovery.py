@@ -216,10 +216,10 @@ def plan_events(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     if job.corrupt == 1 and plan.verify > 0:
         job.found = from_now + place_of(plan, job, job.struck_at) + job.slow_work + plan.verify
     job.back = NEVER
-    if plan.spares >= 0 and job.active < plan.units:
+    if plan.spares >= 0 and (job.active < plan.units or job.repairing_bad > 0):
         come_back(plan, job, stores, job.now)
         job.back = next_return(job, stores)
-        if job.idle > 0:
+        if job.idle > 0 and job.active < plan.units:
             job.back = job.now
     if job.draining == 1:
         job.upkeep = from_now + place_of(plan, job, job.index + 1)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.fleet.draws import exponential, replica_key
-from perfatlas.fleet.machine import entry, part
+from perfatlas.fleet.draws import exponential, replica_key, uniform
+from perfatlas.fleet.machine import entry, part, small_part
 from perfatlas.fleet.pattern import begin, end_work, go_to, roll_back, set_lengths, settle, undo_end
 from perfatlas.fleet.pool import fill_up
 from perfatlas.fleet.recovery import (
@@ -21,7 +21,7 @@ from perfatlas.fleet.recovery import (
     upkeep,
 )
 from perfatlas.fleet.state import BUCKETS, IDLE, LOST_WORK, NEVER, PRODUCTIVE, RESTART
-from perfatlas.fleet.streams import MERGED_GAP, find_next, start_streams
+from perfatlas.fleet.streams import COUNTED, MERGED_GAP, find_next, start_streams, stream
 from perfatlas.fleet.strikes import end_spells, new_speed, strike
 
 if TYPE_CHECKING:
@@ -108,12 +108,15 @@ def start(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # noqa:
         job.bucket[bucket] = 0
     for level in range(plan.levels):
         job.bank[level] = 0
-    for cause in range(plan.causes):
-        job.count[cause] = 0
     for crew in range(plan.crews):
         job.crew_free[crew] = 0.0
     stores.lemon_Q[:] = 0
+    for cause in range(plan.causes):
+        job.count[cause] = 0
+        job.bad[cause] = 0
+        _drop_lemon(plan, job, stores, cause)
     if plan.parts > 1:
+        stores.bad_DL[:] = 0
         stores.down_D[:] = 0
         for unit in range(stores.order_D.shape[0]):
             stores.order_D[unit] = unit
@@ -128,6 +131,16 @@ def start(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # noqa:
     plan_events(plan, job, stores)
 
 
+@small_part
+def _drop_lemon(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN401
+    """Leave out the last lemon of a cause as often as their number is short of a whole one."""
+    row = plan.cause[cause]
+    if row.lemons == 0 or row.last_lemon >= 1.0:
+        return
+    if uniform(job.key, stream(cause, COUNTED), 0) >= row.last_lemon:
+        stores.lemon_Q[row.first_lemon + row.lemons - 1] = -1
+
+
 @part
 def _zero(job: Any) -> None:  # noqa: ANN401
     """Clear every counter of a job."""
@@ -137,8 +150,9 @@ def _zero(job: Any) -> None:  # noqa: ANN401
     job.draining = job.corrupt = job.clean = job.struck_at = 0
     job.kind = job.depth = job.detect = job.took = job.slow = 0
     job.merged = job.interruptions = job.restarts = job.failures = job.unseen = 0
-    job.idle_bad = job.bad_cause = job.repairing = 0
+    job.idle_bad = job.repairing = job.repairing_bad = job.relapses = 0
     job.renewals = job.full = job.events = job.unsaved = 0
+    job.relapsed = -1
 
 
 @part
@@ -211,10 +225,11 @@ def _something_else(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN40
             return
         job.draining = 1
     elif job.back <= job.now:
+        took = job.took
         fill_up(plan, job, stores)
-        spend(job, min(plan.rejoin, plan.horizon - job.now), RESTART, False)  # noqa: FBT003
-        new_speed(plan, job)
-        find_next(plan, job, stores)
+        if job.took > took:
+            spend(job, min(plan.rejoin, plan.horizon - job.now), RESTART, False)  # noqa: FBT003
+            new_speed(plan, job)
     plan_events(plan, job, stores)
 
 

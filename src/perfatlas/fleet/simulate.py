@@ -64,6 +64,8 @@ def simulate(job: Job, strategy: Strategy, *, replicas: int, seed: int = 0) -> O
     Limits: survivors of a failure keep their age, and so do parts of a unit that stands by or is
         repaired for another part; the age of a part in a spare that takes over is that of the part
         it replaces. A durability lag that spans a change of speed is measured at the new speed.
+        Where units are never missing (`Spares.count` is None) nothing that was repaired comes back,
+        and no false fix shows.
 
     Example:
         >>> from perfatlas.fleet.model import Level, Restart, Strategy, one_cause

@@ -163,8 +163,8 @@ def failed_nodes(
             [1/s].
         repair_s: Mean of exponential repairs, of each node by itself [s].
         crews: Repairs that go on at once; None for as many as are needed.
-        warm: Whether idle spares fail like active nodes; while the job waits nothing fails. Those
-            of a domain that stand by leave together too.
+        warm: Whether idle spares fail like active nodes; while the job waits nothing fails. A
+            domain holds both: what leaves together may be of the job and of its spares.
 
     Raises:
         InvalidSpecError: A number outside its range.
@@ -181,8 +181,9 @@ def failed_nodes(
         [0.5, 0.5]
     """
     active, extra = int(whole("nodes", nodes, lowest=1)), int(whole("spares", spares))
-    most = min(max(per_s, default=1), active)
-    servers = extra + most if crews is None else int(whole("crews", crews, lowest=1))
+    most = min(max(per_s, default=1), active + extra * warm)
+    states = extra + min(most, active)
+    servers = states if crews is None else int(whole("crews", crews, lowest=1))
     mean = float(positive("repair_s", repair_s))
     beyond_B = np.zeros(most)  # rate of batches of more than so many
     for size, rate in per_s.items():
@@ -190,8 +191,8 @@ def failed_nodes(
             not_negative("failure_per_s", rate)
         )
     if beyond_B[0] == 0.0:
-        return np.asarray(np.eye(1, extra + most + 1)[0], np.float64)
-    down_J = np.minimum(np.arange(1, extra + most + 1), servers) / mean
+        return np.asarray(np.eye(1, states + 1)[0], np.float64)
+    down_J = np.minimum(np.arange(1, states + 1), servers) / mean
     if most == 1:
         idle_J = np.arange(extra, -1, -1) * warm
         log_J = np.concatenate([[0.0], np.cumsum(np.log((active + idle_J) * beyond_B[0] / down_J))])
@@ -211,7 +212,7 @@ def _batched(
         from_I = np.arange(max(j - beyond_B.size + 1, 0), min(j, extra) + 1)
         more_I = j - from_I
         idle_I = np.maximum(powered - from_I, 0)
-        rate_I = beyond_B[more_I] * (active + idle_I * (idle_I > more_I))
+        rate_I = beyond_B[more_I] * (active + idle_I)
         weight_J[j + 1] = float(weight_J[from_I] @ rate_I) / down_J[j]
         if weight_J[j + 1] > LARGE:
             weight_J /= LARGE

@@ -60,10 +60,13 @@ CAUSE: Final = np.dtype(
             "law",  # of a lifetime
             "first_law",  # of what is left of it at the start
             "effect",
+            "plain",  # every event is one of the job's, and stops it
             "restart",  # place in the plan's restarts
             "level",  # of the checkpoint it needs; -1 where peers still hold the state
             "hits",  # units that leave with it
             "scope",  # 0 nothing leaves, 1 a part of a unit, 2 whole units
+            "shared",  # of the whole job: its rate does not fall when the job shrinks
+            "lurks",  # place among causes whose repairs may only seem to fix; -1
             "repair",  # place in the plan's repairs
             "detection",  # law
             "as_old",  # repaired as old: the part keeps its age
@@ -74,7 +77,17 @@ CAUSE: Final = np.dtype(
             "strikes",  # after which a lemon is retired; 0 never
         )
     ]
-    + [(name, "f8") for name in ("parts", "age", "factor", "normal_share")],
+    + [
+        (name, "f8")
+        for name in (
+            "parts",
+            "counted",  # share of their events that the job meets, where they are a fraction of one
+            "age",
+            "factor",
+            "normal_share",
+            "last_lemon",  # probability that the last lemon is one: their number may be a fraction
+        )
+    ],
     align=True,
 )
 LEVEL: Final = np.dtype(
@@ -128,6 +141,7 @@ PLAN: Final = np.dtype(
             "slow_restart",
             "slow_patience",  # lost ticks after which a slow unit is replaced; NEVER for never
             "powered",  # units that can fail
+            "lurking",  # causes whose repairs may only seem to fix
         )
     ]
     + [(name, "f8") for name in ("mean_gap", "shrink_overhead")]
@@ -184,11 +198,11 @@ JOB: Final = np.dtype(
             "unseen",  # events that hit a spare or a part already down
             "active",
             "idle",
-            "idle_bad",  # idle units whose repair did not fix them
-            "bad_cause",  # of the last of those
-            "bad_law",  # until they fail again
+            "idle_bad",  # idle units, without names, whose repair did not fix them
             "repairing",
-            "shrunk",
+            "repairing_bad",  # of them units and parts with names that will not be fixed
+            "relapses",  # of units with names, begun
+            "relapsed",  # unit that fails again; -1 where units have no names
             "renewals",
             "full",  # 1 a heap is too small, 2 too many slow spells, 3 too many events
             "events",
@@ -201,6 +215,7 @@ JOB: Final = np.dtype(
         ("bank", "i8", (MOST_LEVELS,)),
         ("length", "i8", (MOST_LEVELS,)),
         ("count", "i8", (MOST_CAUSES,)),
+        ("bad", "i8", (MOST_CAUSES,)),  # of `idle_bad`, by what broke them
         ("fresh_time", "f8", (MOST_CAUSES,)),
         ("fresh_hazard", "f8", (MOST_CAUSES,)),
         ("fresh_left", "f8", (MOST_CAUSES,)),
@@ -224,6 +239,8 @@ class Stores(NamedTuple):
         down_D: Parts down in each unit, where units have parts (D,).
         order_D: Units: those of the job, then idle ones, then those that are out (D,).
         spot_D: Place of each unit in `order_D` (D,).
+        bad_DL: Faults of each unit outside the job that show once it is back in it, by cause
+            (D x L,).
     """
 
     knots_2K: NDArray[np.float64]
@@ -233,3 +250,4 @@ class Stores(NamedTuple):
     down_D: NDArray[np.int64]
     order_D: NDArray[np.int64]
     spot_D: NDArray[np.int64]
+    bad_DL: NDArray[np.int64]

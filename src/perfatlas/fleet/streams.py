@@ -40,6 +40,8 @@ REPAIRED: Final = 5
 FIXED: Final = 6
 LASTS: Final = 7
 LEMON: Final = 8
+COUNTED: Final = 9
+STRUCK_IDLE: Final = 10
 
 
 @small_part
@@ -114,6 +116,8 @@ def take_next(plan: Any, job: Any, stores: Stores) -> int:  # noqa: ANN401
         job.renewals -= 1
         if cause < MOST_CAUSES:
             _replace(plan, job, stores, cause, time, birth)
+        else:
+            job.relapsed = int(birth)
     else:
         cause = job.source
         time = job.fresh_time[cause]

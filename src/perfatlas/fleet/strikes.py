@@ -8,9 +8,9 @@ from perfatlas.fleet.draws import exponential, uniform
 from perfatlas.fleet.hazards import ticks_at
 from perfatlas.fleet.machine import part, small_part
 from perfatlas.fleet.pattern import begin, roll_back, set_lengths
-from perfatlas.fleet.pool import hit
-from perfatlas.fleet.state import MOST_CAUSES, MOST_EVENTS, MOST_SLOW, NEVER, SILENT, SLOWS
-from perfatlas.fleet.streams import DETECTED, LASTS, LEMON, stream, take_next
+from perfatlas.fleet.pool import fail_again, hit, strikes_work, working
+from perfatlas.fleet.state import MOST_CAUSES, MOST_EVENTS, MOST_SLOW, NEVER, SLOWS, STOPS
+from perfatlas.fleet.streams import COUNTED, DETECTED, LASTS, LEMON, stream, take_next
 
 if TYPE_CHECKING:
     from perfatlas.fleet.state import Stores
@@ -27,29 +27,29 @@ def strike(plan: Any, job: Any, stores: Stores, running: bool) -> int:  # noqa: 
         running: Whether it runs, rather than recovers.
     """
     cause = take_next(plan, job, stores)
-    if cause >= MOST_CAUSES:
+    again = cause >= MOST_CAUSES
+    if again:
         cause -= MOST_CAUSES
-    row = plan.cause[cause]
     turn = job.count[cause]
     job.count[cause] += 1
     job.events += 1
     if job.events >= MOST_EVENTS:
         job.full = 3
-    if row.lemons > 0 and not _lemon(row, job, stores, cause, turn):
+    row = plan.cause[cause]
+    if again:
+        stops = fail_again(plan, job, stores, cause, turn)
+    elif row.plain == 0 and not _counts(plan, job, stores, cause, turn):
+        stops = False
+    elif row.plain == 0 and row.effect != STOPS:
+        _weaken(plan, job, stores, (cause, turn), running)
+        return -1
+    else:
+        stops = plan.spares < 0 or hit(plan, job, stores, cause, turn)
+    if not stops:
         job.unseen += 1
         return -1
-    if row.effect == SILENT:
-        if running:
-            _corrupt(plan, job, stores, cause, turn)
-        return -1
-    if row.effect == SLOWS:
-        _slow_down(plan, job, stores, cause, turn)
-        return -1
-    if hit(plan, job, stores, cause, turn):
-        job.failures += 1
-        return int(cause)
-    job.unseen += 1
-    return -1
+    job.failures += 1
+    return int(cause)
 
 
 @small_part
@@ -74,10 +74,41 @@ def interrupt(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa:
 
 
 @part
+def _counts(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # noqa: ANN401
+    """Return whether an event is one of the job's: of its parts, of its lemons, of its work."""
+    row = plan.cause[cause]
+    if row.counted < 1.0 and uniform(job.key, stream(cause, COUNTED), turn) >= row.counted:
+        return False
+    if row.lemons > 0 and not _lemon(row, job, stores, cause, turn):
+        return False
+    if row.scope == 0 and job.active < plan.units:
+        return bool(strikes_work(plan, job, cause, turn))
+    return True
+
+
+@part
+def _weaken(
+    plan: Any,  # noqa: ANN401
+    job: Any,  # noqa: ANN401
+    stores: Stores,
+    event: tuple[int, int],
+    running: bool,  # noqa: FBT001
+) -> None:
+    """Let an event that does not stop the job slow it down, or corrupt it if it runs."""
+    cause, turn = event
+    if plan.cause[cause].effect == SLOWS:
+        _slow_down(plan, job, stores, cause, turn)
+    elif running:
+        _corrupt(plan, job, stores, cause, turn)
+
+
+@part
 def _lemon(row: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # noqa: ANN401
     """Return whether a failure of a lemon counts: a retired one fails like a normal part."""
     u = uniform(job.key, stream(cause, LEMON), turn) * row.lemons
     lemon = row.first_lemon + int(u)
+    if stores.lemon_Q[lemon] < 0:
+        return False  # this job has none of that number
     if row.strikes > 0 and stores.lemon_Q[lemon] >= row.strikes:
         return bool(u - int(u) < row.normal_share)
     stores.lemon_Q[lemon] += 1
@@ -137,10 +168,8 @@ def new_speed(plan: Any, job: Any) -> None:  # noqa: ANN401
     for i in range(job.slow):
         slowest = max(slowest, job.spell_factor[i])
         job.slow_end = min(job.slow_end, job.spell_end[i])
-    missing = plan.units - job.active
-    if missing > 0 and plan.replica_units > 0:
-        dropped = -(-missing // plan.replica_units) * plan.replica_units
-        slowest *= plan.shrink_overhead * plan.units / max(plan.units - dropped, 1)
+    if job.active < plan.units and plan.replica_units > 0:
+        slowest *= plan.shrink_overhead * plan.units / working(plan, job)
     job.slowdown = slowest
     set_lengths(plan, job)
     begin(plan, job)

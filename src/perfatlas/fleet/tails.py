@@ -264,6 +264,7 @@ def _copied(packed: Packed) -> _State:
         stores.down_D.copy(),
         stores.order_D.copy(),
         stores.spot_D.copy(),
+        stores.bad_DL.copy(),
     )
 
 
