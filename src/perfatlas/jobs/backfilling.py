@@ -145,7 +145,7 @@ def conservative(world: World) -> None:
     while max(place, seen) < last:
         j = world.queue_Q[place]
         promises = place == head and world.job_J[j].promised == NEVER
-        if not promises and _slot(world, world.queue_Q[last - 1], state.now) == NEVER:
+        if not (promises or _starts(world, world.queue_Q[last - 1])):
             last -= 1
             continue
         begins = _slot(world, j, NEVER - 1)
@@ -163,13 +163,20 @@ def conservative(world: World) -> None:
     state.planned = place
 
 
+@small_part
+def _starts(world: World, j: int) -> bool:
+    """Tell whether a job could start now, if no more reservations were made."""
+    return fits_by_count(world, j) and _slot(world, j, world.state_1[0].now) < NEVER
+
+
 @part
 def _foresee(world: World) -> None:
     """Write what is free of each node from now on as running jobs reach their limits."""
     state, gpus = world.state_1[0], world.plan_1[0].gpus
     for node in range(world.open_N.shape[0]):
-        world.begins_NS[node, 0] = state.now
-        world.free_NS[node, 0] = world.open_N[node]
+        world.begins_SN[0, node] = state.now
+        world.free_SN[0, node] = world.open_N[node]
+        world.begins_SN[1, node] = NEVER
         world.node_N[node].spans = 1
     for place in range(state.runs):
         job = world.job_J[world.run_R[place]]
@@ -179,19 +186,20 @@ def _foresee(world: World) -> None:
         while at >= 0:
             node = at // gpus
             if world.node_N[node].up == UP:
-                world.free_NS[node, _cut(world, node, job.kill)] += job.gpus
+                world.free_SN[_cut(world, node, job.kill), node] += job.gpus
             at = world.place_E[at].after
 
 
 @part
 def _cut(world: World, node: int, time: int) -> int:
     """Return the span of a node that begins at a time; the one it lies in is cut if need be."""
-    begins_S, free_S, spans = world.begins_NS[node], world.free_NS[node], world.node_N[node].spans
+    begins_S, free_S, spans = world.begins_SN[:, node], world.free_SN[:, node], world.node_N[node].spans
     at = spans
     while begins_S[at - 1] > time:
         at -= 1
     if begins_S[at - 1] == time:
         return int(at - 1)
+    begins_S[spans + 1] = NEVER
     for after in range(spans, at, -1):
         begins_S[after] = begins_S[after - 1]
         free_S[after] = free_S[after - 1]
@@ -210,7 +218,8 @@ def _slot(world: World, j: int, latest: int) -> int:
     """
     job, time = world.job_J[j], world.state_1[0].now
     for node in range(world.open_N.shape[0]):
-        world.soonest_N[node] = -1
+        full = latest == time and world.open_N[node] < job.gpus
+        world.soonest_N[node] = NEVER if full else -1
     while time <= latest:
         found, soonest = 0, NEVER
         for node in range(world.open_N.shape[0]):
@@ -220,6 +229,8 @@ def _slot(world: World, j: int, latest: int) -> int:
                 found += 1
             else:
                 soonest = min(soonest, world.soonest_N[node])
+            if job.nodes == 1:
+                latest = min(latest, world.soonest_N[node])
         if found >= job.nodes:
             for node in range(world.open_N.shape[0]):
                 fits = world.soonest_N[node] == time
@@ -234,18 +245,18 @@ def _slot(world: World, j: int, latest: int) -> int:
 def _look(world: World, node: int, reach: tuple[int, int], ask: tuple[int, int]) -> None:
     """Write from when on a node is free for long enough, and the least it then has free."""
     (time, latest), (gpus, limit) = reach, ask
-    spans, at, least = world.node_N[node].spans, 0, NEVER
-    while at + 1 < spans and world.begins_NS[node, at + 1] <= time:
+    at, least = 0, NEVER
+    while world.begins_SN[at + 1, node] <= time:
         at += 1
     while time <= latest:
-        free = world.free_NS[node, at]
+        free = world.free_SN[at, node]
         at += 1
-        ends = world.begins_NS[node, at] if at < spans else NEVER
+        ends = world.begins_SN[at, node]
         if free < gpus:
             time, least = ends, NEVER
         else:
             least = min(least, free)
-            if at == spans or ends - time >= limit:
+            if ends == NEVER or ends - time >= limit:
                 break
     world.soonest_N[node] = time
     world.least_N[node] = least
@@ -262,4 +273,4 @@ def _book(world: World, j: int, begins: int) -> None:
         if begins + job.limit < NEVER:
             last = _cut(world, node, begins + job.limit)
         for at in range(first, last):
-            world.free_NS[node, at] -= job.gpus
+            world.free_SN[at, node] -= job.gpus

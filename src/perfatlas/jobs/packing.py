@@ -261,7 +261,7 @@ def _world(
 ) -> World:
     nodes, gpus = int(plan_1["nodes"][0]), int(plan_1["gpus"][0])
     size, users = job_J.shape[0], share_U.shape[0]
-    spans = 1
+    spans = 2
     if plan_1["backfill"][0] == CONSERVATIVE:  # running jobs end in a node's, reservations also begin
         spans += gpus + 2 * min(int(plan_1["depth"][0]), size)
         if spans * nodes > MOST_SPANS:
@@ -291,8 +291,8 @@ def _world(
         open_N=np.full(nodes, gpus, np.int64), queue_Q=ints(2 * size + 1), run_R=ints(size + 1),
         heap_H=ints(size + 2), spot_J=ints(size), event_J=ints(size), back_H=ints(nodes + 2),
         back_N=ints(nodes), until_N=ints(nodes), trial_N=ints(nodes), future_N=ints(nodes),
-        soonest_N=ints(nodes), least_N=ints(nodes), begins_NS=ints(nodes, spans),
-        free_NS=np.zeros((nodes, spans), np.int16),
+        soonest_N=ints(nodes), least_N=ints(nodes), begins_SN=ints(spans, nodes),
+        free_SN=np.zeros((spans, nodes), np.int16),
     )  # fmt: skip
 
 

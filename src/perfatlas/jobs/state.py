@@ -236,8 +236,8 @@ class World(NamedTuple):
         future_N: Free GPUs when the head is due (N,).
         soonest_N: Time from which a node can serve a job (N,).
         least_N: Free GPUs it has while it does (N,).
-        begins_NS: Time a span of a node begins, the next one ends it (N, S).
-        free_NS: Free GPUs during it, jobs with reservations taken off (N, S).
+        begins_SN: Time a span of a node begins, the next one ends it (S, N).
+        free_SN: Free GPUs during it, jobs with reservations taken off (S, N).
     """
 
     plan_1: NDArray[Any]
@@ -262,5 +262,5 @@ class World(NamedTuple):
     future_N: NDArray[np.int64]
     soonest_N: NDArray[np.int64]
     least_N: NDArray[np.int64]
-    begins_NS: NDArray[np.int64]
-    free_NS: NDArray[np.int16]
+    begins_SN: NDArray[np.int64]
+    free_SN: NDArray[np.int16]
