@@ -216,25 +216,23 @@ def _slot(world: World, j: int, latest: int) -> int:
     It goes from one time at which a node becomes free for long enough to the next one: whether
     nodes suffice only depends on which are free, and in between none comes in.
     """
-    job, time = world.job_J[j], world.state_1[0].now
-    for node in range(world.open_N.shape[0]):
+    job, time, soonest_N = world.job_J[j], world.state_1[0].now, world.soonest_N
+    for node in range(soonest_N.shape[0]):
         full = latest == time and world.open_N[node] < job.gpus
-        world.soonest_N[node] = NEVER if full else -1
+        soonest_N[node] = NEVER if full else -1
     while time <= latest:
-        found, soonest = 0, NEVER
-        for node in range(world.open_N.shape[0]):
-            if world.soonest_N[node] < time:
+        for node in range(soonest_N.shape[0]):
+            if soonest_N[node] < time:
                 _look(world, node, (time, latest), (job.gpus, job.limit))
-            if world.soonest_N[node] == time:
-                found += 1
-            else:
-                soonest = min(soonest, world.soonest_N[node])
-            if job.nodes == 1:
-                latest = min(latest, world.soonest_N[node])
+                if job.nodes == 1:
+                    latest = min(latest, soonest_N[node])
+        found, soonest = 0, NEVER
+        for node in range(soonest_N.shape[0]):
+            found += soonest_N[node] == time
+            soonest = min(soonest, soonest_N[node] if soonest_N[node] > time else NEVER)
         if found >= job.nodes:
-            for node in range(world.open_N.shape[0]):
-                fits = world.soonest_N[node] == time
-                world.trial_N[node] = world.least_N[node] if fits else -1
+            for node in range(soonest_N.shape[0]):
+                world.trial_N[node] = world.least_N[node] if soonest_N[node] == time else -1
             if choose(world, world.trial_N, j):
                 return int(time)
         time = soonest
