@@ -117,16 +117,17 @@ def _start_beside(world: World, j: int, beside: int) -> bool:
 def conservative(world: World) -> None:
     """Give the first jobs of the queue reservations in order; start those whose turn is now.
 
-    Only what decides who starts now is worked out: nobody behind the last job that could start now
-    is looked at, but for the head of the queue, whose reservation is told as its promise.
+    Only what decides who starts now is worked out: the last jobs are passed over as long as they
+    could not start even if no more reservations were made. The head of the queue always gets its
+    reservation, which is told as its promise.
 
     The reservations of the last pass stay where nothing became free, no node went or came, and the
-    queue before `planned` is the same. Made anew they would be the same: before a reservation
-    begins its job did not fit, and fits no better since, because less is free, and because a span
-    that begins later within the same stretch of time reaches at least as far. Where it begins, its
-    nodes are still free, as the jobs that started meanwhile left them alone; and a choice of the
-    first nodes that fit stays the same when others are taken away. A choice of the fullest nodes,
-    or of the roomiest domains, does not: there a start makes all reservations anew.
+    queue is the same as far as they reach. Made anew they would be the same. Before a reservation
+    begins, its job did not fit and does not now: no more is free, and a start later within the same
+    span of time reaches at least as far. Where it begins, its nodes are still free: jobs that
+    started meanwhile left them alone. And a choice of the first nodes that fit stays the same when
+    others are taken away. A choice of the fullest nodes or of the roomiest domains does not: then
+    a start makes all reservations anew.
 
     Args:
         world: The schedule.
@@ -158,7 +159,7 @@ def conservative(world: World) -> None:
             dequeue(world, place)
             begin(world, j)
             if rules.best_fit or (rules.level and not rules.required):
-                state.stale = 1
+                state.stale = 1  # others may be chosen now
         place += 1
     state.planned = place
 
@@ -166,7 +167,7 @@ def conservative(world: World) -> None:
 @small_part
 def _starts(world: World, j: int) -> bool:
     """Tell whether a job could start now, if no more reservations were made."""
-    return fits_by_count(world, j) and _slot(world, j, world.state_1[0].now) < NEVER
+    return bool(fits_by_count(world, j) and _slot(world, j, world.state_1[0].now) < NEVER)
 
 
 @part
@@ -193,8 +194,8 @@ def _foresee(world: World) -> None:
 @part
 def _cut(world: World, node: int, time: int) -> int:
     """Return the span of a node that begins at a time; the one it lies in is cut if need be."""
-    begins_S, free_S, spans = world.begins_SN[:, node], world.free_SN[:, node], world.node_N[node].spans
-    at = spans
+    begins_S, free_S = world.begins_SN[:, node], world.free_SN[:, node]
+    spans = at = world.node_N[node].spans
     while begins_S[at - 1] > time:
         at -= 1
     if begins_S[at - 1] == time:
@@ -213,8 +214,7 @@ def _cut(world: World, node: int, time: int) -> int:
 def _slot(world: World, j: int, latest: int) -> int:
     """Return when a job can start, NEVER if later than a time; `chosen_N` holds its nodes.
 
-    It goes from one time at which a node becomes free for long enough to the next one: whether
-    nodes suffice only depends on which are free, and in between none comes in.
+    Time goes on to where the next node becomes free for long enough: in between none comes in.
     """
     job, time, soonest_N = world.job_J[j], world.state_1[0].now, world.soonest_N
     for node in range(soonest_N.shape[0]):
@@ -241,7 +241,10 @@ def _slot(world: World, j: int, latest: int) -> int:
 
 @small_part
 def _look(world: World, node: int, reach: tuple[int, int], ask: tuple[int, int]) -> None:
-    """Write from when on a node is free for long enough, and the least it then has free."""
+    """Write from when on a node is free for long enough, and the least it then has free.
+
+    Beyond `reach` it only says that it is later.
+    """
     (time, latest), (gpus, limit) = reach, ask
     at, least = 0, NEVER
     while world.begins_SN[at + 1, node] <= time:

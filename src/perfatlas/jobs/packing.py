@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 LEVELS: Final = ("anywhere", "domain", "leaf")
 MOST_GPUS: Final = 1_024  # of a node
 MOST_NODES: Final = 1_000_000
-MOST_SPANS: Final = 70_000_000  # of conservative backfill
+MOST_SPANS: Final = 70_000_000  # of nodes for reservations
 BYTES_PER_SPAN: Final = 10
 
 
@@ -261,12 +261,12 @@ def _world(
 ) -> World:
     nodes, gpus = int(plan_1["nodes"][0]), int(plan_1["gpus"][0])
     size, users = job_J.shape[0], share_U.shape[0]
-    spans = 2
-    if plan_1["backfill"][0] == CONSERVATIVE:  # running jobs end in a node's, reservations also begin
-        spans += gpus + 2 * min(int(plan_1["depth"][0]), size)
+    spans, depth = 2, int(plan_1["depth"][0])
+    if plan_1["backfill"][0] == CONSERVATIVE:
+        spans += gpus + 2 * min(depth, size)  # ends of running jobs, both ends of reservations
         if spans * nodes > MOST_SPANS:
             raise InvalidSpecError(
-                f"conservative backfill of {spans} reservations on {nodes} nodes needs more than "
+                f"conservative backfill of depth {depth} on {nodes} nodes needs more than "
                 f"{MOST_SPANS * BYTES_PER_SPAN:.1g} bytes: use a smaller depth or backfill = 'easy'"
             )
     node_N = np.zeros(nodes, NODE)
