@@ -12,6 +12,7 @@ from perfatlas.fleet.corruption import VerifiedPattern, verified_time_s
 from perfatlas.fleet.laws import Constant, Exponential, weibull_of_mean
 from perfatlas.fleet.model import (
     Cause,
+    Effect,
     Fleet,
     Lemons,
     Level,
@@ -233,7 +234,7 @@ def test_a_burst_larger_than_the_job_leaves_cold_spares() -> None:
 @pytest.mark.parametrize("effect", ["stops", "slows"])
 @pytest.mark.parametrize("shared", [False, True])
 def test_software_of_a_job_that_shrank_fails_as_often_as_it_has_units(
-    effect: str,
+    effect: Effect,
     shared: bool,  # noqa: FBT001
 ) -> None:
     # after 100 days 4 of 12 units are gone, for good: two replicas of 2
@@ -242,7 +243,7 @@ def test_software_of_a_job_that_shrank_fails_as_often_as_it_has_units(
         name="software", lifetime=Exponential(mean_s=12 * DAY), takes="nothing",
         shared=12.0 * shared, per_unit=1.0 - shared,
         effect=effect, slowdown=1.0001, lasts=Constant(value_s=1.0),
-    )  # type: ignore[arg-type]  # fmt: skip
+    )  # fmt: skip
     fleet = Fleet(units=12, causes=(once, software), repairs=repaired(Constant(value_s=1e10)))
     strategy = replace(FREE, shrink=Shrink(replica_units=2, fewest=2))
     job = Job(fleet=fleet, units=12, horizon_s=199 * DAY)

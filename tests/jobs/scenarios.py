@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
@@ -60,6 +61,34 @@ def random_scenario(seed: int) -> Scenario:
     )
     until = rng.choice([None, None, rng.randint(50, 500)])
     return Scenario(jobs, cluster, policy, _failures(rng, cluster), until)
+
+
+def crowded_scenario(seed: int) -> Scenario:
+    """Conservative backfill where many jobs come before one ends, so that reservations are kept."""
+    rng = random.Random(seed)  # noqa: S311 - a scenario, no secret
+    it = random_scenario(seed)
+    size, room = rng.randint(10, 30), min(it.cluster.nodes, 2)
+    if it.policy.required and it.policy.together == "domain":
+        room = min(room, check_cluster(it.cluster)[0])
+    nodes_J = np.array([rng.choice([1, 1, room]) for _ in range(size)])
+    gpus_J = nodes_J * np.array([rng.randint(1, it.cluster.gpus_per_node) for _ in range(size)])
+    run_J = np.array([rng.randint(30, 300) for _ in range(size)])
+    jobs = Jobs(
+        submit_J=np.sort(np.array([rng.randint(0, 150) for _ in range(size)])),
+        run_J=run_J,
+        gpus_J=gpus_J,
+        nodes_J=nodes_J,
+        limit_J=run_J + np.array([rng.choice([0, rng.randint(1, 200)]) for _ in range(size)]),
+        user_J=np.array([rng.randrange(3) for _ in range(size)]),
+        users=("ann", "bob", "cem"),
+        priority_J=np.array([rng.randint(0, 1) for _ in range(size)]),
+        requeue_J=np.ones(size, np.bool_),
+        checkpoint_J=np.full(size, 20),
+        restart_J=np.full(size, 3),
+        fewest_J=np.ones(size, np.int64),
+    )
+    policy = dataclasses.replace(it.policy, backfill="conservative")
+    return Scenario(jobs, it.cluster, policy, it.failures, it.until)
 
 
 def _cluster(rng: random.Random) -> tuple[Cluster, Literal["anywhere", "domain", "leaf"], bool]:

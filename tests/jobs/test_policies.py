@@ -45,6 +45,38 @@ def test_easy_and_conservative_differ_where_the_third_job_matters() -> None:
     assert _starts(jobs, cluster, backfill="conservative") == [0, 10, 20, 50]
 
 
+def test_reservations_are_made_anew_after_a_start_that_changes_the_fullest_node() -> None:
+    # 3 nodes of 4 GPUs. Until 10 s A holds 4 of node 0, B 3 of node 1, C 2 of node 2. D wants 3 and
+    # is given node 0 at 10 s, the first of equals. E takes the last GPU of node 1 for 100 s: from
+    # 10 s node 1 has 3 and is the fullest for D. So F is given all of node 0 at 10 s, and G takes 2
+    # GPUs of node 2 at 4 s. With D still on node 0, F would be given node 2, and G would wait.
+    jobs = _jobs((0, 10, 4), (0, 10, 3), (0, 10, 2), (1, 9, 3), (2, 100, 1), (3, 9, 4), (4, 100, 2))
+    cluster = Cluster(nodes=3, gpus_per_node=4)
+    starts = _starts(jobs, cluster, backfill="conservative", placement="best_fit")
+    assert starts == [0, 0, 0, 10, 2, 10, 4]
+
+
+def test_reservations_are_made_anew_after_a_start_that_changes_the_roomiest_domain() -> None:
+    # 3 domains of 2 nodes. A holds domain 0 until 10 s, B node 2, E node 5; nodes 3 and 4 are free
+    # from 1 s. F wants 3 nodes at 10 s: domain 0 and node 2. G takes node 3 for 100 s: then domain
+    # 2 is roomier than domain 1, and F gets node 4 instead of node 2. So H cannot have node 4 for
+    # 100 s at 4 s and waits for node 2.
+    jobs = _jobs(
+        (0, 10, 2), (0, 10, 1), (0, 1, 1), (0, 1, 1), (0, 10, 1),
+        (2, 20, 3), (3, 100, 1), (4, 100, 1),
+    )  # fmt: skip
+    cluster = Cluster(nodes=6, gpus_per_node=1, nodes_per_domain=2, nodes_per_leaf=2)
+    starts = _starts(jobs, cluster, backfill="conservative", together="domain")
+    assert starts == [0, 0, 0, 0, 0, 10, 3, 10]
+
+
+def test_reservations_that_fill_the_memory_are_refused() -> None:
+    # Each of a million nodes may get 8 ends of running jobs, 2 x 40 of reservations and 2 more: 90.
+    jobs = _jobs(*[(0, 10, 8)] * 40)
+    with pytest.raises(InvalidSpecError, match="on 1000000 nodes needs more than 7e"):
+        schedule(jobs, Cluster(nodes=1_000_000), Policy(backfill="conservative"))
+
+
 def test_depth_limits_who_is_looked_at() -> None:
     jobs = _jobs((0, 10, 8), (1, 10, 16), (2, 9, 16), (3, 5, 8))
     assert _starts(jobs, Cluster(nodes=2), backfill="easy", depth=2)[3] == 3

@@ -3,13 +3,28 @@ from __future__ import annotations
 import pytest
 
 from perfatlas.jobs.simulate import schedule
-from tests.jobs.scenarios import expected_by, found_by, random_scenario, run_reference
+from tests.jobs.scenarios import (
+    crowded_scenario,
+    expected_by,
+    found_by,
+    random_scenario,
+    run_reference,
+)
 
 
 @pytest.mark.parametrize("first", range(0, 1200, 100))
 def test_compiled_schedule_equals_a_plain_one_in_every_field(first: int) -> None:
     for seed in range(first, first + 100):
         it = random_scenario(seed)
+        until_s = None if it.until is None else it.until / 1000
+        outcome = schedule(it.jobs, it.cluster, it.policy, failures=it.failures, until_s=until_s)
+        assert found_by(outcome) == expected_by(run_reference(it)), f"seed {seed}"
+
+
+@pytest.mark.parametrize("first", range(0, 400, 100))
+def test_reservations_kept_between_passes_equal_those_made_anew(first: int) -> None:
+    for seed in range(first, first + 100):
+        it = crowded_scenario(seed)
         until_s = None if it.until is None else it.until / 1000
         outcome = schedule(it.jobs, it.cluster, it.policy, failures=it.failures, until_s=until_s)
         assert found_by(outcome) == expected_by(run_reference(it)), f"seed {seed}"

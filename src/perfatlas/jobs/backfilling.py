@@ -119,113 +119,161 @@ def _start_beside(world: World, j: int, beside: int) -> bool:
 def conservative(world: World) -> None:
     """Give the first jobs of the queue reservations in order; start those whose turn is now.
 
+    Only what decides who starts now is worked out: the last jobs are passed over as long as they
+    could not start even if no more reservations were made. The head of the queue always gets its
+    reservation, which is told as its promise.
+
+    The reservations of the last pass stay where nothing became free, no node went or came, and the
+    queue is the same as far as they reach. Made anew they would be the same. Before a reservation
+    begins, its job did not fit and does not now: no more is free, and a start later within the same
+    span of time reaches at least as far. Where it begins, its nodes are still free: jobs that
+    started meanwhile left them alone. And a choice of the first nodes that fit stays the same when
+    others are taken away. A choice of the fullest nodes or of the roomiest domains does not: then
+    a start makes all reservations anew.
+
     Args:
         world: The schedule.
 
     Source: conservative backfill of Mualem & Feitelson, IEEE TPDS 12(6), 2001; reservations are
         made anew at each pass, as Slurm does, for `depth` jobs.
     """
-    state, depth = world.state_1[0], world.plan_1[0].depth
-    rows = _profile(world)
-    place, last, first = state.head, min(state.tail, state.head + depth), True
-    while place < last:
+    state, rules = world.state_1[0], world.plan_1[0]
+    place, seen = state.planned, min(state.fresh, state.viewed)
+    if state.stale or state.fresh < state.planned or rules.order == FAIR_SHARE:
+        _foresee(world)
+        place = seen = state.head
+        state.stale = 0
+    head, last = state.head, min(state.tail, state.head + rules.depth)
+    state.viewed = last
+    while max(place, seen) < last:
         j = world.queue_Q[place]
-        job = world.job_J[j]
-        row = _slot(world, j, rows)
-        if row >= 0:
-            ends = world.time_T[row] + job.limit if job.limit < NEVER else NEVER
-            if first and job.promised == NEVER:
-                job.promised = world.time_T[row]
-            rows = _book(world, j, row, (rows, ends))
-        if row == 0:
-            state.backfilled += place > state.head
+        promises = place == head and world.job_J[j].promised == NEVER
+        if not (promises or _starts(world, world.queue_Q[last - 1])):
+            last -= 1
+            continue
+        begins = _slot(world, j, NEVER - 1)
+        if promises:
+            world.job_J[j].promised = begins
+        if begins < NEVER:
+            _book(world, j, begins)
+        if begins == state.now:
+            state.backfilled += place > head
             dequeue(world, place)
             begin(world, j)
-        first = False
+            if rules.best_fit or (rules.level and not rules.required):
+                state.stale = 1  # others may be chosen now
         place += 1
+    state.planned, state.fresh = place, NEVER
+
+
+@small_part
+def _starts(world: World, j: int) -> bool:
+    """Tell whether a job could start now, if no more reservations were made."""
+    return bool(fits_by_count(world, j) and _slot(world, j, world.state_1[0].now) < NEVER)
 
 
 @part
-def _profile(world: World) -> int:
-    """Write what is free from now on as running jobs reach their limits; return the rows."""
+def _foresee(world: World) -> None:
+    """Write what is free of each node from now on as running jobs reach their limits."""
     state, gpus = world.state_1[0], world.plan_1[0].gpus
-    rows = 1
-    world.time_T[0] = state.now
     for node in range(world.open_N.shape[0]):
-        world.profile_TN[0, node] = world.open_N[node]
+        world.begins_SN[0, node] = state.now
+        world.free_SN[0, node] = world.open_N[node]
+        world.begins_SN[1, node] = NEVER
+        world.node_N[node].spans = 1
     for place in range(state.runs):
         job = world.job_J[world.run_R[place]]
-        if job.kill == NEVER:
+        if job.kill >= NEVER:
             break
-        if job.kill > world.time_T[rows - 1]:
-            world.time_T[rows] = job.kill
-            _copy(world, rows - 1, rows)
-            rows += 1
         at = job.first
         while at >= 0:
             node = at // gpus
             if world.node_N[node].up == UP:
-                world.profile_TN[rows - 1, node] += job.gpus
+                world.free_SN[_cut(world, node, job.kill), node] += job.gpus
             at = world.place_E[at].after
-    return rows
 
 
 @part
-def _copy(world: World, row: int, to: int) -> None:
-    for node in range(world.profile_TN.shape[1]):
-        world.profile_TN[to, node] = world.profile_TN[row, node]
+def _cut(world: World, node: int, time: int) -> int:
+    """Return the span of a node that begins at a time; the one it lies in is cut if need be."""
+    begins_S, free_S = world.begins_SN[:, node], world.free_SN[:, node]
+    spans = at = world.node_N[node].spans
+    while begins_S[at - 1] > time:
+        at -= 1
+    if begins_S[at - 1] == time:
+        return int(at - 1)
+    begins_S[spans + 1] = NEVER
+    for after in range(spans, at, -1):
+        begins_S[after] = begins_S[after - 1]
+        free_S[after] = free_S[after - 1]
+    begins_S[at] = time
+    free_S[at] = free_S[at - 1]
+    world.node_N[node].spans += 1
+    return int(at)
 
 
 @part
-def _slot(world: World, j: int, rows: int) -> int:
-    """Return the first row at which a job can start, -1 for none; `chosen_N` holds its nodes."""
-    job, seen = world.job_J[j], 0
-    for node in range(world.open_N.shape[0]):
-        world.node_N[node].since = 0
-    for row in range(rows):
-        ends = world.time_T[row] + job.limit if job.limit < NEVER else NEVER
-        while seen < rows and (seen <= row or world.time_T[seen] < ends):
-            for node in range(world.open_N.shape[0]):
-                if world.profile_TN[seen, node] < job.gpus:
-                    world.node_N[node].since = seen + 1
-            seen += 1
-        found = 0
-        for node in range(world.open_N.shape[0]):
-            found += world.node_N[node].since <= row
-        if found >= job.nodes and _least(world, j, (row, seen)):
-            return row
-    return -1
+def _slot(world: World, j: int, latest: int) -> int:
+    """Return when a job can start, NEVER if later than a time; `chosen_N` holds its nodes.
+
+    Time goes on to where the next node becomes free for long enough: in between none comes in.
+    """
+    job, time, soonest_N = world.job_J[j], world.state_1[0].now, world.soonest_N
+    for node in range(soonest_N.shape[0]):
+        full = latest == time and world.open_N[node] < job.gpus
+        soonest_N[node] = NEVER if full else -1
+    while time <= latest:
+        for node in range(soonest_N.shape[0]):
+            if soonest_N[node] < time:
+                _look(world, node, (time, latest), (job.gpus, job.limit))
+                if job.nodes == 1:
+                    latest = min(latest, soonest_N[node])
+        found, soonest = 0, NEVER
+        for node in range(soonest_N.shape[0]):
+            found += soonest_N[node] == time
+            soonest = min(soonest, soonest_N[node] if soonest_N[node] > time else NEVER)
+        if found >= job.nodes:
+            for node in range(soonest_N.shape[0]):
+                world.trial_N[node] = world.least_N[node] if soonest_N[node] == time else -1
+            if choose(world, world.trial_N, j):
+                return int(time)
+        time = soonest
+    return NEVER
+
+
+@small_part
+def _look(world: World, node: int, reach: tuple[int, int], ask: tuple[int, int]) -> None:
+    """Write from when on a node is free for long enough, and the least it then has free.
+
+    Beyond `reach` it only says that it is later.
+    """
+    (time, latest), (gpus, limit) = reach, ask
+    at, least = 0, NEVER
+    while world.begins_SN[at + 1, node] <= time:
+        at += 1
+    while time <= latest:
+        free = world.free_SN[at, node]
+        at += 1
+        ends = world.begins_SN[at, node]
+        if free < gpus:
+            time, least = ends, NEVER
+        else:
+            least = min(least, free)
+            if ends == NEVER or ends - time >= limit:
+                break
+    world.soonest_N[node] = time
+    world.least_N[node] = least
 
 
 @part
-def _least(world: World, j: int, span: tuple[int, int]) -> bool:
-    """Choose among nodes that are free all through some rows."""
-    for node in range(world.open_N.shape[0]):
-        least = -1
-        if world.node_N[node].since <= span[0]:
-            least = int(world.profile_TN[span[0], node])
-            for row in range(span[0] + 1, span[1]):
-                least = min(least, int(world.profile_TN[row, node]))
-        world.trial_N[node] = least
-    return bool(choose(world, world.trial_N, j))
-
-
-@part
-def _book(world: World, j: int, row: int, span: tuple[int, int]) -> int:
-    """Take the nodes of `chosen_N` from a row on until a time; return the rows there are then."""
-    rows, ends = span
-    job = world.job_J[j]
-    last = row
-    while last < rows and world.time_T[last] < ends:
-        last += 1
-    if ends < NEVER and (last == rows or world.time_T[last] > ends):
-        for after in range(rows, last, -1):
-            world.time_T[after] = world.time_T[after - 1]
-            _copy(world, after - 1, after)
-        world.time_T[last] = ends
-        _copy(world, last - 1, last)
-        rows += 1
-    for at in range(row, last):
-        for have in range(job.nodes):
-            world.profile_TN[at, world.node_N[have].chosen] -= job.gpus
-    return rows
+def _book(world: World, j: int, begins: int) -> None:
+    """Take the nodes of `chosen_N` for a job from a time on."""
+    job, now = world.job_J[j], world.state_1[0].now
+    for have in range(job.nodes):
+        node = world.node_N[have].chosen
+        first = _cut(world, node, begins) if begins > now else 0
+        last = world.node_N[node].spans
+        if begins + job.limit < NEVER:
+            last = _cut(world, node, begins + job.limit)
+        for at in range(first, last):
+            world.free_SN[at, node] -= job.gpus

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 LEVELS: Final = ("anywhere", "domain", "leaf")
 MOST_GPUS: Final = 1_024  # of a node
 MOST_NODES: Final = 1_000_000
-MOST_CELLS: Final = 200_000_000  # of a conservative profile, 2 bytes each
+MOST_SPANS: Final = 70_000_000  # of nodes for reservations
+BYTES_PER_SPAN: Final = 10
 
 
 def pack(
@@ -260,20 +261,20 @@ def _world(
 ) -> World:
     nodes, gpus = int(plan_1["nodes"][0]), int(plan_1["gpus"][0])
     size, users = job_J.shape[0], share_U.shape[0]
-    most = min(nodes * gpus, size)
-    rows = 1
+    spans, depth = 2, int(plan_1["depth"][0])
     if plan_1["backfill"][0] == CONSERVATIVE:
-        rows = most + 2 * min(int(plan_1["depth"][0]), size) + 2
-        if rows * nodes > MOST_CELLS:
+        spans += gpus + 2 * min(depth, size)  # ends of running jobs, both ends of reservations
+        if spans * nodes > MOST_SPANS:
             raise InvalidSpecError(
-                f"conservative backfill of {rows} reservations on {nodes} nodes needs more than "
-                f"{MOST_CELLS * 2:.1g} bytes: use a smaller depth or backfill = 'easy'"
+                f"conservative backfill of depth {depth} on {nodes} nodes needs more than "
+                f"{MOST_SPANS * BYTES_PER_SPAN:.1g} bytes: use a smaller depth or backfill = 'easy'"
             )
     node_N = np.zeros(nodes, NODE)
     node_N["free"] = gpus
     state_1 = np.zeros(1, STATE)
     state_1["left"], state_1["free"] = size, nodes * gpus
     state_1["last_head"], state_1["fresh"] = -1, NEVER
+    state_1["stale"] = 1
     ask_J3 = np.stack([job_J["nodes"], job_J["gpus"], job_J["limit"]], axis=1)
     free_F, user_U = np.zeros(gpus + 1, FREE), np.zeros(users, USER)
     free_F["count"][gpus] = nodes
@@ -291,7 +292,8 @@ def _world(
         open_N=np.full(nodes, gpus, np.int64), queue_Q=ints(2 * size + 1), run_R=ints(size + 1),
         heap_H=ints(size + 2), spot_J=ints(size), event_J=ints(size), back_H=ints(nodes + 2),
         back_N=ints(nodes), until_N=ints(nodes), trial_N=ints(nodes), future_N=ints(nodes),
-        profile_TN=np.zeros((rows, nodes), np.int16), time_T=ints(rows),
+        soonest_N=ints(nodes), least_N=ints(nodes), begins_SN=ints(spans, nodes),
+        free_SN=np.zeros((spans, nodes), np.int16),
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ Times are whole ticks of a millisecond, GPU-time is whole GPU-ticks: every bucke
 `PLAN` never changes, `STATE` and the rest of a `World` do.
 
 Shape legend: J jobs, N nodes, E places of GPUs on nodes, Q places of the queue, H heap, F free
-GPUs, R running jobs, X failures, U users, T rows of a profile.
+GPUs, R running jobs, X failures, U users, S spans of time with as much free.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ _NODE_FIELDS: Final = (
     "chosen",  # node at this place of the last placement
     "kept",  # GPUs the head of the queue is promised
     "group",  # scratch of placements
-    "since",  # scratch of reservations
+    "spans",  # of what it has free from now on
 )
 NODE: Final = np.dtype([(name, "i8") for name in _NODE_FIELDS], align=True)
 FAILURE: Final = np.dtype(
@@ -189,10 +189,12 @@ STATE: Final = np.dtype(
             "partial",  # of them, on nodes partly used
             "draining",  # free GPUs of nodes that drain
             "down",  # of nodes under repair
-            "stale",  # GPUs became free since the last promise
+            "stale",  # GPUs became free since the last promise or reservations
             "last_head",  # job it was made to
             "due",  # when
-            "fresh",  # first place of the queue not looked at since
+            "fresh",  # first place of the queue not looked at since, NEVER for none
+            "planned",  # place of the queue up to which jobs have reservations
+            "viewed",  # place up to which jobs were asked whether they can start
             "split",  # the head would fit by count but not on the nodes
             "stranded_ticks",
             "split_ticks",
@@ -234,8 +236,10 @@ class World(NamedTuple):
         until_N: Time of the return (N,).
         trial_N: Scratch (N,).
         future_N: Free GPUs when the head is due (N,).
-        profile_TN: Free GPUs from each time on (T, N).
-        time_T: Times of a profile (T,).
+        soonest_N: Time from which a node can serve a job (N,).
+        least_N: Free GPUs it has while it does (N,).
+        begins_SN: Time a span of a node begins, the next one ends it (S, N).
+        free_SN: Free GPUs during it, jobs with reservations taken off (S, N).
     """
 
     plan_1: NDArray[Any]
@@ -259,5 +263,7 @@ class World(NamedTuple):
     until_N: NDArray[np.int64]
     trial_N: NDArray[np.int64]
     future_N: NDArray[np.int64]
-    profile_TN: NDArray[np.int16]
-    time_T: NDArray[np.int64]
+    soonest_N: NDArray[np.int64]
+    least_N: NDArray[np.int64]
+    begins_SN: NDArray[np.int64]
+    free_SN: NDArray[np.int16]
