@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 from simpy_peer import asked_of_simpy
 from timing import Row, timed
 
-from perfatlas.fleet.laws import Exponential
-from perfatlas.fleet.model import (
+from perfatlas.fleet.closed_form.renewal import renewal_efficiency
+from perfatlas.fleet.laws.laws import Exponential
+from perfatlas.fleet.model.model import (
     Cause,
     Fleet,
     Level,
@@ -20,8 +21,7 @@ from perfatlas.fleet.model import (
     Strategy,
     one_cause,
 )
-from perfatlas.fleet.renewal import renewal_efficiency
-from perfatlas.fleet.simulate import Job, simulate
+from perfatlas.fleet.simulator.simulate import Job, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Self
 from gpu_shapes import SUITE, shapes
 
 from perfatlas import __version__
-from perfatlas.files import content_hash, file_hash, write_atomic, write_table
-from perfatlas.measurements import read_measured_rows
+from perfatlas.files.atomic import write_atomic
+from perfatlas.files.hashes import content_hash, file_hash
+from perfatlas.files.tables import write_table
+from perfatlas.measurements.tables.rows import read_measured_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -153,7 +155,7 @@ def read_sample(line: str) -> tuple[float, float]:
 def finished_row(
     shape: Mapping[str, Any], timed: Timed, telemetry: Telemetry, protocol: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a measured row in the schema of `perfatlas.measurements.rows`.
+    """Return a measured row in the schema of `perfatlas.measurements.tables.rows`.
 
     Args:
         shape: A row of `gpu_shapes.shapes`.

@@ -7,21 +7,35 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from perfatlas.scenario.answer import Answer
-    from perfatlas.scenario.collective import collective
-    from perfatlas.scenario.domain_shares import goodput_domains
-    from perfatlas.scenario.estimate import estimate
-    from perfatlas.scenario.frontier import frontier
-    from perfatlas.scenario.goodput_closed import goodput
-    from perfatlas.scenario.kernel import kernel_attention, kernel_gemm, kernel_moe
-    from perfatlas.scenario.request_rate import max_request_rate
-    from perfatlas.scenario.schedule_run import fleet_schedule
-    from perfatlas.scenario.simulate import Simulation, simulate
-    from perfatlas.scenario.spare_nodes import goodput_spares
-    from perfatlas.scenario.straggler_steps import goodput_stragglers
-    from perfatlas.scenario.table import TableAnswer, estimate_table
+    from perfatlas.answer import Answer
+    from perfatlas.verbs.collective import collective
+    from perfatlas.verbs.estimate import TableAnswer, estimate, estimate_table, frontier
+    from perfatlas.verbs.goodput import goodput, goodput_domains, goodput_spares, goodput_stragglers
+    from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
+    from perfatlas.verbs.schedule import fleet_schedule
+    from perfatlas.verbs.simulate import Simulation, max_request_rate, simulate
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Answer": "answer",
+    "Simulation": "verbs.simulate",
+    "TableAnswer": "verbs.estimate",
+    "collective": "verbs.collective",
+    "estimate": "verbs.estimate",
+    "estimate_table": "verbs.estimate",
+    "fleet_schedule": "verbs.schedule",
+    "frontier": "verbs.estimate",
+    "goodput": "verbs.goodput",
+    "goodput_domains": "verbs.goodput",
+    "goodput_spares": "verbs.goodput",
+    "goodput_stragglers": "verbs.goodput",
+    "kernel_attention": "verbs.kernel",
+    "kernel_gemm": "verbs.kernel",
+    "kernel_moe": "verbs.kernel",
+    "max_request_rate": "verbs.simulate",
+    "simulate": "verbs.simulate",
+}
 
 __all__ = [
     "Answer",
@@ -47,11 +61,11 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - module attributes are of any type
     # numpy and the rest load on first use (PEP 562)
-    if name not in __all__:
+    if name not in _HOMES:
         raise AttributeError(f"module 'perfatlas' has no attribute {name!r}")
     import importlib
 
-    value = getattr(importlib.import_module("perfatlas.scenario"), name)
+    value = getattr(importlib.import_module(f"perfatlas.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfatlas.files import file_hash
-from perfatlas.measurements import read_measured_rows
-from perfatlas.measurements.rows import COLUMNS, SHAPE_COLUMNS
+from perfatlas.files.hashes import file_hash
+from perfatlas.measurements.tables.rows import COLUMNS, SHAPE_COLUMNS, read_measured_rows
 
 if TYPE_CHECKING:
     from types import ModuleType

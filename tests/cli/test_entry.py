@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import perfatlas
-from perfatlas.cli import main
+from perfatlas.cli.entry import main
 
 PERFATLAS = [sys.executable, "-m", "perfatlas"]
 
@@ -133,7 +133,7 @@ def test_a_wrong_input_has_its_own_code_and_one_message(
 
 def test_a_defect_is_one_line_and_a_traceback_only_when_asked(tmp_path: Path) -> None:
     code = (
-        "import sys; from perfatlas.cli.catalog_facts import CATALOGS;"
+        "import sys; from perfatlas.verbs.catalog.facts import CATALOGS;"
         " from perfatlas.cli import main;"
         " CATALOGS['formats'] = CATALOGS['formats']._replace(rows=lambda: 1 / 0);"
         " sys.exit(main(sys.argv[1:]))"
@@ -174,7 +174,7 @@ def test_a_full_disk_is_said_in_one_line() -> None:
 
 def test_control_c_exits_130() -> None:
     code = (
-        "import os, signal, sys; from perfatlas.cli.catalog_facts import CATALOGS;"
+        "import os, signal, sys; from perfatlas.verbs.catalog.facts import CATALOGS;"
         " from perfatlas.cli import main;"
         " CATALOGS['formats'] = CATALOGS['formats']._replace("
         "rows=lambda: os.kill(os.getpid(), signal.SIGINT));"

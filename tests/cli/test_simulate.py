@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.cli import main
-from perfatlas.cli.watch import Watch
-from perfatlas.files import read_table
-from perfatlas.scenario import simulate as scenario_simulate
+from perfatlas.cli.entry import main
+from perfatlas.cli.output.watch import Watch
+from perfatlas.files.tables import read_table
+from perfatlas.verbs.simulate.answer import simulate as scenario_simulate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -354,7 +354,7 @@ def test_files_are_written_though_nobody_reads_the_answer(
 def test_a_file_of_no_known_kind_is_refused_before_the_simulation(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("perfatlas.scenario.simulate", None)
+    monkeypatch.setattr("perfatlas.verbs.simulate.answer", None)
     words = ["--request-rate", "10", "--per-request", str(tmp_path / "x.foo")]
     assert main(["simulate", *ASKED, *FEW, *words]) == 3
     assert ".foo is not a table format" in capsys.readouterr().err
@@ -367,8 +367,8 @@ def test_compiling_is_told_while_something_compiles_and_only_then(
     from numba.core import event
 
     told = threading.Event()
-    monkeypatch.setattr("perfatlas.cli.watch.COMPILES_S", 0.0)
-    monkeypatch.setattr("perfatlas.cli.watch._tell_compiling", told.set)
+    monkeypatch.setattr("perfatlas.cli.output.watch.COMPILES_S", 0.0)
+    monkeypatch.setattr("perfatlas.cli.output.watch._tell_compiling", told.set)
     called = njit(lambda x: x + 1)
     assert called(1) == 2
     with Watch():

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfatlas.cli import main
-from perfatlas.fleet import validation
-from perfatlas.fleet.agreement import Measured, Point
-from perfatlas.fleet.agreement_patterns import verified_points
+from perfatlas.cli.entry import main
+from perfatlas.fleet.validation import study as validation
+from perfatlas.fleet.validation.agreement import Measured, Point
+from perfatlas.fleet.validation.agreement_patterns import verified_points
 
 if TYPE_CHECKING:
     from pathlib import Path

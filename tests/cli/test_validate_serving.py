@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perfatlas import lab
-from perfatlas.cli import main
+from perfatlas.cli.entry import main
 from tests.lab.benchmark_files import sglang, trtllm, vllm, write
 from tests.lab.test_validate_traffic import write_points
 
@@ -83,7 +82,7 @@ def test_without_files_there_is_an_example(capsys: pytest.CaptureFixture[str]) -
 
 def nothing_here(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setenv("PERFATLAS_SHARED_DATA", str(folder / "nowhere"))
-    module = sys.modules[lab.validate_traffic.__module__]
+    module = sys.modules["perfatlas.lab.validate.traffic"]
     monkeypatch.setattr(module, "has_silicon", lambda: False)
 
 

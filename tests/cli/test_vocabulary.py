@@ -6,9 +6,8 @@ from typing import Any, get_args, get_type_hints
 from hypothesis import given as when
 from hypothesis import strategies as st
 
-from perfatlas.cli.collective import CollectiveFlags, Op
-from perfatlas.cli.output import finite
-from perfatlas.cli.vocabulary import (
+from perfatlas.cli.commands.collective import CollectiveFlags, Op
+from perfatlas.cli.flags.scenario import (
     Formats,
     Limits,
     Load,
@@ -18,10 +17,10 @@ from perfatlas.cli.vocabulary import (
     Subject,
     given,
 )
-from perfatlas.collectives import OPS
-from perfatlas.scenario import FIELD_NAMES
-from perfatlas.scenario.collective import FIELDS as COLLECTIVE_FIELDS
-from perfatlas.scenario.vocabulary import parse_scenario
+from perfatlas.cli.output.answers import finite
+from perfatlas.collectives.codes import OPS
+from perfatlas.scenario.vocabulary import FIELD_NAMES, parse_scenario
+from perfatlas.verbs.collective.answer import FIELDS as COLLECTIVE_FIELDS
 
 
 def flag_names(flags: Any) -> list[str]:  # noqa: ANN401 - any dataclass of flags

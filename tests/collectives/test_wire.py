@@ -5,17 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.collectives import (
-    OPS,
+from perfatlas.collectives.codes import OPS, check_op
+from perfatlas.collectives.wire import (
+    between_nodes_wire_bytes,
     bus_bandwidth,
-    check_op,
     in_network_wire_bytes,
     least_wire_bytes,
     one_shot_wire_bytes,
     ring_wire_bytes,
 )
-from perfatlas.collectives.wire import between_nodes_wire_bytes
-from perfatlas.quantities import UsageError
+from perfatlas.quantities.errors import UsageError
 
 sizes = st.floats(min_value=1.0, max_value=2.0**34)
 groups = st.integers(min_value=2, max_value=1024)

@@ -4,10 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from perfatlas.engines import all_reduce_groups, engine_ids, engine_names, resolve_engine
-from perfatlas.engines.catalog import _read, _version_key
-from perfatlas.numerics import get_format
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.engines.catalog import (
+    _read,
+    _version_key,
+    all_reduce_groups,
+    engine_ids,
+    engine_names,
+    resolve_engine,
+)
+from perfatlas.formats.catalog import get_format
+from perfatlas.quantities.errors import InvalidSpecError
 
 
 def test_the_vocabulary_of_engines_is_there() -> None:

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfatlas.fleet.agreement import (
+from perfatlas.fleet.closed_form.renewal import optimal_interval_s, renewal_efficiency
+from perfatlas.fleet.model.model import Level, Restart, Strategy, one_cause
+from perfatlas.fleet.simulator.simulate import Job, simulate
+from perfatlas.fleet.validation.agreement import (
     OTHER_SEEDS,
     Agreement,
     Measured,
@@ -19,7 +22,7 @@ from perfatlas.fleet.agreement import (
     expected_largest,
     families,
 )
-from perfatlas.fleet.agreement_nodes import (
+from perfatlas.fleet.validation.agreement_nodes import (
     ageing_points,
     bursts_points,
     crews_points,
@@ -28,7 +31,7 @@ from perfatlas.fleet.agreement_nodes import (
     racks_points,
     warm_points,
 )
-from perfatlas.fleet.agreement_patterns import (
+from perfatlas.fleet.validation.agreement_patterns import (
     HALF_WIDTH,
     MTTIS_S,
     RESTARTS_S,
@@ -39,11 +42,8 @@ from perfatlas.fleet.agreement_patterns import (
     renewal_points,
     verified_points,
 )
-from perfatlas.fleet.check_values import CheckValue, check_values, exactness
-from perfatlas.fleet.model import Level, Restart, Strategy, one_cause
-from perfatlas.fleet.renewal import optimal_interval_s, renewal_efficiency
-from perfatlas.fleet.simulate import Job, simulate
-from perfatlas.fleet.validation import STUDIES
+from perfatlas.fleet.validation.check_values import CheckValue, check_values, exactness
+from perfatlas.fleet.validation.study import STUDIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -179,8 +179,8 @@ def test_the_optimum_of_the_simulated_curve_is_the_exact_one() -> None:
 
 @pytest.mark.parametrize("mtti_s", [1e5, 1e6, 1e7])
 def test_formulas_of_the_literature_converge_to_the_exact_one(mtti_s: float) -> None:
-    from perfatlas.fleet.estimates import linear_goodput, meta_ettr, saxena_availability
-    from perfatlas.fleet.intervals import young_interval_s
+    from perfatlas.fleet.closed_form.estimates import linear_goodput, meta_ettr, saxena_availability
+    from perfatlas.fleet.closed_form.intervals import young_interval_s
 
     tau = young_interval_s(1.0, mtti_s).value_C
     exact = float(renewal_efficiency(tau, 1.0, 10.0, mtti_s).value_C)

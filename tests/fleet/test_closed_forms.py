@@ -8,20 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from perfatlas.fleet.asynchronous import asynchronous_efficiency, snapshots_in_flight
-from perfatlas.fleet.corruption import VerifiedPattern, verified_time_s
-from perfatlas.fleet.estimates import linear_goodput, meta_ettr, saxena_availability
-from perfatlas.fleet.intervals import (
+from perfatlas.fleet.closed_form.asynchronous import asynchronous_efficiency, snapshots_in_flight
+from perfatlas.fleet.closed_form.corruption import VerifiedPattern, verified_time_s
+from perfatlas.fleet.closed_form.estimates import linear_goodput, meta_ettr, saxena_availability
+from perfatlas.fleet.closed_form.intervals import (
     daly_higher_order_s,
     saxena_interval_s,
     young_interval_s,
 )
-from perfatlas.fleet.multilevel import multilevel_efficiency
-from perfatlas.fleet.redundancy import at_least, blast_usable, usable_share
-from perfatlas.fleet.renewal import optimal_interval_s, renewal_efficiency
-from perfatlas.fleet.spares import birth_death_blocked, blocked_probability, erlang_b, spares_for
-from perfatlas.fleet.stragglers import largest_normal, slowest_step
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.fleet.closed_form.multilevel import multilevel_efficiency
+from perfatlas.fleet.closed_form.redundancy import at_least, blast_usable, usable_share
+from perfatlas.fleet.closed_form.renewal import optimal_interval_s, renewal_efficiency
+from perfatlas.fleet.closed_form.spares import (
+    birth_death_blocked,
+    blocked_probability,
+    erlang_b,
+    spares_for,
+)
+from perfatlas.fleet.closed_form.stragglers import largest_normal, slowest_step
+from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError
 
 H = 3600.0
 DAY = 86400.0

@@ -5,9 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perfatlas.fleet.expected import best_interval_s, expected_goodput, likely_interval_s
-from perfatlas.fleet.laws import Constant, Exponential, weibull_of_mean
-from perfatlas.fleet.model import (
+from perfatlas.fleet.closed_form.expected import (
+    best_interval_s,
+    expected_goodput,
+    likely_interval_s,
+)
+from perfatlas.fleet.closed_form.maintenance import Plain, maintained_efficiency
+from perfatlas.fleet.closed_form.multilevel import multilevel_efficiency
+from perfatlas.fleet.closed_form.renewal import optimal_interval_s, renewal_efficiency
+from perfatlas.fleet.laws.laws import Constant, Exponential, weibull_of_mean
+from perfatlas.fleet.model.model import (
     Cause,
     Fleet,
     Level,
@@ -20,11 +27,8 @@ from perfatlas.fleet.model import (
     Strategy,
     one_cause,
 )
-from perfatlas.fleet.multilevel import multilevel_efficiency
-from perfatlas.fleet.renewal import optimal_interval_s, renewal_efficiency
-from perfatlas.fleet.simulate import Job, simulate
-from perfatlas.fleet.upkeep import Plain, maintained_efficiency
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.fleet.simulator.simulate import Job, simulate
+from perfatlas.quantities.errors import InvalidSpecError
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 H = 3600.0

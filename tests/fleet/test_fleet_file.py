@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from perfatlas.fleet.durations import parse_duration, parse_rate
-from perfatlas.fleet.file_fields import law_of
-from perfatlas.fleet.fleet_facts import fleet_facts
-from perfatlas.fleet.fleet_file import read_fleet
-from perfatlas.fleet.laws import Bathtub, Constant, Empirical, Exponential, LogNormal, Weibull
-from perfatlas.fleet.model import Cause, Level, Repair, Strategy
-from perfatlas.fleet.simulate import Job, simulate
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.fleet.laws.laws import Bathtub, Constant, Empirical, Exponential, LogNormal, Weibull
+from perfatlas.fleet.model.facts import fleet_facts
+from perfatlas.fleet.model.file_fields import law_of
+from perfatlas.fleet.model.fleet_file import read_fleet
+from perfatlas.fleet.model.model import Cause, Level, Repair, Strategy
+from perfatlas.fleet.simulator.simulate import Job, simulate
+from perfatlas.quantities.durations import parse_duration, parse_rate
+from perfatlas.quantities.errors import InvalidSpecError
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 GOOD = """

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from perfatlas.fleet.hazards import upper_normal
-from perfatlas.fleet.laws import (
+from perfatlas.fleet.laws.hazards import upper_normal
+from perfatlas.fleet.laws.laws import (
     Bathtub,
     Constant,
     Empirical,
@@ -21,8 +21,8 @@ from perfatlas.fleet.laws import (
     residual,
     weibull_of_mean,
 )
-from perfatlas.fleet.sampled import sample_s
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.fleet.laws.sampled import sample_s
+from perfatlas.quantities.errors import InvalidSpecError
 
 BATHTUB = Bathtub(
     infant=Weibull(shape=0.5, scale_s=400.0),

@@ -8,11 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perfatlas.fleet.expected import expected_goodput, known_mtti_s
-from perfatlas.fleet.late_finds import RARE, kept_for, late_causes, late_finds, late_share
-from perfatlas.fleet.laws import Constant, Exponential, Law, LogNormal, Weibull
-from perfatlas.fleet.memory import memories
-from perfatlas.fleet.model import (
+from perfatlas.fleet.closed_form.expected import expected_goodput, known_mtti_s
+from perfatlas.fleet.closed_form.late_detection import (
+    RARE,
+    kept_for,
+    late_causes,
+    late_finds,
+    late_share,
+)
+from perfatlas.fleet.laws.laws import Constant, Exponential, Law, LogNormal, Weibull
+from perfatlas.fleet.model.memoryless import memories
+from perfatlas.fleet.model.model import (
     Cause,
     Fleet,
     Lemons,
@@ -23,8 +29,8 @@ from perfatlas.fleet.model import (
     Spares,
     Strategy,
 )
-from perfatlas.fleet.searched_interval import chosen_interval_s
-from perfatlas.fleet.simulate import Job, simulate
+from perfatlas.fleet.simulator.searched_interval import chosen_interval_s
+from perfatlas.fleet.simulator.simulate import Job, simulate
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 H = 3600.0

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.fleet.expected import restart_remark
-from perfatlas.fleet.laws import Constant, Exponential, LogNormal, Weibull, weibull_of_mean
-from perfatlas.fleet.model import (
+from perfatlas.fleet.closed_form.expected import restart_remark
+from perfatlas.fleet.closed_form.renewal import renewal_efficiency
+from perfatlas.fleet.laws.laws import Constant, Exponential, LogNormal, Weibull, weibull_of_mean
+from perfatlas.fleet.laws.records import BUCKETS, NEVER, TICKS_PER_SECOND
+from perfatlas.fleet.model.model import (
     Cause,
     Fleet,
     Lemons,
@@ -25,12 +27,10 @@ from perfatlas.fleet.model import (
     collective_init_s,
     one_cause,
 )
-from perfatlas.fleet.outcome import Outcome, exact_sum
-from perfatlas.fleet.renewal import renewal_efficiency
-from perfatlas.fleet.running import FIELDS
-from perfatlas.fleet.simulate import Job, simulate, simulate_until
-from perfatlas.fleet.state import BUCKETS, NEVER, TICKS_PER_SECOND
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.fleet.simulator.outcome import Outcome, exact_sum
+from perfatlas.fleet.simulator.replica import FIELDS
+from perfatlas.fleet.simulator.simulate import Job, simulate, simulate_until
+from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 H = 3600.0

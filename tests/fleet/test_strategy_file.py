@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from perfatlas.fleet.expected import expected_goodput
-from perfatlas.fleet.laws import Constant, Exponential, LogNormal
-from perfatlas.fleet.model import Cause, Fleet, Maintenance, Shrink, Spares, Strategy
-from perfatlas.fleet.packing import pack
-from perfatlas.fleet.shipped import resolve_strategies
-from perfatlas.fleet.simulate import Job, simulate_until
-from perfatlas.fleet.strategy_file import StrategyTable, choose, strategies_of
-from perfatlas.quantities import InvalidSpecError, PerfatlasError
+from perfatlas.fleet.closed_form.expected import expected_goodput
+from perfatlas.fleet.laws.laws import Constant, Exponential, LogNormal
+from perfatlas.fleet.model.model import Cause, Fleet, Maintenance, Shrink, Spares, Strategy
+from perfatlas.fleet.model.packing import pack
+from perfatlas.fleet.model.shipped import resolve_strategies
+from perfatlas.fleet.model.strategy_file import StrategyTable, choose, strategies_of
+from perfatlas.fleet.simulator.simulate import Job, simulate_until
+from perfatlas.quantities.errors import InvalidSpecError, PerfatlasError
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 GOOD = """

@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perfatlas.fleet.corruption import VerifiedPattern, verified_time_s
-from perfatlas.fleet.laws import Constant, Exponential, weibull_of_mean
-from perfatlas.fleet.model import (
+from perfatlas.fleet.closed_form.corruption import VerifiedPattern, verified_time_s
+from perfatlas.fleet.closed_form.spares import failed_nodes
+from perfatlas.fleet.laws.laws import Constant, Exponential, weibull_of_mean
+from perfatlas.fleet.model.model import (
     Cause,
     Effect,
     Fleet,
@@ -22,9 +23,8 @@ from perfatlas.fleet.model import (
     Spares,
     Strategy,
 )
-from perfatlas.fleet.outcome import Outcome
-from perfatlas.fleet.simulate import Job, simulate
-from perfatlas.fleet.spares import failed_nodes
+from perfatlas.fleet.simulator.outcome import Outcome
+from perfatlas.fleet.simulator.simulate import Job, simulate
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 H = 3600.0

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from perfatlas.fleet.laws import Constant, Exponential
-from perfatlas.fleet.model import (
+from perfatlas.fleet.laws.laws import Constant, Exponential
+from perfatlas.fleet.laws.records import BUCKETS, TICKS_PER_SECOND
+from perfatlas.fleet.model.model import (
     Cause,
     Fleet,
     Level,
@@ -18,10 +19,9 @@ from perfatlas.fleet.model import (
     Strategy,
     one_cause,
 )
-from perfatlas.fleet.outcome import Outcome
-from perfatlas.fleet.simulate import Job, simulate
-from perfatlas.fleet.state import BUCKETS, TICKS_PER_SECOND
-from perfatlas.fleet.tails import loss_probability
+from perfatlas.fleet.simulator.outcome import Outcome
+from perfatlas.fleet.simulator.rare_outcomes import loss_probability
+from perfatlas.fleet.simulator.simulate import Job, simulate
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 H = 3600.0

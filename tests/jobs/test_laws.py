@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.jobs.model import Cluster, Jobs, Policy
-from perfatlas.jobs.packing import pack
-from perfatlas.jobs.running import run_world
-from perfatlas.jobs.simulate import schedule
-from perfatlas.jobs.state import NEVER
+from perfatlas.jobs.model.model import Cluster, Jobs, Policy
+from perfatlas.jobs.model.packing import pack
+from perfatlas.jobs.model.records import NEVER
+from perfatlas.jobs.run.simulate import schedule
+from perfatlas.jobs.scheduler.loop import run_world
 from tests.jobs.scenarios import random_scenario
 
 

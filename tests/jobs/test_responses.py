@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.jobs.model import Cluster, Failures, Jobs, Policy, Response, ticks
-from perfatlas.jobs.outcome import ScheduleOutcome
-from perfatlas.jobs.responses import (
+from perfatlas.jobs.model.model import Cluster, Failures, Jobs, Policy, Response, ticks
+from perfatlas.jobs.model.responses import (
     LAUNCHERS,
     jobset,
     kueue_replacement,
@@ -23,7 +22,8 @@ from perfatlas.jobs.responses import (
     slurm_requeue,
     torchrun_elastic,
 )
-from perfatlas.jobs.simulate import schedule
+from perfatlas.jobs.run.outcome import ScheduleOutcome
+from perfatlas.jobs.run.simulate import schedule
 
 
 def _run(

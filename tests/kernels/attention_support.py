@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfatlas.kernels.attention import (
+from perfatlas.kernels.attention.physics import (
     DECODE_ATTENTION_PARAMETERS,
     DECODE_ATTENTION_SHAPE,
     PREFILL_ATTENTION_PARAMETERS,
@@ -10,7 +10,7 @@ from perfatlas.kernels.attention import (
     decode_attention_time_s,
     prefill_attention_time_s,
 )
-from perfatlas.kernels.silicon import (
+from perfatlas.kernels.devices.silicon import (
     BANDWIDTH,
     CLOCK,
     EXPONENTIALS,
@@ -19,7 +19,7 @@ from perfatlas.kernels.silicon import (
     PEAK,
     SM_COUNT,
 )
-from perfatlas.operators import FloatArray
+from perfatlas.operators.work import FloatArray
 
 NO_LIMIT = 1e9
 SHAPE = {

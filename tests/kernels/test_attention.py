@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.kernels.attention import (
+from perfatlas.kernels.attention.physics import (
     PREFILL_ATTENTION_PARAMETERS,
     PREFILL_ATTENTION_SHAPE,
     prefill_attention_time_s,
 )
-from perfatlas.kernels.silicon import BANDWIDTH, CLOCK, PEAK
-from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, Attention
+from perfatlas.kernels.devices.silicon import BANDWIDTH, CLOCK, PEAK
+from perfatlas.operators.attention import Attention
+from perfatlas.operators.bounds import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
 from tests.kernels.attention_support import NO_LIMIT, PREFILL, SHAPE, price, silicon
 
 

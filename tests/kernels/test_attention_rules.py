@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.kernels.attention import grown_split_count
+from perfatlas.kernels.attention.physics import grown_split_count
 from tests.kernels.attention_support import DECODE, price
 
 

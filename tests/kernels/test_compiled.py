@@ -8,12 +8,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from perfatlas.hardware import resolve_system
-from perfatlas.kernels.compiled import FEW_ROWS, Compiled
-from perfatlas.kernels.gemm import GEMM_PARAMETERS, gemm_time_s
-from perfatlas.kernels.silicon import silicon_row
-from perfatlas.measurements import load_calibrations
-from perfatlas.operators import FloatArray
+from perfatlas.compiled.loops import FEW_ROWS, Compiled
+from perfatlas.hardware.resolve import resolve_system
+from perfatlas.kernels.devices.silicon import silicon_row
+from perfatlas.kernels.gemm.physics import GEMM_PARAMETERS, gemm_time_s
+from perfatlas.measurements.calibrations.calibration import load_calibrations
+from perfatlas.operators.work import FloatArray
 
 
 def gemm_arguments(rows: int) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -8,18 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.hardware import resolve_system
-from perfatlas.kernels import DeviceColumns, PricedOperators, price_operators, silicon_row
-from perfatlas.kernels import measured as tier
-from perfatlas.kernels.residuals import carry, coordinates, correct
-from perfatlas.kernels.shapes import physics_model
-from perfatlas.measurements import has_silicon, load_calibrations, table_rows
-from perfatlas.measurements.interpolation import interpolate
-from perfatlas.measurements.residuals import Correction
-from perfatlas.numerics import get_format
-from perfatlas.operators import FloatArray, Gemm
-from perfatlas.quantities import MissingDependencyError
-from perfatlas.scenario import estimate, kernel_gemm
+from perfatlas.formats.catalog import get_format
+from perfatlas.hardware.resolve import resolve_system
+from perfatlas.kernels.devices.devices import DeviceColumns
+from perfatlas.kernels.devices.silicon import silicon_row
+from perfatlas.kernels.shapes.models import physics_model
+from perfatlas.kernels.shapes.neighbours import carry, coordinates, correct
+from perfatlas.kernels.tiers import measured as tier
+from perfatlas.kernels.tiers.pricing import PricedOperators, price_operators
+from perfatlas.measurements.calibrations.calibration import load_calibrations
+from perfatlas.measurements.residuals.interpolation import interpolate
+from perfatlas.measurements.residuals.residuals import Correction
+from perfatlas.measurements.tables.silicon import has_silicon
+from perfatlas.measurements.tables.tables import table_rows
+from perfatlas.operators.columns import Gemm
+from perfatlas.operators.work import FloatArray
+from perfatlas.quantities.errors import MissingDependencyError
+from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.verbs.kernel.answer import kernel_gemm
 
 needs_silicon = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"
@@ -133,7 +139,7 @@ def test_comparing_all_rows_and_searching_a_tree_agree(monkeypatch: pytest.Monke
     known = carry("gemm", GRID_UD, np.random.default_rng(3).normal(0.0, 0.2, len(GRID_UD)))
     query = coordinates("gemm", GRID_UD * np.array([1.3, 1.1, 0.9, *np.ones(6)]))
     compared, _ = known.nearest(query)
-    monkeypatch.setattr("perfatlas.measurements.residuals.FEW_PAIRS", 0)
+    monkeypatch.setattr("perfatlas.measurements.residuals.residuals.FEW_PAIRS", 0)
     searched, _ = known.nearest(query)
     assert searched == pytest.approx(compared)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.kernels.moe import (
+from perfatlas.kernels.moe.physics import (
     BINS,
     FIXED_TILES,
     MOE_PARAMETERS,
@@ -18,10 +18,10 @@ from perfatlas.kernels.moe import (
     _fill_loads,
     moe_time_s,
 )
-from perfatlas.operators import UNIFORM
+from perfatlas.operators.expert_load import UNIFORM
 
 if TYPE_CHECKING:
-    from perfatlas.operators import FloatArray
+    from perfatlas.operators.work import FloatArray
 
 SILICON = np.array([1000e12, 4e12, 100, 2e9, 50 * 2**20, 16.0, 228 * 1024])
 VALUES = {

@@ -5,19 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.kernels.silicon import BANDWIDTH, CLOCK, L2, NUM_SILICON, PEAK, SM_COUNT
-from perfatlas.kernels.sparse_attention import (
+from perfatlas.kernels.devices.silicon import BANDWIDTH, CLOCK, L2, NUM_SILICON, PEAK, SM_COUNT
+from perfatlas.kernels.sparse_attention.physics import (
     SPARSE_MLA_PREFILL_PARAMETERS,
     SPARSE_MLA_PREFILL_SHAPE,
     sparse_mla_prefill_time_s,
 )
-from perfatlas.operators import (
-    BOUND_COMPUTE,
-    BOUND_LATENCY,
-    BOUND_MEMORY,
-    FloatArray,
-    LatentAttention,
-)
+from perfatlas.operators.attention import LatentAttention
+from perfatlas.operators.bounds import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
+from perfatlas.operators.work import FloatArray
 
 PARAMETERS = {
     "efficiency_compute": 0.6,

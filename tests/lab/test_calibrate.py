@@ -7,20 +7,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfatlas.kernels.streaming import STREAMING_SHAPE, streaming_time_s
-from perfatlas.lab import Cell, Range, Rows, calibrate, calibrate_cell, device_cells
-from perfatlas.lab.calibrate import calibration_target, write_calibrations
-from perfatlas.lab.cells import exclusions, is_excluded
-from perfatlas.lab.cells_streaming import RANGES
-from perfatlas.lab.held_out import expected_residuals
-from perfatlas.lab.protocols_split import row_groups
-from perfatlas.measurements import has_silicon, read_calibrations, user_calibration_folder
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.kernels.streaming.physics import STREAMING_SHAPE, streaming_time_s
+from perfatlas.lab.cells.cell import Cell, Range, Rows, exclusions, is_excluded
+from perfatlas.lab.cells.registry import device_cells
+from perfatlas.lab.cells.streaming import RANGES
+from perfatlas.lab.fitting.device import (
+    calibrate,
+    calibrate_cell,
+    calibration_target,
+    write_calibrations,
+)
+from perfatlas.lab.fitting.held_out import expected_residuals
+from perfatlas.lab.fitting.split import row_groups
+from perfatlas.measurements.calibrations.calibration import read_calibrations
+from perfatlas.measurements.calibrations.user_folder import user_calibration_folder
+from perfatlas.measurements.tables.silicon import has_silicon
+from perfatlas.quantities.errors import InvalidSpecError, UnsupportedError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from perfatlas.operators import FloatArray
+    from perfatlas.operators.work import FloatArray
 
 SILICON = np.array([1000e12, 4e12, 100, 2e9, 50 * 2**20, 16.0, 228 * 1024])
 TRUTH = {

@@ -3,9 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.lab.cells_attention import attention_cells, decode_grid
-from perfatlas.lab.cells_latent_attention import latent_attention_cells
-from perfatlas.measurements import default_kernels, has_silicon
+from perfatlas.lab.cells.attention import attention_cells, decode_grid
+from perfatlas.lab.cells.latent_attention import latent_attention_cells
+from perfatlas.measurements.tables.silicon import has_silicon
+from perfatlas.measurements.tables.tables import default_kernels
 
 pytestmark = pytest.mark.skipif(
     not has_silicon(), reason="the optional silicon package is not installed"

@@ -6,12 +6,13 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from perfatlas.lab.calibrate import fit_cell
-from perfatlas.lab.cells import MEASURED_DEVICES
-from perfatlas.lab.cells_collectives import CUSTOM_SWITCH_EXPONENTS, hand_over_sizes
-from perfatlas.lab.protocols_split import held_out, row_groups, taken
-from perfatlas.lab.registry import device_cells
-from perfatlas.measurements import has_silicon, load_calibrations
+from perfatlas.lab.cells.cell import MEASURED_DEVICES
+from perfatlas.lab.cells.collectives import CUSTOM_SWITCH_EXPONENTS, hand_over_sizes
+from perfatlas.lab.cells.registry import device_cells
+from perfatlas.lab.fitting.device import fit_cell
+from perfatlas.lab.fitting.split import held_out, row_groups, taken
+from perfatlas.measurements.calibrations.calibration import load_calibrations
+from perfatlas.measurements.tables.silicon import has_silicon
 
 MIB = 2.0**20
 needs_silicon = pytest.mark.skipif(

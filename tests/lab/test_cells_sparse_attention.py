@@ -3,9 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.lab.cells_sparse_attention import padding_grid, sparse_attention_cells
-from perfatlas.lab.fitting import error_statistics
-from perfatlas.measurements import has_silicon, load_calibrations, table_rows
+from perfatlas.lab.cells.sparse_attention import padding_grid, sparse_attention_cells
+from perfatlas.lab.fitting.least_squares import error_statistics
+from perfatlas.measurements.calibrations.calibration import load_calibrations
+from perfatlas.measurements.tables.silicon import has_silicon
+from perfatlas.measurements.tables.tables import table_rows
 
 pytestmark = pytest.mark.skipif(
     not has_silicon(), reason="the optional silicon package is not installed"

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.lab.few_shot_search import folds, small_sample_quantiles
+from perfatlas.lab.fitting.few_shot_search import folds, small_sample_quantiles
 
 
 @given(groups=st.lists(st.integers(min_value=0, max_value=30), min_size=1, max_size=60))

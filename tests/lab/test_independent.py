@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfatlas.lab.independent import NOT_MEASURED, independent_check
+from perfatlas.lab.scoring.independent import NOT_MEASURED, independent_check
 from tests.lab.test_few_shot import SHIPPED, measured
 
 if TYPE_CHECKING:

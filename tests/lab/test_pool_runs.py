@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas import simulate
-from perfatlas.lab.pool_runs import PoolRun, read_pool_runs, select_pool_runs, uncounted_rows
-from perfatlas.lab.pool_traffic import asked_pools, launched_pools, simulate_pool_runs
-from perfatlas.lab.serving_asks import parse_serving_rules, serving_rules
-from perfatlas.lab.serving_rows import sample_path
-from perfatlas.lab.validate_pools import pool_views
-from perfatlas.measurements import has_silicon
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.lab.runs.pool_runs import PoolRun, read_pool_runs, select_pool_runs, uncounted_rows
+from perfatlas.lab.runs.pool_traffic import asked_pools, launched_pools, simulate_pool_runs
+from perfatlas.lab.runs.run_selection import parse_serving_rules, serving_rules
+from perfatlas.lab.runs.serving_rows import sample_path
+from perfatlas.lab.validate.pools import pool_views
+from perfatlas.measurements.tables.silicon import has_silicon
+from perfatlas.quantities.errors import InvalidSpecError
 from perfatlas.scenario.service import service
-from perfatlas.scenario.simulate import split_fields
 from perfatlas.scenario.traffic import arriving
+from perfatlas.verbs.simulate.answer import simulate, split_fields
 from tests.lab.test_validate_steps import RULES, run
 from tests.lab.test_validate_traffic import LAUNCHES
 

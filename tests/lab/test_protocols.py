@@ -7,23 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.kernels.silicon import NUM_SILICON
-from perfatlas.kernels.streaming import STREAMING_PARAMETERS, streaming_time_s
-from perfatlas.lab.cells import Cell, Range, Rows, silicon_columns
-from perfatlas.lab.protocols import (
-    Kin,
-    few_rows,
-    fit_simple,
-    refit,
-    score_rows,
-    simple_s,
-)
-from perfatlas.lab.protocols_medians import best_covered, goal_of
-from perfatlas.lab.protocols_score import winkler_score
-from perfatlas.lab.protocols_split import held_out, row_groups, taken
-from perfatlas.measurements import load_calibrations
-from perfatlas.operators import FloatArray
-from perfatlas.quantities import UsageError
+from perfatlas.kernels.devices.silicon import NUM_SILICON
+from perfatlas.kernels.streaming.physics import STREAMING_PARAMETERS, streaming_time_s
+from perfatlas.lab.cells.cell import Cell, Range, Rows, silicon_columns
+from perfatlas.lab.fitting.split import held_out, row_groups, taken
+from perfatlas.lab.scoring.medians import best_covered, goal_of
+from perfatlas.lab.scoring.protocols import Kin, few_rows, fit_simple, refit, score_rows, simple_s
+from perfatlas.lab.scoring.score import winkler_score
+from perfatlas.measurements.calibrations.calibration import load_calibrations
+from perfatlas.operators.work import FloatArray
+from perfatlas.quantities.errors import UsageError
 
 
 def linear(

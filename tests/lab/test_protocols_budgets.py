@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.lab.protocols_budgets import (
+from perfatlas.lab.scoring.budgets import (
     Budget,
     budget_for,
     drifted,
@@ -15,7 +15,7 @@ from perfatlas.lab.protocols_budgets import (
     shipped_errors,
     write_budgets,
 )
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities.errors import InvalidSpecError
 
 
 def test_no_shipped_cell_is_worse_than_its_budget() -> None:

@@ -4,16 +4,12 @@ from typing import Any
 
 import pytest
 
-from perfatlas.lab.protocols_left_out import (
-    LeftOut,
-    left_out_errors,
-    left_out_table,
-    slow_medians,
-)
-from perfatlas.lab.protocols_tables import beaten_cells, goal_table, tally_table
-from perfatlas.lab.validate import validate_kernels
-from perfatlas.measurements import has_silicon, load_calibrations
-from perfatlas.measurements.moe_rows import SLOW
+from perfatlas.lab.scoring.left_out import LeftOut, left_out_errors, left_out_table, slow_medians
+from perfatlas.lab.scoring.tables import beaten_cells, goal_table, tally_table
+from perfatlas.lab.validate.operators import validate_kernels
+from perfatlas.measurements.calibrations.calibration import load_calibrations
+from perfatlas.measurements.tables.moe_rows import SLOW
+from perfatlas.measurements.tables.silicon import has_silicon
 
 needs_silicon = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"

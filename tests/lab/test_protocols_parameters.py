@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from perfatlas.lab.protocols_parameters import counted, parameter_table
-from perfatlas.lab.registry import device_cells
-from perfatlas.measurements import has_silicon
+from perfatlas.lab.cells.registry import device_cells
+from perfatlas.lab.scoring.parameters import counted, parameter_table
+from perfatlas.measurements.tables.silicon import has_silicon
 
 pytestmark = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfatlas.lab.cells import MEASURED_DEVICES
-from perfatlas.lab.protocols_samples import (
+from perfatlas.lab.cells.cell import MEASURED_DEVICES
+from perfatlas.lab.cells.registry import device_cells
+from perfatlas.lab.scoring.samples import (
     Sample,
     device_samples,
     moved,
@@ -16,12 +17,12 @@ from perfatlas.lab.protocols_samples import (
     renewed_samples,
     score_sample,
 )
-from perfatlas.lab.registry import device_cells
-from perfatlas.measurements import has_silicon, load_calibrations
+from perfatlas.measurements.calibrations.calibration import load_calibrations
+from perfatlas.measurements.tables.silicon import has_silicon
 
 if TYPE_CHECKING:
-    from perfatlas.lab.cells import BoundArray
-    from perfatlas.operators import FloatArray
+    from perfatlas.lab.cells.cell import BoundArray
+    from perfatlas.operators.work import FloatArray
 
 needs_silicon = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"

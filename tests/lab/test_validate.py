@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.lab import calibrate, validate_kernels
-from perfatlas.measurements import has_silicon, load_calibrations
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.lab.fitting.device import calibrate
+from perfatlas.lab.validate.operators import validate_kernels
+from perfatlas.measurements.calibrations.calibration import load_calibrations
+from perfatlas.measurements.tables.silicon import has_silicon
+from perfatlas.quantities.errors import InvalidSpecError, UnsupportedError
 
 pytestmark = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"

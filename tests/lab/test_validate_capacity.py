@@ -5,10 +5,14 @@ import math
 
 import pytest
 
-from perfatlas.cli import main
-from perfatlas.lab import validate_capacity
-from perfatlas.lab.validate_capacity import capacity_runs, gate, parse_capacity_runs
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.cli.entry import main
+from perfatlas.lab.validate.capacity import (
+    capacity_runs,
+    gate,
+    parse_capacity_runs,
+    validate_capacity,
+)
+from perfatlas.quantities.errors import InvalidSpecError
 
 ONE = """
 title = "one"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.collectives import bus_bandwidth
-from perfatlas.hardware import resolve_system
-from perfatlas.lab.validate_published import published_runs, validate_published
+from perfatlas.collectives.wire import bus_bandwidth
+from perfatlas.hardware.resolve import resolve_system
+from perfatlas.lab.validate.published_collectives import published_runs, validate_published
 
 # Mean absolute error per operation, and the least share inside the 90 % interval.
 BUDGETS = {"all_reduce": (0.27, 0.77), "dispatch": (0.41, 0.83), "combine": (0.31, 0.83)}

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfatlas.collectives import measured as collectives
-from perfatlas.kernels import measured as kernels
-from perfatlas.measurements import residuals
-from perfatlas.measurements.beyond_rows import EDGE_LOSS, EDGE_TRIED
-from perfatlas.measurements.residuals import Residuals, carry, correct, number_groups
+from perfatlas.kernels.tiers import measured as kernels
+from perfatlas.measurements.residuals import residuals
+from perfatlas.measurements.residuals.beyond_rows import EDGE_LOSS, EDGE_TRIED
+from perfatlas.measurements.residuals.residuals import Residuals, carry, correct, number_groups
 
 SPACE = np.array([[size, ranks] for size in range(8, 30) for ranks in (1.0, 2.0, 3.0)])
 SMOOTH = 0.02 * SPACE[:, 0] + 0.05 * np.sin(3.0 * SPACE[:, 0] + SPACE[:, 1])
@@ -74,7 +74,7 @@ def imported(module: str) -> set[str]:
 def test_residuals_are_kept_under_all_the_code_they_rest_on(
     room: str, code: tuple[str, ...]
 ) -> None:
-    waiting, seen = {f"perfatlas.{room}.measured", "perfatlas.measurements.tables"}, set()
+    waiting, seen = {f"perfatlas.{room}.measured", "perfatlas.measurements.tables.tables"}, set()
     if room == "kernels":  # the physics of an operator is found by its name
         waiting |= {
             f"perfatlas.kernels.{path.stem}"
@@ -87,8 +87,8 @@ def test_residuals_are_kept_under_all_the_code_they_rest_on(
             waiting |= imported(module) - seen
     assert {module.split(".")[1] for module in seen} - BY_VALUE <= set(code)
     assert {
-        "perfatlas.measurements.sparse_tables",
-        "perfatlas.measurements.recurrent_tables",
+        "perfatlas.measurements.tables.sparse_tables",
+        "perfatlas.measurements.tables.recurrent_tables",
     } <= seen
 
 

@@ -10,10 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.files import write_table
-from perfatlas.measurements import read_measured_rows
-from perfatlas.measurements.rows import COLUMNS, PROTOCOL_COLUMNS, SHAPE_COLUMNS
-from perfatlas.quantities import InvalidSpecError, PerfatlasError
+from perfatlas.files.tables import write_table
+from perfatlas.measurements.tables.rows import (
+    COLUMNS,
+    PROTOCOL_COLUMNS,
+    SHAPE_COLUMNS,
+    read_measured_rows,
+)
+from perfatlas.quantities.errors import InvalidSpecError, PerfatlasError
 
 SHAPES: dict[str, dict[str, float]] = {
     "gemm": {"m": 64, "n": 4096, "k": 8192},

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.measurements import (
+from perfatlas.measurements.tables.silicon import (
     choose_version,
     has_silicon,
     has_table,
@@ -14,7 +14,7 @@ from perfatlas.measurements import (
     silicon_systems,
     version_key,
 )
-from perfatlas.quantities import MissingDependencyError, UnsupportedError
+from perfatlas.quantities.errors import MissingDependencyError, UnsupportedError
 
 needs_silicon = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.hardware import resolve_system
-from perfatlas.lab.cells import MEASURED_DEVICES
-from perfatlas.lab.protocols import Kin
-from perfatlas.lab.registry import cells_by_key
-from perfatlas.lab.transfer import transfer_rows
-from perfatlas.measurements import has_silicon, load_calibrations
-from perfatlas.measurements.transfer import (
+from perfatlas.hardware.resolve import resolve_system
+from perfatlas.lab.cells.cell import MEASURED_DEVICES
+from perfatlas.lab.cells.registry import cells_by_key
+from perfatlas.lab.scoring.protocols import Kin
+from perfatlas.lab.transfers.transfer import transfer_rows
+from perfatlas.measurements.calibrations.calibration import load_calibrations
+from perfatlas.measurements.calibrations.transfer import (
     T_75,
     T_95,
     Pair,
@@ -23,7 +23,8 @@ from perfatlas.measurements.transfer import (
     load_transfers,
     silicon_of,
 )
-from perfatlas.measurements.user_folder import FIVE
+from perfatlas.measurements.calibrations.user_folder import FIVE
+from perfatlas.measurements.tables.silicon import has_silicon
 
 
 def silicon(name: str, architecture: str, kind: str = "large tiles") -> Silicon:
@@ -129,7 +130,7 @@ def test_every_shipped_calibration_has_its_transfers() -> None:
     for device in MEASURED_DEVICES:
         for cell in load_calibrations(device).values():
             stored = load_transfers(cell.operator).get((cell.family, cell.format))
-            assert stored is not None, f"{cell.id}: run perfatlas.lab.transfer.refresh_transfer()"
+            assert stored is not None, f"{cell.id}: run perfatlas.lab.transfers.refresh_transfer()"
             assert device in stored.devices, f"{cell.id}: run refresh_transfer()"
             assert set(stored.pairs) == set(permutations(stored.devices, 2)), cell.id
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from perfatlas.models import (
+from perfatlas.models import families as families_package
+from perfatlas.models.architecture import (
     Architecture,
     DenseFfn,
     GatedDeltaNet,
@@ -16,11 +17,10 @@ from perfatlas.models import (
     MlaAttention,
     MoeFfn,
     SparseIndexer,
-    read_config,
 )
-from perfatlas.models import families as families_package
 from perfatlas.models.families.registry import PACKAGE, families
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.models.reader import read_config
+from perfatlas.quantities.errors import InvalidSpecError, UnsupportedError
 
 GQA: dict[str, Any] = {
     "hidden_size": 1024,

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from perfatlas.models import CheckpointFormats, read_config
+from perfatlas.formats.catalog import formats
+from perfatlas.models.architecture import CheckpointFormats
 from perfatlas.models.module_patterns import as_globs, covered_parts
-from perfatlas.numerics import formats
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.models.reader import read_config
+from perfatlas.quantities.errors import InvalidSpecError
 
 DENSE: dict[str, Any] = {
     "model_type": "llama",

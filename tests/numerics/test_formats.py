@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.numerics import formats, get_format
-from perfatlas.quantities import UnsupportedError
+from perfatlas.formats.catalog import formats, get_format
+from perfatlas.quantities.errors import UnsupportedError
 
 
 @pytest.mark.parametrize(

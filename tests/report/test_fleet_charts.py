@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from perfatlas.report.fleet_charts import days_of, lives_of, shares_of
-from perfatlas.report.fleet_words import spelled_time, unit_of
+from perfatlas.verbs.fleet.charts import days_of, lives_of, shares_of
+from perfatlas.verbs.fleet.glossary import spelled_time, unit_of
 
 HOUR = 3600.0
 

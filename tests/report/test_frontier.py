@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from perfatlas.report import open_terminal, print_frontier
-from perfatlas.report.frontier import X, Y, distinct, frontier_chart
-from perfatlas.report.quantities_text import format_value
+from perfatlas.report.text.quantities import format_value
+from perfatlas.report.text.terminal import open_terminal
+from perfatlas.verbs.estimate.chart import X, Y, distinct, frontier_chart, print_frontier
 
 
 def points() -> list[dict[str, Any]]:

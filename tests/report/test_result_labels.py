@@ -7,19 +7,16 @@ from typing import Any
 
 import pytest
 
-from perfatlas import (
-    collective,
-    estimate,
-    kernel_attention,
-    kernel_gemm,
-    kernel_moe,
-    max_request_rate,
-    simulate,
-)
-from perfatlas.report import open_terminal, print_answer
-from perfatlas.report.latencies import distributions
-from perfatlas.report.results_text import shown_results
-from perfatlas.report.rows import LABELS, label_of
+from perfatlas.report.text.answer import print_answer
+from perfatlas.report.text.latencies import distributions
+from perfatlas.report.text.results import shown_results
+from perfatlas.report.text.rows import LABELS, label_of
+from perfatlas.report.text.terminal import open_terminal
+from perfatlas.verbs.collective.answer import collective
+from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.verbs.kernel.answer import kernel_attention, kernel_gemm, kernel_moe
+from perfatlas.verbs.simulate.answer import simulate
+from perfatlas.verbs.simulate.request_rate import max_request_rate
 
 MOST_LETTERS = 18  # of a short label: with a value and an interval it fits into 46 columns
 NARROW = 40

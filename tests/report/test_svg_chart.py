@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.report.svg_chart import (
+from perfatlas.report.charts.svg import (
     BOTTOM,
     HEIGHT,
     LEFT,

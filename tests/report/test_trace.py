@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from perfatlas.report import chrome_trace, chrome_trace_text
-from perfatlas.report.trace import MAX_EVENTS
+from perfatlas.report.traces.step import MAX_EVENTS, chrome_trace, chrome_trace_text
 
 
 def complete(trace: dict[str, Any], process: str) -> list[dict[str, Any]]:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from perfatlas import Simulation, simulate
-from perfatlas.report import SimulatedRun, requests_trace_text, traffic_page
+from perfatlas.report.traces.requests import requests_trace_text
+from perfatlas.verbs.simulate.answer import Simulation, simulate
+from perfatlas.verbs.simulate.page import SimulatedRun, traffic_page
 
 
 def run_of(done: Simulation) -> SimulatedRun:

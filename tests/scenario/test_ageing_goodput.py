@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from perfatlas import goodput
-from perfatlas.scenario.fleet_run import fleet_goodput
+from perfatlas.verbs.goodput.closed_form import goodput
+from perfatlas.verbs.goodput.fleet_answer import fleet_goodput
 
 WEARING = """
 units = 2080

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from perfatlas.cli.entry import main
-from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario import estimate, estimate_table, frontier
+from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.verbs.estimate.batch_frontier import frontier
+from perfatlas.verbs.estimate.table import estimate_table
 
 BASE: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-70B-Instruct",

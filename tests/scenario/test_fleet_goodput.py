@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from perfatlas import goodput
-from perfatlas.fleet.laws import (
+from perfatlas.fleet.laws.laws import (
     Bathtub,
     Constant,
     Empirical,
@@ -18,12 +17,13 @@ from perfatlas.fleet.laws import (
     mean_s,
     scaled,
 )
-from perfatlas.fleet.packing import fleet_rate_per_s
-from perfatlas.fleet.shipped import resolve_fleet, shipped_fleets
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.report import goodput_page
-from perfatlas.scenario import fleet_goodput
-from perfatlas.scenario.rate_interval import rate_interval
+from perfatlas.fleet.model.packing import fleet_rate_per_s
+from perfatlas.fleet.model.shipped import resolve_fleet, shipped_fleets
+from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError
+from perfatlas.verbs.goodput.closed_form import goodput
+from perfatlas.verbs.goodput.fleet_answer import fleet_goodput
+from perfatlas.verbs.goodput.page import goodput_page
+from perfatlas.verbs.goodput.rate_interval import rate_interval
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 DAY = 86400.0

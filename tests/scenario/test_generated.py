@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfatlas import simulate
-from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario import Scenario
+from perfatlas.files import mapped_arrays as scratch
+from perfatlas.quantities.errors import InvalidSpecError
 from perfatlas.scenario.traffic import Arriving, arriving, parse_traffic
-from perfatlas.serving import TICKS_PER_SECOND, scratch
+from perfatlas.scenario.vocabulary import Scenario
+from perfatlas.serving.requests.columns import TICKS_PER_SECOND
+from perfatlas.verbs.simulate.answer import simulate
 from tests.serving.support import FIXTURES
 
 if TYPE_CHECKING:

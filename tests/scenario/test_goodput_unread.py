@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas import goodput, goodput_spares, goodput_stragglers
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.verbs.goodput.closed_form import goodput
+from perfatlas.verbs.goodput.spares import goodput_spares
+from perfatlas.verbs.goodput.stragglers import goodput_stragglers
 
 if TYPE_CHECKING:
     from pathlib import Path

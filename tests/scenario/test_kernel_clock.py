@@ -4,15 +4,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.cli.kernel import AttentionFlags, GemmFlags, MoeFlags
-from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario import kernel_attention, kernel_gemm, kernel_moe
-from perfatlas.scenario.kernel import ATTENTION_FIELDS, GEMM_FIELDS, MOE_FIELDS
+from perfatlas.cli.commands.kernel import AttentionFlags, GemmFlags, MoeFlags
+from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.verbs.kernel.answer import (
+    ATTENTION_FIELDS,
+    GEMM_FIELDS,
+    MOE_FIELDS,
+    kernel_attention,
+    kernel_gemm,
+    kernel_moe,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfatlas.scenario import Answer
+    from perfatlas.answer.envelope import Answer
 
 LARGE = {"system": "h200_sxm", "m": 8192, "n": 8192, "k": 8192}
 

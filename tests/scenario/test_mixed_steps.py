@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from perfatlas.engines import resolve_engine, tokenizing
-from perfatlas.scenario import estimate, estimate_table
+from perfatlas.engines.catalog import resolve_engine
+from perfatlas.engines.tokenizing import tokenizing
+from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.verbs.estimate.table import estimate_table
 
 DENSE = {
     "model": "meta-llama/Llama-3.1-8B",

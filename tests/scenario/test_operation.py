@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 import numpy as np
 import pytest
 
-from perfatlas import simulate
-from perfatlas.cli.operation import OperationFlags
-from perfatlas.files import write_table
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.report import SimulatedRun, reproduce_line, traffic_page
-from perfatlas.scenario.given_rows import given_rows
+from perfatlas.cli.flags.operation import OperationFlags
+from perfatlas.files.tables import write_table
+from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.report.text.reproduce import reproduce_line
 from perfatlas.scenario.operation import Operation
-from perfatlas.serving import TICKS_PER_SECOND, Upkeep
+from perfatlas.scenario.row_input import given_rows
+from perfatlas.serving.config.availability import Upkeep
+from perfatlas.serving.requests.columns import TICKS_PER_SECOND
+from perfatlas.verbs.simulate.answer import simulate
+from perfatlas.verbs.simulate.page import SimulatedRun, traffic_page
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas import estimate, max_request_rate, simulate
-from perfatlas.engines import resolve_engine
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.scenario import estimate_table
+from perfatlas.engines.catalog import resolve_engine
+from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.disaggregated import FIRST_TOKEN, cache_link_s
 from perfatlas.scenario.service import run_traffic, service
-from perfatlas.scenario.simulate import split_fields
 from perfatlas.scenario.traffic import arriving
-from perfatlas.serving import TICKS_PER_SECOND, Control
+from perfatlas.serving.config.limits import Control
+from perfatlas.serving.requests.columns import TICKS_PER_SECOND
+from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.verbs.estimate.table import estimate_table
+from perfatlas.verbs.simulate.answer import simulate, split_fields
+from perfatlas.verbs.simulate.request_rate import max_request_rate
 
 DEPLOYED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",

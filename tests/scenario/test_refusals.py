@@ -6,21 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.quantities import (
+from perfatlas.quantities.errors import (
     InfeasibleError,
     InvalidSpecError,
     PerfatlasError,
     UnsupportedError,
 )
-from perfatlas.scenario import (
-    FIELD_NAMES,
-    collective,
-    estimate,
-    estimate_table,
-    kernel_attention,
-    kernel_gemm,
-    kernel_moe,
-)
+from perfatlas.scenario.vocabulary import FIELD_NAMES
+from perfatlas.verbs.collective.answer import collective
+from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.verbs.estimate.table import estimate_table
+from perfatlas.verbs.kernel.answer import kernel_attention, kernel_gemm, kernel_moe
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfatlas import max_request_rate, simulate
-from perfatlas.files import write_table
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.report import SimulatedRun, traffic_page
-from perfatlas.scenario.kinds import kind_column, of_all
+from perfatlas.files.tables import write_table
+from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.scenario.heterogeneous_replicas import kind_column, of_all
 from perfatlas.scenario.replica_kinds import ReplicaKind, read_kinds
 from perfatlas.scenario.service import price_ends, run_traffic, service, slowed
-from perfatlas.scenario.simulate import split_fields
 from perfatlas.scenario.traffic import arriving
-from perfatlas.serving import MOST_KINDS, Control
+from perfatlas.serving.config.engines import MOST_KINDS
+from perfatlas.serving.config.limits import Control
+from perfatlas.verbs.simulate.answer import simulate, split_fields
+from perfatlas.verbs.simulate.page import SimulatedRun, traffic_page
+from perfatlas.verbs.simulate.request_rate import max_request_rate
 
 if TYPE_CHECKING:
     from pathlib import Path

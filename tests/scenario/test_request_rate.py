@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas import max_request_rate, simulate
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.scenario import rate_search
+from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError
+from perfatlas.verbs.simulate import rate_search
+from perfatlas.verbs.simulate.answer import simulate
+from perfatlas.verbs.simulate.request_rate import max_request_rate
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from perfatlas.scenario.answer import Answer
+    from perfatlas.answer.envelope import Answer
 
 ASKED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from perfatlas import fleet_schedule
-from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.schedule_fields import SCHEDULE_NAMES, Schedule, parse_schedule
-from perfatlas.scenario.schedule_unread import RULES, refuse_unread
+from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.verbs.schedule.answer import fleet_schedule
+from perfatlas.verbs.schedule.fields import SCHEDULE_NAMES, Schedule, parse_schedule
+from perfatlas.verbs.schedule.unused_options import RULES, refuse_unread
 
 DRAWN: dict[str, Any] = {"num_jobs": 60, "load": 0.7, "nodes": 8}
 FAILING: dict[str, Any] = {"node_mtbf_s": 5e5, "repair_s": 600.0}

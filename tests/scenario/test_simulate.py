@@ -4,10 +4,12 @@ from typing import Any, Final
 
 import pytest
 
-from perfatlas import Simulation, estimate, simulate
-from perfatlas.engines import resolve_engine, tokenizing
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.scenario.repetitions import averaged, half_widths
+from perfatlas.engines.catalog import resolve_engine
+from perfatlas.engines.tokenizing import tokenizing
+from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.verbs.simulate.answer import Simulation, simulate
+from perfatlas.verbs.simulate.repetitions import averaged, half_widths
 
 DEPLOYED: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B-Instruct", "system": "h200_sxm"}
 LLAMA_VOCABULARY: Final = 128256

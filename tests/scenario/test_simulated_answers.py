@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from perfatlas import simulate
-from perfatlas.scenario.repetitions import half_width, half_widths
-from perfatlas.scenario.traffic_results import holding
+from perfatlas.verbs.simulate.answer import simulate
+from perfatlas.verbs.simulate.repetitions import half_width, half_widths
+from perfatlas.verbs.simulate.results import holding
 
 DEPLOYED: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B-Instruct", "system": "h200_sxm"}
 SMALL: dict[str, Any] = {**DEPLOYED, "isl": 512, "osl": 32, "num_requests": 60}

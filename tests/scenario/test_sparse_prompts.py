@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from perfatlas import estimate
+from perfatlas.verbs.estimate.answer import estimate
 
 
 def assumptions(isl: int) -> tuple[str, ...]:

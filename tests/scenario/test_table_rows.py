@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from perfatlas.scenario import estimate, estimate_table
-from perfatlas.scenario.contradictions import read_scenario
 from perfatlas.scenario.groups import Groups
+from perfatlas.scenario.scenario_checks import read_scenario
+from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.verbs.estimate.table import estimate_table
 
 
 def test_a_row_carries_the_warnings_of_its_own_estimate() -> None:

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas import goodput
-from perfatlas.models import resolve_model
+from perfatlas.models.catalog import resolve_model
 from perfatlas.models.parameters import parameter_counts
-from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.training_step import split_step
+from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.verbs.goodput.closed_form import goodput
+from perfatlas.verbs.goodput.training_step import split_step
 
 STEP = {
     "model": "meta-llama/Llama-3.1-405B",

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas import max_request_rate, simulate
-from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.simulate import split_fields
-from perfatlas.scenario.unread import refuse_unread
+from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.scenario.unused_options import refuse_unread
+from perfatlas.verbs.simulate.answer import simulate, split_fields
+from perfatlas.verbs.simulate.request_rate import max_request_rate
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas import goodput
-from perfatlas.fleet.model import Level, Restart, Strategy
-from perfatlas.fleet.searched_interval import chosen_interval_s
-from perfatlas.fleet.shipped import resolve_fleet
-from perfatlas.fleet.simulate import Job
+from perfatlas.fleet.model.model import Level, Restart, Strategy
+from perfatlas.fleet.model.shipped import resolve_fleet
+from perfatlas.fleet.simulator.searched_interval import chosen_interval_s
+from perfatlas.fleet.simulator.simulate import Job
+from perfatlas.verbs.goodput.closed_form import goodput
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.quantities import InvalidSpecError
-from perfatlas.serving.arrivals import gamma_arrivals
-from perfatlas.serving.lengths import (
+from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.serving.requests.arrivals import gamma_arrivals
+from perfatlas.serving.requests.lengths import (
     LONGEST_TOKENS,
     empirical_lengths,
     fixed_lengths,

@@ -7,9 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.serving.metrics import meets, request_latencies, saturated, statistics, summarize
-from perfatlas.serving.outcome import Fronted, Offloaded, Operated, Outcome, Series, Travels
-from perfatlas.serving.requests import TICKS_PER_SECOND, plain_requests
+from perfatlas.serving.outcome.columns import Fronted, Offloaded, Operated, Outcome, Series, Travels
+from perfatlas.serving.outcome.metrics import (
+    meets,
+    request_latencies,
+    saturated,
+    statistics,
+    summarize,
+)
+from perfatlas.serving.requests.columns import TICKS_PER_SECOND, plain_requests
 
 
 def column(*seconds: float) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.serving.fleet import Fleet, Kind
-from perfatlas.serving.limits import Affinity, Control, Limits, Replicas
-from perfatlas.serving.loop import run, run_fleet
-from perfatlas.serving.metrics import request_columns, summarize
-from perfatlas.serving.tail import tail_parts
-from perfatlas.serving.upkeep import FOREVER, Outage, Scaler, Upkeep
+from perfatlas.quantities.errors import InvalidSpecError, UnsupportedError
+from perfatlas.serving.config.availability import FOREVER, Outage, Scaler, Upkeep
+from perfatlas.serving.config.engines import Fleet, Kind
+from perfatlas.serving.config.limits import Affinity, Control, Limits, Replicas
+from perfatlas.serving.outcome.metrics import request_columns, summarize
+from perfatlas.serving.outcome.tail_attribution import tail_parts
+from perfatlas.serving.run.simulate import run, run_fleet
 from tests.serving.serving_support import flat_prices, requests_of
 
 if TYPE_CHECKING:
-    from perfatlas.serving.requests import Requests
+    from perfatlas.serving.requests.columns import Requests
 
 FLAT = flat_prices(10, 100)
 ROOMY = Limits(8, 64, 4, 100)

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.serving.price_grids import needed_sizes, sizes_up_to, spaced_sizes
+from perfatlas.serving.prices.grids import needed_sizes, sizes_up_to, spaced_sizes
 
 
 def test_sizes_by_hand() -> None:

@@ -6,13 +6,13 @@ from functools import cache
 import numpy as np
 import pytest
 
-from perfatlas.operators import FloatArray
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.serving.price_parts import step_parts
-from perfatlas.serving.price_table import PriceTable, TableLimits, price_table
-from perfatlas.serving.requests import TICKS_PER_SECOND, whole_ticks
-from perfatlas.serving.table_steps import StepLoads, step_s
-from perfatlas.step import StepContext
+from perfatlas.operators.work import FloatArray
+from perfatlas.quantities.errors import InvalidSpecError, UnsupportedError
+from perfatlas.serving.prices.lookup import StepLoads, step_s
+from perfatlas.serving.prices.parts import step_parts
+from perfatlas.serving.prices.tabulate import PriceTable, TableLimits, price_table
+from perfatlas.serving.requests.columns import TICKS_PER_SECOND, whole_ticks
+from perfatlas.step.context import StepContext
 from tests.serving import price_support as support
 
 LLAMA_70B = "meta-llama/Llama-3.1-70B-Instruct"

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.serving.fleet import Link
-from perfatlas.serving.limits import Control, Limits
-from perfatlas.serving.loop import run_fleet
+from perfatlas.serving.config.engines import Link
+from perfatlas.serving.config.limits import Control, Limits
+from perfatlas.serving.run.simulate import run_fleet
 from tests.serving.reference_engine import Simulation
 from tests.serving.serving_support import (
     random_fleet,
@@ -18,8 +18,8 @@ from tests.serving.serving_support import (
 )
 
 if TYPE_CHECKING:
-    from perfatlas.serving.fleet import Fleet
-    from perfatlas.serving.outcome import Offloaded
+    from perfatlas.serving.config.engines import Fleet
+    from perfatlas.serving.outcome.columns import Offloaded
 
 SCALE = 3_000_000
 COLUMNS = (

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.serving import loop as run_module
-from perfatlas.serving.limits import Control, Limits, Replicas
-from perfatlas.serving.loop import run
-from perfatlas.serving.machine import entry
+from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.serving.config.limits import Control, Limits, Replicas
+from perfatlas.serving.run import simulate as run_module
+from perfatlas.serving.run.simulate import run
+from perfatlas.serving.state.compile import entry
 from tests.serving.serving_support import flat_prices, requests_of
 
 if TYPE_CHECKING:
-    from perfatlas.serving.prices import StepPrices
-    from perfatlas.serving.requests import Requests
+    from perfatlas.serving.prices.tables import StepPrices
+    from perfatlas.serving.requests.columns import Requests
 
 PRICES = flat_prices(10, 100)
 LIMITS = Limits(4, 64, 4, 100)
@@ -220,10 +220,10 @@ def test_a_second_process_loads_what_was_compiled() -> None:
     run(REQUESTS, PRICES, LIMITS)
     program = (
         "import sys\n"
-        "from perfatlas.serving.loop import run\n"
+        "from perfatlas.serving.run.simulate import run\n"
         "assert 'numba' not in sys.modules\n"
         "from tests.serving.test_run import LIMITS, PRICES, REQUESTS\n"
-        "from perfatlas.serving.events import _advance, _held\n"
+        "from perfatlas.serving.engine.events import _advance, _held\n"
         "run(REQUESTS, PRICES, LIMITS)\n"
         "for entry in (_held, _advance):\n"
         "    print(*(sum(c.values()) for c in (entry.stats.cache_hits, entry.stats.cache_misses)))"

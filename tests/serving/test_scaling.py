@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.quantities import InvalidSpecError
-from perfatlas.serving.arrivals import constant_arrivals, gamma_arrivals
-from perfatlas.serving.lengths import lognormal, lognormal_lengths
-from perfatlas.serving.requests import LONGEST_S, TICKS_PER_SECOND, Requests, plain_requests
-from perfatlas.serving.scaling import (
+from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.serving.requests.arrivals import constant_arrivals, gamma_arrivals
+from perfatlas.serving.requests.columns import LONGEST_S, TICKS_PER_SECOND, Requests, plain_requests
+from perfatlas.serving.requests.lengths import lognormal, lognormal_lengths
+from perfatlas.serving.requests.scaling import (
     mean_rate,
     scale_lengths,
     scale_rate,
     spread_batches,
     take_window,
 )
-from perfatlas.serving.sessions import Turns, sessions
+from perfatlas.serving.requests.sessions import Turns, sessions
 from tests.serving.support import check_invariants, hashes_of, hit_share
 
 

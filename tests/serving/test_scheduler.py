@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.serving.limits import Control, Limits
-from perfatlas.serving.loop import run
+from perfatlas.serving.config.limits import Control, Limits
+from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
 
 FLAT = flat_prices(10, 100)

@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas import simulate
-from perfatlas.operators import Attention, Gemm, LatentAttention
-from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.scenario import Scenario, estimate
+from perfatlas.operators.attention import Attention, LatentAttention
+from perfatlas.operators.columns import Gemm
+from perfatlas.quantities.errors import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.evaluate import step_context
-from perfatlas.scenario.question import resolve_question
-from perfatlas.step import StepContext, decode_step, decode_work
+from perfatlas.scenario.resolved_scenario import resolve_question
+from perfatlas.scenario.vocabulary import Scenario
+from perfatlas.step.context import StepContext
+from perfatlas.step.phases import decode_step, decode_work
+from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.verbs.simulate.answer import simulate
 
 ONE = np.ones(1)
 LLAMA = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}

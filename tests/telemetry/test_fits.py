@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, lognorm, weibull_min
 
-from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.telemetry.families import (
+from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError
+from perfatlas.telemetry.fits.distributions import (
     EXPONENTIAL,
     FAMILIES,
     LOGNORMAL,
@@ -17,9 +17,9 @@ from perfatlas.telemetry.families import (
     Family,
     log_likelihood,
 )
-from perfatlas.telemetry.fitness import fitness
-from perfatlas.telemetry.fits import compare_families, fit_family
-from perfatlas.telemetry.lifetimes import Lifetimes, lifetimes
+from perfatlas.telemetry.fits.goodness_of_fit import fitness
+from perfatlas.telemetry.fits.maximum_likelihood import compare_families, fit_family
+from perfatlas.telemetry.history.lifetimes import Lifetimes, lifetimes
 
 
 def drawn(family: Family, seed: int, count: int = 2000, *, late: bool = False) -> Lifetimes:

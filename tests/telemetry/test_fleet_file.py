@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfatlas.files import file_hash
-from perfatlas.fleet.checks import cause_rate_per_s
-from perfatlas.fleet.fleet_file import fleet_of
-from perfatlas.quantities import InvalidSpecError, parse_quantity
-from perfatlas.telemetry.fleet_evidence import evidence_document
-from perfatlas.telemetry.fleet_file import fleet_document, write_fleet
-from perfatlas.telemetry.fleet_fit import FleetOptions, fit_fleet
-from perfatlas.telemetry.fleet_laws import MOST_CAUSES
-from perfatlas.telemetry.history import joined
-from perfatlas.telemetry.history_table import read_history
-from perfatlas.telemetry.job_log import read_job_log
-from perfatlas.telemetry.nvsentinel import read_nvsentinel
-from perfatlas.telemetry.run_failures import run_failures
-from perfatlas.telemetry.sacct import read_sacct
-from perfatlas.telemetry.spells import Watch
-from perfatlas.telemetry.xid_log import read_xid_log
+from perfatlas.files.hashes import file_hash
+from perfatlas.fleet.model.checks import cause_rate_per_s
+from perfatlas.fleet.model.fleet_file import fleet_of
+from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.quantities.units import parse_quantity
+from perfatlas.telemetry.fleets.evidence import evidence_document
+from perfatlas.telemetry.fleets.file import fleet_document, write_fleet
+from perfatlas.telemetry.fleets.fit import FleetOptions, fit_fleet
+from perfatlas.telemetry.fleets.laws import MOST_CAUSES
+from perfatlas.telemetry.formats.job_log import read_job_log
+from perfatlas.telemetry.formats.nvsentinel import read_nvsentinel
+from perfatlas.telemetry.formats.run_failures import run_failures
+from perfatlas.telemetry.formats.sacct import read_sacct
+from perfatlas.telemetry.formats.xid_log import read_xid_log
+from perfatlas.telemetry.history.history import joined
+from perfatlas.telemetry.history.history_table import read_history
+from perfatlas.telemetry.history.survival_intervals import Watch
 from tests.telemetry.test_json_logs import acts, lines
 from tests.telemetry.test_sacct import DAY, log, row
 
@@ -285,7 +286,7 @@ def test_parts_repaired_as_old_start_at_their_age(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", ["ages", "lemons", "as_old", "many"])
 def test_the_simulator_reads_what_is_written(tmp_path: Path, case: str) -> None:
-    fleet_file = pytest.importorskip("perfatlas.fleet.fleet_file")
+    fleet_file = pytest.importorskip("perfatlas.fleet.model.fleet_file")
     watch = Watch(START, END, NODES * GPUS)
     new = {f"n{n}/{g}": START for n in range(NODES) for g in range(GPUS)}
     if case == "lemons":

@@ -9,26 +9,26 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from perfatlas.fleet.checks import cause_rate_per_s
-from perfatlas.fleet.fleet_file import fleet_of
-from perfatlas.quantities import InvalidSpecError
-from perfatlas.telemetry.counts import Tally
-from perfatlas.telemetry.families import FAMILIES, Family
-from perfatlas.telemetry.fleet_evidence import evidence_document
-from perfatlas.telemetry.fleet_file import fleet_document
-from perfatlas.telemetry.fleet_fit import FleetOptions, fit_fleet
-from perfatlas.telemetry.history import Event, History, HistoryBuilder, joined
-from perfatlas.telemetry.run_failures import run_failures
-from perfatlas.telemetry.sacct import read_sacct
-from perfatlas.telemetry.service_starts import with_service_starts
-from perfatlas.telemetry.spells import Watch
+from perfatlas.fleet.model.checks import cause_rate_per_s
+from perfatlas.fleet.model.fleet_file import fleet_of
+from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.telemetry.fits.distributions import FAMILIES, Family
+from perfatlas.telemetry.fits.service_starts import with_service_starts
+from perfatlas.telemetry.fleets.evidence import evidence_document
+from perfatlas.telemetry.fleets.file import fleet_document
+from perfatlas.telemetry.fleets.fit import FleetOptions, fit_fleet
+from perfatlas.telemetry.formats.run_failures import run_failures
+from perfatlas.telemetry.formats.sacct import read_sacct
+from perfatlas.telemetry.history.history import Event, History, HistoryBuilder, joined
+from perfatlas.telemetry.history.survival_intervals import Watch
+from perfatlas.telemetry.reading.line_tally import Tally
 from tests.telemetry.test_sacct import DAY, log, row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from perfatlas.telemetry.fleet_fit import CauseFit, FleetFit
+    from perfatlas.telemetry.fleets.fit import CauseFit, FleetFit
 
     Draw = Callable[[np.random.Generator], float]
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfatlas.quantities import InvalidSpecError
-from perfatlas.telemetry.formats import FORMATS, ImportOptions, import_logs
-from perfatlas.telemetry.history_table import read_history, write_history
-from perfatlas.telemetry.stamps import Clock
+from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.telemetry.formats.catalog import FORMATS, ImportOptions, import_logs
+from perfatlas.telemetry.history.history_table import read_history, write_history
+from perfatlas.telemetry.reading.stamps import Clock
 from tests.telemetry.test_json_logs import GPU, acts, document, event, health, lines, steps
 from tests.telemetry.test_sacct import DAY, log, row
 from tests.telemetry.test_sacct_json import document as jobs_document

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.quantities import InvalidSpecError
-from perfatlas.telemetry.goodput_log import read_goodput_log
-from perfatlas.telemetry.job_log import EVENTS, read_job_log
-from perfatlas.telemetry.nvsentinel import read_nvsentinel
-from perfatlas.telemetry.problem_detector import DetectorRules, read_problems, read_rules
+from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.telemetry.formats.goodput_log import read_goodput_log
+from perfatlas.telemetry.formats.job_log import EVENTS, read_job_log
+from perfatlas.telemetry.formats.nvsentinel import read_nvsentinel
+from perfatlas.telemetry.formats.problem_detector import DetectorRules, read_problems, read_rules
 from tests.telemetry.support import check_law, shared
 
 if TYPE_CHECKING:

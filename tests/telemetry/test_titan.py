@@ -13,11 +13,11 @@ from functools import cache
 
 import pytest
 
-from perfatlas.telemetry.families import EXPONENTIAL, LOGNORMAL, WEIBULL
-from perfatlas.telemetry.fits import compare_families, fit_family
-from perfatlas.telemetry.kaplan_meier import kaplan_meier
-from perfatlas.telemetry.lifetime_table import LifetimeColumns, read_lifetimes
-from perfatlas.telemetry.lifetimes import Lifetimes
+from perfatlas.telemetry.fits.distributions import EXPONENTIAL, LOGNORMAL, WEIBULL
+from perfatlas.telemetry.fits.kaplan_meier import kaplan_meier
+from perfatlas.telemetry.fits.lifetime_table import LifetimeColumns, read_lifetimes
+from perfatlas.telemetry.fits.maximum_likelihood import compare_families, fit_family
+from perfatlas.telemetry.history.lifetimes import Lifetimes
 from tests.telemetry.support import check_law, shared
 
 

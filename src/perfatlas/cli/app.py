@@ -18,7 +18,7 @@ def _group(name: str, purpose: str, verbs: dict[str, tuple[str, str]]) -> App:
     """Return a verb with sub-verbs: name -> (module:function, what it does)."""
     group = App(name=name, help=purpose, help_format="plaintext", version_flags=())
     for verb, (target, verb_purpose) in verbs.items():
-        group.command(f"perfatlas.cli.{target}", name=verb, help=verb_purpose)
+        group.command(f"perfatlas.cli.commands.{target}", name=verb, help=verb_purpose)
     return group
 
 
@@ -31,17 +31,17 @@ app: Final = App(
     suppress_keyboard_interrupt=False,
 )
 app.command(
-    "perfatlas.cli.estimate:estimate",
+    "perfatlas.cli.commands.estimate:estimate",
     name="estimate",
     help="Estimate one inference scenario: latency, throughput, memory, and what bounds them.",
 )
 app.command(
-    "perfatlas.cli.simulate:simulate",
+    "perfatlas.cli.commands.simulate:simulate",
     name="simulate",
     help="Simulate traffic through an engine: queues, tails, preemptions, goodput.",
 )
 app.command(
-    "perfatlas.cli.goodput:app",
+    "perfatlas.cli.commands.goodput:app",
     name="goodput",
     help="Tell what failures leave of a job's time, and which checkpoints and spares help.",
 )
@@ -72,17 +72,17 @@ app.command(
     )
 )
 app.command(
-    "perfatlas.cli.collective:collective",
+    "perfatlas.cli.commands.collective:collective",
     name="collective",
     help="Time a collective or a transfer between GPUs.",
 )
 app.command(
-    "perfatlas.cli.catalog:catalog",
+    "perfatlas.cli.commands.catalog:catalog",
     name="catalog",
     help="List what perfatlas knows, or show one entry with its sources.",
 )
 app.command(
-    "perfatlas.cli.calibrate:calibrate",
+    "perfatlas.cli.commands.calibrate:calibrate",
     name="calibrate",
     help="Fit kernel parameters to measured tables; write them as TOML.",
 )

@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The words after `perfatlas`; by default those of the process.
 
     Example:
-        >>> from perfatlas.cli import main
+        >>> from perfatlas.cli.entry import main
         >>> main(["--version"])
         0.1.0
         0
@@ -76,7 +76,7 @@ def _run(words: list[str]) -> int:
     from cyclopts import CycloptsError, UnknownOptionError, UnusedCliTokensError
 
     from perfatlas.cli.app import app
-    from perfatlas.cli.refusal import (
+    from perfatlas.cli.output import (
         refusal_text,
         unknown_option_text,
         unused_words_text,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perfatlas.collectives.codes import OPS, check_op
 from perfatlas.collectives.fabric import FABRIC_SHAPE, fabric_time_s
+from perfatlas.collectives.parameters import LIBRARY_FAMILY
 from perfatlas.collectives.physics import (
     COLLECTIVE_SHAPE,
     CUSTOM_PARAMETERS,
@@ -31,6 +32,7 @@ __all__ = [
     "COLLECTIVE_SHAPE",
     "CUSTOM_PARAMETERS",
     "FABRIC_SHAPE",
+    "LIBRARY_FAMILY",
     "LIBRARY_PARAMETERS",
     "OPS",
     "CollectiveShapes",

@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.collectives.physics import (
-    bulk_times_s,
-    latency_hops,
-    one_shot_times_s,
-)
+from perfatlas.collectives.physics import bulk_times_s, latency_hops, one_shot_times_s
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

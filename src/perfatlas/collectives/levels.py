@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from perfatlas.collectives.physics import BoundArray
     from perfatlas.collectives.placement import Group, Links
     from perfatlas.hardware import System
-    from perfatlas.measurements import CalibrationMatch
+    from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import FloatArray, IntArray
 
 Physics = Callable[["FloatArray", "FloatArray", "FloatArray"], tuple["FloatArray", "BoundArray"]]

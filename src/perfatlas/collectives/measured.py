@@ -23,7 +23,6 @@ from perfatlas.collectives.physics import (
     library_time_s,
 )
 from perfatlas.hardware import resolve_system
-from perfatlas.measurements.comm_tables import CUSTOM, LIBRARY_OPS, comm_rows, comm_table
 from perfatlas.measurements.residuals import (
     Correction,
     Residuals,
@@ -35,16 +34,17 @@ from perfatlas.measurements.residuals import (
     number_groups,
     with_rows_of,
 )
+from perfatlas.measurements.tables import CUSTOM, LIBRARY_OPS, comm_rows, comm_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.measurements import CalibrationMatch
+    from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import FloatArray, IntArray
 
 # Rooms whose code residuals depend on; links and parameters are named by their values.
 CODE: Final = (
-    *("sampling", "numerics", "operators", "parallelism"),
+    *("sampling", "formats", "compiled", "operators", "parallelism"),
     *("measurements", "collectives"),
 )
 LEAST_ROWS: Final = 30  # fewer do not tell how far a residual carries

@@ -15,7 +15,11 @@ import numpy as np
 
 from perfatlas.collectives.codes import EXCHANGES, REDUCTIONS
 from perfatlas.hardware import resolve_system
-from perfatlas.measurements import CalibrationMatch, find_calibration, load_calibrations
+from perfatlas.measurements.calibrations import (
+    CalibrationMatch,
+    find_calibration,
+    load_calibrations,
+)
 from perfatlas.quantities import UnsupportedError
 
 if TYPE_CHECKING:
@@ -262,7 +266,7 @@ def rank_extrapolation(op: str) -> tuple[float, float]:
 
     Source:
         Fits on 2 and 4 ranks against the measured 8, all devices with a switched domain; written by
-        `perfatlas.lab.rank_extrapolation.write_rank_extrapolation`.
+        `perfatlas.lab.transfers.rank_extrapolation.write_rank_extrapolation`.
     """
     text = resources.files("perfatlas").joinpath("data/collectives/rank_extrapolation.toml")
     rows = tomllib.loads(text.read_text("utf-8"))["extrapolation"]

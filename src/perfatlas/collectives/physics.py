@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from perfatlas.collectives.wire import (
-    in_network_wire_bytes,
-    one_shot_wire_bytes,
-    ring_wire_bytes,
-)
+from perfatlas.collectives.wire import in_network_wire_bytes, one_shot_wire_bytes, ring_wire_bytes
 from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK
 
 if TYPE_CHECKING:

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from perfatlas.engines.catalog import (
-    all_reduce_groups,
-    engine_ids,
-    engine_names,
-    resolve_engine,
-)
-from perfatlas.engines.profile import (
-    EngineProfile,
-)
+from perfatlas.engines.catalog import all_reduce_groups, engine_ids, engine_names, resolve_engine
+from perfatlas.engines.profile import EngineProfile
 from perfatlas.engines.step_error import STEP_ERRORS, StepError, step_errors
 from perfatlas.engines.tokenizing import Tokenizing, tokenizing
 

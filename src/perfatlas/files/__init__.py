@@ -5,12 +5,14 @@ from __future__ import annotations
 from perfatlas.files.atomic import atomic_file, check_writable, write_atomic
 from perfatlas.files.folders import user_folder
 from perfatlas.files.hashes import content_hash, file_hash
+from perfatlas.files.mapped_arrays import GrowingColumn, roomy
 from perfatlas.files.tables import Table, read_table, table_format, unpacked_name, write_table
 from perfatlas.files.text import open_text
 from perfatlas.files.toml_file import read_toml
 from perfatlas.files.toml_text import format_toml
 
 __all__ = [
+    "GrowingColumn",
     "Table",
     "atomic_file",
     "check_writable",
@@ -20,6 +22,7 @@ __all__ = [
     "open_text",
     "read_table",
     "read_toml",
+    "roomy",
     "table_format",
     "unpacked_name",
     "user_folder",

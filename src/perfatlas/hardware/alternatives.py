@@ -20,7 +20,8 @@ def alternatives(device: Device) -> dict[str, float]:
         device: The device in use.
 
     Example:
-        >>> from perfatlas.hardware import alternatives, resolve_system
+        >>> from perfatlas.hardware.alternatives import alternatives
+        >>> from perfatlas.hardware.resolve import resolve_system
         >>> list(alternatives(resolve_system("mi300x").device))[:2]
         ['mi325x', 'mi355x']
     """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.numerics import get_format
+from perfatlas.formats import get_format
 from perfatlas.operators import Gemm, Operator, Streaming
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ ACTIVATION_BYTES: Final = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFormats:
-    """Number formats of one deployment, as names of `numerics`.
+    """Number formats of one deployment, as names of `formats`.
 
     Args:
         gemm: Dense linear layers: projections, feed-forward, shared experts.

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.formats import get_format
 from perfatlas.models.architecture import DenseFfn
 from perfatlas.models.emission import ACTIVATION_BYTES
-from perfatlas.numerics import get_format
 from perfatlas.operators import GroupedGemm
 
 if TYPE_CHECKING:

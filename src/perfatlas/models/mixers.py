@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.formats import get_format
 from perfatlas.models.emission import ACTIVATION_BYTES
-from perfatlas.numerics import get_format
 from perfatlas.operators import Attention, KeyScores, KeySelection, LatentAttention
 
 if TYPE_CHECKING:

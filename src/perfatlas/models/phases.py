@@ -29,13 +29,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.models.architecture import (
-    GatedDeltaNet,
-    GqaAttention,
-    Mamba1,
-    Mamba2,
-    MlaAttention,
-)
+from perfatlas.models.architecture import GatedDeltaNet, GqaAttention, Mamba1, Mamba2, MlaAttention
 from perfatlas.models.emission import ACTIVATION_BYTES, Emission, ModelFormats, StepTokens
 from perfatlas.models.feed_forward import ffn_operators
 from perfatlas.models.mixers import gqa_operators, mla_operators
@@ -71,9 +65,10 @@ def step_operators(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.models.architecture import (
+
         ...     Architecture, DenseFfn, GqaAttention, LayerGroup)
-        >>> from perfatlas.models.phases import ModelFormats, StepTokens, step_operators
+        >>> from perfatlas.models.emission import ModelFormats, StepTokens
+        >>> from perfatlas.models.phases import step_operators
         >>> attention = GqaAttention(num_heads=8, num_kv_heads=2, head_dim=64, value_head_dim=64)
         >>> layers = LayerGroup(count=4, mixer=attention, ffn=DenseFfn(intermediate_size=2048))
         >>> model = Architecture(model_type="llama", hidden_size=512, vocab_size=1000,

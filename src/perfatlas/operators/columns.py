@@ -62,7 +62,7 @@ class Gemm(Operator):
         m: Rows, that is tokens (C,).
         n: Output features (C,).
         k: Contraction length (C,).
-        format: Number format of the product, a name of `numerics`.
+        format: Number format of the product, a name of `formats`.
         weight_bytes_per_element: Bytes of a stored weight with its scales.
         input_bytes_per_element: Bytes of an element of A as the kernel reads it.
         output_bytes_per_element: Bytes of an element of C.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfatlas.parallelism.advice import shortfall_advice
 from perfatlas.parallelism.cache import cache_borders, kv_bytes_per_sequence
-from perfatlas.parallelism.exchange import ExpertExchange
+from perfatlas.parallelism.exchange import ExpertExchange, expert_groups_reached
 from perfatlas.parallelism.memory import (
     MemoryColumns,
     MemoryLoad,
@@ -25,6 +25,7 @@ __all__ = [
     "PlanColumns",
     "cache_borders",
     "default_moe_split",
+    "expert_groups_reached",
     "kv_bytes_per_sequence",
     "memory_footprint",
     "plan_problems",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.formats import get_format
 from perfatlas.models import MoeFfn
-from perfatlas.numerics import get_format
 from perfatlas.parallelism.memory import MemoryColumns, MemoryQuestion, memory_footprint
 from perfatlas.parallelism.plan import plan_problems
 from perfatlas.quantities import format_quantity

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perfatlas.quantities.durations import parse_duration, parse_rate
 from perfatlas.quantities.errors import (
     InfeasibleError,
     InvalidSpecError,
@@ -30,6 +31,8 @@ __all__ = [
     "counted",
     "did_you_mean",
     "format_quantity",
+    "parse_duration",
     "parse_quantity",
+    "parse_rate",
     "shown",
 ]

@@ -3,5 +3,20 @@
 from __future__ import annotations
 
 from perfatlas.sampling.draws import five_quantiles, seeded_subset
+from perfatlas.sampling.rates import (
+    JEFFREYS,
+    RatePosterior,
+    exact_rate_interval,
+    rate_posterior,
+    standard_errors,
+)
 
-__all__ = ["five_quantiles", "seeded_subset"]
+__all__ = [
+    "JEFFREYS",
+    "RatePosterior",
+    "exact_rate_interval",
+    "five_quantiles",
+    "rate_posterior",
+    "seeded_subset",
+    "standard_errors",
+]

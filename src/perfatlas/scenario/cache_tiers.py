@@ -10,12 +10,14 @@ from pydantic import BaseModel, BeforeValidator
 
 from perfatlas.parallelism import kv_bytes_per_sequence
 from perfatlas.quantities import InvalidSpecError, format_quantity, parse_quantity
-from perfatlas.serving import TICKS_PER_SECOND
+from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
     from perfatlas.parallelism import PlanColumns
-    from perfatlas.scenario.question import Question
-    from perfatlas.serving import Limits, Outcome, Requests
+    from perfatlas.scenario.resolved_scenario import Question
+    from perfatlas.serving.config import Limits
+    from perfatlas.serving.outcome import Outcome
+    from perfatlas.serving.requests import Requests
 
 MOST_BYTES: Final = 1e17
 SOURCE: Final = "LMCache 0.5.7rc2 in the engine's process, its defaults"

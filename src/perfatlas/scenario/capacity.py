@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.memory import question_memory
-from perfatlas.scenario.question import Question, resolve_question
+from perfatlas.scenario.resolved_scenario import Question, resolve_question
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +59,8 @@ def cache_capacity(
         UnsupportedError: No model, data or engine for the combination.
 
     Example:
-        >>> from perfatlas.scenario import Scenario, cache_capacity
+        >>> from perfatlas.scenario.vocabulary import Scenario
+        >>> from perfatlas.scenario.capacity import cache_capacity
         >>> found = cache_capacity(Scenario(model="meta-llama/Llama-3.1-8B", system="h200_sxm"))
         >>> found.tokens == 16 * found.blocks
         True

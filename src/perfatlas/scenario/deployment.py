@@ -15,26 +15,18 @@ from perfatlas.scenario.capacity import derived_blocks
 from perfatlas.scenario.evaluate import step_context
 from perfatlas.scenario.front_end import FrontEnd, front_end
 from perfatlas.scenario.memory import does_not_fit, question_memory
-from perfatlas.scenario.question import Question, resolve_question
+from perfatlas.scenario.resolved_scenario import Question, resolve_question
 from perfatlas.scenario.results import memory_columns, plain_results
 from perfatlas.scenario.vocabulary import MAX_COUNT
-from perfatlas.serving import (
-    MOST_SCHEDULERS,
-    Limits,
-    PriceTable,
-    Replicas,
-    Requests,
-    StepPrices,
-    TableLimits,
-    price_table,
-    whole_ticks,
-)
+from perfatlas.serving.config import MOST_SCHEDULERS, Limits, Replicas
+from perfatlas.serving.prices import PriceTable, StepPrices, TableLimits, price_table
+from perfatlas.serving.requests import Requests, whole_ticks
 
 if TYPE_CHECKING:
     from perfatlas.parallelism import MemoryColumns
     from perfatlas.scenario.traffic import Arriving, Traffic
     from perfatlas.scenario.vocabulary import Scenario
-    from perfatlas.serving import Seen
+    from perfatlas.serving.outcome import Seen
 
     Priced = dict[tuple[str, TableLimits], PriceTable]
 

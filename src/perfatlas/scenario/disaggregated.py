@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.parallelism import kv_bytes_per_sequence, stage_share
-from perfatlas.scenario.cautions import question_warnings
+from perfatlas.scenario.estimate_warnings import question_warnings
 from perfatlas.scenario.evaluate import steps_ahead
 from perfatlas.scenario.front_end import client_side, said_of_client
 from perfatlas.scenario.results import interval_columns
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.evaluate import Evaluation
-    from perfatlas.scenario.question import Question
+    from perfatlas.scenario.resolved_scenario import Question
     from perfatlas.scenario.vocabulary import Scenario
 
 SHORTEST_S: Final = 1e-12  # at a decode worker, where nothing is left to do there

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray, IntArray
-    from perfatlas.scenario.question import Question
+    from perfatlas.scenario.resolved_scenario import Question
 
 
 # Of a step: below it an operator without measured kernels does not spoil the interval.

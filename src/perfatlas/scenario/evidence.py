@@ -7,27 +7,28 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from perfatlas.hardware import cited_sources
-from perfatlas.kernels.measured import holds_quantization
-from perfatlas.operators import Gemm, LatentAttention
-from perfatlas.scenario.answer import Evidence
-from perfatlas.scenario.breakdown import (
+from perfatlas.answer import (
+    MEASURED_STANDING,
+    SHARED,
+    Evidence,
     calibration_rows,
+    joined_tiers,
     match_versions,
     tier_of,
     used_matches,
 )
+from perfatlas.hardware import cited_sources
+from perfatlas.kernels.tiers import holds_quantization
+from perfatlas.operators import Gemm, LatentAttention
 from perfatlas.scenario.evaluate import question_step_error
 from perfatlas.scenario.front_end import said_of_client
-from perfatlas.scenario.quantization import SHARED
-from perfatlas.scenario.question import has_experts
-from perfatlas.scenario.tiers import MEASURED_STANDING, joined_tiers
+from perfatlas.scenario.resolved_scenario import has_experts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from perfatlas.scenario.evaluate import Evaluation
-    from perfatlas.scenario.question import Question
+    from perfatlas.scenario.resolved_scenario import Question
     from perfatlas.step import StepCost
 
 FORMULA: Final = "method formula"

@@ -11,11 +11,12 @@ import numpy as np
 
 from perfatlas.engines import Tokenizing, tokenizing
 from perfatlas.scenario.serving_formula import ClientSide
-from perfatlas.serving import TICKS_PER_SECOND, Seen
+from perfatlas.serving.outcome import Seen
+from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
-    from perfatlas.scenario.question import Question
+    from perfatlas.scenario.resolved_scenario import Question
     from perfatlas.scenario.traffic import Traffic
 
 PROSE: Final = "natural"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.serving import (
+from perfatlas.serving.requests import (
     Requests,
     Turns,
     all_at_once,
@@ -22,11 +22,11 @@ from perfatlas.serving import (
     poisson_arrivals,
     ramp_arrivals,
     range_around,
-    read_requests,
     sessions,
     think_times,
     uniform_lengths,
 )
+from perfatlas.serving.traces import read_requests
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.engines import resolve_engine
 from perfatlas.models import ModelFormats, resolve_model
 from perfatlas.quantities import PerfatlasError
-from perfatlas.scenario.question import device_architecture, resolve_formats
+from perfatlas.scenario.resolved_scenario import device_architecture, resolve_formats
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -23,7 +23,7 @@ from perfatlas.parallelism import (
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
-    from perfatlas.scenario.question import Question
+    from perfatlas.scenario.resolved_scenario import Question
 
 
 def memory_question(question: Question) -> MemoryQuestion:

@@ -10,7 +10,8 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.replica_events import Seconds, read_events
 from perfatlas.scenario.replica_kinds import read_kinds
 from perfatlas.scenario.vocabulary import MAX_COUNT, Count
-from perfatlas.serving import LONGEST_S, Affinity, Scaler, Upkeep, whole_ticks
+from perfatlas.serving.config import Affinity, Scaler, Upkeep
+from perfatlas.serving.requests import LONGEST_S, whole_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

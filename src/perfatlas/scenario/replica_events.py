@@ -7,9 +7,10 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.given_rows import given_rows
+from perfatlas.scenario.row_input import given_rows
 from perfatlas.scenario.vocabulary import sentences
-from perfatlas.serving import LONGEST_S, Outage, whole_ticks
+from perfatlas.serving.config import Outage
+from perfatlas.serving.requests import LONGEST_S, whole_ticks
 
 MOST_EVENTS: Final = 100_000
 Seconds = Annotated[float, Field(ge=0.0, le=LONGEST_S)]  # of what the clock can count

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, shown
-from perfatlas.scenario.given_rows import given_rows
+from perfatlas.scenario.row_input import given_rows
 from perfatlas.scenario.vocabulary import Count, Scenario, sentences
-from perfatlas.serving import MOST_KINDS
+from perfatlas.serving.config import MOST_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

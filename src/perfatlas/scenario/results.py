@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism import MemoryColumns
     from perfatlas.scenario.evaluate import Evaluation
-    from perfatlas.scenario.question import Question
+    from perfatlas.scenario.resolved_scenario import Question
     from perfatlas.scenario.serving_formula import Latencies
 
 LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.answer import tier_of
 from perfatlas.engines import step_errors
 from perfatlas.parallelism import cache_borders
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.scenario.breakdown import tier_of
-from perfatlas.scenario.contradictions import POOL_FIELDS
 from perfatlas.scenario.deployment import SAID, Deployment, check_count, deployment, scaled_prices
 from perfatlas.scenario.disaggregated import (
     FIRST_TOKEN,
@@ -20,19 +19,22 @@ from perfatlas.scenario.disaggregated import (
     fabric_latency_s,
     split_pools,
 )
-from perfatlas.scenario.kinds import said_of_kinds
+from perfatlas.scenario.heterogeneous_replicas import said_of_kinds
 from perfatlas.scenario.replica_kinds import kind_scenarios
+from perfatlas.scenario.scenario_checks import POOL_FIELDS
 from perfatlas.scenario.vocabulary import MAX_COUNT, Scenario
-from perfatlas.serving import TICKS_PER_SECOND, Control, Fleet, Kind, Link, Outcome, run_fleet
+from perfatlas.serving.config import Control, Fleet, Kind, Link
+from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.serving.run import run_fleet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.quantities import PerfatlasError
     from perfatlas.scenario.deployment import Priced
-    from perfatlas.scenario.question import Question
+    from perfatlas.scenario.resolved_scenario import Question
     from perfatlas.scenario.traffic import Arriving, Traffic
-    from perfatlas.serving import Seen
+    from perfatlas.serving.outcome import Outcome, Seen
 
 POOLS: Final = ("prefill", "decode")
 TRANSFER: Final = (

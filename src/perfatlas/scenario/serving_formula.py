@@ -50,7 +50,7 @@ def static_latencies(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.scenario import static_latencies
+        >>> from perfatlas.scenario.serving_formula import static_latencies
         >>> one = np.ones(1)
         >>> float(static_latencies(0.5 * one, 0.01 * one, 4 * one, 101 * one).request_latency_s[0])
         1.5

@@ -12,16 +12,8 @@ from perfatlas.scenario.cache_tiers import CacheTiers
 from perfatlas.scenario.generated import generated, seeds_said
 from perfatlas.scenario.operation import Operation
 from perfatlas.scenario.vocabulary import Count, Scenario, Tokens, sentences
-from perfatlas.serving import (
-    Requests,
-    Span,
-    Window,
-    generate_servegen,
-    read_requests,
-    scale_lengths,
-    scale_rate,
-    spread_batches,
-)
+from perfatlas.serving.requests import Requests, scale_lengths, scale_rate, spread_batches
+from perfatlas.serving.traces import Span, Window, generate_servegen, read_requests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

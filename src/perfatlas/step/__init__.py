@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfatlas.step.context import Placement, StepContext
-from perfatlas.step.cost import StepCost, price_steps
+from perfatlas.step.cost import Step, StepCost, price_steps
 from perfatlas.step.phases import (
     ALONE,
     decode_step,
@@ -18,6 +18,7 @@ __all__ = [
     "ALONE",
     "Placement",
     "PrefillChunks",
+    "Step",
     "StepContext",
     "StepCost",
     "decode_step",

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perfatlas.kernels import DeviceColumns
+from perfatlas.kernels.devices import DeviceColumns
 
 if TYPE_CHECKING:
     from perfatlas.engines import EngineProfile
     from perfatlas.hardware import System
-    from perfatlas.kernels import Tier
+    from perfatlas.kernels.tiers import Tier
     from perfatlas.models import Architecture, ModelFormats
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.parallelism import PlanColumns

@@ -13,7 +13,7 @@ import numpy as np
 
 from perfatlas.collectives import CollectiveShapes, Implementation, price_collectives
 from perfatlas.engines import all_reduce_groups
-from perfatlas.kernels import price_operators
+from perfatlas.kernels.tiers import price_operators
 from perfatlas.operators import Collective
 from perfatlas.step.fusion import exposed_share
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.kernels import PricedOperators
-    from perfatlas.measurements import CalibrationMatch
+    from perfatlas.kernels.tiers import PricedOperators
+    from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import FloatArray, IntArray, Operator
     from perfatlas.step.context import StepContext
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.numerics import get_format
+from perfatlas.formats import get_format
 from perfatlas.operators import Collective, FloatArray, Gemm, Operator, Streaming
 
 if TYPE_CHECKING:

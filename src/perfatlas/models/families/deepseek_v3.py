@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.models.blocks import assemble, choose_ffns, group_layers, mla, moe
+from perfatlas.models import assemble, choose_ffns, group_layers, mla, moe
 
 if TYPE_CHECKING:
-    from perfatlas.models.architecture import Architecture, MoeFfn
-    from perfatlas.models.fields import Fields
+    from perfatlas.models import Architecture, Fields, MoeFfn
 
 MODEL_TYPES = ("deepseek_v3", "kimi_k2", "kimi_k25")
 

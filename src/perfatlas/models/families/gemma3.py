@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.models.blocks import assemble, dense, gqa, group_layers, layer_types, windowed
-from perfatlas.models.fields import Fields
+from perfatlas.models import Fields, assemble, dense, gqa, group_layers, layer_types, windowed
 
 if TYPE_CHECKING:
-    from perfatlas.models.architecture import Architecture
+    from perfatlas.models import Architecture
 
 MODEL_TYPES = ("gemma3", "gemma3_text")
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfatlas.models.architecture import Ffn, Mamba1
-from perfatlas.models.blocks import assemble, dense, gqa, group_layers, moe
+from perfatlas.models import Ffn, Mamba1, assemble, dense, gqa, group_layers, moe
 
 if TYPE_CHECKING:
-    from perfatlas.models.architecture import Architecture
-    from perfatlas.models.fields import Fields
+    from perfatlas.models import Architecture, Fields
 
 MODEL_TYPES = ("jamba",)
 

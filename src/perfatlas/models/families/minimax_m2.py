@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.models.blocks import assemble, gqa, group_layers, moe
+from perfatlas.models import assemble, gqa, group_layers, moe
 
 if TYPE_CHECKING:
-    from perfatlas.models.architecture import Architecture
-    from perfatlas.models.fields import Fields
+    from perfatlas.models import Architecture, Fields
 
 MODEL_TYPES = ("minimax_m2",)
 

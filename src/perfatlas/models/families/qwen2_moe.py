@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.models.blocks import (
+from perfatlas.models import (
     assemble,
     choose_ffns,
     gqa,
@@ -17,8 +17,7 @@ from perfatlas.models.blocks import (
 )
 
 if TYPE_CHECKING:
-    from perfatlas.models.architecture import Architecture
-    from perfatlas.models.fields import Fields
+    from perfatlas.models import Architecture, Fields
 
 MODEL_TYPES = ("qwen2_moe",)
 

@@ -1,0 +1,165 @@
+"""What takes the time: rows of a breakdown and the evidence behind them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfatlas.answer.envelope import Evidence
+from perfatlas.answer.tiers import joined_tiers, tier_name
+from perfatlas.hardware import cited_sources
+from perfatlas.operators import BOUND_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.hardware import System
+    from perfatlas.measurements.calibrations import CalibrationMatch
+    from perfatlas.step import StepCost
+
+
+def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str, Any]]:
+    """Return the breakdown of one step of one candidate, in execution order.
+
+    Operators of one name in different layer groups are one row; its bound is that of the part
+    that takes the longest.
+
+    Args:
+        cost: The priced step.
+        phase: prefill or decode, or that of one of several kinds of replicas.
+        candidate: Which candidate.
+
+    Returns:
+        Rows of name, phase, count, time_s, share, bound, bound_time_s, tier, calibration, stream;
+        times are over all executions of the step [s], shares of the step sum to 1.
+    """
+    count_O = cost.count_CO[candidate]
+    total_O = count_O * cost.time_s_CO[candidate]
+    step_s = float(cost.total_s()[candidate])
+    rows: dict[str, dict[str, Any]] = {}
+    longest: dict[str, float] = {}
+    for o in np.flatnonzero(count_O > 0).tolist():
+        operator = cost.operators[o]
+        row = rows.setdefault(operator.name, _empty_row(operator.name, phase, operator.kind))
+        row["count"] += float(count_O[o])
+        row["time_s"] += float(total_O[o])
+        row["bound_time_s"] += float(count_O[o] * cost.bound_s_CO[candidate, o])
+        if total_O[o] >= longest.get(operator.name, -1.0):
+            longest[operator.name] = float(total_O[o])
+            match = int(cost.match_CO[candidate, o])
+            row["bound"] = BOUND_NAMES[cost.code_CO[candidate, o]]
+            row["tier"] = _tier(cost, candidate, o)
+            row["calibration"] = None if match < 0 else cost.matches[match].calibration.id
+    host_s = float(cost.host_s_C[candidate])
+    if host_s > 0:
+        rows["host"] = _empty_row("host", phase, "host") | {
+            "count": 1.0,
+            "time_s": host_s,
+            "bound": "host",
+            "tier": "engine profile",
+        }
+    for row in rows.values():
+        row["share"] = row["time_s"] / step_s if step_s > 0 else 0.0
+    return list(rows.values())
+
+
+def _empty_row(name: str, phase: str, kind: str) -> dict[str, Any]:
+    stream = {"collective": "communication", "host": "host"}.get(kind, "compute")
+    return {
+        "name": name,
+        "phase": phase,
+        "count": 0.0,
+        "time_s": 0.0,
+        "share": 0.0,
+        "bound": "latency",
+        "bound_time_s": 0.0,
+        "tier": "bound",
+        "calibration": None,
+        "stream": stream,
+    }
+
+
+def used_matches(costs: Sequence[StepCost], candidate: int) -> list[CalibrationMatch]:
+    """Return the calibrations that priced one candidate, each once."""
+    found: dict[str, CalibrationMatch] = {}
+    for cost in costs:
+        runs = cost.count_CO[candidate] > 0
+        for position in np.unique(cost.match_CO[candidate][runs]).tolist():
+            if position >= 0:
+                match = cost.matches[position]
+                found.setdefault(match.calibration.id, match)
+    return list(found.values())
+
+
+def calibration_rows(matches: Sequence[CalibrationMatch]) -> tuple[Mapping[str, Any], ...]:
+    """Return the `calibrations` of the evidence, one per calibration."""
+    return tuple(
+        {
+            "id": m.calibration.id,
+            "rows": m.calibration.rows,
+            "median_error": m.calibration.median_error,
+            "p90_error": m.calibration.p90_error,
+            "protocol": m.calibration.protocol,
+            "data_hash": m.calibration.data_hash,
+        }
+        for m in matches
+    )
+
+
+def tier_of(costs: Sequence[StepCost], candidate: int) -> str:
+    """Return the tier of an answer: physics, bound, or physics+bound where they mix."""
+    tiers = set()
+    for cost in costs:
+        runs = (cost.count_CO[candidate] > 0) & (cost.time_s_CO[candidate] > 0)
+        tiers |= {_tier(cost, candidate, o) for o in np.flatnonzero(runs).tolist()}
+    return joined_tiers(tiers)
+
+
+def _tier(cost: StepCost, candidate: int, operator: int) -> str:
+    return tier_name(
+        calibrated=bool(cost.match_CO[candidate, operator] >= 0),
+        measured=bool(cost.measured_CO[candidate, operator]),
+    )
+
+
+def match_versions(matches: Sequence[CalibrationMatch]) -> dict[str, str]:
+    """Return what each calibration, and each table that corrects it, was measured with."""
+    versions = {}
+    for match in matches:
+        fitted = match.calibration
+        versions[fitted.id] = f"{fitted.data_version} {fitted.data_hash}"
+        if match.table[0]:
+            versions[f"{fitted.id} rows"] = " ".join(match.table)
+    return versions
+
+
+def single_row(
+    name: str, phase: str, results: Mapping[str, Any], match: CalibrationMatch | None, stream: str
+) -> dict[str, Any]:
+    """Return the breakdown row of a question about one operator."""
+    return {
+        "name": name,
+        "phase": phase,
+        "count": 1.0,
+        "time_s": results["time_s"],
+        "share": 1.0,
+        "bound": results["bound"],
+        "bound_time_s": results["bound_time_s"],
+        "tier": results["tier"],
+        "calibration": None if match is None else match.calibration.id,
+        "stream": stream,
+    }
+
+
+def single_evidence(
+    system: System, match: CalibrationMatch | None, assumptions: Sequence[str], tier: str
+) -> Evidence:
+    """Return the evidence of a question about one operator."""
+    return Evidence(
+        tier=tier,
+        calibrations=() if match is None else calibration_rows([match]),
+        data_versions=match_versions([] if match is None else [match]),
+        assumptions=tuple(dict.fromkeys((*assumptions, *(match.notes if match else ())))),
+        sources=cited_sources(system),
+    )

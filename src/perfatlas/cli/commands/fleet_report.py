@@ -1,0 +1,83 @@
+"""`perfatlas fleet report`: a fleet or a history on one page, for people who are not engineers."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from cyclopts import Parameter
+
+from perfatlas.cli.flags import SWITCH, File, given
+from perfatlas.cli.output import envelope, print_json, require
+from perfatlas.files import check_writable, write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+EXAMPLE: Final = "perfatlas fleet report fleet.toml --output page.html"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ReportFlags:
+    """Where the page goes.
+
+    Args:
+        output: The page, HTML.
+        json: Print what is on it as one JSON object.
+    """
+
+    output: Annotated[File | None, Parameter(alias="-o")] = None
+    json: Annotated[bool, SWITCH] = False
+
+
+def report(subject: str, /, *, flags: ReportFlags | None = None) -> int:
+    """Return the exit code of a report.
+
+    Args:
+        subject: A fleet: llama3, rsc1 or a TOML file; or a history: a table of fleet import.
+        flags: Where the page goes.
+    """
+    from perfatlas.fleet.model import shipped_fleets
+
+    flags = flags or ReportFlags()
+    if not flags.json:
+        require(given(flags), ("output",), example=EXAMPLE)
+    if flags.output is not None:
+        check_writable(flags.output)
+    is_fleet = subject in shipped_fleets() or Path(subject).suffix == ".toml"
+    facts = _fleet(subject) if is_fleet else _history(subject)
+    if flags.output is not None:
+        _write(flags.output, subject, facts)
+    if flags.json:
+        print_json(envelope("fleet report", results=facts, scenario={"subject": subject}))
+    return 0
+
+
+def _fleet(subject: str) -> dict[str, Any]:
+    from perfatlas.fleet.model import fleet_facts, read_evidence, resolve_fleet
+
+    return {
+        "fleet": fleet_facts(resolve_fleet(subject)),
+        "evidence": read_evidence(subject),
+    }
+
+
+def _history(subject: str) -> dict[str, Any]:
+    from perfatlas.telemetry.history import history_facts, read_history
+
+    return {"history": history_facts(read_history(subject))}
+
+
+def _write(path: File, subject: str, facts: Mapping[str, Any]) -> None:
+    from perfatlas.verbs.fleet import fleet_page, history_page
+
+    name = Path(subject).name
+    if "fleet" in facts:
+        page = fleet_page(name, facts["fleet"], facts["evidence"])
+    else:
+        page = history_page(name, facts["history"])
+    write_atomic(path, page)
+    sys.stderr.write(f"perfatlas: --output written to {path}\n")

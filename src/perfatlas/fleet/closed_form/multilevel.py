@@ -1,0 +1,129 @@
+"""Checkpoints of several levels: cheap and near ones often, dear and safe ones seldom.
+
+Shape legend: C candidates, L levels (cheapest first), I segments of one outer period. Seconds.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfatlas.fleet.laws import FloatArray, not_negative, positive
+from perfatlas.quantities import InvalidSpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+
+
+def multilevel_efficiency(
+    interval_s: ArrayLike,
+    every_L: Sequence[int],
+    write_s_CL: ArrayLike,
+    restart_s_CL: ArrayLike,
+    rate_per_s_CL: ArrayLike,
+    detection_s: ArrayLike = 0.0,
+) -> FloatArray:
+    """Return the exact long-run efficiency of multi-level checkpoints (C,).
+
+    A failure of class l needs a checkpoint of level l or higher; recovery is exposed, and a
+    failure in it falls back to what the graver of both needs.
+
+    Args:
+        interval_s: Work of one segment [s] (C,).
+        every_L: Segments between checkpoints of each level, the first 1, each a multiple of the
+            one before; a segment ends with the highest level that is due (L,).
+        write_s_CL: Blocking write of each level [s] (C, L) or (L,).
+        restart_s_CL: Recovery from each level [s] (C, L) or (L,).
+        rate_per_s_CL: Rate of failures that need each level [1/s] (C, L) or (L,).
+        detection_s: Downtime after every failure in which none can strike [s] (C,).
+
+    Raises:
+        InvalidSpecError: Periods are not nested, a time is negative, or no failure can happen.
+
+    Source: absorbing chain over one outer period, after Moody et al., SC'10, and Di et al.,
+        IPDPS'14; E_i = (1-p_i)/Lambda + p_i E_(i+1) + (1-p_i) sum_l lambda_l/Lambda G_(l,i) with
+        G_(l,i) the time from a class-l failure in segment i to the end of the period; every failure
+        adds its detection.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.fleet.closed_form.multilevel import multilevel_efficiency
+        >>> hours = lambda *values: np.array(values) * 3600
+        >>> found = multilevel_efficiency(
+        ...     0.2 * 3600, (1, 6), hours(0.005, 0.05), hours(0.02, 0.2),
+        ...     np.array([0.5, 0.1]) / 3600)
+        >>> print(f"{found[0]:.5f}")
+        0.80754
+    """
+    every = _nested(every_L)
+    tau_C = np.atleast_1d(positive("interval_s", interval_s))
+    write, restart, rate = (
+        np.atleast_2d(not_negative(name, values))
+        for name, values in (
+            ("write_s", write_s_CL), ("restart_s", restart_s_CL), ("rate_per_s", rate_per_s_CL)
+        )
+    )  # fmt: skip
+    shape = np.broadcast_shapes((tau_C.size, len(every)), write.shape, restart.shape, rate.shape)
+    tau_C = np.broadcast_to(tau_C, shape[:1])
+    lag_C = np.broadcast_to(not_negative("detection_s", detection_s), shape[:1])
+    write, restart, rate = (np.broadcast_to(values, shape) for values in (write, restart, rate))
+    total_C = rate.sum(axis=1)
+    if np.any(total_C <= 0.0):
+        raise InvalidSpecError("rate_per_s: all zero; a job that never fails has no recovery")
+    segments = every[-1]
+    level_I = [max(n for n, p in enumerate(every) if (i + 1) % p == 0) for i in range(segments)]
+    fail_CI = -np.expm1(-total_C[:, None] * (tau_C[:, None] + write[:, level_I]))
+    constant_CL, weight_CLL = _recoveries(restart, rate, lag_C)
+    share_CL = rate / total_C[:, None]
+    matrix = np.zeros((shape[0], segments, segments))
+    known_CI = np.zeros((shape[0], segments))
+    for i in range(segments):
+        matrix[:, i, i] += 1.0
+        if i + 1 < segments:
+            matrix[:, i, i + 1] -= 1.0 - fail_CI[:, i]
+        spent_C = 1.0 / total_C + lag_C + np.sum(share_CL * constant_CL, axis=1)
+        known_CI[:, i] = fail_CI[:, i] * spent_C
+        for m, period in enumerate(every):
+            back_C = np.sum(share_CL * weight_CLL[:, :, m], axis=1)
+            matrix[:, i, i - i % period] -= fail_CI[:, i] * back_C
+    time_C = np.linalg.solve(matrix, known_CI[:, :, None])[:, 0, 0]
+    return np.asarray(segments * tau_C / time_C, np.float64)
+
+
+def _recoveries(
+    restart: FloatArray, rate: FloatArray, lag_C: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return time to recover from a class (C, L), and the level then used (C, L, L)."""
+    candidates, levels = rate.shape
+    total_C = rate.sum(axis=1)
+    survives_CL = np.exp(-total_C[:, None] * restart)
+    share_CL = rate / total_C[:, None]
+    constant_CL = np.zeros((candidates, levels))
+    weight_CLL = np.zeros((candidates, levels, levels))
+    for low in range(levels - 1, -1, -1):  # from the gravest class down
+        fails_C = 1.0 - survives_CL[:, low]
+        stays_C = 1.0 - fails_C * share_CL[:, : low + 1].sum(axis=1)
+        constant_C = fails_C * (1.0 / total_C + lag_C)
+        weight_CL = np.zeros((candidates, levels))
+        weight_CL[:, low] = survives_CL[:, low]
+        for high in range(low + 1, levels):
+            constant_C = constant_C + fails_C * share_CL[:, high] * constant_CL[:, high]
+            weight_CL += (fails_C * share_CL[:, high])[:, None] * weight_CLL[:, high]
+        constant_CL[:, low] = constant_C / stays_C
+        weight_CLL[:, low] = weight_CL / stays_C[:, None]
+    return constant_CL, weight_CLL
+
+
+def _nested(every_L: Sequence[int]) -> tuple[int, ...]:
+    every = tuple(int(period) for period in every_L)
+    nested = all(b % a == 0 and b > a for a, b in pairwise(every))
+    if not every or every[0] != 1 or not nested:
+        raise InvalidSpecError(
+            f"every = {every}: expected segments between checkpoints of each level, starting with"
+            " 1, each a larger multiple of the one before, such as (1, 6)"
+        )
+    return every

@@ -1,0 +1,96 @@
+"""The slowest of many ranks: what synchronising them costs.
+
+Shape legend: C candidates, Z points of a quadrature.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.fleet.laws import FloatArray, not_negative, positive, whole
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+_REACH: Final = 12.0  # standard deviations; beyond 8.3 no rank of 1e16 is expected
+_POINTS: Final = 2401
+
+
+class SlowestStep(NamedTuple):
+    """A synchronous step, part by part.
+
+    Args:
+        mean_s: What an average rank would take [s] (C,).
+        persistent_s: Added by ranks that are always slow, were nothing else random [s] (C,).
+        transient_s: Added on top by what changes from one synchronisation to the next [s] (C,).
+        step_s: All of it [s] (C,).
+    """
+
+    mean_s: FloatArray
+    persistent_s: FloatArray
+    transient_s: FloatArray
+    step_s: FloatArray
+
+
+def largest_normal(ranks: ArrayLike) -> FloatArray:
+    """Return the mean of the largest of n standard normals (C,), by quadrature.
+
+    Args:
+        ranks: n (C,).
+
+    Raises:
+        InvalidSpecError: Less than one rank, or a fraction of one.
+
+    Source: E = integral of (z > 0) - Phi(z)^n over z.
+
+    Example:
+        >>> from perfatlas.fleet.closed_form.stragglers import largest_normal
+        >>> [f"{value:.3f}" for value in largest_normal([8, 64, 1024, 16384])]
+        ['1.424', '2.344', '3.248', '3.971']
+    """
+    from scipy.special import log_ndtr
+
+    n = np.atleast_1d(whole("ranks", ranks, lowest=1)).astype(np.float64)
+    z_Z = np.linspace(-_REACH, _REACH, _POINTS)
+    below_CZ = np.exp(n[:, None] * log_ndtr(z_Z))
+    step = z_Z[1] - z_Z[0]
+    # the jump of (z > 0) lies on a point of the grid, where the trapezoid takes its half
+    value = step * ((z_Z > 0.0) + 0.5 * (z_Z == 0.0) - below_CZ).sum(axis=1)
+    value = np.where(n == 1.0, 0.0, value)  # of one alone, which the sum misses by its rounding
+    return np.asarray(value.reshape(np.shape(ranks)), np.float64)
+
+
+def slowest_step(
+    mean_s: ArrayLike,
+    persistent_s: ArrayLike,
+    transient_s: ArrayLike,
+    ranks: ArrayLike,
+    synchronisations: ArrayLike = 1,
+) -> SlowestStep:
+    """Return the mean of a synchronous step over ranks that differ and jitter.
+
+    Args:
+        mean_s: Step of an average rank [s] (C,).
+        persistent_s: Standard deviation between ranks, the same in every step [s] (C,).
+        transient_s: Standard deviation of one rank between steps [s] (C,).
+        ranks: Ranks that wait for one another (C,).
+        synchronisations: Equal pieces of a step after each of which all wait for the slowest (C,).
+
+    Raises:
+        InvalidSpecError: A negative time or a count below one.
+
+    Source: maximum of sums of normals. A piece of a step varies by s_p/K between ranks and by
+        s_t/sqrt(K) in time, so K maxima add up to z_n sqrt(s_p^2 + K s_t^2).
+
+    Limits: normal, independent noise. Slow events (fail-slow) belong in the simulator.
+    """
+    mean, persistent = positive("mean_s", mean_s), not_negative("persistent_s", persistent_s)
+    transient = not_negative("transient_s", transient_s)
+    pieces = whole("synchronisations", synchronisations, lowest=1)
+    z = largest_normal(ranks)
+    lasting = z * persistent
+    both = z * np.sqrt(persistent**2 + pieces * transient**2)
+    parts = np.broadcast_arrays(mean, lasting, both - lasting, mean + both)
+    return SlowestStep(*(np.asarray(part, np.float64) for part in parts))

@@ -1,0 +1,69 @@
+"""A heap of things to come, earliest first.
+
+Shape legend: H places of a heap.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfatlas.fleet.laws.compile import small_part
+
+NODE: Final = np.dtype([("time", "f8"), ("birth", "f8"), ("item", "i8")], align=True)
+Rows = NDArray[Any]
+
+
+@small_part
+def push(heap_H: Rows, size: int, time: float, birth: float, item: int) -> None:
+    """Add a node to a heap that has room.
+
+    Args:
+        heap_H: Nodes (H,).
+        size: Nodes before.
+        time: When [ticks].
+        birth: Carried along [ticks].
+        item: What.
+    """
+    place = size
+    while place > 0:
+        up = (place - 1) >> 1
+        if heap_H[up].time <= time:
+            break
+        heap_H[place].time = heap_H[up].time
+        heap_H[place].birth = heap_H[up].birth
+        heap_H[place].item = heap_H[up].item
+        place = up
+    heap_H[place].time = time
+    heap_H[place].birth = birth
+    heap_H[place].item = item
+
+
+@small_part
+def drop(heap_H: Rows, size: int) -> None:
+    """Take the earliest node out of a heap.
+
+    Args:
+        heap_H: Nodes (H,).
+        size: Nodes before, at least one.
+    """
+    last = size - 1
+    time, birth, item = heap_H[last].time, heap_H[last].birth, heap_H[last].item
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= last:
+            break
+        if child + 1 < last and heap_H[child + 1].time < heap_H[child].time:
+            child += 1
+        if time <= heap_H[child].time:
+            break
+        heap_H[place].time = heap_H[child].time
+        heap_H[place].birth = heap_H[child].birth
+        heap_H[place].item = heap_H[child].item
+        place = child
+    heap_H[place].time = time
+    heap_H[place].birth = birth
+    heap_H[place].item = item

@@ -1,0 +1,253 @@
+"""What a simulated job is made of, as records that compiled code reads and writes.
+
+Times are whole ticks of a microsecond, so that a replica's time adds up exactly. `PLAN` holds what
+never changes, `JOB` what does; a `JOB` and its heaps are all there is to a replica.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.fleet.laws.hazards import LAW
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TICKS_PER_SECOND: Final = 1_000_000
+NEVER: Final = 2**62
+MOST_CAUSES: Final = 48
+MOST_LEVELS: Final = 4
+MOST_RESTARTS: Final = 6
+MOST_PHASES: Final = 8
+MOST_REPAIRS: Final = 12
+MOST_STAGES: Final = 6
+MOST_LAWS: Final = 160
+MOST_SLOW: Final = 64
+MOST_CREWS: Final = 256
+MOST_EVENTS: Final = 20_000_000  # of a replica; some seconds
+
+BUCKETS: Final = (
+    "productive",
+    "checkpoint",
+    "lost_work",
+    "detection",
+    "restart",
+    "waiting_for_spares",
+    "degraded",
+    "maintenance",
+    "idle",
+)
+PRODUCTIVE: Final = 0
+CHECKPOINT: Final = 1
+LOST_WORK: Final = 2
+DETECTION: Final = 3
+RESTART: Final = 4
+WAITING: Final = 5
+DEGRADED: Final = 6
+MAINTENANCE: Final = 7
+IDLE: Final = 8
+
+STOPS: Final = 0  # effects of a cause
+SILENT: Final = 1
+SLOWS: Final = 2
+
+CAUSE: Final = np.dtype(
+    [
+        (name, "i8")
+        for name in (
+            "law",  # of a lifetime
+            "first_law",  # of what is left of it at the start
+            "effect",
+            "plain",  # every event is one of the job's, and stops it
+            "restart",  # place in the plan's restarts
+            "level",  # of the checkpoint it needs; -1 where peers still hold the state
+            "hits",  # units that leave with it
+            "scope",  # 0 nothing leaves, 1 a part of a unit, 2 whole units
+            "shared",  # of the whole job: its rate does not fall when the job shrinks
+            "lurks",  # place among causes whose repairs may only seem to fix; -1
+            "repair",  # place in the plan's repairs
+            "detection",  # law
+            "as_old",  # repaired as old: the part keeps its age
+            "duration",  # law of a slow spell
+            "latency",  # law, from a silent error to its detection without verification
+            "lemons",  # parts of which each may be retired
+            "first_lemon",
+            "strikes",  # after which a lemon is retired; 0 never
+        )
+    ]
+    + [
+        (name, "f8")
+        for name in (
+            "parts",
+            "counted",  # share of their events that the job meets, where they are a fraction of one
+            "age",
+            "factor",
+            "normal_share",
+            "last_lemon",  # probability that the last lemon is one: their number may be a fraction
+        )
+    ],
+    align=True,
+)
+LEVEL: Final = np.dtype(
+    [("write", "i8"), ("lag", "i8"), ("every", "i8"), ("read", "i8"), ("read_law", "i8")],
+    align=True,
+)
+RESTART_KIND: Final = np.dtype(
+    [
+        ("fixed", "i8"),  # ticks of all phases that are always the same
+        ("phases", "i8"),
+        ("law", "i8", (MOST_PHASES,)),
+        ("success", "f8"),  # else the next kind follows
+    ],
+    align=True,
+)
+STAGE: Final = np.dtype([("law", "i8"), ("fixed", "f8"), ("false_fix", "f8")], align=True)
+REPAIR: Final = np.dtype(
+    [("stages", "i8"), ("relapse", "i8"), ("stage", STAGE, (MOST_STAGES,))], align=True
+)
+PLAN: Final = np.dtype(
+    [
+        (name, "i8")
+        for name in (
+            "horizon",
+            "segments",  # to finish; 0 runs until the horizon
+            "last_work",  # ticks of work of the last of them
+            "causes",
+            "memoryless",  # of them, those that merge into one stream come first
+            "levels",
+            "restarts",
+            "work",  # ticks of a segment
+            "verify",
+            "step",  # work lost where peers hold the state
+            "retained",  # checkpoints kept against late detection
+            "detection_exposed",
+            "restart_exposed",
+            "units",  # that the job needs
+            "spares",  # beside them; -1 never missing
+            "warm",  # spares fail too
+            "spare_start",  # law, added to a restart that takes a spare
+            "parts",  # of a unit
+            "parts_needed",
+            "replica_units",  # dropped together when the job shrinks; 0 it waits
+            "fewest",  # units it shrinks to
+            "rejoin",  # ticks of a pause when units come back
+            "crews",  # 0 as many as are needed
+            "maintenance_every",
+            "maintenance",
+            "maintenance_restart",
+            "silent_restart",
+            "slow_restart",
+            "slow_patience",  # lost ticks after which a slow unit is replaced; NEVER for never
+            "powered",  # units that can fail
+            "lurking",  # causes whose repairs may only seem to fix
+        )
+    ]
+    + [(name, "f8") for name in ("mean_gap", "shrink_overhead")]
+    + [
+        ("chance", "f8", (MOST_CAUSES,)),  # cumulative, of the memoryless causes
+        ("cause", CAUSE, (MOST_CAUSES,)),
+        ("level", LEVEL, (MOST_LEVELS,)),
+        ("restart", RESTART_KIND, (MOST_RESTARTS,)),
+        ("repair", REPAIR, (MOST_REPAIRS,)),
+        ("law", LAW, (MOST_LAWS,)),
+    ],
+    align=True,
+)
+JOB: Final = np.dtype(
+    [("key", "u8")]
+    + [
+        (name, "i8")
+        for name in (
+            "now",
+            "exposed",  # ticks in which failures could strike
+            "due",  # exposed ticks at the next event of a cause
+            "source",  # where that event comes from
+            "since",  # start of the stretch
+            "place",  # in the pattern at its start, at its speed
+            "index",  # segments behind the job
+            "offset",  # ticks into the next one, at full speed
+            "base",  # index at the last rollback
+            "done",  # work ticks behind the job
+            "worked",  # ticks of work up to `place`, at its speed
+            "slow_work",  # ticks of a segment's work at the present speed
+            "finished",
+            "other",  # the earliest of the following
+            "work_end",
+            "found",  # silent error is noticed
+            "slow_end",
+            "upkeep",  # maintenance is due, or the job has drained for it
+            "planned",  # maintenance is due
+            "back",  # a unit comes back to a job that shrank
+            "draining",
+            "corrupt",
+            "clean",  # index of the last checkpoint before the error
+            "struck_at",  # index when it struck
+            "kind",  # of the restart under way
+            "depth",  # level it needs
+            "detect",  # ticks until it begins
+            "stepped",  # the step under way is already lost
+            "last",  # 1 the work of the last, short segment is over: it is verified and saved
+            "took",  # a spare was taken
+            "slow",  # spells under way
+            "merged",  # events of the memoryless causes
+            "interruptions",
+            "restarts",
+            "failures",  # events that hit the job
+            "unseen",  # events that hit a spare or a part already down
+            "active",
+            "idle",
+            "idle_bad",  # idle units, without names, whose repair did not fix them
+            "repairing",
+            "repairing_bad",  # of them units and parts with names that will not be fixed
+            "relapses",  # of units with names, begun
+            "relapsed",  # unit that fails again; -1 where units have no names
+            "renewals",
+            "full",  # 1 a heap is too small, 2 too many slow spells, 3 too many events
+            "events",
+            "unsaved",  # work at the horizon that no durable checkpoint holds
+        )
+    ]
+    + [("merged_time", "f8"), ("slowdown", "f8")]
+    + [
+        ("bucket", "i8", (len(BUCKETS),)),
+        ("bank", "i8", (MOST_LEVELS,)),
+        ("length", "i8", (MOST_LEVELS,)),
+        ("count", "i8", (MOST_CAUSES,)),
+        ("bad", "i8", (MOST_CAUSES,)),  # of `idle_bad`, by what broke them
+        ("fresh_time", "f8", (MOST_CAUSES,)),
+        ("fresh_hazard", "f8", (MOST_CAUSES,)),
+        ("fresh_left", "f8", (MOST_CAUSES,)),
+        ("spell_end", "i8", (MOST_SLOW,)),
+        ("spell_replaced", "i8", (MOST_SLOW,)),
+        ("spell_factor", "f8", (MOST_SLOW,)),
+        ("crew_free", "f8", (MOST_CREWS,)),
+    ],
+    align=True,
+)
+
+
+class Stores(NamedTuple):
+    """What differs in size from study to study.
+
+    Args:
+        knots_2K: Probabilities and ages of table laws (2, K).
+        renewal_H: Next failures of parts already replaced once (H,).
+        return_G: Units and parts under repair (G,).
+        lemon_Q: Failures of each lemon (Q,).
+        down_D: Parts down in each unit, where units have parts (D,).
+        order_D: Units: those of the job, then idle ones, then those that are out (D,).
+        spot_D: Place of each unit in `order_D` (D,).
+        bad_DL: Faults of each unit outside the job that show once it is back in it, by cause
+            (D x L,).
+    """
+
+    knots_2K: NDArray[np.float64]
+    renewal_H: NDArray[Any]
+    return_G: NDArray[Any]
+    lemon_Q: NDArray[np.int64]
+    down_D: NDArray[np.int64]
+    order_D: NDArray[np.int64]
+    spot_D: NDArray[np.int64]
+    bad_DL: NDArray[np.int64]

@@ -1,0 +1,39 @@
+"""Which failures of a job depend on what happened before: no closed form here knows those."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.fleet.laws import Exponential
+
+if TYPE_CHECKING:
+    from perfatlas.fleet.model.model import Cause, Fleet, Strategy
+
+
+def memories(fleet: Fleet, strategy: Strategy) -> tuple[str, ...]:
+    """Return why failures that cost a job work have a memory, in words; nothing where none do.
+
+    Lemons that are never retired have none: with the others they are one Poisson process.
+
+    Args:
+        fleet: The fleet.
+        strategy: How the job lives with failures; what corrupts counts where it verifies.
+    """
+    hurt = [cause for cause in fleet.causes if cause.effect == "stops"]
+    if strategy.verify_s:
+        hurt += [cause for cause in fleet.causes if cause.effect == "corrupts"]
+    told = {
+        "the age of parts": any(not isinstance(cause.lifetime, Exponential) for cause in hurt),
+        "lemons": any(cause.lemons is not None and cause.lemons.strikes for cause in hurt),
+        "false fixes": any(_returns_broken(cause, fleet, strategy) for cause in hurt),
+    }
+    return tuple(what for what, is_so in told.items() if is_so)
+
+
+def _returns_broken(cause: Cause, fleet: Fleet, strategy: Strategy) -> bool:
+    """Return whether units that a cause takes may come back only seemingly repaired."""
+    if cause.takes == "nothing" or cause.effect != "stops" or strategy.spares.count is None:
+        return False
+    name = cause.repair or fleet.repairs[0].name
+    repair = next(repair for repair in fleet.repairs if repair.name == name)
+    return any(stage.false_fix for stage in repair.stages)

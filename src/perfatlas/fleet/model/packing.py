@@ -1,0 +1,381 @@
+"""From what a reader describes to the record that compiled code reads.
+
+Shape legend: H, G places of heaps, Q lemons, D units.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.fleet.laws import (
+    JOB,
+    MOST_CAUSES,
+    MOST_EVENTS,
+    NEVER,
+    NODE,
+    PLAN,
+    SILENT,
+    SLOWS,
+    STOPS,
+    TICKS_PER_SECOND,
+    Exponential,
+    Law,
+    PackedLaws,
+    Stores,
+    mean_s,
+    residual,
+)
+from perfatlas.fleet.model.checks import cause_rate_per_s, check_events, check_job
+from perfatlas.fleet.model.model import NO_TIME, REACHES
+from perfatlas.quantities import InvalidSpecError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.fleet.model.model import Cause, Fleet, Strategy
+
+WHOLE: Final = 1e-9  # of an interval; less than that beyond whole ones is rounding
+EFFECTS = {"stops": STOPS, "corrupts": SILENT, "slows": SLOWS}
+TAKES: Final = ("nothing", "part", "unit")
+
+
+class Packed(NamedTuple):
+    """A job ready to run.
+
+    Args:
+        plan_1: What never changes (1,).
+        job_1: Room for what does (1,).
+        stores: Tables and heaps.
+        names: Of the causes, in the order of the plan.
+    """
+
+    plan_1: NDArray[Any]
+    job_1: NDArray[Any]
+    stores: Stores
+    names: tuple[str, ...]
+
+
+class _Stream(NamedTuple):
+    """A cause, the lemons of one, or a fraction of a part.
+
+    Args:
+        cause: The cause.
+        name: As tables show it.
+        law: Of a life.
+        parts: Expected number.
+        lemons: Lemons that are known one by one, to be retired; the last may be a fraction.
+    """
+
+    cause: Cause
+    name: str
+    law: Law
+    parts: float
+    lemons: int
+
+    @property
+    def rate_per_s(self) -> float:
+        """Long-run rate of its events, counted or not [1/s]."""
+        return (self.lemons or self.parts) / mean_s(self.law)
+
+
+def pack(
+    fleet: Fleet,
+    units: int,
+    strategy: Strategy,
+    horizon_s: float,
+    *,
+    work_s: float | None = None,
+) -> Packed:
+    """Return a job for compiled code.
+
+    Args:
+        fleet: The fleet.
+        units: Units the job needs.
+        strategy: How it lives with failures.
+        horizon_s: How long it is watched [s].
+        work_s: Work after which it is done [s]; None runs until the horizon.
+
+    Raises:
+        InfeasibleError: The job is larger than the fleet.
+        InvalidSpecError: A number outside its range, or an unknown name.
+    """
+    check_job(fleet, units, strategy, horizon_s)
+    laws = PackedLaws()
+    plan_1 = np.zeros(1, PLAN)
+    plan = plan_1[0]
+    _pack_job(plan, fleet, units, strategy, laws)
+    plan["horizon"] = ticks(horizon_s)
+    if work_s is not None:
+        plan["segments"], plan["last_work"] = _segments(work_s, strategy.interval_s)
+    streams = _streams(fleet, units, int(plan["powered"]))
+    if len(streams) > MOST_CAUSES:
+        raise InvalidSpecError(f"{len(streams)} causes with their lemons: at most {MOST_CAUSES}")
+    check_events(sum(stream.rate_per_s for stream in streams), horizon_s)
+    lemons = _pack_causes(plan, streams, fleet, strategy, laws)
+    _pack_repairs(plan, fleet, laws)
+    rows = laws.rows()
+    plan["law"][: rows.size] = rows
+    named = fleet.parts_per_unit > 1
+    places = int(units + (strategy.spares.count or 0)) if named else 0
+    lurking = int(plan["lurking"])
+    stores = Stores(
+        knots_2K=laws.knots(),
+        renewal_H=np.zeros(1024, NODE),
+        return_G=np.zeros(1024, NODE),
+        lemon_Q=np.zeros(lemons, np.int64),
+        down_D=np.zeros(places, np.int64),
+        order_D=np.zeros(places, np.int64),
+        spot_D=np.zeros(places, np.int64),
+        bad_DL=np.zeros(places * lurking, np.int64),
+    )
+    return Packed(plan_1, np.zeros(1, JOB), stores, tuple(stream.name for stream in streams))
+
+
+def ticks(seconds: float) -> int:
+    """Return a time in whole ticks.
+
+    Args:
+        seconds: Time [s].
+    """
+    return round(seconds * TICKS_PER_SECOND)
+
+
+def _segments(work_s: float, interval_s: float) -> tuple[int, int]:
+    """Return segments until work is done, and the work of the last [ticks]."""
+    segments = max(math.ceil(work_s / interval_s - WHOLE), 1)
+    work = ticks(interval_s)
+    last = ticks(work_s) - (segments - 1) * work
+    return segments, min(max(last, 1), work)
+
+
+def grown(packed: Packed) -> Packed:
+    """Return a job whose heaps hold four times as much.
+
+    Args:
+        packed: The job.
+
+    Raises:
+        InvalidSpecError: More than 64 slow spells at once, or failures without end.
+    """
+    if packed.job_1["full"][0] == 3:
+        days = packed.job_1["now"][0] / TICKS_PER_SECOND / 86400.0
+        raise InvalidSpecError(
+            f"a replica met {MOST_EVENTS:,} failures within {days:.3g} days: parts that wear out "
+            "and are repaired as old fail ever faster; watch the job shorter, or repair them as new"
+        )
+    if packed.job_1["full"][0] == 2:
+        raise InvalidSpecError(
+            "more than 64 slow spells at once: lower the rate or the duration of fail-slow causes"
+        )
+    stores = packed.stores._replace(
+        renewal_H=np.zeros(4 * packed.stores.renewal_H.size, NODE),
+        return_G=np.zeros(4 * packed.stores.return_G.size, NODE),
+    )
+    return packed._replace(stores=stores)
+
+
+def _pack_job(plan: Any, fleet: Fleet, units: int, strategy: Strategy, laws: PackedLaws) -> None:  # noqa: ANN401
+    spares = strategy.spares
+    warm = spares.kind != "cold" and spares.count is not None
+    plan["work"], plan["verify"] = ticks(strategy.interval_s), ticks(strategy.verify_s)
+    plan["retained"] = strategy.retained
+    plan["step"] = ticks(strategy.step_s or 0.0)
+    plan["detection_exposed"] = strategy.detection_exposed
+    plan["restart_exposed"] = strategy.restart_exposed
+    plan["units"], plan["warm"] = units, warm
+    plan["spares"] = -1 if spares.count is None else spares.count
+    plan["powered"] = units + (spares.count or 0) * warm
+    plan["spare_start"] = -1
+    if spares.start != NO_TIME:
+        plan["spare_start"] = laws.add(spares.start, "start of a spare")
+    plan["parts"], plan["parts_needed"] = fleet.parts_per_unit, fleet.parts_needed
+    plan["crews"] = fleet.crews or 0
+    plan["shrink_overhead"] = 1.0
+    if strategy.shrink is not None:
+        plan["replica_units"], plan["fewest"] = (
+            strategy.shrink.replica_units,
+            strategy.shrink.fewest,
+        )
+        plan["shrink_overhead"] = strategy.shrink.overhead
+        plan["rejoin"] = ticks(strategy.shrink.rejoin_s)
+    plan["maintenance_every"] = plan["slow_patience"] = NEVER
+    if strategy.slow_patience_s is not None:
+        plan["slow_patience"] = ticks(strategy.slow_patience_s)
+    plan["silent_restart"] = _restart(strategy, strategy.silent_restart)
+    plan["slow_restart"] = _restart(strategy, strategy.slow_restart)
+    if strategy.maintenance is not None:
+        plan["maintenance_every"] = ticks(strategy.maintenance.every_s)
+        plan["maintenance"] = ticks(strategy.maintenance.lasts_s)
+        plan["maintenance_restart"] = _restart(strategy, strategy.maintenance.restart)
+    _pack_levels(plan, strategy, laws)
+    _pack_restarts(plan, strategy, laws)
+
+
+def _pack_levels(plan: Any, strategy: Strategy, laws: PackedLaws) -> None:  # noqa: ANN401
+    plan["levels"] = len(strategy.levels)
+    for row, level in zip(plan["level"], strategy.levels, strict=False):
+        row["write"], row["lag"] = ticks(level.write_s), ticks(level.lag_s)
+        row["every"], row["read_law"] = level.every, -1
+        if isinstance(level.read_s, float | int):
+            row["read"] = ticks(level.read_s)
+        else:
+            row["read_law"] = laws.add(level.read_s, f"read of {level.name}")
+
+
+def _pack_restarts(plan: Any, strategy: Strategy, laws: PackedLaws) -> None:  # noqa: ANN401
+    plan["restarts"] = len(strategy.restarts)
+    for row, restart in zip(plan["restart"], strategy.restarts, strict=False):
+        row["success"] = restart.success
+        for name, phase in restart.phases.items():
+            if isinstance(phase, float | int):
+                row["fixed"] += ticks(phase)
+            else:
+                row["law"][row["phases"]] = laws.add(phase, f"{restart.name}: {name}")
+                row["phases"] += 1
+
+
+def _restart(strategy: Strategy, name: str) -> int:
+    names = [restart.name for restart in strategy.restarts]
+    return names.index(name) if name else 0
+
+
+def _streams(fleet: Fleet, units: int, powered: int) -> list[_Stream]:
+    """Return causes and their lemons, the memoryless ones first, the most frequent first.
+
+    What strikes the work itself strikes units of the job only: a spare that stands by does none.
+    Lemons are of one cause each; a part of one may be a fraction. Of parts that age a fraction is
+    a stream of its own, of one part of whose failures the job meets that share.
+    """
+    streams: list[_Stream] = []
+    for cause in fleet.causes:
+        parts = cause.per_unit * (units if _strikes_work(cause) else powered) + cause.shared
+        bad = 0.0
+        if cause.lemons is not None:
+            bad = parts * cause.lemons.share
+            known = math.ceil(bad * (1.0 - WHOLE)) if cause.lemons.strikes else 0
+            worse = Exponential(mean_s=mean_s(cause.lifetime) / cause.lemons.factor)
+            streams.append(_Stream(cause, f"{cause.name} (lemons)", worse, bad, known))
+        rest = parts - bad
+        if not isinstance(cause.lifetime, Exponential) and not _whole(rest):
+            fraction = rest - math.floor(rest)
+            streams.append(_Stream(cause, cause.name, cause.lifetime, fraction, 0))
+            rest = float(math.floor(rest))
+        streams.append(_Stream(cause, cause.name, cause.lifetime, rest, 0))
+    kept = [stream for stream in streams if stream.parts > 0.0]
+
+    def order(stream: _Stream) -> tuple[bool, float]:
+        return not isinstance(stream.law, Exponential), -stream.rate_per_s
+
+    return sorted(kept, key=order)
+
+
+def _strikes_work(cause: Cause) -> bool:
+    """Return whether a cause strikes what runs on a unit rather than the unit."""
+    return cause.takes == "nothing" or cause.effect != "stops"
+
+
+def _whole(parts: float) -> bool:
+    return abs(parts - round(parts)) <= WHOLE * parts
+
+
+def _pack_causes(
+    plan: Any,  # noqa: ANN401
+    streams: list[_Stream],
+    fleet: Fleet,
+    strategy: Strategy,
+    laws: PackedLaws,
+) -> int:
+    """Write the causes; return how many lemons there are."""
+    plan["causes"] = len(streams)
+    rates = [s.rate_per_s for s in streams if isinstance(s.law, Exponential)]
+    plan["memoryless"] = len(rates)
+    if rates:
+        plan["mean_gap"] = TICKS_PER_SECOND / sum(rates)
+        plan["chance"][: len(rates)] = np.cumsum(rates) / sum(rates)
+    lemons = 0
+    for row, stream in zip(plan["cause"], streams, strict=False):
+        _pack_cause(row, stream, fleet, strategy, laws)
+        if stream.lemons and stream.cause.lemons is not None:
+            row["lemons"], row["first_lemon"] = stream.lemons, lemons
+            row["strikes"] = stream.cause.lemons.strikes
+            row["normal_share"] = 1.0 / stream.cause.lemons.factor
+            row["last_lemon"] = stream.parts - (stream.lemons - 1)
+            lemons += stream.lemons
+        falls_back = any(stage.false_fix > 0.0 for stage in fleet.repairs[row["repair"]].stages)
+        row["lurks"] = plan["lurking"] if falls_back else -1
+        plan["lurking"] += falls_back
+        whole = row["counted"] == 1.0 and not row["lemons"]
+        row["plain"] = whole and row["scope"] > 0
+    return lemons
+
+
+def _pack_cause(
+    row: Any,  # noqa: ANN401
+    stream: _Stream,
+    fleet: Fleet,
+    strategy: Strategy,
+    laws: PackedLaws,
+) -> None:
+    cause = stream.cause
+    memoryless = isinstance(stream.law, Exponential)
+    row["law"] = laws.add(stream.law, f"lifetime of {cause.name}")
+    row["first_law"] = row["law"]
+    if cause.ages == "mixed":
+        row["first_law"] = laws.add(residual(stream.law), f"lifetime of {cause.name}")
+    row["parts"] = stream.parts if memoryless else max(round(stream.parts), 1)
+    row["counted"] = 1.0 if memoryless else min(stream.parts, 1.0)
+    row["age"] = cause.age_s * TICKS_PER_SECOND
+    row["effect"] = EFFECTS[cause.effect]
+    row["as_old"] = cause.as_old
+    row["scope"] = 0 if _strikes_work(cause) else TAKES.index(cause.takes)
+    row["shared"] = cause.shared > 0.0
+    row["hits"] = cause.units
+    row["repair"] = [repair.name for repair in fleet.repairs].index(
+        cause.repair or fleet.repairs[0].name
+    )
+    row["restart"] = _restart(strategy, cause.restart)
+    row["detection"] = laws.add(cause.detection, f"detection of {cause.name}")
+    row["factor"] = cause.slowdown
+    if cause.lasts is not None:
+        row["duration"] = row["latency"] = laws.add(cause.lasts, f"duration of {cause.name}")
+    row["level"] = needed_level(cause, strategy)
+
+
+def needed_level(cause: Cause, strategy: Strategy) -> int:
+    """Return the first level that survives a cause, -1 where peers hold the state.
+
+    Args:
+        cause: The cause.
+        strategy: With its levels.
+    """
+    lost = REACHES.index(cause.loses)
+    if strategy.step_s is not None and lost <= REACHES.index("unit"):
+        return -1
+    survivors = (
+        place
+        for place, level in enumerate(strategy.levels)
+        if REACHES.index(level.survives) >= lost
+    )
+    return next(survivors, 0)
+
+
+def _pack_repairs(plan: Any, fleet: Fleet, laws: PackedLaws) -> None:  # noqa: ANN401
+    for row, repair in zip(plan["repair"], fleet.repairs, strict=False):
+        row["stages"] = len(repair.stages)
+        row["relapse"] = laws.add(repair.relapse, f"relapse after {repair.name}")
+        for part, stage in zip(row["stage"], repair.stages, strict=False):
+            part["law"] = laws.add(stage.lasts, f"{repair.name}: {stage.name}")
+            part["fixed"], part["false_fix"] = stage.fixes, stage.false_fix
+
+
+def fleet_rate_per_s(fleet: Fleet, units: int) -> float:
+    """Return the long-run rate of all events of a job on some units [1/s].
+
+    Args:
+        fleet: The fleet.
+        units: Units of the job.
+    """
+    return sum(cause_rate_per_s(cause, units) for cause in fleet.causes)

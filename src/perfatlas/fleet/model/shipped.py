@@ -1,0 +1,114 @@
+"""Fleets by name: those that come with perfatlas, or a file."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.files import file_hash, read_toml
+from perfatlas.fleet.model.fleet_file import fleet_of, read_fleet
+from perfatlas.fleet.model.strategy_file import StrategyTable, strategies_of
+from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+
+if TYPE_CHECKING:
+    from perfatlas.fleet.model.model import Fleet
+
+_FOLDER: Final = "data/fleet/fleets"
+_EVIDENCE: Final = {
+    "cause": ("name", "mean_time_between", "mean_time_between_interval"),
+    "file": ("path", "parsed"),
+}
+
+
+def shipped_fleets() -> tuple[str, ...]:
+    """Return the names of the fleets that come with perfatlas."""
+    folder = resources.files("perfatlas").joinpath(_FOLDER)
+    return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir()))
+
+
+def read_evidence(name: str) -> dict[str, Any] | None:
+    """Return what a fitted fleet rests on, None where no evidence lies beside it.
+
+    `changed` in it says that the fleet is no longer as it was fitted.
+
+    Args:
+        name: As of `resolve_fleet`.
+
+    Raises:
+        InvalidSpecError: There is evidence, and it cannot be read or lacks what is read.
+    """
+    path = Path(name).with_suffix(".evidence.toml")
+    if name in shipped_fleets() or not path.is_file():
+        return None
+    try:
+        evidence = tomllib.loads(path.read_text("utf-8"))
+        _check_evidence(evidence)
+    except (OSError, ValueError) as problem:
+        raise InvalidSpecError(
+            f"the evidence '{path}' beside the fleet cannot be read: {problem}; fit the fleet again"
+            " or move it away"
+        ) from problem
+    fitted = evidence.get("fleet_hash")
+    known = fitted is not None and Path(name).is_file()
+    return evidence | {"changed": known and file_hash(name) != fitted}
+
+
+def _check_evidence(evidence: dict[str, Any]) -> None:
+    """Refuse evidence in which a key is missing that is read."""
+    for kind, keys in _EVIDENCE.items():
+        rows = evidence.get(kind, [])
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise ValueError(f"{kind} is no array of tables")
+        for row in rows:
+            if missing := [key for key in keys if key not in row]:
+                raise ValueError(f"a {kind} lacks {', '.join(missing)}")
+
+
+def resolve_fleet(name: str) -> Fleet:
+    """Return a shipped fleet, or that of a file.
+
+    Args:
+        name: A name of `shipped_fleets`, or the path of a TOML file.
+
+    Raises:
+        InvalidSpecError: There is no such name or file, or the file is wrong.
+
+    Example:
+        >>> from perfatlas.fleet.model.shipped import resolve_fleet
+        >>> resolve_fleet("llama3").units
+        2080
+    """
+    if name in shipped_fleets():
+        return fleet_of(_shipped_table(name), name)
+    return read_fleet(_path_of(name))
+
+
+def resolve_strategies(name: str) -> tuple[StrategyTable, ...]:
+    """Return the strategies that a fleet, or a file of its own, describes; none is fine.
+
+    Args:
+        name: A name of `shipped_fleets`, or the path of a TOML file.
+
+    Raises:
+        InvalidSpecError: There is no such name or file, or the file is wrong.
+    """
+    if name in shipped_fleets():
+        return strategies_of(_shipped_table(name), name)
+    return strategies_of(read_toml(_path_of(name)), name)
+
+
+def _shipped_table(name: str) -> dict[str, Any]:
+    text = resources.files("perfatlas").joinpath(f"{_FOLDER}/{name}.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+def _path_of(name: str) -> Path:
+    path = Path(name)
+    if not path.is_file() and path.suffix != ".toml":
+        raise InvalidSpecError(
+            f"fleet = {shown(name)}: neither a file nor one of {', '.join(shipped_fleets())}"
+            f"{did_you_mean(name, shipped_fleets())}"
+        )
+    return path

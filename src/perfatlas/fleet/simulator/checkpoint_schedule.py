@@ -1,0 +1,253 @@
+"""Where a job is in its pattern of work, verification and checkpoints, without stepping through it.
+
+A segment is work, then verification, then the checkpoint of the highest level that is due. A place
+in the pattern is the time from its start without failures; segments before a place and back are a
+mixed-radix number whose digits count checkpoints of each level.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perfatlas.fleet.laws import (
+    CHECKPOINT,
+    DEGRADED,
+    LOST_WORK,
+    NEVER,
+    PRODUCTIVE,
+    part,
+    small_part,
+)
+
+
+@part
+def set_lengths(plan: Any, job: Any) -> None:  # noqa: ANN401 - records
+    """Note how long blocks of segments take at the job's present speed.
+
+    Args:
+        plan: The plan.
+        job: The job.
+    """
+    job.slow_work = plan.work
+    if job.slowdown > 1.0:
+        job.slow_work = int(plan.work * job.slowdown + 0.5)
+    job.length[0] = job.slow_work + plan.verify + plan.level[0].write
+    for high in range(1, plan.levels):
+        blocks = plan.level[high].every // plan.level[high - 1].every
+        more = plan.level[high].write - plan.level[high - 1].write
+        job.length[high] = blocks * job.length[high - 1] + more
+
+
+@small_part
+def place_of(plan: Any, job: Any, index: int) -> int:  # noqa: ANN401
+    """Return the place at which a number of segments is complete [ticks].
+
+    Args:
+        plan: The plan.
+        job: The job, for its speed.
+        index: Segments.
+    """
+    if plan.levels == 1:
+        return int(index * job.length[0])
+    place = 0
+    for high in range(plan.levels - 1, -1, -1):
+        every = plan.level[high].every
+        blocks = index // every
+        index -= blocks * every
+        place += blocks * job.length[high]
+    return place
+
+
+@small_part
+def segments_at(plan: Any, job: Any, place: int) -> int:  # noqa: ANN401
+    """Return how many segments are complete at a place.
+
+    Args:
+        plan: The plan.
+        job: The job, for its speed.
+        place: Place in the pattern [ticks].
+    """
+    if plan.levels == 1:
+        return int(place // job.length[0])
+    index = 0
+    most = NEVER
+    for high in range(plan.levels - 1, -1, -1):
+        blocks = min(place // job.length[high], most)
+        place -= blocks * job.length[high]
+        index += blocks * plan.level[high].every
+        if high > 0:
+            most = plan.level[high].every // plan.level[high - 1].every - 1
+    return index
+
+
+@small_part
+def begin(plan: Any, job: Any) -> None:  # noqa: ANN401
+    """Let a stretch of running begin now.
+
+    Args:
+        plan: The plan.
+        job: The job.
+    """
+    job.since = job.now
+    into = _slowed(plan, job, job.offset)
+    job.place = place_of(plan, job, job.index) + into
+    job.worked = job.index * job.slow_work + min(into, job.slow_work)
+
+
+@small_part
+def _slowed(plan: Any, job: Any, offset: int) -> int:  # noqa: ANN401
+    """Return the ticks into a segment at the present speed, from those at full speed."""
+    if job.slow_work == plan.work:
+        return int(offset)
+    if offset >= plan.work:
+        return int(job.slow_work + offset - plan.work)
+    slowed = int(offset * (job.slow_work / plan.work))
+    while _at_full_speed(plan, job, slowed) < offset:
+        slowed += 1
+    return int(slowed)
+
+
+@small_part
+def _at_full_speed(plan: Any, job: Any, worked: int) -> int:  # noqa: ANN401
+    """Return the work done in a segment, from the ticks it took at the present speed."""
+    return int(min(worked / (job.slow_work / plan.work), plan.work))
+
+
+@small_part
+def settle(plan: Any, job: Any) -> None:  # noqa: ANN401
+    """Book the stretch until now and note which checkpoints are durable.
+
+    Args:
+        plan: The plan.
+        job: The job; a new stretch begins.
+    """
+    ran = job.now - job.since
+    place = job.place + ran
+    job.index = segments_at(plan, job, place)
+    into = place - place_of(plan, job, job.index)
+    worked = min(into, job.slow_work)
+    stretched = job.index * job.slow_work + worked - job.worked
+    job.worked += stretched
+    if job.slow_work != plan.work:
+        worked = _at_full_speed(plan, job, worked)
+        into = worked if into < job.slow_work else plan.work + into - job.slow_work
+    job.offset = into
+    done = job.index * plan.work + worked
+    job.bucket[PRODUCTIVE] += done - job.done
+    job.bucket[DEGRADED] += stretched - (done - job.done)
+    job.bucket[CHECKPOINT] += ran - stretched
+    job.done = done
+    job.since = job.now
+    job.place = place
+    _bank(plan, job, place)
+
+
+@small_part
+def _bank(plan: Any, job: Any, place: int) -> None:  # noqa: ANN401
+    """Note the last durable checkpoint that serves each level."""
+    if plan.levels == 1 and plan.level[0].lag == 0:
+        job.bank[0] = max(job.bank[0], job.index)
+        return
+    serves = 0
+    for level in range(plan.levels - 1, -1, -1):
+        lag = plan.level[level].lag
+        last = job.index
+        if lag > 0:
+            if job.last == 1:  # the place went ahead by work that there was not
+                lag += job.slow_work - _slowed(plan, job, plan.last_work)
+            last = segments_at(plan, job, max(place - lag, 0))
+        last -= last % plan.level[level].every
+        if last > job.base:
+            job.bank[level] = max(job.bank[level], last)
+        serves = max(serves, job.bank[level])
+        job.bank[level] = serves
+
+
+@small_part
+def roll_back(plan: Any, job: Any, depth: int) -> None:  # noqa: ANN401
+    """Return to the last checkpoint that serves a level, or by one step where peers hold the state.
+
+    Args:
+        plan: The plan.
+        job: A job that is settled.
+        depth: Level the failure needs, -1 for none.
+    """
+    if depth < 0 and job.stepped == 1:
+        return
+    undo_end(plan, job)
+    if depth < 0:
+        job.stepped = 1
+        worked = min(job.offset, plan.work)
+        kept = max(worked - plan.step, 0)
+        job.offset = kept
+        lost = worked - kept
+        job.base = job.index
+    else:
+        target = job.bank[depth]
+        lost = job.done - target * plan.work
+        go_to(job, target)
+        for level in range(depth):
+            job.bank[level] = target
+        if job.corrupt == 1 and target <= job.clean:
+            job.corrupt = 0
+            job.found = NEVER
+    job.done -= lost
+    job.bucket[PRODUCTIVE] -= lost
+    job.bucket[LOST_WORK] += lost
+
+
+@small_part
+def work_ends_at(plan: Any, job: Any) -> int:  # noqa: ANN401
+    """Return the place at which the work is done, or saved where it is [ticks].
+
+    Args:
+        plan: The plan; its job has work to finish.
+        job: The job, for its speed.
+    """
+    if job.last == 1 or plan.last_work == plan.work:
+        return int(place_of(plan, job, plan.segments))
+    return int(place_of(plan, job, plan.segments - 1) + _slowed(plan, job, plan.last_work))
+
+
+@small_part
+def end_work(plan: Any, job: Any) -> bool:  # noqa: ANN401
+    """Return whether the last, short segment is still to be verified and saved, and go on to that.
+
+    Args:
+        plan: The plan.
+        job: A settled job at the place where its work ends.
+    """
+    if job.last == 1 or plan.last_work == plan.work:
+        return False
+    job.last = 1
+    job.offset = plan.work
+    job.done += plan.work - plan.last_work
+    begin(plan, job)
+    return True
+
+
+@small_part
+def undo_end(plan: Any, job: Any) -> None:  # noqa: ANN401
+    """Let a job that must redo work have as much of it as there was.
+
+    Args:
+        plan: The plan.
+        job: The job, settled.
+    """
+    if job.last == 1:
+        job.last = 0
+        job.offset = plan.last_work
+        job.done -= plan.work - plan.last_work
+
+
+@small_part
+def go_to(job: Any, index: int) -> None:  # noqa: ANN401
+    """Stand at a checkpoint.
+
+    Args:
+        job: The job.
+        index: Segments behind it.
+    """
+    job.index = index
+    job.offset = 0
+    job.base = index

@@ -1,0 +1,207 @@
+"""When the next failure comes: all parts of a fleet at once, each with its own age.
+
+Memoryless causes merge into one stream. Of an ageing cause with n parts the first failures come in
+order without drawing n lifetimes: between the i-th and the next lie Exp(1)/(n - i) of cumulative
+hazard. A part that was replaced waits in a heap for its next failure. Nothing is ever redrawn for
+parts that survive. Time here is exposed time: it stands still where failures cannot strike.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.fleet.laws import (
+    ENDLESS,
+    MOST_CAUSES,
+    NEVER,
+    age_at,
+    drop,
+    exponential,
+    hazard_at,
+    part,
+    push,
+    small_part,
+    uniform,
+)
+
+if TYPE_CHECKING:
+    from perfatlas.fleet.laws import Stores
+
+MERGED: Final = -1
+REPLACED: Final = -2
+# Streams of random numbers; those of a cause start at FIRST_OF_CAUSES + 16 x cause.
+MERGED_GAP: Final = 0
+MERGED_CAUSE: Final = 1
+RESTART_PHASE: Final = 2
+RESTART_SUCCESS: Final = 3
+CHECKPOINT_READ: Final = 4
+SPARE_START: Final = 5
+BAD_SPARE: Final = 6
+RELAPSE: Final = 7
+FIRST_OF_CAUSES: Final = 16
+FRESH: Final = 0
+RENEWED: Final = 1
+POSITION: Final = 2
+PART: Final = 3
+DETECTED: Final = 4
+REPAIRED: Final = 5
+FIXED: Final = 6
+LASTS: Final = 7
+LEMON: Final = 8
+COUNTED: Final = 9
+STRUCK_IDLE: Final = 10
+
+
+@small_part
+def stream(cause: int, purpose: int) -> int:
+    """Return the number of a stream of a cause.
+
+    Args:
+        cause: Place in the plan.
+        purpose: What is drawn.
+    """
+    return FIRST_OF_CAUSES + 16 * cause + purpose
+
+
+@part
+def start_streams(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401 - records
+    """Draw the first event of every cause.
+
+    Args:
+        plan: The plan.
+        job: A job at its start.
+        stores: Its tables and heaps.
+    """
+    job.merged_time = ENDLESS
+    if plan.memoryless > 0:
+        job.merged_time = plan.mean_gap * exponential(job.key, MERGED_GAP, 0)
+    for cause in range(plan.memoryless, plan.causes):
+        row = plan.cause[cause]
+        job.fresh_left[cause] = row.parts
+        job.fresh_hazard[cause] = hazard_at(plan.law[row.first_law], stores.knots_2K, row.age)
+        _next_fresh(plan, job, stores, cause)
+    find_next(plan, job, stores)
+
+
+@small_part
+def find_next(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+    """Note when the next event comes and from where.
+
+    Args:
+        plan: The plan.
+        job: The job.
+        stores: Its tables and heaps.
+    """
+    best = job.merged_time
+    job.source = MERGED
+    for cause in range(plan.memoryless, plan.causes):
+        if job.fresh_time[cause] < best:
+            best = job.fresh_time[cause]
+            job.source = cause
+    if job.renewals > 0 and stores.renewal_H[0].time < best:
+        best = stores.renewal_H[0].time
+        job.source = REPLACED
+    job.due = int(best) if best < NEVER else NEVER
+
+
+@small_part
+def take_next(plan: Any, job: Any, stores: Stores) -> int:  # noqa: ANN401
+    """Return the cause of the event that is due, MOST_CAUSES higher for a relapse, and go on.
+
+    Args:
+        plan: The plan.
+        job: The job.
+        stores: Its tables and heaps.
+    """
+    if job.source == MERGED:
+        cause = _merged_cause(plan, job)
+        job.merged += 1
+        job.merged_time += plan.mean_gap * exponential(job.key, MERGED_GAP, job.merged)
+    elif job.source == REPLACED:
+        node = stores.renewal_H[0]
+        time, birth, cause = node.time, node.birth, node.item
+        drop(stores.renewal_H, job.renewals)
+        job.renewals -= 1
+        if cause < MOST_CAUSES:
+            _replace(plan, job, stores, cause, time, birth)
+        else:
+            job.relapsed = int(birth)
+    else:
+        cause = job.source
+        time = job.fresh_time[cause]
+        job.fresh_left[cause] -= 1.0
+        _next_fresh(plan, job, stores, cause)
+        _replace(plan, job, stores, cause, time, -plan.cause[cause].age)
+    find_next(plan, job, stores)
+    return int(cause)
+
+
+@small_part
+def _merged_cause(plan: Any, job: Any) -> int:  # noqa: ANN401
+    if plan.memoryless == 1:
+        return 0
+    u = uniform(job.key, MERGED_CAUSE, job.merged)
+    cause = 0
+    while cause < plan.memoryless - 1 and u >= plan.chance[cause]:
+        cause += 1
+    return cause
+
+
+@part
+def _next_fresh(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN401
+    """Note the next failure among the parts of a cause that never failed."""
+    left = job.fresh_left[cause]
+    if left < 1.0:
+        job.fresh_time[cause] = ENDLESS
+        return
+    row = plan.cause[cause]
+    place = int(row.parts - left)
+    job.fresh_hazard[cause] += exponential(job.key, stream(cause, FRESH), place) / left
+    age = age_at(plan.law[row.first_law], stores.knots_2K, job.fresh_hazard[cause])
+    job.fresh_time[cause] = max(age - row.age, 0.0)
+
+
+@part
+def _replace(
+    plan: Any,  # noqa: ANN401
+    job: Any,  # noqa: ANN401
+    stores: Stores,
+    cause: int,
+    time: float,
+    birth: float,
+) -> None:
+    """Let the part that failed begin a new life, or go on as old as it was."""
+    row = plan.cause[cause]
+    law = plan.law[row.law]
+    need = exponential(job.key, stream(cause, RENEWED), job.count[cause])
+    if row.as_old == 1:
+        need += hazard_at(law, stores.knots_2K, time - birth)
+    else:
+        birth = time
+    await_failure(plan, job, stores, birth + age_at(law, stores.knots_2K, need), (birth, cause))
+
+
+@part
+def await_failure(
+    plan: Any,  # noqa: ANN401
+    job: Any,  # noqa: ANN401
+    stores: Stores,
+    time: float,
+    failing: tuple[float, int],
+) -> None:
+    """Let a failure come at an exposed time, unless that is past the horizon.
+
+    Args:
+        plan: The plan.
+        job: The job.
+        stores: Its tables and heaps.
+        time: When [exposed ticks].
+        failing: Birth of the part [exposed ticks] and its cause.
+    """
+    if time > plan.horizon:
+        return
+    if job.renewals >= stores.renewal_H.shape[0]:
+        job.full = 1
+        return
+    push(stores.renewal_H, job.renewals, time, failing[0], failing[1])
+    job.renewals += 1

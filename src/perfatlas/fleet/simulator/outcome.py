@@ -1,0 +1,211 @@
+"""What became of the replicas of a job, in shares, counts and quantiles.
+
+Shape legend: R replicas, F fields, B buckets.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.fleet.closed_form import LITTLE
+from perfatlas.fleet.laws import BUCKETS, IDLE, NEVER, SLOWS, STOPS, TICKS_PER_SECOND
+from perfatlas.fleet.simulator.replica import FIELDS
+from perfatlas.quantities import counted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.fleet.laws import FloatArray
+    from perfatlas.fleet.model import Packed
+
+
+FEW: Final = 30  # failures, below which replicas hardly show what they cost
+
+
+def exact_sum(ticks_R: NDArray[np.int64]) -> int:
+    """Return the sum of ticks, however large (an integer of Python).
+
+    Args:
+        ticks_R: Ticks, none negative (R,).
+    """
+    return (int((ticks_R >> 31).sum()) << 31) + int((ticks_R & (2**31 - 1)).sum())
+
+
+@dataclass
+class Outcome:
+    """Replicas of a job.
+
+    Args:
+        ticks_RF: Whole ticks and counts, columns as `running.FIELDS` (R, F).
+        packed: What was run.
+        converged: Whether the interval is as narrow as was asked.
+    """
+
+    ticks_RF: NDArray[np.int64]
+    packed: Packed
+    converged: bool = True
+
+    def column(self, name: str) -> NDArray[np.int64]:
+        """Return a field of every replica (R,), in ticks or counts.
+
+        Args:
+            name: One of `running.FIELDS`.
+        """
+        return self.ticks_RF[:, FIELDS.index(name)]
+
+    @property
+    def horizon(self) -> int:
+        """Ticks of a replica."""
+        return int(self.packed.plan_1["horizon"][0])
+
+    @cached_property
+    def ended_R(self) -> NDArray[np.int64]:  # noqa: N802 - shape letters
+        """Ticks until the work was done, or the horizon (R,)."""
+        return np.minimum(self.column("finished"), self.horizon)
+
+    @cached_property
+    def goodput_R(self) -> FloatArray:  # noqa: N802 - shape letters
+        """Productive share of the time until the end of each replica (R,)."""
+        return np.asarray(self.column("productive") / self.ended_R, np.float64)
+
+    @property
+    def goodput(self) -> float:
+        """Productive time of all replicas over their time.
+
+        A ratio of sums: for work that is done it is work over mean time, not a mean of ratios.
+        """
+        return exact_sum(self.column("productive")) / exact_sum(self.ended_R)
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of `goodput`, by linearising the ratio of sums."""
+        count = self.ticks_RF.shape[0]
+        if count < 2:
+            return math.inf
+        rest_R = self.column("productive") - self.goodput * self.ended_R
+        return float(rest_R.std(ddof=1) / math.sqrt(count) / self.ended_R.mean())
+
+    @property
+    def half_width(self) -> float:
+        """Half of a 95 % interval of `goodput`, by Student's t.
+
+        Where few failures were met it is no less than the rule of three says: n replicas without
+        one leave up to 3 in n that have one, and may lose everything.
+        """
+        from scipy.special import stdtrit
+
+        count = self.ticks_RF.shape[0]
+        width = float(stdtrit(max(count - 1, 1), 0.975)) * self.standard_error
+        return max(width, min(3.0 / count, 1.0) * self.goodput) if self.met_few else width
+
+    @cached_property
+    def met(self) -> int:
+        """Failures, silent errors and slow spells that the job met, in all replicas."""
+        return int((self.column("events") - self.column("unseen")).sum())
+
+    @property
+    def met_few(self) -> bool:
+        """Whether failures come so seldom that the replicas hardly show them."""
+        return self.met < FEW
+
+    def shares(self) -> dict[str, float]:
+        """Return the share of the job's GPU-hours in each bucket; exact before the division."""
+        total = self.horizon * self.ticks_RF.shape[0]
+        return {name: exact_sum(self.column(name)) / total for name in BUCKETS}
+
+    @property
+    def unsaved(self) -> float:
+        """Share of the time that was work a failure would undo when the time is up.
+
+        It is counted as productive; long-run goodput lies between that and without it. No durable
+        checkpoint holds it; where peers hold the state after every failure, it is a step.
+        """
+        unsaved_R = self.column("unsaved")
+        if self._held_by_peers == {True}:
+            unsaved_R = np.minimum(unsaved_R, self.packed.plan_1["step"][0])
+        return exact_sum(unsaved_R) / exact_sum(self.ended_R)
+
+    @property
+    def _held_by_peers(self) -> set[bool]:
+        """Whether peers still hold the state after a failure: for all of them, none or some."""
+        plan = self.packed.plan_1[0]
+        causes = plan["cause"][: plan["causes"]]
+        hurt = causes[causes["effect"] != SLOWS]
+        return set(((hurt["level"] < 0) & (hurt["effect"] == STOPS)).tolist())
+
+    @property
+    def interruptions_per_day(self) -> float:
+        """Times a day that the job stops unplanned, or fails again in a restart."""
+        days = exact_sum(self.ended_R) / TICKS_PER_SECOND / 86400.0
+        return float(self.column("interruptions").sum() / days)
+
+    @property
+    def mtti_s(self) -> float:
+        """Exposed time over interruptions of the job [s]; infinite where there were none."""
+        interruptions = int(self.column("interruptions").sum())
+        exposed = exact_sum(self.column("exposed")) / TICKS_PER_SECOND
+        return float(exposed / interruptions) if interruptions else math.inf
+
+    @property
+    def unfinished(self) -> int:
+        """Replicas whose work was not done at the horizon."""
+        return int((self.column("finished") == NEVER).sum())
+
+    def remarks(self) -> list[str]:
+        """Return what a reader must know beside the numbers."""
+        said = []
+        if self.goodput < LITTLE:
+            said.append(self._little())
+        if self.met_few:
+            count = self.ticks_RF.shape[0]
+            said.append(
+                f"only {counted(self.met, 'failure')} in {counted(count, 'replica')}: the interval"
+                f" is at least that of 3 in {count:,} replicas that lose everything; watch the job"
+                " longer, or more replicas"
+            )
+        if self.unsaved > LITTLE * self.goodput:
+            saved = max(self.goodput - self.unsaved, 0.0)
+            holds = "no checkpoint holds at the end"
+            if True in self._held_by_peers:
+                holds = "only peers hold at the end, and a wider failure would undo"
+            said.append(
+                f"{self.unsaved / self.goodput:.3g} of the useful work is of the last stretch,"
+                f" which {holds}: goodput is {saved:.3g} without it; watch the job longer, or save"
+                " it more often"
+            )
+        if not self.converged:
+            said.append(
+                f"stopped after {counted(self.ticks_RF.shape[0], 'replica')}, wider than asked"
+            )
+        if self.packed.plan_1["segments"][0] and self.unfinished:
+            said.append(
+                f"given up unfinished: {self.unfinished:,} of"
+                f" {counted(self.ticks_RF.shape[0], 'replica')}"
+            )
+        return said
+
+    def _little(self) -> str:
+        """Return where the time goes of a job that hardly gets anything done."""
+        taken = {name: self.column(name) for name in BUCKETS[1:] if name != BUCKETS[IDLE]}
+        name = max(taken, key=lambda bucket: exact_sum(taken[bucket]))
+        share = exact_sum(taken[name]) / exact_sum(self.ended_R)
+        return (
+            f"goodput is {self.goodput:.1e}: {share:.1%} of the time goes to"
+            f" {name.replace('_', ' ')}"
+        )
+
+    def row(self) -> dict[str, Any]:
+        """Return the outcome as one row of a table."""
+        return {
+            "goodput": self.goodput,
+            "goodput_half_width": self.half_width,
+            **{f"share_{name}": value for name, value in self.shares().items()},
+            "interruptions_per_day": self.interruptions_per_day,
+            "mtti_s": self.mtti_s,
+            "replicas": self.ticks_RF.shape[0],
+        }

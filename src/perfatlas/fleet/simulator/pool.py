@@ -1,0 +1,357 @@
+"""Units of the job, idle spares and units under repair.
+
+A unit is what the job loses and gets as a whole: a node, or a rack of trays of which some may be
+down. `order_D` lists units: the job's, then idle ones, then those that are out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from perfatlas.fleet.laws import (
+    MOST_CAUSES,
+    NEVER,
+    age_at,
+    drop,
+    exponential,
+    part,
+    small_part,
+    uniform,
+)
+from perfatlas.fleet.simulator.failure_streams import (
+    BAD_SPARE,
+    PART,
+    POSITION,
+    RELAPSE,
+    STRUCK_IDLE,
+    await_failure,
+    find_next,
+    stream,
+)
+from perfatlas.fleet.simulator.repairing import send_to_repair
+
+if TYPE_CHECKING:
+    from perfatlas.fleet.laws import Stores
+
+
+@small_part
+def hit(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # noqa: ANN401
+    """Return whether a failure hits the running job, and take out what it breaks.
+
+    Args:
+        plan: The plan.
+        job: The job.
+        stores: Its tables and heaps.
+        cause: Of the failure.
+        turn: How many failures of this cause there were before.
+    """
+    row = plan.cause[cause]
+    if row.scope == 0:
+        return True
+    come_back(plan, job, stores, job.now)
+    standing = plan.warm * job.idle
+    position = 0
+    if plan.warm == 1 or plan.parts > 1 or job.active < plan.units:
+        among = plan.powered
+        if row.shared == 1:  # of the job, however many units it has
+            among = job.active
+        position = int(uniform(job.key, stream(cause, POSITION), turn) * among)
+        if position >= job.active + standing:
+            return False  # a unit that is out
+    if plan.parts > 1:
+        return bool(_hit_named(plan, job, stores, (cause, turn, position)))
+    if standing > 0:
+        return bool(_hit_powered(plan, job, stores, (cause, turn, position)))
+    gone = min(row.hits, job.active)
+    for i in range(gone):
+        send_to_repair(plan, job, stores, (cause, turn * 64 + i, -1))
+    job.active -= gone
+    return True
+
+
+@part
+def _hit_powered(
+    plan: Any,  # noqa: ANN401
+    job: Any,  # noqa: ANN401
+    stores: Stores,
+    failure: tuple[int, int, int],
+) -> bool:
+    """Take out units without names where some stand by; return whether the job lost any.
+
+    A burst goes on from its place to the end and around, units of the job before those idle.
+    """
+    cause, turn, position = failure
+    up = job.active + job.idle
+    gone = min(plan.cause[cause].hits, up)
+    if position < job.active:
+        idle = min(max(gone - (job.active - position), 0), job.idle)
+    else:
+        idle = gone - min(max(gone - (up - position), 0), job.active)
+    for i in range(gone):
+        send_to_repair(plan, job, stores, (cause, turn * 64 + i, -1))
+    for i in range(idle):
+        _take_idle(plan, job, stream(cause, STRUCK_IDLE), turn * 64 + i)
+    job.active -= gone - idle
+    return bool(gone > idle)
+
+
+@small_part
+def working(plan: Any, job: Any) -> int:  # noqa: ANN401
+    """Return the units of the replicas that run: a job that shrinks gives up whole ones.
+
+    Args:
+        plan: The plan.
+        job: The job.
+    """
+    missing = plan.units - job.active
+    if missing <= 0 or plan.replica_units == 0:
+        return int(job.active)
+    dropped = -(-missing // plan.replica_units) * plan.replica_units
+    return int(max(plan.units - dropped, 1))
+
+
+@part
+def strikes_work(plan: Any, job: Any, cause: int, turn: int) -> bool:  # noqa: ANN401
+    """Return whether what strikes the work of a unit, were all there, strikes one that works.
+
+    Args:
+        plan: The plan.
+        job: The job, with fewer units than it needs.
+        cause: Of the event.
+        turn: How many events of this cause there were before.
+    """
+    if plan.cause[cause].shared == 1:
+        return True
+    return bool(uniform(job.key, stream(cause, POSITION), turn) * plan.units < working(plan, job))
+
+
+@part
+def fail_again(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # noqa: ANN401
+    """Return whether a false fix that shows stops the job, and take out what it was of.
+
+    A unit that left the job meanwhile shows its fault once it is back.
+
+    Args:
+        plan: The plan.
+        job: The job.
+        stores: Its tables and heaps.
+        cause: Of the failure that was not fixed.
+        turn: How many failures of this cause there were before.
+    """
+    come_back(plan, job, stores, job.now)
+    unit, row = job.relapsed, plan.cause[cause]
+    if unit < 0:
+        if job.active == 0:
+            return False
+        send_to_repair(plan, job, stores, (cause, turn * 64, -1))
+        job.active -= 1
+        return True
+    if stores.spot_D[unit] >= job.active:
+        stores.bad_DL[unit * plan.lurking + row.lurks] += 1
+        return False
+    if row.scope == 1:
+        _part_out(plan, job, stores, (cause, turn), unit)
+    else:
+        _unit_out(plan, job, stores, (cause, turn * 64), unit)
+    return True
+
+
+@part
+def _hit_named(
+    plan: Any,  # noqa: ANN401
+    job: Any,  # noqa: ANN401
+    stores: Stores,
+    failure: tuple[int, int, int],
+) -> bool:
+    """Take out a part, or whole units in order of place; return whether the job lost any."""
+    cause, turn, position = failure
+    row = plan.cause[cause]
+    if row.scope == 1:
+        unit = stores.order_D[position]
+        slot = int(uniform(job.key, stream(cause, PART), turn) * plan.parts)
+        if slot < stores.down_D[unit]:
+            return False
+        spare = position >= job.active
+        _part_out(plan, job, stores, (cause, turn), unit)
+        return not spare
+    struck = False
+    for i in range(row.hits):
+        up = job.active + plan.warm * job.idle
+        if up == 0:
+            break
+        place = position if position < up else 0  # the list closes up where one leaves
+        struck = struck or place < job.active
+        _unit_out(plan, job, stores, (cause, turn * 64 + i), stores.order_D[place])
+    return struck
+
+
+@part
+def _part_out(
+    plan: Any,  # noqa: ANN401
+    job: Any,  # noqa: ANN401
+    stores: Stores,
+    failure: tuple[int, int],
+    unit: int,
+) -> None:
+    """Take a part out of a unit, and the unit out where too few are left."""
+    cause, turn = failure
+    stores.down_D[unit] += 1
+    send_to_repair(plan, job, stores, (cause, turn * 64, 2 * unit))
+    if plan.parts - stores.down_D[unit] < plan.parts_needed:
+        _out(job, stores, unit)
+
+
+@part
+def _unit_out(
+    plan: Any,  # noqa: ANN401
+    job: Any,  # noqa: ANN401
+    stores: Stores,
+    failure: tuple[int, int],
+    unit: int,
+) -> None:
+    cause, place = failure
+    stores.down_D[unit] += plan.parts
+    send_to_repair(plan, job, stores, (cause, place, 2 * unit + 1))
+    _out(job, stores, unit)
+
+
+@part
+def _swap(stores: Stores, one: int, two: int) -> None:
+    first, second = stores.order_D[one], stores.order_D[two]
+    stores.order_D[one], stores.order_D[two] = second, first
+    stores.spot_D[first], stores.spot_D[second] = two, one
+
+
+@part
+def _out(job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN401
+    """Move a unit of the job, or an idle one, behind the idle ones."""
+    if stores.spot_D[unit] < job.active:
+        job.active -= 1
+        _swap(stores, stores.spot_D[unit], job.active)
+    else:
+        job.idle -= 1
+    _swap(stores, stores.spot_D[unit], job.active + job.idle)
+
+
+@part
+def come_back(plan: Any, job: Any, stores: Stores, now: int) -> None:  # noqa: ANN401
+    """Let everything repaired by now be idle.
+
+    Args:
+        plan: The plan.
+        job: The job.
+        stores: Its tables and heaps.
+        now: Present [ticks].
+    """
+    while job.repairing > 0 and stores.return_G[0].time <= now:
+        node = stores.return_G[0]
+        item, mark = node.item, node.birth
+        drop(stores.return_G, job.repairing)
+        job.repairing -= 1
+        if item < 0:
+            job.idle += 1
+            if mark >= 0.0:
+                job.idle_bad += 1
+                job.bad[int(mark)] += 1
+        else:
+            unit = item >> 1
+            stores.down_D[unit] -= plan.parts if item & 1 else 1
+            enough = plan.parts - stores.down_D[unit] >= plan.parts_needed
+            if enough and stores.spot_D[unit] >= job.active + job.idle:
+                _swap(stores, stores.spot_D[unit], job.active + job.idle)
+                job.idle += 1
+            if mark >= 0.0:
+                job.repairing_bad -= 1
+                lurks = unit * plan.lurking + plan.cause[int(mark)].lurks
+                stores.bad_DL[lurks] += 1
+                if stores.spot_D[unit] < job.active:
+                    _begin_relapses(plan, job, stores, unit)
+
+
+@part
+def fill_up(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+    """Give idle units to a job that lacks some.
+
+    Args:
+        plan: The plan.
+        job: The job.
+        stores: Its tables and heaps.
+    """
+    come_back(plan, job, stores, job.now)
+    while job.active < plan.units and job.idle > 0:
+        if plan.lurking > 0:
+            _join(plan, job, stores)
+        else:
+            job.idle -= 1
+        job.active += 1
+        job.took += 1
+
+
+@part
+def _join(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+    """Take an idle unit for the job, where some still have the fault they were repaired for."""
+    if plan.parts > 1:
+        job.idle -= 1
+        _begin_relapses(plan, job, stores, stores.order_D[job.active])  # the first that is idle
+        return
+    bad = _take_idle(plan, job, BAD_SPARE, job.took)
+    if bad >= 0:
+        _begin_relapse(plan, job, stores, (bad, job.took + 1, -1))
+
+
+@part
+def _take_idle(plan: Any, job: Any, drawn: int, place: int) -> int:  # noqa: ANN401
+    """Take any idle unit; return the cause of the fault it still has, -1 if it has none."""
+    if job.idle_bad > 0:
+        left = uniform(job.key, drawn, place) * job.idle
+        for cause in range(plan.causes):
+            left -= job.bad[cause]
+            if left < 0.0:
+                job.bad[cause] -= 1
+                job.idle_bad -= 1
+                job.idle -= 1
+                return int(cause)
+    job.idle -= 1
+    return -1
+
+
+@part
+def _begin_relapses(plan: Any, job: Any, stores: Stores, unit: int) -> None:  # noqa: ANN401
+    """Let the faults of a unit with a name, now in the job, begin to show."""
+    for cause in range(plan.causes):
+        lurks = plan.cause[cause].lurks
+        if lurks >= 0:
+            place = unit * plan.lurking + lurks
+            while stores.bad_DL[place] > 0 and job.full == 0:
+                stores.bad_DL[place] -= 1
+                job.relapses += 1
+                _begin_relapse(plan, job, stores, (cause, job.relapses, unit))
+
+
+@part
+def _begin_relapse(
+    plan: Any,  # noqa: ANN401
+    job: Any,  # noqa: ANN401
+    stores: Stores,
+    again: tuple[int, int, int],
+) -> None:
+    """Let a fault show after some time in the job: its cause, number of the draw and unit."""
+    cause, place, unit = again
+    law = plan.law[plan.repair[plan.cause[cause].repair].relapse]
+    soon = age_at(law, stores.knots_2K, exponential(job.key, RELAPSE, place))
+    item = cause + MOST_CAUSES
+    await_failure(plan, job, stores, job.exposed + soon, (float(unit), item))
+    find_next(plan, job, stores)
+
+
+@part
+def next_return(job: Any, stores: Stores) -> int:  # noqa: ANN401
+    """Return when the next repair ends [ticks].
+
+    Args:
+        job: The job.
+        stores: Its heaps.
+    """
+    if job.repairing == 0:
+        return NEVER
+    return int(stores.return_G[0].time) + 1

@@ -1,0 +1,273 @@
+"""Rare outcomes by splitting: how likely a job loses far more time than usual.
+
+Time that was not productive only grows, so a job that loses much first loses less. Replicas that
+reach a level are copied, the promising ones more often, every copy goes on with its own random
+numbers, and the probability is the product of the weighted shares that reach each next level.
+
+Shape legend: R replicas, S states kept.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.fleet.laws import IDLE, NEVER, PRODUCTIVE, TICKS_PER_SECOND
+from perfatlas.fleet.model import grown, ticks
+from perfatlas.fleet.simulator.replica import FIELDS, run_replicas
+from perfatlas.fleet.simulator.simulate import Job, packed_job
+from perfatlas.quantities import InvalidSpecError
+
+if TYPE_CHECKING:
+    from perfatlas.fleet.model import Packed, Strategy
+
+_State = tuple[Any, ...]
+MOST_LEVELS: Final = 100
+RUNS: Final = 8  # independent estimates behind the standard error
+STEPS: Final = 10  # equal ones to the loss asked for, beside the levels that are sampled
+FAIR: Final = 0.2  # of the copies are made of any state, promising or not
+
+
+class _Aim(NamedTuple):
+    """What is asked, and what a whole job loses.
+
+    Args:
+        loss: Asked [ticks].
+        mean: Of what replicas lose [ticks].
+        variance: Of that.
+    """
+
+    loss: int
+    mean: float
+    variance: float
+
+
+class _Kept(NamedTuple):
+    """A replica that reached a level.
+
+    Args:
+        state: As it is there.
+        weight: Of it; 1 on average.
+        promise: About how likely it goes on to lose what is asked.
+    """
+
+    state: _State
+    weight: float
+    promise: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tail:
+    """The probability of a rare outcome.
+
+    Args:
+        probability: That at least the time is lost.
+        standard_error: Of it, from independent runs.
+        levels_s: Losses at which replicas were copied [s], the last the one asked for.
+        runs: Independent runs.
+        replicas: Of each level and run.
+    """
+
+    probability: float
+    standard_error: float
+    levels_s: tuple[float, ...]
+    runs: int
+    replicas: int
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Return both ends of the probability's interval.
+
+        Args:
+            level: Such as 0.9.
+
+        Source: Student's t for the logarithm, as a product of shares is skewed.
+        """
+        from scipy.special import stdtrit
+
+        if not self.probability:
+            return 0.0, 0.0
+        errors = float(stdtrit(self.runs - 1, (1.0 + level) / 2.0))
+        factor = math.exp(errors * self.standard_error / self.probability)
+        return self.probability / factor, min(self.probability * factor, 1.0)
+
+
+def loss_probability(
+    job: Job, strategy: Strategy, loss_s: float, *, replicas: int = 1000, seed: int = 0
+) -> Tail:
+    """Return how likely a job spends at least a time without productive work.
+
+    For a job with `work_s` it is the probability to be done later than `work_s + loss_s`, for one
+    that runs to its horizon that of a goodput of at most 1 - loss_s / horizon_s.
+
+    Args:
+        job: The job.
+        strategy: How it lives with failures.
+        loss_s: Time lost [s].
+        replicas: Of each level.
+        seed: Of the study.
+
+    Raises:
+        InfeasibleError: The job is larger than the fleet.
+        InvalidSpecError: A number outside its range.
+
+    Source: fixed-effort multilevel splitting, Garvels 2000: unbiased for fixed levels. Levels are
+        set beforehand from other replicas. A copy is made of a replica the more often the more
+        likely it goes on to lose the time, by a gamma law of the mean and variance of those other
+        replicas, and weighs the less: unbiased whatever that law is worth.
+
+    Limits: failures of ageing parts that were already due when a replica is copied are the same in
+        its copies, so that they differ late where parts age slowly.
+    """
+    if not 0.0 < loss_s < job.horizon_s:
+        raise InvalidSpecError(f"loss_s = {loss_s:g}: expected a time above 0 and in the horizon")
+    packed = packed_job(job, strategy)
+    levels, aim, packed = _levels(packed, ticks(loss_s), replicas, seed * 1000)
+    estimates = []
+    for turn in range(RUNS):
+        estimate, packed = _run(packed, (levels, aim), replicas, seed * 1000 + 1 + turn)
+        estimates.append(estimate)
+    return Tail(
+        probability=float(np.mean(estimates)),
+        standard_error=float(np.std(estimates, ddof=1) / math.sqrt(RUNS)),
+        levels_s=tuple(level / TICKS_PER_SECOND for level in levels),
+        runs=RUNS,
+        replicas=replicas,
+    )
+
+
+def _levels(packed: Packed, loss: int, replicas: int, seed: int) -> tuple[list[int], _Aim, Packed]:
+    """Return losses at which replicas are copied [ticks], and the aim.
+
+    One in five reaches each from the one before; equal steps beside them catch replicas that lose
+    much early, few of the first level but most of the last.
+    """
+    levels: list[int] = []
+    kept: list[_Kept] = []
+    aim = _Aim(loss, 0.0, 0.0)
+    random = np.random.default_rng(seed)
+    while len(levels) < MOST_LEVELS:
+        lost = []
+        for number, (start, _) in enumerate(_drawn(kept, replicas, random)):
+            _, packed = _advanced(packed, start, (seed, number), NEVER)
+            lost.append(_lost(packed))
+        if not levels:
+            aim = _Aim(loss, float(np.mean(lost)), float(np.var(lost)))
+        beyond = [value for value in lost if value > (levels[-1] if levels else 0)]
+        level = int(np.quantile(lost, 0.8))
+        if levels and level <= levels[-1]:
+            level = min(beyond, default=loss)
+        if level >= loss:
+            break
+        reached, packed = _reached(packed, (kept, level, aim), replicas, random)
+        if not reached:
+            break
+        levels.append(level)
+        kept = reached
+    steps = {loss * step // STEPS for step in range(1, STEPS)}
+    return sorted({*levels, *steps, loss} - {0}), aim, packed
+
+
+def _run(
+    packed: Packed, way: tuple[list[int], _Aim], replicas: int, seed: int
+) -> tuple[float, Packed]:
+    """Return one estimate, and the job with heaps as large as they needed to be."""
+    levels, aim = way
+    random = np.random.default_rng(seed)
+    kept: list[_Kept] = []
+    probability = 1.0
+    for level in levels:
+        kept, packed = _reached(packed, (kept, level, aim), replicas, random)
+        probability *= sum(one.weight for one in kept) / replicas
+        if not kept:
+            return 0.0, packed
+    return probability, packed
+
+
+def _reached(
+    packed: Packed,
+    stage: tuple[list[_Kept], int, _Aim],
+    replicas: int,
+    random: np.random.Generator,
+) -> tuple[list[_Kept], Packed]:
+    """Return the states in which replicas, copied from others or new, reach a level [ticks]."""
+    kept, level, aim = stage
+    seed = int(random.integers(2**62))
+    reached = []
+    for number, (start, weight) in enumerate(_drawn(kept, replicas, random)):
+        hit, packed = _advanced(packed, start, (seed, number), level)
+        if hit:
+            reached.append(_Kept(_copied(packed), weight, _promise(packed, aim)))
+    return reached, packed
+
+
+def _drawn(
+    kept: list[_Kept], replicas: int, random: np.random.Generator
+) -> list[tuple[_State | None, float]]:
+    """Return states to go on from, the promising ones more often, with weights that undo it."""
+    if not kept:
+        return [(None, 1.0)] * replicas
+    weight_S = np.array([one.weight for one in kept])
+    fair_S = weight_S / weight_S.sum()
+    wanted_S = weight_S * np.array([one.promise for one in kept])
+    total = wanted_S.sum()
+    chance_S = fair_S if total <= 0.0 else FAIR * fair_S + (1.0 - FAIR) * wanted_S / total
+    steps = (np.arange(replicas) + random.random()) / replicas
+    chosen = np.searchsorted(np.cumsum(chance_S)[:-1], steps)
+    return [(kept[i].state, float(fair_S[i] / chance_S[i])) for i in chosen.tolist()]
+
+
+def _promise(packed: Packed, aim: _Aim) -> float:
+    """Return about how likely a job, as it is, goes on to lose what is asked."""
+    from scipy.special import gammaincc
+
+    plan, job = packed.plan_1[0], packed.job_1[0]
+    if aim.variance <= 0.0 or _lost(packed) >= aim.loss:
+        return 1.0
+    left = 1.0 - float(job["now"]) / float(plan["horizon"])
+    if plan["segments"] > 0:
+        work = float(plan["segments"] - 1) * float(plan["work"]) + float(plan["last_work"])
+        left = 1.0 - float(job["bucket"][PRODUCTIVE]) / work
+    shape = max(left, 1e-9) * aim.mean**2 / aim.variance
+    return float(gammaincc(shape, (aim.loss - _lost(packed)) * aim.mean / aim.variance))
+
+
+def _lost(packed: Packed) -> int:
+    job = packed.job_1[0]
+    return int(job["now"] - job["bucket"][PRODUCTIVE] - job["bucket"][IDLE])
+
+
+def _advanced(
+    packed: Packed, state: _State | None, drawn: tuple[int, int], loss: int
+) -> tuple[bool, Packed]:
+    """Return whether a new or copied replica loses a time [ticks], and the job as it then is."""
+    row_1F = np.zeros((1, len(FIELDS)), np.int64)
+    while True:
+        if state is not None:
+            _restore(packed, state)
+        plan_1, job_1, stores, _ = packed
+        if run_replicas(plan_1, job_1, stores, drawn, (loss, state is not None), row_1F):
+            return _lost(packed) >= loss, packed
+        packed = grown(packed)
+
+
+def _copied(packed: Packed) -> _State:
+    job, stores = packed.job_1, packed.stores
+    return (
+        job.copy(),
+        stores.renewal_H[: job["renewals"][0]].copy(),
+        stores.return_G[: job["repairing"][0]].copy(),
+        stores.lemon_Q.copy(),
+        stores.down_D.copy(),
+        stores.order_D.copy(),
+        stores.spot_D.copy(),
+        stores.bad_DL.copy(),
+    )
+
+
+def _restore(packed: Packed, state: _State) -> None:
+    packed.job_1[:] = state[0]
+    for store, kept in zip(packed.stores[1:], state[1:], strict=True):
+        store[: kept.size] = kept

@@ -1,0 +1,303 @@
+"""A replica from its first tick to its last.
+
+Shape legend: R replicas, F fields of an outcome.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.fleet.laws import (
+    BUCKETS,
+    IDLE,
+    LOST_WORK,
+    NEVER,
+    PRODUCTIVE,
+    RESTART,
+    entry,
+    exponential,
+    part,
+    replica_key,
+    small_part,
+    uniform,
+)
+from perfatlas.fleet.simulator.checkpoint_schedule import (
+    begin,
+    end_work,
+    go_to,
+    roll_back,
+    set_lengths,
+    settle,
+    undo_end,
+)
+from perfatlas.fleet.simulator.failure_effects import end_spells, new_speed, strike
+from perfatlas.fleet.simulator.failure_streams import (
+    COUNTED,
+    MERGED_GAP,
+    find_next,
+    start_streams,
+    stream,
+)
+from perfatlas.fleet.simulator.pool import fill_up
+from perfatlas.fleet.simulator.recovery import (
+    clear,
+    drained,
+    plan_events,
+    recover,
+    spend,
+    stop,
+    upkeep,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from perfatlas.fleet.laws import Stores
+
+FIELDS: Final = (
+    *BUCKETS,
+    "interruptions",
+    "failures",
+    "unseen",
+    "events",
+    "finished",  # tick, NEVER where the work was not done
+    "exposed",
+    "unsaved",  # ticks of work at the horizon that no durable checkpoint holds
+)
+
+
+@entry
+def run_replicas(
+    plan_1: NDArray[Any],
+    job_1: NDArray[Any],
+    stores: Stores,
+    drawn: tuple[int, int],
+    until: tuple[int, bool],
+    outcome_RF: NDArray[np.int64],
+) -> int:
+    """Run replicas one after the other; return how many, less where a heap was too small.
+
+    Args:
+        plan_1: The plan (1,).
+        job_1: Room for a job (1,); afterwards the last replica as it ended.
+        stores: Tables and heaps.
+        drawn: Seed, and number of the first replica.
+        until: Time lost at which a replica stops early [ticks], and whether it is a copy of
+            another, found in `job_1` and `stores`, that goes on with random numbers of its own.
+        outcome_RF: Receives a row per replica, columns as `FIELDS` (R, F).
+    """
+    plan, job = plan_1[0], job_1[0]
+    for r in range(outcome_RF.shape[0]):
+        if until[1]:
+            _draw_anew(plan, job, stores, replica_key(drawn[0], drawn[1] + r))
+        else:
+            start(plan, job, stores, replica_key(drawn[0], drawn[1] + r))
+        if _lost(job) < until[0]:
+            advance(plan, job, stores, until[0])
+        if job.full != 0:
+            return int(r)
+        write(job, outcome_RF[r])
+    return int(outcome_RF.shape[0])
+
+
+@part
+def _lost(job: Any) -> int:  # noqa: ANN401
+    """Return the time that was not productive [ticks]."""
+    return int(job.now - job.bucket[PRODUCTIVE] - job.bucket[IDLE])
+
+
+@part
+def _draw_anew(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # noqa: ANN401
+    """Give a copied job random numbers of its own."""
+    job.key = key
+    if plan.memoryless > 0:  # the wait for the next failure may begin anew at any time
+        wait = plan.mean_gap * exponential(key, MERGED_GAP, job.merged)
+        job.merged_time = job.exposed + wait
+        find_next(plan, job, stores)
+
+
+@part
+def start(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # noqa: ANN401
+    """Make a job that has not begun.
+
+    Args:
+        plan: The plan.
+        job: Room for it.
+        stores: Tables and heaps.
+        key: Of its random numbers.
+    """
+    job.key = key
+    _zero(job)
+    for bucket in range(len(BUCKETS)):
+        job.bucket[bucket] = 0
+    for level in range(plan.levels):
+        job.bank[level] = 0
+    for crew in range(plan.crews):
+        job.crew_free[crew] = 0.0
+    stores.lemon_Q[:] = 0
+    for cause in range(plan.causes):
+        job.count[cause] = 0
+        job.bad[cause] = 0
+        _drop_lemon(plan, job, stores, cause)
+    if plan.parts > 1:
+        stores.bad_DL[:] = 0
+        stores.down_D[:] = 0
+        for unit in range(stores.order_D.shape[0]):
+            stores.order_D[unit] = unit
+            stores.spot_D[unit] = unit
+    job.active = plan.units
+    job.idle = max(plan.spares, 0)
+    job.upkeep = job.planned = plan.maintenance_every
+    job.slowdown = 1.0
+    set_lengths(plan, job)
+    start_streams(plan, job, stores)
+    begin(plan, job)
+    plan_events(plan, job, stores)
+
+
+@small_part
+def _drop_lemon(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN401
+    """Leave out the last lemon of a cause as often as their number is short of a whole one."""
+    row = plan.cause[cause]
+    if row.lemons == 0 or row.last_lemon >= 1.0:
+        return
+    if uniform(job.key, stream(cause, COUNTED), 0) >= row.last_lemon:
+        stores.lemon_Q[row.first_lemon + row.lemons - 1] = -1
+
+
+@part
+def _zero(job: Any) -> None:  # noqa: ANN401
+    """Clear every counter of a job."""
+    job.now = job.exposed = job.since = job.place = 0
+    job.index = job.offset = job.base = job.done = job.last = 0
+    job.finished = job.found = job.slow_end = job.back = NEVER
+    job.draining = job.corrupt = job.clean = job.struck_at = 0
+    job.kind = job.depth = job.detect = job.took = job.slow = 0
+    job.merged = job.interruptions = job.restarts = job.failures = job.unseen = 0
+    job.idle_bad = job.repairing = job.repairing_bad = job.relapses = 0
+    job.renewals = job.full = job.events = job.unsaved = 0
+    job.relapsed = -1
+
+
+@part
+def advance(plan: Any, job: Any, stores: Stores, most_loss: int) -> None:  # noqa: ANN401
+    """Run a job to its end, or until it lost a time.
+
+    Args:
+        plan: The plan.
+        job: The job.
+        stores: Its tables and heaps.
+        most_loss: Time that was not productive at which to stop [ticks].
+    """
+    while job.now < plan.horizon and job.finished == NEVER and job.full == 0:
+        fails = job.now + max(job.due - job.exposed, 0)
+        now = min(fails, max(job.other, job.now), plan.horizon)
+        job.exposed += now - job.now
+        job.now = now
+        if now == plan.horizon:
+            break
+        settle(plan, job)
+        if fails == now:
+            cause = strike(plan, job, stores, True)  # noqa: FBT003
+            if cause >= 0:
+                stop(plan, job, stores, cause)
+            else:
+                plan_events(plan, job, stores)
+        else:
+            _something_else(plan, job, stores)
+        if job.finished == NEVER and _lost(job) >= most_loss:
+            return
+    _end(plan, job)
+
+
+@part
+def _end(plan: Any, job: Any) -> None:  # noqa: ANN401
+    """Book what is left until the horizon."""
+    if job.finished == NEVER:
+        settle(plan, job)
+        more = plan.work - plan.last_work if job.last == 1 else 0
+        job.unsaved = max(job.done - more - job.bank[0] * plan.work, 0)
+    else:
+        spend(job, plan.horizon - job.now, IDLE, False)  # noqa: FBT003
+
+
+@part
+def _something_else(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+    """Let what is due besides failures happen to a running job that is settled."""
+    if job.work_end <= job.now:
+        if end_work(plan, job):
+            plan_events(plan, job, stores)
+        else:
+            job.finished = job.now
+        return
+    if job.found <= job.now:
+        _notice(plan, job, stores)
+        return
+    if job.slow_end <= job.now:
+        if end_spells(plan, job):
+            job.interruptions += 1
+            clear(job)
+            job.kind = plan.slow_restart
+            recover(plan, job, stores)
+            return
+    elif job.upkeep <= job.now:
+        if job.draining == 1:
+            clear(job)
+            drained(plan, job)
+            upkeep(plan, job, stores)
+            recover(plan, job, stores)
+            return
+        job.draining = 1
+    elif job.back <= job.now:
+        took = job.took
+        fill_up(plan, job, stores)
+        if job.took > took:
+            spend(job, min(plan.rejoin, plan.horizon - job.now), RESTART, False)  # noqa: FBT003
+            new_speed(plan, job)
+    plan_events(plan, job, stores)
+
+
+@part
+def _notice(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
+    """Fall back from a silent error to the last clean checkpoint, to the start if none is kept."""
+    job.interruptions += 1
+    clear(job)
+    job.kind = plan.silent_restart
+    job.depth = 0
+    undo_end(plan, job)
+    clean, newer = job.clean, job.index - job.struck_at
+    job.corrupt = 0
+    job.found = NEVER
+    if plan.verify > 0:
+        roll_back(plan, job, 0)
+    else:
+        target = clean if newer < plan.retained else 0
+        for level in range(plan.levels):
+            job.bank[level] = min(job.bank[level], target)
+        lost = job.done - target * plan.work
+        go_to(job, target)
+        job.done -= lost
+        job.bucket[PRODUCTIVE] -= lost
+        job.bucket[LOST_WORK] += lost
+    recover(plan, job, stores)
+
+
+@part
+def write(job: Any, row_F: NDArray[np.int64]) -> None:  # noqa: ANN401
+    """Write what became of a job.
+
+    Args:
+        job: The job at its end.
+        row_F: Receives it, columns as `FIELDS` (F,).
+    """
+    last = len(BUCKETS)
+    for bucket in range(last):
+        row_F[bucket] = job.bucket[bucket]
+    row_F[last] = job.interruptions
+    row_F[last + 1] = job.failures
+    row_F[last + 2] = job.unseen
+    row_F[last + 3] = job.events
+    row_F[last + 4] = job.finished
+    row_F[last + 5] = job.exposed
+    row_F[last + 6] = job.unsaved

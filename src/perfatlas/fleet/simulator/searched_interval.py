@@ -1,0 +1,95 @@
+"""The best work between checkpoints where failures have a memory: the simulator tells it.
+
+Every interval that is tried meets the same failures, so that few replicas tell them apart.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.fleet.closed_form import best_interval_s, likely_interval_s
+from perfatlas.fleet.model import fleet_rate_per_s, memories
+from perfatlas.fleet.simulator.simulate import Job, simulate
+
+if TYPE_CHECKING:
+    from perfatlas.fleet.model import Strategy
+
+STEP: Final = 2.0  # between intervals of the first look
+MOST_STEPS: Final = 9  # up or down
+NARROWINGS: Final = 6  # of the golden section; the last bracket is 4 x 0.618^6, +- 12 %
+FAILURES: Final = 100_000  # of all replicas of an interval
+FEWEST_REPLICAS: Final = 4
+MOST_REPLICAS: Final = 128
+LEAST_ROUNDS: Final = 10.0  # segments in the time watched, or its end would decide
+GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0
+
+
+def chosen_interval_s(job: Job, strategy: Strategy, seed: int) -> tuple[float | None, str]:
+    """Return the work between checkpoints that is best [s], and for what it is, or why none is.
+
+    Args:
+        job: The job.
+        strategy: How it lives with failures, but for its interval.
+        seed: Of the study.
+
+    Returns:
+        That of a closed form where failures have no memory; else the best found on the simulator,
+        None where it lies beyond a tenth of the time watched, or a thousandfold from the first
+        guess.
+
+    Raises:
+        InvalidSpecError: A number outside its range.
+
+    Source: steps of 2 from the optimum of memoryless failures to a peak, then a golden section in
+        its logarithm; all with common random numbers.
+
+    Limits: the best for the starting ages and the duration of this job; within some 12 %, where
+        goodput is flat.
+    """
+    best_s, said = best_interval_s(job.fleet, job.units, strategy)
+    around_s, _ = likely_interval_s(job.fleet, job.units, strategy)
+    why = memories(job.fleet, strategy)
+    if around_s is None or not why:
+        return best_s, said
+    found_s = _searched_s(job, strategy, around_s, seed)
+    if found_s is None:
+        return None, (
+            f"failures have a memory ({', '.join(why)}), and no best interval was found within the"
+            " time watched"
+        )
+    return found_s, (
+        "the best found by simulating several with the same failures, for this start and this"
+        f" duration: no closed form knows {' and '.join(why)}"
+    )
+
+
+def _searched_s(job: Job, strategy: Strategy, around_s: float, seed: int) -> float | None:
+    watched_s = job.horizon_s if job.work_s is None else job.work_s
+    failures = fleet_rate_per_s(job.fleet, job.units) * watched_s
+    count = int(min(max(FAILURES / max(failures, 1.0), FEWEST_REPLICAS), MOST_REPLICAS))
+    seen: dict[float, float] = {}
+
+    def goodput(interval_s: float) -> float:
+        if interval_s not in seen:
+            tried = replace(strategy, interval_s=interval_s)
+            seen[interval_s] = simulate(job, tried, replicas=count, seed=seed).goodput
+        return seen[interval_s]
+
+    peak_s = min(around_s, watched_s / LEAST_ROUNDS)
+    for _ in range(MOST_STEPS):
+        best_s = max((peak_s / STEP, peak_s, peak_s * STEP), key=goodput)
+        if best_s == peak_s:
+            break
+        peak_s = best_s
+    else:
+        return None
+    if peak_s * STEP > watched_s / LEAST_ROUNDS:
+        return None
+    low, high = peak_s / STEP, peak_s * STEP
+    for _ in range(NARROWINGS):
+        left = high * (low / high) ** GOLDEN
+        right = low * (high / low) ** GOLDEN
+        low, high = (low, right) if goodput(left) >= goodput(right) else (left, high)
+    return max(seen, key=lambda interval_s: seen[interval_s])

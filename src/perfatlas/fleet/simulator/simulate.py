@@ -1,0 +1,174 @@
+"""Run replicas of a job: a fixed number, or until the answer is sure enough.
+
+Shape legend: R replicas, F fields of an outcome.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.fleet.laws import NEVER
+from perfatlas.fleet.model import Packed, fleet_rate_per_s, grown, pack
+from perfatlas.fleet.simulator.outcome import Outcome
+from perfatlas.quantities import InvalidSpecError
+
+if TYPE_CHECKING:
+    from perfatlas.fleet.model import Fleet, Strategy
+
+SLICE_S: Final = 0.2  # of compiled calls; then Ctrl-C is heard
+MOST_REPLICAS: Final = 20_000_000  # some gigabytes of outcomes
+FIRST: Final = 64  # replicas before a half-width is believed
+FEWEST: Final = 8  # where each of them meets failures without end
+FIRST_FAILURES: Final = 10_000_000  # about a second
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A job on a fleet.
+
+    Args:
+        fleet: Where it runs.
+        units: Units it needs.
+        horizon_s: How long it is watched, or after which it is given up [s].
+        work_s: Work after which it is done, and saved once more [s]; the last segment is what is
+            left of it. None runs until the horizon.
+    """
+
+    fleet: Fleet
+    units: int
+    horizon_s: float
+    work_s: float | None = None
+
+
+def simulate(job: Job, strategy: Strategy, *, replicas: int, seed: int = 0) -> Outcome:
+    """Return what becomes of replicas of a job.
+
+    Replica r sees the same failures under every strategy that exposes it to the same parts: all
+    random numbers are named by seed, replica, cause and place.
+
+    Args:
+        job: The job.
+        strategy: How it lives with failures.
+        replicas: How many.
+        seed: Of the study.
+
+    Raises:
+        InfeasibleError: The job is larger than the fleet.
+        InvalidSpecError: A number outside its range, or an unknown name.
+
+    Limits: survivors of a failure keep their age, and so do parts of a unit that stands by or is
+        repaired for another part; the age of a part in a spare that takes over is that of the part
+        it replaces. A durability lag that spans a change of speed is measured at the new speed.
+        Where units are never missing (`Spares.count` is None) nothing that was repaired comes back,
+        and no false fix shows.
+
+    Example:
+        >>> from perfatlas.fleet.model.model import Level, Restart, Strategy, one_cause
+        >>> from perfatlas.fleet.simulator.simulate import Job, simulate
+        >>> strategy = Strategy(interval_s=1800.0, levels=(Level(write_s=60.0),),
+        ...     restarts=(Restart(name="restart", phases={"load": 300.0}),))
+        >>> job = Job(fleet=one_cause(7.9 * 3600, 8), units=8, horizon_s=30 * 86400.0)
+        >>> print(f"{simulate(job, strategy, replicas=200).goodput:.2f}")
+        0.93
+    """
+    if not 1 <= replicas <= MOST_REPLICAS:
+        raise InvalidSpecError(f"replicas = {replicas}: expected 1 to {MOST_REPLICAS:,}")
+    packed = packed_job(job, strategy)
+    outcome_RF, _ = run(packed, (seed, 0), replicas)
+    return Outcome(outcome_RF, packed)
+
+
+def simulate_until(
+    job: Job,
+    strategy: Strategy,
+    *,
+    half_width: float,
+    most_replicas: int = 1_000_000,
+    seed: int = 0,
+) -> Outcome:
+    """Return replicas enough for a 95 % interval of the mean goodput as narrow as asked.
+
+    Args:
+        job: The job.
+        strategy: How it lives with failures.
+        half_width: Of the interval, relative to the mean, such as 0.002.
+        most_replicas: After which it stops anyway; `converged` then says so.
+        seed: Of the study.
+
+    Raises:
+        InfeasibleError: The job is larger than the fleet.
+        InvalidSpecError: A number outside its range, or an unknown name.
+
+    Source: sequential sampling with a growing sample; it is looked at after 64, 128, 256, ...
+        replicas, seldom enough that stopping early hardly narrows the interval too much, and not
+        believed before it met some failures: replicas that are all alike say nothing of them. Where
+        a replica meets over 150,000, fewer are the first.
+    """
+    if not 0.0 < half_width < 1.0:
+        raise InvalidSpecError(f"half_width = {half_width:g}: expected a share, such as 0.002")
+    packed = packed_job(job, strategy)
+    rows: list[np.ndarray[tuple[int, ...], np.dtype[np.int64]]] = []
+    expected = fleet_rate_per_s(job.fleet, job.units) * job.horizon_s
+    first = max(int(min(FIRST_FAILURES / max(expected, 1.0), FIRST)), FEWEST)
+    done, wanted = 0, min(first, most_replicas)
+    while True:
+        more, packed = run(packed, (seed, done), wanted - done)
+        rows.append(more)
+        done = wanted
+        outcome = Outcome(np.concatenate(rows), packed)
+        sure = outcome.half_width <= half_width * max(outcome.goodput, 1e-300)
+        if (sure and not outcome.met_few) or done >= most_replicas:
+            outcome.converged = bool(sure)
+            return outcome
+        wanted = min(2 * done, most_replicas)
+
+
+def packed_job(job: Job, strategy: Strategy) -> Packed:
+    """Return a job for compiled code.
+
+    Args:
+        job: The job.
+        strategy: How it lives with failures.
+
+    Raises:
+        InfeasibleError: The job is larger than the fleet.
+        InvalidSpecError: A number outside its range, or an unknown name.
+    """
+    if job.work_s is not None and (not math.isfinite(job.work_s) or job.work_s <= 0.0):
+        raise InvalidSpecError(f"work_s = {job.work_s:g}: expected a time above zero")
+    return pack(job.fleet, job.units, strategy, job.horizon_s, work_s=job.work_s)
+
+
+def run(
+    packed: Packed, drawn: tuple[int, int], replicas: int
+) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.int64]], Packed]:
+    """Return rows of an outcome (R, F), and the job with heaps as large as they needed to be.
+
+    Args:
+        packed: The job.
+        drawn: Seed, and number of the first replica.
+        replicas: How many.
+
+    Raises:
+        InvalidSpecError: More slow spells at once than a job keeps track of.
+    """
+    from perfatlas.fleet.simulator.replica import FIELDS, run_replicas
+
+    seed, first = drawn
+    outcome_RF = np.zeros((replicas, len(FIELDS)), np.int64)
+    done, size = 0, 1
+    while done < replicas:
+        rows = outcome_RF[done : done + size]
+        started = time.perf_counter()
+        plan_1, job_1, stores, _ = packed
+        ran = run_replicas(plan_1, job_1, stores, (seed, first + done), (NEVER, False), rows)
+        done += ran
+        size = 2 * size if time.perf_counter() - started < SLICE_S / 2 else max(size // 2, 1)
+        if ran < rows.shape[0]:
+            packed = grown(packed)
+    return outcome_RF, packed

@@ -1,0 +1,75 @@
+"""Number formats: bytes per element with scales, the tensor-core peak they use, quantization."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Literal
+
+from perfatlas.quantities import UnsupportedError, did_you_mean
+
+Quantize = Literal["none", "static", "dynamic"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """One number format of a matrix product or a cache.
+
+    Args:
+        name: Name in the vocabulary.
+        weight_bytes: Bytes per stored weight element, scales included [bytes].
+        activation_bytes: Bytes per activation element as the kernel reads it [bytes].
+        tensor_peak: Key of `Device.peak_flop_per_s` that bounds the product.
+        quantize: How activations reach the format: none, static or dynamic scales.
+        cache: Engines store key-value caches in it.
+        source: Where the layout is defined.
+    """
+
+    name: str
+    weight_bytes: float
+    activation_bytes: float
+    tensor_peak: str
+    quantize: Quantize
+    cache: bool
+    source: str
+
+
+@cache
+def formats() -> dict[str, Format]:
+    """Return every known format by name."""
+    text = resources.files("perfatlas").joinpath("data/formats.toml").read_text("utf-8")
+    known: dict[str, Format] = {}
+    for name, row in tomllib.loads(text).items():
+        scale_bits = row.get("scale_bits", 0) / row.get("scale_block", 1)
+        known[name] = Format(
+            name=name,
+            weight_bytes=(row["weight_bits"] + scale_bits) / 8,
+            activation_bytes=row["activation_bits"] / 8,
+            tensor_peak=row["tensor_peak"],
+            quantize=row["quantize"],
+            cache=row.get("cache", False),
+            source=row["ref"],
+        )
+    return known
+
+
+def get_format(name: str) -> Format:
+    """Return a format by name.
+
+    Raises:
+        UnsupportedError: No such format.
+
+    Example:
+        >>> from perfatlas.formats.catalog import get_format
+        >>> get_format("nvfp4").weight_bytes
+        0.5625
+    """
+    known = formats()
+    if name not in known:
+        raise UnsupportedError(
+            f"unknown format {name!r}{did_you_mean(name, known) or ';'}"
+            " `perfatlas catalog formats` lists all"
+        )
+    return known[name]

@@ -1,0 +1,119 @@
+"""Histories of failures for a cluster: drawn from what fails in a fleet, or given.
+
+Shape legend: X failures.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfatlas.fleet.laws import mean_s
+from perfatlas.fleet.model import check_fleet
+from perfatlas.jobs.failures.failure_draws import renewals
+from perfatlas.jobs.failures.outages import on_the_wall
+from perfatlas.jobs.model import Failures, ticks
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, counted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.fleet.model import Cause, Fleet
+    from perfatlas.jobs.model import Cluster
+
+
+def draw_failures(fleet: Fleet, cluster: Cluster, *, horizon_s: float, seed: int = 0) -> Failures:
+    """Return failures of the nodes of a cluster, drawn from the causes of a fleet.
+
+    A unit of the fleet is a node. Causes that stop jobs and take whole units are drawn as renewals
+    of their lifetime; each takes as many neighbouring nodes as its blast radius has. What sits in a
+    node does not age and does not fail while the node is under repair. A fraction of a part fails
+    that fraction as often as a whole one. Lemons are whole nodes drawn by chance for each cause,
+    the same ones for every horizon: jobs meet nodes, whichever part of them fails. The failures of
+    a longer horizon begin with those of a shorter one.
+
+    Args:
+        fleet: Units, causes and repairs.
+        cluster: Its nodes.
+        horizon_s: How long [s].
+        seed: Of the draws.
+
+    Raises:
+        InvalidSpecError: A number of nodes that is not that of the units, or far too many failures.
+        UnsupportedError: A cause this scheduler has no place for: slow or silent ones, parts of a
+            unit.
+
+    Limits: every repair takes the mean of the first stage that fixes surely; crews never run out.
+        The clock of what takes several nodes stands still for its own repairs alone, and no clock
+        knows of a drain, in which a repair begins when the jobs of the node have ended.
+    """
+    check_fleet(fleet)
+    if fleet.units != cluster.nodes:
+        raise InvalidSpecError(
+            f"the fleet has {counted(fleet.units, 'unit')}, the cluster"
+            f" {counted(cluster.nodes, 'node')}"
+        )
+    if not (math.isfinite(horizon_s) and horizon_s > 0.0):
+        raise InvalidSpecError(f"horizon_s = {horizon_s:g}: expected a time above zero")
+    rows: list[NDArray[np.float64]] = []
+    for number, cause in enumerate(fleet.causes):
+        _supported(cause)
+        repair_s = _repair_s(fleet, cause)
+        parts = cluster.nodes * cause.per_unit if cause.per_unit else cause.shared
+        width = min(cause.units, cluster.nodes)
+        blocks = -(-cluster.nodes // width)
+        times_s, block_X = renewals(cause, parts, blocks, horizon_s, seed=seed * 1_000 + number)
+        node_X = block_X * width
+        width_X = np.minimum(width, cluster.nodes - node_X)
+        repair_X = np.full(times_s.shape, repair_s)
+        drawn = np.stack([times_s, node_X, repair_X, width_X], axis=1)
+        if width > 1:
+            drawn[:, 0] = on_the_wall(times_s, node_X, repair_X)
+        rows.append(drawn)
+    table = np.concatenate(rows) if rows else np.zeros((0, 4))
+    wide_X = table[:, 3] > 1.0
+    single = table[~wide_X]
+    single[:, 0] = on_the_wall(single[:, 0], single[:, 1], single[:, 2], table[wide_X])
+    table = np.concatenate([table[wide_X], single])
+    table = table[table[:, 0] < horizon_s]
+    time_X, node_X = ticks(table[:, 0]), table[:, 1].astype(np.int64)
+    order_X = np.lexsort((node_X, time_X))
+    return Failures(
+        time_X=time_X[order_X],
+        node_X=node_X[order_X],
+        repair_X=ticks(table[order_X, 2]),
+        width_X=table[order_X, 3].astype(np.int64),
+    )
+
+
+def no_place(cause: Cause) -> str:
+    """Return why a schedule of many jobs has no place for a cause, "" where it has one.
+
+    Args:
+        cause: Of a fleet.
+    """
+    if cause.effect != "stops":
+        return "its effect is not that jobs stop"
+    return "it takes no whole node" if cause.takes != "unit" else ""
+
+
+def _supported(cause: Cause) -> None:
+    odd = no_place(cause)
+    if odd:
+        raise UnsupportedError(
+            f"cause {cause.name!r} cannot befall a schedule: {odd}; leave it out, or simulate "
+            "one job"
+        )
+
+
+def _repair_s(fleet: Fleet, cause: Cause) -> float:
+    named = {repair.name: repair for repair in fleet.repairs}
+    repair = named[cause.repair] if cause.repair else fleet.repairs[0]
+    total = 0.0
+    for stage in repair.stages:
+        total += mean_s(stage.lasts)
+        if stage.fixes >= 1.0:
+            break
+    return total

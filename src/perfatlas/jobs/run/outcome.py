@@ -1,0 +1,201 @@
+"""What became of jobs and of every GPU-hour.
+
+Shape legend: J jobs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.jobs.model import BUCKETS, COMPLETED, STATES, TICKS_PER_SECOND
+from perfatlas.quantities import counted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.jobs.model import Cluster, Jobs, World
+
+    Float = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+SHORTEST_S: Final = 10.0  # of a run time in a slowdown
+
+
+@dataclass(frozen=True)
+class ScheduleOutcome:
+    """A schedule that has been run.
+
+    Args:
+        jobs: The jobs.
+        cluster: Where they ran.
+        world: What compiled code left.
+        interrupted: Whether Ctrl-C cut it off.
+    """
+
+    jobs: Jobs
+    cluster: Cluster
+    world: World
+    interrupted: bool = False
+
+    def column(self, name: str) -> Ints:
+        """Return a field of all jobs (J,): ticks, counts or codes as `state.JOB` has them.
+
+        Args:
+            name: One of the fields.
+        """
+        return np.asarray(self.world.job_J[name], np.int64)
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """Names of the codes in the column "state"."""
+        return STATES
+
+    @property
+    def now(self) -> int:
+        """Ticks from 0 to the end of the schedule."""
+        return int(self.world.state_1["now"][0])
+
+    @cached_property
+    def states(self) -> dict[str, int]:
+        """How many jobs ended in each state; only those that occur."""
+        counts = np.bincount(self.column("state"), minlength=len(STATES)).tolist()
+        return {name: n for name, n in zip(STATES, counts, strict=True) if n}
+
+    @cached_property
+    def wait_s_J(self) -> Float:  # noqa: N802 - shape letters
+        """Time from submission to the first start [s] (J,); NaN for jobs that never started."""
+        started_J = self.column("started")
+        wait_J = (started_J - self.column("submit")) / TICKS_PER_SECOND
+        return np.where(started_J < 0, np.nan, wait_J)
+
+    @cached_property
+    def waited_s_J(self) -> Float:  # noqa: N802 - shape letters
+        """Time from submission to the first start, or until now [s] (J,).
+
+        A job that never started has waited so long so far, and would wait longer: figures of such
+        waits are lower bounds. NaN for jobs that were not submitted yet.
+        """
+        submit_J, ended_J = self.column("submit"), self.column("ended")
+        until_J = np.where(ended_J < 0, self.now, ended_J)
+        so_far_J = np.where(until_J < submit_J, np.nan, (until_J - submit_J) / TICKS_PER_SECOND)
+        return np.where(np.isnan(self.wait_s_J), so_far_J, self.wait_s_J)
+
+    @cached_property
+    def never_started_J(self) -> NDArray[np.bool_]:  # noqa: N802 - shape letters
+        """Which jobs were submitted and never started (J,)."""
+        return np.isnan(self.wait_s_J) & ~np.isnan(self.waited_s_J)
+
+    @cached_property
+    def slowdown_J(self) -> Float:  # noqa: N802 - shape letters
+        """Bounded slowdown of completed jobs (J,), NaN of others.
+
+        Source: Feitelson et al., JSSPP 1997: time from submission to end over run time, which
+            counts as 10 s at least; never below 1.
+        """
+        took_J = (self.column("ended") - self.column("submit")) / TICKS_PER_SECOND
+        run_s_J = np.maximum(self.column("run") / TICKS_PER_SECOND, SHORTEST_S)
+        done_J = self.column("state") == COMPLETED
+        return np.where(done_J, np.maximum(took_J / run_s_J, 1.0), np.nan)
+
+    @cached_property
+    def work_done_J(self) -> Ints:  # noqa: N802 - shape letters
+        """Work of every job that was done and not lost [GPU-ticks] (J,); all of it if completed."""
+        left_J, nodes_J = self.column("work"), self.column("nodes")
+        return (self.column("run") * nodes_J - left_J) * self.column("gpus")
+
+    def gpu_ticks(self) -> dict[str, int]:
+        """Return the GPU-ticks of each bucket; they add up to GPUs times ticks exactly.
+
+        Work that was not lost is `productive` in jobs that completed, `under_way` in those that had
+        not ended, and `unfinished` in those that ended without: failed for good, killed at their
+        limit or cancelled for others.
+        """
+        found = dict(zip(BUCKETS, self.world.state_1["bucket"][0].tolist(), strict=True))
+        state_J = self.column("state")
+        under_way = int(self.work_done_J[state_J < COMPLETED].sum())
+        unfinished = int(self.work_done_J[state_J > COMPLETED].sum())
+        useful = found.pop("productive") - under_way - unfinished
+        return {"productive": useful, "unfinished": unfinished, **found, "under_way": under_way}
+
+    def shares(self) -> dict[str, float]:
+        """Return the share of all GPU-time in each bucket; zeros where no time passed."""
+        total = self.cluster.gpus * self.now
+        return {name: value / total if total else 0.0 for name, value in self.gpu_ticks().items()}
+
+    @property
+    def utilisation(self) -> float:
+        """Share of all GPU-time that jobs held GPUs."""
+        idle = ("draining", "down", "idle_jobs_queued", "idle_no_jobs")
+        return sum(value for name, value in self.shares().items() if name not in idle)
+
+    @property
+    def stranded(self) -> float:
+        """Share of all GPU-time free on nodes that are partly in use."""
+        return self._share("stranded_ticks")
+
+    @property
+    def fragmented(self) -> float:
+        """Share of all GPU-time free in sufficient number for the first waiting job, in vain."""
+        return self._share("split_ticks")
+
+    def _share(self, name: str) -> float:
+        total = self.cluster.gpus * self.now
+        return int(self.world.state_1[name][0]) / total if total else 0.0
+
+    def by_kind(self) -> list[dict[str, Any]]:
+        """Return one row per class of jobs: counts, waiting, slowdown, lost GPU-hours.
+
+        Restarts are the times work began anew, in place or out of the queue, after a failure, a
+        preemption or a repair; each took the job's restart time.
+        """
+        kind_J = self.jobs.kind_J
+        code_J = np.zeros(self.jobs.size, np.int64) if kind_J is None else np.asarray(kind_J)
+        rows = []
+        for code, name in enumerate(self.jobs.kinds):
+            of_J = code_J == code
+            lost = int(self.column("lost_work")[of_J].sum())
+            rows.append(
+                {
+                    "kind": name,
+                    "jobs": int(of_J.sum()),
+                    "completed": int((of_J & (self.column("state") == COMPLETED)).sum()),
+                    **_summary("wait_s", self.waited_s_J[of_J]),
+                    "never_started": int(self.never_started_J[of_J].sum()),
+                    **_summary("slowdown", self.slowdown_J[of_J]),
+                    "restarts": int(self.column("restarts")[of_J].sum()),
+                    "preemptions": int(self.column("preempted")[of_J].sum()),
+                    "lost_gpu_hours": lost / TICKS_PER_SECOND / 3600.0,
+                }
+            )
+        return rows
+
+    def remarks(self) -> list[str]:
+        """Return what a reader must know beside the numbers."""
+        said = []
+        unseen = int(self.world.state_1["unseen"][0])
+        if unseen:
+            said.append(f"failures or drains of nodes that were already out: {unseen:,}")
+        never = int(self.never_started_J.sum())
+        if never:
+            said.append(
+                f"{never:,} of {counted(self.jobs.size, 'job')} never started: mean and percentiles"
+                " of waiting count their waiting so far, and are lower bounds (wait_started_s"
+                " leaves them out)"
+            )
+        unended = sum(self.states.get(name, 0) for name in STATES[:6])
+        if unended:
+            said.append(f"{unended:,} of {counted(self.jobs.size, 'job')} had not ended at the end")
+        return said
+
+
+def _summary(name: str, values: Float) -> dict[str, float | None]:
+    """Return mean, median and 90 % quantile; None where no job has the value."""
+    known = values[~np.isnan(values)]
+    if not known.size:
+        return dict.fromkeys((f"{name}_mean", f"{name}_p50", f"{name}_p90"))
+    p50, p90 = np.quantile(known, [0.5, 0.9]).tolist()
+    return {f"{name}_mean": float(known.mean()), f"{name}_p50": p50, f"{name}_p90": p90}

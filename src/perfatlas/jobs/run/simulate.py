@@ -1,0 +1,76 @@
+"""Schedule jobs on a cluster: the face of the room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.jobs.model import pack, ticks
+from perfatlas.jobs.run.outcome import ScheduleOutcome
+from perfatlas.quantities import InvalidSpecError
+
+if TYPE_CHECKING:
+    from perfatlas.jobs.model import Cluster, Failures, Jobs, Policy
+
+STEPS: Final = 4_096  # of a compiled call; then Ctrl-C is heard
+SLOW_STEPS: Final = 64  # where each makes reservations for many jobs
+
+
+def schedule(
+    jobs: Jobs,
+    cluster: Cluster,
+    policy: Policy,
+    *,
+    failures: Failures | None = None,
+    until_s: float | None = None,
+) -> ScheduleOutcome:
+    """Return what becomes of jobs that share a cluster.
+
+    Args:
+        jobs: In the order of their submission.
+        cluster: Where they run.
+        policy: How they are served.
+        failures: What befalls nodes; nothing if None.
+        until_s: When the schedule is cut off [s]; None runs until nothing more can happen. Ctrl-C
+            cuts it off where it is, and the outcome says so.
+
+    Raises:
+        InfeasibleError: A job can never run on the cluster; names its row.
+        InvalidSpecError: A number outside its range, an unknown name, rows out of order.
+
+    Limits: all nodes are equal; GPUs are the only thing that jobs share; a pass over the queue
+        takes no time and happens whenever something changed.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.jobs.model.model import Cluster, Jobs, Policy, ticks
+        >>> from perfatlas.jobs.run.simulate import schedule
+        >>> jobs = Jobs(submit_J=ticks([0, 1, 2]), run_J=ticks([100, 50, 10]),
+        ...     gpus_J=np.array([8, 16, 8])).with_limits(1.0, least_s=1)
+        >>> fifo = schedule(jobs, Cluster(nodes=2), Policy())
+        >>> easy = schedule(jobs, Cluster(nodes=2), Policy(backfill="easy"))
+        >>> fifo.wait_s_J.tolist(), easy.wait_s_J.tolist()
+        ([0.0, 99.0, 148.0], [0.0, 99.0, 0.0])
+    """
+    from perfatlas.jobs.scheduler import run_world
+
+    until = None if until_s is None else int(ticks(until_s))
+    world = pack(jobs, cluster, policy, failures, until)
+    steps = SLOW_STEPS if policy.backfill == "conservative" else STEPS
+    interrupted = False
+    try:
+        while not run_world(world, steps):
+            pass
+    except KeyboardInterrupt:
+        state = world.state_1[0]
+        if not state["steps"]:
+            raise  # nothing is worth keeping
+        interrupted = True
+        world.plan_1["until"] = state["now"]
+        while not run_world(world, STEPS):
+            pass
+    now = int(world.state_1["now"][0])
+    if cluster.gpus * now >= 2**63:
+        raise InvalidSpecError(
+            f"{cluster.gpus} GPUs for {now} ticks of a millisecond are more than can be counted"
+        )
+    return ScheduleOutcome(jobs, cluster, world, interrupted=interrupted)

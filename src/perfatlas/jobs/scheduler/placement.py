@@ -1,0 +1,150 @@
+"""Which nodes a gang gets: all or none, near each other where that is asked for.
+
+Shape legend: as in `state`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfatlas.fleet.laws import part, small_part
+from perfatlas.jobs.model import World  # noqa: TC001 - as in the other parts
+
+Ints = NDArray[np.int64]
+
+
+@small_part
+def fits_by_count(world: World, j: int) -> bool:
+    """Tell whether enough nodes have enough free GPUs now, wherever they are.
+
+    Args:
+        world: The schedule.
+        j: The job.
+    """
+    job = world.job_J[j]
+    wanted, found = job.nodes, 0
+    for free in range(job.gpus, world.plan_1[0].gpus + 1):
+        found += world.free_F[free].count
+    return bool(found >= wanted)
+
+
+@part
+def choose(world: World, avail_N: Ints, j: int) -> bool:
+    """Find the nodes of a job; `chosen_N` then holds them. Nothing changes otherwise.
+
+    Args:
+        world: The schedule.
+        avail_N: GPUs it may use of each node, below zero for none (N,).
+        j: The job.
+
+    Source: the levels of Kueue's topology-aware scheduling: within one domain, else one level up,
+        else over as few domains as are found by taking the roomiest first. The domain with the
+        least room that suffices is `best_fit`, the first one otherwise.
+    """
+    plan, job = world.plan_1[0], world.job_J[j]
+    wanted, gpus = job.nodes, job.gpus
+    if plan.level == 0:
+        return bool(_take(world, avail_N, (0, plan.nodes), gpus, (0, wanted)) == wanted)
+    for level in range(plan.level, 3):
+        size = plan.domain if level == 1 else plan.leaf
+        first = _group(world, avail_N, size, wanted, gpus)
+        if first >= 0:
+            ends = (first, min(first + size, plan.nodes))
+            return bool(_take(world, avail_N, ends, gpus, (0, wanted)) == wanted)
+        if plan.required:
+            return False
+    return bool(_scatter(world, avail_N, gpus, wanted))
+
+
+@small_part
+def _room(avail_N: Ints, ends: tuple[int, int], gpus: int) -> int:
+    found = 0
+    for node in range(ends[0], ends[1]):
+        found += avail_N[node] >= gpus
+    return found
+
+
+@part
+def _group(world: World, avail_N: Ints, size: int, wanted: int, gpus: int) -> int:
+    """Return the first node of the group that takes a job, -1 for none."""
+    plan = world.plan_1[0]
+    best, least = -1, plan.nodes + 1
+    for first in range(0, plan.nodes, size):
+        room = _room(avail_N, (first, min(first + size, plan.nodes)), gpus)
+        if wanted <= room < least:
+            best, least = first, room
+            if not plan.best_fit:
+                break
+    return best
+
+
+@part
+def _take(
+    world: World, avail_N: Ints, ends: tuple[int, int], gpus: int, span: tuple[int, int]
+) -> int:
+    """Fill `chosen_N` from span[0] up to span[1] with nodes of a range; return where it ended."""
+    have, wanted = span
+    plan = world.plan_1[0]
+    if not plan.best_fit or gpus == plan.gpus:
+        for node in range(ends[0], ends[1]):
+            if have == wanted:
+                break
+            if avail_N[node] >= gpus:
+                world.node_N[have].chosen = node
+                have += 1
+        return have
+    for free in range(gpus, plan.gpus + 1):
+        for node in range(ends[0], ends[1]):
+            if have == wanted:
+                return have
+            if avail_N[node] == free:
+                world.node_N[have].chosen = node
+                have += 1
+    return have
+
+
+@part
+def _scatter(world: World, avail_N: Ints, gpus: int, wanted: int) -> bool:
+    """Fill `chosen_N` from the domains with the most room."""
+    plan = world.plan_1[0]
+    groups, total = 0, 0
+    for first in range(0, plan.nodes, plan.domain):
+        room = _room(avail_N, (first, min(first + plan.domain, plan.nodes)), gpus)
+        world.node_N[groups].group = room
+        total += room
+        groups += 1
+    if total < wanted:
+        return False
+    have = 0
+    while have < wanted:
+        best = 0
+        for group in range(1, groups):
+            if world.node_N[group].group > world.node_N[best].group:
+                best = group
+        world.node_N[best].group = -1
+        first = best * plan.domain
+        ends = (first, min(first + plan.domain, plan.nodes))
+        have = _take(world, avail_N, ends, gpus, (have, wanted))
+    return True
+
+
+@part
+def domains_of(world: World, j: int) -> int:
+    """Return over how many domains a job is spread.
+
+    Args:
+        world: The schedule.
+        j: A job that holds nodes.
+    """
+    plan = world.plan_1[0]
+    for group in range((plan.nodes + plan.domain - 1) // plan.domain):
+        world.node_N[group].group = 0
+    spread, place = 0, world.job_J[j].first
+    while place >= 0:
+        group = place // plan.gpus // plan.domain
+        if not world.node_N[group].group:
+            spread += 1
+        world.node_N[group].group = 1
+        place = world.place_E[place].after
+    return spread

@@ -1,0 +1,115 @@
+"""The queue of waiting jobs, in the order they are served.
+
+Shape legend: as in `state`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from perfatlas.fleet.laws import part, small_part
+from perfatlas.jobs.model import FAIR_SHARE, FIFO, PRIORITY, QUEUED, World
+
+
+@small_part
+def before(world: World, one: int, other: int) -> bool:
+    """Tell whether a job is served before another.
+
+    Args:
+        world: The schedule.
+        one: A job.
+        other: Another.
+    """
+    a, b = world.job_J[one], world.job_J[other]
+    order = world.plan_1[0].order
+    if order == PRIORITY and a.priority != b.priority:
+        return bool(a.priority > b.priority)
+    if order == FAIR_SHARE and world.user_U[a.user].rank != world.user_U[b.user].rank:
+        return bool(world.user_U[a.user].rank < world.user_U[b.user].rank)
+    if a.key != b.key:
+        return bool(a.key < b.key)
+    return one < other
+
+
+@part
+def enqueue(world: World, j: int) -> None:
+    """Put a job into the queue.
+
+    Args:
+        world: The schedule.
+        j: A job that holds nothing.
+    """
+    state, queue_Q, job = world.state_1[0], world.queue_Q, world.job_J[j]
+    job.state = QUEUED
+    job.queued_at = state.now
+    if state.tail == queue_Q.shape[0]:
+        for place in range(state.head, state.tail):
+            queue_Q[place - state.head] = queue_Q[place]
+        state.tail -= state.head
+        state.head = 0
+        state.fresh = 0
+    place = state.tail
+    state.tail += 1
+    while place > state.head and before(world, j, queue_Q[place - 1]):
+        queue_Q[place] = queue_Q[place - 1]
+        place -= 1
+    queue_Q[place] = j
+    state.fresh = min(state.fresh, place)
+
+
+@small_part
+def dequeue(world: World, place: int) -> None:
+    """Take a job out of the queue; those before it move up by one place.
+
+    Args:
+        world: The schedule.
+        place: Where it is.
+    """
+    state, queue_Q = world.state_1[0], world.queue_Q
+    job = world.job_J[queue_Q[place]]
+    job.waited += state.now - job.queued_at
+    while place > state.head:
+        queue_Q[place] = queue_Q[place - 1]
+        place -= 1
+    state.head += 1
+
+
+@part
+def age_usage(world: World) -> None:
+    """Bring the usage of all users up to now.
+
+    Args:
+        world: The schedule.
+
+    Source: usage that decays with a half-life, as Slurm's PriorityDecayHalfLife; GPUs held over dt
+        add GPUs h / ln 2 (1 - 2^(-dt/h)).
+    """
+    plan, state = world.plan_1[0], world.state_1[0]
+    passed = state.now - state.usage_time
+    if plan.order != FAIR_SHARE or passed == 0:
+        return
+    decay = 2.0 ** (-passed / plan.half_life)
+    gain = plan.half_life / math.log(2.0) * (1.0 - decay)
+    for user in range(world.user_U.shape[0]):
+        usage = world.user_U[user].usage * decay + world.user_U[user].active * gain
+        world.user_U[user].usage = usage
+        world.user_U[user].rank = usage / world.user_U[user].share
+    state.usage_time = state.now
+
+
+@part
+def sort_queue(world: World) -> None:
+    """Bring the queue into order after usage has changed.
+
+    Args:
+        world: The schedule.
+    """
+    state, queue_Q = world.state_1[0], world.queue_Q
+    if world.plan_1[0].order == FIFO or world.plan_1[0].order == PRIORITY:
+        return
+    for end in range(state.head + 1, state.tail):
+        j, place = queue_Q[end], end
+        while place > state.head and before(world, j, queue_Q[place - 1]):
+            queue_Q[place] = queue_Q[place - 1]
+            place -= 1
+        queue_Q[place] = j

@@ -1,0 +1,179 @@
+"""Job traces as columns: which rows became jobs, and why the others did not.
+
+Shape legend: J jobs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from perfatlas.jobs.model import Jobs, ticks
+from perfatlas.jobs.traces.csv_traces import read_acme, read_alibaba, read_helios
+from perfatlas.jobs.traces.job_table import read_job_table
+from perfatlas.jobs.traces.philly import read_philly
+from perfatlas.jobs.traces.reading import DONE, NEVER_RAN, NO_END, NO_GPU, Reading, Row, Trace
+from perfatlas.quantities import InvalidSpecError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+
+class RunColumns(Protocol):
+    """What `runs_as_jobs` needs of the runs that an accounting reader returns (R,)."""
+
+    @property
+    def submit_s_R(self) -> NDArray[np.float64]:  # noqa: N802
+        """When submitted or requeued [s]."""
+
+    @property
+    def start_s_R(self) -> NDArray[np.float64]:  # noqa: N802
+        """When started [s], NaN for never."""
+
+    @property
+    def end_s_R(self) -> NDArray[np.float64]:  # noqa: N802
+        """When ended [s], NaN where it had not."""
+
+    @property
+    def gpus_R(self) -> NDArray[np.int64]:  # noqa: N802
+        """GPUs allocated, 0 where none are told."""
+
+    @property
+    def host_count_R(self) -> NDArray[np.int64]:  # noqa: N802
+        """Nodes, 0 where not told."""
+
+
+def read_jobs(path: str | Path, format: str) -> Trace:  # noqa: A002 - the word of the CLI
+    """Return the jobs of a file.
+
+    Args:
+        path: The file, as its publisher packs it out, or gzip-compressed.
+        format: perfatlas (a table of one's own, see `job_table`), philly, helios, acme or
+            alibaba_gpu_v2020 (the task table).
+
+    Raises:
+        InvalidSpecError: An unknown format, a file that cannot be read or is cut off, a missing
+            column, a field that is not what it should be, with its row.
+
+    Source: the READMEs of msr-fiddle/philly-traces, S-Lab-System-Group/HeliosData,
+        InternLM/AcmeTrace and alibaba/clusterdata (cluster-trace-gpu-v2020). Read from them and
+        tested on rows written by hand: none of these files was at hand.
+
+    Limits: these traces tell no time limits: see `Jobs.with_limits`. Accounting of Slurm is read by
+        `telemetry` and turned into jobs by `runs_as_jobs`.
+    """
+    readers: dict[str, Callable[[Path], Reading]] = {
+        "philly": read_philly,
+        "helios": read_helios,
+        "acme": read_acme,
+        "alibaba_gpu_v2020": read_alibaba,
+    }
+    names = ("perfatlas", *readers)
+    if format not in names:
+        raise InvalidSpecError(
+            f"format = {format!r} is not one of {', '.join(names)}{did_you_mean(format, names)}"
+        )
+    if format == "perfatlas":
+        return read_job_table(path)
+    try:
+        reading = readers[format](Path(path))
+    except OSError as error:
+        raise InvalidSpecError(f"trace '{path}' cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidSpecError(f"trace '{path}' is not UTF-8: {error.reason}") from error
+    return close(reading)
+
+
+def runs_as_jobs(
+    runs: RunColumns,
+    users: Sequence[str],
+    states: Sequence[str],
+    *,
+    path: str | Path = "runs",
+    lines: Sequence[int] | None = None,
+) -> Trace:
+    """Return the runs of Slurm accounting as jobs; a requeued job is as many jobs as it had runs.
+
+    Args:
+        runs: Columns as `telemetry.job_runs.JobRuns` has them; submission is that of each run.
+        users: User of each run, or one text where not told.
+        states: State of each run.
+        path: Where they were read, for messages.
+        lines: Line of each run there; counted from 1 if None.
+    """
+    reading = Reading(Path(path))
+    line_R = range(1, len(states) + 1) if lines is None else lines
+    columns = zip(
+        line_R,
+        runs.submit_s_R.tolist(), runs.start_s_R.tolist(), runs.end_s_R.tolist(),
+        runs.gpus_R.tolist(), runs.host_count_R.tolist(), users, states, strict=True,
+    )  # fmt: skip
+    for line, submit_s, start_s, end_s, gpus, nodes, user, state in columns:
+        if math.isnan(start_s):
+            reading.ignore(NEVER_RAN, line)
+        elif math.isnan(end_s):
+            reading.ignore(NO_END, line)
+        elif gpus < 1:
+            reading.ignore(NO_GPU, line)
+        elif math.isnan(submit_s):
+            reading.ignore("submission not told", line)
+        else:
+            reading.add(Row(line, submit_s, end_s - start_s, gpus, nodes, user, state, state))
+    return close(reading)
+
+
+def close(reading: Reading) -> Trace:
+    """Return a trace that has been read, sorted by submission.
+
+    Args:
+        reading: All its rows.
+
+    Raises:
+        InvalidSpecError: A negative time, or no job at all.
+    """
+    rows = reading.rows
+    for row in rows:
+        if not (row.run_s >= 0.0 and math.isfinite(row.run_s) and math.isfinite(row.submit_s)):
+            raise reading.wrong(row.line, f"runs for {row.run_s:g} s: it ends before it starts")
+    if not rows:
+        reasons = ", ".join(f"{n} {why}" for why, n in reading.ignored.items()) or "it has no rows"
+        raise InvalidSpecError(f"trace '{reading.path}' has no job to schedule: {reasons}")
+    gpu_s = sum(row.run_s * row.gpus for row in rows)
+    done_s = sum(row.run_s * row.gpus for row in rows if row.state.lower() in DONE)
+    ordered = sorted(rows, key=lambda row: row.submit_s)
+    moved = sum(b.submit_s < a.submit_s for a, b in pairwise(rows))
+    users = tuple(dict.fromkeys(row.user for row in ordered))
+    kinds = tuple(dict.fromkeys(row.kind for row in ordered))
+    user_at = {name: code for code, name in enumerate(users)}
+    kind_at = {name: code for code, name in enumerate(kinds)}
+    start_s = ordered[0].submit_s
+    nodes_J = np.array([row.nodes for row in ordered])
+    gpus_J = np.array([row.gpus for row in ordered])
+    jobs = Jobs(
+        submit_J=ticks([row.submit_s - start_s for row in ordered]),
+        run_J=ticks([row.run_s for row in ordered]),
+        gpus_J=gpus_J,
+        nodes_J=np.minimum(nodes_J, gpus_J) if (nodes_J > 0).all() else None,
+        user_J=np.array([user_at[row.user] for row in ordered]),
+        users=users,
+        kind_J=np.array([kind_at[row.kind] for row in ordered]),
+        kinds=kinds,
+        row_J=np.array([row.line for row in ordered]),
+    )
+    return Trace(
+        jobs=jobs,
+        total=len(rows) + sum(reading.ignored.values()),
+        ignored=dict(reading.ignored),
+        first=dict(reading.first),
+        moved=moved,
+        start_s=start_s,
+        ends=Counter(row.state for row in rows),
+        cut_short=1.0 - done_s / gpu_s if gpu_s else 0.0,
+    )

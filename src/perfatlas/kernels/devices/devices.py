@@ -1,0 +1,79 @@
+"""Devices as columns: which device each candidate runs on and at which clock.
+
+Shape legend: C candidates, D distinct devices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfatlas.formats import get_format
+from perfatlas.quantities import UnsupportedError
+
+if TYPE_CHECKING:
+    from perfatlas.hardware import Device
+    from perfatlas.operators import FloatArray, IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceColumns:
+    """The device and clock of every candidate.
+
+    Args:
+        devices: Distinct devices (D,).
+        index_C: Position in `devices` (C,).
+        clock_ratio_C: Clock over the device's default clock (C,); None is 1 everywhere. Compute
+            terms scale with it, memory terms do not.
+    """
+
+    devices: tuple[Device, ...]
+    index_C: IntArray
+    clock_ratio_C: FloatArray | None = None
+    gathered: dict[str, FloatArray] = field(default_factory=dict, repr=False, compare=False)
+
+    def gather(self, name: str) -> FloatArray:
+        """Return one numeric field of the device of each candidate (C,)."""
+        known = self.gathered.get(name)
+        if known is None:
+            values_D = np.array([float(getattr(d, name)) for d in self.devices])
+            known = self.gathered[name] = values_D[self.index_C]
+        return known
+
+    def clock_ratio(self) -> FloatArray:
+        """Return clock over default clock (C,)."""
+        if self.clock_ratio_C is None:
+            return np.ones(self.index_C.shape[0])
+        return self.clock_ratio_C
+
+    def peak_flop_per_s(self, format_name: str) -> FloatArray:
+        """Return the dense peak that bounds products in a format, at the clock (C,) [FLOP/s].
+
+        Raises:
+            UnsupportedError: A device has no tensor cores for the format.
+        """
+        known = self.gathered.get(f"peak {format_name}")
+        if known is None:
+            peaks_D = np.array([device_peak(d, format_name) for d in self.devices])
+            known = peaks_D[self.index_C] * self.clock_ratio()
+            self.gathered[f"peak {format_name}"] = known
+        return known
+
+
+def device_peak(device: Device, format_name: str) -> float:
+    """Return the dense peak of a device for products in a format [FLOP/s].
+
+    Raises:
+        UnsupportedError: The device does not multiply in that format.
+    """
+    tensor_peak = get_format(format_name).tensor_peak
+    peaks = device.peak_flop_per_s
+    if tensor_peak not in peaks:
+        raise UnsupportedError(
+            f"{device.name} has no {tensor_peak} tensor cores, which format {format_name!r} needs;"
+            f" it multiplies in {', '.join(sorted(peaks))}"
+            " (weight-only formats int8_wo, int4_wo and mxfp4 use bf16)"
+        )
+    return peaks[tensor_peak]

@@ -1,0 +1,86 @@
+"""Time of choosing the best-scored keys of every query, as a sparse attention does.
+
+Shape legend: U unique shapes, D shape dimensions, S silicon fields, P parameters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.compiled import compiled
+from perfatlas.kernels.attention import hot_share
+from perfatlas.kernels.devices import BANDWIDTH, CLOCK, L2, SM_COUNT
+from perfatlas.operators import BOUND_LATENCY, BOUND_MEMORY
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.operators import FloatArray
+
+KEY_SELECTION_SHAPE: Final = (
+    "queries",  # of all sequences
+    "q_len",  # of one sequence
+    "kv_len",  # scored keys per sequence, the queries included
+    "selected",  # keys a query keeps
+    "score_bytes",  # of one score
+    "index_bytes",  # of one chosen position
+    "hot",  # 1: a benchmark loop that reads the same scores again, 0: they come from memory
+)
+KEY_SELECTION_PARAMETERS: Final = (
+    "efficiency_bandwidth",
+    "overhead_launch_s",
+    "overhead_row_cycles",  # of a query that chooses
+    "overhead_short_row_cycles",  # of a query with no more keys than it keeps
+    "feed_bytes_per_cycle",  # scores into one SM, over all passes
+    "rows_at_once",  # queries an SM works on together
+    "overlap_power",  # 1: none, large: perfect
+    "l2_fraction",  # of the cache that keeps scores between runs of a hot loop
+)
+
+
+@compiled
+def key_selection_time_s(
+    shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
+) -> tuple[FloatArray, NDArray[np.int8]]:
+    """Return selection times (U,) [s] and their bound codes (U,).
+
+    One block scans the scores of one query. A query that sees no more keys than it keeps has
+    nothing to choose and costs a fixed time.
+
+    Args:
+        shape_UD: Columns of `KEY_SELECTION_SHAPE`.
+        silicon_US: Columns of `kernels.silicon`.
+        parameters_UP: Columns of `KEY_SELECTION_PARAMETERS`.
+
+    Source:
+        Own derivation from rows per SM; exercised against the measured tables.
+
+    Limits: one length for the whole batch. Time depends on the scores: these are those of
+    clear winners; equal scores took up to three times as long.
+    """
+    count = shape_UD.shape[0]
+    time_s_U, code_U = np.empty(count), np.empty(count, np.int8)
+    for u in range(count):
+        queries, q_len, kv_len, selected, score_bytes, index_bytes, hot = shape_UD[u]
+        bandwidth, launch_s, row_cycles, short_cycles, feed = parameters_UP[u, :5]
+        together, power, l2_fraction = parameters_UP[u, 5:8]
+        sms, clock = silicon_US[u, SM_COUNT], silicon_US[u, CLOCK]
+
+        choosing = min(max(kv_len - selected, 0.0), q_len)
+        scanned = kv_len - (choosing - 1.0) / 2.0 if choosing > 0 else 0.0
+        rows = queries * choosing / q_len
+        short = queries - rows
+        row_s = (row_cycles + scanned * score_bytes / feed) / clock
+        scan_s = max(rows / (sms * together), min(rows, 1.0)) * row_s
+        short_s = max(short / (sms * together), min(short, 1.0)) * short_cycles / clock
+        moved = rows * scanned * score_bytes + queries * selected * index_bytes
+        miss = 1.0
+        if hot > 0:
+            miss = 1.0 - hot_share(moved, l2_fraction * silicon_US[u, L2])
+        memory_s = miss * moved / (bandwidth * silicon_US[u, BANDWIDTH])
+        body_s = ((scan_s + short_s) ** power + memory_s**power) ** (1.0 / power)
+        time_s_U[u] = launch_s + body_s
+        code_U[u] = BOUND_MEMORY if memory_s > launch_s + scan_s + short_s else BOUND_LATENCY
+    return time_s_U, code_U

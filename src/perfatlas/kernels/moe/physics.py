@@ -1,0 +1,313 @@
+"""Time of the fused expert network of one rank: routing, two grouped products, combination.
+
+Shape legend: U unique shapes, D shape dimensions, S silicon fields, P parameters, B load bins.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.compiled import compiled, compiled_part
+from perfatlas.kernels.attention import hot_share
+from perfatlas.kernels.devices import BANDWIDTH, CLOCK, L2, PEAK, SM_COUNT
+from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, UNIFORM
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.operators import FloatArray
+
+MOE_SHAPE: Final = (
+    "tokens",
+    "hidden",
+    "intermediate",
+    "experts",
+    "top_k",
+    "ep",
+    "moe_tp",
+    "weight_bytes_per_element",
+    "input_bytes_per_element",
+    "matrices",
+    "skew",  # exponent of the power law of expert popularity; 0: balanced; UNIFORM
+    "hot",  # 1: a benchmark loop that reads the same weights again, 0: they come from memory
+)
+
+MOE_PARAMETERS: Final = (
+    "efficiency_compute",  # of the dense peak, inside a thread block
+    "efficiency_bandwidth",  # of the memory bandwidth
+    "overhead_launch_s",
+    "overhead_tile_cycles",
+    "overlap_power",  # 1: compute and memory add; large: the longer hides the shorter
+    "dispatch_passes",  # times the routed activations cross memory around the products
+    "overhead_expert_s",  # per active expert
+    "foreign_rows",  # traffic of a row of another rank over that of a dispatch pass of an own one
+    "l2_fraction",  # of the cache that keeps weights between runs of a hot loop
+    "tile_policy",  # TRITON_DEFAULTS, FIXED_TILES, or the kernel family's largest row tile; chosen
+)
+
+BINS: Final = 48
+MAX_ROUNDS: Final = 200
+TILE_COLUMNS: Final = 128.0
+MIN_TILE_ROWS: Final = 16.0
+# Fused Triton kernels without a tuned file take the tile from all tokens, not from an expert's:
+# (rows, columns) up to as many tokens as experts of the rank, and above (the default for 16-bit
+# weights in SGLang and vLLM, fused_moe_triton_config.py and fused_moe.py: get_default_config).
+TRITON_DEFAULTS: Final = 1.0
+TRITON_FEW: Final = (16.0, 32.0)
+TRITON_MANY: Final = (64.0, 64.0)
+# Block-scaled CUTLASS kernels have one row tile, however few rows an expert has.
+FIXED_TILES: Final = 2.0
+FIXED_ROWS: Final = 128.0
+ACTIVATION_BYTES: Final = 2.0
+# Range of expert popularity before normalization: least weight, and share of the tokens the most
+# popular expert may have (few tokens: a fixed range).
+SPARSE_RANGE: Final = (0.01, 2.0)
+DENSE_LEAST: Final = 1.0
+DENSE_SHARE: Final = 0.8
+# Expected largest of n normal draws, within 0.1 deviations: EXTREME ln(n)^EXTREME_POWER.
+EXTREME: Final = 0.87
+EXTREME_POWER: Final = 0.7
+MANY_ROWS: Final = 50.0  # rows per expert from which the normal law stands for the binomial one
+LEFT_OUT: Final = 1e-9  # probability of the loads that are not counted
+
+
+@compiled
+def moe_time_s(
+    shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
+) -> tuple[FloatArray, NDArray[np.int8]]:
+    """Return the time of each expert network on its busiest rank, and what bounds it.
+
+    Args:
+        shape_UD: Columns of MOE_SHAPE (U, D).
+        silicon_US: Columns of `kernels.silicon` (U, S).
+        parameters_UP: Columns of MOE_PARAMETERS (U, P).
+
+    Returns:
+        time_s (U,) and bound codes (U,).
+
+    Source:
+        Tile and wave reasoning for grouped products, fitted on measured tables. Skewed loads
+        follow the collector of the tables: expert popularity is drawn from a power law (exponent
+        `skew`, range SPARSE_RANGE or up to DENSE_SHARE of the tokens) and the busiest of the `ep`
+        ranks is timed (ai-dynamo/aiconfigurator, collector/helper.py). A uniform load is that of a
+        router without favourites: an expert's rows are binomial (tokens, top_k / experts).
+
+    Limits:
+        Popularity is taken at its quantiles, so the luck of one draw is not predicted; one fused
+        kernel family per parameter set, and no file of tiles tuned per shape; the exchange
+        between ranks is a collective of its own. Of a benchmark loop only the weights are hot.
+    """
+    count = shape_UD.shape[0]
+    time_s = np.empty(count)
+    bound = np.empty(count, dtype=np.int8)
+    loads_B = np.empty(BINS)
+    for unit in range(count):
+        shape, silicon, parameters = shape_UD[unit], silicon_US[unit], parameters_UP[unit]
+        bins = _fill_loads(shape, loads_B)
+        local = shape[3] / shape[5] / bins  # experts of this rank in one bin
+        active, rows = 0.0, 0.0
+        for index in range(bins):
+            active += local * min(loads_B[index], 1.0)
+            rows += local * loads_B[index]
+        blocks_s, tile_s = _blocks_s(shape, silicon, parameters, loads_B[:bins], rows / active)
+        memory_s, dispatch_s = _memory_s(shape, silicon, parameters, active, rows)
+        longer, shorter = max(blocks_s, memory_s), min(blocks_s, memory_s)
+        power = parameters[4]
+        body_s = longer * (1.0 + (shorter / longer) ** power) ** (1.0 / power)
+        fixed_s = parameters[2] + parameters[6] * active
+        time_s[unit] = fixed_s + body_s + dispatch_s
+        if fixed_s + tile_s > 0.5 * time_s[unit]:
+            bound[unit] = BOUND_LATENCY
+        elif memory_s + dispatch_s > blocks_s:
+            bound[unit] = BOUND_MEMORY
+        else:
+            bound[unit] = BOUND_COMPUTE
+    return time_s, bound
+
+
+@compiled_part
+def _fill_loads(shape: FloatArray, loads_B: FloatArray) -> int:
+    """Fill rows per expert of the busiest rank, largest first; return the bins that are used."""
+    tokens, experts, ep, skew = shape[0], shape[3], shape[5], shape[10]
+    routed = tokens * shape[4]
+    if skew == UNIFORM:
+        bins = int(min(experts, BINS))
+        chance = min(shape[4] / experts, 1.0)
+        _fill_binomial(tokens, chance * _busiest(tokens, shape[4], experts, ep), loads_B[:bins])
+        return bins
+    if skew <= 0.0:
+        # Balanced: rows spread over as many experts as there are, at least one on this rank.
+        rows = max(routed / ep, 1.0)
+        active = min(experts / ep, rows)
+        filled = active / (experts / ep) * BINS
+        for index in range(BINS):
+            loads_B[index] = rows / active * min(max(filled - index, 0.0), 1.0)
+        return BINS
+    bins = int(min(experts, BINS))
+    low, high = SPARSE_RANGE
+    if routed > experts:
+        low, high = DENSE_LEAST, max(DENSE_SHARE * tokens, DENSE_LEAST * 1.001)
+    _fill_power_law(low, high, skew, loads_B[:bins])
+    mean = np.mean(loads_B[:bins])
+    for index in range(bins):
+        load = np.floor(loads_B[index] / mean * routed / experts + 0.5)
+        loads_B[index] = min(load, tokens)
+    _match_total(loads_B[:bins], routed / experts * bins, tokens)
+    _concentrate(loads_B[:bins], ep, experts, tokens)
+    return bins
+
+
+@compiled_part
+def _busiest(tokens: float, top_k: float, experts: float, ep: float) -> float:
+    """Return the rows of the busiest of `ep` ranks over the mean, tokens drawing evenly.
+
+    A token brings a rank a hypergeometric number of rows: top_k experts drawn, experts/ep of its
+    own among them.
+    """
+    if ep <= 1.0 or experts <= 1.0:
+        return 1.0
+    mean = tokens * top_k / ep
+    spread = (1.0 - 1.0 / ep) * max(experts - top_k, 0.0) / (experts - 1.0)
+    deviation = math.sqrt(mean * spread)
+    most = min(ep, experts / top_k)  # every token sends all it can
+    extreme = float(EXTREME * math.log(ep) ** EXTREME_POWER)
+    return min(1.0 + extreme * deviation / mean, most)
+
+
+@compiled_part
+def _fill_binomial(tokens: float, chance: float, loads_B: FloatArray) -> None:
+    """Fill the mean rows of experts drawn evenly, in bins of equal probability, largest first."""
+    bins = loads_B.size
+    mean = tokens * chance
+    deviation = math.sqrt(mean * max(1.0 - chance, 0.0))
+    if mean > MANY_ROWS or chance >= 1.0:
+        for index in range(bins):
+            share = 1.0 - (index + 0.5) / bins
+            # Tukey's lambda form of the normal quantile, within 0.5 % of a deviation at the tails.
+            normal = (share**0.135 - (1.0 - share) ** 0.135) / 0.1975
+            loads_B[index] = min(max(mean + deviation * normal, 0.0), tokens)
+        return
+    loads_B[:] = 0.0
+    rows, probability = 0.0, (1.0 - chance) ** tokens
+    index, room, left = bins - 1, 1.0 / bins, 1.0
+    while index >= 0 and left > LEFT_OUT and rows <= tokens:
+        taken = min(probability, left)
+        left -= taken
+        while taken > 0.0 and index >= 0:
+            part = min(taken, room)
+            loads_B[index] += part * rows * bins
+            taken -= part
+            room -= part
+            if room <= 0.0:
+                index -= 1
+                room = 1.0 / bins
+        rows += 1.0
+        probability *= (tokens - rows + 1.0) / rows * chance / (1.0 - chance)
+
+
+@compiled_part
+def _fill_power_law(low: float, high: float, skew: float, loads_B: FloatArray) -> None:
+    """Fill the mid-bin quantiles of a density x^-skew on [low, high], largest first."""
+    exponent = 1.0 - skew
+    bottom, top = low**exponent, high**exponent
+    for index in range(loads_B.size):
+        share = 1.0 - (index + 0.5) / loads_B.size
+        if abs(exponent) < 1e-6:
+            loads_B[index] = low * (high / low) ** share
+        else:
+            loads_B[index] = ((top - bottom) * share + bottom) ** (1.0 / exponent)
+
+
+@compiled_part
+def _match_total(loads_B: FloatArray, total: float, tokens: float) -> None:
+    """Give rows lost to rounding to the least popular experts, take surplus from the most."""
+    rest = min(total, tokens * loads_B.size) - np.sum(loads_B)
+    if rest < 0.0:
+        loads_B *= total / np.sum(loads_B)
+    # A round places the rest evenly unless experts are full; the bound keeps odd input finite.
+    for _ in range(MAX_ROUNDS):
+        if not rest > 1e-9 * total:
+            return
+        step = max(1.0, np.floor(rest / loads_B.size))
+        for index in range(loads_B.size - 1, -1, -1):
+            added = min(step, rest, tokens - loads_B[index])
+            loads_B[index] += added
+            rest -= added
+
+
+@compiled_part
+def _concentrate(loads_B: FloatArray, ep: float, experts: float, tokens: float) -> None:
+    """Scale loads to the expected largest of `ep` random groups of experts."""
+    if ep <= 1.0:
+        return
+    mean = float(np.mean(loads_B))
+    # Within-bin spread of sparse loads: below one row an expert has all or nothing.
+    variance = 0.0
+    for index in range(loads_B.size):
+        load = float(loads_B[index])
+        variance += load * max(load, 1.0) / loads_B.size
+    deviation = math.sqrt(max(variance - mean * mean, 0.0) / (experts / ep)) / mean
+    extreme = EXTREME * math.log(ep) ** EXTREME_POWER
+    factor = min(1.0 + extreme * deviation, ep)
+    for index in range(loads_B.size):
+        loads_B[index] = min(loads_B[index] * factor, tokens)
+
+
+@compiled_part
+def _blocks_s(
+    shape: FloatArray,
+    silicon: FloatArray,
+    parameters: FloatArray,
+    loads_B: FloatArray,
+    load: float,
+) -> tuple[float, float]:
+    """Return the time of the thread blocks of both products and its fixed part [s]."""
+    hidden, width = shape[1], shape[2] / shape[6]
+    rows, columns = _tile(shape, parameters[9], load)
+    row_tiles = 0.0
+    local = shape[3] / shape[5] / loads_B.size
+    for rows_of_expert in loads_B:
+        row_tiles += local * np.ceil(rows_of_expert / rows) * min(rows_of_expert, 1.0)
+    gates = shape[9] - 1.0
+    first = row_tiles * np.ceil(gates * width / columns)
+    second = row_tiles * np.ceil(hidden / columns)
+    sm_s = silicon[SM_COUNT] / silicon[PEAK]  # one FLOP on one SM
+    depth_s = 2.0 * columns * rows * sm_s / parameters[0]
+    tile_s = parameters[3] / silicon[CLOCK]
+    waves_first = np.ceil(first / silicon[SM_COUNT])
+    waves_second = np.ceil(second / silicon[SM_COUNT])
+    fixed_s = (waves_first + waves_second) * tile_s
+    return depth_s * (waves_first * hidden + waves_second * width) + fixed_s, fixed_s
+
+
+@compiled_part
+def _tile(shape: FloatArray, policy: float, load: float) -> tuple[float, float]:
+    """Return rows and columns of an output tile; `load`: mean rows of an active expert."""
+    if policy == TRITON_DEFAULTS:
+        return TRITON_FEW if shape[0] <= shape[3] / shape[5] else TRITON_MANY
+    if policy == FIXED_TILES:
+        return FIXED_ROWS, TILE_COLUMNS
+    rows = MIN_TILE_ROWS
+    while rows < min(load, policy):
+        rows *= 2.0
+    return rows, TILE_COLUMNS
+
+
+@compiled_part
+def _memory_s(
+    shape: FloatArray, silicon: FloatArray, parameters: FloatArray, active: float, rows: float
+) -> tuple[float, float]:
+    """Return the time of weights and activations, and of routing and combination [s]."""
+    hidden, width = shape[1], shape[2] / shape[6]
+    rate = parameters[1] * silicon[BANDWIDTH]
+    weights = shape[9] * active * hidden * width * shape[7]
+    if shape[11] > 0.0:
+        weights *= 1.0 - hot_share(weights, parameters[8] * silicon[L2])
+    activations = rows * (2.0 * hidden + shape[9] * width) * shape[8]
+    # Choices of other ranks: their rows are written as zeros, gated and summed in some kernels.
+    foreign = max(shape[0] * shape[4] - rows, 0.0) * (hidden + shape[9] * width)
+    routed = ACTIVATION_BYTES * (hidden * (rows + shape[0]) + parameters[7] * foreign)
+    return (weights + activations) / rate, parameters[5] * routed / rate

@@ -1,0 +1,106 @@
+"""Which shapes a calibration has seen, and how far outside them a question lies.
+
+Shape legend: U unique shapes, R measured rows, D shape columns, M matches.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.kernels.shapes.models import physics_model
+from perfatlas.kernels.shapes.neighbours import AXES, LEAST_RATIO
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.kernels.shapes.neighbours import Axis
+    from perfatlas.operators import FloatArray, IntArray
+
+BEYOND_RANGE: Final = "data/beyond_range.toml"
+ROUNDING: Final = 1e-6  # octaves
+
+
+@cache
+def widening_per_octave() -> dict[str, float]:
+    """Return by how many e-folds an interval widens per octave outside the range, by operator.
+
+    Source: fits that saw none of the outer two octaves of a dimension, one dimension at a time, on
+        the rows they did not see; `lab.range_extrapolation`.
+    """
+    text = resources.files("perfatlas").joinpath(BEYOND_RANGE).read_text("utf-8")
+    rows = tomllib.loads(text)["beyond"]
+    return {row["operator"]: float(row["per_octave"]) for row in rows}
+
+
+def shape_limits(operator: str, shape_RD: FloatArray) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the least and the largest value of every dimension of measured shapes, by name.
+
+    Args:
+        operator: Calibration operator; one without dimensions of its own has no limits.
+        shape_RD: Measured shapes (R, D).
+    """
+    values = {_label(axis): _values(axis, operator, shape_RD) for axis in _axes(operator)}
+    least = {name: float(value_R.min()) for name, value_R in values.items()}
+    most = {name: float(value_R.max()) for name, value_R in values.items()}
+    return least, most
+
+
+def octaves_outside(
+    operator: str,
+    shape_UD: FloatArray,
+    match_U: IntArray,
+    limits_M: Sequence[tuple[Mapping[str, float], Mapping[str, float]]],
+) -> FloatArray:
+    """Return the octaves between a shape and the range its calibration has seen (U,).
+
+    The dimension that is farthest outside counts. 0 inside, and where a calibration says nothing.
+
+    Args:
+        operator: Calibration operator.
+        shape_UD: Columns of its physics (U, D).
+        match_U: Which limits hold (U,).
+        limits_M: Least and largest values by dimension, of every match.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.kernels.shapes.shape_range import octaves_outside
+        >>> shape = np.zeros((1, 9)); shape[0, :3] = 65536, 4096, 4096
+        >>> limits = [({"m": 1.0}, {"m": 32768.0})]
+        >>> float(octaves_outside("gemm", shape, np.zeros(1, np.int64), limits)[0])
+        1.0
+    """
+    outside_U = np.zeros(shape_UD.shape[0])
+    if not any(least or most for least, most in limits_M):
+        return outside_U
+    for axis in _axes(operator):
+        name = _label(axis)
+        low_M = np.array([least.get(name, 0.0) for least, _ in limits_M])
+        high_M = np.array([most.get(name, np.inf) for _, most in limits_M])
+        value_U = _values(axis, operator, shape_UD)
+        ratio_U = np.maximum(low_M[match_U] / value_U, value_U / high_M[match_U])
+        outside_U = np.maximum(outside_U, np.log2(np.maximum(ratio_U, 1.0)))
+    return np.where(outside_U > ROUNDING, outside_U, 0.0)
+
+
+def _axes(operator: str) -> tuple[Axis, ...]:
+    return tuple(axis for axis in AXES.get(operator, ()) if not axis.linear)
+
+
+def _label(axis: Axis) -> str:
+    return "_".join(axis.times) + "".join(f"_per_{name}" for name in axis.over)
+
+
+def _values(axis: Axis, operator: str, shape_UD: FloatArray) -> FloatArray:
+    names = physics_model(operator).shape_names
+    value_U = np.prod([shape_UD[:, names.index(name)] for name in axis.times], axis=0)
+    for name in axis.over:
+        value_U = value_U / shape_UD[:, names.index(name)]
+    # 0 says that there is none: no window, nothing selected
+    floor = LEAST_RATIO if axis.over else 1.0
+    limited_U: FloatArray = np.maximum(value_U, floor)
+    return limited_U

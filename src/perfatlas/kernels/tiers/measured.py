@@ -1,0 +1,240 @@
+"""Tier `measured`: physics corrected by what it missed on the nearest measured shapes.
+
+A measured row says by which factor the physics of its own protocol (hot or cold caches, weight
+copies, quantization inside) is off; the answer is the physics asked for, cold, times that factor.
+On a measured shape whose protocol is cold it is the measured time itself.
+
+Shape legend: U unique shapes, R measured rows, D shape columns, S silicon fields, P parameters,
+M matches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.kernels.devices import silicon_row
+from perfatlas.kernels.shapes import LEAST_RATIO, carry, correct, no_residuals, physics_model
+from perfatlas.measurements.residuals import Correction, code_hash, kept_residuals, with_rows_of
+from perfatlas.measurements.tables import (
+    QUANTIZED_INSIDE,
+    TABLES,
+    measured_device,
+    other_card,
+    table_rows,
+)
+from perfatlas.quantities import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.measurements.calibrations import CalibrationMatch
+    from perfatlas.measurements.residuals import Residuals
+    from perfatlas.operators import FloatArray, IntArray
+
+# Rooms whose code residuals depend on; silicon and parameters are named by their values.
+CODE: Final = ("sampling", "formats", "compiled", "operators", "measurements", "kernels")
+LEAST_ROWS: Final = 100  # fewer do not tell how far a residual carries
+
+
+def with_table(match: CalibrationMatch, version: str) -> CalibrationMatch:
+    """Return a match that names the table whose rows correct it, or notes why none does.
+
+    Args:
+        match: The calibration of an operator on a device.
+        version: Version of the engine that was measured; "" for the one the calibration was
+            fitted on.
+
+    Raises:
+        MissingDependencyError: The measured tables are not installed.
+    """
+    cell = match.calibration
+    if cell.operator not in TABLES:
+        return match
+    if match.own and other_card(cell.device):
+        why = f"its rows were measured on a card with {other_card(cell.device)}"
+        return replace(match, notes=(*match.notes, f"{cell.id} answers in physics: {why}"))
+    folder, name = TABLES[cell.operator]
+    return with_rows_of(match, (folder, cell.family, name), version)
+
+
+def residuals_of(match: CalibrationMatch) -> Residuals:
+    """Return the residuals of the table a match names, from the user's cache or computed.
+
+    Args:
+        match: With a table.
+    """
+    cell = match.calibration
+    parameters = tuple(cell.parameters[n] for n in physics_model(cell.operator).parameter_names)
+    return _residuals(
+        (cell.device, cell.operator, cell.family, cell.format), match.table, parameters
+    )
+
+
+@lru_cache(maxsize=64)
+def _residuals(
+    cell: tuple[str, str, str, str], table: tuple[str, str], parameters: tuple[float, ...]
+) -> Residuals:
+    silicon_S = _silicon(cell[0], cell[3])
+    stated = (cell, table, parameters, silicon_S.tolist(), code_hash(CODE))
+    return kept_residuals(
+        repr(stated), lambda: fit_residuals(cell, table[0], silicon_S, parameters)
+    )
+
+
+def _silicon(device: str, format_name: str) -> FloatArray:
+    """Return the silicon columns (S,) for products of a calibration's format."""
+    product = format_name.partition("+")[0]
+    return silicon_row(measured_device(device), "fp8_static" if product == "fp8" else product)
+
+
+def fit_residuals(
+    cell: tuple[str, str, str, str],
+    version: str,
+    silicon_S: FloatArray,
+    parameters: tuple[float, ...],
+) -> Residuals:
+    """Return the residuals of the measured rows of a cell and how far they carry.
+
+    Args:
+        cell: Device, operator, engine, format.
+        version: Version of the engine.
+        silicon_S: Silicon columns (S,).
+        parameters: In the order of the physics (P,).
+    """
+    try:
+        rows = table_rows(*cell, version)
+    except UnsupportedError:
+        # A version may have measured other formats only: its rows correct nothing here.
+        return no_residuals(cell[1])
+    if rows.measured_s.size < LEAST_ROWS:
+        return no_residuals(cell[1])
+    shape_RD = rows.shape_table(physics_model(cell[1]).shape_names)
+    physics_s = physics_of(cell[1], shape_RD, silicon_S, np.array(parameters))
+    return carry(cell[1], shape_RD, np.log(rows.measured_s / physics_s))
+
+
+def physics_of(
+    operator: str, shape_RD: FloatArray, silicon_S: FloatArray, parameters_P: FloatArray
+) -> FloatArray:
+    """Return the physics of shapes with one silicon and one set of parameters (R,) [s].
+
+    Args:
+        operator: A name of `AXES`.
+        shape_RD: Columns of its physics (R, D).
+        silicon_S: Silicon columns (S,).
+        parameters_P: Parameters (P,).
+    """
+    count = shape_RD.shape[0]
+    silicon_RS, parameters_RP = (
+        np.ascontiguousarray(np.broadcast_to(one, (count, one.size)))
+        for one in (silicon_S, parameters_P)
+    )
+    return physics_model(operator).physics(shape_RD, silicon_RS, parameters_RP)[0]
+
+
+def correct_rows(
+    operator: str,
+    matches: Sequence[CalibrationMatch],
+    shape_UD: FloatArray,
+    match_U: IntArray,
+) -> Correction:
+    """Return the correction of shapes priced with several calibrations.
+
+    Args:
+        operator: Calibration operator of all of them.
+        matches: Calibrations (M); those without a table correct nothing.
+        shape_UD: Columns of the physics (U, D).
+        match_U: Position in `matches` (U,).
+    """
+    count = shape_UD.shape[0]
+    whole = Correction(np.ones(count), np.zeros(count), np.zeros(count), np.zeros(count, np.bool_))
+    for position in np.unique(match_U).tolist():
+        if not matches[position].table[0]:
+            continue
+        some = match_U == position
+        found = correct(residuals_of(matches[position]), operator, shape_UD[some])
+        for all_U, some_U in zip(whole, found, strict=True):
+            all_U[some] = some_U
+    return whole
+
+
+def lacks_quantization(
+    operator: str,
+    matches: Sequence[CalibrationMatch],
+    shape_UD: FloatArray,
+    match_U: IntArray,
+) -> NDArray[np.bool_]:
+    """Return which products leave out the quantization that their measured rows hold (U,).
+
+    Args:
+        operator: Calibration operator of all of them.
+        matches: Calibrations (M).
+        shape_UD: Columns of the physics (U, D).
+        match_U: Position in `matches` (U,).
+    """
+    if operator != "gemm":
+        return np.zeros(match_U.shape, np.bool_)
+    inside_M = np.array([holds_quantization(match) for match in matches])
+    lacks_U: NDArray[np.bool_] = inside_M[match_U] & (shape_UD[:, _quantize()] == 0.0)
+    return lacks_U
+
+
+def with_quantization(key_UD: FloatArray) -> FloatArray:
+    """Return products with their activation quantized inside the time (U, D).
+
+    Args:
+        key_UD: Columns of the physics of a product first (U, D).
+    """
+    quantized_UD = key_UD.copy()
+    quantized_UD[:, _quantize()] = 1.0
+    return quantized_UD
+
+
+def _quantize() -> int:
+    return physics_model("gemm").shape_names.index("quantize")
+
+
+def holds_quantization(match: CalibrationMatch) -> bool:
+    """Return whether the activation was quantized inside the times of a calibration's rows.
+
+    Args:
+        match: The calibration of an operator on a device.
+    """
+    cell = match.calibration
+    return cell.operator == "gemm" and cell.format in QUANTIZED_INSIDE
+
+
+def product_alone(near: Correction, alone_U: NDArray[np.bool_], whole_U: FloatArray) -> Correction:
+    """Return the correction of products without the quantization that was measured with them.
+
+    What physics misses of the sum is shared out as physics shares the sum. The interval spans both
+    other ways: all of it is the quantization's, or all of it is the product's.
+
+    Args:
+        near: Corrections of the sums (U,).
+        alone_U: Where the product is asked for alone (U,).
+        whole_U: Physics of the sum over physics of the product (U,).
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.measurements.residuals.residuals import Correction
+        >>> from perfatlas.kernels.tiers.measured import product_alone
+        >>> sums = Correction(np.array([3.0]), np.zeros(1), np.zeros(1), np.ones(1, np.bool_))
+        >>> found = product_alone(sums, np.ones(1, np.bool_), np.array([2.0]))
+        >>> (found.factor_U * np.exp([found.low_U[0], found.high_U[0]])).round(6).tolist()
+        [1.0, 5.0]
+    """
+    none_U = -np.log(near.factor_U)
+    all_U = np.log(np.maximum(whole_U + (1.0 - whole_U) / near.factor_U, LEAST_RATIO))
+    low_U = np.minimum(near.low_U, np.minimum(none_U, all_U))
+    high_U = np.maximum(near.high_U, np.maximum(none_U, all_U))
+    return near._replace(
+        low_U=np.where(alone_U, low_U, near.low_U),
+        high_U=np.where(alone_U, high_U, near.high_U),
+    )

@@ -1,0 +1,52 @@
+"""Residuals a calibration may expect: of rows its fit did not see, where rows are few.
+
+Shape legend: U measured rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.lab.fitting.split import LEAST_GROUPS, row_groups, taken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from perfatlas.lab.cells import Cell, Rows
+    from perfatlas.operators import FloatArray
+
+    Fit = Callable[[Cell, Rows], Mapping[str, float]]
+
+SMALL_CELL: Final = 2000  # up to which a fit's own residuals flatter it
+FOLDS: Final = 3
+SEED: Final = 20254
+
+
+def expected_residuals(
+    cell: Cell, rows: Rows, parameters: Mapping[str, float], fit: Fit
+) -> FloatArray:
+    """Return ln(measured/predicted) to expect of shapes nobody measured (U,).
+
+    With many rows and ten parameters the residuals of the fit say it. With few, whole groups of
+    rows are held out in turn and predicted by a fit of the others (cross-conformal).
+
+    Args:
+        cell: What is calibrated.
+        rows: Its rows.
+        parameters: Fitted to all of them.
+        fit: Fits parameters to some of them.
+    """
+    known: FloatArray = np.log(rows.measured_s / cell.predict(rows.shape_UD, parameters))
+    group = row_groups(cell.operator, rows)
+    count = int(group.max()) + 1
+    if rows.measured_s.size > SMALL_CELL or count < LEAST_GROUPS:
+        return known
+    fold_U = (np.random.default_rng(SEED).permutation(count) % FOLDS)[group]
+    for fold in range(FOLDS):
+        out = fold_U == fold
+        found = fit(cell, taken(rows, ~out))
+        predicted_s = cell.predict(np.ascontiguousarray(rows.shape_UD[out]), found)
+        known[out] = np.log(rows.measured_s[out] / predicted_s)
+    return known

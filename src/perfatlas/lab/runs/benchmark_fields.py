@@ -1,0 +1,171 @@
+"""Typed reading of JSON that somebody else wrote: every refusal names the key and its value."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import InvalidSpecError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SECONDS_PER_MILLISECOND: Final = 1e-3
+LARGEST: Final = 1e15  # no count, time or rate of a benchmark is larger; far from overflow
+SMALLEST: Final = 1e-9  # nor smaller, where it is not 0
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The members of a JSON object.
+
+    Args:
+        members: The object.
+        path: Where it is inside the file, "" for the outermost one.
+    """
+
+    members: Mapping[str, Any]
+    path: str = ""
+
+    def require(self, *names: str) -> None:
+        """Refuse an object that leaves out members.
+
+        Args:
+            names: What must be there and not null.
+
+        Raises:
+            InvalidSpecError: Some are missing; all are named.
+        """
+        missing = [self._name(name) for name in names if self.members.get(name) is None]
+        if missing:
+            raise InvalidSpecError(f"{', '.join(missing)} missing")
+
+    def number(self, name: str) -> float | None:
+        """Return a number from 0 upwards, None where there is none.
+
+        Args:
+            name: Its key.
+
+        Raises:
+            InvalidSpecError: It is of another type, not finite, negative, or beyond all measure.
+
+        Example:
+            >>> from perfatlas.lab.runs.benchmark_fields import Fields
+            >>> Fields({"completed": 3}).number("completed")
+            3.0
+        """
+        value = self.members.get(name)
+        if value is None:
+            return None
+        return as_number(value, self._name(name))
+
+    def positive(self, name: str) -> float | None:
+        """Return a number, None where it is 0: benchmarks write 0 for what they did not measure.
+
+        Args:
+            name: Its key.
+
+        Raises:
+            InvalidSpecError: As `number`.
+        """
+        return self.number(name) or None
+
+    def milliseconds(self, name: str) -> float | None:
+        """Return a time written in milliseconds [s], None where it is missing or 0.
+
+        Args:
+            name: Its key.
+
+        Raises:
+            InvalidSpecError: As `number`.
+        """
+        value = self.positive(name)
+        return None if value is None else value * SECONDS_PER_MILLISECOND
+
+    def length(self, name: str, requests: float = 1.0) -> float:
+        """Return the mean tokens of a request [tokens].
+
+        Args:
+            name: Key of the tokens of all requests.
+            requests: How many they are.
+
+        Raises:
+            InvalidSpecError: There are none, or as `number`.
+        """
+        tokens = self.positive(name)
+        if tokens is None:
+            raise InvalidSpecError(
+                f"{self._name(name)} = 0 or missing: the lengths of the requests are not known"
+            )
+        return tokens / requests
+
+    def total(self, name: str) -> float | None:
+        """Return the sum of a list of numbers, None where there is no list.
+
+        Args:
+            name: Its key.
+
+        Raises:
+            InvalidSpecError: It is no list of numbers.
+        """
+        values = self.members.get(name)
+        if values is None:
+            return None
+        if not isinstance(values, list):
+            raise InvalidSpecError(f"{self._name(name)} = {shown(values)}: expected a list")
+        return math.fsum(as_number(value, self._name(name)) for value in values)
+
+    def text(self, name: str) -> str:
+        """Return a text, "" where there is none.
+
+        Args:
+            name: Its key.
+
+        Raises:
+            InvalidSpecError: It is not text.
+        """
+        value = self.members.get(name)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise InvalidSpecError(f"{self._name(name)} = {shown(value)}: expected text")
+        return value
+
+    def part(self, name: str) -> Fields:
+        """Return an inner object, an empty one where there is none.
+
+        Args:
+            name: Its key.
+
+        Raises:
+            InvalidSpecError: It is not an object.
+        """
+        value = self.members.get(name)
+        if value is None:
+            return Fields({}, self._name(name))
+        if not isinstance(value, dict):
+            raise InvalidSpecError(f"{self._name(name)} = {shown(value)}: expected an object")
+        return Fields(value, self._name(name))
+
+    def _name(self, name: str) -> str:
+        return f"{self.path}.{name}" if self.path else name
+
+
+def as_number(value: object, name: str) -> float:
+    """Return a JSON number from 0 upwards.
+
+    Args:
+        value: Any JSON value.
+        name: What to call it.
+
+    Raises:
+        InvalidSpecError: It is of another type, not finite, negative, or beyond all measure.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidSpecError(f"{name} = {shown(value)}: expected a number")
+    if value == 0 or SMALLEST <= value <= LARGEST:
+        return float(value)
+    raise InvalidSpecError(
+        f"{name} = {shown(value)}: expected 0 or a number from {SMALLEST:g} to {LARGEST:g}"
+    )

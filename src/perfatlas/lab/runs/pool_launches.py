@@ -1,0 +1,159 @@
+"""Limits that the engines of two pools were started with: committed rules, resolved per run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import InvalidSpecError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.lab.runs.pool_runs import PoolRun
+    from perfatlas.lab.runs.serving_matches import Match
+    from perfatlas.lab.runs.serving_rows import ServingRun
+
+TOKENS: Final = "max_num_batched_tokens"
+SEQUENCES: Final = "max_num_seqs"
+OF_WORKER: Final = "_of_worker"  # a limit that attention-DP ranks share evenly
+SWITCHES: Final = ("async_scheduling", "scheduler_recv_interval", "reserved_decode_tokens")
+LIMITS: Final = (TOKENS, f"{TOKENS}{OF_WORKER}", SEQUENCES, f"{SEQUENCES}{OF_WORKER}", *SWITCHES)
+BATCH_KEYS: Final = ("system", "precision", "isl", "osl", "dp", "attention_dp", "concurrency")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolLaunch:
+    """Limits that both pools were started with.
+
+    Args:
+        name: Which runs they are of.
+        match: Which runs they are of, by the decode pool.
+        limits: By pool, by names of `LIMITS`; the rest is left to the engine.
+        unsimulated: What else the recipe passes, "" where the simulation does all of it.
+        source: Where this is documented.
+    """
+
+    name: str
+    match: Match
+    limits: Mapping[str, Mapping[str, Any]]
+    unsimulated: str
+    source: str
+
+    def fields(self, run: PoolRun) -> dict[str, int]:
+        """Return the tokens of a step of the prefill pool by name of the vocabulary.
+
+        Args:
+            run: One that the rule is about.
+        """
+        tokens = _limit(self.limits["prefill"], TOKENS, run.prefill)
+        return {} if tokens is None else {TOKENS: tokens}
+
+    def changes(self, role: str, worker: ServingRun, most: int) -> dict[str, Any]:
+        """Return the limits of a scheduler for which the vocabulary has no name.
+
+        Args:
+            role: "prefill" or "decode".
+            worker: The run with the plan of that pool.
+            most: Sequences of a scheduler without them.
+        """
+        given = self.limits[role]
+        found = {name: given[name] for name in SWITCHES if name in given}
+        sequences = _limit(given, SEQUENCES, worker)
+        if sequences is not None:
+            found[SEQUENCES] = min(sequences, most)
+        return found
+
+
+def _limit(given: Mapping[str, Any], name: str, worker: ServingRun) -> int | None:
+    whole = given.get(f"{name}{OF_WORKER}")
+    return given.get(name) if whole is None else max(whole // worker.attention_dp, 1)
+
+
+def pool_launch_of(rest: dict[str, Any], match: Match) -> PoolLaunch:
+    """Return a launch from what is left of its entry.
+
+    Args:
+        rest: Name, source, limits by pool, and what is not simulated.
+        match: Which runs it is of.
+
+    Raises:
+        InvalidSpecError: A pool or a limit is unknown.
+        KeyError: The name, the source or a pool is missing.
+    """
+    name, source, unsimulated = rest.pop("name"), rest.pop("ref"), rest.pop("unsimulated", "")
+    limits = {role: dict(rest.pop(role)) for role in ("prefill", "decode")}
+    for given, known in ((rest, ()), *((own, LIMITS) for own in limits.values())):
+        for unknown in set(given) - set(known):
+            raise InvalidSpecError(
+                f"serving_runs.toml: unknown limit {unknown!r}{did_you_mean(unknown, known)}"
+            )
+    return PoolLaunch(name=name, match=match, limits=limits, unsimulated=unsimulated, source=source)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolPlan:
+    """How the ranks of runs were used where their rows say otherwise.
+
+    Args:
+        match: Which runs, by the decode pool as its row states it.
+        plans: By pool: "tp", one tensor-parallel group without attention-DP ranks; "ep", attention
+            ranks as stated and experts divided by rank; "" as stated.
+        source: Where this is documented.
+    """
+
+    match: Match
+    plans: Mapping[str, str]
+    source: str
+
+
+def pool_plan_of(rest: dict[str, Any], match: Match) -> PoolPlan:
+    """Return a plan from what is left of its entry.
+
+    Args:
+        rest: Source and plan by pool.
+        match: Which runs it is of.
+
+    Raises:
+        InvalidSpecError: A field or a plan is unknown.
+        KeyError: The source is missing.
+    """
+    source = rest.pop("ref")
+    plans = {role: rest.pop(role, "") for role in ("prefill", "decode")}
+    wrong = [*rest, *(plan for plan in plans.values() if plan not in ("", "tp", "ep"))]
+    if wrong:
+        raise InvalidSpecError(
+            f"serving_runs.toml: {wrong[0]!r} of pool_plans is unknown; prefill and decode are tp"
+            " or ep"
+        )
+    return PoolPlan(match=match, plans=plans, source=source)
+
+
+def planned(worker: ServingRun, plan: str) -> ServingRun:
+    """Return a run with the ranks of a pool used as a recipe does.
+
+    Args:
+        worker: The run with the plan of that pool.
+        plan: As in `PoolPlan`.
+    """
+    width = worker.tp * worker.attention_dp
+    if plan == "tp":
+        held = worker.on_rank * worker.attention_dp
+        return replace(worker, tp=width, attention_dp=1, moe_tp=width, ep=1, on_rank=held)
+    return replace(worker, moe_tp=1, ep=width) if plan == "ep" else worker
+
+
+def batch_of(rows: Sequence[Sequence[Any]], worker: ServingRun) -> int | None:
+    """Return the sequences of a scheduler that the recipe of a run states, None where it is none.
+
+    Args:
+        rows: By `BATCH_KEYS`, the last a list, and then the sequences.
+        worker: The run with the plan of its decode pool.
+    """
+    for *key, in_flight, batch in rows:
+        same = all(
+            getattr(worker, name) == value for name, value in zip(BATCH_KEYS[:-1], key, strict=True)
+        )
+        if same and worker.concurrency in in_flight:
+            return int(batch)
+    return None

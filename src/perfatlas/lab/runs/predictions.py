@@ -1,0 +1,212 @@
+"""Predictions of measured serving runs through the public function, and their statistics.
+
+Shape legend: N runs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.lab.fitting import error_statistics
+from perfatlas.lab.runs.deduplication import is_dense
+from perfatlas.models import resolve_model
+from perfatlas.verbs.estimate import estimate_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from perfatlas.lab.runs.run_selection import ServingRules
+    from perfatlas.lab.runs.serving_rows import ServingRun
+    from perfatlas.operators import FloatArray
+
+Row = dict[str, Any]
+METRICS: Final = ("tpot", "ttft", "request_latency")
+FIGURES: Final = ("mape", "median_error", "p90_error", "bias", "inside_90")
+
+
+def predict_runs(
+    runs: Sequence[ServingRun], rules: ServingRules, changes: Mapping[str, Any] | None = None
+) -> list[Row]:
+    """Return measured and predicted latencies of runs.
+
+    Args:
+        runs: The runs, with the plan they ran.
+        rules: How to ask.
+        changes: What a setting asks otherwise, by names of the vocabulary.
+    """
+    questions = [run_question(run, rules, changes or {}) for run in runs]
+    answers = ask_rows(questions)
+    bounds = ask_rows([question | {"tier": "bound"} for question in questions])
+    rows = []
+    for run, question, answer, bound in zip(runs, questions, answers, bounds, strict=True):
+        row = _row(run, question, answer, rules)
+        for name in ("tpot", "request_latency"):
+            row[f"{name}_bound_s"] = None if bound["error_code"] else bound[f"{name}_s"]
+        rows.append(row)
+    return rows
+
+
+def ask_rows(questions: Sequence[Row]) -> list[Row]:
+    """Return the answer of every question, through the public function.
+
+    Args:
+        questions: Scenarios with the same names.
+    """
+    columns = estimate_table({name: [q[name] for q in questions] for name in questions[0]}).columns
+    return [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
+
+
+def run_question(run: ServingRun, rules: ServingRules, changes: Mapping[str, Any]) -> Row:
+    """Return a row of the scenario table; None leaves a choice to the checkpoint.
+
+    Args:
+        run: The run, with the plan it ran.
+        rules: How to ask.
+        changes: What a setting asks otherwise, by names of the vocabulary.
+    """
+    ask = rules.ask(run)
+    ratio = changes.get("length_ratio", rules.length_ratio[run.kind])
+    question: Row = {
+        "model": ask.model,
+        "system": run.system,
+        "engine": run.backend,
+        "mode": "aggregated",
+        "method": "formula",
+        "tp": run.tp,
+        "attention_dp": run.attention_dp,
+        "ep": None if is_dense(run) else run.ep,
+        "dp": run.dp,
+        "concurrency": run.concurrency,
+        "isl": round(run.isl * ratio),
+        "osl": round(run.osl * ratio),
+        "format": ask.formats.get("format"),
+        "moe_format": ask.formats.get("moe_format"),
+        "kv_format": ask.formats.get("kv_format"),
+        "attention_format": ask.formats.get("attention_format"),
+        "expert_distribution": None,
+        "stream_interval": _stream_interval(run, rules),
+    }
+    return question | {name: value for name, value in changes.items() if name in question}
+
+
+def _stream_interval(run: ServingRun, rules: ServingRules) -> int:
+    """Return how many tokens the front end of a run sent at a time."""
+    launch = rules.launch(run)
+    return 1 if launch is None else int(launch.limits.get("stream_interval", 1))
+
+
+def _row(run: ServingRun, question: Row, answer: Row, rules: ServingRules) -> Row:
+    """Return one prediction beside its measurement; times and errors are None if refused."""
+    row: Row = {
+        "id": run.id,
+        "model": run.model,
+        "network": rules.network(run),
+        "precision": run.precision,
+        "system": run.system,
+        "backend": run.backend,
+        "dense": is_dense(run),
+        "tp": run.tp,
+        "attention_dp": run.attention_dp,
+        "ep": run.ep,
+        "concurrency": run.concurrency,
+        "on_rank": run.on_rank,
+        "isl": run.isl,
+        "osl": run.osl,
+        "layers": resolve_model(question["model"]).architecture.num_layers,
+        "asked_osl": question["osl"],
+    }
+    latency_s = run.ttft_s + run.tpot_s * (question["osl"] - 1)
+    measured = {"tpot": run.tpot_s, "ttft": run.ttft_s, "request_latency": latency_s}
+    for name, measured_s in measured.items():
+        refused = bool(answer["error_code"])
+        predicted_s = None if refused else answer[f"{name}_s"]
+        row |= {
+            f"{name}_measured_s": measured_s,
+            f"{name}_s": predicted_s,
+            f"{name}_s_low": None if refused else answer[f"{name}_s_low"],
+            f"{name}_s_high": None if refused else answer[f"{name}_s_high"],
+            f"{name}_error": None if predicted_s is None else predicted_s / measured_s - 1.0,
+        }
+    return row | {"error": answer["error"]}
+
+
+def answered(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows that have a prediction.
+
+    Args:
+        rows: From `predict_runs`.
+    """
+    return [row for row in rows if row["tpot_s"] is not None]
+
+
+def below_bound(row: Row) -> bool:
+    """Return whether a whole request is said to be faster than the speed of light for its load.
+
+    The request, not its TPOT: where an engine takes waiting prompts first and all requests start
+    together, half of the prompts that the formula puts between output tokens come before the first.
+
+    Args:
+        row: From `predict_runs`, answered.
+    """
+    return bool(row["request_latency_measured_s"] < row["request_latency_bound_s"])
+
+
+def _column(rows: Sequence[Row], name: str) -> FloatArray:
+    return np.array([row[name] for row in rows], dtype=np.float64)
+
+
+def summarize_runs(rows: Sequence[Row]) -> Row:
+    """Return counts and error statistics of rows; figures are None where no row is answered.
+
+    Args:
+        rows: From `predict_runs`.
+    """
+    known = answered(rows)
+    found: Row = {"rows": len(rows), "refused": len(rows) - len(known)}
+    for name in METRICS:
+        if not known:
+            found |= {f"{name}_{figure}": None for figure in FIGURES}
+            continue
+        predicted_s, measured_s = (
+            _column(known, f"{name}_s"),
+            _column(known, f"{name}_measured_s"),
+        )
+        low_s, high_s = _column(known, f"{name}_s_low"), _column(known, f"{name}_s_high")
+        errors = error_statistics(predicted_s, measured_s)
+        inside = share_inside(low_s, measured_s, high_s)
+        figures = (errors.mape, errors.median_error, errors.p90_error, errors.bias, inside)
+        found |= {f"{name}_{figure}": value for figure, value in zip(FIGURES, figures, strict=True)}
+    bias = found["tpot_bias"]
+    return found | {"tpot_abs_bias": None if bias is None else abs(bias)}
+
+
+def grouped(rows: Sequence[Row], key: Callable[[Row], Any]) -> dict[Any, list[Row]]:
+    """Return rows by key, keys in order.
+
+    Args:
+        rows: From `predict_runs`.
+        key: What they are grouped by.
+    """
+    groups: dict[Any, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[key(row)].append(row)
+    return dict(sorted(groups.items()))
+
+
+def share_inside(low_s: FloatArray, measured_s: FloatArray, high_s: FloatArray) -> float | None:
+    """Return the share of rows inside their interval, None where the predictions have no end.
+
+    Args:
+        low_s: Low ends (N,) [s].
+        measured_s: Measurements (N,) [s].
+        high_s: High ends (N,) [s], NaN where there is none.
+    """
+    known = np.isfinite(high_s)
+    if not known.any():
+        return None
+    return float(np.mean((low_s <= measured_s)[known] & (measured_s <= high_s)[known]))

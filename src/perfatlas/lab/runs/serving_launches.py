@@ -1,0 +1,121 @@
+"""Limits that engines of measured runs were started with: committed rules, resolved per run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import InvalidSpecError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.lab.runs.serving_matches import Match
+    from perfatlas.lab.runs.serving_rows import ServingRun
+    from perfatlas.serving.config import Limits
+
+ROUNDS: Final = 10  # requests per one in flight: num-prompts of the benchmark's scripts
+PASSED: Final = ("gpu_memory_utilization", "block_size", "chunked_prefill", "stream_interval")
+COUNTS: Final = ("max_num_seqs", "max_num_batched_tokens")
+SWITCHES: Final = ("mixed_chunk", "async_scheduling", "batch_wait_timeout_iters")
+RECV_INTERVAL: Final = "scheduler_recv_interval"
+BATCH_WAIT_RATIO: Final = "batch_wait_max_tokens_ratio"
+LIMITS: Final = (*COUNTS, *PASSED, *SWITCHES, RECV_INTERVAL, BATCH_WAIT_RATIO)
+MANY: Final = 16  # requests in flight from which on scripts pass the second of two values
+TERMS: Final = ("isl", "osl", "on_rank", "concurrency")
+SHAPES: Final = ("more", "multiple", "least", "most")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """Limits an engine was started with.
+
+    Args:
+        name: Which runs they are of.
+        match: Which runs they are of.
+        limits: By names of `LIMITS`; the rest is left to the engine.
+        rounds: Requests the client sends per one in flight.
+        unsimulated: What else the script passes, "" where the simulation does all of it.
+        source: Where this is documented.
+    """
+
+    name: str
+    match: Match
+    limits: Mapping[str, Any]
+    rounds: int
+    unsimulated: str
+    source: str
+
+    def fields(self, run: ServingRun) -> dict[str, Any]:
+        """Return the limits of a run by names of the vocabulary of `simulate`.
+
+        Args:
+            run: One that the rule is about.
+        """
+        counts = {name: _count(self.limits[name], run) for name in COUNTS if name in self.limits}
+        return counts | {name: self.limits[name] for name in PASSED if name in self.limits}
+
+    def changes(self, run: ServingRun, limits: Limits) -> dict[str, Any]:
+        """Return the limits of a scheduler for which the vocabulary has no name.
+
+        Args:
+            run: One that the rule is about.
+            limits: Those without them.
+        """
+        found = {name: self.limits[name] for name in SWITCHES if name in self.limits}
+        if RECV_INTERVAL in self.limits:
+            given = self.limits[RECV_INTERVAL]
+            several = isinstance(given, list)
+            found[RECV_INTERVAL] = given[run.concurrency >= MANY] if several else given
+        if BATCH_WAIT_RATIO in self.limits:
+            tokens = self.limits[BATCH_WAIT_RATIO] * limits.max_num_batched_tokens
+            found["batch_wait_max_tokens"] = math.ceil(tokens)
+        return found
+
+
+def launch_of(rest: dict[str, Any], match: Match, name: str, source: str) -> Launch:
+    """Return a launch from what is left of its entry.
+
+    Args:
+        rest: Limits, rounds and what is not simulated.
+        match: Which runs it is of.
+        name: Its name.
+        source: Where it is documented.
+
+    Raises:
+        InvalidSpecError: A limit or a term of a sum is unknown.
+    """
+    rounds, unsimulated = rest.pop("rounds", ROUNDS), rest.pop("unsimulated", "")
+    _refuse_unknown(rest, LIMITS)
+    for value in rest.values():
+        if isinstance(value, dict):
+            _refuse_unknown(value, (*TERMS, *SHAPES))
+    return Launch(
+        name=name,
+        match=match,
+        limits=rest,
+        rounds=rounds,
+        unsimulated=unsimulated,
+        source=source,
+    )
+
+
+def _count(given: int | str | Mapping[str, int], run: ServingRun) -> int:
+    if isinstance(given, str):
+        return int(getattr(run, given))
+    if isinstance(given, int):
+        return given
+    total = given.get("more", 0) + sum(given.get(term, 0) * getattr(run, term) for term in TERMS)
+    multiple = given.get("multiple", 1)
+    total = -(-total // multiple) * multiple
+    total = max(total, given.get("least", 1))
+    return int(min(total, given.get("most", total)))
+
+
+def _refuse_unknown(given: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    for name in given:
+        if name not in known:
+            raise InvalidSpecError(
+                f"serving_runs.toml: unknown limit {name!r}{did_you_mean(name, known)}"
+            )

@@ -1,0 +1,153 @@
+"""Measured serving runs, simulated as their benchmark ran: requests, closed loop, engine limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.lab.runs.deduplication import is_dense
+from perfatlas.lab.runs.predictions import run_question
+from perfatlas.quantities import PerfatlasError
+from perfatlas.scenario import Service, arriving, deployment, run_traffic
+from perfatlas.serving.config import Control
+from perfatlas.serving.outcome import request_latencies, statistics
+from perfatlas.verbs.simulate import split_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.lab.runs.run_selection import ServingRules
+    from perfatlas.lab.runs.serving_rows import ServingRun
+    from perfatlas.scenario import Deployment, Priced
+
+Row = dict[str, Any]
+METRICS: Final = ("ttft", "tpot")
+DEFAULTS: Final = "defaults of the engine"
+
+
+def simulate_runs(runs: Sequence[ServingRun], rules: ServingRules) -> list[Row]:
+    """Return simulated latencies of runs beside their measurements.
+
+    A client keeps `concurrency` requests in flight, all of the first at once, and sends ten times
+    as many, or what its launch says; their lengths are drawn as its source draws them.
+
+    Args:
+        runs: The runs, with the plan they ran.
+        rules: How to ask, and how the engines were started.
+
+    Returns:
+        One row per run, in their order: what it is, `ttft_s` and `tpot_s` beside `_measured_s` and
+        `_error`, None with the reason in `error` where it is not simulated.
+    """
+    known: Priced = {}
+    order = sorted(range(len(runs)), key=lambda place: _deployed(runs[place]))
+    rows: dict[int, Row] = {}
+    deployed: tuple[Any, ...] = ()
+    for place in order:
+        run = runs[place]
+        if _deployed(run) != deployed:
+            known, deployed = {}, _deployed(run)  # tables of one deployment at a time
+        rows[place] = _simulated_row(run, rules, known)
+    return [rows[place] for place in range(len(runs))]
+
+
+def _deployed(run: ServingRun) -> tuple[Any, ...]:
+    plan = (run.tp, run.attention_dp, run.ep, run.isl, run.osl)
+    return (run.backend, run.model, run.precision, run.system, *plan)
+
+
+def _simulated_row(run: ServingRun, rules: ServingRules, known: Priced) -> Row:
+    launch = rules.launch(run)
+    row: Row = {
+        "id": run.id,
+        "model": run.model,
+        "network": rules.network(run),
+        "precision": run.precision,
+        "system": run.system,
+        "backend": run.backend,
+        "kind": run.kind,
+        "dense": is_dense(run),
+        "tp": run.tp,
+        "attention_dp": run.attention_dp,
+        "ep": run.ep,
+        "concurrency": run.concurrency,
+        "isl": run.isl,
+        "osl": run.osl,
+        "launch": DEFAULTS if launch is None else launch.name,
+        "unsimulated": "" if launch is None else launch.unsimulated,
+        "ttft_measured_s": run.ttft_s,
+        "tpot_measured_s": run.tpot_s,
+        "ttft_s": None,
+        "tpot_s": None,
+        "ttft_error": None,
+        "tpot_error": None,
+        "error": "",
+    }
+    try:
+        found = _statistics(run, rules, known)
+    except PerfatlasError as error:
+        return row | {"error": str(error)}
+    statistic = rules.ttft_statistic[run.kind]
+    row |= {"ttft_s": found["ttft"][statistic], "tpot_s": found["tpot"]["mean"]}
+    row |= {"ttft_mean_s": found["ttft"]["mean"], "ttft_p50_s": found["ttft"]["p50"]}
+    for name in METRICS:
+        row[f"{name}_error"] = row[f"{name}_s"] / row[f"{name}_measured_s"] - 1.0
+    return row
+
+
+def asked_fields(run: ServingRun, rules: ServingRules) -> Row:
+    """Return what `perfatlas.simulate` is asked for a run, by names of the vocabulary.
+
+    Args:
+        run: The run, with the plan it ran.
+        rules: How to ask, and how the engines were started.
+    """
+    question = run_question(run, rules, {})
+    fields = {name: value for name, value in question.items() if value is not None}
+    for name in ("mode", "method"):
+        del fields[name]
+    fields |= drawn_lengths(rules.length_ratio[run.kind])
+    fields["prompt_text"] = rules.prompt_text[run.kind]
+    launch = rules.launch(run)
+    fields["num_requests"] = run.concurrency * (10 if launch is None else launch.rounds)
+    return fields if launch is None else fields | launch.fields(run)
+
+
+def drawn_lengths(ratio: float) -> Row:
+    """Return how lengths are drawn, by names of the vocabulary: evenly up to the nominal one.
+
+    Args:
+        ratio: Mean over nominal length.
+    """
+    if ratio == 1.0:
+        return {}
+    return {"length_distribution": "uniform", "length_spread": (1.0 - ratio) / ratio}
+
+
+def _statistics(
+    run: ServingRun, rules: ServingRules, known: Priced
+) -> dict[str, dict[str, float | None]]:
+    """Return mean and percentiles of TTFT and TPOT of simulated traffic [s]."""
+    traffic, scenario = split_fields(asked_fields(run, rules))
+    launch = rules.launch(run)
+    came = arriving(traffic, scenario)
+    ready = deployment(scenario, traffic, came, known)
+    if launch is not None:
+        ready = as_launched(ready, launch.changes(run, ready.limits))
+    outcome = run_traffic(Service(pools=(ready,)), came, Control())
+    found = request_latencies(came.requests, outcome, ready.seen)
+    return {name: statistics(getattr(found, f"{name}_s")) for name in METRICS}
+
+
+def as_launched(ready: Deployment, changes: Mapping[str, Any]) -> Deployment:
+    """Return a deployment with the limits of a launch that the vocabulary has no name for.
+
+    Args:
+        ready: The deployment.
+        changes: How its engine was started.
+    """
+    ready = replace(ready, limits=ready.limits._replace(**changes))
+    if changes.get("async_scheduling", True):
+        return ready
+    prices = ready.table.prices._replace(host_overlapped=False)
+    return replace(ready, table=replace(ready.table, prices=prices))

@@ -1,0 +1,162 @@
+"""What serving runs say about intervals of steps: quantiles per engine, models held out in turn.
+
+Shape legend: N runs.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.engines import STEP_ERRORS, step_errors
+from perfatlas.files import format_toml, write_atomic
+from perfatlas.lab.runs.predictions import answered, below_bound
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.operators import FloatArray
+
+Row = dict[str, Any]
+TAILS: Final = (0.05, 0.95)
+DIGITS: Final = 4
+ROUNDING: Final = 1e-6
+HEADER: Final = (
+    "# How far time per output token was from predicted, in ln(measured / predicted): written by\n"
+    "# lab.write_step_errors from the runs of `perfatlas validate steps` (aiconfigurator-core\n"
+    "# 0.12.0, silicon_sample.csv, Apache-2.0). Intervals of estimates are at least this wide.\n\n"
+)
+
+
+def residuals(rows: Sequence[Row]) -> FloatArray:
+    """Return ln(measured / predicted) of answered runs (N,).
+
+    Args:
+        rows: From `predict_runs`, all answered.
+    """
+    measured = np.array([row["tpot_measured_s"] for row in rows], np.float64)
+    found: FloatArray = np.log(measured / np.array([row["tpot_s"] for row in rows], np.float64))
+    return found
+
+
+def possible(rows: Sequence[Row]) -> list[Row]:
+    """Return the answered runs that are not faster than the bound for the load they state.
+
+    Args:
+        rows: From `predict_runs`.
+    """
+    return [row for row in answered(rows) if not below_bound(row)]
+
+
+def error_tails(rows: Sequence[Row]) -> tuple[float, float]:
+    """Return the 5 % and 95 % quantiles of the residuals of possible runs.
+
+    Args:
+        rows: From `predict_runs`, at least one possible.
+
+    Example:
+        >>> from perfatlas.lab.runs.step_errors import error_tails
+        >>> one = {"tpot_s": 1.0, "tpot_measured_s": 1.0}
+        >>> one |= {"request_latency_bound_s": 5.0, "request_latency_measured_s": 9.0}
+        >>> error_tails([one, one | {"tpot_measured_s": 0.1, "request_latency_measured_s": 1.0}])
+        (0.0, 0.0)
+    """
+    low, high = np.quantile(residuals(possible(rows)), TAILS)
+    return round(float(low), DIGITS), round(float(high), DIGITS)
+
+
+def unseen_networks(rows: Sequence[Row]) -> list[Row]:
+    """Return, per engine and network, how many runs lie inside an interval that knows neither.
+
+    For every network the tails come from the engine's other networks. Where the printed interval is
+    wider than the shipped tails, kernel errors set it and it stays.
+
+    Args:
+        rows: From `predict_runs`.
+    """
+    found: list[Row] = []
+    for engine in sorted({row["backend"] for row in rows}):
+        own = [r for r in rows if r["backend"] == engine and r["tpot_s_high"] is not None]
+        own = [row for row in own if np.isfinite(row["tpot_s_high"])]
+        for network in sorted({row["network"] for row in own}):
+            others = [row for row in own if row["network"] != network]
+            if not others:
+                continue
+            tails = error_tails(others)
+            asked = [row for row in own if row["network"] == network]
+            inside = [_holds(row, *tails) for row in asked]
+            found.append(
+                {
+                    "engine": engine,
+                    "network": network,
+                    "dense": asked[0]["dense"],
+                    "rows": len(asked),
+                    "held": sum(inside),
+                    "tpot_inside_90_unseen": float(np.mean(inside)),
+                }
+            )
+    return found
+
+
+def share_held(networks: Sequence[Row]) -> float | None:
+    """Return the share of runs held over several networks, None without any.
+
+    Args:
+        networks: From `unseen_networks`.
+    """
+    runs = sum(row["rows"] for row in networks)
+    return sum(row["held"] for row in networks) / runs if runs else None
+
+
+def _holds(row: Row, low: float, high: float) -> bool:
+    shipped = step_errors()[row["backend"]]
+    value = float(np.log(row["tpot_measured_s"] / row["tpot_s"]))
+    printed_low = float(np.log(row["tpot_s_low"] / row["tpot_s"]))
+    printed_high = float(np.log(row["tpot_s_high"] / row["tpot_s"]))
+    if printed_low < shipped.q05 - ROUNDING:
+        low = min(low, printed_low)
+    if printed_high > shipped.q95 + ROUNDING:
+        high = max(high, printed_high)
+    return low <= value <= high
+
+
+def step_error_rows(rows: Sequence[Row], sha256: str) -> dict[str, Mapping[str, Any]]:
+    """Return what the shipped file holds, by engine.
+
+    Args:
+        rows: `predictions` of `validate_steps`.
+        sha256: Digest of the file the runs are of.
+    """
+    found: dict[str, Mapping[str, Any]] = {}
+    for engine in sorted({row["backend"] for row in rows}):
+        own = [row for row in rows if row["backend"] == engine and row["tpot_s"] is not None]
+        used = possible(own)
+        q05, q95 = error_tails(own)
+        found[engine] = {
+            "q05": q05,
+            "q95": q95,
+            "runs": len(used),
+            "left_out": len(own) - len(used),
+            "networks": len({row["network"] for row in used}),
+            "data_hash": f"sha256:{sha256[:16]}",
+            "command": "perfatlas validate steps",
+        }
+    return found
+
+
+def write_step_errors(rows: Sequence[Row], sha256: str, path: Path | None = None) -> Path:
+    """Write the tails of every engine to the data of the package, and return where.
+
+    Args:
+        rows: `predictions` of `validate_steps`.
+        sha256: Digest of the file the runs are of.
+        path: Another file.
+    """
+    found = step_error_rows(rows, sha256)
+    target = path or Path(str(resources.files("perfatlas").joinpath(STEP_ERRORS)))
+    write_atomic(target, HEADER + format_toml({"engine": found}))
+    step_errors.cache_clear()
+    return target

@@ -1,0 +1,129 @@
+"""What rows left out for the times they took would do to the errors, and how many they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.kernels.moe import MOE_SHAPE
+from perfatlas.lab.cells import cells_by_key
+from perfatlas.lab.fitting import error_statistics
+from perfatlas.lab.scoring.tables import SHORT_NAMES, Row, about, percent, table
+from perfatlas.measurements.calibrations import load_calibrations
+from perfatlas.measurements.tables import SLOW, left_out_moe_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SAID_FROM: Final = 0.05  # share of a cell's rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """Rows of one cell that are left out for one reason; errors are fractions.
+
+    Args:
+        about: Operator, family and format, as the page names a cell.
+        system: Device.
+        reason: Why.
+        rows: How many.
+        share: Of the cell's rows, with all that are left out for their times.
+        mape: Of the rows that are scored.
+        left_mape: Of these, with the same parameters.
+        with_mape: Of both together.
+    """
+
+    about: str
+    system: str
+    reason: str
+    rows: int
+    share: float
+    mape: float
+    left_mape: float
+    with_mape: float
+
+
+def left_out_errors(cells: Sequence[Row]) -> list[LeftOut]:
+    """Return the errors of what is left out of expert networks, by cell and reason.
+
+    Args:
+        cells: Cells scored with their own calibration.
+
+    Raises:
+        MissingDependencyError: The measured tables are not installed.
+    """
+    scored = [row for row in cells if row["operator"] == "moe"]
+    known = cells_by_key(sorted({row["system"] for row in scored}), ("moe",)) if scored else {}
+    found: list[LeftOut] = []
+    for row in scored:
+        cell = known["moe", row["family"], row["format"]][row["system"]]
+        parameters = load_calibrations(cell.device)[cell.id].parameters
+        left = left_out_moe_rows(cell.device, cell.family, cell.format)
+        every = row["rows"] + sum(rows.measured_s.size for rows in left.values())
+        for reason, rows in left.items():
+            count = rows.measured_s.size
+            if not count:
+                continue
+            shape_UD = np.ascontiguousarray(rows.shape_table(MOE_SHAPE))
+            predicted_s = cell.predict(shape_UD, parameters)
+            error = error_statistics(predicted_s, rows.measured_s).mape
+            joined = (row["rows"] * row["mape"] + count * error) / (row["rows"] + count)
+            found.append(
+                LeftOut(
+                    about=about(row),
+                    system=row["system"],
+                    reason=reason,
+                    rows=count,
+                    share=count / every,
+                    mape=row["mape"],
+                    left_mape=error,
+                    with_mape=joined,
+                )
+            )
+    return found
+
+
+def slow_medians(cells: Sequence[Row], left: Sequence[LeftOut]) -> dict[str, float]:
+    """Return what a cell is about -> median MAPE over GPUs with its slow rows scored as well.
+
+    Cells that leave no slow rows out are not among them.
+
+    Args:
+        cells: Cells scored with their own calibration.
+        left: From `left_out_errors`.
+    """
+    slow = {(one.about, one.system): one.with_mape for one in left if one.reason == SLOW}
+    touched = {name for name, _ in slow}
+    errors: dict[str, list[float]] = {name: [] for name in sorted(touched)}
+    for row in cells:
+        if about(row) in touched:
+            kept: float = row["mape"]
+            errors[about(row)].append(slow.get((about(row), row["system"]), kept))
+    return {name: median(values) for name, values in errors.items()}
+
+
+def left_out_table(left: Sequence[LeftOut]) -> str:
+    """Return the cells that leave out more than a twentieth of their rows, as Markdown.
+
+    Args:
+        left: From `left_out_errors`.
+    """
+    told = sorted(
+        (one for one in left if one.share > SAID_FROM),
+        key=lambda one: (one.reason, -one.share, one.about, one.system),
+    )
+    headings = ["GPU", "cell", "left out", "why", "MAPE", "of these rows", "with them"]
+    rows = [
+        [
+            SHORT_NAMES[one.system],
+            one.about,
+            f"{percent(one.share)} % ({one.rows:,})",
+            one.reason,
+            *(percent(value) for value in (one.mape, one.left_mape, one.with_mape)),
+        ]
+        for one in told
+    ]
+    return table(headings, rows) if rows else "None."

@@ -1,0 +1,283 @@
+"""Predicted against measured serving: TPOT of published runs, through the public function."""
+
+from __future__ import annotations
+
+from collections import Counter
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.lab.runs import (
+    answered,
+    below_bound,
+    check_sample,
+    cross_fitted,
+    fit_note,
+    grouped,
+    predict_runs,
+    read_runs,
+    sample_path,
+    select_runs,
+    serving_rules,
+    share_held,
+    summarize_runs,
+    unseen_networks,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from perfatlas.lab.runs import HalfFit, LeftOutRun, ServingRules, ServingRun
+
+Row = dict[str, Any]
+WORST: Final = 10
+SMALL_LOAD: Final = 16  # requests on a rank up to which fixed costs show
+BELOW: Final = (
+    "id",
+    "request_latency_measured_s",
+    "request_latency_s",
+    "request_latency_bound_s",
+    "request_latency_error",
+)
+SHORT: Final = ("id", "tpot_measured_s", "tpot_s", "tpot_bound_s", "tpot_error")
+TTFT_NOTE: Final = (
+    "TTFT is shown beside TPOT and is not a goal: the formula leaves out queueing, and the runs"
+    " start with all requests at once"
+)
+
+
+def validate_steps() -> dict[str, Any]:
+    """Return how far predicted TPOT is from that of published serving runs.
+
+    Every aggregated run of the file that the committed rules keep is asked of `estimate_table`
+    (mode aggregated, method formula); nothing is fitted. Errors are |predicted - measured| /
+    measured; bias is the mean of ln(predicted / measured).
+
+    Returns:
+        `totals`, also of the dense models and of those with experts; `goals` beside what is
+        reached; `cells` (model, format, system, engine); `settings`: the same rows asked otherwise,
+        and with the rows that queue; errors by size; `missing`: what measured steps take more, per
+        layer; `host_time`: the same predictions with constants fitted on half of the networks and
+        scored on the others; `unseen`: how often the interval holds for a network it knows nothing
+        of; runs said to be faster than the speed of light (`below_bound`: their load cannot be what
+        the row states; they stay in the totals); the worst rows; `left_out`: every row that is not
+        scored with its reason; every prediction; and `failures`: the budgets that are exceeded.
+
+    Raises:
+        MissingDependencyError: The measured runs are not installed.
+        UnsupportedError: They are not the file the rules were written for.
+
+    Limits:
+        Most rows do not state how they were served; the rules say what is assumed and where it is
+        published.
+    """
+    rules = serving_rules()
+    kept, left = _selected(rules)
+    rows = predict_runs(kept, rules)
+    unseen = unseen_networks(rows)
+    totals = _totals(rows, unseen)
+    fitted, halves = cross_fitted(rows)
+    return {
+        "runs": rules.title,
+        "sha256": rules.sha256,
+        "scored": len(rows),
+        "left_out_rows": len(left),
+        "ttft_note": TTFT_NOTE,
+        "totals": totals,
+        "goals": _goals(totals, rules),
+        "reasons": _reasons(left, rules),
+        "unseen": unseen,
+        **_views(rows),
+        "settings": [
+            *(_setting_row(kept, rules, place) for place in range(len(rules.settings))),
+            _with_queued(rows, left, rules),
+            _without_impossible(rows),
+        ],
+        "missing": missing_per_layer(rows),
+        "host_time_note": fit_note(fitted),
+        "host_time": _host_rows(rows, fitted),
+        "host_time_constants": [_half_row(half) for half in halves],
+        "failures": [
+            failure
+            for row in totals
+            for failure in gate(row["models"], row, rules.budget.get(row["models"], {}))
+        ],
+        "left_out": [{"id": run.id, "reason": run.reason} for run in left],
+        "predictions": rows,
+    }
+
+
+def left_out_runs() -> list[dict[str, str]]:
+    """Return the id of every aggregated run that is not scored, and the reason.
+
+    Raises:
+        MissingDependencyError: The measured runs are not installed.
+        UnsupportedError: They are not the file the rules were written for.
+    """
+    _, left = _selected(serving_rules())
+    return [{"id": run.id, "reason": run.reason} for run in left]
+
+
+def _selected(rules: ServingRules) -> tuple[tuple[ServingRun, ...], tuple[LeftOutRun, ...]]:
+    path = sample_path()
+    check_sample(path, rules.sha256)
+    return select_runs(read_runs(path), rules)
+
+
+def _totals(rows: Sequence[Row], unseen: Sequence[Row]) -> list[Row]:
+    dense, experts = "dense", "with experts"
+    parts = {
+        "all": (list(rows), list(unseen)),
+        dense: tuple([row for row in part if row["dense"]] for part in (rows, unseen)),
+        experts: tuple([row for row in part if not row["dense"]] for part in (rows, unseen)),
+    }
+    return [
+        {"models": name, **summarize_runs(members), "tpot_inside_90_unseen": share_held(networks)}
+        for name, (members, networks) in parts.items()
+    ]
+
+
+def _goals(totals: Sequence[Row], rules: ServingRules) -> list[Row]:
+    """Return what is aimed at beside what is reached."""
+    return [
+        {
+            "models": row["models"],
+            "figure": figure,
+            "reached_error": row[figure],
+            "goal_error": goal,
+            "goal_met": "-" if row[figure] is None else "yes" if row[figure] <= goal else "no",
+        }
+        for row in totals
+        for figure, goal in rules.goal.get(row["models"], {}).items()
+    ]
+
+
+def _reasons(left: Sequence[LeftOutRun], rules: ServingRules) -> list[Row]:
+    counts = Counter(run.reason for run in left)
+    return [
+        {"reason": name, "rows": counts[name], "note": rules.reasons[name]}
+        for name in rules.reasons
+        if counts[name]
+    ]
+
+
+def _views(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return the statistics of parts of the runs, and the rows that stand out."""
+    known = answered(rows)
+    worst = sorted(known, key=lambda row: abs(row["tpot_error"]), reverse=True)[:WORST]
+    below = [row for row in known if below_bound(row)]
+    return {
+        "cells": _cells(rows),
+        "by_engine": _by(rows, "backend", lambda r: r["backend"]),
+        "by_gpus": _by(rows, "gpus", lambda r: r["tp"] * r["attention_dp"]),
+        "by_concurrency": _by(rows, "concurrency", lambda r: r["concurrency"]),
+        "by_lengths": _by(rows, "lengths", lambda r: f"{r['isl']}/{r['osl']}"),
+        "below_bound": [{name: row[name] for name in BELOW} for row in below],
+        "worst": [_short(row) for row in worst],
+        "refused_runs": [{"id": r["id"], "error": r["error"]} for r in rows if r["tpot_s"] is None],
+    }
+
+
+def missing_per_layer(rows: Sequence[Row]) -> list[Row]:
+    """Return what measured steps take more than predicted, per layer, at small loads [s].
+
+    Args:
+        rows: From `predict_runs`.
+
+    Returns:
+        One row per network, format and engine: the median over runs of up to `SMALL_LOAD` requests
+        on a rank, for each number of GPUs that share a step.
+    """
+    small = [row for row in answered(rows) if row["on_rank"] <= SMALL_LOAD]
+    found = []
+    for key, members in grouped(
+        small, lambda r: (r["network"], r["precision"], r["backend"])
+    ).items():
+        cell: Row = dict(zip(("network", "precision", "backend"), key, strict=True))
+        cell |= {"rows": len(members)}
+        for gpus, runs in grouped(members, lambda r: r["tp"] * r["attention_dp"]).items():
+            more = [(r["tpot_measured_s"] - r["tpot_s"]) / r["layers"] for r in runs]
+            cell[f"missing_{gpus}_s"] = median(more)
+        found.append(cell)
+    return found
+
+
+def _short(row: Row) -> Row:
+    """Return what names a row and how its TPOT came out."""
+    return {name: row[name] for name in SHORT}
+
+
+def _cells(rows: Sequence[Row]) -> list[Row]:
+    """Return the statistics of every (model, format, system, engine)."""
+    names = ("model", "precision", "system", "backend")
+    groups = grouped(rows, lambda r: tuple(r[name] for name in names))
+    return [
+        dict(zip(names, key, strict=True)) | summarize_runs(members)
+        for key, members in groups.items()
+    ]
+
+
+def _by(rows: Sequence[Row], label: str, key: Callable[[Row], Any]) -> list[Row]:
+    return [{label: value} | summarize_runs(found) for value, found in grouped(rows, key).items()]
+
+
+def _setting_row(runs: Sequence[ServingRun], rules: ServingRules, place: int) -> Row:
+    setting = rules.settings[place]
+    totals = summarize_runs(predict_runs(runs, rules, setting.changes))
+    return {"setting": setting.name, "note": setting.note} | totals
+
+
+def _with_queued(rows: Sequence[Row], left: Sequence[LeftOutRun], rules: ServingRules) -> Row:
+    """Return the totals with the rows that are left out because they queue."""
+    queued = [one.run for one in left if one.reason == "queued"]
+    totals = summarize_runs([*rows, *predict_runs(queued, rules)] if queued else rows)
+    note = "the rows left out as queued are scored as well"
+    return {"setting": "with_queued", "note": note} | totals
+
+
+def _without_impossible(rows: Sequence[Row]) -> Row:
+    """Return the totals without the runs that are faster than the speed of light."""
+    kept = [row for row in rows if row["tpot_s"] is None or not below_bound(row)]
+    note = "without the runs below the bound for the load they state"
+    return {"setting": "without_impossible", "note": note} | summarize_runs(kept)
+
+
+def _host_rows(rows: Sequence[Row], fitted: Mapping[str, float]) -> list[Row]:
+    """Return totals with the fitted host time of the half a row is not part of."""
+    moved = [
+        row | {"tpot_s": fitted[row["id"]], "tpot_s_low": np.nan, "tpot_s_high": np.nan}
+        for row in rows
+        if row["id"] in fitted
+    ]
+    parts = {"all": moved, "dense": [row for row in moved if row["dense"]]}
+    return [{"models": name} | summarize_runs(found) for name, found in parts.items()]
+
+
+def _half_row(half: HalfFit) -> Row:
+    names = ", ".join(name.split("/")[-1] for name in half.networks)
+    return half._asdict() | {"networks": names}
+
+
+def gate(models: str, totals: Mapping[str, Any], budget: Mapping[str, float]) -> list[str]:
+    """Return a sentence for every budget that is exceeded.
+
+    Args:
+        models: Which models the totals are of.
+        totals: Figures by name.
+        budget: Largest value allowed, by name.
+
+    Example:
+        >>> from perfatlas.lab.validate.steps import gate
+        >>> gate("dense", {"tpot_mape": 0.2}, {"tpot_mape": 0.13})
+        ['dense: tpot_mape is 0.2000, more than its budget 0.1300']
+    """
+    failures = []
+    for name, allowed in budget.items():
+        if totals[name] is None:
+            failures.append(f"{models}: {name} has no value: no run was answered")
+        elif totals[name] > allowed:
+            failures.append(
+                f"{models}: {name} is {totals[name]:.4f}, more than its budget {allowed:.4f}"
+            )
+    return failures

@@ -1,0 +1,166 @@
+"""Simulated against measured traffic: recorded runs, one experiment, published benchmarks."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.lab.runs import (
+    check_sample,
+    compare_goal,
+    compare_goals,
+    compare_points,
+    compare_recorded,
+    contradicted,
+    count_reasons,
+    group_traffic,
+    grouped,
+    read_runs,
+    sample_path,
+    select_runs,
+    serving_rules,
+    simulate_runs,
+    summarize_points,
+    summarize_traffic,
+    traffic_totals,
+    uncounted_rows,
+)
+from perfatlas.lab.validate.pools import validate_pools
+from perfatlas.lab.validate.steps import gate
+from perfatlas.measurements.tables import has_silicon
+from perfatlas.quantities import MissingDependencyError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.lab.runs import ServingRules
+
+Row = dict[str, Any]
+WORST: Final = 10
+LOADS: Final = (4, 8, 16, 32, 64, 128)  # requests in flight up to which runs stand together
+CELL: Final = ("network", "precision", "backend", "system")
+NO_SILICON: Final = (
+    "the published benchmarks are not compared: pip install 'perfatlas[silicon]' gives them"
+)
+
+
+def validate_traffic() -> dict[str, Any]:
+    """Return how far simulated traffic is from engine runs.
+
+    Three parts: runs whose every request was recorded; points of operation of one experiment; the
+    aggregated runs of the published benchmarks, and those of two pools whose workers are counted,
+    each simulated as its client ran it. Nothing is
+    fitted to them but the one factor of the second line of the recorded runs, which says so. Errors
+    are |predicted - measured| / measured; bias is the mean of ln(predicted / measured).
+
+    Returns:
+        `recorded`, `points` and their `point_totals`, `contradicted`: points beside production runs
+        of the same model, plan and load; `totals`, `goals`, `by_engine`, `by_model`, `by_system`,
+        `by_launch`, `cells`, `worst`, `reasons`, `left_out`, `not_simulated` and every prediction
+        of the benchmarks; `pools`, the same of their disaggregated runs;
+        `missing`: what is not here and how to get it; `failures`: budgets that
+        are exceeded; `run_time_s`, of one process.
+
+    Raises:
+        MissingDependencyError: None of the measurements is here.
+        UnsupportedError: The benchmarks are not the file the rules were written for.
+    """
+    start_s = time.process_time()
+    rules = serving_rules()
+    recorded, missing = compare_recorded(rules)
+    points, absent = compare_points(rules)
+    missing += absent
+    found = _benchmarks(rules, points) if has_silicon() else {}
+    if not found:
+        missing.append(NO_SILICON)
+    if not (found or recorded or points):
+        raise MissingDependencyError("no measured traffic is here: " + "; ".join(missing))
+    return {
+        "run_time_s": time.process_time() - start_s,
+        "missing": missing,
+        "recorded": recorded,
+        "point_totals": summarize_points(points),
+        "point_goals": _point_goals(points, rules),
+        "points": points,
+        **found,
+        "failures": found.get("failures", []),
+    }
+
+
+def _benchmarks(rules: ServingRules, points: Sequence[Row]) -> dict[str, Any]:
+    path = sample_path()
+    check_sample(path, rules.sha256)
+    kept, left = select_runs(read_runs(path), rules)
+    rows = simulate_runs(kept, rules)
+    totals = traffic_totals(rows)
+    pools = validate_pools(path, rules)
+    return {
+        "runs": rules.title,
+        "sha256": rules.sha256,
+        "simulated": sum(not row["error"] for row in rows),
+        "left_out_rows": len(left),
+        "disaggregated": f"{uncounted_rows(path):,} rows do not tell the number of workers",
+        "pools": pools,
+        "contradicted": contradicted(points, rows, kept),
+        "totals": totals,
+        "goals": compare_goals(totals, rules.traffic_goal),
+        **traffic_views(rows),
+        "reasons": count_reasons(left, rules),
+        "not_simulated": [{"id": r["id"], "error": r["error"]} for r in rows if r["error"]],
+        "failures": [
+            failure
+            for row in totals
+            for failure in gate(row["models"], row, rules.traffic_budget.get(row["models"], {}))
+        ]
+        + pools["failures"],
+        "left_out": [{"id": run.id, "reason": run.reason} for run in left],
+        "predictions": rows,
+    }
+
+
+def traffic_views(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return the statistics of parts of the runs, and the rows whose TTFT is missed by most.
+
+    Args:
+        rows: From `simulate_runs`.
+    """
+    known = [row for row in rows if not row["error"]]
+    worst = sorted(known, key=lambda row: abs(row["ttft_error"]), reverse=True)[:WORST]
+    shown = ("id", "launch", "ttft_measured_s", "ttft_s", "ttft_error", "tpot_error")
+    return {
+        "by_engine": group_traffic(rows, ("backend",)),
+        "by_source": group_traffic(rows, ("kind",)),
+        "by_model": group_traffic(rows, ("network",)),
+        "by_system": group_traffic(rows, ("system",)),
+        "by_concurrency": _by_concurrency(rows),
+        "by_launch": _by_launch(rows),
+        "cells": group_traffic(rows, CELL),
+        "worst": [{name: row[name] for name in shown} for row in worst],
+    }
+
+
+def _by_concurrency(rows: Sequence[Row]) -> list[Row]:
+    groups = grouped(rows, lambda row: bisect_left(LOADS, row["concurrency"]))
+    names = [*(f"up to {most}" for most in LOADS), "more"]
+    return [
+        {"concurrency": names[place]} | summarize_traffic(found) for place, found in groups.items()
+    ]
+
+
+def _by_launch(rows: Sequence[Row]) -> list[Row]:
+    groups = grouped(rows, lambda row: (row["launch"], row["unsimulated"]))
+    return [
+        {"launch": name, "unsimulated": left} | summarize_traffic(found)
+        for (name, left), found in groups.items()
+    ]
+
+
+def _point_goals(points: Sequence[Row], rules: ServingRules) -> list[Row]:
+    totals = summarize_points(points)
+    if not points:
+        return []
+    return [
+        compare_goal("points of the experiment", figure, totals[0][figure], goal)
+        for figure, goal in rules.points_goal.items()
+    ]

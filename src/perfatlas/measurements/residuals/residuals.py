@@ -1,0 +1,376 @@
+"""Residuals of a model on measured shapes, and what they say about shapes nearby.
+
+Shape legend: U unique shapes, R measured rows, F coordinates, K neighbours, B distance bins.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.files import atomic_file, content_hash, user_folder
+from perfatlas.measurements.calibrations import load_calibrations
+from perfatlas.measurements.residuals.beyond_rows import EDGE_TRIED, kept_beyond, to_edge
+from perfatlas.measurements.residuals.interpolation import LEAST_DISTANCE, NEIGHBOURS, expected_at
+from perfatlas.measurements.tables import choose_version, data_hash, table_paths
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.sampling import seeded_subset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from perfatlas.measurements.calibrations import CalibrationMatch
+    from perfatlas.operators import FloatArray, IntArray
+
+FEW_PAIRS: Final = 4_000_000  # of shapes and rows, up to which comparing all beats a search tree
+BINS: Final = 8
+FOLDS: Final = 4
+SAMPLE: Final = 1500
+SEED: Final = 20252
+LEAST_TRIED: Final = 30  # rows that tell quantiles
+DOUBT: Final = 4.0  # intervals by which its neighbours miss a row that is not to be trusted
+LEAST_INTERVAL: Final = 0.01  # e-folds: rounding and clocks alone
+FADE: Final = 2.0  # times the largest distance tried, where nothing of the correction is left
+TRUSTS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
+SAVED: Final = (
+    *("coordinate_RF", "residual_R", "distance_B", "trust_B"),
+    *("low_B", "high_B", "reach"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Residuals:
+    """What physics missed on the rows of one cell, and how far that carries.
+
+    Args:
+        coordinate_RF: Rows in the space in which shapes are near each other (R, F).
+        residual_R: ln(measured / physics of the row's protocol) (R,).
+        distance_B: Distances to the nearest row (B,), rising from 0.
+        trust_B: Share of the interpolated residual that is believed at that distance (B,).
+        low_B, high_B: 5 % and 95 % quantiles of what is then left of the residual (B,).
+        reach: Distance beyond which physics answers alone (1,).
+        tree: The search tree once it is needed.
+    """
+
+    coordinate_RF: FloatArray
+    residual_R: FloatArray
+    distance_B: FloatArray
+    trust_B: FloatArray
+    low_B: FloatArray
+    high_B: FloatArray
+    reach: FloatArray
+    tree: list[Any] = field(default_factory=list, repr=False, compare=False)
+
+    def nearest(self, query_UF: FloatArray) -> tuple[FloatArray, IntArray]:
+        """Return distances and rows of the nearest measured shapes (U, K), nearest first."""
+        count = min(NEIGHBOURS, self.residual_R.size)
+        if query_UF.shape[0] * self.residual_R.size <= FEW_PAIRS:
+            return _compare_all(self.coordinate_RF, query_UF, count)
+        if not self.tree:
+            self.tree.append(_search_tree(self.coordinate_RF))
+        return _search(self.tree[0], query_UF, count)
+
+
+class Correction(NamedTuple):
+    """What tier measured makes of physics times (U,): factor, spread in e-folds, and where."""
+
+    factor_U: FloatArray
+    low_U: FloatArray
+    high_U: FloatArray
+    measured_U: NDArray[np.bool_]
+
+
+def correct(
+    residuals: Residuals, query_UF: FloatArray, octave_F: FloatArray | None = None
+) -> Correction:
+    """Return the correction of the physics times of shapes.
+
+    Where the nearest row is doubted, the other neighbours answer and the interval holds that row.
+    A shape beyond the measured sizes has the correction of the nearest shape at their edge, and
+    within one octave its interval grows to span that of physics alone. Farther out than outer
+    octaves were tried the correction shrinks, and where nothing is left of it physics answers.
+
+    Args:
+        residuals: Of the cell whose parameters the physics used.
+        query_UF: Shapes in the space of its rows (U, F).
+        octave_F: Coordinate of one octave along sizes that are followed beyond the rows, 0 along
+            the others (F,); by default 1 along all.
+    """
+    octaves_F = np.ones(query_UF.shape[1]) if octave_F is None else octave_F
+    edge_UF, outside_U = to_edge(residuals.coordinate_RF, query_UF, octaves_F)
+    return _from_edge(residuals, _within(residuals, edge_UF), outside_U)
+
+
+def _from_edge(residuals: Residuals, found: Correction, outside_U: FloatArray) -> Correction:
+    """Return corrections found at the edge as they are beyond it."""
+    edge_U = np.log(found.factor_U)
+    kept_U = kept_beyond(edge_U, outside_U)
+    measured_U = found.measured_U & ((outside_U <= EDGE_TRIED) | (np.abs(kept_U) > LEAST_INTERVAL))
+    share_U = np.minimum(outside_U, 1.0)
+    low, high = residuals.low_B[-1], residuals.high_B[-1]  # of physics alone
+    low_U = np.minimum(found.low_U, share_U * (min(low, 0.0) - kept_U))
+    high_U = np.maximum(found.high_U, share_U * (max(high, 0.0) - kept_U))
+    return Correction(
+        factor_U=np.where(measured_U, np.exp(kept_U), 1.0),
+        low_U=np.where(measured_U, low_U, low),
+        high_U=np.where(measured_U, high_U, high),
+        measured_U=measured_U,
+    )
+
+
+def _within(residuals: Residuals, query_UF: FloatArray) -> Correction:
+    """Return the correction of shapes no larger or smaller than the rows."""
+    distance_UK, index_UK = residuals.nearest(query_UF)
+    plain = _corrected(residuals, distance_UK, index_UK)
+    doubted_U = _doubted(residuals, index_UK[:, 0])
+    if not doubted_U.any():
+        return plain
+    own_U = residuals.residual_R[index_UK[:, 0]]
+    others = _corrected(residuals, distance_UK[:, 1:], index_UK[:, 1:])
+    left_U = own_U - np.log(others.factor_U)
+    wide = others._replace(
+        low_U=np.minimum(others.low_U, left_U), high_U=np.maximum(others.high_U, left_U)
+    )
+    doubted_U &= plain.measured_U
+    pairs = zip(wide, plain, strict=True)
+    return Correction(*(np.where(doubted_U, one_U, other_U) for one_U, other_U in pairs))
+
+
+def _corrected(residuals: Residuals, distance_UK: FloatArray, index_UK: IntArray) -> Correction:
+    """Return the correction that neighbours make, nearest first."""
+    near_U = distance_UK[:, 0]
+    expected_U = expected_at(residuals.coordinate_RF, residuals.residual_R, distance_UK, index_UK)
+    trust_U = np.interp(near_U, residuals.distance_B, residuals.trust_B)
+    measured_U = near_U <= residuals.reach[0]
+    return Correction(
+        factor_U=np.where(measured_U, np.exp(trust_U * expected_U), 1.0),
+        low_U=np.interp(near_U, residuals.distance_B, residuals.low_B),
+        high_U=np.interp(near_U, residuals.distance_B, residuals.high_B),
+        measured_U=measured_U,
+    )
+
+
+def _doubted(residuals: Residuals, row_U: IntArray) -> NDArray[np.bool_]:
+    """Return where a row is far from what its neighbours say without it (U,).
+
+    Rows that share their shape with another are not judged: they speak for each other.
+    """
+    row_V, back_U = np.unique(row_U, return_inverse=True)
+    distance_VK, index_VK = residuals.nearest(residuals.coordinate_RF[row_V])
+    if distance_VK.shape[1] < NEIGHBOURS:
+        return np.zeros(row_U.size, np.bool_)
+    others = _corrected(residuals, distance_VK[:, 1:], index_VK[:, 1:])
+    # The interval on a row is the narrowest of all: its neighbours answer from the next bin on.
+    away_V = np.maximum(distance_VK[:, 1], residuals.distance_B[1])
+    low_V = np.interp(away_V, residuals.distance_B, residuals.low_B)
+    high_V = np.interp(away_V, residuals.distance_B, residuals.high_B)
+    missed_V = np.abs(residuals.residual_R[row_V] - np.log(others.factor_U))
+    alone_V = distance_VK[:, 1] > LEAST_DISTANCE
+    doubted_V = alone_V & (missed_V > DOUBT * np.maximum(high_V - low_V, LEAST_INTERVAL))
+    return np.asarray(doubted_V[back_U.reshape(-1)], np.bool_)
+
+
+def carry(space_RF: FloatArray, residual_R: FloatArray, group_R: IntArray) -> Residuals:
+    """Return residuals with what leaving rows and whole groups out says about distance.
+
+    Each row of a sample is predicted from the others, and from the other groups alone; by the
+    distance to the nearest row left, the share of the interpolated residual that would have been
+    best and the quantiles of what remained are kept. A measured shape has the narrowest of these
+    intervals: tables measure a shape once and do not tell its noise. Beyond the largest distance
+    tried the correction fades to physics and its interval.
+
+    Args:
+        space_RF: Measured shapes in the space in which they are near each other (R, F).
+        residual_R: ln(measured / physics) (R,).
+        group_R: Group of each row, numbered from 0 (R,).
+    """
+    sample = seeded_subset(residual_R.size, SAMPLE, SEED)
+    alone = _search(_search_tree(space_RF), space_RF[sample], NEIGHBOURS + 1)
+    distance_UK, index_UK = alone[0][:, 1:], alone[1][:, 1:]
+    expected_U = expected_at(space_RF, residual_R, distance_UK, index_UK)
+    tried = [(distance_UK[:, 0], expected_U, residual_R[sample])]
+    fold_R = np.random.default_rng(SEED).permutation(int(group_R.max()) + 1)[group_R] % FOLDS
+    for fold in range(FOLDS):
+        seen, asked = np.flatnonzero(fold_R != fold), sample[fold_R[sample] == fold]
+        if seen.size > NEIGHBOURS and asked.size:
+            tree = _search_tree(space_RF[seen])
+            distance_UK, index_UK = _search(tree, space_RF[asked], NEIGHBOURS)
+            expected_U = expected_at(space_RF, residual_R, distance_UK, seen[index_UK])
+            tried.append((distance_UK[:, 0], expected_U, residual_R[asked]))
+    near, expected, actual = (np.concatenate(parts) for parts in zip(*tried, strict=True))
+    edges = np.quantile(near, np.linspace(0.0, 1.0, BINS + 1))
+    place = np.clip(np.searchsorted(edges, near, side="left") - 1, 0, BINS - 1)
+    bins = [place == b for b in range(BINS) if np.any(place == b)]
+    trust = [_best_trust(expected[one], actual[one]) for one in bins]
+    left = [actual[one] - t * expected[one] for one, t in zip(bins, trust, strict=True)]
+    whole = np.arange(near.size) >= sample.size  # predicted without any of their group
+    parts = [_widest(rest, whole[one]) for one, rest in zip(bins, left, strict=True)]
+    low, high = np.array(parts).T
+    tried_most = float(near.max())
+    physics_low, physics_high = np.quantile(residual_R, [0.05, 0.95])
+    middles = [float(np.median(near[one])) for one in bins]
+    return Residuals(
+        coordinate_RF=space_RF,
+        residual_R=residual_R,
+        distance_B=np.array([0.0, *middles, tried_most, FADE * tried_most]),
+        trust_B=np.array([1.0, *trust, trust[-1], 0.0]),
+        low_B=np.array([low.max(), *low, low[-1], physics_low]),
+        high_B=np.array([high.min(), *high, high[-1], physics_high]),
+        reach=np.array([FADE * tried_most]),
+    )
+
+
+def _widest(left_U: FloatArray, whole_U: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return the wider quantiles of rows left out alone and of those left out with their group.
+
+    At one distance a row whose group is known is foretold better than one of a new group.
+    """
+    parts = [left_U, *(left_U[some] for some in (whole_U, ~whole_U) if some.sum() >= LEAST_TRIED)]
+    ends = np.array([np.quantile(part, [0.05, 0.95]) for part in parts])
+    return float(ends[:, 0].min()), float(ends[:, 1].max())
+
+
+def no_residuals(axes: int) -> Residuals:
+    """Return residuals of a cell without rows: nothing is near, physics answers.
+
+    Args:
+        axes: Coordinates of its space.
+    """
+    none = np.zeros(1)
+    return Residuals(
+        coordinate_RF=np.zeros((1, axes)),
+        residual_R=none,
+        distance_B=none,
+        trust_B=none,
+        low_B=none,
+        high_B=none,
+        reach=np.array([-1.0]),
+    )
+
+
+def number_groups(key_RG: FloatArray) -> IntArray:
+    """Return the group of each row, rows with equal keys together (R,).
+
+    Args:
+        key_RG: Columns that name the group (R, G).
+    """
+    _, group_R = np.unique(key_RG, axis=0, return_inverse=True)
+    return np.asarray(group_R, np.int64).reshape(-1)
+
+
+def with_rows_of(
+    match: CalibrationMatch, place: tuple[str, str, str], version: str
+) -> CalibrationMatch:
+    """Return a match that names the table whose rows correct it, or notes why none does.
+
+    Args:
+        match: The calibration of an operator on a device.
+        place: Folder, framework and name of its table.
+        version: Version that was measured; "" for the one the calibration was fitted on.
+
+    Raises:
+        MissingDependencyError: The measured tables are not installed.
+    """
+    cell = match.calibration
+    if not match.own:
+        why = "the calibration is not of these kernels on this device as it is"
+    elif load_calibrations(cell.device).get(cell.id) != cell:
+        why = "the calibration is your own"
+    else:
+        paths = table_paths(cell.device, *place)
+        fitted = cell.data_version if cell.data_version in paths else ""
+        chosen = version or fitted or choose_version(cell.device, *place) or ""
+        if chosen in paths:
+            return replace(match, table=(chosen, data_hash(paths[chosen])))
+        why = f"no table of {cell.family} {chosen}; there are {', '.join(paths) or 'none'}"
+    return replace(match, notes=(*match.notes, f"{cell.id} answers in physics: {why}"))
+
+
+def kept_residuals(stated: str, fit: Callable[[], Residuals]) -> Residuals:
+    """Return residuals from the user's cache folder, or fitted and kept there.
+
+    Args:
+        stated: All that they depend on: table, parameters, silicon, code.
+        fit: Computes them.
+    """
+    folder = user_folder("cache") / "residuals"
+    name = content_hash(stated).removeprefix("sha256:")
+    path = folder / f"{name[:32]}.npz"
+    found = _read(path)
+    if found is None:
+        found = fit()
+        # A folder that cannot be written costs the next run a second, nothing else.
+        with suppress(OSError, InvalidSpecError):
+            folder.mkdir(parents=True, exist_ok=True)
+            with atomic_file(path) as scratch, scratch.open("wb") as stream:
+                np.savez(stream, **{name: getattr(found, name) for name in SAVED})
+    return found
+
+
+@cache
+def code_hash(rooms: tuple[str, ...]) -> str:
+    """Return the hash of all code in some rooms, and of the lists it reads from `data`.
+
+    Part of what residuals are kept under.
+
+    Args:
+        rooms: Names of packages of perfatlas.
+    """
+    package = Path(__file__).parents[1]
+    files = [path for room in rooms for path in sorted((package / room).rglob("*.py"))]
+    files += sorted((package / "data").glob("*.toml"))
+    return content_hash("".join(content_hash(path.read_bytes()) for path in files))
+
+
+def _read(path: Path) -> Residuals | None:
+    """Return cached residuals, None where there are none or the file is damaged."""
+    if not path.is_file():
+        return None
+    try:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+            return Residuals(**{name: arrays[name] for name in SAVED})
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
+
+
+def _best_trust(expected_U: FloatArray, actual_U: FloatArray) -> float:
+    """Return the share of expected residuals that leaves the least mean error."""
+    return min(TRUSTS, key=lambda share: float(np.mean(np.abs(actual_U - share * expected_U))))
+
+
+def _compare_all(
+    rows_RF: FloatArray, query_UF: FloatArray, count: int
+) -> tuple[FloatArray, IntArray]:
+    """Return distances and rows of the nearest rows by comparing every pair."""
+    square_UR = (rows_RF**2).sum(axis=1) - 2.0 * (query_UF @ rows_RF.T)
+    some_UK = np.argpartition(square_UR, count - 1, axis=1)[:, :count]
+    distance_UK = np.sqrt(((rows_RF[some_UK] - query_UF[:, None, :]) ** 2).sum(axis=2))
+    order_UK = np.argsort(distance_UK, axis=1)
+    return (
+        np.take_along_axis(distance_UK, order_UK, axis=1),
+        np.take_along_axis(some_UK, order_UK, axis=1).astype(np.int64),
+    )
+
+
+def _search_tree(rows_RF: FloatArray) -> Any:  # noqa: ANN401 - scipy carries no types
+    from scipy.spatial import cKDTree
+
+    return cKDTree(rows_RF)
+
+
+def _search(
+    tree: Any,  # noqa: ANN401 - scipy carries no types
+    query_UF: FloatArray,
+    count: int,
+) -> tuple[FloatArray, IntArray]:
+    """Return distances and rows of the nearest rows from a search tree."""
+    distance_UK, index_UK = tree.query(query_UF, k=list(range(1, count + 1)))
+    return distance_UK, index_UK.astype(np.int64)

@@ -1,0 +1,101 @@
+"""Readers of measured tables and the schema of a measured row."""
+
+from __future__ import annotations
+
+from perfatlas.measurements.tables.cards import measured_device, other_card
+from perfatlas.measurements.tables.comm_tables import (
+    CUSTOM,
+    CUSTOM_TABLE,
+    DEEPEP_TABLE,
+    EXCHANGE_FAMILY,
+    FP8_ROW_BYTES,
+    LIBRARY,
+    LIBRARY_OPS,
+    LIBRARY_TABLE,
+    LOW_LATENCY_TABLE,
+    MICROSECOND,
+    NORMAL_TABLE,
+    NVLINK_TABLE,
+    TWO_MODE_FAMILY,
+    comm_rows,
+    comm_table,
+)
+from perfatlas.measurements.tables.moe_rows import MOE_MODEL, SLOW
+from perfatlas.measurements.tables.recurrent_tables import KERNEL_NAMES, recurrent_kernel
+from perfatlas.measurements.tables.rows import (
+    PROTOCOL_COLUMNS,
+    SHAPE_COLUMNS,
+    MeasuredRows,
+    read_measured_rows,
+)
+from perfatlas.measurements.tables.silicon import (
+    SiliconTable,
+    choose_version,
+    data_hash,
+    has_silicon,
+    has_table,
+    read_table,
+    silicon_root,
+    silicon_systems,
+    table_paths,
+)
+from perfatlas.measurements.tables.sparse_tables import SPARSE_FORMATS, SPARSE_TABLES
+from perfatlas.measurements.tables.tables import (
+    GEMM_FORMATS,
+    MOE_FORMATS,
+    QUANTIZED_INSIDE,
+    TABLES,
+    default_kernels,
+    left_out_moe_rows,
+    main_moe_rows,
+    table_rows,
+    table_versions,
+)
+
+__all__ = [
+    "CUSTOM",
+    "CUSTOM_TABLE",
+    "DEEPEP_TABLE",
+    "EXCHANGE_FAMILY",
+    "FP8_ROW_BYTES",
+    "GEMM_FORMATS",
+    "KERNEL_NAMES",
+    "LIBRARY",
+    "LIBRARY_OPS",
+    "LIBRARY_TABLE",
+    "LOW_LATENCY_TABLE",
+    "MICROSECOND",
+    "MOE_FORMATS",
+    "MOE_MODEL",
+    "NORMAL_TABLE",
+    "NVLINK_TABLE",
+    "PROTOCOL_COLUMNS",
+    "QUANTIZED_INSIDE",
+    "SHAPE_COLUMNS",
+    "SLOW",
+    "SPARSE_FORMATS",
+    "SPARSE_TABLES",
+    "TABLES",
+    "TWO_MODE_FAMILY",
+    "MeasuredRows",
+    "SiliconTable",
+    "choose_version",
+    "comm_rows",
+    "comm_table",
+    "data_hash",
+    "default_kernels",
+    "has_silicon",
+    "has_table",
+    "left_out_moe_rows",
+    "main_moe_rows",
+    "measured_device",
+    "other_card",
+    "read_measured_rows",
+    "read_table",
+    "recurrent_kernel",
+    "silicon_root",
+    "silicon_systems",
+    "table_paths",
+    "table_rows",
+    "table_versions",
+]

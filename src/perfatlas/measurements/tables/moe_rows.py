@@ -1,0 +1,212 @@
+"""Which measured rows of expert networks are what they say: one rank's share of the experts.
+
+What a row leaves unsaid is read from rows of the same table, where the work of some contains that
+of others, and from the files of the checkpoints.
+
+Shape legend: U measured rows.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from perfatlas.operators import FloatArray
+
+    Mask = NDArray[np.bool_]
+    Columns = Mapping[str, FloatArray]
+
+MOE_MODEL: Final = ("hidden", "intermediate", "experts", "top_k")
+LARGE_BATCH: Final = 1024.0  # tokens from which rows of a load outweigh the reading of weights
+POSSIBLE_RATIO: Final = 1.15  # balanced over skewed time that measurement noise explains
+UNSHARED: Final = (0.85, 1.15)  # time on more ranks over time on two where nothing was shared out
+MOST: Final = 0.5  # of the models of a table
+SLOW_PART: Final = 1.5  # time of a part over that of the whole that tuning explains
+GATED: Final = 3.0  # weight matrices: gate, up, down
+UNGATED: Final = 2.0  # up, down
+LEAST_TIME_S: Final = 1e-9
+
+
+SLOW: Final = "a part slower than its whole"
+
+
+def left_out(columns: Columns, measured_s: FloatArray) -> dict[str, Mask]:
+    """Return reason -> rows that are not one rank's share as its columns state it (U,).
+
+    A row is counted once, for the first reason it meets.
+
+    Args:
+        columns: Columns of an MoE table by name (U,).
+        measured_s: Measured times (U,) [s].
+    """
+    if not measured_s.size:
+        return {}
+    found = {
+        "balanced load of a model whose router is not balanced": doubtful_rows(columns, measured_s),
+        "choices of other ranks computed as well": unshared_rows(columns, measured_s),
+        SLOW: slow_parts(columns, measured_s),
+    }
+    before = np.zeros(measured_s.shape, np.bool_)
+    for reason, rows in found.items():
+        found[reason] = rows & ~before
+        before |= rows
+    return found
+
+
+def doubtful_rows(columns: Columns, measured_s: FloatArray) -> Mask:
+    """Return the balanced rows that cannot be what they say (U,).
+
+    A balanced load cannot take longer than the busiest rank of a skewed one. Where a model's does,
+    for typical large batches on several ranks, all its balanced rows are doubted: on vLLM and
+    SGLang those of DeepSeek-V3 (7168, 2048, 256 experts, top 8) take up to twice as long as the
+    skewed rows of the same shape on several ranks, and on one rank little more than half of what
+    reading all experts takes: its router chose among half of them.
+
+    Args:
+        columns: Columns of an MoE table by name (U,).
+        measured_s: Measured times (U,) [s].
+    """
+    balanced = columns["skew"] == 0.0
+    model = _group(columns, MOE_MODEL)
+    shape = _group(columns, (*MOE_MODEL, "tokens", "ep", "moe_tp"))
+    skewed_s = np.zeros(int(shape.max()) + 1)
+    skewed = columns["skew"] > 0.0
+    np.maximum.at(skewed_s, shape[skewed], measured_s[skewed])
+    compared = balanced & (columns["ep"] > 1.0) & (columns["tokens"] >= LARGE_BATCH)
+    compared &= skewed_s[shape] > 0.0
+    ratio = measured_s / np.maximum(skewed_s[shape], LEAST_TIME_S)
+    doubted = np.zeros(balanced.shape, np.bool_)
+    for one in np.unique(model[compared]):
+        if np.median(ratio[compared & (model == one)]) > POSSIBLE_RATIO:
+            doubted |= balanced & (model == one)
+    return doubted
+
+
+def unshared_rows(columns: Columns, measured_s: FloatArray) -> Mask:
+    """Return the rows on several ranks that hold the work of other ranks as well (U,).
+
+    A rank of eight has a quarter of the experts of a rank of two, so a large batch takes it less
+    time. Where neither four nor eight ranks are faster than two, in some load of a model, its rows
+    on several ranks are left out; all models' where most are so. Collectors that replaced the
+    choices of other ranks by an own expert measured them (ai-dynamo/aiconfigurator,
+    collector/sglang/collect_moe.py).
+
+    Args:
+        columns: Columns of an MoE table by name (U,).
+        measured_s: Measured times (U,) [s].
+    """
+    model = _group(columns, MOE_MODEL)
+    load = _group(columns, (*MOE_MODEL, "skew"))
+    batch = _group(columns, (*MOE_MODEL, "skew", "tokens"))
+    wide = (columns["moe_tp"] == 1.0) & (columns["tokens"] >= LARGE_BATCH)
+    of_two_s = np.zeros(int(batch.max()) + 1)
+    on_two = wide & (columns["ep"] == 2.0)
+    of_two_s[batch[on_two]] = measured_s[on_two]
+    low, high = UNSHARED
+    alike = np.ones(int(model.max()) + 1, np.bool_)
+    for ranks in (4.0, 8.0):
+        largest = np.zeros(alike.size)
+        compared = wide & (columns["ep"] == ranks) & (of_two_s[batch] > 0.0)
+        for one in np.unique(load[compared]):
+            rows = compared & (load == one)
+            ratio = float(np.median(measured_s[rows] / of_two_s[batch[rows]]))
+            place = model[rows][0]
+            largest[place] = max(largest[place], ratio)
+        alike &= (largest > low) & (largest < high)
+    if np.mean(alike) > MOST:
+        alike[:] = True
+    found: Mask = alike[model] & (columns["ep"] > 1.0)
+    return found
+
+
+def slow_parts(columns: Columns, measured_s: FloatArray) -> Mask:
+    """Return the rows that took longer than a row whose work contains theirs (U,).
+
+    A rank of fewer ranks, or of a coarser division of the experts, has the experts and the rows
+    of this one and more. Where it was faster by more than SLOW_PART, the kernel of this row was
+    badly tuned: which rows are is chance (a tenth of TensorRT-LLM's bf16 and fp8 rows on Hopper).
+
+    Args:
+        columns: Columns of an MoE table by name (U,).
+        measured_s: Measured times (U,) [s].
+    """
+    batch = _group(columns, (*MOE_MODEL, "tokens", "skew"))
+    order = np.argsort(batch, kind="stable")
+    best_s = np.full(measured_s.shape, np.inf)
+    for rows in np.split(order, np.flatnonzero(np.diff(batch[order])) + 1):
+        ep, moe_tp = columns["ep"][rows], columns["moe_tp"][rows]
+        contains = (ep[None, :] <= ep[:, None]) & (moe_tp[None, :] <= moe_tp[:, None])
+        np.fill_diagonal(contains, val=False)
+        best_s[rows] = np.min(np.where(contains, measured_s[rows][None, :], np.inf), axis=1)
+    slow: Mask = measured_s > SLOW_PART * best_s
+    return slow
+
+
+def matrices_of(columns: Columns, kernel: str, version: str) -> FloatArray:
+    """Return the weight matrices of an expert, which the tables do not tell (U,).
+
+    Three with a gate, two without. Which networks have none is data with its sources
+    (data/ungated_experts.toml), and so are the collectors that measured them with one: no time of
+    a row is looked at.
+
+    Args:
+        columns: Columns of an MoE table by name (U,).
+        kernel: What the table calls the kernel that ran.
+        version: Version of its engine.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.measurements.tables.moe_rows import matrices_of
+        >>> sizes = {"hidden": 2048.0, "intermediate": 5120.0, "experts": 512.0, "top_k": 22.0}
+        >>> network = {name: np.array([size]) for name, size in sizes.items()}
+        >>> matrices_of(network, "vllm_modeloptfp8moe_triton_tritonexperts", "0.24.0")
+        array([2.])
+        >>> matrices_of(network, "vllm_fused_moe", "0.22.0")
+        array([3.])
+    """
+    matrices = np.full(columns["hidden"].shape, GATED)
+    for network in _ungated()["network"]:
+        if not _measured_gated(network["model"], kernel, version):
+            found = np.isin(columns["hidden"], network["hidden"])
+            for name in MOE_MODEL[1:]:
+                found &= columns[name] == network[name]
+            matrices[found] = UNGATED
+    return matrices
+
+
+def _measured_gated(model: str, kernel: str, version: str) -> bool:
+    """Return whether the collector of a kernel gave a network without a gate one."""
+    return any(
+        kernel in rule["kernels"]
+        and version in rule.get("versions", (version,))
+        and model in rule.get("models", (model,))
+        for rule in _ungated()["measured_gated"]
+    )
+
+
+@cache
+def _ungated() -> dict[str, list[dict[str, Any]]]:
+    """Return the networks without a gate and the collectors that gave them one, as data."""
+    text = resources.files("perfatlas").joinpath("data/ungated_experts.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+def _group(columns: Columns, names: tuple[str, ...]) -> NDArray[Any]:
+    """Return a number for each row, equal where the named columns are (U,).
+
+    Column by column: numpy sorts numbers many times faster than rows of them.
+    """
+    number = np.zeros(columns[names[0]].shape, np.int64)
+    for name in names:
+        values, place = np.unique(columns[name], return_inverse=True)
+        number = np.unique(number * values.size + place.reshape(-1), return_inverse=True)[1]
+    return number

@@ -1,0 +1,389 @@
+"""The schema of one measured row, for every tool that writes rows and every fit that reads them.
+
+Shape legend: N rows.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.files import Table, file_hash, read_table
+from perfatlas.formats import formats
+from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from perfatlas.operators import FloatArray
+
+NEEDED: Final = math.nan  # a column that every row of the operator must fill
+
+_ATTENTION: Final = {
+    "batch": NEEDED,
+    "kv_len": NEEDED,
+    "num_heads": NEEDED,
+}
+# Operator -> shape column -> value of an empty cell. Names and meanings are those of the
+# operators: kv_len counts the new tokens too, bytes count reads and writes.
+SHAPE_COLUMNS: Final[Mapping[str, Mapping[str, float]]] = {
+    "gemm": {"m": NEEDED, "n": NEEDED, "k": NEEDED},
+    "moe": {
+        **dict.fromkeys(("tokens", "hidden", "intermediate", "experts", "top_k"), NEEDED),
+        "ep": 1.0,
+        "moe_tp": 1.0,
+        "matrices": 3.0,
+    },
+    "prefill_attention": {
+        **_ATTENTION,
+        **dict.fromkeys(("q_len", "num_kv_heads", "head_dim"), NEEDED),
+        "value_head_dim": 0.0,  # that of head_dim
+        "window": 0.0,
+    },
+    "decode_attention": {
+        **_ATTENTION,
+        **dict.fromkeys(("num_kv_heads", "head_dim"), NEEDED),
+        "q_len": 1.0,
+        "value_head_dim": 0.0,
+        "window": 0.0,
+    },
+    **{
+        name: {
+            **_ATTENTION,
+            **dict.fromkeys(("kv_lora_rank", "rope_dim", "nope_dim", "value_head_dim"), NEEDED),
+            "q_len": NEEDED if name == "mla_prefill" else 1.0,
+            "selected": 0.0,
+        }
+        for name in ("mla_prefill", "mla_decode")
+    },
+    **{
+        name: {
+            **dict.fromkeys(("batch", "num_heads", "num_key_heads"), NEEDED),
+            **dict.fromkeys(("head_dim", "value_head_dim"), NEEDED),
+            "q_len": NEEDED if name == "scan_prefill" else 1.0,
+        }
+        for name in ("scan_prefill", "scan_decode")
+    },
+    **{
+        name: {
+            **dict.fromkeys(("batch", "channels"), NEEDED),
+            "taps": 4.0,
+            "q_len": NEEDED if name == "conv_prefill" else 1.0,
+        }
+        for name in ("conv_prefill", "conv_decode")
+    },
+    "streaming": {"bytes": NEEDED, "tokens": NEEDED, "cold_bytes": 0.0},
+}
+# How the row was measured -> value of an empty cell.
+PROTOCOL_COLUMNS: Final[Mapping[str, float]] = {
+    "copies": 0.0,  # weight copies the loop cycles through; 0: everything is cold
+    "shared_activation": 0.0,  # 1: the copies share one activation
+    "hot": 0.0,  # 1: the loop reads the same tensors again and finds them in cache
+    "graph": 1.0,  # 0: launched one by one, host time inside
+    "quantize": 0.0,  # 1: the activation is quantized inside the measured time
+}
+OPTIONAL_NUMBERS: Final = ("clock_hz", "power_w")  # nan where not recorded
+TEXT_COLUMNS: Final[Mapping[str, str]] = {
+    "device": "",
+    "operator": "",
+    "format": "",
+    "kv_format": "bf16",
+    "kernel_family": "",
+    "distribution": "balanced",
+    "kernel": "",
+    "stack": "",
+}
+NEEDED_TEXTS: Final = ("device", "operator", "format", "kernel_family")
+TIME_UNITS: Final[Mapping[str, float]] = {"time_s": 1.0, "time_us": 1e-6}
+FLAGS: Final = ("shared_activation", "hot", "graph", "quantize")
+MAY_BE_ZERO: Final = ("copies", "window", "value_head_dim", "selected", "cold_bytes", *FLAGS)
+# (smaller, larger): what cannot be the other way round.
+ORDERED: Final = (
+    ("q_len", "kv_len"),
+    ("num_kv_heads", "num_heads"),
+    ("num_key_heads", "num_heads"),
+    ("top_k", "experts"),
+    ("cold_bytes", "bytes"),
+)
+COLUMNS: Final = tuple(
+    dict.fromkeys(
+        (
+            *TEXT_COLUMNS,
+            *(name for names in SHAPE_COLUMNS.values() for name in names),
+            *PROTOCOL_COLUMNS,
+            *TIME_UNITS,
+            *OPTIONAL_NUMBERS,
+        )
+    )
+)
+
+_MOST: Final = 2.0**53  # whole numbers are exact up to here
+_LONGEST_S: Final = 1e4
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
+_DISTRIBUTION: Final = re.compile(r"uniform|balanced|power_law_\d{1,2}(\.\d{1,4})?")
+_YES_NO: Final[Mapping[str, float]] = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredRows:
+    """Measured rows as columns, every cell checked.
+
+    Args:
+        texts: Text columns of TEXT_COLUMNS (N,).
+        numbers: Shape, protocol and optional columns (N,) [SI]; nan where a column does not
+            belong to the row's operator or was not recorded.
+        time_s: Measured times (N,) [s].
+        number_N: Row of the file, the first row of data being 1 (N,).
+        origin: File the rows come from.
+        data_hash: "sha256:" and 16 hex digits of that file.
+        ignored_columns: Columns of the file that are not in the schema.
+    """
+
+    texts: Mapping[str, NDArray[Any]]
+    numbers: Mapping[str, FloatArray]
+    time_s: FloatArray
+    number_N: NDArray[np.int64]
+    origin: str
+    data_hash: str
+    ignored_columns: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return int(self.time_s.size)
+
+    def take(self, chosen: NDArray[Any]) -> MeasuredRows:
+        """Return some of the rows.
+
+        Args:
+            chosen: Mask (N,) or positions of the rows.
+        """
+        return MeasuredRows(
+            texts={name: values[chosen] for name, values in self.texts.items()},
+            numbers={name: values[chosen] for name, values in self.numbers.items()},
+            time_s=self.time_s[chosen],
+            number_N=self.number_N[chosen],
+            origin=self.origin,
+            data_hash=self.data_hash,
+            ignored_columns=self.ignored_columns,
+        )
+
+
+def read_measured_rows(path: str | Path) -> MeasuredRows:
+    r"""Return the measured rows of a CSV, Parquet or JSON Lines file.
+
+    Args:
+        path: The file; docs/calibrate.md lists its columns.
+
+    Raises:
+        InvalidSpecError: The file is not a table, lacks a column, or a cell is not what its
+            column holds; the message names row and column. The first row of data is row 1.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from perfatlas.measurements.tables.rows import read_measured_rows
+        >>> text = "device,operator,kernel_family,format,m,n,k,time_us\n"
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = Path(folder) / "rows.csv"
+        ...     _ = file.write_text(text + "my_gpu,gemm,vllm,bf16,64,4096,4096,11.3\n")
+        ...     read_measured_rows(file).time_s.tolist()
+        [1.13e-05]
+    """
+    table = read_table(path)
+    digest = file_hash(path)
+    return check_rows(table, str(path), digest[: len("sha256:") + 16])
+
+
+def check_rows(table: Table, origin: str, data_hash: str = "") -> MeasuredRows:
+    """Return a table as measured rows.
+
+    Args:
+        table: Columns as they were read.
+        origin: What messages call the table.
+        data_hash: Hash of its bytes.
+
+    Raises:
+        InvalidSpecError: A column is missing or a cell is wrong.
+    """
+    time_name = _check_header(table, origin)
+    if not table.rows:
+        raise InvalidSpecError(f"measured rows '{origin}': no rows below the header")
+    texts = {name: _texts(table, name, origin) for name in TEXT_COLUMNS}
+    _check_words(texts, origin)
+    numbers = _shape_numbers(table, texts["operator"], origin)
+    for name, default in PROTOCOL_COLUMNS.items():
+        numbers[name] = _numbers(table, name, default, origin)
+    for name in OPTIONAL_NUMBERS:
+        numbers[name] = _numbers(table, name, None, origin)
+    _check_order(numbers, origin)
+    time_s = _numbers(table, time_name, NEEDED, origin) * TIME_UNITS[time_name]
+    late = np.flatnonzero(time_s > _LONGEST_S)
+    if late.size:
+        _refuse(origin, int(late[0]), time_name, f"more than {_LONGEST_S:g} s for one operator")
+    return MeasuredRows(
+        texts=texts,
+        numbers=numbers,
+        time_s=time_s,
+        number_N=np.arange(1, table.rows + 1),
+        origin=origin,
+        data_hash=data_hash,
+        ignored_columns=tuple(name for name in table.columns if name not in COLUMNS),
+    )
+
+
+def _check_header(table: Table, origin: str) -> str:
+    """Return which time column the table has; refuse a table without the columns of all rows."""
+    times = [name for name in TIME_UNITS if name in table.columns]
+    if len(times) != 1:
+        raise InvalidSpecError(
+            f"measured rows '{origin}': {'two time columns' if times else 'no time column'};"
+            f" one of {' and '.join(TIME_UNITS)} holds the time of one execution"
+        )
+    missing = [name for name in NEEDED_TEXTS if name not in table.columns]
+    if missing:
+        others = [str(name) for name in table.columns if name not in COLUMNS]
+        hint = did_you_mean(missing[0], others)
+        raise InvalidSpecError(
+            f"measured rows '{origin}': no column {', '.join(map(repr, missing))};"
+            f" every row needs {', '.join(NEEDED_TEXTS)} and a time{hint}"
+        )
+    return times[0]
+
+
+def _refuse(origin: str, position: int, column: str, problem: str) -> None:
+    raise InvalidSpecError(
+        f"measured rows '{origin}', row {position + 1}, column {column!r}: {problem}"
+    )
+
+
+def _texts(table: Table, name: str, origin: str) -> NDArray[Any]:
+    """Return a text column; its default where the column or a cell is empty."""
+    found = np.full(table.rows, TEXT_COLUMNS[name], dtype=object)
+    if name not in table.columns:
+        return found
+    for position, cell in enumerate(table.cells(name)):
+        word = "" if cell is None else cell
+        if isinstance(word, (int, float)) and name not in NEEDED_TEXTS:
+            word = str(word)  # a stack called 0.24 is a number to the reader of a CSV file
+        if not isinstance(word, str):
+            _refuse(origin, position, name, f"expected text, got {shown(cell)}")
+        elif word.strip():
+            found[position] = word.strip()
+        elif name in NEEDED_TEXTS:
+            _refuse(origin, position, name, "empty; every row needs it")
+    return found
+
+
+def _check_words(texts: Mapping[str, NDArray[Any]], origin: str) -> None:
+    known = tuple(formats())
+    checks: dict[str, tuple[Callable[[str], object], str, Sequence[str]]] = {
+        "operator": (SHAPE_COLUMNS.__contains__, "operators", tuple(SHAPE_COLUMNS)),
+        "format": (known.__contains__, "formats", known),
+        "kv_format": (known.__contains__, "formats", known),
+        "device": (_NAME.fullmatch, "letters, digits, '_', '-' and '.', 64 at most", ()),
+        "kernel_family": (_NAME.fullmatch, "letters, digits, '_', '-' and '.', 64 at most", ()),
+        "distribution": (_DISTRIBUTION.fullmatch, "uniform, balanced or power_law_<alpha>", ()),
+    }
+    for name, (accepts, rule, choices) in checks.items():
+        for word in dict.fromkeys(texts[name].tolist()):
+            if not accepts(word):
+                position = texts[name].tolist().index(word)
+                listed = f"; {rule}: {', '.join(choices)}" if choices else f"; allowed: {rule}"
+                hint = did_you_mean(word, choices) if choices else ""
+                _refuse(origin, position, name, f"{shown(word)} is not known{listed}{hint}")
+
+
+def _shape_numbers(table: Table, operators: NDArray[Any], origin: str) -> dict[str, FloatArray]:
+    """Return every shape column, nan where it does not belong to the row's operator."""
+    numbers = {
+        name: np.full(table.rows, math.nan) for names in SHAPE_COLUMNS.values() for name in names
+    }
+    for operator in dict.fromkeys(operators.tolist()):
+        rows = np.flatnonzero(operators == operator)
+        for name, default in SHAPE_COLUMNS[operator].items():
+            if math.isnan(default) and name not in table.columns:
+                others = [str(other) for other in table.columns if other not in COLUMNS]
+                raise InvalidSpecError(
+                    f"measured rows '{origin}': no column {name!r}, which row"
+                    f" {int(rows[0]) + 1} ({operator}) needs; the shape of {operator} is"
+                    f" {', '.join(SHAPE_COLUMNS[operator])}{did_you_mean(name, others)}"
+                )
+            numbers[name][rows] = _numbers(table, name, default, origin, rows)
+    heads = np.where(numbers["value_head_dim"] == 0.0, numbers["head_dim"], 0.0)
+    numbers["value_head_dim"] = numbers["value_head_dim"] + np.nan_to_num(heads)
+    return numbers
+
+
+def _numbers(
+    table: Table,
+    name: str,
+    default: float | None,
+    origin: str,
+    rows: NDArray[Any] | None = None,
+) -> FloatArray:
+    """Return a number column of some rows; None as default leaves empty cells nan."""
+    chosen = np.arange(table.rows) if rows is None else rows
+    found = np.full(chosen.size, math.nan if default is None else default)
+    if name not in table.columns:
+        return found
+    cells = table.cells(name)
+    for place, position in enumerate(chosen.tolist()):
+        cell = cells[position]
+        if cell is None or (isinstance(cell, str) and not cell.strip()):
+            if default is not None and math.isnan(default):
+                _refuse(origin, position, name, "empty; this row needs it")
+            continue
+        value, problem = _number(name, cell)
+        if problem:
+            _refuse(origin, position, name, f"{shown(cell)} {problem}")
+        found[place] = value
+    return found
+
+
+def _number(name: str, cell: object) -> tuple[float, str]:
+    """Return a cell's number and what is wrong with it, "" where nothing is."""
+    value = _float(cell) if name not in FLAGS or not isinstance(cell, bool) else float(cell)
+    if name in FLAGS:
+        if isinstance(cell, str):
+            value = _YES_NO.get(cell.strip().lower(), value)
+        return value, "" if value in (0.0, 1.0) else "is not 0 or 1"
+    whole = name not in (*TIME_UNITS, *OPTIONAL_NUMBERS)
+    if not math.isfinite(value):
+        return value, "is not a number"
+    if value < 0.0 or (value == 0.0 and name not in MAY_BE_ZERO):
+        return value, "must be more than 0" if name not in MAY_BE_ZERO else "must not be negative"
+    if whole and (value != math.floor(value) or value > _MOST):
+        return value, "is not a whole number up to 2^53"
+    return value, ""
+
+
+def _float(cell: object) -> float:
+    """Return a cell as a float, nan where it is none."""
+    if isinstance(cell, bool) or not isinstance(cell, (int, float, str)):
+        return math.nan
+    try:
+        return float(cell)
+    except (ValueError, OverflowError):
+        return math.nan
+
+
+def _check_order(numbers: Mapping[str, FloatArray], origin: str) -> None:
+    for smaller, larger in ORDERED:
+        wrong = np.flatnonzero(numbers[smaller] > numbers[larger])
+        if wrong.size:
+            position = int(wrong[0])
+            _refuse(
+                origin,
+                position,
+                smaller,
+                f"{numbers[smaller][position]:g} is more than {larger}"
+                f" {numbers[larger][position]:g}",
+            )

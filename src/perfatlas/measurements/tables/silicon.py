@@ -1,0 +1,183 @@
+"""Reader of the measured operator tables of the optional `silicon` package (Parquet files)."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfatlas.quantities import MissingDependencyError, UnsupportedError, did_you_mean
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+PACKAGE = "aiconfigurator_core"
+PIP_LINE = "pip install 'perfatlas[silicon]'"
+SECONDS_PER_MILLISECOND = 1e-3
+# Order of a word inside a version number: 1.3.0.dev1 < 1.3.0rc2 < 1.3.0 < 1.3.0.post1.
+WORD_RANK = {"dev": -2, "rc": -1, "post": 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiliconTable:
+    """One measured table as columns.
+
+    Args:
+        system: System the rows were measured on, with the package's name for it.
+        framework: Engine whose kernels ran, or "nccl".
+        version: Version of the framework.
+        columns: Column name -> values (rows,); text columns are object arrays.
+        data_hash: "sha256:" and the first 16 digits of the file's digest.
+        path: File below the package's data folder.
+    """
+
+    system: str
+    framework: str
+    version: str
+    columns: dict[str, NDArray[Any]]
+    data_hash: str
+    path: str
+
+    @property
+    def rows(self) -> int:
+        """Rows of the table."""
+        return len(next(iter(self.columns.values())))
+
+    def measured_s(self) -> NDArray[np.float64]:
+        """Return the measured times (rows,) [s]; the files hold milliseconds."""
+        return np.asarray(self.columns["latency"], dtype=np.float64) * SECONDS_PER_MILLISECOND
+
+
+@cache
+def silicon_root() -> Path:
+    """Return the folder of the measured tables, without importing the package.
+
+    Raises:
+        MissingDependencyError: The optional package is not installed.
+    """
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
+        raise MissingDependencyError(
+            f"the measured tables (package {PACKAGE}) are not installed; {PIP_LINE}"
+        )
+    return Path(spec.origin).parent / "systems"
+
+
+def has_silicon() -> bool:
+    """Return whether the measured tables are installed."""
+    return importlib.util.find_spec(PACKAGE) is not None
+
+
+def version_key(version: str) -> tuple[tuple[int, int], ...]:
+    """Return a key that sorts versions from old to new.
+
+    Example:
+        >>> from perfatlas.measurements.tables.silicon import version_key
+        >>> max(["0.5.9", "0.5.14", "0.5.6.post2"], key=version_key)
+        '0.5.14'
+    """
+    words = re.findall(r"\d+|[a-z]+", version.lower())
+    parts = [(2, int(word)) if word.isdigit() else (WORD_RANK.get(word, 1), 0) for word in words]
+    return (*parts, (0, 0))
+
+
+def table_paths(system: str, family: str, framework: str, name: str) -> dict[str, Path]:
+    """Return version -> file of one table, oldest version first; empty where there is none."""
+    folder = silicon_root() / "data" / system / family / framework
+    found = {path.parent.name: path for path in folder.glob(f"*/{name}.parquet")}
+    return {version: found[version] for version in sorted(found, key=version_key)}
+
+
+@cache
+def choose_version(system: str, family: str, framework: str, name: str) -> str | None:
+    """Return the newest version with a full table, None where there is no table.
+
+    Later folders may hold only the rows of one new model: a table with fewer than half the rows
+    of the fullest one is passed over.
+    """
+    from pyarrow import parquet
+
+    paths = table_paths(system, family, framework, name)
+    rows = {version: parquet.read_metadata(path).num_rows for version, path in paths.items()}
+    full = [version for version, count in rows.items() if 2 * count >= max(rows.values())]
+    return full[-1] if full else None
+
+
+@cache
+def data_hash(path: Path) -> str:
+    """Return "sha256:" and the first 16 hex digits of a file's digest."""
+    with path.open("rb") as stream:
+        return "sha256:" + hashlib.file_digest(stream, "sha256").hexdigest()[:16]
+
+
+@lru_cache(maxsize=4)
+def read_table(
+    system: str, family: str, framework: str, name: str, version: str | None = None
+) -> SiliconTable:
+    """Return one measured table as columns.
+
+    Args:
+        system: System name, for instance "h200_sxm".
+        family: Folder of the operator family: gemm, attention, mla, moe, comm, quantize...
+        framework: vllm, sglang, trtllm or nccl.
+        name: File name without ".parquet", for instance "gemm_perf".
+        version: Framework version; the newest full table by default.
+
+    Returns:
+        The columns with their provenance.
+
+    Raises:
+        MissingDependencyError: The optional package is not installed.
+        UnsupportedError: The package holds no such table.
+    """
+    from pyarrow import parquet
+
+    paths = table_paths(system, family, framework, name)
+    chosen = version or choose_version(system, family, framework, name)
+    if chosen is None or chosen not in paths:
+        raise UnsupportedError(
+            f"no measured table {name!r} ({family}) for {system!r} and {framework!r}"
+            f" version {chosen or 'any'}; versions: {', '.join(paths) or 'none'}; systems with"
+            f" tables: {', '.join(silicon_systems())}{did_you_mean(system, silicon_systems())}"
+        )
+    path = paths[chosen]
+    table = parquet.read_table(path)
+    columns = {field: _column(table, field) for field in table.column_names}
+    return SiliconTable(
+        system=system,
+        framework=framework,
+        version=chosen,
+        columns=columns,
+        data_hash=data_hash(path),
+        path=str(path.relative_to(silicon_root())),
+    )
+
+
+def has_table(system: str, family: str, framework: str, name: str) -> bool:
+    """Return whether the package holds this table."""
+    return bool(table_paths(system, family, framework, name))
+
+
+def silicon_systems() -> tuple[str, ...]:
+    """Return the systems that have measured tables."""
+    data = silicon_root() / "data"
+    return tuple(sorted(path.name for path in data.iterdir() if path.is_dir()))
+
+
+def _column(table: Any, field: str) -> NDArray[Any]:  # noqa: ANN401 - pyarrow carries no types
+    """Return one Arrow column as numpy; text becomes an object array of few, shared strings."""
+    import pyarrow as pa
+
+    column = table.column(field).combine_chunks()
+    if pa.types.is_string(column.type) and not column.null_count:
+        encoded = column.dictionary_encode()
+        words = np.array(encoded.dictionary.to_pylist(), dtype=object)
+        return np.asarray(words[encoded.indices.to_numpy()])
+    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return values

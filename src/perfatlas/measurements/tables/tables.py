@@ -1,0 +1,395 @@
+"""The measured rows of one calibration cell as named shape columns with their protocol.
+
+Which rows of a table belong to a cell (one kernel of one format) and what each of its columns means
+is decided here, once, for fitting and for tier `measured`.
+
+Shape legend: U measured rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.formats import get_format
+from perfatlas.hardware import resolve_system
+from perfatlas.measurements.tables.moe_rows import left_out, matrices_of
+from perfatlas.measurements.tables.recurrent_tables import (
+    KERNEL_NAMES,
+    recurrent_columns,
+    recurrent_mask,
+)
+from perfatlas.measurements.tables.silicon import has_table, read_table, table_paths
+from perfatlas.measurements.tables.sparse_tables import SPARSE_TABLES, sparse_rows
+from perfatlas.operators import load_skew
+from perfatlas.quantities import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from perfatlas.measurements.tables.silicon import SiliconTable
+    from perfatlas.operators import FloatArray
+
+RECURRENT_FORMAT: Final = "bf16"  # the only one the recurrent kernels were measured in
+# calibration operator -> (folder, table) of the package.
+TABLES: Final = {
+    "gemm": ("gemm", "gemm_perf"),
+    "moe": ("moe", "moe_perf"),
+    "prefill_attention": ("attention", "context_attention_perf"),
+    "decode_attention": ("attention", "generation_attention_perf"),
+    "mla_prefill": ("mla", "context_mla_perf"),
+    "mla_decode": ("mla", "generation_mla_perf"),
+    **SPARSE_TABLES,
+    **dict.fromkeys(KERNEL_NAMES, ("linear_attention", "gdn_perf")),
+}
+# Word of the GEMM tables -> format of the product.
+GEMM_FORMATS: Final = {
+    "bfloat16": "bf16",
+    "fp8": "fp8_dynamic",
+    "fp8_block": "fp8_block",
+    "nvfp4": "nvfp4",
+    "int8_wo": "int8_wo",
+    "int4_wo": "int4_wo",
+    "sq": "int8",
+}
+# Formats whose activations are quantized inside the measured time.
+QUANTIZED_INSIDE: Final = ("fp8_dynamic", "fp8_block", "nvfp4")
+TRTLLM_COPIES: Final = 5.0  # clamp(ceil(L2 / weight bytes), 1, 5): collector/trtllm/collect_gemm.py
+LOOP_COPIES: Final = 6.0  # collector/vllm/collect_gemm.py; nvfp4 has one
+
+# Word of the MoE tables -> format of the product.
+MOE_FORMATS: Final = {
+    "bfloat16": "bf16",
+    "fp8": "fp8_dynamic",
+    "fp8_block": "fp8_block",
+    "nvfp4": "nvfp4",
+    "int4_wo": "int4_wo",
+    "w4a16_mxfp4": "mxfp4",
+    "w4a8_mxfp4_mxfp8": "mxfp4_mxfp8",
+}
+# Kernels that are another algorithm or another network than the gated fused experts of the rest.
+OTHER_KERNELS: Final = ("nongated", "min_latency", "situ_as_silu", "modular")
+MOE_WORDS: Final = {
+    "tokens": "num_tokens",
+    "hidden": "hidden_size",
+    "intermediate": "inter_size",
+    "experts": "num_experts",
+    "top_k": "topk",
+    "ep": "moe_ep_size",
+    "moe_tp": "moe_tp_size",
+}
+
+# (word of the products, word of the cache) in the tables -> format of the calibration.
+ATTENTION_FORMATS: Final = {
+    ("bfloat16", "bfloat16"): "bf16",
+    ("bfloat16", "fp8"): "bf16+fp8_kv",
+    ("fp8", "fp8"): "fp8+fp8_kv",
+}
+# A kernel that ran fewer rows than this share of the engine's main kernel is not its default.
+LEAST_SHARE: Final = 0.5
+# The MLA tables hold one geometry, DeepSeek-V3: config.json of deepseek-ai/DeepSeek-V3, keys
+# kv_lora_rank, qk_rope_head_dim, qk_nope_head_dim, v_head_dim.
+MLA_GEOMETRY: Final = {
+    "kv_lora_rank": 512.0,
+    "rope_dim": 64.0,
+    "nope_dim": 128.0,
+    "value_head_dim": 128.0,
+    "selected": 0.0,
+}
+
+
+class TableRows(NamedTuple):
+    """The measured rows of one cell, with how they were measured among their columns.
+
+    Args:
+        columns: Shape column -> values (U,), named as the physics of the operator reads them;
+            `copies`, `shared_activation`, `quantize` and `hot` state the protocol of the row.
+        measured_s: Measured times (U,) [s].
+        version: Version of the engine whose kernels ran.
+        data_hash: Hash of the file the rows come from.
+        excluded: Reason -> rows of the format that are left out.
+    """
+
+    columns: Mapping[str, FloatArray]
+    measured_s: FloatArray
+    version: str
+    data_hash: str
+    excluded: Mapping[str, int]
+
+    def shape_table(self, names: tuple[str, ...]) -> FloatArray:
+        """Return named columns as a table (U, D) in the order a physics function reads them."""
+        return np.stack([self.columns[name] for name in names], axis=1)
+
+
+def table_versions(device: str, operator: str, family: str) -> tuple[str, ...]:
+    """Return the versions of an engine that measured an operator on a device, oldest first.
+
+    Args:
+        device: Catalog name.
+        operator: A name of `TABLES`.
+        family: Engine.
+
+    Raises:
+        MissingDependencyError: The measured tables are not installed.
+    """
+    folder, name = TABLES[operator]
+    return tuple(table_paths(device, folder, family, name))
+
+
+def table_rows(
+    device: str, operator: str, family: str, format_name: str, version: str | None = None
+) -> TableRows:
+    """Return the measured rows of one cell.
+
+    Args:
+        device: Catalog name of a device with measured tables.
+        operator: A name of `TABLES`.
+        family: Engine whose kernels were measured.
+        format_name: Format of the calibration, with "+fp8_kv" where the cache differs.
+        version: Version of the engine; the newest full table by default.
+
+    Raises:
+        MissingDependencyError: The measured tables are not installed.
+        UnsupportedError: There is no such table, or it has no rows of the format.
+    """
+    table = read_table(device, TABLES[operator][0], family, TABLES[operator][1], version)
+    if operator == "gemm":
+        found = _gemm(table, format_name)
+    elif operator == "moe":
+        found = _moe(table, format_name)
+    elif operator in SPARSE_TABLES:
+        found = _rows(table, *sparse_rows(table, operator, format_name))
+    elif operator in KERNEL_NAMES:
+        keep = recurrent_mask(table, operator) & (format_name == RECURRENT_FORMAT)
+        found = _rows(table, keep, recurrent_columns(table, operator, keep), {})
+    else:
+        found = _attention(table, operator, format_name)
+    if not found.measured_s.size:
+        raise UnsupportedError(f"no measured {operator} rows of {format_name} in {table.path}")
+    return found
+
+
+def _rows(
+    table: SiliconTable,
+    keep: NDArray[np.bool_],
+    columns: Mapping[str, FloatArray | float],
+    excluded: Mapping[str, int],
+) -> TableRows:
+    measured_s = table.measured_s()[keep]
+    return TableRows(
+        columns={
+            name: np.broadcast_to(np.asarray(values, np.float64), measured_s.shape)
+            for name, values in columns.items()
+        },
+        measured_s=measured_s,
+        version=table.version,
+        data_hash=table.data_hash,
+        excluded=excluded,
+    )
+
+
+def _gemm(table: SiliconTable, format_name: str) -> TableRows:
+    words = [word for word, name in GEMM_FORMATS.items() if name == format_name]
+    keep = np.isin(table.columns["gemm_dtype"].astype(str), words)
+    layout = get_format(format_name)
+    size = partial(numbers, table, keep=keep)
+    columns: dict[str, FloatArray | float] = {name: size(name) for name in ("m", "n", "k")}
+    weight_bytes = size("n") * size("k") * layout.weight_bytes
+    columns |= {
+        "weight_bytes_per_element": layout.weight_bytes,
+        "input_bytes_per_element": layout.activation_bytes,
+        "output_bytes_per_element": 2.0,
+        "quantize": float(format_name in QUANTIZED_INSIDE),
+        "copies": _copies(table, format_name, weight_bytes),
+        "shared_activation": float(table.framework != "sglang"),
+    }
+    return _rows(table, keep, columns, {})
+
+
+def _copies(table: SiliconTable, format_name: str, weight_bytes: FloatArray) -> FloatArray | float:
+    """Return the weight copies the collector cycled through (U,)."""
+    if table.framework == "vllm":
+        return 1.0 if format_name == "nvfp4" else LOOP_COPIES
+    if table.framework == "sglang":
+        return LOOP_COPIES
+    l2_bytes = resolve_system(table.system).device.l2_bytes
+    copies: FloatArray = np.clip(np.ceil(l2_bytes / weight_bytes), 1.0, TRTLLM_COPIES)
+    return copies
+
+
+def main_moe_rows(table: SiliconTable, format_name: str) -> NDArray[np.bool_]:
+    """Return the rows of the main MoE kernel of a format (rows,)."""
+    sources = table.columns["kernel_source"]
+    rows: NDArray[np.bool_] = _of_moe_format(table, format_name)
+    for name in set(sources.tolist()):
+        if any(other in name for other in OTHER_KERNELS):
+            rows &= sources != name
+    if not rows.any():
+        return rows
+    counts = Counter(sources[rows].tolist())
+    most = max(sorted(counts), key=lambda name: counts[name])
+    chosen: NDArray[np.bool_] = rows & (sources == most)
+    return chosen
+
+
+def _of_moe_format(table: SiliconTable, format_name: str) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = np.zeros(table.rows, np.bool_)
+    for word, name in MOE_FORMATS.items():
+        if name == format_name:
+            found |= table.columns["moe_dtype"] == word
+    return found
+
+
+def _moe(table: SiliconTable, format_name: str) -> TableRows:
+    rows = _every_moe_row(table, format_name)
+    kept = np.ones(rows.measured_s.shape, np.bool_)
+    excluded = dict(rows.excluded)
+    for reason, found in left_out(rows.columns, rows.measured_s).items():
+        excluded[reason] = int(np.sum(found))
+        kept &= ~found
+    return _some(rows, kept)._replace(excluded=excluded)
+
+
+def left_out_moe_rows(device: str, family: str, format_name: str) -> dict[str, TableRows]:
+    """Return reason -> the MoE rows of a cell that are left out for the times they took.
+
+    Args:
+        device: Catalog name.
+        family: Engine whose kernels were measured.
+        format_name: Format of the calibration.
+
+    Raises:
+        MissingDependencyError: The measured tables are not installed.
+        UnsupportedError: There is no such table.
+    """
+    table = read_table(device, TABLES["moe"][0], family, TABLES["moe"][1])
+    rows = _every_moe_row(table, format_name)
+    found = left_out(rows.columns, rows.measured_s)
+    return {reason: _some(rows, these) for reason, these in found.items()}
+
+
+def _every_moe_row(table: SiliconTable, format_name: str) -> TableRows:
+    """Return the rows of the main kernel, believable or not."""
+    keep = main_moe_rows(table, format_name)
+    layout = get_format(format_name)
+    names, place = np.unique(table.columns["distribution"][keep].astype(str), return_inverse=True)
+    skews = np.array([load_skew(name) for name in names], np.float64)[place.reshape(-1)]
+    columns: dict[str, FloatArray | float] = {
+        name: numbers(table, word, keep) for name, word in MOE_WORDS.items()
+    }
+    columns |= {
+        "weight_bytes_per_element": layout.weight_bytes,
+        "input_bytes_per_element": layout.activation_bytes,
+        "skew": skews,
+        "hot": 1.0,
+    }
+    others = int(_of_moe_format(table, format_name).sum() - keep.sum())
+    rows = _rows(table, keep, columns, {"another kernel than the cell's": others})
+    if not rows.measured_s.size:
+        return rows
+    kernel = str(table.columns["kernel_source"][keep][0])
+    matrices = matrices_of(rows.columns, kernel, table.version)
+    return rows._replace(columns={**rows.columns, "matrices": matrices})
+
+
+def _some(rows: TableRows, chosen: NDArray[np.bool_]) -> TableRows:
+    columns = {name: values[chosen] for name, values in rows.columns.items()}
+    return rows._replace(columns=columns, measured_s=rows.measured_s[chosen])
+
+
+@cache
+def default_kernels(
+    device: str, operator: str, family: str, version: str | None = None
+) -> dict[str, str]:
+    """Return format -> the kernel the engine runs by default, of a measured attention table.
+
+    Formats that only a side kernel ran have none.
+
+    Args:
+        device: Catalog name.
+        operator: prefill_attention, decode_attention, mla_prefill or mla_decode.
+        family: Engine.
+        version: Version of the engine; the newest full table by default.
+    """
+    folder, name = TABLES[operator]
+    if not has_table(device, folder, family, name):
+        return {}
+    table = read_table(device, folder, family, name, version)
+    counts: dict[tuple[str, str], int] = {}
+    for pair in zip(_attention_formats(table), table.columns["kernel_source"], strict=True):
+        counts[pair] = counts.get(pair, 0) + 1
+    most = max(counts.values())
+    chosen: dict[str, str] = {}
+    for (format_name, kernel), rows in sorted(counts.items(), key=lambda item: -item[1]):
+        if rows >= LEAST_SHARE * most and format_name:
+            chosen.setdefault(format_name, kernel)
+    return chosen
+
+
+def _attention_formats(table: SiliconTable) -> list[str]:
+    """Return the calibration format of every row, "" where there is none."""
+    products = table.columns["attn_dtype" if "attn_dtype" in table.columns else "mla_dtype"]
+    pairs = zip(products, table.columns["kv_cache_dtype"], strict=True)
+    return [ATTENTION_FORMATS.get(pair, "") for pair in pairs]
+
+
+def _measured_mask(
+    table: SiliconTable, format_name: str, kernel: str
+) -> tuple[NDArray[np.bool_], dict[str, int]]:
+    """Return the rows of a format's default kernel, and reason -> rows of the others."""
+    in_format = np.array(_attention_formats(table)) == format_name
+    sources: NDArray[Any] = table.columns["kernel_source"]
+    excluded: dict[str, int] = {}
+    for other in sorted(set(sources[in_format]) - {kernel}):
+        excluded[f"kernel {other}"] = int(np.sum(in_format & (sources == other)))
+    return in_format & (sources == kernel), excluded
+
+
+def _attention(table: SiliconTable, operator: str, format_name: str) -> TableRows:
+    kernels = default_kernels(table.system, operator, table.framework, table.version)
+    keep, excluded = _measured_mask(table, format_name, kernels.get(format_name, ""))
+    prefill = operator in ("prefill_attention", "mla_prefill")
+    heads = numbers(table, "num_heads", keep)
+    q_len = numbers(table, "isl", keep) if prefill else np.ones(heads.size)
+    columns: dict[str, FloatArray | float] = {
+        "batch": numbers(table, "batch_size", keep),
+        "q_len": q_len,
+        "kv_len": q_len + numbers(table, "step", keep),
+        "num_heads": heads,
+        "kv_bytes_per_element": cache_bytes(format_name),
+        "attention_bytes_per_element": product_bytes(format_name),
+        "hot": 1.0,
+    }
+    if operator in ("mla_prefill", "mla_decode"):
+        return _rows(table, keep, columns | MLA_GEOMETRY, excluded)
+    kv_heads = numbers(table, "num_key_value_heads", keep)
+    head_dim = numbers(table, "head_dim", keep)
+    columns |= {
+        "num_kv_heads": np.where(kv_heads > 0, kv_heads, heads),
+        "head_dim": head_dim,
+        "value_head_dim": head_dim,
+        "window": numbers(table, "window_size", keep),
+    }
+    return _rows(table, keep, columns, excluded)
+
+
+def numbers(table: SiliconTable, name: str, keep: NDArray[np.bool_]) -> FloatArray:
+    """Return a column of numbers; 0 where the table or the row has none (U,)."""
+    if name not in table.columns:
+        return np.zeros(int(np.sum(keep)))
+    return np.nan_to_num(np.asarray(table.columns[name][keep], dtype=np.float64))
+
+
+def product_bytes(format_name: str) -> float:
+    """Return bytes of an element of the inputs of attention's products."""
+    return 1.0 if format_name.startswith("fp8") else 2.0
+
+
+def cache_bytes(format_name: str) -> float:
+    """Return bytes of a cached element."""
+    return 1.0 if format_name.endswith("+fp8_kv") else 2.0

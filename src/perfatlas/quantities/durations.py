@@ -1,0 +1,87 @@
+"""Times and rates as people write them, with a unit that may not be left out."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+from perfatlas.quantities.errors import InvalidSpecError, shown
+
+SECONDS: Final = {
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+    "week": 604800.0,
+    "y": 31557600.0,  # Julian
+}
+HOURS_OF_FIT: Final = 1e9  # FIT counts failures in 1e9 device-hours
+_NUMBER = r"([-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
+_DURATION = re.compile(rf"^\s*{_NUMBER}\s*([a-z]*)\s*$")
+_RATE = re.compile(rf"^\s*{_NUMBER}\s*(?:/\s*([a-z]+)|(FIT))?\s*$")
+
+
+def parse_duration(text: object, *, field: str) -> float:
+    """Return a time such as "54 d" in seconds.
+
+    Args:
+        text: A number and one of us, ms, s, min, h, d, week, y.
+        field: What it is, for the message.
+
+    Raises:
+        InvalidSpecError: No number, no unit or an unknown one, negative or not finite.
+
+    Example:
+        >>> from perfatlas.quantities.durations import parse_duration
+        >>> parse_duration("1.5 h", field="interval")
+        5400.0
+    """
+    match = _DURATION.match(text) if isinstance(text, str) else None
+    unit = match.group(2) if match else ""
+    if match is None or unit not in SECONDS:
+        what = "has no unit of time" if not unit else f"has no unit {unit!r}"
+        if match is None and isinstance(text, str):
+            what = "is no number with a unit of time"
+        raise InvalidSpecError(
+            f"{field} = {shown(text)} {what}: write a number and one of {', '.join(SECONDS)}, "
+            'such as "30 min"'
+        )
+    return _sound(float(match.group(1).replace("_", "")) * SECONDS[unit], text, field)
+
+
+def parse_rate(text: object, *, field: str) -> float:
+    """Return a rate such as "6.5e-3 /d" or "250 FIT" in 1/s.
+
+    Args:
+        text: A number and "/" with a unit of time, or FIT.
+        field: What it is, for the message.
+
+    Raises:
+        InvalidSpecError: No number, no unit or an unknown one, negative or not finite.
+
+    Source: FIT, failures in 1e9 device-hours, JEDEC JESD85.
+
+    Example:
+        >>> from perfatlas.quantities.durations import parse_rate
+        >>> parse_rate("1e9 FIT", field="rate") * 3600
+        1.0
+    """
+    match = _RATE.match(text) if isinstance(text, str) else None
+    unit = (match.group(2) or match.group(3) or "") if match else ""
+    if match is None or (unit not in SECONDS and unit != "FIT"):
+        raise InvalidSpecError(
+            f"{field} = {shown(text)} is not a rate: write a number and / with one of "
+            f'{", ".join(SECONDS)}, such as "6.5e-3 /d", or a number of FIT'
+        )
+    value = float(match.group(1).replace("_", ""))
+    per_s = value / HOURS_OF_FIT / 3600.0 if unit == "FIT" else value / SECONDS[unit]
+    return _sound(per_s, text, field)
+
+
+def _sound(value: float, text: object, field: str) -> float:
+    if not math.isfinite(value) or value < 0.0:
+        raise InvalidSpecError(f"{field} = {shown(text)}: expected a finite number not below zero")
+    return value

@@ -1,0 +1,196 @@
+"""What takes the time and what bounds it, as a table per phase."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.report.text.quantities import MISSING, format_share, format_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.table import Table
+
+BOUND_STYLES: Final = {
+    "compute": "green",
+    "memory": "blue",
+    "network": "magenta",
+    "latency": "yellow",
+    "host": "red",
+}
+# Rows below this share of their phase are folded into one line.
+SMALLEST_SHARE: Final = 0.005
+SMALLEST_BOUND: Final = 0.01
+WIDE: Final = 100
+NARROW: Final = 78
+NAME_WIDTH: Final = 28  # leaves the other columns their room in NARROW
+OTHERS_WIDTH: Final = 26  # time, share and bound with their gaps, and the indentation
+BREAKS: Final = re.compile(r"([_./])")
+OPERATOR: Final = "  operator"
+NUMERIC: Final = frozenset(("count", "time", "share", "at bound"))
+
+
+def rows_by_phase(
+    breakdown: Sequence[Mapping[str, Any]],
+) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the rows of each phase, phases and rows in order of appearance.
+
+    Args:
+        breakdown: The `breakdown` of an answer.
+    """
+    phases: dict[str, list[Mapping[str, Any]]] = {}
+    for row in breakdown:
+        phases.setdefault(str(row.get("phase") or ""), []).append(row)
+    return phases
+
+
+def phases_of(breakdown: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the rows of each phase, phases in order of appearance, rows slowest first.
+
+    Args:
+        breakdown: The `breakdown` of an answer.
+    """
+    return {
+        phase: sorted(rows, key=lambda row: float(row.get("time_s") or 0.0), reverse=True)
+        for phase, rows in rows_by_phase(breakdown).items()
+    }
+
+
+def bound_summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return "memory 71 %, network 20 %": the time of a phase by what bounds it.
+
+    Args:
+        rows: Breakdown rows of one phase.
+
+    Example:
+        >>> from perfatlas.report.text.breakdown import bound_summary
+        >>> bound_summary([{"bound": "memory", "time_s": 3.0}, {"bound": "host", "time_s": 1.0}])
+        'memory 75 %, host 25 %'
+    """
+    times: dict[str, float] = {}
+    for row in rows:
+        bound = str(row.get("bound") or "unknown")
+        times[bound] = times.get(bound, 0.0) + float(row.get("time_s") or 0.0)
+    total = sum(times.values())
+    if total <= 0:
+        return "no time"
+    ranked = sorted(times.items(), key=lambda item: item[1], reverse=True)
+    told = [(bound, time / total) for bound, time in ranked if time / total >= SMALLEST_BOUND]
+    return ", ".join(f"{bound} {format_share(share)}" for bound, share in told)
+
+
+def phase_title(phase: str, rows: Sequence[Mapping[str, Any]], *, width: int) -> str:
+    """Return "decode step 10.3 ms, bound by memory 71 %, network 20 %".
+
+    Args:
+        phase: Its name.
+        rows: Its breakdown rows.
+        width: Columns to fit in; "bound by" is left out where there is no room for it.
+    """
+    time_s = sum(float(row.get("time_s") or 0.0) for row in rows)
+    start = f"{phase} step {format_value('time_s', time_s)}".lstrip()
+    summary = bound_summary(rows)
+    line = f"{start}, bound by {summary}"
+    return line if len(line) <= width else f"{start}: {summary}"
+
+
+def phase_table(rows: Sequence[Mapping[str, Any]], *, width: int) -> Table:
+    """Return a table of one phase's operators, the small ones folded into one line.
+
+    Args:
+        rows: Breakdown rows of one phase, slowest first.
+        width: Columns to fit in; the calibration is shown where there is room, and how often an
+            operator runs, its time at the bound and its tier are left out where there is not.
+    """
+    from rich.table import Table
+
+    names = _columns(width)
+    table = Table(
+        box=None, pad_edge=False, padding=(0, 2 if width >= WIDE else 1, 0, 0), show_edge=False
+    )
+    for name in names:
+        table.add_column(
+            name,
+            justify="right" if name in NUMERIC else "left",
+            no_wrap=name != "calibration",
+            overflow="fold",
+            style="dim" if name == "calibration" else "",
+            header_style="dim",
+        )
+    shown = [row for row in rows if float(row.get("share") or 0.0) >= SMALLEST_SHARE] or rows[:1]
+    if len(rows) == len(shown) + 1:
+        shown = list(rows)
+    cells = [_cells(row, width=width) for row in shown]
+    if hidden := rows[len(shown) :]:
+        cells.append(_folded(hidden))
+    for row_cells in cells:
+        table.add_row(*(row_cells.get(name, "") for name in names))
+    return table
+
+
+def _columns(width: int) -> tuple[str, ...]:
+    """Return the columns that a terminal has room for; none is ever cut."""
+    if width < NARROW:
+        return (OPERATOR, "time", "share", "bound")
+    everything = (OPERATOR, "count", "time", "share", "bound", "at bound", "tier", "calibration")
+    return everything if width >= WIDE else everything[:-1]
+
+
+def _cells(row: Mapping[str, Any], *, width: int) -> dict[str, Any]:
+    from rich.text import Text
+
+    bound = str(row.get("bound") or MISSING)
+    count = row.get("count")
+    share = row.get("share")
+    room = WIDE if width >= WIDE else NAME_WIDTH if width >= NARROW else width - OTHERS_WIDTH
+    return {
+        OPERATOR: break_name(str(row.get("name", MISSING)), room),
+        "count": MISSING if count is None else f"{count:,.0f}",
+        "time": format_value("time_s", row.get("time_s")),
+        "share": MISSING if share is None else format_share(float(share)),
+        "bound": Text(bound, style=BOUND_STYLES.get(bound, "")),
+        "at bound": _at_bound(row),
+        "tier": str(row.get("tier") or MISSING).split()[0],  # "engine profile": "engine"
+        "calibration": str(row.get("calibration") or MISSING),
+    }
+
+
+def _at_bound(row: Mapping[str, Any]) -> str:
+    """Return the time at the bound; what moves no byte of device memory has none there."""
+    if row.get("bound") == "memory" and row.get("bound_time_s") == 0:
+        return "in L2"
+    return format_value("time_s", row.get("bound_time_s") or None)
+
+
+def break_name(name: str, width: int) -> str:
+    """Return a name, indented, broken after an underscore, dot or slash where it is too long.
+
+    Args:
+        name: Of an operator, a calibration or a field.
+        width: Columns of its longest line, without the indentation of two.
+
+    Example:
+        >>> from perfatlas.report.text.breakdown import break_name
+        >>> print(break_name("output_projection_all_reduce", 20))
+          output_projection_
+            all_reduce
+    """
+    lines: list[str] = []
+    line = ""
+    for word in BREAKS.sub(r"\1 ", name).split():
+        if line and len(line) + len(word) > width - 2 * bool(lines):
+            lines.append(line)
+            line = ""
+        line += word
+    return "  " + "\n    ".join([*lines, line])
+
+
+def _folded(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    time_s = sum(float(row.get("time_s") or 0.0) for row in rows)
+    share = sum(float(row.get("share") or 0.0) for row in rows)
+    return {
+        OPERATOR: f"  {len(rows)} small operators",
+        "time": format_value("time_s", time_s),
+        "share": format_share(share),
+    }

@@ -1,0 +1,207 @@
+"""Distributions of latencies: mean and percentiles, and how sure the mean is."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfatlas.report.text.quantities import format_interval, format_share, format_value
+from perfatlas.report.text.rows import label_of
+from perfatlas.report.text.terminal import print_line, print_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console
+
+STATISTICS: Final = ("mean", "p50", "p90", "p95", "p99")
+APART: Final = ("_low", "_high", "_seed_half_width")
+SMALLEST_SHARE: Final = 0.005
+NO_BREAK: Final = "\u00a0"
+TAIL: Final = 0.01  # of the requests
+GAP: Final = 2
+INTERVAL: Final = "mean in 90 %"
+SEEDS: Final = "  seeds"
+LEAVES: Final = (INTERVAL, "p95", "p90", "p50")  # where a terminal is narrow, in this order
+
+
+def distributions(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the results that are distributions of something, without the ends of their intervals.
+
+    Args:
+        results: The `results` of an answer.
+
+    Example:
+        >>> from perfatlas.report.text.latencies import distributions
+        >>> list(distributions({"ttft_s": {"mean": 1.0, "p99": 2.0}, "steps": 3}))
+        ['ttft_s']
+    """
+    return {
+        name: value
+        for name, value in results.items()
+        if isinstance(value, dict)
+        and "p99" in value
+        and not name.endswith(APART)
+        and any(one is not None for one in value.values())
+    }
+
+
+def print_distributions(console: Console, results: Mapping[str, Any]) -> None:
+    """Write mean and percentiles of every distribution, and the 90 % interval of its mean.
+
+    What a narrow terminal has no room for is named below: the interval first, then percentiles.
+
+    Args:
+        console: From `open_terminal`.
+        results: The `results` of an answer; `x_low` and `x_high` are the ends of `x`.
+    """
+    from rich.table import Table
+
+    rows = [row for name in distributions(results) for row in _rows(results, name)]
+    if not rows:
+        return
+    titles = ["", *STATISTICS, INTERVAL]
+    widths = {
+        title: max(len(title), *(len(row[column]) for row in rows))
+        for column, title in enumerate(titles)
+    }
+    left = []
+    for title in LEAVES:
+        if sum(widths.values()) + GAP * (len(widths) - 1) > console.width:
+            left.append(title)
+            del widths[title]
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+    for title in widths:
+        table.add_column(title, justify="right" if title else "left", no_wrap=True)
+    for row in rows:
+        told = [cell for title, cell in zip(titles, row, strict=True) if title in widths]
+        table.add_row(*told, style="dim" if row[0] == SEEDS else "")
+    print_plain(console, table)
+    if left:
+        print_line(console, f"a wider terminal or --json shows {', '.join(left)}", style="dim")
+    console.print()
+
+
+def _rows(results: Mapping[str, Any], name: str) -> list[list[str]]:
+    """Return the cells of a distribution: statistics and interval, and half-widths over seeds."""
+    values = results[name]
+    low, high = ((results.get(f"{name}_{end}") or {}).get("mean") for end in ("low", "high"))
+    interval = "-" if low is None or high is None else format_interval(name, low, high)
+    cells = [format_value(name, values[statistic]) for statistic in STATISTICS]
+    rows = [[f"  {label_of(name, short=True)}", *cells, interval]]
+    if width := results.get(f"{name}_seed_half_width"):
+        cells = [f"± {format_value(name, width[statistic])}" for statistic in STATISTICS]
+        rows.append([SEEDS, *cells, "90 %"])
+    return rows
+
+
+PARTS: Final = {
+    "http": "HTTP",
+    "tokenize": "tokenizing, with the wait for it",
+    "stream": "streaming, with the wait for it",
+    "queue": "queue",
+    "prompt": "own prompt",
+    "shared": "steps shared with others",
+    "decode": "own decoding",
+    "interference": "prompts of others",
+    "preemption": "preemption",
+    "transfer": "cache on its way",
+    "join": "joining those that decode",
+    "failure": "tries that failed",
+    "load": "copies from and to the cache below the GPU",
+}
+
+
+class Part(NamedTuple):
+    """What slow requests spent a part of their time on.
+
+    Args:
+        name: Its key.
+        label: As people say it.
+        value: Time, with its unit.
+        share: Of all of their time.
+    """
+
+    name: str
+    label: str
+    value: str
+    share: float
+
+
+class Tail(NamedTuple):
+    """The slowest requests by one metric.
+
+    Args:
+        metric: The name of the result.
+        value: Their mean, with its unit.
+        parts: What they spent it on, the largest first; what is none of it left out.
+    """
+
+    metric: str
+    value: str
+    parts: tuple[Part, ...]
+
+
+def tails(results: Mapping[str, Any]) -> list[Tail]:
+    """Return what the slowest requests spent their time on, by TTFT and by latency.
+
+    Args:
+        results: The `results` of an answer, with `tail_ttft_s` and `tail_request_latency_s`.
+
+    Example:
+        >>> from perfatlas.report.text.latencies import tails
+        >>> tail, = tails({"tail_ttft_s": {"http": 0.0, "queue": 0.75, "prompt": 0.25}})
+        >>> tail.value, [(part.label, part.share) for part in tail.parts]
+        ('1.00 s', [('queue', 0.75), ('own prompt', 0.25)])
+    """
+    told = []
+    for name in ("ttft_s", "request_latency_s"):
+        parts = results.get(f"tail_{name}") or {}
+        total = sum(parts.values())
+        if not total:
+            continue
+        ranked = sorted(parts.items(), key=lambda part: part[1], reverse=True)
+        shown = tuple(
+            Part(part, PARTS[part], format_value(name, value), value / total)
+            for part, value in ranked
+            if value > 0.0
+        )
+        told.append(Tail(name, format_value(name, total), shown))
+    return told
+
+
+def tail_title(results: Mapping[str, Any], tail: Tail) -> str:
+    """Return which requests a tail is of, and how long they took.
+
+    Args:
+        results: The `results` of an answer.
+        tail: One of its `tails`.
+    """
+    few = round(TAIL * (results.get("requests_completed") or 0)) <= 1
+    which = "slowest request" if few else "slowest 1 %"
+    return f"{which} by {label_of(tail.metric, short=True)}, {tail.value}"
+
+
+def _unbroken(text: str) -> str:
+    """Return a number and its unit as one word."""
+    return text.replace(" ", NO_BREAK)
+
+
+def print_tail(console: Console, results: Mapping[str, Any]) -> None:
+    """Write what the slowest requests spent their time on, a line per metric.
+
+    Args:
+        console: From `open_terminal`.
+        results: As for `tails`.
+    """
+    for tail in tails(results):
+        told = ", ".join(
+            f"{part.label} {_unbroken(part.value)} ({_unbroken(format_share(part.share))})"
+            for part in tail.parts
+            if part.share >= SMALLEST_SHARE
+        )
+        title = tail_title(results, tail)
+        title = title.replace("1 %", _unbroken("1 %")).replace(tail.value, _unbroken(tail.value))
+        for line in textwrap.wrap(f"{title}: {told}", console.width):
+            print_line(console, line.replace(NO_BREAK, " "))
+    console.print()

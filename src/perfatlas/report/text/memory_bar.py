@@ -1,0 +1,106 @@
+"""What fills a GPU's memory, as a bar whose length is the capacity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.report.text.quantities import format_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.text import Text
+
+# key, name, block character, ASCII character, colour
+PARTS: Final = (
+    ("weights_bytes", "weights", "█", "W", "blue"),
+    ("kv_bytes", "kv", "▓", "K", "green"),
+    ("activation_bytes", "activations", "▒", "A", "yellow"),
+    ("other_bytes", "other", "░", "O", "magenta"),
+    ("free_bytes", "free", "·", ".", "dim"),
+)
+
+
+def share_cells(amounts: Sequence[float], cells: int) -> list[int]:
+    """Return whole cells per amount that add up to `cells`; what is not zero gets one at least.
+
+    Args:
+        amounts: Non-negative amounts, at least one positive.
+        cells: Cells to share out; no fewer than there are amounts.
+
+    Example:
+        >>> from perfatlas.report.text.memory_bar import share_cells
+        >>> share_cells([70.0, 29.9, 0.1], 10)
+        [7, 2, 1]
+    """
+    total = sum(amounts)
+    exact = [cells * amount / total for amount in amounts]
+    shared = [max(int(part), 1 if part > 0 else 0) for part in exact]
+    while sum(shared) != cells:
+        step = 1 if sum(shared) < cells else -1
+        errors = [step * (part - have) for part, have in zip(exact, shared, strict=True)]
+        movable = [i for i, have in enumerate(shared) if exact[i] > 0 and have + step >= 1]
+        shared[max(movable, key=errors.__getitem__)] += step
+    return shared
+
+
+def memory_bar(memory: Mapping[str, Any], *, width: int, unicode: bool) -> Text:
+    """Return the bar and its legend.
+
+    Args:
+        memory: The `memory` object of an answer: weights_bytes kv_bytes activation_bytes
+            other_bytes total_bytes capacity_bytes kv_capacity_tokens fits.
+        width: Columns to fill.
+        unicode: Block characters, or letters.
+    """
+    from rich.text import Text
+
+    amounts = [float(memory.get(key) or 0.0) for key, *_ in PARTS[:-1]]
+    capacity = float(memory.get("capacity_bytes") or 0.0)
+    amounts.append(max(0.0, capacity - sum(amounts)))
+    text = Text()
+    if sum(amounts) > 0:
+        cells = share_cells(amounts, max(width - 4, len(PARTS)))
+        text.append("  [")
+        for (_, _, block, letter, style), count in zip(PARTS, cells, strict=True):
+            text.append((block if unicode else letter) * count, style=style)
+        text.append("]\n")
+    text.append_text(_legend(amounts, width=width, unicode=unicode))
+    return text
+
+
+def _legend(amounts: Sequence[float], *, width: int, unicode: bool) -> Text:
+    from rich.text import Text
+
+    text, column = Text("  "), 2
+    for (key, name, block, letter, style), amount in zip(PARTS, amounts, strict=True):
+        words = f" {name} {format_value(key, amount)}"
+        if column + len(words) + 1 > width:
+            text.append("\n  ")
+            column = 2
+        text.append(block if unicode else letter, style=style)
+        text.append(words)
+        text.append("   ")
+        column += len(words) + 4
+    text.rstrip()
+    return text
+
+
+def memory_verdict(memory: Mapping[str, Any]) -> str:
+    """Return one line: how much is used, and whether it fits or by how much it does not.
+
+    Args:
+        memory: The `memory` object of an answer.
+
+    Example:
+        >>> from perfatlas.report.text.memory_bar import memory_verdict
+        >>> memory_verdict({"total_bytes": 9e10, "capacity_bytes": 8e10, "fits": False})
+        '90.0 GB of 80.0 GB: DOES NOT FIT, 10.0 GB too much'
+    """
+    total, capacity = memory.get("total_bytes"), memory.get("capacity_bytes")
+    used = f"{format_value('b_bytes', total)} of {format_value('b_bytes', capacity)}"
+    if memory.get("fits") is False and total is not None and capacity is not None:
+        return f"{used}: DOES NOT FIT, {format_value('b_bytes', total - capacity)} too much"
+    tokens = memory.get("kv_capacity_tokens")
+    room = "" if tokens is None else f", room for {tokens:,.0f} KV tokens"
+    return f"{used}: fits{room}"

@@ -1,0 +1,197 @@
+"""Numbers as people read them, chosen by the unit that the key ends in."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from perfatlas.quantities import format_quantity
+
+# key ending -> unit printed; the longest match wins, so rates come before what they are rates of
+SUFFIX_UNITS: Final = (
+    ("_bytes_per_s", "B/s"),
+    ("_flop_per_s", "FLOP/s"),
+    ("_tokens_per_s", ""),
+    ("_per_s_per_gpu", ""),
+    ("_per_s_per_user", ""),
+    ("requests_per_s", ""),
+    ("_per_s", "/s"),
+    ("_bytes", "B"),
+    ("_flop", "FLOP"),
+    ("_hz", "Hz"),
+    ("_s", "s"),
+    ("_w", "W"),
+    ("_j", "J"),
+)
+SCALED: Final = frozenset(("B/s", "FLOP/s", "B", "FLOP", "Hz", "s", "W", "J"))
+# words of a key that make its value a fraction, printed as per cent
+FRACTIONS: Final = frozenset(
+    ("mape", "error", "noise", "inside", "attainment", "utilization", "availability")
+)
+LOGARITHM: Final = "bias"  # word of a key whose value is a mean ln(predicted / measured)
+MOST_PERCENT: Final = 9999.0  # beyond it more digits say nothing
+LONG_S: Final = 999.5  # seconds from which on they are written whole
+MISSING: Final = "-"
+
+
+def unit_of(key: str) -> str:
+    """Return the unit a key names, or an empty string.
+
+    Args:
+        key: A result key such as ttft_s or total_bytes_low.
+
+    Example:
+        >>> from perfatlas.report.text.quantities import unit_of
+        >>> unit_of("bus_bandwidth_bytes_per_s")
+        'B/s'
+    """
+    stem = key.removesuffix("_low").removesuffix("_high")
+    return next((unit for suffix, unit in SUFFIX_UNITS if f"_{stem}".endswith(suffix)), "")
+
+
+def format_number(value: float) -> str:
+    """Return three significant digits, or a whole number whole, thousands separated.
+
+    Args:
+        value: Any number.
+
+    Example:
+        >>> from perfatlas.report.text.quantities import format_number
+        >>> format_number(12345.6), format_number(51.97), format_number(8.0)
+        ('12,346', '52.0', '8')
+    """
+    if not math.isfinite(value):
+        return f"{value:g}"
+    if abs(value) >= 999.5 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:#.3g}".removesuffix(".")
+
+
+def format_value(key: str, value: object) -> str:
+    """Return a result as text, scaled by the unit its key ends in.
+
+    Args:
+        key: The result's key.
+        value: A number, boolean, text, None, list or mapping.
+
+    Example:
+        >>> from perfatlas.report.text.quantities import format_value
+        >>> format_value("time_s", 0.0123), format_value("fits", True)
+        ('12.3 ms', 'yes')
+
+        A bias is a mean logarithm, ln(1/100) a prediction of a hundredth:
+
+        >>> format_value("tpot_bias", -4.605), format_value("tpot_mape", 1.8e6)
+        ('-99.0 %', '> 9,999 %')
+    """
+    if value is None:
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        return _number_text(key, value)
+    if isinstance(value, dict):
+        return _mapping_text(value)
+    if isinstance(value, (list, tuple)):
+        return ", ".join(format_value(key, item) for item in value)
+    return str(value)
+
+
+def is_empty(value: object) -> bool:
+    """Tell whether a fact says nothing: no value, no text, no items.
+
+    Args:
+        value: Any JSON value.
+    """
+    return value is None or (isinstance(value, (str, list, tuple, dict)) and not value)
+
+
+def _mapping_text(facts: dict[str, object]) -> str:
+    """Return "GqaAttention (num_heads 64, head_dim 128)": the kind first, the rest behind it."""
+    told = {name: value for name, value in facts.items() if not is_empty(value)}
+    kind = str(told.pop("kind", ""))
+    rest = ", ".join(
+        format_value(name, value)
+        if isinstance(value, dict) and "kind" in value
+        else f"{name} {format_value(name, value)}"
+        for name, value in told.items()
+    )
+    return f"{kind} ({rest})" if kind and rest else kind or rest
+
+
+def _number_text(key: str, value: float) -> str:
+    words = key.split("_")
+    if LOGARITHM in words:
+        return _percent(math.expm1(min(value, MOST_PERCENT / 100.0)))
+    if not FRACTIONS.isdisjoint(words) or key.endswith("_hit_rate"):
+        return _percent(value)
+    if key.endswith("_bits"):
+        return f"{value:g}"  # defined, not measured
+    unit = unit_of(key)
+    if unit == "B" and abs(value) < 1000:
+        return f"{value:g} B"  # no thousandths of a byte
+    # nobody counts in kiloseconds
+    if unit in SCALED and not (unit == "s" and abs(value) >= LONG_S):
+        return format_quantity(float(value), unit, exact=False)
+    return f"{format_number(value)} {unit}".rstrip()
+
+
+def _percent(fraction: float) -> str:
+    percent = 100 * fraction
+    return f"> {MOST_PERCENT:,.0f} %" if percent > MOST_PERCENT else f"{percent:.1f} %"
+
+
+def format_interval(key: str, low: float, high: float) -> str:
+    """Return "12.9 - 15.8 ms", the unit once where both ends share it.
+
+    Args:
+        key: The key whose unit applies.
+        low: Lower end.
+        high: Upper end.
+
+    Example:
+        >>> from perfatlas.report.text.quantities import format_interval
+        >>> format_interval("tpot_s", 0.0129, 0.0158), format_interval("queue_s", 0.0, 0.0)
+        ('12.9 - 15.8 ms', '0 s')
+    """
+    first, last = format_value(key, low), format_value(key, high)
+    if first == last:
+        return first
+    (number, _, unit), (other, _, other_unit) = first.partition(" "), last.partition(" ")
+    if unit != other_unit:
+        return f"{first} - {last}"
+    return f"{number} - {other} {unit}".rstrip()
+
+
+def format_exact_bytes(value: float) -> str:
+    """Return a limit as programmers write it: in whole KiB, MiB or GiB where it is one.
+
+    Args:
+        value: A size [bytes].
+
+    Example:
+        >>> from perfatlas.report.text.quantities import format_exact_bytes
+        >>> format_exact_bytes(2097152), format_exact_bytes(3e6)
+        ('2 MiB', '3 MB')
+    """
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if value >= size and value % size == 0:
+            return f"{value / size:,.0f} {unit}"
+    return format_quantity(value, "B", digits=4)
+
+
+def format_share(share: float) -> str:
+    """Return a fraction as per cent with at most one decimal.
+
+    Args:
+        share: Fraction of one.
+
+    Example:
+        >>> from perfatlas.report.text.quantities import format_share
+        >>> format_share(0.0423), format_share(0.42)
+        ('4.2 %', '42 %')
+    """
+    percent = 100 * share
+    if 0 < percent < 0.05:
+        return "<0.1 %"
+    return f"{percent:.0f} %" if percent >= 9.95 or percent == 0 else f"{percent:.1f} %"

@@ -1,0 +1,121 @@
+"""What each kind of replicas did, side by side: a column for a kind."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.report.text.quantities import format_share, format_value
+from perfatlas.report.text.rows import label_of
+from perfatlas.report.text.terminal import print_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
+GAP: Final = 2
+LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
+TOLD: Final = ("mean", "p99")
+BEFORE: Final = {"requests": "requests", "request_share": "share of requests"}
+AFTER: Final = {
+    "utilization": "time in which they run",
+    "output_tokens_per_s_per_gpu": "output tokens/s per GPU",
+    "kv_capacity_tokens": "tokens a KV cache holds",
+}
+
+
+def kinds_of(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the results of each kind of replicas, by "kind 1" and so on; none of one kind.
+
+    Args:
+        results: The `results` of an answer.
+    """
+    return {
+        name.replace("_", " "): value
+        for name, value in results.items()
+        if re.fullmatch(r"kind_\d+", name) and isinstance(value, dict)
+    }
+
+
+def kind_rows(kinds: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
+    """Return rows of a table of kinds: a label, then a cell of each; the first two name them.
+
+    Args:
+        kinds: From `kinds_of`.
+
+    Example:
+        >>> from perfatlas.report.text.replica_kinds import kind_rows
+        >>> rows = kind_rows({"kind 1": {"replicas": 2, "gpus": 8, "system": "h200_sxm"}})
+        >>> rows[:2]
+        [['', 'kind 1'], ['', '2 x 4 h200_sxm']]
+    """
+    engines = {kind.get("engine") for kind in kinds.values()}
+    rows = [["", *kinds], ["", *(kind_name(kind) for kind in kinds.values())]]
+    if len(engines) > 1:
+        rows.append(["engine", *(str(kind.get("engine")) for kind in kinds.values())])
+    rows += _cells(kinds, BEFORE)
+    for name in LATENCIES:
+        for one in TOLD:
+            values = [(kind.get(name) or {}).get(one) for kind in kinds.values()]
+            told = [format_value(name, value) for value in values]
+            rows.append([f"{label_of(name, short=True)}, {one}", *told])
+    return rows + _cells(kinds, AFTER)
+
+
+def _cells(kinds: Mapping[str, Mapping[str, Any]], labels: Mapping[str, str]) -> list[list[str]]:
+    return [
+        [label, *(_cell(key, kind.get(key)) for kind in kinds.values())]
+        for key, label in labels.items()
+    ]
+
+
+def kind_name(kind: Mapping[str, Any]) -> str:
+    """Return "2 x 4 h200_sxm": replicas, GPUs of one, and the system.
+
+    Args:
+        kind: Its results.
+    """
+    replicas = int(kind["replicas"])
+    return f"{replicas} x {int(kind['gpus']) // replicas} {kind['system']}"
+
+
+def _cell(key: str, value: object) -> str:
+    if key == "request_share" and isinstance(value, (int, float)):
+        return format_share(value)
+    return format_value(key, value)
+
+
+def print_kinds(console: Console, results: Mapping[str, Any]) -> None:
+    """Write a table of kinds, in blocks of as many as fit; nothing of one kind.
+
+    Args:
+        console: From `open_terminal`.
+        results: The `results` of an answer.
+    """
+    kinds = kinds_of(results)
+    if not kinds:
+        return
+    rows = kind_rows(kinds)
+    widths = [max(len(row[column]) for row in rows) + GAP for column in range(len(rows[0]))]
+    columns = list(range(1, len(widths)))
+    while columns:
+        room = console.width - widths[0] - GAP
+        block: list[int] = []
+        while columns and (not block or widths[columns[0]] <= room):
+            room -= widths[columns[0]]
+            block.append(columns.pop(0))
+        console.print()
+        _print_block(console, rows, block)
+
+
+def _print_block(console: Console, rows: Sequence[Sequence[str]], block: Sequence[int]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+    table.add_column("", no_wrap=True)
+    for column in block:
+        table.add_column(rows[0][column], justify="right", overflow="fold")
+    for row in rows[1:]:
+        table.add_row(f"  {row[0]}", *(row[column] for column in block))
+    print_plain(console, table)

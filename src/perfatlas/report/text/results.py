@@ -1,0 +1,160 @@
+"""The numbers of an answer, each beside its interval; never cut, however narrow the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfatlas.report.text.quantities import format_interval, format_value
+from perfatlas.report.text.rows import label_of
+from perfatlas.report.text.terminal import print_line, print_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
+# said in the headline, the assumptions and the warnings, or twice
+HIDDEN: Final = (
+    *("gpus", "method", "interrupted", "kv_blocks", "prefill_kv_blocks", "seeds_simulated"),
+)
+SEEDS: Final = "_seed_half_width"
+NARROW: Final = 64
+INDENT, LONG_GAP, SHORT_GAP = 2, 3, 2  # columns before and between
+NO_INTERVAL: Final = "no interval"
+
+
+class Shown(NamedTuple):
+    """A result as a line.
+
+    Args:
+        label: What it is.
+        value: With its unit.
+        interval: Its 90 % interval by the error of prices, "no interval", or "" where none is
+            meant.
+        seeds: Its half-width over seeds, "" where there is one seed.
+    """
+
+    label: str
+    value: str
+    interval: str
+    seeds: str
+
+
+def shown_results(results: Mapping[str, Any], *, short: bool = False) -> list[Shown]:
+    """Return the results that are one number each, as people read them.
+
+    Args:
+        results: The `results` of an answer; `x_low` and `x_high` are the interval of `x`, null
+            where there is none. Objects, such as `memory`, are left to others.
+        short: With short labels.
+
+    Example:
+        >>> from perfatlas.report.text.results import shown_results
+        >>> results = {"time_s": 2e-6, "time_s_low": 1e-6, "time_s_high": 3e-6}
+        >>> shown_results(results)[0].interval
+        '1.00 - 3.00 us'
+    """
+    return [
+        Shown(
+            label_of(name, short=short),
+            format_value(name, value),
+            interval_text(results, name),
+            _over_seeds(results, name),
+        )
+        for name, value in results.items()
+        if not (isinstance(value, dict) or name in HIDDEN or _is_end(results, name))
+    ]
+
+
+def _over_seeds(results: Mapping[str, Any], name: str) -> str:
+    """Return the half-width of a result over seeds; "" of one that all seeds agree on."""
+    width = results.get(f"{name}{SEEDS}")
+    return f"± {format_value(name, width)}" if width else ""
+
+
+def print_results(console: Console, results: Mapping[str, Any]) -> None:
+    """Write results, a line each: what it is, its value, its 90 % interval, and over seeds.
+
+    Labels are short where lines would be wider than the terminal; then what is over seeds and the
+    interval are left out, and named below.
+
+    Args:
+        console: From `open_terminal`.
+        results: As for `shown_results`.
+    """
+    from rich.text import Text
+
+    long, brief = (shown_results(results, short=short) for short in (False, True))
+    seeds = f"over {results.get('seeds_simulated', 1)} seeds, 90 %"
+    titles = Shown("", "", *_titles(long, ("90 % interval", seeds)))
+    room = console.width
+    short = room < NARROW or _total(_widths(long, titles), LONG_GAP) > room
+    lines, gap = (brief, SHORT_GAP) if short else (long, LONG_GAP)
+    if not lines:
+        return
+    widths = _widths(lines, titles)
+    shown = [column for column in range(4) if widths[column]]
+    while len(shown) > 2 and _total([widths[column] for column in shown], gap) > room:
+        shown.pop()
+    text = Text()
+    if any(titles[column] for column in shown):
+        text.append(_aligned(titles, shown, widths, gap) + "\n", "dim")
+    for line in lines:
+        told = _aligned(line, shown, widths, gap)
+        start = INDENT + widths[0] + gap
+        text.append(told[:start])
+        text.append(told[start : start + widths[1]], "bold")
+        text.append(told[start + widths[1] :] + "\n")
+    text.rstrip()
+    print_plain(console, text, wrap=False)
+    left = [titles[column] for column in (2, 3) if titles[column] and column not in shown]
+    if left:
+        print_line(console, f"a wider terminal or --json shows {' and '.join(left)}", style="dim")
+
+
+def _titles(lines: Sequence[Shown], titles: tuple[str, str]) -> tuple[str, str]:
+    """Return the titles of intervals and of half-widths over seeds, "" where there are none."""
+    interval = any(line.interval not in ("", NO_INTERVAL) for line in lines)
+    return titles[0] if interval else "", titles[1] if any(line.seeds for line in lines) else ""
+
+
+def _widths(lines: Sequence[Shown], titles: Shown) -> list[int]:
+    """Return how wide each column is, 0 for one that says nothing."""
+    return [max(len(line[column]) for line in (titles, *lines)) for column in range(4)]
+
+
+def _total(widths: Sequence[int], gap: int) -> int:
+    """Return how wide lines of some columns are."""
+    known = [width for width in widths if width]
+    return INDENT + sum(known) + gap * (len(known) - 1)
+
+
+def _aligned(line: Shown, shown: Sequence[int], widths: Sequence[int], gap: int) -> str:
+    """Return the cells of a line one beside the other, values to the right."""
+    cells = [f"{line[c]:>{widths[c]}}" if c == 1 else f"{line[c]:<{widths[c]}}" for c in shown]
+    return (" " * INDENT + (" " * gap).join(cells)).rstrip()
+
+
+def interval_text(results: Mapping[str, Any], name: str) -> str:
+    """Return the interval of a result, "no interval" where it has none, "" where none is meant.
+
+    Args:
+        results: The `results` of an answer.
+        name: A key of it.
+
+    Example:
+        >>> from perfatlas.report.text.results import interval_text
+        >>> interval_text({"time_s": 2e-6, "time_s_low": 2e-6, "time_s_high": None}, "time_s")
+        'no interval'
+    """
+    if f"{name}_low" not in results and f"{name}_high" not in results:
+        return ""
+    low, high = results.get(f"{name}_low"), results.get(f"{name}_high")
+    if results.get(name) is None or low is None or high is None or low == high:
+        return NO_INTERVAL
+    return format_interval(name, low, high)
+
+
+def _is_end(results: Mapping[str, Any], name: str) -> bool:
+    stem = name.removesuffix("_low").removesuffix("_high").removesuffix(SEEDS)
+    return stem != name and stem in results

@@ -1,0 +1,196 @@
+"""Tables and lists of facts: catalogs, calibrations, validations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.report.text.quantities import format_number, format_value, is_empty
+from perfatlas.report.text.terminal import print_line, print_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
+SHORT: Final = 12  # a text that no terminal needs to break
+FOLDED: Final = 16  # columns a longer text needs at least
+GAP: Final = 2
+# of a result: as people say it, and in few letters for narrow terminals
+LABELS: Final[Mapping[str, tuple[str, str]]] = {
+    "ttft_s": ("time to first token (TTFT)", "TTFT"),
+    "tpot_s": ("time per output token (TPOT)", "TPOT"),
+    "request_latency_s": ("request latency", "latency"),
+    "itl_s": ("time between tokens (ITL)", "ITL"),
+    "queue_s": ("time in the queue", "queue"),
+    "kv_transfer_s": ("transfer of the KV cache", "transfer"),
+    "output_tokens_per_s": ("output tokens/s", "tokens/s"),
+    "requests_per_s": ("requests/s", "requests/s"),
+    "max_request_rate": ("largest requests/s within objectives", "largest rate /s"),
+    "largest_rate_met": ("largest requests/s that met objectives", "met at /s"),
+    "smallest_rate_missed": ("smallest requests/s that missed them", "missed at /s"),
+    "goodput_requests_per_s": ("requests/s within objectives", "goodput /s"),
+    "slo_attainment": ("requests within objectives", "attainment"),
+    "utilization": ("time in which replicas run", "busy"),
+    "prefill_utilization": ("time in which prefill workers run", "prefill busy"),
+    "decode_utilization": ("time in which decode workers run", "decode busy"),
+    "kv_capacity_tokens": ("tokens the KV cache holds", "KV tokens"),
+    "prefill_kv_capacity_tokens": (
+        "tokens the KV cache of a prefill worker holds",
+        "prefill KV tokens",
+    ),
+    "output_tokens_per_s_per_gpu": ("output tokens/s per GPU", "tokens/s/GPU"),
+    "output_tokens_per_s_per_user": ("output tokens/s per user", "tokens/s/user"),
+    "gpu_hit_rate": ("prompt tokens found on the GPU", "found on GPU"),
+    "host_hit_rate": ("prompt tokens found in host memory", "found in host"),
+    "ssd_hit_rate": ("prompt tokens found on the SSD", "found on SSD"),
+    "host_loaded_bytes": ("loaded from host memory", "from host"),
+    "ssd_loaded_bytes": ("loaded from the SSD", "from SSD"),
+    "stored_bytes": ("written below the GPU", "written"),
+    "host_held_bytes": ("in host memory at the end", "in host"),
+    "ssd_held_bytes": ("on the SSD at the end", "on SSD"),
+    "replica_time_s": ("replica time, summed", "replica time"),
+    "replica_availability": ("replica availability", "availability"),
+    "replicas_on_average": ("replicas on average", "replicas mean"),
+    "replicas_at_most": ("replicas at most", "replicas most"),
+    "requests_completed": ("requests completed", "completed"),
+    "requests_rejected": ("requests rejected", "rejected"),
+    "requests_sent_again": ("requests sent again", "sent again"),
+    "requests_lost": ("requests lost", "lost"),
+    "requests_unserved": ("requests unserved", "unserved"),
+    "output_tokens_wasted": ("output tokens wasted", "tokens wasted"),
+}
+
+
+def label_of(name: str, *, short: bool = False) -> str:
+    """Return a result's name as people say it.
+
+    Args:
+        name: A key of `results`.
+        short: For narrow terminals.
+
+    Example:
+        >>> from perfatlas.report.text.rows import label_of
+        >>> label_of("bus_bandwidth_bytes_per_s"), label_of("tpot_s")
+        ('bus bandwidth', 'time per output token (TPOT)')
+    """
+    if name in LABELS:
+        long_label, short_label = LABELS[name]
+        return short_label if short else long_label
+    for suffix in ("_bytes_per_s", "_flop_per_s", "_s", "_w", "_j", "_hz"):
+        if name.endswith(suffix):
+            return name.removesuffix(suffix).replace("_", " ")
+    return name.replace("_", " ")
+
+
+def print_labelled(console: Console, lines: Sequence[tuple[str, str]]) -> None:
+    """Write lines of a label and a text that wraps beside it.
+
+    Args:
+        console: From `open_terminal`.
+        lines: (label, text).
+    """
+    from rich.table import Table
+
+    if not lines:
+        return
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column(overflow="fold")
+    for label, text in lines:
+        table.add_row(f"  {label}", text)
+    print_plain(console, table)
+
+
+def print_rows(
+    console: Console,
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    columns: Mapping[str, str] | None = None,
+    title: str = "",
+) -> None:
+    """Write rows of one shape as a table: a catalog, a validation, a calibration.
+
+    Args:
+        console: From `open_terminal`.
+        rows: Mappings; the keys of the first name the columns.
+        columns: Keys to show and their titles; all by default.
+        title: A line above.
+    """
+    from rich.table import Table
+
+    if not rows:
+        return
+    if title:
+        print_line(console, title, style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_edge=False)
+    titles = columns or {name: label_of(name) for name in rows[0]}
+    shown = _fitting(titles, rows, console.width)
+    for name in shown:
+        table.add_column(
+            titles[name],
+            justify="right" if _is_numeric(name, rows) else "left",
+            no_wrap=_is_whole(name, rows),
+            overflow="fold",
+            header_style="dim",
+        )
+    for row in rows:
+        table.add_row(*(_row_cell(name, row.get(name)) for name in shown))
+    print_plain(console, table)
+    if len(shown) < len(titles):
+        left = ", ".join(title for name, title in titles.items() if name not in shown)
+        print_line(console, f"a wider terminal or --json shows {left}", style="dim")
+    if title:
+        console.print()
+
+
+def _fitting(titles: Mapping[str, str], rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    """Return the first columns that fit without a cut: names fold, numbers do not."""
+    shown: list[str] = []
+    taken = 0
+    for name, title in titles.items():
+        longest = max(len(_row_cell(name, row.get(name))) for row in rows)
+        widest = max(longest, len(title))
+        taken += (widest if _is_whole(name, rows) else min(widest, FOLDED)) + GAP
+        if shown and taken - GAP > width:
+            break
+        shown.append(name)
+    return shown
+
+
+def _is_numeric(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    return all(isinstance(row.get(name), (int, float, type(None))) for row in rows)
+
+
+def _is_whole(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether a column must not fold: a number that is cut is a wrong number."""
+    return _is_numeric(name, rows) or _is_short(name, rows)
+
+
+def _is_short(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    return all(len(str(row.get(name, ""))) <= SHORT for row in rows)
+
+
+def _row_cell(name: str, value: object) -> str:
+    if isinstance(value, int) and name.endswith("parameters"):
+        return f"{format_number(value / 1e9)} B"
+    return format_value(name, value)
+
+
+def print_facts(console: Console, facts: Mapping[str, Any]) -> None:
+    """Write one thing's facts, a line each.
+
+    Args:
+        console: From `open_terminal`.
+        facts: Name to value; mappings and lists of mappings take a line per item, what is empty
+            takes none.
+    """
+    lines: list[tuple[str, str]] = []
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            told = {key: item for key, item in value.items() if not is_empty(item)}
+            lines += [(f"{name}.{key}", format_value(str(key), item)) for key, item in told.items()]
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            lines += [(label_of(name), format_value(name, item)) for item in value]
+        elif not is_empty(value):
+            lines.append((label_of(name), format_value(name, value)))
+    print_labelled(console, lines)

@@ -1,0 +1,151 @@
+"""Values with where they come from: each source is numbered, and written once below."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfatlas.quantities import format_quantity
+from perfatlas.report.text.breakdown import break_name
+from perfatlas.report.text.quantities import (
+    MISSING,
+    format_exact_bytes,
+    format_value,
+    is_empty,
+    unit_of,
+)
+from perfatlas.report.text.terminal import print_line, print_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rich.console import Console
+
+MOST_ITEMS: Final = 12  # of a list of numbers; a longer one is told by its ends
+SOURCES: Final = ("source", "sources")
+
+
+class SourcedValue(NamedTuple):
+    """One value: its name, its text, what kind of knowledge it is, where it can be read."""
+
+    field: str
+    value: str
+    kind: str = ""
+    refs: tuple[str, ...] = ()
+    note: str = ""
+
+
+def print_sourced(console: Console, values: Sequence[SourcedValue]) -> None:
+    """Write values as a table, then the numbered sources, then the notes.
+
+    Args:
+        console: From `open_terminal`.
+        values: What to write.
+    """
+    from rich.table import Table
+
+    refs = list(dict.fromkeys(ref for value in values for ref in value.refs))
+    numbers = {ref: f"[{number}]" for number, ref in enumerate(refs, start=1)}
+    has_kinds = any(value.kind for value in values)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
+    table.add_column("  field", no_wrap=True, header_style="dim")
+    table.add_column("value", overflow="fold", header_style="dim")
+    for name in ("kind", "source") if has_kinds else ("source",):
+        table.add_column(name, no_wrap=True, style="dim", header_style="dim")
+    for value in values:
+        cells = [break_name(value.field, console.width // 2 - 4), value.value or MISSING]
+        cells += [value.kind] if has_kinds else []
+        table.add_row(*cells, "".join(numbers[ref] for ref in value.refs))
+    print_plain(console, table)
+    _print_list(console, "sources", [(numbers[ref], ref) for ref in refs])
+    _print_list(console, "notes", [(value.field, value.note) for value in values if value.note])
+
+
+def _print_list(console: Console, title: str, lines: Sequence[tuple[str, str]]) -> None:
+    from rich.table import Table
+
+    if not lines:
+        return
+    console.print()
+    print_line(console, title, style="bold")
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column(overflow="fold")
+    for label, text in lines:
+        table.add_row(break_name(label, console.width // 2 - 4), text)
+    print_plain(console, table)
+
+
+def system_values(facts: Mapping[str, Any]) -> list[SourcedValue]:
+    """Return the values of a system.
+
+    Args:
+        facts: `results` of `catalog systems show`: values by field, with kind, ref and note.
+    """
+    return [
+        SourcedValue(field, row["value"], row["kind"], (row["ref"],), row["note"])
+        for field, row in facts["values"].items()
+        if row["value"] or row["note"]
+    ]
+
+
+def profile_values(profile: Mapping[str, Any]) -> list[SourcedValue]:
+    """Return the values of an engine profile; sizes are written as its authors write them.
+
+    Args:
+        profile: `results` of `catalog engines show`.
+
+    Example:
+        >>> from perfatlas.report.text.sourced import profile_values
+        >>> rules = {"max_bytes": 8388608.0, "formats": [], "source": "its manual"}
+        >>> profile_values({"all_reduce": rules})
+        [SourcedValue(field='all_reduce.max_bytes', value='8 MiB', kind='', refs=('its manual',), \
+note='')]
+    """
+    return list(_flat(profile, "", ()))
+
+
+def _flat(facts: Mapping[str, Any], path: str, refs: tuple[str, ...]) -> Iterator[SourcedValue]:
+    """Yield the values of a nested mapping; `source` speaks for what stands beside it."""
+    own = _refs(facts) or refs
+    for name, value in facts.items():
+        if name in SOURCES or name.endswith(("_source", "_sources")) or is_empty(value):
+            continue
+        field = f"{path}{name}"
+        said = (str(facts[f"{name}_source"]),) if facts.get(f"{name}_source") else own
+        if name == "format_aliases":
+            for alias, meaning in value.items():
+                where = f" on {', '.join(meaning['architectures'])}"
+                text = meaning["value"] + (where if meaning["architectures"] else "")
+                yield SourcedValue(f"{field}.{alias}", text, refs=(meaning["source"],))
+        elif name == "norm_fusion_bytes":
+            for device, limits in value.items():
+                yield SourcedValue(f"{field}.{device}", _limits_text(limits), refs=said)
+        elif isinstance(value, dict):
+            yield from _flat(value, f"{field}.", said)
+        elif isinstance(value, list) and isinstance(value[0], dict):
+            for item in value:
+                told = {key: part for key, part in item.items() if key not in SOURCES}
+                yield SourcedValue(field, format_value(name, told), refs=_refs(item) or said)
+        else:
+            yield SourcedValue(field, _text(name, value), refs=said)
+
+
+def _limits_text(limits: Mapping[str, float]) -> str:
+    return ", ".join(f"{format_exact_bytes(size)} at tp {tp}" for tp, size in limits.items())
+
+
+def _refs(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    stated = facts.get("sources") or facts.get("source") or ()
+    return (stated,) if isinstance(stated, str) else tuple(stated)
+
+
+def _text(name: str, value: Any) -> str:  # noqa: ANN401 - a scalar or a list of them
+    if isinstance(value, list) and len(value) > MOST_ITEMS:
+        first = ", ".join(format_value(name, item) for item in value[:5])
+        return f"{first} ... {format_value(name, value[-1])} ({len(value)} in all)"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return format_value(name, value)
+    if name.endswith("_bytes"):
+        return format_exact_bytes(value)
+    unit = unit_of(name)
+    return format_quantity(value, unit, digits=4) if unit else f"{value:,.6g}"

@@ -1,0 +1,115 @@
+"""Simulated requests as a timeline in the Trace Event format, which ui.perfetto.dev opens."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    Columns = Mapping[str, Sequence[Any]]
+
+MICROSECONDS: Final = 1e6
+MOST_REQUESTS: Final = 50_000  # more than a viewer shows at once
+
+
+def requests_trace_text(
+    columns: Columns, *, start_s: float = 0.0, duration_s: float | None = None
+) -> str:
+    """Return the requests of a window as JSON of the Trace Event format.
+
+    A replica is a process. A request takes a line of its own while it is there, the lowest that is
+    free, and shows its time at the tokenizer, in the queue, at its prompt and at its output;
+    between two pools, under its prefill worker, also that of its cache on its way. Times are those
+    of the engine; what the way to and from the client takes stands at the end.
+
+    Args:
+        columns: Of completed requests and others: request, state, arrival_s, replica, read_s,
+            queue_s, prefilled_s, generated_s, request_latency_s, isl, osl, preemptions,
+            cached_tokens; of two pools also kv_transfer_s; of one run of several also seed, which
+            the trace names.
+        start_s: Start of the window [s].
+        duration_s: Length of the window [s]; to the end by default.
+
+    Limits: Requests that completed; the first 50,000 of the window.
+
+    Example:
+        >>> from perfatlas.report.traces.requests import requests_trace_text
+        >>> columns = {"request": [0], "state": ["completed"], "arrival_s": [1.0], "replica": [0],
+        ...     "read_s": [0.25], "queue_s": [0.5], "prefilled_s": [1.0], "generated_s": [1.5],
+        ...     "request_latency_s": [2.0], "isl": [8], "osl": [4], "preemptions": [0],
+        ...     "cached_tokens": [0]}
+        >>> import json
+        >>> spans = json.loads(requests_trace_text(columns))["traceEvents"]
+        >>> [(e["name"], e["ts"], e["dur"]) for e in spans if e["ph"] == "X"][:2]
+        [('tokenize', 1000000.0, 250000.0), ('queue', 1250000.0, 500000.0)]
+    """
+    end_s = float("inf") if duration_s is None else start_s + duration_s
+    rows = [
+        row
+        for row in _rows(columns)
+        if row["arrival_s"] < end_s and row["arrival_s"] + row["request_latency_s"] > start_s
+    ][:MOST_REQUESTS]
+    events: list[dict[str, Any]] = []
+    free: dict[int, list[float]] = {}
+    for row in sorted(rows, key=lambda row: (row["arrival_s"], row["request"])):
+        ends = free.setdefault(row["replica"], [])
+        line = _line(ends, row["arrival_s"], row["arrival_s"] + row["request_latency_s"])
+        events += _spans(row, line)
+    events += [
+        {
+            "ph": "M",
+            "name": "process_name",
+            "pid": replica + 1,
+            "tid": 0,
+            "args": {"name": f"replica {replica}"},
+        }
+        for replica in sorted(free)
+    ]
+    trace: dict[str, Any] = {"traceEvents": events, "displayTimeUnit": "ms"}
+    if columns.get("seed"):
+        trace["otherData"] = {"seed": columns["seed"][0]}
+    return json.dumps(trace)
+
+
+def _rows(columns: Columns) -> Iterator[dict[str, Any]]:
+    for values in zip(*columns.values(), strict=True):
+        row = dict(zip(columns, values, strict=True))
+        if row["state"] == "completed":
+            yield row
+
+
+def _line(ends: list[float], arrival_s: float, end_s: float) -> int:
+    """Return the lowest line that is free at an arrival, and take it until an end."""
+    for line, until_s in enumerate(ends):
+        if until_s <= arrival_s:
+            ends[line] = end_s
+            return line
+    ends.append(end_s)
+    return len(ends) - 1
+
+
+def _spans(row: Mapping[str, Any], line: int) -> list[dict[str, Any]]:
+    names = ["tokenize", "queue", "prompt", "output", "stream and HTTP"]
+    borders = [row["prefilled_s"]]
+    if row.get("kv_transfer_s") is not None:
+        names.insert(3, "transfer")
+        borders.append(row["prefilled_s"] + row["kv_transfer_s"])
+    starts = row["read_s"] + row["queue_s"]
+    ends = [row["generated_s"], row["request_latency_s"]]
+    borders = [0.0, row["read_s"], starts, *borders, *ends]
+    said = {name: row[name] for name in ("request", "isl", "osl", "preemptions", "cached_tokens")}
+    return [
+        {
+            "ph": "X",
+            "name": name,
+            "pid": row["replica"] + 1,
+            "tid": line + 1,
+            "ts": round((row["arrival_s"] + start_s) * MICROSECONDS, 3),
+            "dur": round((until_s - start_s) * MICROSECONDS, 3),
+            "args": said,
+        }
+        for name, start_s, until_s in zip(names, borders[:-1], borders[1:], strict=True)
+        if until_s > start_s
+    ]

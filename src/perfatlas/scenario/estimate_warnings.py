@@ -1,0 +1,145 @@
+"""What a user should know before trusting an estimate, of all candidates at once.
+
+Shape legend: C candidates, O operators.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.scenario.evaluate import LEAST_BOUND_SHARE
+from perfatlas.scenario.front_end import client_side
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.scenario.evaluate import Evaluation
+    from perfatlas.scenario.resolved_scenario import Question
+    from perfatlas.step import StepCost
+
+    Said = Iterator[tuple[int, str]]
+
+NO_KERNELS: Final = (
+    "{device} has no measured kernels: every operator is priced at its bound (speed of light);"
+    " real kernels are slower, so times are lower limits without an upper end"
+)
+LEAVES_OUT: Final = " and TTFT leaves that out"
+ROUNDING: Final = 1e-9
+WIDEST: Final = 4.0  # high over low; beyond it an interval decides nothing
+
+
+def question_warnings(
+    question: Question, evaluation: Evaluation, phases: Sequence[str] = ("prefill", "decode")
+) -> list[tuple[str, ...]]:
+    """Return what the user should know before trusting each answer (C).
+
+    Args:
+        question: What was asked.
+        evaluation: Its numbers.
+        phases: Steps that run; a worker of a pool runs one of them.
+    """
+    steps = {"prefill": evaluation.prefill, "decode": evaluation.decode}
+    said: list[list[str]] = [[] for _ in question.scenarios]
+    for found in (
+        _at_bound(question, [steps[phase] for phase in phases]),
+        _queueing(question, evaluation),
+        _wide(evaluation, phases),
+        _held_back(question, evaluation),
+        _too_long(question),
+    ):
+        for candidate, text in found:
+            said[candidate].append(text)
+    return [tuple(texts) for texts in said]
+
+
+def _of_mode(question: Question, mode: str) -> NDArray[np.bool_]:
+    return np.array([scenario.mode == mode for scenario in question.scenarios])
+
+
+def _at_bound(question: Question, costs: Sequence[StepCost]) -> Said:
+    """Yield that a device has no measured kernels at all, or which operators lack them."""
+    asked_C = np.array([scenario.tier != "bound" for scenario in question.scenarios])
+    known_C, runs_C = np.zeros_like(asked_C), np.zeros_like(asked_C)
+    for cost in costs:
+        runs_CO = (cost.count_CO > 0) & (cost.time_s_CO > 0)
+        known_C |= (runs_CO & ((cost.match_CO >= 0) | cost.measured_CO)).any(axis=1)
+        runs_C |= runs_CO.any(axis=1)
+    none_C = asked_C & runs_C & ~known_C
+    for c in np.flatnonzero(none_C).tolist():
+        system = question.placement.systems[int(question.placement.index_C[c])]
+        yield c, NO_KERNELS.format(device=system.device.name)
+    for cost in costs:
+        yield from _some_at_bound(cost, asked_C & ~none_C)
+
+
+def _some_at_bound(cost: StepCost, asked_C: NDArray[np.bool_]) -> Said:
+    """Yield which operators of a step have no measured kernels, and their share."""
+    busy_CO = cost.count_CO * cost.time_s_CO
+    bound_CO = (cost.match_CO < 0) & (busy_CO > 0)
+    share_C = np.where(bound_CO, busy_CO, 0.0).sum(axis=1) / cost.total_s()
+    for c in np.flatnonzero(asked_C & bound_CO.any(axis=1) & (share_C >= LEAST_BOUND_SHARE)):
+        names = dict.fromkeys(cost.operators[o].name for o in np.flatnonzero(bound_CO[c]).tolist())
+        said = (
+            f"{cost.operators[0].phase}: no measured kernels for {', '.join(names)}: priced at the"
+            f" bound, {share_C[c]:.0%} of the step; the step is a lower limit to that extent"
+        )
+        yield int(c), said
+
+
+def _queueing(question: Question, evaluation: Evaluation) -> Said:
+    """Yield that fewer requests run at a time than were asked."""
+    served_C, asked_C, limits = evaluation.served, question.load.sequences, question.limits
+    fewer_C = _of_mode(question, "aggregated") & (served_C < asked_C)
+    for c in np.flatnonzero(fewer_C).tolist():
+        said = (
+            f"{asked_C[c]:g} requests in flight were asked, {served_C[c]:g} run at a time (KV"
+            f" capacity {evaluation.memory.kv_capacity_tokens[c]:,.0f} tokens, max_num_seqs"
+            f" {limits.max_num_seqs[c]:g}, max_num_batched_tokens"
+            f" {limits.max_num_batched_tokens[c]:g} for prompts and decodes); the rest"
+            f" queue{LEAVES_OUT}"
+        )
+        yield c, said
+
+
+def _wide(evaluation: Evaluation, phases: Sequence[str]) -> Said:
+    """Yield which intervals are too wide to decide anything by."""
+    ends = {"prefill": "ttft_s", "decode": "tpot_s"}
+    for name in (ends[phase] for phase in phases):
+        low_C, high_C = getattr(evaluation.low, name), getattr(evaluation.high, name)
+        for c in np.flatnonzero(high_C > WIDEST * low_C).tolist():
+            said = (
+                f"{name}: the interval spans a factor {high_C[c] / low_C[c]:.0f}; the kernels"
+                " behind it were measured on another device or are erratic, so measure before you"
+                " decide"
+            )
+            yield c, said
+
+
+def _held_back(question: Question, evaluation: Evaluation) -> Said:
+    """Yield that the front end sets the rate."""
+    stream_s_C = client_side(question).stream_s
+    most_C = np.full(stream_s_C.shape, np.inf)
+    np.divide(question.plan.attention_dp, stream_s_C, out=most_C, where=stream_s_C > 0.0)
+    held_C = evaluation.latencies.output_tokens_per_s >= most_C * (1.0 - ROUNDING)
+    for c in np.flatnonzero(held_C & _of_mode(question, "aggregated")).tolist():
+        said = (
+            f"the front end of a replica sends {most_C[c]:,.0f} output tokens/s at most, the engine"
+            " gives more: a larger stream_interval or more server processes, not faster GPUs, raise"
+            " the rate; how much of that a client waits for its first token depends on how requests"
+            " overlap: TTFT is at its least here, TPOT at its most"
+        )
+        yield c, said
+
+
+def _too_long(question: Question) -> Said:
+    """Yield that prompt and answer are longer than the model's context."""
+    longest = question.model.architecture.max_position_embeddings
+    if not longest:
+        return
+    total_C = question.load.isl + question.load.osl
+    for c in np.flatnonzero(total_C > longest).tolist():
+        yield c, f"isl + osl = {total_C[c]:g} exceeds the model's stated context of {longest}"

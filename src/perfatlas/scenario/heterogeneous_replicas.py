@@ -1,0 +1,204 @@
+"""Replicas of several kinds behind one router: what each did, and what its steps rest on.
+
+Shape legend: N requests, F replicas of all kinds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.scenario.deployment import SAID
+from perfatlas.scenario.evidence import engine_assumptions, merged_evidence, step_evidence
+from perfatlas.scenario.replica_kinds import ReplicaKind
+from perfatlas.serving.outcome import request_latencies, statistics
+from perfatlas.serving.requests import TICKS_PER_SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.answer import Evidence
+    from perfatlas.scenario.deployment import Deployment
+    from perfatlas.scenario.service import Service
+    from perfatlas.serving.outcome import Outcome
+    from perfatlas.serving.requests import Requests
+
+LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
+
+
+class Part(NamedTuple):
+    """A kind by itself.
+
+    Args:
+        name: As in "kind 1".
+        ready: Its replicas.
+        outcome: What came of what they served; other requests are as if they had not finished.
+        requests: How many were sent there, where a request was last.
+    """
+
+    name: str
+    ready: Service
+    outcome: Outcome
+    requests: int
+
+
+def parts_of(ready: Service, outcome: Outcome) -> list[Part]:
+    """Return each kind by itself, in order.
+
+    Args:
+        ready: What served, of kinds.
+        outcome: What came of it.
+    """
+    parts = []
+    first = 0
+    for number, pool in enumerate(ready.pools, start=1):
+        end = first + pool.replicas.number
+        there_N = (outcome.replica_N >= first) & (outcome.replica_N < end)
+        own = outcome._replace(
+            finished_N=np.where(there_N, outcome.finished_N, -1),
+            busy_F=outcome.busy_F[first:end],
+            steps_F=outcome.steps_F[first:end],
+        )
+        alone = replace(ready, pools=(pool,), kinds=False)
+        parts.append(Part(f"kind {number}", alone, own, int(np.count_nonzero(there_N))))
+        first = end
+    return parts
+
+
+def kind_results(
+    ready: Service, requests: Requests, outcome: Outcome, makespan_s: float
+) -> dict[str, dict[str, Any]]:
+    """Return results of each kind, by `kind_1` and so on.
+
+    Rates are over the makespan of all, and utilization is the mean share of it in which replicas
+    ran steps.
+
+    Args:
+        ready: What served, of kinds.
+        requests: What arrived.
+        outcome: What came of it.
+        makespan_s: First arrival to last token of all [s].
+    """
+    parts = parts_of(ready, outcome)
+    sent = sum(part.requests for part in parts)
+    results = {}
+    for part in parts:
+        pool = part.ready.entry
+        found = request_latencies(requests, part.outcome, ready.seen)
+        tokens = int(requests.osl_N[found.place_N].sum())
+        rate = tokens / makespan_s if makespan_s else None
+        busy_s = float(part.outcome.busy_F.mean()) / TICKS_PER_SECOND
+        results[part.name.replace(" ", "_")] = {
+            "system": pool.question.scenarios[0].system,
+            "engine": pool.question.profile.id,
+            "replicas": pool.replicas.number,
+            "gpus": part.ready.gpus,
+            "requests": part.requests,
+            "request_share": part.requests / sent if sent else None,
+            **{name: statistics(getattr(found, name)) for name in LATENCIES},
+            "utilization": min(busy_s / makespan_s, 1.0) if makespan_s else None,
+            "output_tokens_per_s": rate,
+            "output_tokens_per_s_per_gpu": None if rate is None else rate / part.ready.gpus,
+            "kv_capacity_tokens": pool.capacity_tokens,
+            "kv_blocks": pool.limits.kv_blocks,
+        }
+    return results
+
+
+def said_of_kinds(pools: Sequence[Deployment]) -> tuple[str, ...]:
+    """Return what the schedulers of kinds and the router before them do, in sentences.
+
+    Args:
+        pools: The kinds.
+    """
+    said = _by_holders([[SAID[pool.limits.rules]] for pool in pools])
+    count = f"{len(pools)} kinds" if len(pools) > 1 else "1 kind"
+    total = sum(pool.replicas.number for pool in pools)
+    router = (
+        f"{count} of replicas, {total} in all, numbered from 0 kind after kind, behind one router"
+        f" ({pools[0].replicas.routing}) that does not know which is faster; a request that one of"
+        " the kinds could never hold is rejected"
+    )
+    return (*said, router)
+
+
+def kinds_evidence(ready: Service, standing: Sequence[str]) -> Evidence:
+    """Return what the steps of all kinds rest on; what is not of all says of which it is.
+
+    Args:
+        ready: What serves, of kinds.
+        standing: What the way from steps to the answer assumes.
+    """
+    found = [
+        step_evidence(pool.question, pool.table, engine_assumptions(pool.question))
+        for pool in ready.pools
+    ]
+    engines = dict.fromkeys(one.data_versions["engine"] for one in found)
+    merged = reduce(merged_evidence, found)
+    return replace(
+        merged,
+        assumptions=(*standing, *_by_holders([one.assumptions for one in found])),
+        data_versions={**merged.data_versions, "engine": " and ".join(engines)},
+    )
+
+
+def _by_holders(said: Sequence[Sequence[str]]) -> list[str]:
+    """Return sentences of kinds, each once; one that not all say names those that do."""
+    holders: dict[str, list[int]] = {}
+    for number, sentences in enumerate(said, start=1):
+        for sentence in dict.fromkeys(sentences):
+            holders.setdefault(sentence, []).append(number)
+    return [
+        sentence if len(numbers) == len(said) else f"{_named(numbers)}: {sentence}"
+        for sentence, numbers in holders.items()
+    ]
+
+
+def _named(numbers: Sequence[int]) -> str:
+    *first, last = map(str, numbers)
+    return f"kinds {', '.join(first)} and {last}" if first else f"kind {last}"
+
+
+def resolved_kinds(ready: Service) -> list[dict[str, Any]]:
+    """Return kinds as they can be given again, with what each took from what all share.
+
+    Args:
+        ready: What serves.
+    """
+    rows = []
+    for pool in ready.pools:
+        plan, asked = pool.question.plan, pool.question.scenarios[0]
+        row = {"system": asked.system, "tp": int(plan.tp[0]), "dp": int(plan.dp[0])}
+        given = {name: getattr(asked, name) for name in asked.model_fields_set}
+        own = {name: given[name] for name in ReplicaKind.model_fields if name in given}
+        rows.append(row | {name: value for name, value in own.items() if value is not None})
+    return rows
+
+
+def of_all(columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the entries that all mappings have, with the same value.
+
+    Args:
+        columns: At least one.
+    """
+    first, *others = columns
+    missing = object()
+    return {
+        name: value
+        for name, value in first.items()
+        if all(other.get(name, missing) == value for other in others)
+    }
+
+
+def kind_column(numbers: Sequence[int], replica_N: Sequence[int | None]) -> list[int | None]:
+    """Return the kind of each request, from 1; None where it has no replica.
+
+    Args:
+        numbers: Replicas of each kind.
+        replica_N: The replica of each request (N,).
+    """
+    of_F = np.repeat(np.arange(1, len(numbers) + 1), numbers).tolist()
+    return [None if replica is None else of_F[replica] for replica in replica_N]

@@ -1,0 +1,37 @@
+"""What the loop refuses of routers before it starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+from perfatlas.serving.config.limits import ROUTINGS
+
+if TYPE_CHECKING:
+    from perfatlas.serving.config.limits import Affinity
+
+
+def check_router(routing: str, affinity: Affinity) -> None:
+    """Refuse an unknown routing and thresholds that nothing meets.
+
+    Args:
+        routing: How requests are divided.
+        affinity: Thresholds of `prefix_aware`.
+
+    Raises:
+        InvalidSpecError: A name is unknown or a threshold out of range.
+    """
+    if routing not in ROUTINGS:
+        raise InvalidSpecError(
+            f"routing {shown(routing)} is unknown; choose one of {', '.join(ROUTINGS)}"
+            f"{did_you_mean(routing, ROUTINGS)}"
+        )
+    share, apart, ratio = affinity
+    if not 0.0 <= share <= 1.0:
+        raise InvalidSpecError(f"match_share is {share}; it is a share of the prompt, 0 to 1")
+    if apart < 0:
+        raise InvalidSpecError(f"balance_apart is {apart}; it is 0 requests or more")
+    if not ratio >= 1.0:
+        raise InvalidSpecError(
+            f"balance_ratio is {ratio}; the most loaded replica has at least once the least load"
+        )

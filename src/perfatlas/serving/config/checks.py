@@ -1,0 +1,391 @@
+"""What the loop refuses before it starts: contradictions that it would answer with nonsense.
+
+Shape legend: N requests.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
+from perfatlas.serving.config.check_router import check_router
+from perfatlas.serving.config.engines import FIRST_FROM, MOST_KINDS
+from perfatlas.serving.config.limits import MOST_SCHEDULERS, RULES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.serving.config.engines import Fleet, Link
+    from perfatlas.serving.config.limits import Control, Limits
+    from perfatlas.serving.prices import StepPrices
+    from perfatlas.serving.requests import Requests
+
+POOLED: Final = {  # rules of engines by role
+    "prefill": ("vllm", "sglang", "trtllm_guaranteed_no_evict", "trtllm_max_utilization"),
+    "decode": ("vllm", "sglang", "trtllm_guaranteed_no_evict"),
+}
+LONGEST_REQUEST: Final = 1 << 30  # tokens, prompt and output
+LONGEST_STEP: Final = 1_000_000_000_000_000  # ps, of any part of a step: 1,000 s
+LONGEST_THINK: Final = 4_000_000_000_000_000_000  # ps: may begin at the last tick of the clock
+SAFE: Final = 1_000_000_000_000_000_000  # ps: a sum of some of these fits into 64 bits
+
+
+def check_fleet(fleet: Fleet, concurrency: int, control: Control) -> None:
+    """Refuse a fleet without engines or with an unknown routing.
+
+    Args:
+        fleet: Engines and routing.
+        concurrency: Requests in flight of a closed loop.
+        control: How the simulation runs.
+    """
+    _at_least("kinds of engines", len(fleet.kinds), 1)
+    if len(fleet.kinds) > MOST_KINDS:
+        raise InvalidSpecError(
+            f"there are {len(fleet.kinds)} kinds of engines, at most {MOST_KINDS}"
+        )
+    _check_roles(fleet)
+    for kind in fleet.kinds:
+        for name in ("number", "ranks"):
+            _at_least(f"replicas.{name}", getattr(kind, name), 1)
+    schedulers = sum(kind.number * kind.ranks for kind in fleet.kinds)
+    if schedulers > MOST_SCHEDULERS:
+        raise InvalidSpecError(
+            f"the engines have {schedulers:,} schedulers, one for each of their ranks; at most"
+            f" {MOST_SCHEDULERS:,} are simulated: simulate fewer replicas and as much less traffic"
+        )
+    for name, value in (
+        ("replicas.seed", fleet.seed),
+        ("replicas.turnaround", fleet.turnaround),
+        ("fleet.latency", fleet.latency),
+        ("fleet.readers", fleet.readers),
+        ("fleet.read_token", fleet.read_token),
+        *(
+            (f"stream_interval of kind {k} - 1", kind.stream_interval - 1)
+            for k, kind in enumerate(fleet.kinds)
+        ),
+        *((f"stream_token of kind {k}", kind.stream_token) for k, kind in enumerate(fleet.kinds)),
+        ("concurrency", concurrency),
+        ("control.series_rows", control.series_rows),
+    ):
+        _at_least(name, value, 0)
+    check_router(fleet.routing, fleet.affinity)
+
+
+def _check_roles(fleet: Fleet) -> None:
+    """Refuse roles that are not those of two pools, and what the pools do not simulate."""
+    roles = [kind.role for kind in fleet.kinds]
+    known = sorted(roles, key=lambda role: role == "decode") == roles
+    if not known or set(roles) not in ({"both"}, {"prefill", "decode"}):
+        raise InvalidSpecError(
+            f"roles {shown(', '.join(roles))}: all kinds are both, or some are prefill and after"
+            " them some decode"
+        )
+    if fleet.first_from not in FIRST_FROM:
+        raise InvalidSpecError(
+            f"first_from {shown(fleet.first_from)} is unknown; choose one of"
+            f" {', '.join(FIRST_FROM)}{did_you_mean(fleet.first_from, FIRST_FROM)}"
+        )
+    for kind in fleet.kinds:
+        rules, drafts = kind.limits.rules, kind.limits.draft_tokens
+        named = POOLED.get(kind.role, (rules,))
+        if rules not in named:
+            raise UnsupportedError(
+                f"role {kind.role} under rules {rules} is not simulated; use one of"
+                f" {', '.join(named)}"
+            )
+        if kind.role != "both" and drafts:
+            raise UnsupportedError(
+                f"draft_tokens {drafts} in role {kind.role} is not simulated; set it to 0"
+            )
+        interval = kind.limits.scheduler_recv_interval
+        if kind.role == "decode" and interval > 1:
+            raise UnsupportedError(
+                f"scheduler_recv_interval {interval} in role decode is not simulated; set it to 1"
+            )
+        waits = kind.limits.batch_wait_timeout_iters
+        if kind.role == "decode" and waits:
+            raise UnsupportedError(
+                f"batch_wait_timeout_iters {waits} in role decode is not simulated; set it to 0"
+            )
+
+
+def check_links(fleet: Fleet, requests: Requests) -> None:
+    """Refuse links over which a cache takes longer than the clock can add up.
+
+    Args:
+        fleet: Engines and their links.
+        requests: What arrives.
+    """
+    longest = int(requests.isl_N.max(initial=0))
+    for k, kind in enumerate(fleet.kinds):
+        _check_link(k, kind.link)
+        time = kind.link.time(longest)
+        if time > LONGEST_STEP:
+            raise InvalidSpecError(
+                f"the cache of {longest} tokens takes {time / 1e12:.3g} s over"
+                f" the link of kind {k}; it is at most 1,000 s: shorten prompts or widen the link"
+            )
+
+
+def _check_link(k: int, link: Link) -> None:
+    """Refuse a line that does not begin at 0, does not rise or falls."""
+    borders, times, per_token = link
+    known = len(borders) == len(times) == len(per_token) and borders[:1] == (0,)
+    if not known or any(b <= a for a, b in pairwise(borders)):
+        raise InvalidSpecError(
+            f"the link of kind {k} has borders {shown(str(borders))}; they rise from 0, with a"
+            " time and a slope each"
+        )
+    _at_least(f"link of kind {k}", min(*times, *per_token), 0)
+
+
+def check_limits(limits: Limits) -> None:
+    """Refuse limits under which a scheduler cannot run.
+
+    Args:
+        limits: Limits of a scheduler.
+    """
+    for name in ("max_num_seqs", "max_num_batched_tokens", "block_size", "kv_blocks"):
+        _at_least(name, getattr(limits, name), 1)
+    if limits.rules not in RULES:
+        raise InvalidSpecError(
+            f"rules {shown(limits.rules)} are unknown; choose one of {', '.join(RULES)}"
+            f"{did_you_mean(limits.rules, RULES)}"
+        )
+    _check_chunks(limits)
+    _check_drafts(limits)
+    if limits.long_prefill_token_threshold != 0:
+        raise UnsupportedError(
+            f"long_prefill_token_threshold {shown(limits.long_prefill_token_threshold)} is not "
+            "simulated: several prompts would be partly computed; set it to 0"
+        )
+
+
+def _check_drafts(limits: Limits) -> None:
+    drafts = limits.draft_tokens
+    for name in ("draft_tokens", "draft_seed"):
+        _at_least(name, getattr(limits, name), 0)
+    if len(limits.acceptance) != drafts or not all(0.0 <= p <= 1.0 for p in limits.acceptance):
+        raise InvalidSpecError(
+            f"acceptance is {shown(str(limits.acceptance))}; {drafts} draft_tokens need as many "
+            "probabilities, one for each position"
+        )
+    if drafts and limits.rules != "vllm":
+        raise UnsupportedError(
+            f"draft_tokens {drafts} under rules {limits.rules} are not simulated; use rules vllm"
+        )
+    if limits.max_num_seqs * (1 + drafts) > limits.max_num_batched_tokens:
+        raise InvalidSpecError(
+            f"max_num_seqs {limits.max_num_seqs} is above max_num_batched_tokens "
+            f"{limits.max_num_batched_tokens} over {1 + drafts} tokens: a step could not give "
+            "every sequence its tokens; lower the first or raise the second"
+        )
+
+
+def _check_chunks(limits: Limits) -> None:
+    _at_least("scheduler_recv_interval", limits.scheduler_recv_interval, 1)
+    _at_least("reserved_decode_tokens", limits.reserved_decode_tokens, 1)
+    _at_least("batch_wait_timeout_iters", limits.batch_wait_timeout_iters, 0)
+    _at_least("batch_wait_max_tokens", limits.batch_wait_max_tokens, 0)
+    if not 0.0 < limits.new_token_ratio <= 1.0:
+        raise InvalidSpecError(
+            f"new_token_ratio is {limits.new_token_ratio}; it is above 0 and at most 1"
+        )
+    whole = limits.rules in ("vllm", "sglang")
+    if whole and not limits.chunked_prefill:
+        raise UnsupportedError(
+            f"rules {limits.rules} without chunked_prefill are not simulated; set it to true"
+        )
+    if not whole and limits.chunked_prefill and limits.max_num_batched_tokens < limits.block_size:
+        raise InvalidSpecError(
+            f"max_num_batched_tokens {limits.max_num_batched_tokens} is below block_size "
+            f"{limits.block_size}: a chunk of whole blocks never fits; raise the first"
+        )
+
+
+def check_requests(requests: Requests, last: int) -> None:
+    """Refuse columns of unlike length, unsorted arrivals, turns without a turn before.
+
+    Args:
+        requests: What arrives.
+        last: Last time of the clock [ps].
+    """
+    count = requests.isl_N.shape[0]
+    for name in ("arrival_N", "osl_N", "session_N", "think_N"):
+        _shape(name, getattr(requests, name), (count,))
+    _shape("hash_first_N", requests.hash_first_N, (count + 1,))
+    falls = np.flatnonzero(np.diff(requests.arrival_N) < 0)
+    if falls.size:
+        i = int(falls[0]) + 1
+        raise InvalidSpecError(
+            f"request {i} arrives at {requests.arrival_N[i]} ps, before request {i - 1} at "
+            f"{requests.arrival_N[i - 1]} ps; sort the requests by arrival"
+        )
+    for name, most in (
+        ("isl_N", LONGEST_REQUEST),
+        ("osl_N", LONGEST_REQUEST),
+        ("think_N", LONGEST_THINK),
+    ):
+        _within(name, getattr(requests, name), most)
+    if count and not 0 <= requests.arrival_N[0] <= requests.arrival_N[-1] <= last:
+        raise InvalidSpecError(
+            f"arrivals run from {requests.arrival_N[0]} to {requests.arrival_N[-1]} ps; they "
+            f"start at 0 and end by {last} ps"
+        )
+    _check_turns(requests)
+    _check_hashes(requests)
+
+
+def _check_turns(requests: Requests) -> None:
+    if (requests.think_N < 0).all():
+        return
+    order = np.argsort(requests.session_N, kind="stable")
+    session_N = requests.session_N[order]
+    first_N = np.ones(order.shape[0], np.bool_)
+    first_N[1:] = session_N[1:] != session_N[:-1]
+    alone_N = first_N | (session_N < 0)
+    orphans = np.sort(order[alone_N & (requests.think_N[order] >= 0)])
+    if orphans.size:
+        raise InvalidSpecError(
+            f"request {orphans[0]} has think time {requests.think_N[orphans[0]]} ps but no turn of "
+            "its session comes before it; give it -1 and an arrival"
+        )
+
+
+def _check_hashes(requests: Requests) -> None:
+    places_N = requests.hash_first_N
+    if places_N[0] != 0 or (np.diff(places_N) < 0).any() or places_N[-1] > requests.hash_H.size:
+        raise InvalidSpecError(
+            f"hash_first_N runs from {places_N[0]} to {places_N[-1]}; it rises from 0 to at most "
+            f"the {requests.hash_H.size} hashes there are"
+        )
+    if places_N[-1] == 0:
+        return
+    if requests.hash_block < 1:
+        raise InvalidSpecError(
+            f"hash_block is {requests.hash_block} though prompts have hashes; say how many tokens "
+            "a hashed block has"
+        )
+    need_N = -(-requests.isl_N // requests.hash_block)
+    have_N = np.diff(places_N)
+    wrong = np.flatnonzero((have_N != 0) & (have_N != need_N))
+    if wrong.size:
+        i = int(wrong[0])
+        raise InvalidSpecError(
+            f"request {i} of {requests.isl_N[i]} tokens has {have_N[i]} hashes; blocks of "
+            f"{requests.hash_block} tokens need {need_N[i]}, or none"
+        )
+
+
+def check_prices(prices: StepPrices, limits: Limits, requests: Requests) -> None:
+    """Refuse tables that do not cover the steps the limits allow.
+
+    Args:
+        prices: Tables of a step.
+        limits: Limits of a scheduler.
+        requests: What arrives.
+    """
+    longest = int((requests.isl_N + requests.osl_N).max(initial=1)) + limits.draft_tokens
+    longest = min(longest, limits.kv_blocks * limits.block_size)  # a longer one never runs
+    borders = (prices.context_K, prices.queries_Q, prices.before_P)
+    for name, border, reach in zip(
+        ("context_K", "queries_Q", "before_P"),
+        borders,
+        (0, limits.max_num_batched_tokens, longest),
+        strict=True,
+    ):
+        _check_borders(name, border, reach)
+    rows = limits.max_num_seqs * (1 + limits.draft_tokens) + 1
+    _at_least("entries of head_B", prices.head_B.shape[0], rows)
+    batch = prices.decode_linear_B.shape[0]
+    _at_least("entries of decode_linear_B", batch, limits.max_num_seqs + 1)
+    if prices.tokens_per_decode != 1 + limits.draft_tokens:
+        raise InvalidSpecError(
+            f"the prices are of {prices.tokens_per_decode} tokens per decode step of a sequence;"
+            f" with draft_tokens {limits.draft_tokens} it computes {1 + limits.draft_tokens}"
+        )
+    _at_least(
+        "entries of mixed_linear_T",
+        prices.mixed_linear_T.shape[0],
+        limits.max_num_batched_tokens + 1,
+    )
+    for name in ("decode_base_BK", "decode_slope_BK"):
+        _shape(name, getattr(prices, name), (batch, borders[0].shape[0]))
+    for name in ("prefill_added_QP", "prefill_last_QP"):
+        _shape(name, getattr(prices, name), (borders[1].shape[0], borders[2].shape[0]))
+    # the last chunk may take back some of the start that is part of every step with prompts
+    start = int(prices.mixed_linear_T[1:].min(initial=LONGEST_STEP))
+    for name in prices._fields:
+        value = np.asarray(getattr(prices, name))
+        least = {"prefill_last_QP": -start, "decode_slope_BK": -LONGEST_STEP}.get(name, 0)
+        if (value < least).any() or (value > LONGEST_STEP).any():
+            raise InvalidSpecError(
+                f"{name} holds {value.min()} to {value.max()}; it is {least} to 1e15"
+            )
+    _check_lines(prices)
+    _check_products(prices, limits, longest)
+
+
+def _check_lines(prices: StepPrices) -> None:
+    """Refuse steps that fall below no time inside a cell; they may fall from key to key."""
+    batch_B1 = np.arange(prices.decode_base_BK.shape[0], dtype=np.float64)[:, None]
+    fall_BK = batch_B1 * np.diff(prices.context_K) * prices.decode_slope_BK[:, :-1]
+    linear = min(prices.decode_linear_B[1:].min(), prices.mixed_linear_T[1:].min())
+    wrong = np.argwhere(prices.decode_base_BK[:, :-1] + fall_BK + linear < 0)
+    if wrong.size:
+        b, k = wrong[0]
+        raise InvalidSpecError(
+            f"decode_slope_BK[{b}, {k}] = {prices.decode_slope_BK[b, k]} takes a step of {b}"
+            f" sequences below 0 before {prices.context_K[k + 1]} keys"
+        )
+    if (prices.decode_slope_BK[:, -1] < 0).any():
+        raise InvalidSpecError("decode_slope_BK falls in its last column, which has no end")
+
+
+def _check_products(prices: StepPrices, limits: Limits, longest: int) -> None:
+    """Refuse tables whose sums over sequences or products with tokens leave 64 bits."""
+    width = max(int(np.diff(border).max()) for border in (prices.queries_Q, prices.before_P))
+    for name, factor, words in (
+        ("decode_slope_BK", limits.max_num_seqs * longest, "keys of a step"),
+        ("prefill_added_QP", limits.max_num_seqs, "sequences"),
+        ("prefill_added_QP", width, "tokens of a cell"),
+        ("prefill_last_QP", width, "tokens of a cell"),
+    ):
+        most = int(np.abs(getattr(prices, name)).max())
+        if most * factor > SAFE:
+            raise InvalidSpecError(
+                f"{name} holds {most} ps, times {factor} {words} more than 64 bits can count; give"
+                " cheaper steps, shorter requests or closer borders"
+            )
+
+
+def _check_borders(name: str, border: NDArray[np.int64], reach: int) -> None:
+    least = 1 if reach == 0 else 2
+    rising = border.shape[0] >= least and border[0] == 0 and (np.diff(border) > 0).all()
+    if not rising or border[-1] < reach:
+        raise InvalidSpecError(
+            f"{name} is {shown(str(border.tolist()))}; it needs at least {least} borders that rise"
+            f" from 0 to {reach} or more"
+        )
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise InvalidSpecError(f"{name} is {shown(int(value))}; it is at least {least}")
+
+
+def _within(name: str, column: NDArray[np.int64], most: int) -> None:
+    least = -1 if name == "think_N" else 0
+    wrong = np.flatnonzero((column < least) | (column > most))
+    if wrong.size:
+        raise InvalidSpecError(
+            f"{name} of request {wrong[0]} is {column[wrong[0]]}; it is {least} to {most}"
+        )
+
+
+def _shape(name: str, column: NDArray[np.int64], shape: tuple[int, ...]) -> None:
+    if column.shape != shape:
+        raise InvalidSpecError(f"{name} has shape {column.shape}; the others ask for {shape}")

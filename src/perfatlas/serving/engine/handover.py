@@ -1,0 +1,145 @@
+"""The way of a request from its prefill engine to its decode engine, between their steps.
+
+The decode engine is chosen when the prompt has ended. A transfer keeps both links busy, that of
+either engine, for as long as the slower one needs; transfers of a link follow each other in order
+of their requests for it. What one takes is a matter of its own length. A latency later the cache
+is there, and the prefill engine gives its blocks back.
+
+Limits: SGLang chooses both engines, and takes the blocks at the decode engine, before the prompt
+runs.
+
+Shape legend: N requests, S schedulers, R replicas of a kind, F of all kinds, M pieces of a line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.serving.config import NO_EVICT, RECOMPUTED
+from perfatlas.serving.engine.async_scheduling import cut_overlapped
+from perfatlas.serving.engine.step_batching import cut
+from perfatlas.serving.sequences import blocks, expect, free_at_home
+from perfatlas.serving.state import FETCHED, LOCAL, NOBODY, TRAVELLING, part
+
+if TYPE_CHECKING:
+    from perfatlas.serving.state import World
+
+
+BEYOND: Final = 8_000_000_000_000_000_000  # ps: after the end of the clock, before that of 64 bits
+
+
+@part
+def look_again(world: World, r: int, now: int) -> None:
+    """Let a replica see at the next border of steps what has come to it or been given back.
+
+    Args:
+        world: The simulation.
+        r: The replica.
+        now: Time [ps].
+    """
+    replica = world.replica_R[r]
+    if replica.steps == 0:
+        make_ready(world, r)
+    if world.async_scheduling:
+        cut_overlapped(world, r, now)
+    elif replica.steps > 0:
+        cut(world, r, now)
+
+
+@part
+def make_ready(world: World, r: int) -> None:
+    """Let a replica begin a step at this instant.
+
+    Args:
+        world: The simulation.
+        r: The replica.
+    """
+    if world.replica_R[r].ready == 0:
+        clock = world.clock_1[0]
+        world.replica_R[r].ready = 1
+        world.ready_F[clock.ready] = world.first_replica + r
+        clock.ready += 1
+
+
+@part
+def send(kinds: list[World], i: int, now: int) -> None:
+    """Let a cache take its way as soon as both links are free.
+
+    Args:
+        kinds: The simulation, by kind of engine.
+        i: The request, with its blocks at both engines.
+        now: Time [ps].
+    """
+    travel = kinds[0].travel_N[i]
+    here = kinds[kinds[0].kind_F[travel.home]]
+    there = kinds[kinds[0].kind_F[travel.replica]]
+    home, lane = travel.lane, kinds[0].request_N[i].lane
+    start = min(max(now, here.link_S[home], there.link_S[lane]), BEYOND)
+    end = start + max(_link_time(here, travel.tokens), _link_time(there, travel.tokens))
+    here.link_S[home] = end
+    there.link_S[lane] = end
+    travel.stage = TRAVELLING
+    expect(kinds[0], i, end + kinds[0].latency)
+
+
+@part
+def _link_time(world: World, tokens: int) -> int:
+    """Return what a cache takes over a link of an engine, whatever the other side [ps]."""
+    piece = 0
+    while piece + 1 < world.link_M3.shape[0] and world.link_M3[piece + 1, 0] <= tokens:
+        piece += 1
+    beyond = tokens - world.link_M3[piece, 0]
+    return int(world.link_M3[piece, 1] + beyond * world.link_M3[piece, 2])
+
+
+@part
+def land(kinds: list[World], i: int, now: int) -> bool:
+    """Let a cache have arrived; return whether its request ends with it.
+
+    Args:
+        kinds: The simulation, by kind of engine.
+        i: The request.
+        now: Time [ps].
+    """
+    travel = kinds[0].travel_N[i]
+    travel.arrived = now
+    here = kinds[kinds[0].kind_F[travel.home]]
+    free_at_home(here, i)
+    look_again(here, travel.home - here.first_replica, now)
+    world = kinds[kinds[0].kind_F[travel.replica]]
+    request = world.request_N[i]
+    lane = world.lane_S[request.lane]
+    r = travel.replica - world.first_replica
+    ends = request.osl == 1 and world.first_from != RECOMPUTED
+    if ends:
+        if world.rules == NO_EVICT:
+            lane.spare += blocks.promised(world, i) - blocks.count(world, request.placed)
+        blocks.keep_known(world, i, request.isl)
+        blocks.release(world, i)
+        lane.away -= 1
+        world.replica_R[r].load -= 1
+        travel.stage = LOCAL
+        travel.resumed = now
+        world.first_token_N[i] = now
+        world.finished_N[i] = now
+    else:
+        if lane.arrived == 0:
+            lane.arrived_head = i
+        else:
+            world.request_N[lane.arrived_tail].after = i
+        lane.arrived_tail = i
+        request.after = NOBODY
+        lane.arrived += 1
+    look_again(world, r, now)
+    return bool(ends)
+
+
+@part
+def is_fetched(world: World, i: int) -> bool:
+    """Return whether a request waits for its links.
+
+    Args:
+        world: The simulation.
+        i: The request.
+    """
+    return bool(world.travel_N[i].stage == FETCHED)

@@ -1,0 +1,113 @@
+"""What happens to replicas at an instant, and who waits while none of them serves.
+
+Requests that find no replica wait at the router and arrive again as soon as one serves.
+
+Shape legend: N requests, F replicas of all kinds, E failures and returns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.serving.engine.autoscaling import next_look, scale
+from perfatlas.serving.engine.outages import strike, take_down
+from perfatlas.serving.sequences import expect
+from perfatlas.serving.state import DRAINING, NEVER, NOBODY, STARTING, UP, part
+
+if TYPE_CHECKING:
+    from perfatlas.serving.state import World
+
+
+@part
+def next_change(world: World, time: int) -> int:
+    """Return when something happens next: a request, or a replica as long as requests are left.
+
+    Args:
+        world: The simulation.
+        time: When the next request arrives or step ends [ps].
+    """
+    clock = world.clock_1[0]
+    if clock.left == 0:
+        return time
+    if world.scaler_1.shape[0] > 0 and time < NEVER:
+        time = min(time, next_look(world))
+    if clock.strike < world.strike_E.shape[0]:
+        time = min(time, world.strike_E[clock.strike].time)
+    return int(time)
+
+
+@part
+def change(kinds: list[World], now: int) -> bool:
+    """Let replicas fail, return, start and stop; return whether a step was cut to end now.
+
+    Then that step ends first, and what it leaves behind goes with it, before requests arrive.
+
+    Args:
+        kinds: The simulation, by kind of engine.
+        now: Time [ps].
+    """
+    cut_now = False
+    world = kinds[0]
+    clock = world.clock_1[0]
+    for place in range(world.replica_F.shape[0]):
+        replica = world.replica_F[place]
+        if replica.status in (UP, STARTING, DRAINING):
+            replica.held += now - clock.counted
+        if replica.doomed:
+            owner = kinds[world.kind_F[place]]
+            take_down(owner, place - owner.first_replica, now)
+    clock.counted = now
+    while clock.strike < world.strike_E.shape[0] and clock.left > 0:
+        event = world.strike_E[clock.strike]
+        if event.time > now:
+            break
+        clock.strike += 1
+        strike(kinds[world.kind_F[event.replica]], event.replica, event.what, now)
+        cut_now = cut_now or world.end_F[event.replica] == now
+    if world.scaler_1.shape[0] > 0 and clock.left > 0:
+        scale(kinds, now)
+    if clock.door > 0 and serves(world):
+        _let_in(world, now)
+    return bool(cut_now)
+
+
+@part
+def serves(world: World) -> bool:
+    """Return whether any replica takes requests.
+
+    Args:
+        world: The simulation.
+    """
+    up = False
+    for place in range(world.entries):
+        up = up or world.replica_F[place].status == UP
+    return bool(up)
+
+
+@part
+def wait_outside(world: World, i: int) -> None:
+    """Let a request wait at the router.
+
+    Args:
+        world: The simulation.
+        i: The request, for which no replica serves.
+    """
+    clock = world.clock_1[0]
+    world.replica_N[i] = NOBODY
+    if clock.door == 0:
+        clock.door_head = i
+    else:
+        world.request_N[clock.door_tail].after = i
+    clock.door_tail = i
+    clock.door += 1
+
+
+@part
+def _let_in(world: World, now: int) -> None:
+    """Let those that wait at the router arrive again."""
+    clock = world.clock_1[0]
+    i = clock.door_head
+    while clock.door > 0:
+        clock.door -= 1
+        expect(world, i, now)
+        i = world.request_N[i].after

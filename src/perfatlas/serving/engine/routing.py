@@ -1,0 +1,132 @@
+"""Which replica takes a request, and which of its schedulers.
+
+Shape legend: N requests, S schedulers, R replicas of a kind, F of all kinds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfatlas.serving.config import DECODE, PREFIX_AWARE, RANDOM, ROUND_ROBIN, SGLANG
+from perfatlas.serving.engine.async_scheduling import cut_overlapped
+from perfatlas.serving.engine.balance import least_loaded
+from perfatlas.serving.engine.handover import make_ready
+from perfatlas.serving.engine.prefix_routing import follow_prefix
+from perfatlas.serving.engine.step_batching import cut
+from perfatlas.serving.sequences import leave_unread, queue_last
+from perfatlas.serving.state import UP, inlined, part
+
+if TYPE_CHECKING:
+    from perfatlas.serving.state import World
+
+MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64
+
+
+@inlined
+def route(world: World, i: int, pool: tuple[int, int], turn: int) -> tuple[int, int]:
+    """Return the replica of a request, its place among all, and whose turn is next in the pool.
+
+    Args:
+        world: The simulation; a replica of the pool serves.
+        i: The request.
+        pool: Places of its first replica and after its last.
+        turn: Whose it is, of round robin and of equal loads.
+    """
+    first, end = pool
+    count = end - first
+    if world.routing == ROUND_ROBIN:
+        while world.varies and world.replica_F[first + turn].status != UP:
+            turn = (turn + 1) % count
+        return first + turn, (turn + 1) % count
+    if world.routing == RANDOM:
+        return _drawn(world, i, pool), turn
+    if world.routing == PREFIX_AWARE and first == 0:
+        chosen, following = follow_prefix(world, i, turn)
+        return int(chosen), int(following)
+    best = least_loaded(world, pool, turn)
+    return best, (best - first + 1) % count
+
+
+@part
+def _drawn(world: World, i: int, pool: tuple[int, int]) -> int:
+    """Return one of the replicas of a pool that serve, drawn for a request."""
+    first, end = pool
+    if not world.varies:
+        return first + int(np.int64(_mixed(world.seed, i) >> np.uint64(1)) % (end - first))
+    serve = 0
+    for r in range(first, end):
+        serve += 1 if world.replica_F[r].status == UP else 0
+    left = np.int64(_mixed(world.seed, i) >> np.uint64(1)) % serve
+    chosen = first
+    for r in range(first, end):
+        if world.replica_F[r].status == UP:
+            if left == 0:
+                chosen = r
+                break
+            left -= 1
+    return int(chosen)
+
+
+@part
+def _mixed(seed: int, i: int) -> np.uint64:
+    """Return a number of 64 bits that looks random; splitmix64 of Steele, Lea and Flood 2014."""
+    z = np.uint64(seed) + np.uint64(i + 1) * np.uint64(MIX[0])
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(MIX[1])
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(MIX[2])
+    return z ^ (z >> np.uint64(31))
+
+
+@inlined
+def queue_at(world: World, i: int, place: int, now: int) -> None:
+    """Put a request into the queue of a replica.
+
+    Args:
+        world: That of the replica.
+        i: The request.
+        place: The replica's, among all.
+        now: Time [ps].
+    """
+    request = world.request_N[i]
+    r = place - world.first_replica
+    s = _rank(world, r)
+    request.lane = s
+    replica = world.replica_R[r]
+    replica.load += 1
+    lane = world.lane_S[s]
+    open_door = lane.waiting == 0 and lane.running < world.max_num_seqs
+    if world.rules == SGLANG:
+        open_door = lane.unread == 0 and (open_door or world.scheduler_recv_interval > 1)
+        open_door = open_door or (world.role == DECODE and lane.waiting == 0)
+    if world.rules == SGLANG and world.scheduler_recv_interval > 1:
+        leave_unread(world, i)
+    else:
+        queue_last(world, i)
+    if replica.steps == 0:
+        make_ready(world, r)
+    if open_door and world.async_scheduling:
+        cut_overlapped(world, r, now)
+    elif open_door and replica.steps > 0:
+        cut(world, r, now)
+
+
+@part
+def _rank(world: World, r: int) -> int:
+    """Return the scheduler of a replica for a request: least 4 waiting + running."""
+    best = r * world.ranks
+    least = _queued(world, best)
+    for s in range(best + 1, (r + 1) * world.ranks):
+        load = _queued(world, s)
+        if load < least:
+            best = s
+            least = load
+    return int(best)
+
+
+@part
+def _queued(world: World, s: int) -> int:
+    """Return 4 waiting + running of a scheduler; what is not yet read or not yet there waits."""
+    lane = world.lane_S[s]
+    waiting = lane.waiting + lane.unread + lane.away + lane.retracted
+    return int(4 * waiting + lane.running)

@@ -1,0 +1,383 @@
+"""Latencies, throughput and goodput of what was simulated.
+
+Shape legend: N requests, B some of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.files import roomy
+from perfatlas.serving.outcome.columns import GAP_EDGES
+from perfatlas.serving.requests import TICKS_PER_SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from perfatlas.serving.outcome.columns import Outcome, Series
+    from perfatlas.serving.requests import Requests
+
+PERCENTILES: Final = (50, 90, 95, 99)
+STATISTICS: Final = ("mean", *(f"p{percent}" for percent in PERCENTILES))
+OBJECTIVES: Final = ("ttft_s", "tpot_s", "itl_s", "request_latency_s")
+BACKLOG: Final = 10  # requests that wait, from which on a growing queue is more than chance
+GROWTH: Final = 2.0  # of the backlog from the first half of the arrivals to their last third
+AT_A_TIME: Final = 1 << 20  # requests whose latencies are worked out in one step
+LOOKS: Final = 60  # at the queue, evenly over the arrivals
+
+
+class Seen(NamedTuple):
+    """What a client sees later than the engine [s].
+
+    Args:
+        request_s: From sending a request to its place in the queue.
+        token_s: From the step that gives a token to the client.
+        response_s: From the last token to the end of the response, when the client goes on.
+    """
+
+    request_s: float = 0.0
+    token_s: float = 0.0
+    response_s: float = 0.0
+
+    @property
+    def late_s(self) -> float:
+        """How much later than the engine counts it a client has a token of its request [s]."""
+        return self.request_s + self.token_s
+
+    @property
+    def turnaround_s(self) -> float:
+        """From the last token of the engine to the request that it causes in the queue [s]."""
+        return self.request_s + self.token_s + self.response_s
+
+
+AT_ENGINE: Final = Seen()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Latencies:
+    """Of every completed request; times [s].
+
+    Args:
+        arrival_s: Arrival (N,).
+        read_s: Until the prompt is tokenized, waits for its front end included (N,).
+        queue_s: In the queue, to the first step with a token of the request (N,).
+        ttft_s: Arrival to first output token (N,).
+        tpot_s: (request latency - TTFT) / (osl - 1) (N,); NaN for a single output token.
+        request_latency_s: Arrival to last output token (N,).
+        kv_transfer_s: Between two pools, from the end of the prompt to the arrival of its cache,
+            waits for blocks and links included (N,); NaN where nothing went, empty without pools.
+        place_N: Which requests these are (N,).
+    """
+
+    arrival_s: NDArray[np.float64]
+    read_s: NDArray[np.float64]
+    queue_s: NDArray[np.float64]
+    ttft_s: NDArray[np.float64]
+    tpot_s: NDArray[np.float64]
+    request_latency_s: NDArray[np.float64]
+    kv_transfer_s: NDArray[np.float64]
+    place_N: NDArray[np.int64]
+
+
+def request_latencies(requests: Requests, outcome: Outcome, seen: Seen = AT_ENGINE) -> Latencies:
+    """Return the latencies of the requests that completed.
+
+    Args:
+        requests: What arrived.
+        outcome: What came of it.
+        seen: What lies between the engine and the client.
+    """
+    place_N = np.flatnonzero(outcome.finished_N >= 0)
+    columns: dict[str, NDArray[np.float64]] = {}
+    for first in range(0, max(place_N.size, 1), AT_A_TIME):
+        some_B = place_N[first : first + AT_A_TIME]
+        for name, values_B in _latencies(requests, outcome, seen, some_B).items():
+            if name not in columns:
+                columns[name] = roomy(place_N.size, np.float64)
+            columns[name][first : first + AT_A_TIME] = values_B
+    return Latencies(**columns, kv_transfer_s=_transfers_s(outcome, place_N), place_N=place_N)
+
+
+def _latencies(
+    requests: Requests, outcome: Outcome, seen: Seen, place_B: NDArray[np.int64]
+) -> dict[str, NDArray[np.float64]]:
+    """Return the latencies of some requests that completed, by name, each (B,) [s]."""
+    arrival, fronted = outcome.arrival_N[place_B], outcome.fronted
+    read = fronted.read_N[place_B] if fronted.read_N.size else arrival
+    first, last = outcome.first_token_N[place_B], outcome.finished_N[place_B]
+    if fronted.late_last_N.size:
+        first = first + fronted.late_first_N[place_B]
+        last = last + fronted.late_last_N[place_B]
+    gaps = requests.osl_N[place_B] - 1
+    between_s = (last - first) / TICKS_PER_SECOND
+    return {
+        "arrival_s": arrival / TICKS_PER_SECOND,
+        "read_s": (read - arrival) / TICKS_PER_SECOND,
+        "queue_s": (outcome.scheduled_N[place_B] - read) / TICKS_PER_SECOND,
+        "ttft_s": (first - arrival) / TICKS_PER_SECOND + seen.late_s,
+        "tpot_s": np.where(gaps > 0, between_s / np.maximum(gaps, 1), np.nan),
+        "request_latency_s": (last - arrival) / TICKS_PER_SECOND + seen.late_s,
+    }
+
+
+def _transfers_s(outcome: Outcome, place_N: NDArray[np.int64]) -> NDArray[np.float64]:
+    travels = outcome.travels
+    if not travels.handed_N.size:
+        return np.zeros(0)
+    handed_N, arrived_N = travels.handed_N[place_N], travels.arrived_N[place_N]
+    return np.where(arrived_N >= 0, (arrived_N - handed_N) / TICKS_PER_SECOND, np.nan)
+
+
+def statistics(values_N: NDArray[np.float64]) -> dict[str, float | None]:
+    """Return mean and percentiles of values, None where there are none.
+
+    Percentiles interpolate linearly between order statistics; NaN values are left out.
+
+    Args:
+        values_N: Values (N,).
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.serving.outcome.metrics import statistics
+        >>> statistics(np.array([1.0, 2.0, 3.0]))["p50"]
+        2.0
+    """
+    known = values_N[np.isfinite(values_N)]
+    if not known.size:
+        return dict.fromkeys(STATISTICS)
+    at = np.percentile(known, PERCENTILES)
+    values = (float(known.mean()), *(float(value) for value in at))
+    return dict(zip(STATISTICS, values, strict=True))
+
+
+def gap_statistics(requests: Requests, outcome: Outcome) -> dict[str, float | None]:
+    """Return mean and percentiles of the gaps between tokens of all requests [s].
+
+    Percentiles are read from counts of gaps, 64 borders to a decade: good to 3.7 %; gaps below 10
+    us, such as those of tokens that one step gives together, count as 0. They are gaps as the
+    engine leaves them. The mean is that of completed requests, exactly, as clients see it.
+
+    Args:
+        requests: What arrived.
+        outcome: What came of requests.
+    """
+    count_G = outcome.gaps_G
+    total = int(count_G.sum())
+    if total == 0:
+        return dict.fromkeys(STATISTICS)
+    low_s = GAP_EDGES / TICKS_PER_SECOND
+    high_s = np.append(low_s[1:], low_s[-1] * 10.0)
+    high_s[0] = 0.0
+    below_G = np.concatenate(([0.0], np.cumsum(count_G)))
+    border_s = np.stack((low_s, high_s), axis=1).ravel()[: 2 * count_G.size]
+    along = np.repeat(below_G, 2)[1:-1]
+    at = [float(np.interp(percent / 100.0 * total, along, border_s)) for percent in PERCENTILES]
+    done_N = outcome.finished_N >= 0
+    gaps = int((requests.osl_N[done_N] - 1).sum())
+    spent = float((outcome.finished_N - outcome.first_token_N)[done_N].sum()) / TICKS_PER_SECOND
+    if outcome.fronted.late_last_N.size:
+        late_N = outcome.fronted.late_last_N - outcome.fronted.late_first_N
+        spent += float(late_N[done_N].sum()) / TICKS_PER_SECOND
+    return dict(zip(STATISTICS, (spent / gaps if gaps else None, *at), strict=True))
+
+
+def request_columns(
+    requests: Requests, outcome: Outcome, seen: Seen = AT_ENGINE
+) -> dict[str, list[Any]]:
+    """Return what came of every request, as columns of a table; None where nothing did.
+
+    Args:
+        requests: What arrived.
+        outcome: What came of it.
+        seen: What lies between the engine and the client.
+    """
+    found = request_latencies(requests, outcome, seen)
+    count = requests.isl_N.shape[0]
+    state_N = np.full(count, "waiting", dtype=object)
+    state_N[outcome.scheduled_N >= 0] = "running"
+    state_N[outcome.arrival_N < 0] = "to come"
+    state_N[outcome.rejected()] = "rejected"
+    state_N[found.place_N] = "completed"
+    if outcome.operated.lost_N.size:
+        state_N[outcome.operated.lost_N] = "lost"
+    columns: dict[str, list[Any]] = {
+        "request": list(range(count)),
+        "state": state_N.tolist(),
+        "arrival_s": _times(outcome.arrival_N),
+        "isl": requests.isl_N.tolist(),
+        "osl": requests.osl_N.tolist(),
+        "replica": [None if value < 0 else value for value in outcome.replica_N.tolist()],
+        "cached_tokens": outcome.cached_N.tolist(),
+        "preemptions": outcome.preempted_N.tolist(),
+    }
+    if outcome.travels.handed_N.size:
+        columns |= _travel_columns(outcome)
+    if outcome.offloaded.moved_N.size:
+        columns["host_tokens"] = outcome.offloaded.host_N.tolist()
+        columns["ssd_tokens"] = outcome.offloaded.ssd_N.tolist()
+        columns["load_s"] = (outcome.offloaded.moved_N / TICKS_PER_SECOND).tolist()
+    if not outcome.travels.handed_N.size:
+        columns["prefilled_s"] = _since(outcome.first_token_N, outcome.arrival_N)
+    columns["generated_s"] = _since(outcome.finished_N, outcome.arrival_N)
+    columns["interference_s"] = (outcome.interference_N / TICKS_PER_SECOND).tolist()
+    columns["preempted_s"] = (outcome.lost_N / TICKS_PER_SECOND).tolist()
+    if outcome.operated.again_N.size:
+        columns["failed_tries"] = outcome.operated.tries_N.tolist()
+        columns["sent_again_s"] = _times(outcome.operated.again_N)
+    for name in ("read_s", "queue_s", "ttft_s", "tpot_s", "request_latency_s"):
+        column: list[float | None] = [None] * count
+        for place, value in zip(found.place_N.tolist(), getattr(found, name).tolist(), strict=True):
+            column[place] = None if value != value else value  # noqa: PLR0124 - NaN has no gap
+        columns[name] = column
+    return columns
+
+
+def _travel_columns(outcome: Outcome) -> dict[str, list[Any]]:
+    """Return what came of requests between two pools; None where they did not get there."""
+    travels = outcome.travels
+    went_N, came_N = travels.handed_N >= 0, travels.arrived_N >= 0
+    prefilled_s = (travels.handed_N - outcome.arrival_N) / TICKS_PER_SECOND
+    transfer_s = (travels.arrived_N - travels.handed_N) / TICKS_PER_SECOND
+    return {
+        "decode_replica": [None if r < 0 else r for r in travels.replica_N.tolist()],
+        "prefilled_s": [v if k else None for v, k in zip(prefilled_s, went_N, strict=True)],
+        "kv_transfer_s": [v if k else None for v, k in zip(transfer_s, came_N, strict=True)],
+    }
+
+
+def series_columns(series: Series, kv_blocks: int) -> dict[str, list[float]]:
+    """Return the state over time as columns of a table.
+
+    They are time_s, running, waiting, kv_used_share and replicas, those that serve.
+
+    Args:
+        series: State over time.
+        kv_blocks: Cache blocks of all schedulers.
+    """
+    return {
+        "time_s": (series.time_W / TICKS_PER_SECOND).tolist(),
+        "running": series.running_W.tolist(),
+        "waiting": series.waiting_W.tolist(),
+        "kv_used_share": (series.used_W / max(kv_blocks, 1)).tolist(),
+        "replicas": series.replicas_W.tolist(),
+    }
+
+
+def _times(ticks_N: NDArray[np.int64]) -> list[float | None]:
+    return [None if tick < 0 else tick / TICKS_PER_SECOND for tick in ticks_N.tolist()]
+
+
+def _since(ticks_N: NDArray[np.int64], start_N: NDArray[np.int64]) -> list[float | None]:
+    passed_s = ((ticks_N - start_N) / TICKS_PER_SECOND).tolist()
+    return [s if tick >= 0 else None for s, tick in zip(passed_s, ticks_N.tolist(), strict=True)]
+
+
+def meets(latencies: Latencies, slos: Mapping[str, float]) -> NDArray[np.bool_]:
+    """Return which completed requests meet every objective (N,).
+
+    Args:
+        latencies: Of the completed requests.
+        slos: Largest value by name: ttft_s, tpot_s, itl_s (the mean gap of a request, so its
+            TPOT), request_latency_s [s].
+    """
+    good: NDArray[np.bool_] = np.ones(latencies.place_N.size, np.bool_)
+    for name, most in slos.items():
+        values = latencies.tpot_s if name == "itl_s" else getattr(latencies, name)
+        good &= ~(values > most)  # a single output token has no gap and meets any
+    return good
+
+
+def summarize(
+    requests: Requests, outcome: Outcome, slos: Mapping[str, float], seen: Seen = AT_ENGINE
+) -> dict[str, Any]:
+    """Return what a simulation comes to, by names of the vocabulary.
+
+    Throughput and goodput are over the makespan, first arrival to last token, or to the last
+    arrival of a request that failing replicas left without an answer: traffic goes on without them.
+    A request that is rejected, lost or never served meets no objective.
+
+    Args:
+        requests: What arrived.
+        outcome: What came of it.
+        slos: As in `meets`.
+        seen: What lies between the engine and the client.
+    """
+    found = request_latencies(requests, outcome, seen)
+    completed = int(found.place_N.size)
+    failed_N = _failed(outcome)
+    makespan_s = float((found.arrival_s + found.request_latency_s).max(initial=0.0))
+    makespan_s = max(
+        makespan_s, float(outcome.arrival_N[failed_N].max(initial=0)) / TICKS_PER_SECOND
+    )
+    makespan_s -= float(outcome.arrival_N[outcome.arrival_N >= 0].min(initial=0)) / TICKS_PER_SECOND
+    tokens = int(requests.osl_N[found.place_N].sum())
+    prompt = int(requests.isl_N[found.place_N].sum())
+    rejected = int(np.count_nonzero(outcome.rejected()))
+    failed = int(np.count_nonzero(failed_N))
+    names = ["ttft_s", "tpot_s", "request_latency_s", "queue_s"]
+    names += ["kv_transfer_s"] if outcome.travels.handed_N.size else []
+    result: dict[str, Any] = {name: statistics(getattr(found, name)) for name in names}
+    result["itl_s"] = gap_statistics(requests, outcome)
+    rate = 1.0 / makespan_s if makespan_s > 0.0 else None
+    result |= {
+        "makespan_s": makespan_s,
+        "requests_completed": completed,
+        "requests_rejected": rejected,
+        "preemptions": outcome.preemptions,
+        "steps": outcome.steps,
+        "output_tokens_per_s": None if rate is None else tokens * rate,
+        "requests_per_s": None if rate is None else completed * rate,
+        "prefix_hit_rate": int(outcome.cached_N[found.place_N].sum()) / prompt if prompt else None,
+        "saturated": saturated(outcome),
+        "interrupted": outcome.interrupted,
+    }
+    if slos:
+        good = int(np.count_nonzero(meets(found, slos)))
+        asked = completed + rejected + failed
+        result["goodput_requests_per_s"] = None if rate is None else good * rate
+        result["slo_attainment"] = good / asked if asked else None
+    return result
+
+
+def _failed(outcome: Outcome) -> NDArray[np.bool_]:
+    """Return which requests a failing replica took with it, or no replica ever took (N,)."""
+    if outcome.interrupted or not outcome.operated.lost_N.size:
+        return np.zeros(outcome.arrival_N.shape[0], np.bool_)
+    return outcome.operated.lost_N | outcome.unserved()
+
+
+def saturated(outcome: Outcome) -> bool:
+    """Return whether requests came faster than they were served: the queue grows to the end.
+
+    True where over the last third of the arrivals more than `BACKLOG` requests wait on average, for
+    their first step or for a front end to send their first token, and `GROWTH` times as many as
+    over the first half: a queue that grows evenly has three times as many there. Between two pools
+    they wait until they decode. Requests that are rejected, or that failing replicas took with them
+    or left to nobody, wait for no server and do not count. A closed loop never is.
+
+    Args:
+        outcome: Of an open loop.
+    """
+    waits_N = (outcome.arrival_N >= 0) & ~_failed(outcome) & ~outcome.rejected()
+    arrived_N = np.sort(outcome.arrival_N[waits_N])
+    if arrived_N.size < LOOKS:
+        return False
+    went = outcome.travels.handed_N.size > 0
+    served_N = outcome.travels.resumed_N if went else outcome.scheduled_N
+    if went:  # a single token may need no decode engine
+        served_N = np.where(outcome.travels.handed_N < 0, outcome.finished_N, served_N)
+    late_N = outcome.fronted.late_first_N
+    if late_N.size:
+        served_N = np.where(served_N >= 0, served_N + late_N, served_N)
+    served_N = np.sort(served_N[(served_N >= 0) & waits_N])
+    at = arrived_N[np.arange(1, LOOKS + 1) * arrived_N.size // LOOKS - 1]
+    waiting = np.searchsorted(arrived_N, at, side="right") - np.searchsorted(
+        served_N, at, side="right"
+    )
+    late, early = waiting[-LOOKS // 3 :].mean(), waiting[: LOOKS // 2].mean()
+    return bool(late > BACKLOG and late > GROWTH * early)

@@ -1,0 +1,312 @@
+"""One step of one scheduler by the rules of SGLang: prompts first, apart from those that decode.
+
+Whenever requests wait and the batch is not full, the next step runs prompts, and those that decode
+pause, or decode along where `mixed_chunk` asks for it. A request starts where its prompt, its
+longest output and a block fit into what is free less what those that decode are expected to take:
+`new_token_ratio` of what they may still give. The first that does not fit makes the batch full,
+until a sequence leaves it; one that has ended leaves when the next step decodes. The ratio starts
+at a value of the engine, falls with every step that decodes, and is estimated anew when blocks run
+out. Then the sequences with the least output, of equals the longest prompt, are retracted: they
+start over from the end of the queue, what they have in the cache given up. A prefill engine runs
+prompts alone and looks at its queue anew in every step; decode engines have rules of their own
+(`rules_sglang_decode`).
+
+Requests that have arrived are read once every so many steps that only decode
+(`scheduler_recv_interval`), and at once after a step with prompts or where nothing runs.
+
+While one step runs and the next is decided, nobody knows who has ended: a sequence decodes once
+more after its last token. One that is retracted loses the token of the step that runs.
+
+Source: sgl-project/sglang, python/sglang/srt/managers/scheduler.py, get_next_batch_to_run(),
+get_new_batch_prefill(), update_running_batch(), event_loop_overlap(); schedule_policy.py,
+PrefillAdder; schedule_batch.py, retract_decode(); new_token_ratio_tracker.py;
+scheduler_recv_skipper.py.
+
+Limits: requests are taken in order of arrival (schedule policy fcfs). The prefix cache shares
+pages of `block_size` tokens, not single tokens, and gives up the least recently freed, not leaves
+of a tree. A longest prompt of a step beyond `max_num_batched_tokens` (chunked_prefill_size) is not
+asked for (max_prefill_tokens). A chunk of a prompt gets no more than the free blocks, and the last
+sequence that decodes is retracted, where the engine would stop or abort.
+
+Shape legend: N requests, S schedulers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.serving.config import DECODE, PREFILL
+from perfatlas.serving.sequences import (
+    admit_head,
+    blocks,
+    queue_last,
+    read_all,
+    run_chunk,
+    throw_out,
+    unseen,
+)
+from perfatlas.serving.state import NOBODY, part
+
+if TYPE_CHECKING:
+    from perfatlas.serving.state import World
+
+# Defaults of environment.py: SGLANG_MIN_NEW_TOKEN_RATIO_FACTOR, SGLANG_NEW_TOKEN_RATIO_DECAY_STEPS,
+# SGLANG_RETRACT_DECODE_STEPS, SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION.
+LEAST_OF_RATIO: Final = 0.14
+DECAY_STEPS: Final = 600
+RETRACT_STEPS: Final = 20
+MOST_EXPECTED: Final = 4096  # tokens of output
+
+
+@part
+def schedule_sglang(world: World, s: int, now: int) -> None:
+    """Decide what a scheduler runs in its next step.
+
+    Args:
+        world: The simulation.
+        s: The scheduler.
+        now: When the step begins [ps].
+    """
+    lane = world.lane_S[s]
+    if world.scheduler_recv_interval > 1:
+        _receive(world, s)
+    if world.role == PREFILL:  # nobody decodes whose leaving would say that there is room
+        lane.full = 0
+    if lane.prefilled and lane.partial != NOBODY:
+        lane.full = 0
+        blocks.keep_known(world, lane.partial, world.request_N[lane.partial].computed)
+    if lane.prefilled and lane.ran and lane.ended > 0:  # they were in the same batch
+        lane.full = 0
+        lane.ended = 0
+    if lane.partial != NOBODY or (lane.waiting > 0 and not lane.full):
+        if lane.partial == NOBODY and lane.decoding + lane.ended >= world.max_num_seqs:
+            lane.full = 1
+        else:
+            _prefill(world, s, now)
+    lane.prefilled = lane.chunks
+    if lane.chunks == 0:
+        decode_batch(world, s)
+    elif world.mixed_chunk:
+        lane.ended = 0
+        if world.growth_SB[s, -lane.step % world.block_size] <= lane.free:
+            blocks.grow(world, s, 1)
+            lane.decodes = lane.decoding
+
+
+@part
+def _receive(world: World, s: int) -> None:
+    """Read what has arrived, where enough steps have only decoded since it was read last."""
+    lane = world.lane_S[s]
+    idle = lane.decoding == 0 and lane.ended == 0
+    if idle or lane.prefilled or lane.ran == 0:
+        lane.read = lane.step
+    since = lane.step - lane.read
+    if (
+        since % world.scheduler_recv_interval == 0
+    ):  # looks between at which nothing had come are passed over
+        lane.read = lane.step
+        read_all(world, s)
+
+
+@part
+def forget_ratio(world: World, s: int) -> None:
+    """Let an idle scheduler expect what it expects at its start.
+
+    Args:
+        world: The simulation.
+        s: The scheduler.
+    """
+    lane = world.lane_S[s]
+    lane.ratio = world.new_token_ratio
+    lane.decays = 0
+
+
+@part
+def _ratio(world: World, s: int) -> float:
+    """Return the share of their longest outputs that sequences are expected to give."""
+    lane = world.lane_S[s]
+    if lane.decays == 0:
+        return float(lane.ratio)
+    least = world.new_token_ratio * LEAST_OF_RATIO
+    decay = (world.new_token_ratio - least) / DECAY_STEPS
+    return float(max(lane.ratio - lane.decays * decay, least))
+
+
+@part
+def decode_batch(world: World, s: int) -> None:
+    """Let the batch decode, retracting sequences while a block is missing.
+
+    Args:
+        world: The simulation.
+        s: The scheduler.
+    """
+    lane = world.lane_S[s]
+    left = lane.ended > 0
+    lane.ended = 0
+    residue = -lane.step % world.block_size
+    if world.growth_SB[s, residue] > lane.free:
+        while world.growth_SB[s, residue] > lane.free:
+            _retract(world, s)
+        _estimate(world, s)
+        left = True
+    elif lane.decoding > 0:
+        lane.decays += 1
+    if left or lane.decoding == 0:
+        lane.full = 0
+    blocks.grow(world, s, 1)
+    lane.decodes = lane.decoding
+
+
+@part
+def output_of(world: World, i: int) -> int:
+    """Return how many tokens a sequence is known to have given.
+
+    Args:
+        world: The simulation.
+        i: The request, decoding.
+    """
+    request = world.request_N[i]
+    lane = world.lane_S[request.lane]
+    return int(request.osl - (request.finish - lane.step) - unseen(world, i))
+
+
+@part
+def _retract(world: World, s: int) -> None:
+    """Throw out the sequence with the least output; it starts over from the end of the queue."""
+    lane = world.lane_S[s]
+    victim = NOBODY
+    least = 0
+    i = lane.running_tail
+    while i != NOBODY:
+        if i != lane.partial:
+            output = output_of(world, i)
+            longer = victim != NOBODY and world.request_N[i].isl > world.request_N[victim].isl
+            if victim == NOBODY or output < least or (output == least and longer):
+                victim = i
+                least = output
+        i = world.request_N[i].before
+    throw_out(world, victim)
+    if world.role != DECODE:
+        queue_last(world, victim)
+        return
+    request = world.request_N[victim]
+    lane.joiners -= 1 if request.joined > lane.beat else 0
+    if lane.retracted == 0:
+        lane.retracted_head = victim
+    else:
+        world.request_N[lane.retracted_tail].after = victim
+    lane.retracted_tail = victim
+    request.after = NOBODY
+    lane.retracted += 1
+
+
+@part
+def _estimate(world: World, s: int) -> None:
+    """Set the ratio to what is left has given, and some steps more, of what it may give."""
+    lane = world.lane_S[s]
+    given = RETRACT_STEPS * lane.decoding
+    most = 1
+    i = lane.running_tail
+    while i != NOBODY:
+        if i != lane.partial:
+            given += output_of(world, i)
+            most += world.request_N[i].osl
+        i = world.request_N[i].before
+    lane.ratio = min(1.0, given / most)
+    lane.decays = 0
+
+
+@part
+def _expected(world: World, s: int) -> float:
+    """Return the tokens that those that decode are expected to add."""
+    lane = world.lane_S[s]
+    tokens = 0
+    i = lane.running_tail
+    while i != NOBODY:
+        if i != lane.partial:
+            tokens += min(world.request_N[i].osl - output_of(world, i), MOST_EXPECTED)
+        i = world.request_N[i].before
+    return float(tokens * _ratio(world, s))
+
+
+@part
+def _prefill(world: World, s: int, now: int) -> None:
+    """Put prompts into the step: the one that is partly computed, then from the queue."""
+    lane = world.lane_S[s]
+    size = world.block_size
+    batch = lane.decoding + lane.ended
+    mixed = batch if world.mixed_chunk else 0
+    budget = world.max_num_batched_tokens - mixed
+    room = float(lane.free * size - mixed) - _expected(world, s)
+    taken = 0
+    if lane.partial != NOBODY:
+        i = lane.partial
+        chunk = _next_chunk(world, i, budget, room)
+        if chunk <= 0:
+            return
+        run_chunk(world, i, chunk)
+        taken = 1
+        room -= blocks.count(world, chunk) * size + size
+        if lane.partial == NOBODY:
+            room -= min(world.request_N[i].osl, MOST_EXPECTED)
+            budget -= blocks.count(world, chunk) * size
+        else:
+            budget = 0
+    while lane.waiting > 0:
+        if batch + taken >= world.max_num_seqs:
+            lane.full = 1
+        if lane.full:
+            break
+        i = lane.waiting_head
+        found = blocks.hits(world, i)
+        room -= found[1] * size
+        charge = _try_one(world, i, found, (budget, room), now)
+        if charge <= 0:
+            lane.full = 1 if charge < 0 else lane.full
+            break
+        taken += 1
+        room -= charge
+        budget -= blocks.count(world, world.request_N[i].computed - found[0] * size) * size
+        if room <= 0:
+            lane.full = 1
+        if room <= 0 or budget <= 0:
+            break
+
+
+@part
+def _next_chunk(world: World, i: int, budget: int, room: float) -> int:
+    """Return the tokens of the next chunk of the prompt that is partly computed."""
+    request = world.request_N[i]
+    most = min(budget, int(room))
+    if most <= 0:
+        most = budget
+    held = blocks.count(world, request.placed) * world.block_size - request.placed
+    free = world.lane_S[request.lane].free * world.block_size
+    return int(min(request.isl + request.generated - request.computed, most, free + held))
+
+
+@part
+def _try_one(
+    world: World, i: int, found: tuple[int, int], left: tuple[int, float], now: int
+) -> int:
+    """Start the head of the queue if it fits; return the tokens it takes and may give.
+
+    Returns:
+        0 where the step has no tokens left for it, -1 where the cache has no room.
+    """
+    request = world.request_N[i]
+    size = world.block_size
+    budget, room = left
+    chunk = request.isl + request.generated - found[0] * size
+    may_give = min(request.osl - request.generated, MOST_EXPECTED)
+    if chunk + may_give + size >= room:
+        return -1
+    may_give = min(request.osl, MOST_EXPECTED)
+    if blocks.count(world, chunk) * size > budget:
+        chunk = budget // size * size
+        may_give = 0
+    if chunk <= 0:
+        return 0
+    admit_head(world, i, found, now)
+    run_chunk(world, i, chunk)
+    return int(blocks.count(world, chunk) * size + may_give + size)

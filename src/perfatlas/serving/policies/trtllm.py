@@ -1,0 +1,188 @@
+"""One step of one scheduler by the rules of TensorRT-LLM: in-flight batches and static ones.
+
+What fits is decided in two parts. Capacity: under `trtllm_guaranteed_no_evict` a request starts
+where all blocks it will ever hold are neither held nor needed by those that run to reach their
+ends, so that nobody is ever thrown out; under `trtllm_max_utilization` where its prompt fits, and
+when a sequence that decodes finds no block the last started is paused, to start over from the head
+of the queue. `static` promises blocks too, and starts requests only when none is left that decodes.
+Tokens: those that decode take one each, prompts what is left, in their order. Without chunks the
+first prompt that does not fit whole ends it; with chunks it is cut to a multiple of a block, and
+may get nothing. A prompt takes blocks for all its tokens when it starts.
+
+Where batches wait, prompts that fit beside sequences that decode are held back until the step is
+full enough or they have waited long enough; ranks of attention-data parallelism never wait.
+
+A sequence whose last token the running step gives is neither counted against the slots nor paused.
+
+Source: NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/batch_manager/capacityScheduler.cpp,
+GuaranteedNoEvictScheduler::impl() and MaxUtilizationScheduler::operator();
+microBatchScheduler.cpp, MicroBatchScheduler::operator() and setCtxRequestsChunkSize() of
+FIRST_COME_FIRST_SERVED; tensorrt_llm/_torch/pyexecutor/py_executor.py, which schedules the next
+step while one runs and passes over requests that it is known to complete, and _waiting_requests().
+
+Limits: nothing starts behind a cut prompt in the same step. Tokens found in the cache take no
+budget. No request is held back for a prefix that another computes in the same step. A paused
+request that has outgrown the budget resumes in chunks. One that is paused keeps the token of the
+step that runs.
+
+Shape legend: S schedulers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.serving.config import MAX_UTILIZATION, STATIC
+from perfatlas.serving.sequences import (
+    admit_head,
+    blocks,
+    fetch,
+    has_ended,
+    is_handed,
+    join,
+    queue_first,
+    run_chunk,
+    throw_out,
+)
+from perfatlas.serving.state import NOBODY, part
+
+if TYPE_CHECKING:
+    from perfatlas.serving.state import World
+
+
+@part
+def schedule_trtllm(world: World, s: int, now: int) -> None:
+    """Decide what a scheduler runs in its next step.
+
+    Args:
+        world: The simulation.
+        s: The scheduler.
+        now: When the step begins [ps].
+    """
+    lane = world.lane_S[s]
+    residue = -lane.step % world.block_size
+    while world.growth_SB[s, residue] > lane.free:
+        _pause_last(world, s)
+    blocks.grow(world, s, 1)
+    if lane.arrived > 0 and lane.preempted == 0 and lane.partial == NOBODY:
+        join(world, s, world.max_num_seqs - (lane.running - lane.leaving), now)
+    lane.decodes = lane.decoding
+    if lane.preempted > 0 or (world.rules == STATIC and lane.decoding > 0):
+        return
+    budget = world.max_num_batched_tokens - lane.decoding
+    if world.batch_wait_timeout_iters > 0 and _wait(world, s, budget):
+        return
+    if lane.partial != NOBODY:
+        request = world.request_N[lane.partial]
+        chunk = _cut(world, request.isl + request.generated - request.computed, budget)
+        if chunk > 0:
+            run_chunk(world, lane.partial, chunk)
+        budget -= lane.tokens
+    if lane.partial == NOBODY:
+        _start(world, s, budget, now)
+
+
+@part
+def _pause_last(world: World, s: int) -> None:
+    """Throw out the last started that does not end anyway; it starts over before those waiting."""
+    i = world.lane_S[s].running_tail
+    while has_ended(world, i):
+        i = world.request_N[i].before
+    throw_out(world, i)
+    queue_first(world, i)
+
+
+@part
+def _cut(world: World, wanted: int, budget: int) -> int:
+    """Return the tokens of a chunk: all that is wanted, or whole blocks within the budget."""
+    if wanted <= budget:
+        return wanted
+    return int(budget // world.block_size * world.block_size)
+
+
+@part
+def _wait(world: World, s: int, budget: int) -> bool:
+    """Return whether the prompts that fit wait for more, and count the step."""
+    lane = world.lane_S[s]
+    tokens = _fitting(world, s, budget)
+    if lane.decodes == 0 or tokens == 0 or world.ranks > 1:
+        return False
+    if (
+        lane.held >= world.batch_wait_timeout_iters
+        or tokens + lane.decodes >= world.batch_wait_max_tokens
+    ):
+        lane.held = 0
+        return False
+    lane.held += 1
+    return True
+
+
+@part
+def _fitting(world: World, s: int, budget: int) -> int:
+    """Return the tokens of the prompts, whole, that would run in the next step."""
+    lane = world.lane_S[s]
+    tokens = 0
+    if lane.partial != NOBODY:
+        request = world.request_N[lane.partial]
+        total = request.isl + request.generated
+        chunk = _cut(world, total - request.computed, budget)
+        budget -= chunk
+        tokens = total if chunk > 0 else 0
+        if chunk < total - request.computed:
+            return int(tokens)
+    left = lane.free if world.rules == MAX_UTILIZATION else lane.spare
+    running = lane.running - lane.leaving
+    i = lane.waiting_head
+    for _ in range(lane.waiting):
+        request = world.request_N[i]
+        total = request.isl + request.generated
+        if world.rules == MAX_UTILIZATION:
+            left -= blocks.count(world, total)
+        else:
+            left -= blocks.promised(world, i)
+        wanted = total - blocks.hits(world, i)[0] * world.block_size
+        chunk = _cut(world, wanted, budget)
+        if left < 0 or running >= world.max_num_seqs or chunk <= 0:
+            break
+        if chunk < wanted and not world.chunked_prefill and total <= world.max_num_batched_tokens:
+            break
+        tokens += total
+        running += 1
+        budget -= chunk
+        if chunk < wanted or budget <= 0:
+            break
+        i = request.after
+    return int(tokens)
+
+
+@part
+def _start(world: World, s: int, budget: int, now: int) -> None:
+    """Start requests from the head of the queue while they fit."""
+    lane = world.lane_S[s]
+    left = lane.free if world.rules == MAX_UTILIZATION else lane.spare
+    while lane.waiting > 0 and budget > 0 and lane.partial == NOBODY:
+        i = lane.waiting_head
+        request = world.request_N[i]
+        total = request.isl + request.generated
+        if world.rules == MAX_UTILIZATION:
+            left -= blocks.count(world, total)
+        else:
+            left -= blocks.promised(world, i)
+        found = blocks.hits(world, i)
+        if is_handed(world, i):
+            if left < 0 or lane.running - lane.leaving >= world.max_num_seqs:
+                break
+            fetch(world, i, found, now)
+            left = lane.spare
+            continue
+        wanted = total - found[0] * world.block_size
+        chunk = _cut(world, wanted, budget)
+        cut = chunk < wanted
+        if left < 0 or lane.running - lane.leaving >= world.max_num_seqs or chunk == 0:
+            break
+        if cut and not world.chunked_prefill and total <= world.max_num_batched_tokens:
+            break
+        admit_head(world, i, found, now)
+        blocks.extend(world, i, total)
+        run_chunk(world, i, chunk)
+        budget -= chunk

@@ -1,0 +1,97 @@
+"""At which sizes steps are priced, and which of them a table needs.
+
+Shape legend: X sizes, Y probes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+
+Sizes = NDArray[np.int64]
+
+
+def sizes_up_to(
+    most: int, *, least_step: int, parts: int, around: tuple[int, ...] = (0, 1)
+) -> Sizes:
+    """Return sizes from 1 to `most`, an even share of every octave (X,), rising.
+
+    Kernels step at multiples of their tiles: a size comes with its neighbours, one on each side
+    of such a step.
+
+    Args:
+        most: The largest.
+        least_step: Distance of sizes in the octaves that hold fewer than `parts` of them; a power
+            of two, as `parts`.
+        parts: Sizes of an octave.
+        around: What is taken beside each multiple.
+
+    Example:
+        >>> from perfatlas.serving.prices.grids import sizes_up_to
+        >>> sizes_up_to(40, least_step=8, parts=2).tolist()
+        [1, 8, 9, 16, 17, 24, 25, 32, 33, 40]
+    """
+    found = [np.array([1, most])]
+    low, high = 0, least_step * parts
+    while low < most:
+        step = max(high // (2 * parts), least_step)
+        multiples = np.arange(low, min(high, most) + 1, step)
+        found += [multiples + beside for beside in around]
+        low, high = high, 2 * high
+    every = np.unique(np.concatenate(found))
+    return every[(every >= 1) & (every <= most)]
+
+
+def spaced_sizes(most: int, count: int) -> Sizes:
+    """Return at most `count` sizes from 1 to `most`, evenly spaced in octaves (X,), rising.
+
+    Args:
+        most: The largest.
+        count: How many.
+    """
+    return np.unique(np.rint(np.geomspace(1, most, count)).astype(np.int64))
+
+
+def needed_sizes(sizes_X: Sizes, time_XY: FloatArray, tolerance: float) -> Sizes:
+    """Return the sizes between which times are straight lines, the first and the last included.
+
+    A stretch is cut where a line over it misses most, until it misses nothing by more than the
+    tolerance. Both sides of a sudden step are kept.
+
+    Args:
+        sizes_X: Sizes, rising (X,).
+        time_XY: Times at them of several probes (X, Y), above 0.
+        tolerance: Largest miss of a time, as a share of it.
+
+    Source: Douglas and Peucker 1973, Algorithms for the reduction of the number of points, in
+        relative errors.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.serving.prices.grids import needed_sizes
+        >>> sizes = np.arange(1, 7)
+        >>> needed_sizes(sizes, np.array([[1.0, 2, 3, 8, 9, 10]]).T, 0.01).tolist()
+        [1, 3, 4, 6]
+    """
+    kept = {0, sizes_X.size - 1}
+    open_stretches = [(0, sizes_X.size - 1)]
+    while open_stretches:
+        first, last = open_stretches.pop()
+        if last - first < 2:
+            continue
+        inside = slice(first + 1, last)
+        along_X = (sizes_X[inside] - sizes_X[first]) / (sizes_X[last] - sizes_X[first])
+        rise_Y = time_XY[last] - time_XY[first]
+        line_XY = time_XY[first] + along_X[:, None] * rise_Y
+        miss_X = np.abs(line_XY / time_XY[inside] - 1.0).max(axis=1)
+        worst = int(miss_X.argmax())
+        if miss_X[worst] > tolerance:
+            middle = first + 1 + worst
+            kept.add(middle)
+            open_stretches += [(first, middle), (middle, last)]
+    return sizes_X[sorted(kept)]

@@ -1,0 +1,150 @@
+"""What each part of a step costs at many sizes, through the public functions of `step`.
+
+Shape legend: R rows, one shape of a step each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.models import StepTokens
+from perfatlas.operators import Attention, KeyScores, KeySelection, LatentAttention
+from perfatlas.step import ALONE, decode_work, prefill_work, price_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfatlas.operators import FloatArray, Operator
+    from perfatlas.step import Step, StepContext, StepCost
+
+# Operators whose time hangs on the keys in the cache.
+KEYED: Final = (Attention, KeyScores, KeySelection, LatentAttention)
+# Names of `models`: what runs once per sequence that is sampled, and its collective.
+HEAD: Final = ("lm_head", "sampling")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepParts:
+    """The parts of the steps of one candidate.
+
+    What decoding sequences and prompts both run takes the tokens of both at once: the linear
+    part. The rest is run apart by those who decode and by every chunk of a prompt.
+
+    Args:
+        context: Model, engine, system and plan of one candidate.
+        shared: Names of the operators of the linear part.
+    """
+
+    context: StepContext
+    shared: frozenset[str]
+
+    def decode_s(self, batch_R: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return linear part, and what decoding runs apart whatever the keys, each (R,) [s].
+
+        Args:
+            batch_R: Sequences, as padded (R,).
+        """
+        context = _repeated(self.context, batch_R.size)
+        step = decode_work(context, batch_R, np.ones_like(batch_R))
+        cost = _price(step, context, lambda op: not _is_head(op) and not isinstance(op, KEYED))
+        linear = np.array([op.name in self.shared for op in cost.operators])
+        busy_RO = cost.count_CO * cost.time_s_CO
+        return busy_RO[:, linear].sum(axis=1), busy_RO[:, ~linear].sum(axis=1)
+
+    def decode_keyed_s(self, batch_R: FloatArray, keys_R: FloatArray) -> FloatArray:
+        """Return what decoding sequences run over their keys (R,) [s].
+
+        Args:
+            batch_R: Sequences (R,).
+            keys_R: Keys of each, its new token included (R,).
+        """
+        context = _repeated(self.context, batch_R.size)
+        step = decode_work(context, batch_R, keys_R)
+        return _busy_s(_price(step, context, lambda op: isinstance(op, KEYED)))
+
+    def mixed_s(self, tokens_R: FloatArray) -> FloatArray:
+        """Return the linear part of a step with prompts (R,) [s].
+
+        Args:
+            tokens_R: Tokens of prompts and of decoding sequences together (R,).
+        """
+        context = _repeated(self.context, tokens_R.size)
+        tokens = StepTokens(batch=np.ones_like(tokens_R), q_len=tokens_R, kv_len=tokens_R)
+        step = prefill_work(context, tokens)
+        return _busy_s(_price(step, context, lambda op: op.name in self.shared))
+
+    def chunk_s(
+        self, chunks_R: FloatArray, queries_R: FloatArray, before_R: FloatArray
+    ) -> FloatArray:
+        """Return what equal chunks of prompts in one step run apart, all of them (R,) [s].
+
+        Args:
+            chunks_R: Chunks of the step (R,).
+            queries_R: Tokens of each (R,).
+            before_R: Keys before them (R,).
+        """
+        context = _repeated(self.context, queries_R.size)
+        tokens = StepTokens(batch=chunks_R, q_len=queries_R, kv_len=before_R + queries_R)
+        step = prefill_work(context, tokens)
+        return _busy_s(
+            _price(step, context, lambda op: not _is_head(op) and op.name not in self.shared)
+        )
+
+    def head_s(self, sampled_R: FloatArray) -> FloatArray:
+        """Return logits and sampling (R,) [s].
+
+        Args:
+            sampled_R: Sequences sampled (R,).
+        """
+        context = _repeated(self.context, sampled_R.size)
+        one_R = np.ones_like(sampled_R)
+        tokens = StepTokens(batch=one_R, q_len=one_R, kv_len=one_R, logits_rows=sampled_R)
+        return _busy_s(_price(prefill_work(context, tokens), context, _is_head))
+
+
+def step_parts(context: StepContext) -> StepParts:
+    """Return the parts of the steps of a candidate.
+
+    Args:
+        context: Model, engine, system and plan of one candidate.
+    """
+    one = np.ones(1)
+    prefill = prefill_work(context, StepTokens(batch=one, q_len=one, kv_len=one)).operators
+    decode = decode_work(context, one, one).operators
+    shared = {op.name for op in prefill} & {op.name for op in decode}
+    apart = {op.name for op in (*prefill, *decode) if _is_head(op) or isinstance(op, ALONE)}
+    return StepParts(context=context, shared=frozenset(shared - apart))
+
+
+def _is_head(operator: Operator) -> bool:
+    return operator.name.startswith(HEAD)
+
+
+def _repeated(context: StepContext, rows: int) -> StepContext:
+    """Return the context with its one candidate `rows` times."""
+    plan, placement = context.plan, context.placement
+    ratio = placement.clock_ratio_C
+    return replace(
+        context,
+        plan=replace(plan, **{name: np.repeat(size, rows) for name, size in vars(plan).items()}),
+        placement=replace(
+            placement,
+            index_C=np.repeat(placement.index_C, rows),
+            clock_ratio_C=None if ratio is None else np.repeat(ratio, rows),
+        ),
+    )
+
+
+def _price(step: Step, context: StepContext, keep: Callable[[Operator], bool]) -> StepCost:
+    """Return the cost of some operators of a step; what hides beside others stays hidden."""
+    kept = tuple(op for op in step.operators if keep(op))
+    return price_steps((replace(step, operators=kept),), context)[0]
+
+
+def _busy_s(cost: StepCost) -> FloatArray:
+    """Return the time of the device (R,) [s]."""
+    busy_R: FloatArray = (cost.count_CO * cost.time_s_CO).sum(axis=1)
+    return busy_R

@@ -1,0 +1,87 @@
+"""What arrives: requests as columns, in integer time.
+
+Time in this room is counted in whole picoseconds, so that many steps taken at once end at exactly
+the instant they end at one by one.
+
+Shape legend: N requests, H hashes of prompt blocks of all requests.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray
+
+Ticks = NDArray[np.int64]
+TICKS_PER_SECOND: Final = 1_000_000_000_000
+LONGEST_S: Final = 5e6  # of a simulation: int64 picoseconds end at 9.2e6 s
+
+
+def whole_ticks(time_s: FloatArray | float) -> Ticks:
+    """Return seconds as whole picoseconds, of the same shape.
+
+    Args:
+        time_s: Times [s].
+    """
+    ticks: Ticks = np.rint(np.asarray(time_s) * TICKS_PER_SECOND).astype(np.int64)
+    return ticks
+
+
+class Requests(NamedTuple):
+    """Requests in order of arrival; a closed loop gives them out in this order.
+
+    Args:
+        arrival_N: Time of arrival (N,) [ps], rising; earliest time in a closed loop.
+        isl_N: Prompt tokens (N,), at least 1.
+        osl_N: Output tokens (N,), at least 1.
+        session_N: Session of a request (N,), -1 for none; turns of one session follow each other.
+        think_N: Time between the last token of the session's turn before and this arrival (N,)
+            [ps]; -1 where `arrival_N` holds.
+        hash_first_N: Place of the first hash of a prompt (N + 1,).
+        hash_H: Chained hashes of the blocks of prompts (H,), of `hash_block` tokens each; the last
+            block of a prompt may be partial. Empty where nothing is shared.
+        hash_block: Tokens of a hashed block, 0 without hashes.
+    """
+
+    arrival_N: Ticks
+    isl_N: NDArray[np.int64]
+    osl_N: NDArray[np.int64]
+    session_N: NDArray[np.int64]
+    think_N: Ticks
+    hash_first_N: NDArray[np.int64]
+    hash_H: NDArray[np.int64]
+    hash_block: int
+
+
+def plain_requests(
+    arrival_N: Ticks, isl_N: NDArray[np.int64], osl_N: NDArray[np.int64]
+) -> Requests:
+    """Return requests without sessions or shared prompts.
+
+    Args:
+        arrival_N: Times of arrival (N,) [ps], rising.
+        isl_N: Prompt tokens (N,).
+        osl_N: Output tokens (N,).
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.serving.requests.columns import plain_requests
+        >>> one = np.ones(2, np.int64)
+        >>> plain_requests(0 * one, 100 * one, 10 * one).isl_N.tolist()
+        [100, 100]
+    """
+    count = arrival_N.shape[0]
+    return Requests(
+        arrival_N=arrival_N,
+        isl_N=isl_N,
+        osl_N=osl_N,
+        session_N=np.full(count, -1, np.int64),
+        think_N=np.full(count, -1, np.int64),
+        hash_first_N=np.zeros(count + 1, np.int64),
+        hash_H=np.zeros(0, np.int64),
+        hash_block=0,
+    )

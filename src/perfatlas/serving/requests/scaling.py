@@ -1,0 +1,224 @@
+"""Other rates, other lengths and parts of given requests; nothing is ever duplicated.
+
+A request that is sent twice finds its own prompt in the cache: repeating a trace to raise its rate
+inflates prefix hits. Rates change by compressing time only.
+
+Shape legend: N requests, T times of arrival that differ, H hashes of all requests.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.serving.requests.columns import LONGEST_S, TICKS_PER_SECOND, Requests
+from perfatlas.serving.requests.lengths import LONGEST_TOKENS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def mean_rate(requests: Requests) -> float:
+    """Return requests per second between the first and the last arrival [1/s], inf at once.
+
+    Args:
+        requests: At least two requests.
+
+    Raises:
+        InvalidSpecError: There are fewer than two.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.serving.requests.arrivals import constant_arrivals
+        >>> from perfatlas.serving.requests.columns import plain_requests
+        >>> from perfatlas.serving.requests.scaling import mean_rate
+        >>> one = np.ones(9, np.int64)
+        >>> mean_rate(plain_requests(constant_arrivals(9, 4.0), one, one))
+        4.0
+    """
+    gaps = requests.arrival_N.shape[0] - 1
+    if gaps < 1:
+        raise InvalidSpecError(f"{gaps + 1} requests have no rate; two are needed")
+    span = int(requests.arrival_N[-1] - requests.arrival_N[0])
+    return gaps * TICKS_PER_SECOND / span if span else math.inf
+
+
+def scale_rate(requests: Requests, factor: float) -> Requests:
+    """Return the same requests at `factor` times the rate: every time of arrival divided by it.
+
+    Args:
+        requests: What arrives.
+        factor: Above 1 to compress time, below 1 to stretch it.
+
+    Raises:
+        InvalidSpecError: The factor is not positive and finite, or the last arrival is too late.
+
+    Limits: think times stay: a person does not think faster where more people ask.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.serving.requests.columns import plain_requests
+        >>> from perfatlas.serving.requests.scaling import scale_rate
+        >>> one = np.ones(2, np.int64)
+        >>> scale_rate(plain_requests(8 * one, one, one), 2.0).arrival_N.tolist()
+        [4, 4]
+    """
+    _positive("rate factor", factor)
+    last_s = float(requests.arrival_N[-1:].sum()) / TICKS_PER_SECOND / factor
+    if last_s > LONGEST_S:
+        raise InvalidSpecError(
+            f"rate factor {factor:g} puts the last arrival at {last_s:.3g} s; a simulation holds "
+            f"{LONGEST_S:g} s: take a window of the requests first"
+        )
+    arrival_N = np.rint(requests.arrival_N / factor).astype(np.int64)
+    return requests._replace(arrival_N=arrival_N)
+
+
+def spread_batches(requests: Requests) -> Requests:
+    """Return the same requests with those of one time stamp spread evenly up to the next.
+
+    A log that writes its times in ticks (Mooncake: every 3 s) makes bursts that never were.
+
+    Args:
+        requests: What arrives.
+
+    Limits: those of the last time stamp are spread over the gap before it.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.serving.requests.columns import plain_requests
+        >>> from perfatlas.serving.requests.scaling import spread_batches
+        >>> one = np.ones(4, np.int64)
+        >>> spread_batches(plain_requests(np.array([0, 0, 8, 8]), one, one)).arrival_N.tolist()
+        [0, 4, 8, 12]
+    """
+    time_T, first_T, size_T = np.unique(requests.arrival_N, return_index=True, return_counts=True)
+    if time_T.shape[0] == 1:
+        return requests
+    gap_T = np.diff(time_T)
+    room = round(LONGEST_S * TICKS_PER_SECOND) - int(time_T[-1])
+    gap_N = np.repeat(np.append(gap_T, min(int(gap_T[-1]), room)), size_T)
+    place_N = np.arange(requests.arrival_N.shape[0]) - np.repeat(first_T, size_T)
+    # whole steps first: place x gap would leave 64 bits
+    step_N, rest_N = np.divmod(gap_N, np.repeat(size_T, size_T))
+    spread_N = place_N * step_N + place_N * rest_N // np.repeat(size_T, size_T)
+    return requests._replace(arrival_N=requests.arrival_N + spread_N)
+
+
+def scale_lengths(requests: Requests, isl_factor: float, osl_factor: float) -> Requests:
+    """Return the same requests with longer or shorter prompts and answers, at least 1 token each.
+
+    Args:
+        requests: What arrives.
+        isl_factor: On prompt tokens; where prompts are hashed, on the tokens of a block too, so
+            that the same share of each prompt is shared. Prompts are then rounded up.
+        osl_factor: On output tokens.
+
+    Raises:
+        InvalidSpecError: A factor is not positive and finite, a length gets too long, or a hashed
+            block would not be a whole number of tokens.
+
+    Limits: turns of a session are scaled one by one; with different factors a prompt is no longer
+        as long as the turns before it make it.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.serving.requests.columns import plain_requests
+        >>> from perfatlas.serving.requests.scaling import scale_lengths
+        >>> one = np.ones(1, np.int64)
+        >>> scale_lengths(plain_requests(one, 100 * one, one), 0.5, 0.1).osl_N.tolist()
+        [1]
+    """
+    _positive("isl factor", isl_factor)
+    _positive("osl factor", osl_factor)
+    block = requests.hash_block * isl_factor
+    if block and (block < 1 or abs(block - round(block)) > 1e-9 * block):
+        whole = max(round(block), 1)
+        raise InvalidSpecError(
+            f"isl factor {isl_factor:g} makes {block:g} tokens of a hashed block of "
+            f"{requests.hash_block}; the nearest factor that keeps it whole is "
+            f"{whole}/{requests.hash_block} = {whole / requests.hash_block!r}"
+        )
+    isl_N = _scaled(requests.isl_N, isl_factor, round_up=bool(block))
+    osl_N = _scaled(requests.osl_N, osl_factor, round_up=False)
+    return requests._replace(isl_N=isl_N, osl_N=osl_N, hash_block=round(block))
+
+
+def take_window(
+    requests: Requests, *, first: int | None = None, start_s: float = 0.0, end_s: float = math.inf
+) -> Requests:
+    """Return the requests of a time span, its start at time 0.
+
+    Args:
+        requests: What arrives.
+        first: At most so many of them.
+        start_s: Start of the span [s].
+        end_s: End of the span, not included [s].
+
+    Raises:
+        InvalidSpecError: Nothing is left.
+
+    Limits: a turn whose turn before was cut off arrives when its own time of arrival says.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.serving.requests.arrivals import constant_arrivals
+        >>> from perfatlas.serving.requests.columns import plain_requests
+        >>> from perfatlas.serving.requests.scaling import take_window
+        >>> one = np.ones(9, np.int64)
+        >>> all_of_them = plain_requests(constant_arrivals(9, 4.0), one, one)
+        >>> take_window(all_of_them, start_s=1.0, end_s=1.75).arrival_N.tolist()
+        [0, 250000000000, 500000000000]
+    """
+    after_s_N = requests.arrival_N / TICKS_PER_SECOND
+    low, high = (int(np.searchsorted(after_s_N, edge)) for edge in (start_s, end_s))
+    if first is not None:
+        high = min(high, low + first)
+    if not low < high:
+        raise InvalidSpecError(
+            f"no request arrives from {start_s:g} s to {end_s:g} s"
+            f"{f' among the first {first}' if first is not None else ''}; the "
+            f"{after_s_N.shape[0]} requests arrive from {after_s_N[0]:g} to {after_s_N[-1]:g} s"
+        )
+    begin, end = (int(requests.hash_first_N[edge]) for edge in (low, high))
+    session_N = requests.session_N[low:high]
+    return requests._replace(
+        arrival_N=requests.arrival_N[low:high] - round(start_s * TICKS_PER_SECOND),
+        isl_N=requests.isl_N[low:high],
+        osl_N=requests.osl_N[low:high],
+        session_N=session_N,
+        think_N=np.where(_begins(session_N), -1, requests.think_N[low:high]),
+        hash_first_N=requests.hash_first_N[low : high + 1] - begin,
+        hash_H=requests.hash_H[begin:end],
+    )
+
+
+def _begins(session_N: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell which requests are the first of their session (N,)."""
+    begins_N = np.zeros(session_N.shape[0], np.bool_)
+    begins_N[np.unique(session_N, return_index=True)[1]] = True
+    begins_N[session_N < 0] = True
+    return begins_N
+
+
+def _scaled(tokens_N: NDArray[np.int64], factor: float, *, round_up: bool) -> NDArray[np.int64]:
+    # a product like 30 x 0.1 lies a rounding error above 3 and must not become 4
+    exact_N = tokens_N * factor
+    near_N = np.rint(exact_N)
+    up_N = np.where(np.abs(exact_N - near_N) <= 1e-9 * exact_N, near_N, np.ceil(exact_N))
+    scaled_N = np.maximum(up_N if round_up else near_N, 1.0)
+    if scaled_N.size and scaled_N.max() > LONGEST_TOKENS:
+        raise InvalidSpecError(
+            f"factor {factor:g} makes a length of {scaled_N.max():.3g} tokens; at most "
+            f"{LONGEST_TOKENS}"
+        )
+    tokens: NDArray[np.int64] = scaled_N.astype(np.int64)
+    return tokens
+
+
+def _positive(name: str, factor: float) -> None:
+    if not 0.0 < factor < math.inf:
+        raise InvalidSpecError(f"{name} = {shown(factor)}; a positive number is needed")

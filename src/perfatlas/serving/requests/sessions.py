@@ -1,0 +1,167 @@
+"""Conversations: turns whose prompts hold all that was said before, with time to think between.
+
+Shape legend: S sessions, N turns of all sessions, session by session (requests once they are sorted
+by arrival), H hashes of their prompts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving.requests.columns import LONGEST_S, TICKS_PER_SECOND, Requests
+from perfatlas.serving.requests.lengths import LONGEST_TOKENS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.serving.requests.columns import Ticks
+
+    Int = NDArray[np.int64]
+
+MOST_HASHES: Final = 100_000_000  # some 4 GB while they are made
+
+
+class Turns(NamedTuple):
+    """The turns of all sessions, session by session.
+
+    Args:
+        asked_N: Tokens the user adds in a turn (N,), at least 1.
+        osl_N: Tokens of its answer (N,), at least 1.
+        think_N: Time from the last token of the answer before to this turn (N,) [ps], 0 or more;
+            that of a first turn is not used.
+    """
+
+    asked_N: Int
+    osl_N: Int
+    think_N: Ticks
+
+
+def sessions(
+    start_S: Ticks, turns_S: Int, turns: Turns, *, hash_block: int, shared_prefix: int = 0
+) -> Requests:
+    """Return the requests of conversations.
+
+    The prompt of a turn is the shared prefix, all earlier prompts and answers of the session, and
+    what the user adds. Its blocks are hashed so that every full block has one hash in all prompts
+    that hold it, and a last block that is partial has one of its own.
+
+    Args:
+        start_S: Arrival of the first turn of each session (S,) [ps], in any order.
+        turns_S: Turns of each session (S,), at least 1.
+        turns: All turns.
+        hash_block: Tokens of a hashed block.
+        shared_prefix: Tokens at the start of every prompt that all sessions share (a system
+            prompt).
+
+    Returns:
+        Requests sorted by earliest arrival; later turns carry their think time, and as time of
+        arrival the one they would have if answers took no time.
+
+    Raises:
+        InvalidSpecError: Lengths of columns do not fit each other, a value is out of range, or a
+            prompt or the last arrival gets too long.
+
+    Limits: no context is cut or summarised. A session of n turns has of the order of n^2 hashes.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.serving.requests.sessions import Turns, sessions
+        >>> two = np.array([20, 30])
+        >>> turns = Turns(asked_N=two, osl_N=two, think_N=np.array([0, 5]))
+        >>> talk = sessions(np.array([0]), np.array([2]), turns, hash_block=16)
+        >>> talk.isl_N.tolist(), talk.hash_first_N.tolist()
+        ([20, 70], [0, 2, 7])
+    """
+    _check(start_S, turns_S, turns, hash_block, shared_prefix)
+    first_S = np.cumsum(turns_S) - turns_S
+    session_N = np.repeat(np.arange(turns_S.shape[0]), turns_S)
+    said_N = turns.asked_N + turns.osl_N
+    isl_N = shared_prefix + _since_first(said_N, first_S, session_N) - turns.osl_N
+    if isl_N.max() > LONGEST_TOKENS:
+        raise InvalidSpecError(
+            f"session {session_N[np.argmax(isl_N)]} grows to a prompt of {isl_N.max()} tokens; at "
+            f"most {LONGEST_TOKENS}"
+        )
+    hashes = int((-(-isl_N // hash_block)).sum())
+    if hashes > MOST_HASHES:
+        raise InvalidSpecError(
+            f"{isl_N.shape[0]:,} prompts of up to {isl_N.max():,} tokens have {hashes:,} blocks to"
+            f" tell apart; at most {MOST_HASHES:,}: ask fewer or shorter ones"
+        )
+    think_N = turns.think_N.copy()
+    think_N[first_S] = 0
+    arrival_N = start_S[session_N] + _since_first(think_N, first_S, session_N)
+    # in floating point, where a sum that leaves 64 bits does not come back as a small number
+    last_S = start_S + np.add.reduceat(think_N.astype(np.float64), first_S)
+    if last_S.max() > LONGEST_S * TICKS_PER_SECOND:
+        raise InvalidSpecError(f"the last turn arrives after the {LONGEST_S:g} s of a simulation")
+    think_N[first_S] = -1
+    # A place of its own for each block of each session, and for each partial block.
+    blocks_S = np.maximum.reduceat(isl_N, first_S) // hash_block
+    base_S = np.cumsum(blocks_S) - blocks_S
+    order_N = np.lexsort((np.arange(isl_N.shape[0]), arrival_N))
+    count_N = -(-isl_N // hash_block)
+    hash_H = _hashes(
+        isl_N[order_N], base_S[session_N[order_N]], hash_block, shared_prefix // hash_block
+    )
+    hash_first_N = np.zeros(isl_N.shape[0] + 1, np.int64)
+    np.cumsum(count_N[order_N], out=hash_first_N[1:])
+    return Requests(
+        arrival_N=arrival_N[order_N],
+        isl_N=isl_N[order_N],
+        osl_N=turns.osl_N[order_N].astype(np.int64),
+        session_N=session_N[order_N],
+        think_N=think_N[order_N],
+        hash_first_N=hash_first_N,
+        hash_H=hash_H,
+        hash_block=hash_block,
+    )
+
+
+def _since_first(value_N: Int, first_S: Int, session_N: Int) -> Int:
+    """Return the running sum within each session (N,)."""
+    sum_N = np.cumsum(value_N)
+    before_S = sum_N[first_S] - value_N[first_S]
+    running_N: Int = sum_N - before_S[session_N]
+    return running_N
+
+
+def _hashes(isl_N: Int, base_N: Int, block: int, shared_blocks: int) -> Int:
+    """Return hashes: shared blocks from 0, then full blocks of sessions, then partial ones (H,)."""
+    count_N = -(-isl_N // block)
+    first_N = np.cumsum(count_N) - count_N
+    block_H = np.arange(int(count_N.sum())) - np.repeat(first_N, count_N)
+    hash_H = np.where(
+        block_H < shared_blocks, block_H, shared_blocks + np.repeat(base_N, count_N) + block_H
+    )
+    partial_N = np.flatnonzero(isl_N % block)
+    beyond = int(hash_H.max()) + 1
+    hash_H[first_N[partial_N] + count_N[partial_N] - 1] = beyond + np.arange(partial_N.shape[0])
+    return hash_H
+
+
+def _check(start_S: Ticks, turns_S: Int, turns: Turns, hash_block: int, shared_prefix: int) -> None:
+    if start_S.shape != turns_S.shape or not turns_S.shape[0]:
+        raise InvalidSpecError(
+            f"{start_S.shape[0]} starts and {turns_S.shape[0]} numbers of turns; one of each per "
+            "session, and at least one session"
+        )
+    if turns_S.min() < 1 or start_S.min() < 0:
+        raise InvalidSpecError("a session has at least 1 turn and starts at 0 or later")
+    total = int(turns_S.sum())
+    tokens = (1, LONGEST_TOKENS)
+    ticks = (0, round(LONGEST_S * TICKS_PER_SECOND))
+    rules = zip(Turns._fields, turns, (tokens, tokens, ticks), strict=True)
+    for name, column, (low, high) in rules:
+        if column.shape[0] != total:
+            raise InvalidSpecError(f"{name} has {column.shape[0]} rows for {total} turns")
+        if column.min() < low or column.max() > high:
+            wrong = column.min() if column.min() < low else column.max()
+            raise InvalidSpecError(f"{name} holds {wrong}; from {low} to {high}")
+    if hash_block < 1 or shared_prefix < 0:
+        raise InvalidSpecError(
+            f"hash_block = {hash_block} and shared_prefix = {shared_prefix}; at least 1 and 0"
+        )

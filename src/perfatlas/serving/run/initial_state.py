@@ -1,0 +1,323 @@
+"""A simulation before its first event.
+
+Shape legend: N requests, S schedulers of a kind (replicas times ranks), R replicas of a kind, F of
+all kinds, B places in a cache block, H sequences of a scheduler, C requests yet to come, W rows of
+the series, K cache blocks of a scheduler, U buckets of its hash table, L cache blocks of the
+longest request, H hashes of prompts, T nodes of the router's tree of them.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.files import roomy
+from perfatlas.quantities import InfeasibleError
+from perfatlas.serving.config import FIRST_FROM, ROLES, ROUTINGS, RULES
+from perfatlas.serving.outcome import GAP_EDGES
+from perfatlas.serving.run.initial_availability import upkeep_state
+from perfatlas.serving.run.initial_offload import loaded_rows, offload_state
+from perfatlas.serving.state import (
+    BLOCK,
+    CLOCK,
+    ENDS,
+    LANE,
+    LOSS,
+    NEVER,
+    NOBODY,
+    NODE,
+    REQUEST,
+    TRAVEL,
+    World,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.serving.config import Control, Fleet, Kind, Limits
+    from perfatlas.serving.requests import Requests
+    from perfatlas.serving.state import Rows
+
+    Ints = NDArray[np.int64]
+
+FIRST_PAUSE: Final = 1_000_000_000  # ps between rows of a series that is not yet full
+
+
+def build_worlds(
+    requests: Requests, fleet: Fleet, *, concurrency: int, control: Control
+) -> tuple[World, ...]:
+    """Return a simulation before its first event, a world for every kind of engine.
+
+    Args:
+        requests: What arrives.
+        fleet: Kinds of engines.
+        concurrency: Requests in flight of a closed loop, 0 for an open one.
+        control: Coalescing and rows of the series.
+    """
+    holds: dict[str, Any] = requests._asdict() | fleet._asdict() | fleet.affinity._asdict()
+    holds |= {
+        "entries": sum(kind.number for kind in fleet.kinds if kind.role != "decode"),
+        "first_from": FIRST_FROM.index(fleet.first_from),
+        "routing": ROUTINGS.index(fleet.routing),
+        "concurrency": concurrency,
+        "coalesce": control.coalesce,
+    }
+    holds |= _shared_state(requests, fleet, concurrency, control.series_rows)
+    worlds = []
+    first = 0
+    for kind in fleet.kinds:
+        worlds.append(_world(requests, kind, holds, first))
+        first += kind.number
+    return tuple(worlds)
+
+
+def _world(requests: Requests, kind: Kind, shared: dict[str, Any], first: int) -> World:
+    """Return the engines of one kind, whose first is at a place among all."""
+    limits = kind.limits
+    holds = shared | kind.prices._asdict() | limits._asdict()
+    holds |= {
+        "rules": RULES.index(limits.rules),
+        "accepted_D": np.array([int(p * 2**53) for p in limits.acceptance], np.int64),
+        "ranks": kind.ranks,
+        "role": ROLES.index(kind.role),
+        "link_M3": np.array(list(zip(*kind.link, strict=True)), np.int64),
+        "stream_token": kind.stream_token,
+        "stream_step": _stream_step(kind),
+        "first_replica": first,
+        "replica_R": shared["replica_F"][first : first + kind.number],
+        "end_R": shared["end_F"][first : first + kind.number],
+    }
+    holds |= _own_state(requests, kind)
+    return World(**{name: holds[name] for name in World._fields})
+
+
+def _stream_step(kind: Kind) -> int:
+    """Return what a front end takes for a sequence in a decode step, on average [ps]."""
+    tokens = 1.0 + float(np.cumprod(kind.limits.acceptance).sum())
+    return round(kind.stream_token * tokens / kind.stream_interval)
+
+
+def _shared_state(
+    requests: Requests, fleet: Fleet, concurrency: int, series_rows: int
+) -> dict[str, Any]:
+    """Return what changes and belongs to all kinds, before the first event."""
+    request_N = _request_rows(requests)
+    pools = fleet.kinds[0].role != "both"
+    clock_1 = np.zeros(1, CLOCK)
+    clock_1["left"] = requests.isl_N.shape[0]
+    clock_1["pause"] = FIRST_PAUSE
+    kind_F = np.repeat(np.arange(len(fleet.kinds)), [kind.number for kind in fleet.kinds])
+    return dict(
+        request_N=request_N,
+        **_columns(requests.isl_N.shape[0]),
+        **_front_state(fleet, requests.isl_N.shape[0]),
+        **upkeep_state(fleet.upkeep, requests.isl_N.shape[0], kind_F.shape[0]),
+        end_F=np.full(kind_F.shape[0], NEVER, np.int64),
+        kind_F=kind_F,
+        ready_F=np.zeros(kind_F.shape[0], np.int64),
+        travel_N=_travels(requests.isl_N.shape[0] if pools else 0),
+        coming_C=_first_issued(
+            requests,
+            concurrency,
+            request_N,
+            clock_1,
+            pools or fleet.upkeep.varies or fleet.read_token > 0,
+        ),
+        clock_1=clock_1,
+        **_tree(requests, fleet),
+        loaded_N=loaded_rows(fleet, requests.isl_N.shape[0]),
+        series_WV=np.zeros((series_rows, 5), np.int64),
+        edges_G=GAP_EDGES.copy(),
+        gaps_G=np.zeros(GAP_EDGES.shape[0], np.int64),
+    )
+
+
+def _tree(requests: Requests, fleet: Fleet) -> dict[str, Any]:
+    """Return the router's tree of prompts, empty where it has none."""
+    node_H = np.zeros(0, np.int32)
+    nodes = 0
+    if fleet.routing == "prefix_aware":
+        named, place_H = np.unique(requests.hash_H, return_inverse=True)
+        node_H, nodes = place_H.astype(np.int32), named.size
+    entries = sum(kind.number for kind in fleet.kinds if kind.role != "decode")
+    return {
+        "node_H": node_H,
+        "owner_T": np.full(nodes, NOBODY, np.int32),
+        "got_TF": np.zeros((nodes, entries), np.int32),
+    }
+
+
+def _own_state(requests: Requests, kind: Kind) -> dict[str, Any]:
+    """Return what changes and belongs to one kind, before the first event."""
+    limits, lanes = kind.limits, kind.number * kind.ranks
+    lane_S = np.zeros(lanes, LANE)
+    lane_S["free"] = limits.kv_blocks
+    lane_S["spare"] = limits.kv_blocks
+    lane_S["ratio"] = limits.new_token_ratio
+    for name in ("waiting_head", "waiting_tail", "running_tail", "partial", "unread_head"):
+        lane_S[name] = NOBODY
+    named = _named_blocks(requests, limits, lane_S, kind.role != "both")
+    return dict(
+        lane_S=lane_S,
+        link_S=np.zeros(lanes, np.int64),
+        blank_1=lane_S[:1].copy(),
+        growth_SB=np.zeros((lanes, limits.block_size), np.int64),
+        finishing_SH=np.zeros((lanes, limits.max_num_seqs), NODE),
+        leaving_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
+        learning_SH=np.zeros((lanes, limits.max_num_seqs), np.int32),
+        **named,
+        **offload_state(requests, limits, lanes),
+    )
+
+
+def _columns(count: int) -> dict[str, Any]:
+    """Return what is kept of every request to its end; a page nobody writes takes no memory."""
+    names = ("came_N", "scheduled_N", "first_token_N", "finished_N", "replica_N")
+    zeros = ("preempted_N", "cached_N", "delay_N", "lost_N")
+    times = {name: roomy(count, np.int64, fill=NOBODY) for name in names}
+    sums = {name: roomy(count, np.int64) for name in zeros}
+    return times | sums | {"loss_N": roomy(count, LOSS)}
+
+
+def _front_state(fleet: Fleet, count: int) -> dict[str, Any]:
+    """Return what front ends do, empty where they take no time."""
+    reads = count if fleet.read_token > 0 else 0
+    sends = count if any(kind.stream_token > 0 for kind in fleet.kinds) else 0
+    return {
+        "read_N": roomy(reads, np.int64, fill=NOBODY),
+        "late_first_N": roomy(sends, np.int64),
+        "late_last_N": roomy(sends, np.int64),
+        "free_F": np.zeros(fleet.readers, np.int64),
+    }
+
+
+def _travels(count: int) -> Rows:
+    """Return what is kept of requests between two pools."""
+    travel_N = np.zeros(count, TRAVEL)
+    for name in ("handed", "arrived", "resumed", "replica"):
+        travel_N[name] = NOBODY
+    return travel_N
+
+
+def _named_blocks(
+    requests: Requests,
+    limits: Limits,
+    lane_S: Rows,
+    travels: bool,  # noqa: FBT001
+) -> dict[str, Rows]:
+    """Return the tables of named blocks, empty where prefixes are not shared."""
+    lanes = lane_S.shape[0]
+    blocks, rows, size, longest = 0, 0, 0, 0
+    if limits.prefix_caching:
+        blocks, rows, size = limits.kv_blocks, 2 * limits.max_num_seqs, limits.block_size
+        tokens = int((requests.isl_N + requests.osl_N).max(initial=0)) + 2 * limits.draft_tokens
+        longest = min(-(-tokens // size), blocks)
+    if not limits.async_scheduling:  # nobody starts before another has left
+        rows //= 2
+    if travels and rows:  # those between two pools hold blocks too
+        rows += min(blocks, requests.isl_N.shape[0])
+    try:  # only what the longest request of a row has held is ever touched and takes memory
+        table_SHL = np.empty((lanes, rows, longest), np.int32)
+    except MemoryError as error:
+        raise InfeasibleError(
+            f"{lanes} schedulers of {rows} sequences with up to {longest} cache blocks each need a "
+            f"table of {4 * lanes * rows * longest / 2**30:.0f} GiB to tell shared blocks apart",
+            advice=("simulate fewer replicas or a lower max_num_seqs",),
+        ) from error
+    _refuse_beyond_memory(lanes, blocks)
+    block_SK = np.zeros((lanes, blocks), BLOCK)
+    block_SK["after"] = np.append(np.arange(1, blocks), NOBODY)[:blocks]
+    block_SK["before"] = np.arange(-1, blocks - 1)
+    lane_S["free_tail"] = blocks - 1
+    lane_S["spare_rows"] = rows
+    return {
+        "block_SK": block_SK,
+        "bucket_SU": np.full((lanes, 1 << max(blocks, 1).bit_length()), NOBODY, "i4, i4").view(
+            ENDS
+        ),
+        "growers_SB": np.full((lanes, size), NOBODY, "i4, i4").view(ENDS),
+        "table_SHL": table_SHL,
+        "spare_SH": np.tile(np.arange(rows, dtype=np.int32)[::-1], (lanes, 1)),
+        "found_L": np.zeros(longest, np.int32),
+    }
+
+
+def _refuse_beyond_memory(lanes: int, blocks: int) -> None:
+    """Refuse tables of blocks that memory does not hold: they are written from end to end.
+
+    Raises:
+        InfeasibleError: They are larger.
+    """
+    buckets = 1 << max(blocks, 1).bit_length()
+    needed = lanes * (blocks * BLOCK.itemsize + buckets * ENDS.itemsize)
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > there:
+        raise InfeasibleError(
+            f"the prefix caches of {lanes:,} schedulers of {blocks:,} blocks each need tables of"
+            f" {needed / 2**30:,.0f} GiB; this machine has {there / 2**30:,.0f} GiB:",
+            advice=("simulate fewer replicas, a smaller cache (kv_blocks), or no prefix caching",),
+        )
+
+
+def _first_issued(
+    requests: Requests,
+    concurrency: int,
+    request_N: Rows,
+    clock_1: Rows,
+    again: bool,  # noqa: FBT001 - a request may come more than once
+) -> Rows:
+    """Return the heap of arrivals with those a closed loop starts with: sorted, it is a heap."""
+    free = np.flatnonzero(requests.think_N < 0)[:concurrency]
+    turns = int((requests.think_N >= 0).sum())
+    most = requests.isl_N.shape[0] if again else turns + concurrency
+    coming_C = np.zeros(max(most, 1), NODE)
+    coming_C["key"][: free.size] = requests.arrival_N[free]
+    coming_C["tie"][: free.size] = free
+    coming_C["item"][: free.size] = free
+    request_N["place"][free] = np.arange(free.size)
+    clock_1["coming"] = free.size
+    clock_1["next"] = free[-1] + 1 if free.size else 0
+    return coming_C
+
+
+def _request_rows(requests: Requests) -> Rows:
+    """Return a row for every request, before it arrived (N,)."""
+    request_N = roomy(requests.isl_N.shape[0], REQUEST)
+    request_N["next_turn"] = NOBODY
+    request_N["heir"] = NOBODY
+    request_N["isl"] = requests.isl_N
+    request_N["osl"] = requests.osl_N
+    turns = np.flatnonzero(requests.think_N >= 0)
+    if turns.size:
+        order = np.argsort(requests.session_N, kind="stable")
+        place = np.empty_like(order)
+        place[order] = np.arange(order.shape[0])
+        before = order[place[turns] - 1]
+        request_N["next_turn"][before] = turns
+        holds = _begins_with_answer(requests, before, turns)
+        request_N["heir"][before[holds]] = turns[holds]
+    return request_N
+
+
+def _begins_with_answer(requests: Requests, before_T: Ints, turn_T: Ints) -> NDArray[np.bool_]:
+    """Return which turns' prompts begin with prompt and output of the turn before (T,).
+
+    They do where they are long enough and all full blocks of the prompt before have the same
+    hashes: a hash tells all tokens up to its block.
+    """
+    size, isl_N, first_N = requests.hash_block, requests.isl_N, requests.hash_first_N
+    holds_T = isl_N[turn_T] >= isl_N[before_T] + requests.osl_N[before_T]
+    if size < 1:
+        return np.zeros_like(holds_T)
+    holds_T &= (np.diff(first_N)[turn_T] > 0) & (np.diff(first_N)[before_T] > 0)
+    full_T = np.where(holds_T, isl_N[before_T] // size, 0)
+    within_H = np.arange(full_T.sum()) - np.repeat(np.cumsum(full_T) - full_T, full_T)
+    old_H = requests.hash_H[np.repeat(first_N[before_T], full_T) + within_H]
+    new_H = requests.hash_H[np.repeat(first_N[turn_T], full_T) + within_H]
+    differ_T = np.bincount(
+        np.repeat(np.arange(full_T.size), full_T), old_H != new_H, minlength=full_T.size
+    )
+    same_T: NDArray[np.bool_] = holds_T & (differ_T == 0)
+    return same_T

@@ -1,0 +1,218 @@
+"""Run traffic through replicas of an engine: columns in, columns out.
+
+Shape legend: N requests, W rows of the series.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.serving.config import (
+    Control,
+    Fleet,
+    Limits,
+    Replicas,
+    check_fleet,
+    check_front,
+    check_limits,
+    check_links,
+    check_offload,
+    check_prices,
+    check_requests,
+    check_upkeep,
+    equal_engines,
+)
+from perfatlas.serving.outcome import Fronted, Operated, Outcome, Series, Travels
+from perfatlas.serving.prices import StepPrices
+from perfatlas.serving.requests import LONGEST_S, TICKS_PER_SECOND, Requests
+from perfatlas.serving.run.initial_offload import offloaded
+from perfatlas.serving.state import LOST, REJECTED
+
+if TYPE_CHECKING:
+    from perfatlas.serving.state import World
+
+SLICE: Final = 20_000  # instants of one compiled call, some milliseconds: then Ctrl-C is heard
+LAST_TICK: Final = int(LONGEST_S) * TICKS_PER_SECOND
+ONE_REPLICA: Final = Replicas()
+TO_THE_END: Final = Control()
+
+
+def run(
+    requests: Requests,
+    prices: StepPrices,
+    limits: Limits,
+    replicas: Replicas = ONE_REPLICA,
+    *,
+    concurrency: int = 0,
+    control: Control = TO_THE_END,
+) -> Outcome:
+    """Return what comes of requests at replicas of an engine, to the picosecond.
+
+    Requests wait in the queue of their scheduler, which follows the rules of `limits.rules`: those
+    of vLLM V1, with one budget of tokens for decoding and prompts, chunked prompts, blocks of cache
+    given out as contexts grow, the last admitted thrown out when none is left and recomputed later;
+    of SGLang, prompts before decoding; of TensorRT-LLM, blocks promised or used to the utmost; or
+    static batches. Ctrl-C ends the simulation and keeps what was simulated.
+
+    Args:
+        requests: What arrives. In a closed loop they are issued in order, the next one when one
+            finishes; a request that follows another's last token keeps its place instead.
+        prices: What a step costs.
+        limits: Limits of a scheduler.
+        replicas: Engines and how requests are divided among them.
+        concurrency: Requests in flight of a closed loop; 0 lets them arrive by their times.
+        control: Coalescing, interruption, series.
+
+    Raises:
+        InvalidSpecError: Columns, limits or prices contradict each other, or simulated time would
+            outrun its clock.
+        InfeasibleError: Its state at the start is larger than memory.
+
+    Limits: Loads that routing reads are never stale. A last token is an end where the request says
+        so; there is no other. Turns after a rejected one arrive `think_N` after its rejection.
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.serving.config.limits import Limits
+        >>> from perfatlas.serving.prices.tables import StepPrices
+        >>> from perfatlas.serving.requests.columns import plain_requests
+        >>> from perfatlas.serving.run.simulate import run
+        >>> nothing = np.zeros((3, 1), np.int64)
+        >>> prices = StepPrices(
+        ...     decode_linear_B=np.full(3, 10), mixed_linear_T=np.full(101, 100),
+        ...     head_B=np.zeros(3),
+        ...     context_K=np.zeros(1), decode_base_BK=nothing, decode_slope_BK=nothing,
+        ...     queries_Q=np.array([0, 100]), before_P=np.array([0, 200]),
+        ...     prefill_added_QP=np.zeros((2, 2)),
+        ...     prefill_last_QP=np.zeros((2, 2)), host_step=0, host_sequence=0, host_prefill=0,
+        ...     host_overlapped=False)
+        >>> requests = plain_requests(np.zeros(1), np.array([100]), np.array([5]))
+        >>> run(requests, prices, Limits(2, 100, 16, 8)).finished_N.tolist()  # 100 + 4 x 10
+        [140]
+    """
+    fleet = equal_engines(prices, limits, replicas)
+    return run_fleet(requests, fleet, concurrency=concurrency, control=control)
+
+
+def run_fleet(
+    requests: Requests, fleet: Fleet, *, concurrency: int = 0, control: Control = TO_THE_END
+) -> Outcome:
+    """Return what comes of requests at engines of several kinds, to the picosecond.
+
+    Args:
+        requests: What arrives.
+        fleet: Engines and how requests are divided among them.
+        concurrency: Requests in flight of a closed loop; 0 lets them arrive by their times.
+        control: Coalescing, interruption, series.
+
+    Raises:
+        InvalidSpecError: As for `run`, by kind.
+        InfeasibleError: Its state at the start is larger than memory.
+    """
+    requests = _columns(requests)
+    kinds = tuple(kind._replace(prices=_tables(kind.prices)) for kind in fleet.kinds)
+    fleet = fleet._replace(kinds=kinds)
+    check_fleet(fleet, concurrency, control)
+    check_upkeep(fleet, LAST_TICK)
+    check_requests(requests, LAST_TICK)
+    check_links(fleet, requests)
+    check_front(fleet, requests)
+    for kind in kinds:
+        check_limits(kind.limits)
+        check_prices(kind.prices, kind.limits, requests)
+    check_offload(fleet, requests)
+    from perfatlas.serving.run.initial_state import build_worlds
+
+    concurrency = min(concurrency, requests.isl_N.shape[0])
+    try:
+        worlds = build_worlds(requests, fleet, concurrency=concurrency, control=control)
+    except MemoryError as error:
+        schedulers = sum(kind.number * kind.ranks for kind in fleet.kinds)
+        raise InfeasibleError(
+            f"what {schedulers:,} schedulers and {requests.isl_N.shape[0]:,} requests hold at the"
+            " start of a simulation is more than the memory of this machine;",
+            advice=("simulate fewer replicas or fewer requests",),
+        ) from error
+    return _outcome(worlds, _simulate(worlds, control))
+
+
+def _simulate(worlds: tuple[World, ...], control: Control) -> bool:
+    """Run to the end; return whether it was stopped before."""
+    world = worlds[0]
+    from perfatlas.serving.engine import advance
+
+    try:
+        while advance(worlds, SLICE, LAST_TICK) == 0:
+            left = int(world.clock_1["left"][0])
+            if control.watch is not None and control.watch(1.0 - left / world.request_N.shape[0]):
+                return True
+    except KeyboardInterrupt:
+        return True
+    if world.clock_1["late"][0]:
+        raise InvalidSpecError(
+            f"the simulation reaches {LONGEST_S:g} s with {world.clock_1['left'][0]} requests "
+            "left; 64-bit picoseconds end there: simulate fewer requests or a higher rate"
+        )
+    return False
+
+
+def _outcome(
+    worlds: tuple[World, ...],
+    interrupted: bool,  # noqa: FBT001 - a column like the others
+) -> Outcome:
+    """Return the columns of a simulation."""
+    world = worlds[0]
+    clock = world.clock_1[0]
+    series_WV = world.series_WV[: clock["rows"]]
+    series = Series(*(series_WV[:, column].copy() for column in range(5)))
+    return Outcome(
+        arrival_N=world.came_N,
+        scheduled_N=world.scheduled_N,
+        first_token_N=world.first_token_N,
+        finished_N=world.finished_N,
+        replica_N=world.replica_N,
+        preempted_N=world.preempted_N,
+        cached_N=world.cached_N,
+        interference_N=np.where(world.finished_N >= 0, world.delay_N, 0),
+        lost_N=world.lost_N,
+        gaps_G=world.gaps_G.copy(),
+        steps=int(clock["steps"]),
+        preemptions=int(clock["preemptions"]),
+        interrupted=interrupted,
+        series=series,
+        travels=Travels(
+            *(world.travel_N[name].copy() for name in ("handed", "arrived", "resumed", "replica"))
+        ),
+        busy_F=world.replica_F["busy"].copy(),
+        steps_F=world.replica_F["done"].copy(),
+        operated=Operated(
+            again_N=world.fault_N["again"].copy(),
+            tries_N=world.fault_N["tries"].copy(),
+            lost_N=world.fault_N["fate"] == LOST,
+            rejected_N=world.fault_N["fate"] == REJECTED,
+            held_F=world.replica_F["held"].copy(),
+            wasted=int(clock["wasted"]),
+        ),
+        offloaded=offloaded(worlds),
+        fronted=Fronted(world.read_N, world.late_first_N, world.late_last_N),
+    )
+
+
+def _columns(requests: Requests) -> Requests:
+    """Return the requests in the types the compiled loop knows."""
+    return Requests(*(_whole(column) for column in requests))
+
+
+def _tables(prices: StepPrices) -> StepPrices:
+    """Return the prices in the types the compiled loop knows."""
+    return StepPrices(*(_whole(table) for table in prices))
+
+
+def _whole(column: Any) -> Any:  # noqa: ANN401 - an array, or a number as it is
+    """Return an array as 64-bit integers that lie one after the other."""
+    if not isinstance(column, np.ndarray):
+        return column
+    return np.require(column, np.int64, ["C", "A", "W"])

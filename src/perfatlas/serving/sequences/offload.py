@@ -1,0 +1,223 @@
+"""Cache below the GPU: blocks of prompts in host memory, and after it on an SSD.
+
+Every full block of a prompt is written through to both tiers when the step that computes it is
+scheduled, unless it was found there at admission. Each tier holds so many blocks and gives up the
+least recently used one; what the SSD holds need not be in host memory, nor the other way round.
+
+When a request is admitted, its leading blocks are looked up in host memory, and from the first one
+that is missing there on the SSD. Those found are renewed, the last one first, so that a beginning
+outlives its end. What they hold beyond the blocks found on the GPU is loaded: it takes blocks of
+the GPU and is known there at once; what comes off the SSD is put into host memory on its way. The
+step in which a request is admitted or computes waits for its loads and stores, one after the other.
+Output is not kept.
+
+Source: LMCache 0.5.7rc2 in vLLM's process, its defaults enable_async_loading, use_layerwise and
+save_decode_cache false: lmcache/inprocess/integration/vllm/vllm_v1_adapter.py,
+get_num_new_matched_tokens() (a lookup from the first token on), start_load_kv() and
+wait_for_save() (both block the worker); lmcache/v1/storage_backend/storage_manager.py,
+batched_contains() (tier after tier), batched_put() (to all of them), batched_get() (SSD to host);
+local_cpu_backend.py and local_disk_backend.py, touch_cache() (reversed) and submit_put_task() (a
+block that is there is renewed on disk alone); cache_policy/lru.py.
+
+Limits: a chunk of LMCache (256 tokens by default) is a block of the engine here. In one step,
+requests look up, load and store one after the other, where LMCache loads for all before it stores.
+Nothing is pinned: a prompt longer than a tier pushes its own beginning out. Writing to the SSD
+takes no time of a step, and is over at once. Where all of a prompt is found, its last block is
+computed again, where LMCache computes its last token.
+
+Shape legend: N requests, S schedulers, K blocks of the larger tier, U buckets of its hash table;
+2 tiers, host and SSD.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.serving.sequences.prefix import block_key
+from perfatlas.serving.state import NOBODY, apart, part
+
+if TYPE_CHECKING:
+    from perfatlas.serving.state import World
+
+_key = apart(block_key)
+HOST: Final = 0
+SSD: Final = 1
+
+
+@part
+def look_below(world: World, i: int) -> tuple[int, int]:
+    """Return how many leading blocks of a request the tiers hold, and how many of these the host.
+
+    Args:
+        world: The simulation.
+        i: The request, waiting.
+    """
+    request = world.request_N[i]
+    s = request.lane
+    most = (request.isl + request.generated - 1) // world.block_size
+    b = 0
+    while b < most and _find(world, (s, HOST), _key(world, i, b)) != NOBODY:
+        b += 1
+    host = b
+    while b < most and _find(world, (s, SSD), _key(world, i, b)) != NOBODY:
+        b += 1
+    return b, host
+
+
+@part
+def take_up(world: World, i: int, hits: int, found: tuple[int, int]) -> None:
+    """Renew what an admitted request found in the tiers, and load what the GPU lacks.
+
+    Args:
+        world: The simulation.
+        i: The request, admitted.
+        hits: Leading blocks found on the GPU.
+        found: Leading blocks in the tiers, and those of them in host memory, as just found.
+    """
+    request = world.request_N[i]
+    s = request.lane
+    below, host = found
+    for b in range(host - 1, -1, -1):
+        _renew(world, (s, HOST), _find(world, (s, HOST), _key(world, i, b)))
+    for b in range(below - 1, host - 1, -1):
+        _renew(world, (s, SSD), _find(world, (s, SSD), _key(world, i, b)))
+    request.kept = below
+    from_host = max(host - hits, 0)
+    from_ssd = max(below - max(hits, host), 0)
+    for b in range(below - from_ssd, below):
+        _put(world, (s, HOST), _key(world, i, b))
+    world.stock_S2[s, HOST].loaded += from_host
+    world.stock_S2[s, SSD].loaded += from_ssd
+    if world.preempted_N[i] == 0:
+        loaded = world.loaded_N[i]
+        loaded.host = from_host * world.block_size
+        loaded.ssd = from_ssd * world.block_size
+        world.cached_N[i] += loaded.host + loaded.ssd
+    moved = (from_host + from_ssd) * world.host_move + from_ssd * world.ssd_move
+    _wait_for(world, i, moved)
+
+
+@part
+def keep_below(world: World, i: int, tokens: int) -> None:
+    """Write the full blocks of a prompt's first tokens through, those not found or written before.
+
+    Args:
+        world: The simulation.
+        i: The request.
+        tokens: Its first tokens, with a place on the GPU.
+    """
+    request = world.request_N[i]
+    s = request.lane
+    full = min(tokens, request.isl) // world.block_size
+    if full <= request.kept:
+        return
+    for b in range(request.kept, full):
+        key = _key(world, i, b)
+        _put(world, (s, HOST), key)
+        _put(world, (s, SSD), key)
+    world.stock_S2[s, HOST].stored += full - request.kept
+    _wait_for(world, i, (full - request.kept) * world.host_move)
+    request.kept = full
+
+
+@part
+def _wait_for(world: World, i: int, time: int) -> None:
+    """Let the step that is scheduled wait for a copy."""
+    world.lane_S[world.request_N[i].lane].moving += time
+    if world.first_token_N[i] == NOBODY:
+        world.loaded_N[i].moved += time
+
+
+@part
+def _find(world: World, shelf: tuple[int, int], key: int) -> int:
+    """Return the place of a block in a tier, NOBODY where it is not there."""
+    s, t = shelf
+    k = world.slot_S2U[s, t, key & (world.slot_S2U.shape[2] - 1)] - 1
+    while k != NOBODY and world.shelf_S2K[s, t, k].key != key:
+        k = world.shelf_S2K[s, t, k].chain_after
+    return int(k)
+
+
+@part
+def _put(world: World, shelf: tuple[int, int], key: int) -> None:
+    """Put a block into a tier as the newest one; one that is there is renewed on the SSD alone."""
+    s, t = shelf
+    room = world.ssd_blocks if t == SSD else world.host_blocks
+    k = _find(world, shelf, key)
+    if k != NOBODY:
+        if t == SSD:
+            _renew(world, shelf, k)
+        return
+    if room == 0:
+        return
+    stock = world.stock_S2[s, t]
+    if stock.held < room:
+        k = int(stock.held)
+        stock.held += 1
+    else:
+        k = int(stock.oldest)
+        _leave_order(world, shelf, k)
+        _leave_chain(world, shelf, k)
+        stock.went += 1
+    stock.came += 1
+    row = world.shelf_S2K[s, t, k]
+    u = key & (world.slot_S2U.shape[2] - 1)
+    first = world.slot_S2U[s, t, u] - 1
+    row.key = key
+    row.chain_before = NOBODY
+    row.chain_after = first
+    if first != NOBODY:
+        world.shelf_S2K[s, t, first].chain_before = k
+    world.slot_S2U[s, t, u] = k + 1
+    _join_order(world, shelf, k)
+
+
+@part
+def _leave_chain(world: World, shelf: tuple[int, int], k: int) -> None:
+    """Take a block out of its bucket of the hash table."""
+    s, t = shelf
+    row = world.shelf_S2K[s, t, k]
+    if row.chain_before == NOBODY:
+        world.slot_S2U[s, t, row.key & (world.slot_S2U.shape[2] - 1)] = row.chain_after + 1
+    else:
+        world.shelf_S2K[s, t, row.chain_before].chain_after = row.chain_after
+    if row.chain_after != NOBODY:
+        world.shelf_S2K[s, t, row.chain_after].chain_before = row.chain_before
+
+
+@part
+def _renew(world: World, shelf: tuple[int, int], k: int) -> None:
+    """Let a block be the most recently used one of its tier."""
+    _leave_order(world, shelf, k)
+    _join_order(world, shelf, k)
+
+
+@part
+def _leave_order(world: World, shelf: tuple[int, int], k: int) -> None:
+    """Take a block out of the order of use."""
+    s, t = shelf
+    stock = world.stock_S2[s, t]
+    row = world.shelf_S2K[s, t, k]
+    if row.before == NOBODY:
+        stock.oldest = row.after
+    else:
+        world.shelf_S2K[s, t, row.before].after = row.after
+    if row.after == NOBODY:
+        stock.newest = row.before
+    else:
+        world.shelf_S2K[s, t, row.after].before = row.before
+
+
+@part
+def _join_order(world: World, shelf: tuple[int, int], k: int) -> None:
+    """Add a block at the end of the order of use."""
+    s, t = shelf
+    stock = world.stock_S2[s, t]
+    row = world.shelf_S2K[s, t, k]
+    row.before = stock.newest
+    row.after = NOBODY
+    if stock.newest == NOBODY:
+        stock.oldest = k
+    else:
+        world.shelf_S2K[s, t, stock.newest].after = k
+    stock.newest = k

@@ -1,0 +1,330 @@
+"""Named cache blocks of a scheduler that shares prefixes.
+
+Free blocks queue in order of their reuse: taken from the head, given back at the tail, a sequence's
+last block first. A block keeps its hash until it is taken again, so that taking is evicting, least
+recently used first. Equal blocks computed at the same time stay apart; a lookup finds the oldest.
+
+The hash of block b of a prompt is made of the chained hash of the traffic's block that holds its
+last token, and of b: two prompts share it exactly where the traffic says that they agree that far.
+Blocks with tokens of the model's own are known to their request alone, which finds them again when
+it is thrown out and resumed. When it has ended, they are named as in the prompt of the next turn,
+where that holds what was said.
+
+Source: vllm-project/vllm, vllm/v1/core/block_pool.py and kv_cache_utils.py.
+
+Shape legend: N requests, S schedulers, H sequences of a scheduler, B places in a cache block, K
+cache blocks of a scheduler, U buckets of its hash table, L cache blocks of the longest request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfatlas.serving.config import DECODE, VLLM
+from perfatlas.serving.state import LOCAL, NOBODY, part
+
+if TYPE_CHECKING:
+    from perfatlas.serving.state import World
+
+OWN = 0x5851F42D4C957F2D  # keeps own blocks apart from those of the traffic
+FACTORS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # splitmix64
+
+
+@part
+def find_prefix(world: World, i: int) -> tuple[int, int]:
+    """Return how many leading blocks of a request are cached, and how many of those nobody holds.
+
+    Their names are left in `found_L`. At least one token is always left to compute.
+
+    Args:
+        world: The simulation.
+        i: The request, waiting.
+    """
+    request = world.request_N[i]
+    s = request.lane
+    idle = 0
+    most = (request.isl + request.generated - 1) // world.block_size
+    for b in range(most):
+        key = block_key(world, i, b)
+        block = world.bucket_SU[s, key & (world.bucket_SU.shape[1] - 1)].head
+        while block != NOBODY and world.block_SK[s, block].key != key:
+            block = world.block_SK[s, block].chain_after
+        if block == NOBODY:
+            return b, idle
+        world.found_L[b] = block
+        if world.block_SK[s, block].references == 0:
+            idle += 1
+    return most, idle
+
+
+@part
+def share_prefix(world: World, i: int, found: int) -> None:
+    """Give an admitted request its row of the table, with the cached blocks it found.
+
+    Args:
+        world: The simulation.
+        i: The request.
+        found: Blocks in `found_L`.
+    """
+    request = world.request_N[i]
+    s = request.lane
+    lane = world.lane_S[s]
+    lane.spare_rows -= 1
+    request.row = world.spare_SH[s, lane.spare_rows]
+    request.registered = found
+    for b in range(found):
+        block = world.found_L[b]
+        row = world.block_SK[s, block]
+        if row.references == 0:
+            _leave_free(world, s, block)
+        row.references += 1
+        world.table_SHL[s, request.row, b] = block
+
+
+@part
+def extend_named(world: World, i: int, tokens: int) -> None:
+    """Give a request, whose prompt runs, blocks for its first tokens.
+
+    By the rules of vLLM, full ones are known at once, to others of the same step too.
+
+    Args:
+        world: The simulation.
+        i: The request.
+        tokens: Tokens that need a place.
+    """
+    request = world.request_N[i]
+    s = request.lane
+    size = world.block_size
+    for b in range((request.placed + size - 1) // size, (tokens + size - 1) // size):
+        world.table_SHL[s, request.row, b] = _take(world, s)
+    here = world.role != DECODE or world.travel_N[i].stage == LOCAL
+    # neither of drafts nor of a cache that is not there yet
+    if world.rules == VLLM and here and tokens <= request.isl + request.generated:
+        register(world, i, tokens)
+
+
+@part
+def grow_named(world: World, s: int, steps: int) -> None:
+    """Give decoding sequences the blocks of the coming steps, in order of admission.
+
+    Args:
+        world: The simulation.
+        s: The scheduler.
+        steps: Steps, from that of its counter.
+    """
+    lane = world.lane_S[s]
+    size = world.block_size
+    for step in range(lane.step, lane.step + steps):
+        i = world.growers_SB[s, -step % size].head
+        while i != NOBODY:
+            request = world.request_N[i]
+            b = (request.isl + request.osl - 1 - (request.finish - step)) // size
+            world.table_SHL[s, request.row, b] = _take(world, s)
+            i = request.growth_after
+
+
+@part
+def release_named(world: World, i: int) -> None:
+    """Give back the blocks of a request's tokens, the last one first, and its row.
+
+    Args:
+        world: The simulation.
+        i: The request.
+    """
+    request = world.request_N[i]
+    s = request.lane
+    lane = world.lane_S[s]
+    size = world.block_size
+    for b in range((request.placed + size - 1) // size - 1, -1, -1):
+        block = world.table_SHL[s, request.row, b]
+        row = world.block_SK[s, block]
+        row.references -= 1
+        if row.references == 0:
+            _join_free(world, s, block)
+    world.spare_SH[s, lane.spare_rows] = request.row
+    lane.spare_rows += 1
+
+
+@part
+def register(world: World, i: int, tokens: int) -> None:
+    """Make the full blocks of a request's first tokens known by their hashes.
+
+    Args:
+        world: The simulation.
+        i: The request.
+        tokens: Tokens with a place.
+    """
+    request = world.request_N[i]
+    s = request.lane
+    full = tokens // world.block_size
+    for b in range(request.registered, full):
+        key = block_key(world, i, b)
+        block = world.table_SHL[s, request.row, b]
+        row = world.block_SK[s, block]
+        bucket = world.bucket_SU[s, key & (world.bucket_SU.shape[1] - 1)]
+        row.key = key
+        row.known = 1
+        row.chain_before = bucket.tail
+        row.chain_after = NOBODY
+        if bucket.tail == NOBODY:
+            bucket.head = block
+        else:
+            world.block_SK[s, bucket.tail].chain_after = block
+        bucket.tail = block
+    request.registered = max(request.registered, full)
+
+
+@part
+def name_answer(world: World, i: int) -> None:
+    """Name the full blocks of a request's output as in the prompt of its next turn.
+
+    Args:
+        world: The simulation.
+        i: The request, finished, with its blocks; its last token is not in the cache.
+    """
+    request = world.request_N[i]
+    first = request.isl // world.block_size
+    for b in range(first, request.registered):
+        block = world.table_SHL[request.lane, request.row, b]
+        if world.block_SK[request.lane, block].known:
+            _forget(world, request.lane, block)
+    request.registered = min(request.registered, first)
+    register(world, i, request.isl + request.osl - 1)
+
+
+@part
+def _forget(world: World, s: int, block: int) -> None:
+    """Take a block out of the hash table."""
+    row = world.block_SK[s, block]
+    bucket = world.bucket_SU[s, row.key & (world.bucket_SU.shape[1] - 1)]
+    if row.chain_before == NOBODY:
+        bucket.head = row.chain_after
+    else:
+        world.block_SK[s, row.chain_before].chain_after = row.chain_after
+    if row.chain_after == NOBODY:
+        bucket.tail = row.chain_before
+    else:
+        world.block_SK[s, row.chain_after].chain_before = row.chain_before
+    row.known = 0
+
+
+@part
+def _take(world: World, s: int) -> int:
+    """Take the free block that has waited longest and forget what it held."""
+    block = world.lane_S[s].free_head
+    _leave_free(world, s, block)
+    row = world.block_SK[s, block]
+    if row.known:
+        _forget(world, s, block)
+    row.references = 1
+    return int(block)
+
+
+@part
+def _leave_free(world: World, s: int, block: int) -> None:
+    """Take a block out of the queue of free ones."""
+    lane = world.lane_S[s]
+    row = world.block_SK[s, block]
+    if row.before == NOBODY:
+        lane.free_head = row.after
+    else:
+        world.block_SK[s, row.before].after = row.after
+    if row.after == NOBODY:
+        lane.free_tail = row.before
+    else:
+        world.block_SK[s, row.after].before = row.before
+    lane.free -= 1
+
+
+@part
+def _join_free(world: World, s: int, block: int) -> None:
+    """Add a block at the tail of the free ones."""
+    lane = world.lane_S[s]
+    row = world.block_SK[s, block]
+    row.before = lane.free_tail
+    row.after = NOBODY
+    if lane.free_tail == NOBODY:
+        lane.free_head = block
+    else:
+        world.block_SK[s, lane.free_tail].after = block
+    lane.free_tail = block
+    lane.free += 1
+
+
+@part
+def join_growers(world: World, i: int, residue: int) -> None:
+    """Add a request at the end of those that need blocks in the same steps.
+
+    Args:
+        world: The simulation.
+        i: The request, admitted after all others there.
+        residue: Of its context, relative to the steps.
+    """
+    request = world.request_N[i]
+    line = world.growers_SB[request.lane, residue]
+    request.growth_before = line.tail
+    request.growth_after = NOBODY
+    if line.tail == NOBODY:
+        line.head = i
+    else:
+        world.request_N[line.tail].growth_after = i
+    line.tail = i
+
+
+@part
+def leave_growers(world: World, i: int, residue: int) -> None:
+    """Take a request out of those that need blocks in the same steps.
+
+    Args:
+        world: The simulation.
+        i: The request.
+        residue: As when it joined.
+    """
+    request = world.request_N[i]
+    line = world.growers_SB[request.lane, residue]
+    if request.growth_before == NOBODY:
+        line.head = request.growth_after
+    else:
+        world.request_N[request.growth_before].growth_after = request.growth_after
+    if request.growth_after == NOBODY:
+        line.tail = request.growth_before
+    else:
+        world.request_N[request.growth_after].growth_before = request.growth_before
+
+
+@part
+def block_key(world: World, i: int, b: int) -> int:
+    """Return the hash of block b of a request.
+
+    Args:
+        world: The simulation.
+        i: The request.
+        b: Block of its tokens.
+    """
+    traffic = world
+    end = (b + 1) * world.block_size
+    first = traffic.hash_first_N[i]
+    seed = np.uint64(i) ^ np.uint64(OWN)
+    request = world.request_N[i]
+    if end <= request.isl:
+        if traffic.hash_first_N[i + 1] > first:
+            seed = np.uint64(traffic.hash_H[first + (end - 1) // traffic.hash_block])
+    elif request.heir != NOBODY and world.finished_N[i] != NOBODY:
+        first = traffic.hash_first_N[request.heir]
+        seed = np.uint64(traffic.hash_H[first + (end - 1) // traffic.hash_block])
+    return int(np.int64(mixed(mixed(seed) + np.uint64(b)) >> np.uint64(1)))
+
+
+@part
+def mixed(value: Any) -> Any:  # noqa: ANN401 - 64 bits without sign
+    """Return 64 bits that look random.
+
+    Args:
+        value: 64 bits without sign.
+    """
+    z = value + np.uint64(FACTORS[0])
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(FACTORS[1])
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(FACTORS[2])
+    return z ^ (z >> np.uint64(31))

@@ -1,0 +1,397 @@
+"""What happens to the sequences of a scheduler, whatever its rules: they start, run, leave.
+
+Sequences run in order of admission. At most one prompt is partly computed, and no prompt is
+admitted after it before its end. Which sequence needs a block in which step is fixed by its context
+modulo the size of a block, relative to the decode steps of the scheduler.
+
+Shape legend: N requests, S schedulers, B places in a cache block.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.serving.config import DECODE, NO_EVICT, SGLANG, STATIC
+from perfatlas.serving.sequences import blocks
+from perfatlas.serving.sequences.step_time import NEVER, chunk_time
+from perfatlas.serving.state import NOBODY, drop, part, put
+
+if TYPE_CHECKING:
+    from perfatlas.serving.state import World
+
+
+@part
+def clear_step(world: World, s: int, now: int) -> None:
+    """Forget the step before.
+
+    Args:
+        world: The simulation.
+        s: The scheduler.
+        now: When the next one begins [ps].
+    """
+    lane = world.lane_S[s]
+    lane.start = now
+    lane.decodes = 0
+    lane.fresh = 0
+    lane.chunks = 0
+    lane.tokens = 0
+    lane.attention = 0
+    lane.last = NEVER
+    lane.preempted = 0
+    lane.joiners = 0
+    lane.moving = 0
+
+
+@part
+def admit_head(world: World, i: int, found: tuple[int, int], now: int) -> None:
+    """Let the head of a queue run, with the cached blocks it found.
+
+    Args:
+        world: The simulation.
+        i: The request at the head.
+        found: Leading blocks found in the cache, and those of them nobody holds.
+        now: When the step begins [ps].
+    """
+    request = world.request_N[i]
+    lane = world.lane_S[request.lane]
+    hits, idle = found
+    if world.rules in (NO_EVICT, STATIC):
+        lane.spare -= blocks.promised(world, i) - hits + idle
+    if world.scheduled_N[i] == NOBODY:
+        world.scheduled_N[i] = now
+        if hits > 0:
+            world.cached_N[i] = hits * world.block_size
+    _start_running(world, request.lane, i)
+    blocks.share(world, i, hits)
+
+
+@part
+def _start_running(world: World, s: int, i: int) -> None:
+    """Move the head of the queue to the end of the running."""
+    lane = world.lane_S[s]
+    request = world.request_N[i]
+    lane.waiting_head = request.after
+    lane.waiting -= 1
+    if lane.waiting == 0:
+        lane.waiting_tail = NOBODY
+    request.before = lane.running_tail
+    request.after = NOBODY
+    if lane.running_tail != NOBODY:
+        world.request_N[lane.running_tail].after = i
+    lane.running_tail = i
+    lane.running += 1
+    request.order = lane.admitted
+    lane.admitted += 1
+
+
+@part
+def run_chunk(world: World, i: int, chunk: int) -> None:
+    """Put a chunk of a prompt, for which there are blocks, into the step.
+
+    Args:
+        world: The simulation.
+        i: The request.
+        chunk: Tokens.
+    """
+    request = world.request_N[i]
+    s = request.lane
+    lane = world.lane_S[s]
+    if request.computed + chunk > request.placed:
+        blocks.extend(world, i, request.computed + chunk)
+    lane.attention += chunk_time(world, world.prefill_added_QP, chunk, request.computed)
+    lane.last = max(lane.last, chunk_time(world, world.prefill_last_QP, chunk, request.computed))
+    lane.tokens += chunk
+    lane.chunks += 1
+    request.computed += chunk
+    if request.computed < request.isl + request.generated:
+        lane.partial = i
+        return
+    lane.partial = NOBODY
+    lane.fresh += 1
+
+
+@part
+def unseen(world: World, i: int) -> int:
+    """Return 1 where the step that runs gives a token to a sequence that decodes, 0 where not.
+
+    Args:
+        world: The simulation.
+        i: The request.
+    """
+    request = world.request_N[i]
+    lane = world.lane_S[request.lane]
+    runs = world.replica_R[request.lane // world.ranks].steps > 0
+    was = request.joined <= lane.beat  # and does not only join in the step that is scheduled
+    return 1 if runs and was and (lane.ran or request.joined == lane.beat) else 0
+
+
+@part
+def has_ended(world: World, i: int) -> bool:
+    """Return whether the step that runs is known to give the last token of a running request.
+
+    Args:
+        world: The simulation.
+        i: The request.
+    """
+    request = world.request_N[i]
+    lane = world.lane_S[request.lane]
+    known = world.rules != SGLANG
+    return bool(known and i != lane.partial and request.finish <= lane.step)
+
+
+@part
+def last_joined(world: World, i: int) -> int:
+    """Return when a request last began to decode [ps].
+
+    Args:
+        world: The simulation.
+        i: The request, decoding.
+    """
+    joined = world.first_token_N[i]
+    if world.preempted_N[i] > 0:
+        joined = max(joined, world.loss_N[i].since)
+    return int(joined)
+
+
+@part
+def _back_to_prompt(world: World, i: int) -> None:
+    """Take a request from those that decode; what it has generated becomes part of its prompt."""
+    request = world.request_N[i]
+    s = request.lane
+    lane = world.lane_S[s]
+    if world.draft_tokens == 0:
+        request.generated = request.osl - (request.finish - lane.step)
+        request.computed = request.isl + request.generated - 1
+        request.placed = request.computed
+    drop(world.finishing_SH[s], world.request_N, lane.heap, request.place)
+    lane.heap -= 1
+    stop_decoding(world, i)
+    if world.rules == SGLANG:
+        request.generated -= unseen(world, i)
+        if request.generated == 0:
+            world.first_token_N[i] = NOBODY
+
+
+@part
+def throw_out(world: World, i: int) -> None:
+    """Take a running request out with all it has computed but its tokens.
+
+    Args:
+        world: The simulation.
+        i: The request; one that ends in the step now running ends all the same.
+    """
+    request = world.request_N[i]
+    s = request.lane
+    lane = world.lane_S[s]
+    known = request.computed
+    if not has_ended(world, i):
+        loss = world.loss_N[i]
+        if loss.gone == 0:
+            loss.gone = lane.start + 1
+        if i == lane.partial:
+            lane.partial = NOBODY
+            loss.mark = max(loss.mark, request.computed)
+        else:
+            loss.since = last_joined(world, i)
+            if request.joined <= lane.beat:
+                loss.since = max(loss.since, lane.last_end)
+            _back_to_prompt(world, i)
+            loss.mark = request.computed + 1
+            # what the step that runs computes of its own output is not known
+            known = request.computed - (request.gave if world.async_scheduling else 0)
+    if world.rules != SGLANG:
+        blocks.keep_known(world, i, known)
+    blocks.release(world, i)
+    leave_running(world, i)
+    request.computed = 0
+    world.preempted_N[i] += 1
+    lane.preempted += 1
+    world.clock_1[0].preemptions += 1
+
+
+@part
+def queue_first(world: World, i: int) -> None:
+    """Put a request at the head of the queue of its scheduler.
+
+    Args:
+        world: The simulation.
+        i: The request.
+    """
+    request = world.request_N[i]
+    lane = world.lane_S[request.lane]
+    request.after = lane.waiting_head
+    lane.waiting_head = i
+    if lane.waiting == 0:
+        lane.waiting_tail = i
+    lane.waiting += 1
+
+
+@part
+def queue_last(world: World, i: int) -> None:
+    """Put a request at the end of the queue of its scheduler.
+
+    Args:
+        world: The simulation.
+        i: The request.
+    """
+    lane = world.lane_S[world.request_N[i].lane]
+    if lane.waiting == 0:
+        lane.waiting_head = i
+    else:
+        world.request_N[lane.waiting_tail].after = i
+    world.request_N[i].after = NOBODY
+    lane.waiting_tail = i
+    lane.waiting += 1
+
+
+@part
+def leave_unread(world: World, i: int) -> None:
+    """Leave a request that has arrived where its scheduler reads it later.
+
+    Args:
+        world: The simulation.
+        i: The request.
+    """
+    lane = world.lane_S[world.request_N[i].lane]
+    if lane.unread == 0:
+        lane.unread_head = i
+    else:
+        world.request_N[lane.unread_tail].after = i
+    world.request_N[i].after = NOBODY
+    lane.unread_tail = i
+    lane.unread += 1
+
+
+@part
+def read_all(world: World, s: int) -> None:
+    """Put what has arrived at the end of the queue of a scheduler.
+
+    Args:
+        world: The simulation.
+        s: The scheduler.
+    """
+    lane = world.lane_S[s]
+    if lane.unread == 0:
+        return
+    if lane.waiting == 0:
+        lane.waiting_head = lane.unread_head
+    else:
+        world.request_N[lane.waiting_tail].after = lane.unread_head
+    lane.waiting_tail = lane.unread_tail
+    lane.waiting += lane.unread
+    lane.unread = 0
+
+
+@part
+def leave_running(world: World, i: int) -> None:
+    """Take a request out of the running ones of its scheduler.
+
+    Args:
+        world: The simulation.
+        i: The request.
+    """
+    request = world.request_N[i]
+    lane = world.lane_S[request.lane]
+    if request.before != NOBODY:
+        world.request_N[request.before].after = request.after
+    if request.after != NOBODY:
+        world.request_N[request.after].before = request.before
+    else:
+        lane.running_tail = request.before
+    lane.running -= 1
+
+
+@part
+def leave_queue(world: World, i: int) -> None:
+    """Take a request that was thrown out from the queue of its scheduler.
+
+    Args:
+        world: The simulation.
+        i: The request, near the head.
+    """
+    lane = world.lane_S[world.request_N[i].lane]
+    before = NOBODY
+    at = lane.waiting_head
+    while at != i:
+        before = at
+        at = world.request_N[at].after
+    after = world.request_N[i].after
+    lane.waiting -= 1
+    if before == NOBODY:
+        lane.waiting_head = after
+    else:
+        world.request_N[before].after = after
+    if lane.waiting_tail == i:
+        lane.waiting_tail = before
+
+
+@part
+def take_finishing(world: World, s: int) -> int:
+    """Return a request that has its last token, taken from those that decode; NOBODY if none has.
+
+    Args:
+        world: The simulation.
+        s: Its scheduler.
+    """
+    lane = world.lane_S[s]
+    if lane.heap == 0 or world.finishing_SH[s, 0].key != lane.step:
+        return NOBODY
+    i = world.finishing_SH[s, 0].item
+    drop(world.finishing_SH[s], world.request_N, lane.heap, 0)
+    lane.heap -= 1
+    request = world.request_N[i]
+    request.computed = request.isl + request.osl - 1
+    if world.draft_tokens == 0:
+        request.placed = request.computed
+    if world.rules == SGLANG:
+        if world.async_scheduling:  # decodes once more in the next step, where that decodes
+            request.placed += 1 if lane.decodes > 0 else 0
+        if world.async_scheduling or world.role == DECODE or request.joined != lane.beat:
+            lane.ended += 1
+        else:
+            lane.full = 0
+    if world.rules in (NO_EVICT, STATIC):
+        lane.spare += blocks.promised(world, i) - blocks.count(world, request.placed)
+    stop_decoding(world, i)
+    return int(i)
+
+
+@part
+def start_decoding(world: World, i: int, steps: int) -> None:
+    """Count a request with its prompt computed and its next token among those that decode.
+
+    Args:
+        world: The simulation.
+        i: The request; the step counter is past the step that ended its prompt.
+        steps: Decode steps to its end.
+    """
+    request = world.request_N[i]
+    s = request.lane
+    lane = world.lane_S[s]
+    request.finish = lane.step + steps
+    put(world.finishing_SH[s], world.request_N, lane.heap, (request.finish, request.order, i))
+    lane.heap += 1
+    request.joined = lane.beat
+    request.gave = 1
+    world.delay_N[i] -= lane.delay
+    lane.decoding += 1
+    lane.context += request.computed
+    if world.draft_tokens == 0:
+        blocks.join_growth(world, i)
+
+
+@part
+def stop_decoding(world: World, i: int) -> None:
+    """Take a request out of those that decode.
+
+    Args:
+        world: The simulation.
+        i: The request; `computed` tells its tokens in the cache.
+    """
+    request = world.request_N[i]
+    lane = world.lane_S[request.lane]
+    world.delay_N[i] += lane.delay
+    lane.decoding -= 1
+    lane.context -= request.computed
+    if world.draft_tokens == 0:
+        blocks.leave_growth(world, i)

@@ -1,0 +1,200 @@
+"""The time of a step from its tables, as a line over the steps of a stretch.
+
+Steps of one batch that only decodes grow by one key per sequence, so that the j-th takes
+base + rise j, until the mean context leaves a cell of the table. Ranks that step together take the
+longest of their lines.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfatlas.serving.state import part
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from perfatlas.serving.state import World
+
+MANY: Final = 1 << 40  # steps: more than any stretch has
+NEVER: Final = -(1 << 60)  # ps: less than any entry of a table
+
+
+class Line(NamedTuple):
+    """Step j takes base + rise j [ps], for the first `steps` of them."""
+
+    base: int
+    rise: int
+    steps: int
+
+
+@part
+def cell(border_K: NDArray[np.int64], value: int) -> int:
+    """Return the last border not above a value, of rising ones from 0.
+
+    Args:
+        border_K: Borders (K,).
+        value: At least 0.
+    """
+    low = 0
+    high = border_K.shape[0]
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if border_K[middle] <= value:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@part
+def chunk_time(world: World, time_QP: NDArray[np.int64], queries: int, before: int) -> int:
+    """Return an entry of a table of chunks [ps], bilinear and rounded down in every direction.
+
+    Args:
+        world: The simulation.
+        time_QP: The table (Q, P) [ps].
+        queries: Tokens of the chunk.
+        before: Keys before it.
+    """
+    q = min(cell(world.queries_Q, queries), world.queries_Q.shape[0] - 2)
+    p = min(cell(world.before_P, before), world.before_P.shape[0] - 2)
+    wide = world.queries_Q[q + 1] - world.queries_Q[q]
+    deep = world.before_P[p + 1] - world.before_P[p]
+    along = queries - world.queries_Q[q]
+    near = time_QP[q, p]
+    near += (time_QP[q + 1, p] - near) * along // wide
+    far = time_QP[q, p + 1]
+    far += (time_QP[q + 1, p + 1] - far) * along // wide
+    return int(near + (far - near) * (before - world.before_P[p]) // deep)
+
+
+@part
+def decode_attention(world: World, sequences: int, keys: int) -> Line:
+    """Return the attention of sequences that decode, as a line up to the border of its cell.
+
+    Args:
+        world: The simulation.
+        sequences: At least 1.
+        keys: Keys of all of them, those the step writes included.
+    """
+    mean = keys // sequences
+    k = cell(world.context_K, mean)
+    slope = world.decode_slope_BK[sequences, k]
+    past = keys - sequences * world.context_K[k]
+    room = MANY
+    if k + 1 < world.context_K.shape[0]:
+        room = world.context_K[k + 1] - mean
+    return Line(world.decode_base_BK[sequences, k] + slope * past, slope * sequences, room)
+
+
+@part
+def rank_line(world: World, lane: Any, linear: int) -> Line:  # noqa: ANN401 - a row of lanes
+    """Return the device's line of one rank's step; its host work added where that is not hidden.
+
+    Args:
+        world: The simulation.
+        lane: A scheduler that has scheduled.
+        linear: Linear layers of the step [ps].
+    """
+    base = (
+        linear + lane.attention + world.head_B[lane.decodes * world.tokens_per_decode + lane.fresh]
+    )
+    if lane.chunks > 0:
+        base += lane.last + lane.moving
+    rise = 0
+    room = MANY
+    if lane.decodes > 0:
+        line = decode_attention(
+            world, lane.decodes, lane.context + lane.decodes * world.tokens_per_decode
+        )
+        lane.keyed = line.base
+        base += line.base
+        rise = line.rise
+        room = line.steps
+    if not world.host_overlapped:
+        base += host_work(world, lane)
+    return Line(base, rise, room)
+
+
+@part
+def decode_time(world: World, lane: Any, linear: int) -> int:  # noqa: ANN401 - a row of lanes
+    """Return the time one rank's step would take without its prompts [ps].
+
+    Args:
+        world: The simulation.
+        lane: A scheduler whose step has its line.
+        linear: Linear layers of the step without prompts [ps].
+    """
+    device = linear + world.head_B[lane.decodes * world.tokens_per_decode]
+    if lane.decodes > 0:
+        device += lane.keyed
+    host = world.host_step + world.host_sequence * lane.decodes
+    return int(max(device, host) if world.host_overlapped else device + host)
+
+
+@part
+def host_work(world: World, lane: Any) -> int:  # noqa: ANN401 - a row of lanes
+    """Return the host work of one rank's step [ps].
+
+    Args:
+        world: The simulation.
+        lane: A scheduler that has scheduled.
+    """
+    work = world.host_step + world.host_sequence * (lane.decodes + lane.chunks)
+    if lane.chunks > 0:
+        work += world.host_prefill
+    return int(work)
+
+
+@part
+def longest(line: Line, other: Line) -> Line:
+    """Return the line that is above at the start, for as long as it stays there.
+
+    Args:
+        line: One line.
+        other: Another.
+    """
+    above = line
+    below = other
+    if other.base > line.base or (other.base == line.base and other.rise > line.rise):
+        above = other
+        below = line
+    steps = min(above.steps, below.steps)
+    if below.rise > above.rise:
+        steps = min(steps, (above.base - below.base) // (below.rise - above.rise) + 1)
+    return Line(above.base, above.rise, steps)
+
+
+@part
+def stretch_time(base: int, rise: int, steps: int) -> int:
+    """Return the time of the first steps of a line [ps].
+
+    Args:
+        base: Time of the first step [ps].
+        rise: Growth from step to step [ps].
+        steps: How many.
+    """
+    return steps * base + rise * (steps * (steps - 1) // 2)
+
+
+@part
+def steps_until(base: int, rise: int, most: int, delay: int) -> int:
+    """Return the least steps, of 1 to `most`, that take at least a delay; `most` if none does.
+
+    Args:
+        base: Time of the first step [ps].
+        rise: Growth from step to step [ps].
+        most: Steps of the stretch.
+        delay: Time to be reached [ps].
+    """
+    low = 1
+    high = most
+    while low < high:
+        middle = (low + high) >> 1
+        if stretch_time(base, rise, middle) >= delay:
+            high = middle
+        else:
+            low = middle + 1
+    return low

@@ -1,0 +1,102 @@
+"""A heap of requests by time or step that can lose any member.
+
+Every member's place is kept in its request, so that a preempted one leaves in O(log n) and a heap
+never outgrows its members.
+
+Shape legend: H places of a heap, N requests.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfatlas.serving.state.compile import part
+
+NODE: Final = np.dtype([("key", "i8"), ("tie", "i8"), ("item", "i8")], align=True)
+Rows = NDArray[Any]
+
+
+@part
+def put(heap_H: Rows, request_N: Rows, size: int, node: tuple[int, int, int]) -> None:
+    """Add a member to a heap of `size`.
+
+    Args:
+        heap_H: Nodes (H,), least key first, least tie among equals.
+        request_N: Requests (N,), which keep their places.
+        size: Members before.
+        node: Key, tie, request.
+    """
+    _settle_up(heap_H, request_N, size, node)
+
+
+@part
+def drop(heap_H: Rows, request_N: Rows, size: int, place: int) -> None:
+    """Take the member at a place out of a heap of `size`.
+
+    Args:
+        heap_H: Nodes (H,).
+        request_N: Requests (N,).
+        size: Members before.
+        place: Of the member that leaves; 0 is the least.
+    """
+    last = size - 1
+    if place == last:
+        return
+    moved = heap_H[last]
+    node = (moved.key, moved.tie, moved.item)
+    up = (place - 1) >> 1
+    if place > 0 and _earlier(node, heap_H[up]):
+        _settle_up(heap_H, request_N, place, node)
+    else:
+        _settle_down(heap_H, request_N, last, (place, node))
+
+
+@part
+def _earlier(node: tuple[int, int, int], other: Any) -> bool:  # noqa: ANN401 - a row of a heap
+    return bool(node[0] < other.key or (node[0] == other.key and node[1] < other.tie))
+
+
+@part
+def _set(heap_H: Rows, request_N: Rows, place: int, node: tuple[int, int, int]) -> None:
+    row = heap_H[place]
+    row.key = node[0]
+    row.tie = node[1]
+    row.item = node[2]
+    request_N[node[2]].place = place
+
+
+@part
+def _settle_up(heap_H: Rows, request_N: Rows, place: int, node: tuple[int, int, int]) -> None:
+    while place > 0:
+        up = (place - 1) >> 1
+        above = heap_H[up]
+        if not _earlier(node, above):
+            break
+        _set(heap_H, request_N, place, (above.key, above.tie, above.item))
+        place = up
+    _set(heap_H, request_N, place, node)
+
+
+@part
+def _settle_down(
+    heap_H: Rows, request_N: Rows, size: int, at: tuple[int, tuple[int, int, int]]
+) -> None:
+    place, node = at
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        row = heap_H[child]
+        if child + 1 < size:
+            other = heap_H[child + 1]
+            if _earlier((other.key, other.tie, other.item), row):
+                row = other
+                child += 1
+        if _earlier(node, row):
+            break
+        _set(heap_H, request_N, place, (row.key, row.tie, row.item))
+        place = child
+    _set(heap_H, request_N, place, node)

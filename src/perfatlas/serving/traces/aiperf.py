@@ -1,0 +1,164 @@
+"""What AIPerf sent in a run, from its per-request records (`profile_export.jsonl`).
+
+Source: ai-dynamo/aiperf, docs/tutorials/working-with-profile-exports.md. One object per line with
+`metadata` (request_start_ns, request_end_ns, x_correlation_id of the user session, turn_index,
+benchmark_phase, was_cancelled), `metrics` (input_sequence_length and output_sequence_length, each
+{value, unit}) and `error`. Records of early versions have timestamp_ns and credit_phase instead,
+and their end follows from the metric request_latency.
+Limits: tested on rows written by hand after the documented records. Records are written when
+requests end; they are sorted by start. `inputs.json` of the same run holds texts, not tokens.
+
+Shape legend: N requests.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.serving.traces.blocks import jsonl_blocks, refuse
+from perfatlas.serving.traces.fields import Field, read_columns
+from perfatlas.serving.traces.reading import (
+    WHOLE,
+    Clock,
+    GrowingTrace,
+    Trace,
+    Window,
+    close,
+    session_numbers,
+    sort_by_arrival,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from perfatlas.serving.traces.blocks import Block
+
+    Int = NDArray[np.int64]
+    Row = Mapping[str, object]
+
+_TICKS_PER_NS: Final = TICKS_PER_SECOND // 10**9
+_NS_PER_MS: Final = 10**6
+_FIELDS: Final = (
+    Field(name="request_start_ns", kind="whole"),
+    Field(name="request_end_ns", kind="whole"),
+    Field(name="input_sequence_length", kind="tokens", low=1),
+    Field(name="output_sequence_length", kind="tokens", low=1),
+    Field(name="x_correlation_id", kind="label"),
+    Field(name="turn_index", kind="tokens", low=0),
+)
+
+
+def read_aiperf(path: str | Path, window: Window = WHOLE) -> Trace:
+    """Return the requests of an AIPerf run; the earliest starts at 0.
+
+    The think time of a later turn is what passed between the end of the turn before and its start.
+
+    Args:
+        path: A `profile_export.jsonl`.
+        window: Which part to read, counted from the first record.
+
+    Raises:
+        InvalidSpecError: The file cannot be read, or a record is not what the format says; the
+            message names the line.
+
+    Limits: failed, cancelled and warm-up requests are left out and counted; a turn after one that
+        was left out arrives when it did in the run.
+    """
+    clock = Clock(ticks=_TICKS_PER_NS, relative=False)
+    trace = GrowingTrace(path=path, clock=clock, window=window)
+    left_out: Counter[str] = Counter()
+    for block in jsonl_blocks(path, {}):
+        flat = block._replace(table=_no_table, rows=partial(_flat_rows, path, block, left_out))
+        rows = read_columns(path, flat, _FIELDS)
+        cells = rows.cells
+        if not rows.number_B.size:
+            continue
+        trace.add(
+            rows,
+            "request_start_ns",
+            isl=cells["input_sequence_length"],
+            osl=cells["output_sequence_length"],
+            session=cells["x_correlation_id"],
+            turn=cells["turn_index"],
+            taken=cells["request_end_ns"] - cells["request_start_ns"],
+        )
+        if trace.full:
+            break
+    trace.warnings += [f"{count} requests {why}; left out" for why, count in left_out.items()]
+    columns = trace.columns()
+    sort_by_arrival(trace, columns, refuse_unsorted=False)
+    columns["session"] = session_numbers(columns["session"])
+    columns["think"] = _think_times(trace, columns)
+    return close(trace, columns)
+
+
+def _no_table() -> None:
+    """Give no Arrow table: records are nested, and most of one is not read."""
+
+
+def _flat_rows(path: str | Path, block: Block, left_out: Counter[str]) -> Iterator[tuple[int, Row]]:
+    """Yield the records that were answered, with the fields that are read at the top."""
+    for number, row in block.rows():
+        metadata = row.get("metadata")
+        if not isinstance(metadata, Mapping):
+            files = "inputs.json holds texts without token counts: " if "data" in row else ""
+            hint = f"{files}read the profile_export.jsonl of the same run"
+            raise refuse(path, f"line {number}", f"no 'metadata' of a request; {hint}")
+        why = _why_not(row, metadata)
+        if why:
+            left_out[why] += 1
+            continue
+        yield number, _flat(row, metadata)
+
+
+def _why_not(row: Row, metadata: Row) -> str:
+    if metadata.get("benchmark_phase", metadata.get("credit_phase", "profiling")) == "warmup":
+        return "warmed the server up"
+    if metadata.get("was_cancelled"):
+        return "were cancelled"
+    return "failed" if row.get("error") is not None else ""
+
+
+def _flat(row: Row, metadata: Row) -> dict[str, object]:
+    metrics = row.get("metrics")
+    values = metrics if isinstance(metrics, Mapping) else {}
+    flat: dict[str, object] = {
+        name: metric["value"]
+        for name, metric in values.items()
+        if isinstance(metric, Mapping) and "value" in metric
+    }
+    start_ns = metadata.get("timestamp_ns")
+    latency_ms = flat.get("request_latency")
+    if isinstance(start_ns, int) and isinstance(latency_ms, float):
+        flat["request_start_ns"] = start_ns
+        flat["request_end_ns"] = start_ns + round(latency_ms * _NS_PER_MS)
+    return flat | dict(metadata)
+
+
+def _think_times(trace: GrowingTrace, columns: dict[str, Int]) -> Int:
+    """Return the think time of each request (N,) [ps], -1 where its time of arrival holds."""
+    taken_N = columns.pop("taken") * _TICKS_PER_NS
+    session_N, turn_N, arrival_N = columns["session"], columns["turn"], columns["arrival"]
+    order_N = np.lexsort((turn_N, session_N))
+    before_N, after_N = order_N[:-1], order_N[1:]
+    follows_N = (session_N[before_N] == session_N[after_N]) & (session_N[after_N] >= 0)
+    follows_N &= turn_N[after_N] == turn_N[before_N] + 1
+    follows_N &= before_N < after_N  # a turn that began before the one it follows did not wait
+    gap_N = arrival_N[after_N] - (arrival_N[before_N] + taken_N[before_N])
+    overlapping = int(np.count_nonzero(follows_N & (gap_N < 0)))
+    if overlapping:
+        trace.warnings.append(
+            f"{overlapping} turns start before the turn before them ends; no time to think is taken"
+        )
+    think_N = np.full(arrival_N.shape[0], -1, np.int64)
+    think_N[after_N] = np.where(follows_N, np.maximum(gap_N, 0), -1)
+    return think_N

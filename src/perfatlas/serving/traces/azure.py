@@ -1,0 +1,64 @@
+"""Traces of Azure LLM inference: time stamps to 100 ns, prompt and output tokens.
+
+Source: Azure/AzurePublicDataset, data/AzureLLMInferenceTrace_{conv,code}.csv (2023) and the week of
+2024 with the same columns and a zone in its stamps; Patel et al., Splitwise, ISCA 2024.
+Limits: no user or conversation is told, so no prefix is shared.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.serving.traces.blocks import csv_blocks
+from perfatlas.serving.traces.fields import Field, read_columns
+from perfatlas.serving.traces.reading import (
+    WHOLE,
+    Clock,
+    GrowingTrace,
+    Trace,
+    Window,
+    close,
+    sort_by_arrival,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_WALL_CLOCK: Final = Clock(ticks=TICKS_PER_SECOND // 10**9, relative=False)
+_FIELDS: Final = (
+    Field(name="TIMESTAMP", kind="stamp"),
+    Field(name="ContextTokens", kind="tokens", low=1),
+    Field(name="GeneratedTokens", kind="tokens", low=1),
+)
+
+
+def read_azure(path: str | Path, window: Window = WHOLE) -> Trace:
+    """Return the requests of an Azure trace; the earliest arrives at 0.
+
+    Args:
+        path: A CSV file.
+        window: Which part to read, counted from the first row.
+
+    Raises:
+        InvalidSpecError: The file cannot be read, or a row is not what the format says; the
+            message names the line.
+    """
+    import pyarrow as pa
+
+    schema = {
+        "TIMESTAMP": pa.timestamp("ns"),
+        "ContextTokens": pa.int64(),
+        "GeneratedTokens": pa.int64(),
+    }
+    trace = GrowingTrace(path=path, clock=_WALL_CLOCK, window=window)
+    for block in csv_blocks(path, schema, [field.name for field in _FIELDS]):
+        rows = read_columns(path, block, _FIELDS)
+        trace.add(
+            rows, "TIMESTAMP", isl=rows.cells["ContextTokens"], osl=rows.cells["GeneratedTokens"]
+        )
+        if trace.full:
+            break
+    columns = trace.columns()
+    sort_by_arrival(trace, columns, refuse_unsorted=False)
+    return close(trace, columns)

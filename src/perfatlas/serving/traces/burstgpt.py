@@ -1,0 +1,84 @@
+"""Traces of BurstGPT: seconds, prompt and answer tokens, and the requests that failed.
+
+Source: HPMLL/BurstGPT releases. Columns `Timestamp` [s], `Request tokens`, `Response tokens` (0 for
+a failed request), `Model`, `Total tokens`, `Log Type`; the third release adds `Session ID` and
+`Elapsed time`.
+Limits: tested on rows written by hand after the documented columns; no file of the release was at
+hand. Recorded times hold for every turn: no think time is derived.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.serving.traces.blocks import csv_blocks, refuse
+from perfatlas.serving.traces.fields import NO_LABEL, Field, read_columns
+from perfatlas.serving.traces.reading import (
+    WHOLE,
+    Clock,
+    GrowingTrace,
+    Trace,
+    Window,
+    close,
+    session_numbers,
+    sort_by_arrival,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SINCE_MIDNIGHT: Final = Clock(ticks=TICKS_PER_SECOND, relative=False)
+_FIELDS: Final = (
+    Field(name="Timestamp", kind="number"),
+    Field(name="Request tokens", kind="tokens", low=0),
+    Field(name="Response tokens", kind="tokens", low=0),
+    Field(name="Session ID", kind="label", required=False),
+)
+
+
+def read_burstgpt(path: str | Path, window: Window = WHOLE) -> Trace:
+    """Return the requests of a BurstGPT trace that were answered; the earliest arrives at 0.
+
+    Args:
+        path: A CSV file.
+        window: Which part to read, counted from the first answered row; the releases span
+            months.
+
+    Raises:
+        InvalidSpecError: The file cannot be read, or a row is not what the format says; the
+            message names the line.
+    """
+    import pyarrow as pa
+
+    schema = {
+        "Timestamp": pa.float64(),
+        "Request tokens": pa.int64(),
+        "Response tokens": pa.int64(),
+        "Session ID": pa.string(),
+    }
+    trace = GrowingTrace(path=path, clock=_SINCE_MIDNIGHT, window=window)
+    failed = 0
+    for block in csv_blocks(path, schema, [field.name for field in _FIELDS if field.required]):
+        rows = read_columns(path, block, _FIELDS)
+        answered_B = rows.cells["Response tokens"] > 0
+        failed += int(np.count_nonzero(~answered_B))
+        rows = rows.only(answered_B)
+        isl_B = rows.cells["Request tokens"]
+        if (isl_B == 0).any():
+            place = f"{rows.place} {rows.number_B[np.argmin(isl_B)]}"
+            raise refuse(path, place, "Request tokens = 0 for an answered request; at least 1")
+        none_B = np.full(isl_B.shape[0], NO_LABEL, np.int64)
+        session_B = rows.cells.get("Session ID", none_B)
+        osl_B = rows.cells["Response tokens"]
+        trace.add(rows, "Timestamp", isl=isl_B, osl=osl_B, session=session_B)
+        if trace.full:
+            break
+    if failed:
+        trace.warnings.append(f"{failed} requests without a response token failed; left out")
+    columns = trace.columns()
+    sort_by_arrival(trace, columns, refuse_unsorted=False)
+    columns["session"] = session_numbers(columns["session"])
+    return close(trace, columns)

@@ -1,0 +1,376 @@
+"""What the cells of a trace hold: compiled where they are plain, one by one to name a wrong one.
+
+Shape legend: B rows of a block, H hashes of its prompts.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+import numpy as np
+
+from perfatlas.quantities import did_you_mean, shown
+from perfatlas.serving.requests import LONGEST_TOKENS
+from perfatlas.serving.traces.blocks import refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from perfatlas.serving.traces.blocks import Block
+
+Kind = Literal["tokens", "whole", "number", "stamp", "label", "hashes"]
+NO_LABEL: Final = np.iinfo(np.int64).min
+_INT64: Final = np.iinfo(np.int64)
+_SEPARATOR: Final = re.compile(r"[\s,;]+")
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+# date, time to the second, fraction, zone: datetime itself keeps six digits of the fraction
+_STAMP: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)?", re.ASCII
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """One column of a trace.
+
+    Args:
+        name: Its name in the file.
+        kind: tokens (whole, within the limit of a length), whole (any 64-bit integer), number
+            (a finite one), stamp (date and time, kept to the nanosecond), label (number or
+            text that names something), hashes (a list of integers).
+        low: Smallest value of tokens and numbers.
+        required: Whether the file must have it.
+    """
+
+    name: str
+    kind: Kind
+    low: float = -math.inf
+    required: bool = True
+
+
+class CellError(ValueError):
+    """A cell is not what its column holds; the text is for the user, who also needs the place."""
+
+
+class Columns(NamedTuple):
+    """Checked cells of the rows of a block.
+
+    Args:
+        place: What a row is called: line or row.
+        number_B: Number of each row (B,).
+        cells: Field to its cells (B,): float64 for numbers, int64 for the others; stamps in ns.
+        hash_H: Hashes of all rows (H,).
+        count_B: Hashes of each row (B,).
+    """
+
+    place: str
+    number_B: NDArray[np.int64]
+    cells: dict[str, NDArray[Any]]
+    hash_H: NDArray[np.int64]
+    count_B: NDArray[np.int64]
+
+    def only(self, keep_B: NDArray[np.bool_]) -> Columns:
+        """Return the rows that are kept.
+
+        Args:
+            keep_B: Which (B,).
+        """
+        if keep_B.all():
+            return self
+        return Columns(
+            place=self.place,
+            number_B=self.number_B[keep_B],
+            cells={name: column[keep_B] for name, column in self.cells.items()},
+            hash_H=self.hash_H[np.repeat(keep_B, self.count_B)],
+            count_B=self.count_B[keep_B],
+        )
+
+
+def read_columns(path: str | Path, block: Block, fields: Sequence[Field]) -> Columns:
+    """Return the cells of a block, checked.
+
+    Args:
+        path: The file, for messages.
+        block: Its rows.
+        fields: Columns to read; those not required are left out where the first row lacks them.
+
+    Raises:
+        InvalidSpecError: A cell is missing or not what its column holds; the message names line,
+            column and value.
+    """
+    table = block.table()
+    if table is not None:
+        columns = _from_table(block, table, fields)
+        if columns is not None:
+            return columns
+    return _from_rows(path, block, fields)
+
+
+def label_of(text: str) -> int:
+    """Return a 64-bit number that stands for a text.
+
+    Args:
+        text: What names something.
+
+    Limits: two of n texts share a number with probability n^2 / 2^65.
+
+    Example:
+        >>> from perfatlas.serving.traces.fields import label_of
+        >>> label_of("a") != label_of("b")
+        True
+    """
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
+
+
+def _from_table(block: Block, table: Any, fields: Sequence[Field]) -> Columns | None:  # noqa: ANN401
+    cells: dict[str, NDArray[Any]] = {}
+    hash_H, count_B = np.zeros(0, np.int64), np.zeros(table.num_rows, np.int64)
+    for field in fields:
+        if field.name not in table.column_names:
+            if field.required:
+                return None
+            continue
+        column = table.column(field.name)
+        if column.null_count == len(column) and not field.required:
+            continue
+        if field.kind == "hashes":
+            lists = _lists(column)
+            if lists is None:
+                return None
+            hash_H, count_B = lists
+            continue
+        values = _values(column, field)
+        if values is None:
+            return None
+        cells[field.name] = values
+    number_B = np.arange(block.first, block.first + table.num_rows, dtype=np.int64)
+    return Columns(block.place, number_B, cells, hash_H, count_B)
+
+
+def _values(column: Any, field: Field) -> NDArray[Any] | None:  # noqa: ANN401
+    """Return the cells of an Arrow column; None where one is missing, wrong or of another type."""
+    import pyarrow as pa
+
+    if field.kind == "label":
+        return _labels(column)
+    kind = {"number": pa.float64(), "stamp": pa.timestamp("ns")}.get(field.kind, pa.int64())
+    stamped = pa.types.is_timestamp(column.type)
+    if column.null_count or stamped != (field.kind == "stamp") or pa.types.is_boolean(column.type):
+        return None
+    try:
+        values: NDArray[Any] = column.cast(kind).to_numpy()
+    except pa.ArrowException:
+        return None
+    values = values.view(np.int64) if stamped else values
+    high = {"tokens": LONGEST_TOKENS, "number": np.finfo(np.float64).max}.get(field.kind, np.inf)
+    return values if _within(values, field.low, high) else None
+
+
+def _within(values: NDArray[Any], low: float, high: float) -> bool:
+    """Tell whether all values are in a range; NaN is in none."""
+    return bool(np.all((values >= low) & (values <= high)))
+
+
+def _labels(column: Any) -> NDArray[np.int64] | None:  # noqa: ANN401
+    import pyarrow as pa
+
+    if pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type):
+        values: NDArray[np.int64] = column.cast(pa.int64()).fill_null(-1).to_numpy()
+        return np.where(values < 0, NO_LABEL, values)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return None
+    coded = column.fill_null("").combine_chunks().dictionary_encode()
+    names = coded.dictionary.to_pylist()
+    label_L = np.array([label_of(name) if name else NO_LABEL for name in names], np.int64)
+    place_B: NDArray[np.int64] = coded.indices.to_numpy()
+    return label_L[place_B]
+
+
+def _lists(column: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:  # noqa: ANN401
+    """Return the values of all lists and the length of each; None where one is not plain."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        if pa.types.is_string(column.type):
+            inner = pc.utf8_trim(column, characters="[] ")
+            column = pc.split_pattern_regex(inner, pattern=_SEPARATOR.pattern)
+        column = column.cast(pa.list_(pa.int64()))
+    except pa.ArrowException:
+        return None
+    if column.null_count:
+        return None
+    values = column.combine_chunks().flatten()
+    if values.null_count:
+        return None
+    count_B = pc.list_value_length(column).to_numpy().astype(np.int64)
+    return values.to_numpy().astype(np.int64), count_B
+
+
+def _from_rows(path: str | Path, block: Block, fields: Sequence[Field]) -> Columns:
+    numbers: list[int] = []
+    found: dict[str, list[Any]] = {f.name: [] for f in fields if _has(f, {})}
+    hashes: list[int] = []
+    counts: list[int] = []
+    for number, row in block.rows():
+        if not numbers:
+            found = {f.name: [] for f in fields if _has(f, row)}
+        numbers.append(number)
+        counts.append(0)
+        for field in fields:
+            try:
+                if field.name not in found:
+                    _check_absent(field, row)
+                    continue
+                cell = _cell(field, row)
+            except CellError as problem:
+                raise refuse(path, f"{block.place} {number}", str(problem)) from problem
+            if isinstance(cell, list):
+                hashes += cell
+                counts[-1] = len(cell)
+            else:
+                found[field.name].append(cell)
+    kinds = {f.name: np.float64 if f.kind == "number" else np.int64 for f in fields}
+    ragged = {f.name for f in fields if f.kind == "hashes"}
+    return Columns(
+        place=block.place,
+        number_B=np.array(numbers, np.int64),
+        cells={n: np.array(c, kinds[n]) for n, c in found.items() if n not in ragged},
+        hash_H=np.array(hashes, np.int64),
+        count_B=np.array(counts, np.int64),
+    )
+
+
+def _has(field: Field, row: Mapping[str, object]) -> bool:
+    """Tell whether the column of a field is read; a label may be missing in single rows."""
+    return field.required or field.kind == "label" or row.get(field.name) not in (None, "")
+
+
+def _check_absent(field: Field, row: Mapping[str, object]) -> None:
+    if row.get(field.name) not in (None, ""):
+        raise CellError(f"{field.name} is given here and not in the rows above; in all or in none")
+
+
+def _cell(field: Field, row: Mapping[str, object]) -> float | list[int]:
+    """Return a cell as what its column holds, or raise CellError with the words for the user."""
+    if field.name not in row and field.kind != "label":
+        hint = did_you_mean(field.name, [str(name) for name in row])
+        raise CellError(f"no {field.name!r}{hint}")
+    return _READERS[field.kind](field, row.get(field.name))
+
+
+def _token_count(field: Field, value: object) -> int:
+    count = _whole(field, value)
+    if count < field.low:
+        raise CellError(
+            f"{field.name} = {shown(value)}; at least {field.low:g} is needed: take the row out "
+            "if it stands for no request"
+        )
+    if count > LONGEST_TOKENS:
+        raise CellError(f"{field.name} = {shown(value)}; at most {LONGEST_TOKENS} tokens")
+    return count
+
+
+def _whole(field: Field, value: object) -> int:
+    number: object = value
+    if isinstance(value, str):
+        text = value.strip()
+        digits = text.removeprefix("-")
+        plain = digits.isascii() and digits.isdigit() and len(digits) <= 20
+        number = int(text) if plain else _float(text)
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise CellError(f"{field.name} = {shown(value)} is not a whole number")
+    if not _INT64.min < number <= _INT64.max:
+        raise CellError(f"{field.name} = {shown(value)} does not fit in 64 bits")
+    return number
+
+
+def _number(field: Field, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise CellError(f"{field.name} = {shown(value)} is not a number")
+    number = _float(value)
+    if number is None:
+        raise CellError(f"{field.name} = {shown(value)} is not a number")
+    if not (math.isfinite(number) and number >= field.low):
+        low = f" of at least {field.low:g}" if math.isfinite(field.low) else ""
+        raise CellError(f"{field.name} = {shown(value)}; a finite number{low} is needed")
+    return number
+
+
+def _float(value: float | str) -> float | None:
+    try:
+        return float(value)
+    except ValueError:
+        return None
+    except OverflowError:
+        return math.inf
+
+
+def _label(field: Field, value: object) -> int:
+    if value is None or value == "":
+        return int(NO_LABEL)
+    if isinstance(value, str):
+        return label_of(value)
+    number = _whole(field, value)
+    return number if number >= 0 else int(NO_LABEL)
+
+
+def _stamp_ns(field: Field, value: object) -> int:
+    if isinstance(value, dt.datetime):
+        value = value.isoformat(sep=" ")
+    parts = _STAMP.fullmatch(value.strip()) if isinstance(value, str) else None
+    if parts is None:
+        raise CellError(
+            f"{field.name} = {shown(value)} is not a time like 2023-11-16 18:17:03.9799600"
+        )
+    day, clock, fraction, zone = parts.groups()
+    try:
+        moment = dt.datetime.fromisoformat(f"{day}T{clock}{zone or '+00:00'}")
+    except ValueError as problem:
+        raise CellError(f"{field.name} = {shown(value)}: {problem}") from problem
+    whole_s = (moment - _EPOCH) // dt.timedelta(seconds=1)
+    stamp = whole_s * 10**9 + int((fraction or "0").ljust(9, "0"))
+    if not _INT64.min < stamp <= _INT64.max:
+        raise CellError(f"{field.name} = {shown(value)}; years from 1678 to 2261 are read")
+    return stamp
+
+
+def _hash_list(field: Field, value: object) -> list[int]:
+    items: object = value
+    if isinstance(value, str):
+        try:
+            items = json.loads(value) if "[" in value else _SEPARATOR.split(value.strip())
+        except ValueError as problem:
+            raise CellError(f"{field.name} = {shown(value)} is not a list: {problem}") from problem
+        items = [] if items == [""] else items
+    if not isinstance(items, list):
+        raise CellError(f"{field.name} = {shown(value)} is not a list of whole numbers")
+    return [_hash(field, item) for item in items]
+
+
+def _hash(field: Field, item: object) -> int:
+    """Return a hash; an unsigned 64-bit one as the signed number of the same bits."""
+    unsigned = isinstance(item, int) and _INT64.max < item < 2**64
+    return item - 2**64 if unsigned and isinstance(item, int) else _whole(field, item)
+
+
+_READERS: Final[Mapping[Kind, Callable[[Field, object], float | list[int]]]] = {
+    "hashes": _hash_list,
+    "label": _label,
+    "number": _number,
+    "stamp": _stamp_ns,
+    "tokens": _token_count,
+    "whole": _whole,
+}

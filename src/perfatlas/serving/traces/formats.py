@@ -1,0 +1,63 @@
+"""Which reader reads which format of requests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+from perfatlas.serving.traces.aiperf import read_aiperf
+from perfatlas.serving.traces.azure import read_azure
+from perfatlas.serving.traces.bailian import read_bailian
+from perfatlas.serving.traces.burstgpt import read_burstgpt
+from perfatlas.serving.traces.mooncake import read_mooncake
+from perfatlas.serving.traces.own import read_own
+from perfatlas.serving.traces.reading import WHOLE, Trace, Window
+from perfatlas.serving.traces.vllm import read_vllm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+OWN_FORMAT: Final = "perfatlas"
+REQUEST_FORMATS: Final[Mapping[str, Callable[[str | Path, Window], Trace]]] = {
+    OWN_FORMAT: read_own,
+    "azure": read_azure,
+    "mooncake": read_mooncake,
+    "burstgpt": read_burstgpt,
+    "bailian": read_bailian,
+    "vllm": read_vllm,
+    "aiperf": read_aiperf,
+}
+
+
+def read_requests(
+    path: str | Path, request_format: str = OWN_FORMAT, window: Window = WHOLE
+) -> Trace:
+    r"""Return the requests of a file, and what a reader should know about them.
+
+    Args:
+        path: The file.
+        request_format: One of REQUEST_FORMATS.
+        window: Which part to read.
+
+    Raises:
+        InvalidSpecError: The format is unknown, the file cannot be read, or a row is not what the
+            format says; the message names the line.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from perfatlas.serving.traces.formats import read_requests
+        >>> row = '{"timestamp": 5, "input_length": 600, "output_length": 9, "hash_ids": [4, 7]}'
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = Path(folder) / "trace.jsonl"
+        ...     _ = file.write_text(row + "\n")
+        ...     read_requests(file, "mooncake").requests.hash_H.tolist()
+        [4, 7]
+    """
+    if request_format not in REQUEST_FORMATS:
+        raise InvalidSpecError(
+            f"unknown request format {shown(request_format)}"
+            f"{did_you_mean(request_format, REQUEST_FORMATS)}; one of {', '.join(REQUEST_FORMATS)}"
+        )
+    return REQUEST_FORMATS[request_format](path, window)

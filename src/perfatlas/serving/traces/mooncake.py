@@ -1,0 +1,78 @@
+"""Traces of Mooncake: times in milliseconds, prompts as hashes of 512-token blocks.
+
+Source: kvcache-ai/Mooncake, FAST25-release/traces. One object per line: timestamp [ms],
+input_length, output_length, hash_ids; equal ids mean equal prompts up to the end of the block.
+Limits: time stamps are batched (the conversation trace has 1,180 different ones for 12,031
+requests); they are read as they are, and a warning tells.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.serving.traces.blocks import jsonl_blocks
+from perfatlas.serving.traces.fields import Field, read_columns
+from perfatlas.serving.traces.reading import (
+    WHOLE,
+    Clock,
+    GrowingTrace,
+    Trace,
+    Window,
+    check_hash_counts,
+    close,
+    sort_by_arrival,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HASH_BLOCK: Final = 512
+_MILLISECONDS: Final = Clock(ticks=TICKS_PER_SECOND // 1000, relative=True)
+_FIELDS: Final = (
+    Field(name="timestamp", kind="number", low=0),
+    Field(name="input_length", kind="tokens", low=1),
+    Field(name="output_length", kind="tokens", low=1),
+    Field(name="hash_ids", kind="hashes"),
+)
+
+
+def read_mooncake(path: str | Path, window: Window = WHOLE) -> Trace:
+    """Return the requests of a Mooncake trace.
+
+    Args:
+        path: A JSON Lines file.
+        window: Which part to read.
+
+    Raises:
+        InvalidSpecError: The file cannot be read, or a row is not what the format says; the
+            message names the line.
+    """
+    import pyarrow as pa
+
+    schema = {
+        "timestamp": pa.float64(),
+        "input_length": pa.int64(),
+        "output_length": pa.int64(),
+        "hash_ids": pa.list_(pa.int64()),
+    }
+    trace = GrowingTrace(path=path, clock=_MILLISECONDS, window=window)
+    for block in jsonl_blocks(path, schema):
+        rows = read_columns(path, block, _FIELDS)
+        isl_B = rows.cells["input_length"]
+        check_hash_counts(path, rows, isl_B, HASH_BLOCK)
+        trace.add(rows, "timestamp", isl=isl_B, osl=rows.cells["output_length"])
+        if trace.full:
+            break
+    columns = trace.columns()
+    sort_by_arrival(trace, columns, refuse_unsorted=False)
+    arrival_N = columns["arrival"]
+    stamps = 1 + int(np.count_nonzero(np.diff(arrival_N)))
+    if 1 < stamps <= arrival_N.shape[0] // 2:
+        trace.warnings.append(
+            f"{arrival_N.shape[0]:,} requests have only {stamps:,} different times of arrival, so "
+            "they come in batches; spread_batches spreads each batch up to the next"
+        )
+    return close(trace, columns, HASH_BLOCK)

@@ -1,0 +1,206 @@
+"""The request file of perfatlas: CSV, JSON Lines or Parquet with `arrival_s isl osl`.
+
+Optional columns: `prefix_hash_ids` (a list of integers, one per started block of the prompt, equal
+where the prompts are equal up to the end of the block; in CSV "1 2 3" or "[1, 2, 3]"), `session`
+(number or text; empty or negative for none) and `turn` (a whole number that rises in a session).
+Other columns are ignored.
+
+Shape legend: N requests, B rows of a block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.files import table_format, unpacked_name
+from perfatlas.serving.traces.blocks import csv_blocks, jsonl_blocks, parquet_blocks, refuse
+from perfatlas.serving.traces.fields import NO_LABEL, Field, read_columns
+from perfatlas.serving.traces.reading import (
+    SECONDS,
+    WHOLE,
+    GrowingTrace,
+    Trace,
+    Window,
+    check_hash_counts,
+    close,
+    session_numbers,
+    sort_by_arrival,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from perfatlas.quantities import InvalidSpecError
+    from perfatlas.serving.traces.blocks import Block
+    from perfatlas.serving.traces.fields import Columns
+
+    Int = NDArray[np.int64]
+
+_FIELDS: Final = (
+    Field(name="arrival_s", kind="number", low=0),
+    Field(name="isl", kind="tokens", low=1),
+    Field(name="osl", kind="tokens", low=1),
+    Field(name="prefix_hash_ids", kind="hashes", required=False),
+    Field(name="session", kind="label", required=False),
+    Field(name="turn", kind="tokens", low=0, required=False),
+)
+_NO_LIMIT: Final = 1 << 31  # of a block, where no prompt has more than one
+_NAMES: Final = tuple(field.name for field in _FIELDS)
+_REQUIRED: Final = tuple(field.name for field in _FIELDS if field.required)
+
+
+def read_own(path: str | Path, window: Window = WHOLE, hash_block: int = 0) -> Trace:
+    r"""Return the requests of a file in perfatlas's own format.
+
+    Args:
+        path: A .csv, .jsonl or .parquet file; text may be gzip-compressed, as .csv.gz.
+        window: Which part to read.
+        hash_block: Tokens of a hashed block; 0 takes the one that the numbers of hashes imply.
+
+    Raises:
+        InvalidSpecError: The file cannot be read, or a row is not what the format says; the
+            message names line and column.
+
+    Limits: `arrival_s` holds for every turn; no think time is read.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from perfatlas.serving.traces.own import read_own
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = Path(folder) / "requests.csv"
+        ...     _ = file.write_text("arrival_s,isl,osl\n0,512,64\n0.25,2048,16\n")
+        ...     read_own(file).requests.arrival_N.tolist()
+        [0, 250000000000]
+    """
+    trace = GrowingTrace(path=path, clock=SECONDS, window=window)
+    blocks = _HashedBlocks(path, hash_block)
+    for block in _blocks(path):
+        rows = read_columns(path, block, _FIELDS)
+        blocks.narrow(rows)
+        none_B = np.full(rows.number_B.shape[0], NO_LABEL, np.int64)
+        named = {"session": rows.cells.get("session", none_B)}
+        if "turn" in rows.cells:
+            named["turn"] = rows.cells["turn"]
+        trace.add(rows, "arrival_s", isl=rows.cells["isl"], osl=rows.cells["osl"], **named)
+        if trace.full:
+            break
+    columns = trace.columns()
+    talks = bool(np.any(columns["session"] != NO_LABEL))
+    sort_by_arrival(trace, columns, refuse_unsorted=talks)
+    columns["session"] = session_numbers(columns["session"])
+    if "turn" in columns:
+        _check_turns(trace, columns)
+    return close(trace, columns, blocks.tokens(trace.warnings))
+
+
+def _blocks(path: str | Path) -> Iterator[Block]:
+    import pyarrow as pa
+
+    schema: dict[str, Any] = {"arrival_s": pa.float64(), "isl": pa.int64(), "osl": pa.int64()}
+    schema |= {"prefix_hash_ids": pa.string(), "session": pa.string(), "turn": pa.int64()}
+    suffix = table_format(unpacked_name(path))
+    if suffix == ".csv":
+        return csv_blocks(path, schema, _REQUIRED)
+    if suffix == ".parquet":
+        return parquet_blocks(path, _NAMES, _REQUIRED)
+    schema["prefix_hash_ids"] = pa.list_(pa.int64())
+    if isinstance(_first_row(path).get("session"), int):
+        schema["session"] = pa.int64()
+    return jsonl_blocks(path, schema)
+
+
+def _first_row(path: str | Path) -> dict[str, object]:
+    for block in jsonl_blocks(path, {}):
+        for _, row in block.rows():
+            return dict(row)
+    raise refuse(path, "", "holds no requests")
+
+
+def _check_turns(trace: GrowingTrace, columns: dict[str, Int]) -> None:
+    """Refuse turns that do not rise in their session, and turns of no session."""
+    session_N, turn_N = columns["session"], columns["turn"]
+    alone_N = (session_N < 0) & (turn_N > 0)
+    order_N = np.argsort(session_N, kind="stable")
+    follows_N = np.diff(session_N[order_N]) == 0
+    follows_N &= session_N[order_N[1:]] >= 0
+    falls_N = np.zeros_like(alone_N)
+    falls_N[order_N[1:]] = follows_N & (np.diff(turn_N[order_N]) <= 0)
+    for wrong_N, rule in (
+        (alone_N, "is a turn of no session; give its session, or turn 0"),
+        (falls_N, "does not come after the turn of its session that arrived before it"),
+    ):
+        if wrong_N.any():
+            row = int(np.argmax(wrong_N))
+            place = trace.place_of(int(columns["number"][row]))
+            raise refuse(trace.path, place, f"turn = {turn_N[row]} {rule}")
+
+
+@dataclass
+class _HashedBlocks:
+    """Which sizes of a hashed block the rows read so far allow."""
+
+    path: str | Path
+    given: int
+    low: int = 1
+    high: int = _NO_LIMIT
+    hashed: bool | None = None
+
+    def narrow(self, rows: Columns) -> None:
+        """Take the rows of a block into account."""
+        count_B, isl_B = rows.count_B, rows.cells["isl"]
+        if self.hashed is None and count_B.size:
+            self.hashed = bool(count_B[0])
+        odd_B = (count_B > 0) != self.hashed
+        if odd_B.any():
+            rule = "in all rows or in none"
+            raise self._refused(rows, odd_B, f"{_hash_count(rows, odd_B)}; {rule}")
+        if self.given and self.hashed:
+            check_hash_counts(self.path, rows, isl_B, self.given)
+        elif self.hashed:
+            self._narrow(rows, isl_B, count_B)
+
+    def _narrow(self, rows: Columns, isl_B: Int, count_B: Int) -> None:
+        # count = ceil(isl / block) holds from ceil(isl / count) to (isl - 1) // (count - 1)
+        low_B = -(-isl_B // count_B)
+        high_B = np.where(count_B > 1, (isl_B - 1) // np.maximum(count_B - 1, 1), _NO_LIMIT)
+        lows_B = np.maximum(np.maximum.accumulate(low_B), self.low)
+        highs_B = np.minimum(np.minimum.accumulate(high_B), self.high)
+        wrong_B = lows_B > highs_B
+        if wrong_B.any():
+            rule = "no size of block fits this row and those above: one id per started block"
+            isl = isl_B[np.argmax(wrong_B)]
+            counted = f"{_hash_count(rows, wrong_B)} for {isl} tokens"
+            raise self._refused(rows, wrong_B, f"{counted}; {rule}")
+        if lows_B.size:
+            self.low, self.high = int(lows_B[-1]), int(highs_B[-1])
+
+    def _refused(self, rows: Columns, wrong_B: NDArray[np.bool_], problem: str) -> InvalidSpecError:
+        return refuse(self.path, f"{rows.place} {rows.number_B[np.argmax(wrong_B)]}", problem)
+
+    def tokens(self, warnings: list[str]) -> int:
+        """Return the tokens of a block: what is given, or what all rows allow; 0 without hashes."""
+        if not self.hashed:
+            return 0
+        powers = [1 << bit for bit in range(31) if self.low <= 1 << bit <= self.high]
+        if self.given or self.low == self.high:
+            return self.given or self.low
+        if len(powers) != 1:
+            high = str(self.high) if self.high < _NO_LIMIT else "any"
+            problem = f"prefix_hash_ids fit blocks of {self.low} to {high} tokens"
+            raise refuse(self.path, "", f"{problem}; say which with hash_block")
+        warnings.append(
+            f"prefix_hash_ids fit blocks of {self.low} to {self.high} tokens; {powers[0]} is "
+            "taken, the only power of two among them"
+        )
+        return powers[0]
+
+
+def _hash_count(rows: Columns, wrong_B: NDArray[np.bool_]) -> str:
+    return f"{rows.count_B[np.argmax(wrong_B)]} prefix_hash_ids"

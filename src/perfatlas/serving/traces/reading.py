@@ -1,0 +1,332 @@
+"""A trace as it is read: rows grow into columns, then sort, check and close.
+
+A request takes 48 bytes in `Requests` and 8 more per hash of its prompt. While it is read it takes
+at most a quarter more, and 8 bytes for each further column (number of its line, number of its
+hashes, turn, links); sorting what came unsorted holds the hashes twice. All else is a block.
+Columns that get large lie on disk (`scratch`), so that a file of any size passes.
+
+Shape legend: N requests, H hashes of all requests, B rows of a block.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.files import GrowingColumn, roomy
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving.requests import LONGEST_S, TICKS_PER_SECOND, Requests
+from perfatlas.serving.traces.blocks import refuse
+from perfatlas.serving.traces.fields import NO_LABEL
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from perfatlas.serving.traces.fields import Columns
+
+    Int = NDArray[np.int64]
+
+
+class Trace(NamedTuple):
+    """What was read, and what a reader should know about it.
+
+    Args:
+        requests: The requests.
+        warnings: One sentence each.
+    """
+
+    requests: Requests
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """Which part of a trace to read; rows outside it are checked and dropped.
+
+    Args:
+        first: At most so many rows, in the order of the file, of those in the time span.
+        start_s: Time of the span, which becomes time 0, after the origin of the trace [s].
+        end_s: End of the span, not included [s].
+
+    Raises:
+        InvalidSpecError: The part is empty by what it says.
+    """
+
+    first: int | None = None
+    start_s: float = 0.0
+    end_s: float = math.inf
+
+    def __post_init__(self) -> None:
+        """Check what the window says."""
+        if self.first is not None and self.first < 1:
+            raise InvalidSpecError(f"window: first = {self.first} requests; at least 1")
+        if not 0.0 <= self.start_s < self.end_s:
+            raise InvalidSpecError(
+                f"window: from {self.start_s} s to {self.end_s} s; the start is at least 0 and "
+                "before the end"
+            )
+
+
+WHOLE: Final = Window()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock:
+    """How the times of a format count.
+
+    Args:
+        ticks: Picoseconds of one unit of the column.
+        relative: Whether the times count from the start of the trace; else from anywhere, and the
+            earliest request becomes time 0.
+    """
+
+    ticks: int
+    relative: bool
+
+
+_REQUESTS_AT_A_TIME: Final = 1 << 14  # whose hashes move in one step
+SECONDS: Final = Clock(ticks=TICKS_PER_SECOND, relative=True)
+
+
+@dataclass
+class GrowingTrace:
+    """The rows of a trace that were read so far, as columns that grow.
+
+    Args:
+        path: The file, for messages.
+        clock: How its times count.
+        window: Which part is kept.
+    """
+
+    path: str | Path
+    clock: Clock
+    window: Window = WHOLE
+    warnings: list[str] = field(default_factory=list)
+    _parts: dict[str, GrowingColumn] = field(default_factory=dict)
+    _origin: Any = None
+    _kept: int = 0
+    _place: str = "line"
+
+    @property
+    def full(self) -> bool:
+        """Whether as many rows are kept as the window asks for."""
+        return self.window.first is not None and self._kept >= self.window.first
+
+    def add(self, columns: Columns, times: str, **named: Int) -> None:
+        """Keep the rows of a block that are in the window.
+
+        Args:
+            columns: The block; its hashes are kept too.
+            times: The field that holds the times of arrival.
+            named: Further columns (B,), each under its own name in every block.
+
+        Raises:
+            InvalidSpecError: A time is too far from the first, or a column is in some blocks only.
+        """
+        time_B = columns.cells[times]
+        if time_B.shape[0] == 0:
+            return
+        self._place = columns.place
+        if self._origin is None:
+            self._origin = time_B.dtype.type(0) if self.clock.relative else time_B[0]
+        after_B = time_B - self._origin
+        after_s_B = after_B * (self.clock.ticks / TICKS_PER_SECOND)
+        keep_B = self._in_window(after_s_B)
+        far_B = keep_B & ~(np.abs(after_s_B - self.window.start_s) <= LONGEST_S)
+        if far_B.any():
+            row = int(np.argmax(far_B))
+            raise refuse(
+                self.path,
+                f"{columns.place} {columns.number_B[row]}",
+                f"arrives {after_s_B[row]:.6g} s after the start of the trace; a simulation holds "
+                f"{LONGEST_S:g} s: read a window of the trace (start_s, end_s or first)",
+            )
+        self._keep(columns, keep_B, self._ticks(after_B[keep_B]), named)
+
+    def _in_window(self, after_s_B: NDArray[np.float64]) -> NDArray[np.bool_]:
+        keep_B = after_s_B < self.window.end_s
+        if self.window.start_s > 0.0:
+            keep_B &= after_s_B >= self.window.start_s
+        if self.window.first is not None:
+            keep_B &= np.cumsum(keep_B) <= self.window.first - self._kept
+        return keep_B
+
+    def _ticks(self, after_B: NDArray[Any]) -> Int:
+        start = round(self.window.start_s * TICKS_PER_SECOND)
+        if after_B.dtype == np.int64:
+            return after_B * self.clock.ticks - start
+        ticks_B: Int = np.rint(after_B * float(self.clock.ticks)).astype(np.int64)
+        return ticks_B - start
+
+    def _keep(
+        self, columns: Columns, keep_B: NDArray[np.bool_], arrival_B: Int, named: dict[str, Int]
+    ) -> None:
+        whole = bool(keep_B.all())
+        kept = {name: column if whole else column[keep_B] for name, column in named.items()}
+        kept["number"] = columns.number_B if whole else columns.number_B[keep_B]
+        kept["count"] = columns.count_B if whole else columns.count_B[keep_B]
+        of_kept_H = np.repeat(keep_B, columns.count_B)
+        kept["hash"] = columns.hash_H if whole else columns.hash_H[of_kept_H]
+        kept["arrival"] = arrival_B
+        for name in kept.keys() ^ self._parts.keys() if self._parts else ():
+            place = f"{columns.place} {columns.number_B[0]}"
+            rule = f"{name!r} is given in some rows only; in all or in none"
+            raise refuse(self.path, place, f"from here on or up to here {rule}")
+        for name, column in kept.items():
+            self._parts.setdefault(name, GrowingColumn()).extend(column)
+        self._kept += arrival_B.shape[0]
+
+    def columns(self) -> dict[str, Int]:
+        """Return the columns that were kept, joined, and forget them.
+
+        Raises:
+            InvalidSpecError: Nothing was kept.
+        """
+        if not self._kept:
+            within = "" if self.window == WHOLE else " in the window asked for"
+            raise refuse(self.path, "", f"holds no requests{within}")
+        return {name: self._parts.pop(name).whole() for name in list(self._parts)}
+
+    def place_of(self, number: int) -> str:
+        """Return what a row is called in messages.
+
+        Args:
+            number: Its number.
+        """
+        return f"{self._place} {number}"
+
+
+def sort_by_arrival(trace: GrowingTrace, columns: dict[str, Int], *, refuse_unsorted: bool) -> None:
+    """Sort columns by time of arrival in place, and by `turn` among equal times.
+
+    Args:
+        trace: Where they come from; a warning counts the rows that came too early in the file.
+        columns: The columns, from `GrowingTrace.columns`.
+        refuse_unsorted: Whether the order of the file carries meaning.
+
+    Raises:
+        InvalidSpecError: The order carries meaning and times fall.
+    """
+    arrival_N = columns["arrival"]
+    early_N = np.flatnonzero(np.diff(arrival_N) < 0) + 1
+    if not early_N.size:
+        return
+    number = int(columns["number"][early_N[0]])
+    if refuse_unsorted:
+        raise refuse(
+            trace.path,
+            trace.place_of(number),
+            "arrives before the row above it, and the order of the rows carries the turns of "
+            "sessions; sort the file by time",
+        )
+    trace.warnings.append(
+        f"{early_N.size} of {arrival_N.shape[0]} rows arrive before the row above them (the first "
+        f"is {trace.place_of(number)}); sorted by time"
+    )
+    order_N = np.lexsort((columns["turn"], arrival_N)) if "turn" in columns else None
+    if order_N is None:
+        order_N = np.argsort(arrival_N, kind="stable")
+    columns["hash"] = _permuted(columns["hash"], columns["count"], order_N)
+    others = {name: column_N for name, column_N in columns.items() if name != "hash"}
+    columns |= {name: _reordered(column_N, order_N) for name, column_N in others.items()}
+
+
+def _reordered(column_N: Int, order_N: Int) -> Int:
+    """Return a column in a new order, some rows at a time."""
+    moved_N = roomy(column_N.shape[0], np.int64)
+    for start in range(0, order_N.shape[0], _REQUESTS_AT_A_TIME):
+        some = slice(start, start + _REQUESTS_AT_A_TIME)
+        moved_N[some] = column_N[order_N[some]]
+    return moved_N
+
+
+def _permuted(hash_H: Int, count_N: Int, order_N: Int) -> Int:
+    """Return hashes in a new order of their requests, some requests at a time."""
+    first_N = np.cumsum(count_N) - count_N
+    moved_H = roomy(hash_H.shape[0], np.int64)
+    end = 0
+    for start in range(0, order_N.shape[0], _REQUESTS_AT_A_TIME):
+        some_N = order_N[start : start + _REQUESTS_AT_A_TIME]
+        moved_N = count_N[some_N]
+        shift_N = first_N[some_N] - (np.cumsum(moved_N) - moved_N)
+        place_H = np.repeat(shift_N, moved_N)
+        place_H += np.arange(place_H.shape[0])
+        moved_H[end : end + place_H.shape[0]] = hash_H[place_H]
+        end += place_H.shape[0]
+    return moved_H
+
+
+def session_numbers(label_N: Int) -> Int:
+    """Return sessions numbered from 0 in the order they begin, -1 for none (N,).
+
+    Args:
+        label_N: What names a session, NO_LABEL for none (N,).
+
+    Example:
+        >>> import numpy as np
+        >>> from perfatlas.serving.traces.reading import session_numbers
+        >>> session_numbers(np.array([70, 30, 70])).tolist()
+        [0, 1, 0]
+    """
+    _, begin_L, place_N = np.unique(label_N, return_index=True, return_inverse=True)
+    begins_L = np.where(label_N[begin_L] == NO_LABEL, label_N.shape[0], begin_L)
+    rank_L = np.empty_like(begin_L)
+    rank_L[np.argsort(begins_L, kind="stable")] = np.arange(begin_L.shape[0])
+    return np.where(label_N == NO_LABEL, -1, rank_L[place_N.reshape(-1)]).astype(np.int64)
+
+
+def close(trace: GrowingTrace, columns: dict[str, Int], hash_block: int = 0) -> Trace:
+    """Return the finished trace: columns sorted by arrival, the earliest at 0 on a wall clock.
+
+    Args:
+        trace: Where they come from.
+        columns: arrival, isl, osl, count and hash; session (numbers) and think where there are.
+        hash_block: Tokens of a hashed block, 0 without hashes.
+    """
+    arrival_N = columns["arrival"]
+    count = arrival_N.shape[0]
+    if not trace.clock.relative and trace.window.start_s == 0.0:
+        arrival_N = arrival_N - arrival_N[0]
+    none_N = roomy(count, np.int64, fill=-1)
+    first_N = roomy(count + 1, np.int64)
+    np.cumsum(columns["count"], out=first_N[1:])
+    requests = Requests(
+        arrival_N=arrival_N,
+        isl_N=columns["isl"],
+        osl_N=columns["osl"],
+        session_N=columns.get("session", none_N),
+        think_N=columns.get("think", none_N),
+        hash_first_N=first_N,
+        hash_H=columns["hash"],
+        hash_block=hash_block,
+    )
+    return Trace(requests, tuple(trace.warnings))
+
+
+def check_hash_counts(path: str | Path, columns: Columns, isl_B: Int, block: int) -> None:
+    """Refuse a prompt whose hashes do not cover it: one per started block.
+
+    Args:
+        path: The file.
+        columns: The block of rows.
+        isl_B: Prompt tokens (B,).
+        block: Tokens of a hashed block.
+
+    Raises:
+        InvalidSpecError: A count differs; the message names the row.
+    """
+    needed_B = -(-isl_B // block)
+    wrong_B = np.flatnonzero(needed_B != columns.count_B)
+    if wrong_B.size:
+        row = int(wrong_B[0])
+        raise refuse(
+            path,
+            f"{columns.place} {columns.number_B[row]}",
+            f"{columns.count_B[row]} hashes for {isl_B[row]} tokens; blocks of {block} tokens make "
+            f"{needed_B[row]}",
+        )

@@ -1,0 +1,206 @@
+r"""What vLLM was asked: the result file of `vllm bench serve`, or the log of a server.
+
+Source: vllm-project/vllm. `vllm bench serve --save-result --save-detailed` writes one object with
+the lists start_times [s of a monotonic clock], input_lens, output_lens and errors (text, empty for
+a success), one entry per request. A server with `--enable-log-requests` logs "Received request ID:
+... params: SamplingParams(..., max_tokens=N, ...), prompt_token_ids: [...]"; from 0.11 on the token
+ids are in a line "Request ID details: ..." at level DEBUG before it.
+Limits: tested on files written by hand after the documented ones. A log tells the time to the
+second and the most tokens a request may get, not those it got; `--max-log-len` cuts token ids
+without a trace. A result file is read at once, up to 1 GiB.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.quantities import did_you_mean, shown
+from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.serving.traces.blocks import Block, line_blocks, refuse
+from perfatlas.serving.traces.fields import Field, read_columns
+from perfatlas.serving.traces.reading import (
+    WHOLE,
+    Clock,
+    GrowingTrace,
+    Trace,
+    Window,
+    close,
+    sort_by_arrival,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+LARGEST_RESULT_BYTES: Final = 1 << 30
+_MONOTONIC: Final = Clock(ticks=TICKS_PER_SECOND, relative=False)
+_LISTS: Final = ("start_times", "input_lens", "output_lens")
+_FIELDS: Final = (
+    Field(name="start_times", kind="number"),
+    Field(name="input_lens", kind="tokens", low=1),
+    Field(name="output_lens", kind="tokens", low=1),
+)
+# INFO 09-10 19:10:43 [logger.py:40] Received request cmpl-1: ...
+_LINE: Final = re.compile(
+    r"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)\b.*?(?:Received request|Request) (\S+?)(?: details)?: "
+)
+_TOKEN_IDS: Final = re.compile(r"prompt_token_ids: (?:\[([\d, ]*)\]|None)")
+_MAX_TOKENS: Final = re.compile(r"\bmax_tokens=(\d+)")
+_LEAP_YEAR: Final = 2000  # a log tells no year; this one has every day
+
+
+def read_vllm(path: str | Path, window: Window = WHOLE) -> Trace:
+    """Return the requests of a vLLM benchmark or server log; the earliest arrives at 0.
+
+    Args:
+        path: A result file (an object in braces) or a log.
+        window: Which part to read, counted from the first request.
+
+    Raises:
+        InvalidSpecError: The file cannot be read, lacks what the format says, or a request of it
+            is wrong; the message names line or request.
+    """
+    trace = GrowingTrace(path=path, clock=_MONOTONIC, window=window)
+    for block in _result_blocks(trace) if _is_object(path) else _log_blocks(trace):
+        rows = read_columns(path, block, _FIELDS)
+        if rows.number_B.size:
+            cells = rows.cells
+            trace.add(rows, "start_times", isl=cells["input_lens"], osl=cells["output_lens"])
+        if trace.full:
+            break
+    columns = trace.columns()
+    sort_by_arrival(trace, columns, refuse_unsorted=False)
+    return close(trace, columns)
+
+
+def _is_object(path: str | Path) -> bool:
+    for _, data in line_blocks(path):
+        if data.strip():
+            return data.lstrip().startswith(b"{")
+    return False
+
+
+def _no_table() -> None:
+    """Give no Arrow table."""
+
+
+def _result_blocks(trace: GrowingTrace) -> Iterator[Block]:
+    path = Path(trace.path)
+    size = path.stat().st_size
+    if size > LARGEST_RESULT_BYTES:
+        raise refuse(
+            path,
+            "",
+            f"{size} bytes; a result file is read at once, up to {LARGEST_RESULT_BYTES}: write its "
+            "start_times, input_lens and output_lens as columns arrival_s, isl, osl of a CSV file",
+        )
+    try:
+        result = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as problem:
+        raise refuse(
+            path,
+            "",
+            f"is not one JSON object ({problem}); a file that --append-result made holds several "
+            "runs: split it, one per file",
+        ) from problem
+    for name in _LISTS:
+        if not isinstance(result.get(name), list):
+            raise refuse(
+                path,
+                "",
+                f"no list {name!r} in the result{did_you_mean(name, list(result))}; run vllm bench "
+                "serve with --save-result --save-detailed",
+            )
+    lengths = {name: len(result[name]) for name in _LISTS}
+    if len(set(lengths.values())) != 1:
+        raise refuse(path, "", f"lists of different lengths: {lengths}")
+    errors = result.get("errors")
+    rows = partial(_result_rows, trace, result, errors if isinstance(errors, list) else [])
+    yield Block(place="request", first=1, table=_no_table, rows=rows)
+
+
+def _result_rows(
+    trace: GrowingTrace, result: Mapping[str, list[object]], errors: list[object]
+) -> Iterator[tuple[int, Mapping[str, object]]]:
+    failed = 0
+    for number, cells in enumerate(zip(*(result[name] for name in _LISTS), strict=True), 1):
+        unanswered = cells[2] == 0 or (number <= len(errors) and bool(errors[number - 1]))
+        if unanswered:
+            failed += 1
+            continue
+        yield number, dict(zip(_LISTS, cells, strict=True))
+    if failed:
+        trace.warnings.append(f"{failed} requests failed or got no token; left out")
+
+
+def _log_blocks(trace: GrowingTrace) -> Iterator[Block]:
+    trace.warnings.append(
+        "a log tells the most tokens a request may get, which are read as its output, and times to "
+        "the second"
+    )
+    waiting: dict[str, int] = {}
+    clock = _LogClock()
+    for first, data in line_blocks(trace.path):
+        rows = partial(_log_rows, trace, (first, data), waiting, clock)
+        yield Block(place="line", first=first, table=_no_table, rows=rows)
+
+
+class _LogClock:
+    """Seconds of a log whose stamps lack the year: it turns when the month falls."""
+
+    def __init__(self) -> None:
+        self._year, self._month = _LEAP_YEAR, 1
+
+    def seconds(self, month: int, day: int, hour: int, minute: int, second: int) -> float:
+        if month < self._month:
+            self._year += 1
+        self._month = month
+        moment = dt.datetime(self._year, month, day, hour, minute, second, tzinfo=dt.UTC)
+        return moment.timestamp()
+
+
+def _log_rows(
+    trace: GrowingTrace, lines: tuple[int, bytes], waiting: dict[str, int], clock: _LogClock
+) -> Iterator[tuple[int, Mapping[str, object]]]:
+    """Yield the requests that lines of a log receive.
+
+    `waiting` holds the prompt tokens of requests whose details came before they were received.
+    """
+    first, data = lines
+    for number, line in enumerate(data.split(b"\n"), first):
+        text = line.decode("utf-8", "replace")
+        head = _LINE.search(text)
+        if head is None:
+            continue
+        request = head[6]
+        # prompts come before the ids and may hold the same words: the last match is vLLM's own
+        ids = list(_TOKEN_IDS.finditer(text))
+        if ids and ids[-1][1] is not None:
+            waiting[request] = len(ids[-1][1].split(",")) if ids[-1][1].strip() else 0
+        if "Received request " not in head[0]:
+            continue
+        most = list(_MAX_TOKENS.finditer(text))
+        if request not in waiting or not most:
+            missing = "max_tokens" if request in waiting else "prompt_token_ids"
+            raise refuse(
+                trace.path,
+                f"line {number}",
+                f"no {missing} of request {shown(request)}; vLLM logs token ids at level DEBUG "
+                "(VLLM_LOGGING_LEVEL=DEBUG), and max_tokens where the request sets it",
+            )
+        try:
+            start_s = clock.seconds(*(int(part) for part in head.groups()[:5]))
+        except ValueError as problem:
+            raise refuse(trace.path, f"line {number}", f"no time of day: {problem}") from problem
+        yield (
+            number,
+            {
+                "start_times": start_s,
+                "input_lens": waiting.pop(request),
+                "output_lens": int(most[-1][1]),
+            },
+        )

@@ -1,0 +1,68 @@
+"""When units began their service, from a table: what tells the ages of units that logs do not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.files import read_table
+from perfatlas.quantities import InvalidSpecError, did_you_mean
+from perfatlas.telemetry.reading import epoch_seconds, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from perfatlas.telemetry.history import Watch
+
+_REQUIRED: Final = ("component", "node", "start")
+
+
+def with_service_starts(watches: Mapping[str, Watch], path: str | Path) -> dict[str, Watch]:
+    """Return watches of units whose age is known, as a table tells it.
+
+    Args:
+        watches: Component to when its units were watched.
+        path: A table with the columns component, node and start, and device where a node holds
+            several: a row per unit, named as in the history. A start is seconds since 1970-01-01
+            UTC, or ISO 8601 text with a zone. Rows of components that never failed change nothing.
+
+    Raises:
+        InvalidSpecError: The table cannot be read, lacks a column, tells a unit twice or none of a
+            component watched, or a cell is wrong; the message names the row.
+    """
+    starts = _starts(path)
+    if not starts.keys() & watches.keys():
+        told = ", ".join(starts) or "none"
+        problem = f"none of its components ({told}) is watched: {', '.join(watches)}"
+        raise refuse(path, 0, problem)
+    return {
+        component: watch._replace(new_s={**watch.new_s, **starts.get(component, {})})
+        for component, watch in watches.items()
+    }
+
+
+def _starts(path: str | Path) -> dict[str, dict[str, float]]:
+    """Return component to unit to the begin of its service [s since 1970-01-01 UTC]."""
+    table = read_table(path)
+    for name in _REQUIRED:
+        if name not in table.columns:
+            hint = did_you_mean(name, table.columns)
+            raise refuse(path, 0, f"no column {name!r}{hint}; needed: {', '.join(_REQUIRED)}")
+    cells = {name: table.cells(name) for name in table.columns}
+    devices = cells.get("device", [None] * table.rows)
+    starts: dict[str, dict[str, float]] = {}
+    for row in range(table.rows):
+        component, node, start = (cells[name][row] for name in _REQUIRED)
+        for name, value in (("component", component), ("node", node)):
+            if value in (None, ""):
+                raise refuse(path, row + 1, "is empty", column=name, unit="row")
+        unit = f"{node}/{devices[row]}" if devices[row] not in (None, "") else str(node)
+        of_component = starts.setdefault(str(component), {})
+        if unit in of_component:
+            problem = f"{component} {unit} is told twice: its begin of service once"
+            raise refuse(path, row + 1, problem, unit="row")
+        try:
+            of_component[unit] = epoch_seconds(start, None)
+        except InvalidSpecError as problem:
+            raise refuse(path, row + 1, str(problem), column="start", unit="row") from problem
+    return starts

@@ -1,0 +1,122 @@
+"""What a table of lifetimes tells: laws beside each other, the curve without a law, how they fit.
+
+Shape legend: T ages at which units failed, Q ages asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.telemetry.fits import compare_families, fitness, kaplan_meier
+from perfatlas.telemetry.fleets.laws import fit_law, law_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.telemetry.fits import Fit, SurvivalCurve
+    from perfatlas.telemetry.history import Lifetimes
+
+SURVIVAL_POINTS: Final = 9  # of a curve whose ages nobody asked for
+
+
+def fit_lifetimes(
+    seen: Lifetimes,
+    *,
+    unit: str,
+    ages: Sequence[float] = (),
+    level: float = 0.95,
+    law: str | None = None,
+) -> dict[str, Any]:
+    """Return what lifetimes tell.
+
+    Args:
+        seen: The lifetimes.
+        unit: Of their ages, as the simulator writes units of time.
+        ages: Ages at which the share that lives longer is asked for [unit]; by default nine at
+            which units failed.
+        level: Probability of the intervals.
+        law: Family to take; by default that of the smallest AIC.
+
+    Returns:
+        units, failures, exposure, time_unit, level; laws, the smallest AIC first, each with its
+        parameters (value, low, high; times in `unit`), mean, log_likelihood and aic; declined, the
+        families without a fit and why; constant_hazard_p, of a likelihood ratio of Weibull over
+        exponential as large were the hazard constant; survival, the Kaplan-Meier curve; taken, the
+        family taken; fitness, how it fits; lifetime, its law as a fleet file has it, and
+        lifetime_interval, its intervals by the same names.
+
+    Raises:
+        InfeasibleError: There is no failure, so no law, or none of the family asked for.
+        InvalidSpecError: An age lies beyond what was watched.
+
+    Example:
+        >>> from perfatlas.telemetry.fleets.lifetime_fit import fit_lifetimes
+        >>> from perfatlas.telemetry.history.lifetimes import lifetimes
+        >>> found = fit_lifetimes(lifetimes([2.0, 6.0], [True, False]), unit="y")
+        >>> found["lifetime"], found["survival"][0]["share"]
+        ({'law': 'exponential', 'mean': '8 y'}, 0.5)
+    """
+    comparison = compare_families(seen, level)
+    taken = comparison.fits[0] if law is None else comparison.fit(law)
+    try:
+        fits = fitness(taken, seen).text()
+    except InfeasibleError as problem:
+        fits = f"not tested: {problem}"
+    return {
+        "units": seen.units,
+        "failures": seen.failures,
+        "exposure": seen.exposure,
+        "time_unit": unit,
+        "level": level,
+        "laws": [_law(fit) for fit in comparison.fits],
+        "declined": dict(comparison.declined),
+        "constant_hazard_p": comparison.shape_p_value,
+        "survival": _survival(kaplan_meier(seen, level), ages),
+        "taken": taken.family,
+        "fitness": fits,
+        "lifetime": fit_law(taken, unit),
+        "lifetime_interval": law_interval(taken, unit),
+    }
+
+
+def _law(fit: Fit) -> dict[str, Any]:
+    """Return a law with the parameters people quote: the exponential one by its mean."""
+    if fit.family == "exponential":
+        ends = 1.0 / fit.high["rate"], 1.0 / fit.low["rate"] if fit.low["rate"] else math.inf
+        parameters = {"mean": _known(1.0 / fit.parameters["rate"], *ends)}
+    else:
+        parameters = {
+            name: _known(value, fit.low[name], fit.high[name])
+            for name, value in fit.parameters.items()
+        }
+    return {
+        "law": fit.family,
+        "parameters": parameters,
+        "mean": fit.mean,
+        "log_likelihood": fit.log_likelihood,
+        "aic": fit.aic,
+    }
+
+
+def _known(value: float, low: float, high: float) -> dict[str, float]:
+    return {"value": value, "low": low, "high": high}
+
+
+def _survival(curve: SurvivalCurve, ages: Sequence[float]) -> list[dict[str, float]]:
+    """Return the curve at ages (Q,): its last step before each of them."""
+    if wrong := [age for age in ages if not age >= 0.0]:
+        raise InvalidSpecError(f"survival_at = {wrong[0]:g}: an age is not below zero")
+    asked = [float(age) for age in ages]
+    if not asked:
+        rows = np.linspace(0, curve.time_T.size - 1, SURVIVAL_POINTS).round().astype(int)
+        asked = np.unique(curve.time_T[rows]).tolist()
+    at_Q = np.searchsorted(curve.time_T, asked, side="right") - 1
+    told = []
+    for age, share, at in zip(asked, curve.at(asked).tolist(), at_Q.tolist(), strict=True):
+        low, high = (1.0, 1.0) if at < 0 else (float(curve.low_T[at]), float(curve.high_T[at]))
+        told.append({"age": age, "share": share, "low": low, "high": high})
+    return told

@@ -1,0 +1,162 @@
+"""What a training job logs of itself, as a history: one JSON object per event.
+
+The events, in the orders that make sense:
+start -> (checkpoint_start -> checkpoint_end)* -> interrupt -> detected? -> nodes_ready? -> running
+-> ... -> end; a new start may follow an end, and another interrupt any step of a recovery.
+An interruption begins at `interrupt`, is noticed at `detected` and is over at `running`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+from perfatlas.telemetry.formats.json_log import JsonLog
+from perfatlas.telemetry.history import FAILURE, KINDS, OVERHEAD, Event, History, HistoryBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from perfatlas.telemetry.formats.json_log import Item
+    from perfatlas.telemetry.reading import Tally
+
+_AFTER: Final = {
+    "": ("start",),
+    "start": ("checkpoint_start", "interrupt", "end"),
+    "checkpoint_start": ("checkpoint_end", "interrupt", "end"),
+    "checkpoint_end": ("checkpoint_start", "interrupt", "end"),
+    "interrupt": ("detected", "nodes_ready", "running", "interrupt", "end"),
+    "detected": ("nodes_ready", "running", "interrupt", "end"),
+    "nodes_ready": ("running", "interrupt", "end"),
+    "running": ("checkpoint_start", "interrupt", "end"),
+    "end": ("start",),
+}
+EVENTS: Final = tuple(name for name in _AFTER if name)
+
+
+def read_job_log(
+    paths: Sequence[str | Path], *, zone: str | None = None, tolerance_s: float = 0.0
+) -> History:
+    """Return interruptions and checkpoints of jobs.
+
+    Args:
+        paths: Files in the order of time, one object per line with `time`, `event` and `job`; an
+            `interrupt` also with `cause`, and where known `node`, `device`, `component`, `kind`.
+        zone: Zone of times without one.
+        tolerance_s: A time may lie so long before the one above it [s], as the clocks of nodes
+            differ; it is taken as the one above, and counted.
+
+    Raises:
+        InvalidSpecError: A file is not JSON Lines or is cut off, a field is wrong, events come in
+            an order that cannot be, or times run back; the message names file and line.
+
+    Limits: checkpoint_end is when the job went on, not when the checkpoint was durable. One that an
+        interruption cut short has no end. An interruption that is still going on when the log ends
+        has no recovery.
+    """
+    if not tolerance_s >= 0.0:
+        raise InvalidSpecError(f"tolerance_s = {shown(tolerance_s)}; at least 0 s")
+    jobs = _Jobs(tolerance_s=tolerance_s)
+    for path in paths:
+        log = JsonLog(path, "events")
+        for item in log.items():
+            jobs.add(item, zone, log.tally)
+        jobs.events.end_file(log.close())
+    return jobs.events.close()
+
+
+@dataclass
+class _Job:
+    """Where a job stands."""
+
+    last: str = ""
+    last_line: int = 0
+    last_s: float = float("-inf")
+    checkpoint: int = -1
+    interrupts: list[int] = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class _Jobs:
+    """Events so far, and where each job stands."""
+
+    tolerance_s: float
+    events: HistoryBuilder = field(default_factory=HistoryBuilder)
+    jobs: dict[str, _Job] = field(default_factory=dict)
+
+    def add(self, item: Item, zone: str | None, tally: Tally) -> None:
+        name = item.text("event", required=True)
+        job_name = item.text("job", required=True)
+        job = self.jobs.setdefault(job_name, _Job())
+        if name not in EVENTS:
+            known = ", ".join(EVENTS)
+            hint = did_you_mean(name, EVENTS)
+            raise item.wrong(f"{shown(name)} is not one of {known}{hint}", "event")
+        if name not in _AFTER[job.last]:
+            allowed = " or ".join(_AFTER[job.last])
+            before = f"'{job.last}' (line {job.last_line})" if job.last else "the begin of the log"
+            raise item.wrong(
+                f"{name!r} of job {job_name!r} after {before}; expected {allowed}", "event"
+            )
+        time_s = self._time(item, job, zone, tally)
+        self._act(name, job_name, job, item, time_s, tally)
+        job.last, job.last_line, job.last_s = name, item.number, time_s
+
+    def _time(self, item: Item, job: _Job, zone: str | None, tally: Tally) -> float:
+        time_s = item.time_s("time", zone)
+        back_s = job.last_s - time_s
+        if back_s <= 0.0:
+            return time_s
+        if back_s > self.tolerance_s:
+            raise item.wrong(
+                f"{back_s:.3f} s before line {job.last_line} of the same job; sort the log, or "
+                "allow for clocks that differ with tolerance_s",
+                "time",
+            )
+        tally.repair("time a little before the one above, taken as that", item.number)
+        return job.last_s
+
+    def _act(
+        self, name: str, job_name: str, job: _Job, item: Item, time_s: float, tally: Tally
+    ) -> None:
+        if name == "interrupt":
+            tally.parsed += 1
+            job.interrupts.append(self.events.add(_interruption(item, job_name, time_s)))
+        elif name == "checkpoint_start":
+            tally.parsed += 1
+            event = Event(time_s, "job", "checkpoint", OVERHEAD, item.number, job=job_name)
+            job.checkpoint = self.events.add(event)
+        elif name == "checkpoint_end":
+            tally.merge("end of a checkpoint", item.number)
+            self.events.recover(job.checkpoint, time_s)
+        elif name == "detected":
+            tally.merge("detection of an interruption", item.number)
+            self.events.detect(job.interrupts[-1], time_s)
+        elif name == "running":
+            tally.merge("end of an interruption", item.number)
+            for event_index in job.interrupts:
+                self.events.recover(event_index, time_s)
+            job.interrupts.clear()
+        else:
+            if name == "end":
+                job.interrupts.clear()
+            tally.ignore(f"{name}: no failure by itself", item.number)
+
+
+def _interruption(item: Item, job_name: str, time_s: float) -> Event:
+    kind = item.text("kind") or FAILURE
+    if kind not in KINDS:
+        known = ", ".join(KINDS)
+        raise item.wrong(f"{shown(kind)} is not one of {known}{did_you_mean(kind, KINDS)}", "kind")
+    return Event(
+        start_s=time_s,
+        component=item.text("component") or "job",
+        cause=item.text("cause", required=True),
+        kind=kind,
+        line=item.number,
+        node=item.text("node"),
+        device=item.text("device"),
+        job=job_name,
+    )

@@ -1,0 +1,183 @@
+"""Slurm accounting as job runs, from the text of `sacct -P`.
+
+Source: sacct(1) of Slurm 25.11; tested on outputs of a production cluster (facebookresearch/gcm,
+gcm/tests/data, MIT) and on rows written by hand.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.telemetry.formats.sacct_records import sacct_records
+from perfatlas.telemetry.formats.slurm_fields import (
+    UNKNOWN_TIMES,
+    duration_s,
+    exit_code,
+    gpus_of,
+    job_name,
+    state_name,
+)
+from perfatlas.telemetry.history import (
+    NOT_TOLD,
+    UNFINISHED,
+    JobRuns,
+    Run,
+    RunsBuilder,
+    count_hosts,
+    lone_host,
+    why_no_run,
+)
+from perfatlas.telemetry.reading import LogFile, Tally, checked_s, moment_of, refuse, zone_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from perfatlas.telemetry.formats.sacct_records import Record
+
+REQUIRED: Final = ("JobID", "State", "Start", "End")
+_Value = TypeVar("_Value")
+_ZONE_ASKED: Final = (
+    "sacct writes local times without a zone; say which it was: zone, --zone UTC, or a name "
+    "such as 'Europe/Berlin'"
+)
+_TWICE: Final = "local time that occurs twice, settled by the elapsed time"
+_TWICE_ORDER: Final = "local time that occurs twice, settled by the end being after the start"
+_TWICE_OPEN: Final = "local time that occurs twice, taken as the first"
+_MISSING_HOUR: Final = "local time that does not exist, taken as an hour later"
+
+
+def read_sacct(paths: Sequence[str | Path], *, zone: str | None) -> JobRuns:
+    """Return the runs in the text of `sacct -a -D -X -P`; of all files, each run once.
+
+    Args:
+        paths: Files of one cluster; they may overlap.
+        zone: Time zone sacct ran in.
+
+    Raises:
+        InvalidSpecError: A file cannot be read, lacks a column, ends inside a record, or a field is
+            not what it should be; the message names file, line and column. No zone is given.
+
+    Limits: Without -D, runs that were requeued are not in the output, and nothing tells. A row with
+        an end before its start is refused: accounting lost it.
+    """
+    if zone is None:
+        raise InvalidSpecError(_ZONE_ASKED)
+    zone_of(zone)
+    runs = RunsBuilder()
+    for path in paths:
+        file = LogFile(path)
+        tally = Tally(path=path, unit="lines")
+        for record in sacct_records(file, REQUIRED, tally):
+            run = _run_of(path, record, zone, tally)
+            if run is not None:
+                runs.add(run, record.line, tally)
+        runs.end_file(tally.close(total=file.count, data_hash=file.data_hash))
+    return runs.close()
+
+
+def _run_of(path: str | Path, record: Record, zone: str, tally: Tally) -> Run | None:
+    """Return the run of a record, or None where it is none, counted with its reason."""
+    field = _Fields(path, record)
+    name = field.read("JobID", job_name)
+    state = state_name(record.fields["State"])
+    reason = why_no_run(name.step, state, record.fields["State"], waiting=name.waiting)
+    start = field.read("Start", lambda text: _local(text, zone))
+    if not reason and start is None:
+        reason = "job that never started"
+    if reason or start is None:
+        tally.ignore(reason, record.line)
+        return None
+    end = field.read("End", lambda text: _local(text, zone))
+    if state in UNFINISHED:
+        end = None
+    elapsed_s = field.read("ElapsedRaw" if field.has("ElapsedRaw") else "Elapsed", duration_s)
+    start_s, end_s = _settled(start, end, elapsed_s, tally, record.line)
+    if end_s < start_s:
+        raise refuse(path, record.line, "is before the column 'Start'", column="End")
+    submit = field.read("Submit", lambda text: _local(text, zone))
+    status, signal = field.read("ExitCode", exit_code)
+    host_count = field.read("NodeList", count_hosts)
+    return Run(
+        job=name.job,
+        state=state,
+        submit_s=NOT_TOLD if submit is None else submit.readings[0],
+        start_s=start_s,
+        end_s=end_s,
+        hosts=record.fields["NodeList"] if host_count else "",
+        host_count=host_count,
+        gpus=field.read("AllocTRES", gpus_of),
+        status=status,
+        signal=signal,
+        failed_node=field.read("FailedNode", lone_host),
+        reason=record.fields.get("Reason", ""),
+        run=record.fields.get("SLUID", "") or record.fields.get("Restarts", ""),
+    )
+
+
+class _Fields:
+    """The fields of a record; what cannot be read is refused with its place."""
+
+    def __init__(self, path: str | Path, record: Record) -> None:
+        self.path = path
+        self.record = record
+
+    def has(self, name: str) -> bool:
+        """Tell whether the output has a column."""
+        return name in self.record.fields
+
+    def read(self, name: str, parse: Callable[[str], _Value]) -> _Value:
+        """Return a field; one that the output lacks reads as the empty text."""
+        try:
+            return parse(self.record.fields.get(name, ""))
+        except InvalidSpecError as problem:
+            raise refuse(self.path, self.record.line, str(problem), column=name) from problem
+
+
+class _Time(NamedTuple):
+    """A local time: the one or two moments it may be [s since 1970-01-01 UTC]."""
+
+    readings: tuple[float, ...]
+    exists: bool
+
+
+@lru_cache(maxsize=1 << 14)
+def _local(text: str, zone: str) -> _Time | None:
+    """Return a time of sacct in its zone, None where accounting has none."""
+    plain = text.strip()
+    if plain.lower() in UNKNOWN_TIMES:
+        return None
+    if plain.isascii() and plain.isdigit():
+        return _Time((checked_s(float(plain), plain),), exists=True)
+    try:
+        moment = moment_of(plain, zone)
+    except InvalidSpecError as problem:
+        text = f"{problem}; run sacct with SLURM_TIME_FORMAT=standard"
+        raise InvalidSpecError(text) from problem
+    first, second = (checked_s(moment.replace(fold=fold).timestamp(), plain) for fold in (0, 1))
+    back = dt.datetime.fromtimestamp(first, moment.tzinfo)
+    exists = back.replace(tzinfo=None, fold=0) == moment.replace(tzinfo=None, fold=0)
+    return _Time((first,) if first == second or not exists else (first, second), exists)
+
+
+def _settled(
+    start: _Time, end: _Time | None, elapsed_s: float, tally: Tally, line: int
+) -> tuple[float, float]:
+    """Return start and end [s since 1970-01-01 UTC], NaN for no end; local times made unique."""
+    for moment in (start, end):
+        if moment is not None and not moment.exists:
+            tally.repair(_MISSING_HOUR, line)
+    ends = (NOT_TOLD,) if end is None else end.readings
+    if len(start.readings) == len(ends) == 1:
+        return start.readings[0], ends[0]
+    every = [(first, last) for first in start.readings for last in ends]
+    pairs = [pair for pair in every if not pair[1] < pair[0]] or every
+    if end is not None and not math.isnan(elapsed_s):
+        tally.repair(_TWICE, line)
+        return min(pairs, key=lambda pair: abs(pair[1] - pair[0] - elapsed_s))
+    tally.repair(_TWICE_ORDER if len(pairs) == 1 else _TWICE_OPEN, line)
+    return pairs[0]

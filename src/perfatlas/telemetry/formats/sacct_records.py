@@ -1,0 +1,283 @@
+"""Records of `sacct -P` or `-p` text: lines put together until the fields of the header are there.
+
+sacct escapes nothing. A line break or the delimiter inside SubmitLine, Comment or JobName splits a
+record, so lines are joined until the count of fields fits, and what is too many goes back into a
+free-text field: where that can be done in one way only that makes sense of all other fields.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.telemetry.formats.slurm_fields import UNKNOWN_TIMES, duration_s, job_name
+from perfatlas.telemetry.reading import refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from perfatlas.telemetry.reading import Line, LogFile, Tally
+
+MOST_LINES: Final = 2_000  # of one record
+_HEADER: Final = re.compile(r"\ufeff?(?P<first>[A-Za-z]\w*)(?P<bar>[^\w\s]+|\t)(?=[A-Za-z])")
+# Written by users, or by their programs: anything may be in them.
+FREE_TEXT: Final = (
+    "SubmitLine",
+    "Comment",
+    "AdminComment",
+    "SystemComment",
+    "JobName",
+    "WorkDir",
+    "Extra",
+    "Container",
+    "StdOut",
+    "StdErr",
+    "StdIn",
+    "Constraints",
+    "WCKey",
+    "Account",
+    "Reservation",
+)
+_STAMP: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?|\d{9,12}", re.ASCII)
+_STATE: Final = re.compile(r"[A-Z][A-Z_]+\+?( by \S+)?")
+_NO_RECORD: Final = "text that fits no record"
+_NO_DELIMITER: Final = (
+    "the first line names no columns with a delimiter between them; write the log with "
+    "'sacct -P' (or -p) and without -n"
+)
+
+
+class Record(NamedTuple):
+    """The fields of one job or step.
+
+    Args:
+        line: Number of its first line.
+        fields: Name to text; of a name given twice, the first.
+    """
+
+    line: int
+    fields: dict[str, str]
+
+
+class Header(NamedTuple):
+    """The first line of the output.
+
+    Args:
+        names: Columns in their order; one may be there twice.
+        bar: Text between two fields.
+        closed: Whether a delimiter ends each row, as with -p.
+    """
+
+    names: tuple[str, ...]
+    bar: str
+    closed: bool
+
+
+def sacct_records(file: LogFile, required: Sequence[str], tally: Tally) -> Iterator[Record]:
+    """Yield the records of a file; lines that belong to none are counted.
+
+    Args:
+        file: The log.
+        required: Columns that must be there.
+        tally: Counts of the file.
+
+    Raises:
+        InvalidSpecError: The header is missing or lacks a column, or the file ends inside a record.
+    """
+    lines = file.lines()
+    header = _header(file, next(lines), required, tally)
+    assembler = _Assembler(file, header, tally)
+    for line in lines:
+        if not line.valid:
+            tally.repair("invalid UTF-8 shown as U+FFFD", line.number)
+        yield from assembler.add(line)
+    assembler.end()
+
+
+def _header(file: LogFile, line: Line, required: Sequence[str], tally: Tally) -> Header:
+    match = _HEADER.match(line.text)
+    if match is None:
+        raise refuse(file.path, 1, f"{_NO_DELIMITER}; it is {shown(line.text)}")
+    bar = match["bar"]
+    closed = line.text.endswith(bar)
+    names = tuple(line.text.removesuffix(bar).split(bar))
+    lacking = [name for name in required if name not in names]
+    if lacking:
+        ask = ",".join(dict.fromkeys((*required, "Submit", "NodeList", "AllocTRES", "ElapsedRaw")))
+        raise refuse(
+            file.path,
+            1,
+            f"no column {', '.join(lacking)} among {len(names)}; ask sacct for at least "
+            f"--format={ask}",
+        )
+    tally.ignore("header", 1)
+    return Header(names, bar, closed)
+
+
+class _Assembler:
+    """Puts the lines of a record together."""
+
+    def __init__(self, file: LogFile, header: Header, tally: Tally) -> None:
+        self.file = file
+        self.header = header
+        self.tally = tally
+        self.pending: list[Line] = []
+        self.bars: list[int] = []  # delimiters of each pending line
+        self.checks = _checks(header.names)
+        self.free = [i for i, name in enumerate(header.names) if name in FREE_TEXT]
+
+    def add(self, line: Line) -> Iterator[Record]:
+        """Yield the record that a line ends, if it does."""
+        if not self.pending and not line.text.strip():
+            self.tally.ignore("blank", line.number)
+            return
+        self.pending.append(line)
+        self.bars.append(line.text.count(self.header.bar))
+        if len(self.pending) > MOST_LINES:
+            problem = f"a record of more than {MOST_LINES} lines; is the delimiter right?"
+            raise refuse(self.file.path, self.pending[0].number, problem)
+        wanted = len(self.header.names) - 1
+        if sum(self.bars) < wanted:
+            return
+        for cells_of in (self._exact, self._mended):
+            for skipped in self._starts(wanted):
+                cells = cells_of(self.pending[skipped:])
+                if cells is not None:
+                    yield self._record(skipped, cells)
+                    return
+        while sum(self.bars) > 2 * wanted:
+            self.tally.ignore(_NO_RECORD, self.pending.pop(0).number)
+            self.bars.pop(0)
+
+    def _starts(self, wanted: int) -> Iterator[int]:
+        """Yield where a record may begin: at the first line, or where none before belongs to it."""
+        left = sum(self.bars)
+        for start, bars in enumerate(self.bars):
+            if left < wanted:
+                return
+            yield start
+            left -= bars
+
+    def end(self) -> None:
+        """Refuse what is left at the end of the file."""
+        if not self.pending:
+            return
+        found = self._count(self.pending)
+        first, last = self.pending[0], self.pending[-1]
+        wanted = len(self.header.names)
+        misfit = self._misfit()
+        if misfit:
+            problem = f"{misfit} does not fit its column"
+        elif found > wanted:
+            problem = "more fields than columns"
+        else:
+            problem = "the file was cut off, or ends in text of no record"
+        raise refuse(
+            self.file.path,
+            first.number,
+            f"a record of {found} fields up to line {last.number} where the header names {wanted}: "
+            f"{problem}; write the log again, or delete these lines",
+        )
+
+    def _misfit(self) -> str:
+        """Return the first field that a line with as many fields as columns has wrong, or ""."""
+        for line in self.pending:
+            cells = self._split([line])
+            if len(cells) != len(self.header.names):
+                continue
+            for place, check in self.checks:
+                if not check(cells[place]):
+                    return f"line {line.number}, column '{self.header.names[place]}': " + shown(
+                        cells[place]
+                    )
+        return ""
+
+    def _record(self, skipped: int, cells: list[str]) -> Record:
+        self.tally.ignore(_NO_RECORD, self.pending[0].number, skipped)
+        line = self.pending[skipped].number
+        joined = len(self.pending) - skipped - 1
+        self.tally.merge("line of the record above", line + 1, joined)
+        self.pending.clear()
+        self.bars.clear()
+        fields: dict[str, str] = {}
+        for name, cell in zip(self.header.names, cells, strict=True):
+            fields.setdefault(name, cell)
+        return Record(line, fields)
+
+    def _split(self, lines: Sequence[Line]) -> list[str]:
+        text = "\n".join(line.text for line in lines)
+        if self.header.closed:
+            text = text.removesuffix(self.header.bar)
+        return text.split(self.header.bar)
+
+    def _count(self, lines: Sequence[Line]) -> int:
+        return len(self._split(lines))
+
+    def _exact(self, lines: Sequence[Line]) -> list[str] | None:
+        cells = self._split(lines)
+        return cells if len(cells) == len(self.header.names) and self._fits(cells) else None
+
+    def _mended(self, lines: Sequence[Line]) -> list[str] | None:
+        """Return the fields with delimiters put back into free text, where only one way fits."""
+        cells = self._split(lines)
+        extra = len(cells) - len(self.header.names)
+        if extra <= 0:
+            return None
+        fitting = [way for way in self._ways(cells, extra) if self._fits(way)]
+        if not fitting or any(self._checked(way) != self._checked(fitting[0]) for way in fitting):
+            return None
+        self.tally.repair("delimiters inside free text", lines[0].number)
+        return fitting[0]
+
+    def _ways(self, cells: list[str], extra: int) -> Iterator[list[str]]:
+        bar = self.header.bar
+        for place in self.free:
+            middle = bar.join(cells[place : place + extra + 1])
+            yield [*cells[:place], middle, *cells[place + extra + 1 :]]
+
+    def _fits(self, cells: list[str]) -> bool:
+        if not all(check(cells[place]) for place, check in self.checks):
+            return False
+        by_name: dict[str, str] = {}
+        pairs = zip(self.header.names, cells, strict=True)
+        return all(by_name.setdefault(name, cell) == cell for name, cell in pairs)
+
+    def _checked(self, cells: list[str]) -> list[str]:
+        return [cells[place] for place, _ in self.checks]
+
+
+def _checks(names: Sequence[str]) -> list[tuple[int, Callable[[str], bool]]]:
+    return [(place, _CHECKS[name]) for place, name in enumerate(names) if name in _CHECKS]
+
+
+def _is_job(text: str) -> bool:
+    try:
+        job_name(text)
+    except InvalidSpecError:
+        return False
+    return True
+
+
+def _is_state(text: str) -> bool:
+    return _STATE.fullmatch(text.strip()) is not None
+
+
+def _is_time(text: str) -> bool:
+    return text.strip().lower() in UNKNOWN_TIMES or _STAMP.fullmatch(text.strip()) is not None
+
+
+def _is_duration(text: str) -> bool:
+    try:
+        duration_s(text)
+    except InvalidSpecError:
+        return False
+    return True
+
+
+_CHECKS: Final[dict[str, Callable[[str], bool]]] = {
+    "JobID": _is_job,
+    "State": _is_state,
+    **dict.fromkeys(("Start", "End", "Submit", "Eligible"), _is_time),
+    **dict.fromkeys(("Elapsed", "ElapsedRaw", "Suspended"), _is_duration),
+}

@@ -1,0 +1,196 @@
+"""NVIDIA Xid errors in kernel logs as events, repeats of one code on one GPU taken together.
+
+Source: docs.nvidia.com/deploy/xid-errors; forms of lines as in its examples, with and without
+"PCI:", with domains of four or eight digits, with MIG instances, with pid='<unknown>', and those of
+NVLink 5 (144 to 150), which begin with a name and say Fatal or Nonfatal.
+Limits: tested on lines written by hand after published ones; no log of a cluster was at hand.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.telemetry.formats.kernel_lines import LineClock
+from perfatlas.telemetry.history import NOTICE, Event, History, HistoryBuilder, xid_code
+from perfatlas.telemetry.reading import Clock, LogFile, Tally, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from perfatlas.telemetry.formats.kernel_lines import Stamp
+    from perfatlas.telemetry.reading import Line
+
+COALESCE_S: Final = 5.0
+NO_HELP: Final = Clock()
+_MARK: Final = "NVRM: Xid"
+_XID: Final = re.compile(
+    r"NVRM: Xid \((?:PCI:)?(?P<domain>[0-9a-fA-F]{4,8}):(?P<bus>[0-9a-fA-F]{2}):"
+    r"(?P<slot>[0-9a-fA-F]{2})(?:\.[0-7])?(?: GPU-I:(?P<instance>\d+))?\): (?P<code>[0-9]{1,9})"
+    r"(?:, (?P<rest>.*))?$"
+)
+_NVLINK5: Final = range(144, 151)
+_NONFATAL: Final = re.compile(r"\bNon-?fatal\b", re.IGNORECASE)
+_REPEAT: Final = "repeat of one code on one GPU"
+
+
+def read_xid_log(
+    paths: Sequence[str | Path],
+    *,
+    clock: Clock | Mapping[str, Clock] = NO_HELP,
+    coalesce_s: float = COALESCE_S,
+) -> History:
+    """Return the Xid errors of kernel logs; the order of files and lines makes no difference.
+
+    Args:
+        paths: Kernel logs; of one host rotated, or of many.
+        clock: What the stamps of the lines leave out, one for all or by path.
+        coalesce_s: A code that comes again on its GPU within so long of its last line is the same
+            event [s]; 0 keeps each line. By assumption: one fault writes its lines within seconds.
+
+    Raises:
+        InvalidSpecError: A file cannot be read or ends inside an Xid line, or a stamp lacks what
+            `clock` does not give; the message names file and line.
+
+    Limits: A steady stream of one code with gaps below `coalesce_s` is one event however long it
+        lasts. Stamps without a year tell one from the lines before: these need their order.
+    """
+    if not 0.0 <= coalesce_s < math.inf:
+        raise InvalidSpecError(f"coalesce_s = {shown(coalesce_s)}; finite, at least 0 s")
+    log = _XidLog()
+    for path in paths:
+        one = clock.get(str(path), NO_HELP) if isinstance(clock, Mapping) else clock
+        log.read(path, one)
+    return log.close(coalesce_s)
+
+
+class _Fault(NamedTuple):
+    """What a line says, but for its time."""
+
+    node: str
+    device: str
+    xid: int
+    nonfatal: bool
+
+
+@dataclass(kw_only=True)
+class _XidLog:
+    """The Xid lines so far, 24 bytes each, and what each distinct one says.
+
+    Shape legend: L lines with an Xid, of all files.
+    """
+
+    faults: dict[_Fault, int] = field(default_factory=dict)
+    time_s: array[float] = field(default_factory=lambda: array("d"))
+    fault: array[int] = field(default_factory=lambda: array("q"))
+    number: array[int] = field(default_factory=lambda: array("q"))
+    files: list[tuple[LogFile, Tally, int]] = field(default_factory=list)  # and its first line
+
+    def read(self, path: str | Path, clock: Clock) -> None:
+        """Read the lines of a file."""
+        file = LogFile(path)
+        tally = Tally(path=path, unit="lines")
+        self.files.append((file, tally, len(self.time_s)))
+        line_clock = LineClock(clock)
+        for line in file.lines():
+            if _MARK not in line.text:
+                tally.ignore("line without an Xid", line.number)
+                continue
+            if not line.valid:
+                tally.repair("invalid UTF-8 shown as U+FFFD", line.number)
+            match = _XID.search(line.text)
+            if match is None:
+                self._unread(path, line, tally)
+                continue
+            if not line.ended and match["rest"] is None:
+                problem = "the last line has no line break, so its code may be cut off; add one"
+                raise refuse(path, line.number, problem)
+            try:
+                stamp = line_clock.stamp(line.text)
+            except InvalidSpecError as problem:
+                raise refuse(path, line.number, str(problem)) from problem
+            self._keep(match, stamp, line.number)
+
+    def close(self, coalesce_s: float) -> History:
+        """Return the events: the first line of each, the others merged."""
+        time_s_L = np.array(self.time_s, np.float64)
+        is_first_L = self._first_lines(time_s_L, coalesce_s)
+        faults = tuple(self.faults)
+        events = HistoryBuilder()
+        ends = [first for _, _, first in self.files[1:]] + [len(time_s_L)]
+        for (file, tally, first), end in zip(self.files, ends, strict=True):
+            for row in range(first, end):
+                if is_first_L[row]:
+                    self._add(events, row, faults[self.fault[row]], tally)
+                else:
+                    tally.merge(_REPEAT, self.number[row])
+            events.end_file(tally.close(total=file.count, data_hash=file.data_hash))
+        return events.close()
+
+    def _first_lines(self, time_s_L: NDArray[np.float64], coalesce_s: float) -> NDArray[np.bool_]:
+        """Return which lines begin an event: those with none of their code and GPU shortly before.
+
+        Lines are compared in the order of their time, for logs may be rotated, joined or shuffled.
+        """
+        code_L = self._codes()
+        order_L = np.lexsort((time_s_L, code_L))
+        begins_L = np.ones(time_s_L.size, bool)
+        again_L = np.diff(code_L[order_L]) == 0
+        close_L = np.diff(time_s_L[order_L]) < coalesce_s
+        begins_L[order_L[1:]] = ~(again_L & close_L)
+        return begins_L
+
+    def _codes(self) -> NDArray[np.int64]:
+        """Return a number for node, device and code of each line, however fatal it is."""
+        known: dict[tuple[str, str, int], int] = {}
+        of_fault = [known.setdefault(fault[:3], len(known)) for fault in self.faults]
+        return np.array(of_fault, np.int64)[np.array(self.fault, np.int64)]
+
+    def _unread(self, path: str | Path, line: Line, tally: Tally) -> None:
+        if not line.ended:
+            raise refuse(path, line.number, f"the file was cut off inside {shown(line.text)}")
+        tally.ignore("Xid line of an unknown form", line.number)
+
+    def _keep(self, match: re.Match[str], stamp: Stamp, number: int) -> None:
+        xid = int(match["code"])
+        nonfatal = xid in _NVLINK5 and _NONFATAL.search(match["rest"] or "") is not None
+        fault = _Fault(stamp.node, _device_of(match), xid, nonfatal)
+        self.time_s.append(stamp.time_s)
+        self.fault.append(self.faults.setdefault(fault, len(self.faults)))
+        self.number.append(number)
+
+    def _add(self, events: HistoryBuilder, row: int, fault: _Fault, tally: Tally) -> None:
+        code = xid_code(fault.xid)
+        if not code.title:
+            told = f"Xid {code.xid} is not in the table, taken as unclear"
+            tally.repair(told, self.number[row])
+        tally.parsed += 1
+        events.add(
+            Event(
+                start_s=self.time_s[row],
+                component=code.component,
+                cause=code.cause,
+                kind=NOTICE if fault.nonfatal else code.kind,
+                line=self.number[row],
+                node=fault.node,
+                device=fault.device,
+                detected_s=self.time_s[row],
+            )
+        )
+
+
+def _device_of(match: re.Match[str]) -> str:
+    """Return the PCI address of a line, its domain in four digits or as many as it needs."""
+    domain = f"{int(match['domain'], 16):04x}"
+    address = f"{domain}:{match['bus'].lower()}:{match['slot'].lower()}"
+    return f"{address}/{match['instance']}" if match["instance"] else address

@@ -1,0 +1,286 @@
+"""One vocabulary for what went wrong: a columnar history that every reader writes to.
+
+An event is one thing that happened to one component: it started, perhaps was detected, perhaps was
+over. What a log does not tell stays empty (an empty name, NaN), and is never guessed.
+
+Shape legend: E events.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.telemetry.reading import FileCounts
+
+    Float = NDArray[np.float64]
+    Bool = NDArray[np.bool_]
+
+NOT_TOLD: Final = float("nan")
+# What an event is, the strongest claim first.
+FAILURE: Final = "failure"  # a component failed
+UNCLEAR: Final = "unclear"  # infrastructure or the user's own program: the log does not tell
+EFFECT: Final = "effect"  # mostly the consequence, in an application, of something else
+NOTICE: Final = "notice"  # recorded; nothing stopped
+PLANNED: Final = "planned"  # wanted by somebody: maintenance, preemption
+OVERHEAD: Final = "overhead"  # time a job spent on something else than work, without a failure
+KINDS: Final = (FAILURE, UNCLEAR, EFFECT, NOTICE, PLANNED, OVERHEAD)
+
+
+class Event(NamedTuple):
+    """One event.
+
+    Args:
+        start_s: When it happened, as the log tells it [s since 1970-01-01 UTC].
+        component: What it happened to: gpu, hbm, nvlink, nic, host, job, ...
+        cause: What happened, in one word: xid_79, node_fail, ...
+        kind: One of `KINDS`.
+        line: Line or record it was read from.
+        node: Host it happened on, "" where not told.
+        device: Which one of the host (PCI address, UUID), "" where not told.
+        job: Job it is told of, "" where none.
+        detected_s: When somebody noticed [s], NaN where not told.
+        recovered_s: When it was over [s], NaN where not told or not over.
+    """
+
+    start_s: float
+    component: str
+    cause: str
+    kind: str
+    line: int
+    node: str = ""
+    device: str = ""
+    job: str = ""
+    detected_s: float = NOT_TOLD
+    recovered_s: float = NOT_TOLD
+
+
+class Labels(NamedTuple):
+    """A column of names, each stored once.
+
+    Args:
+        code_E: Index into `names` of each row (E,).
+        names: The names, each once, in the order they were first met.
+    """
+
+    code_E: NDArray[np.int32]
+    names: tuple[str, ...]
+
+    def text(self) -> list[str]:
+        """Return the name of each row."""
+        return [self.names[code] for code in self.code_E.tolist()]
+
+    def at(self, row: int) -> str:
+        """Return the name of one row.
+
+        Args:
+            row: Its index.
+        """
+        return self.names[int(self.code_E[row])]
+
+    def is_any(self, names: Sequence[str]) -> Bool:
+        """Tell which rows have one of these names (E,).
+
+        Args:
+            names: The names.
+        """
+        wanted = [code for code, name in enumerate(self.names) if name in names]
+        return np.isin(self.code_E, wanted)
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """Events in the order of their start, as columns.
+
+    Args:
+        start_s_E: When each happened [s since 1970-01-01 UTC] (E,).
+        detected_s_E: When it was noticed [s] (E,), NaN where not told.
+        recovered_s_E: When it was over [s] (E,), NaN where not told or not over.
+        node: Host (E,).
+        device: Device of the host (E,).
+        component: Kind of component (E,).
+        cause: Cause (E,).
+        kind: One of `KINDS` (E,).
+        job: Job (E,).
+        file_E: Index of the file it was read from (E,).
+        line_E: Line in it (E,).
+        files: What became of every file.
+    """
+
+    start_s_E: Float
+    detected_s_E: Float
+    recovered_s_E: Float
+    node: Labels
+    device: Labels
+    component: Labels
+    cause: Labels
+    kind: Labels
+    job: Labels
+    file_E: NDArray[np.int32]
+    line_E: NDArray[np.int64]
+    files: tuple[FileCounts, ...]
+
+    @property
+    def size(self) -> int:
+        """Return how many events there are."""
+        return int(self.start_s_E.shape[0])
+
+    def unit(self, event: int) -> str:
+        """Return the unit of an event: its node, node/device, or the job where a job failed.
+
+        Args:
+            event: Index of the event.
+        """
+        if self.component.at(event) == "job":
+            return self.job.at(event)
+        node, device = self.node.at(event), self.device.at(event)
+        return f"{node}/{device}" if device else node
+
+    def units(self) -> list[str]:
+        """Return the unit of every event."""
+        return [self.unit(event) for event in range(self.size)]
+
+    def place(self, event: int) -> str:
+        """Return file and line of an event.
+
+        Args:
+            event: Index of the event.
+        """
+        return f"{self.files[self.file_E[event]].path}:{self.line_E[event]}"
+
+
+_NAMED: Final = ("node", "device", "component", "cause", "kind", "job")
+
+
+@dataclass(kw_only=True)
+class LabelBuilder:
+    """A column of names while it grows."""
+
+    codes: array[int] = field(default_factory=lambda: array("i"))
+    known: dict[str, int] = field(default_factory=dict)
+
+    def add(self, name: str) -> None:
+        """Append one row.
+
+        Args:
+            name: Its name.
+        """
+        self.codes.append(self.known.setdefault(name, len(self.known)))
+
+    def close(self, order_E: NDArray[np.int64]) -> Labels:
+        """Return the column.
+
+        Args:
+            order_E: Row that comes first, second, ... (E,).
+        """
+        return Labels(np.array(self.codes, np.int32)[order_E], tuple(self.known))
+
+
+class HistoryBuilder:
+    """A history while it is read: 60 bytes per event and each name once."""
+
+    def __init__(self) -> None:
+        """Begin with no event."""
+        self._start = array("d")
+        self._detected = array("d")
+        self._recovered = array("d")
+        self._file = array("i")
+        self._line = array("q")
+        self._named = {name: LabelBuilder() for name in _NAMED}
+        self._files: list[FileCounts] = []
+
+    def add(self, event: Event) -> int:
+        """Append an event of the file that is being read, and return its index.
+
+        Args:
+            event: The event.
+        """
+        self._start.append(event.start_s)
+        self._detected.append(event.detected_s)
+        self._recovered.append(event.recovered_s)
+        self._file.append(len(self._files))
+        self._line.append(event.line)
+        for name, column in self._named.items():
+            column.add(getattr(event, name))
+        return len(self._start) - 1
+
+    def recover(self, event: int, recovered_s: float) -> None:
+        """Say when an event was over.
+
+        Args:
+            event: Its index.
+            recovered_s: When [s].
+        """
+        self._recovered[event] = recovered_s
+
+    def detect(self, event: int, detected_s: float) -> None:
+        """Say when an event was noticed.
+
+        Args:
+            event: Its index.
+            detected_s: When [s].
+        """
+        self._detected[event] = detected_s
+
+    def end_file(self, counts: FileCounts) -> None:
+        """End a file: the next events are of the next one.
+
+        Args:
+            counts: What became of its lines.
+        """
+        self._files.append(counts)
+
+    def close(self) -> History:
+        """Return the history, sorted by start; events of one time stay in the order read."""
+        start_s_E = np.array(self._start, np.float64)
+        order_E = np.argsort(start_s_E, kind="stable")
+        named = {name: column.close(order_E) for name, column in self._named.items()}
+        return History(
+            start_s_E=start_s_E[order_E],
+            detected_s_E=np.array(self._detected, np.float64)[order_E],
+            recovered_s_E=np.array(self._recovered, np.float64)[order_E],
+            file_E=np.array(self._file, np.int32)[order_E],
+            line_E=np.array(self._line, np.int64)[order_E],
+            files=tuple(self._files),
+            **named,
+        )
+
+
+def joined(histories: Sequence[History]) -> History:
+    """Return one history of several logs, sorted by start.
+
+    Args:
+        histories: At least one. The same failure told by two logs stays two events: kernel lines
+            and exporter metrics of the same GPUs are alternatives, not a sum.
+    """
+    shift = np.cumsum([0, *(len(h.files) for h in histories)])
+    start_s_E = np.concatenate([h.start_s_E for h in histories])
+    order_E = np.argsort(start_s_E, kind="stable")
+    named = {name: _joined([getattr(h, name) for h in histories], order_E) for name in _NAMED}
+    files = [h.file_E + np.int32(first) for h, first in zip(histories, shift, strict=False)]
+    return History(
+        start_s_E=start_s_E[order_E],
+        detected_s_E=np.concatenate([h.detected_s_E for h in histories])[order_E],
+        recovered_s_E=np.concatenate([h.recovered_s_E for h in histories])[order_E],
+        file_E=np.concatenate(files)[order_E].astype(np.int32),
+        line_E=np.concatenate([h.line_E for h in histories])[order_E],
+        files=tuple(file for h in histories for file in h.files),
+        **named,
+    )
+
+
+def _joined(columns: Sequence[Labels], order_E: NDArray[np.int64]) -> Labels:
+    known: dict[str, int] = {}
+    parts = []
+    for column in columns:
+        codes = [known.setdefault(name, len(known)) for name in column.names]
+        parts.append(np.array(codes, np.int32)[column.code_E] if codes else column.code_E)
+    return Labels(np.concatenate(parts)[order_E].astype(np.int32), tuple(known))

@@ -1,0 +1,128 @@
+"""Lifetimes of which not all is known.
+
+Units still alive at the end are censored; units first seen at an age are left-truncated. Units
+whose age is not told, of a fleet long in use, are of mixed ages.
+
+Shape legend: L lifetimes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfatlas.quantities import InvalidSpecError, shown
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Float = NDArray[np.float64]
+    Bool = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lifetimes:
+    """Ages at which units were first seen and last seen, and whether they failed then.
+
+    Any unit of time will do; results are in the same one. Equal rows are held once, with a weight.
+
+    Args:
+        entry_L: Age when first seen (L,); 0 where watched from new.
+        exit_L: Age when it failed or was last seen (L,).
+        failed_L: Whether it failed at that age (L,); else it is censored.
+        weight_L: How many units the row stands for (L,).
+        mixed: Units of mixed ages: how long each was watched until it failed or was last seen, from
+            0; None where there is none.
+    """
+
+    entry_L: Float
+    exit_L: Float
+    failed_L: Bool
+    weight_L: Float
+    mixed: Lifetimes | None = None
+
+    @property
+    def units(self) -> int:
+        """Return how many units there are."""
+        return int(self.weight_L.sum())
+
+    @property
+    def failures(self) -> int:
+        """Return how many of them failed."""
+        return int(self.weight_L[self.failed_L].sum())
+
+    @property
+    def exposure(self) -> float:
+        """Return the time watched, summed over units [unit of the ages]."""
+        return float(self.weight_L @ (self.exit_L - self.entry_L))
+
+
+def lifetimes(exit_L: Any, failed_L: Any, entry_L: Any = 0.0) -> Lifetimes:  # noqa: ANN401
+    """Return lifetimes from columns.
+
+    Args:
+        exit_L: Age when it failed or was last seen (L,), any one unit of time.
+        failed_L: Whether it failed then (L,).
+        entry_L: Age when first seen (L,), or one for all.
+
+    Raises:
+        InvalidSpecError: The columns differ in length, an age is negative or not finite, or a unit
+            was last seen no later than first; the message names the row.
+
+    Example:
+        >>> from perfatlas.telemetry.history.lifetimes import lifetimes
+        >>> seen = lifetimes([2.0, 3.0, 3.0], [True, False, False])
+        >>> seen.units, seen.failures, seen.exposure
+        (3, 1, 8.0)
+    """
+    exit_N = np.asarray(exit_L, np.float64)
+    failed_N = np.asarray(failed_L)
+    if exit_N.ndim != 1 or failed_N.shape != exit_N.shape:
+        raise InvalidSpecError(
+            f"lifetimes: {exit_N.shape} ages and {failed_N.shape} marks of failure; one per unit"
+        )
+    if failed_N.dtype != np.bool_ and not np.isin(failed_N, (0, 1)).all():
+        raise InvalidSpecError("lifetimes: a mark of failure is neither true nor false")
+    entry_N = np.broadcast_to(np.asarray(entry_L, np.float64), exit_N.shape)
+    if not exit_N.size:
+        raise InvalidSpecError("lifetimes: there are none")
+    _check_ages(exit_N, entry_N)
+    rows_N3 = np.stack([entry_N, exit_N, failed_N.astype(np.float64)], axis=1)
+    rows_L3, count_L = np.unique(rows_N3, axis=0, return_counts=True)
+    return Lifetimes(
+        entry_L=np.ascontiguousarray(rows_L3[:, 0]),
+        exit_L=np.ascontiguousarray(rows_L3[:, 1]),
+        failed_L=rows_L3[:, 2] > 0.0,
+        weight_L=count_L.astype(np.float64),
+    )
+
+
+def _check_ages(exit_N: Float, entry_N: Float) -> None:
+    wrong_N = ~(np.isfinite(exit_N) & np.isfinite(entry_N) & (entry_N >= 0.0))
+    _refuse_first(wrong_N, exit_N, entry_N, "ages are finite and at least 0")
+    _refuse_first(exit_N <= entry_N, exit_N, entry_N, "it is seen for no time")
+
+
+def _refuse_first(wrong_N: Bool, exit_N: Float, entry_N: Float, problem: str) -> None:
+    if wrong_N.any():
+        row = int(np.argmax(wrong_N))
+        raise InvalidSpecError(
+            f"lifetimes, row {row + 1} of {exit_N.size}: first seen at {entry_N[row]:g}, last seen "
+            f"at {exit_N[row]:g}: {problem}"
+        )
+
+
+def check_level(level: float) -> float:
+    """Return the level of an interval, which must lie between 0 and 1.
+
+    Args:
+        level: Probability that the interval covers the value.
+
+    Raises:
+        InvalidSpecError: It does not.
+    """
+    if not 0.0 < level < 1.0:
+        raise InvalidSpecError(f"level = {shown(level)}; between 0 and 1, such as 0.95")
+    return float(level)

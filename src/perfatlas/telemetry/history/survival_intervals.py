@@ -1,0 +1,263 @@
+"""From a history to lifetimes: how long units ran until a cause struck, and how long repairs took.
+
+Each cause has its own clock in each unit: a failure of another cause does not make a unit new.
+After a failure the clock of its cause starts at 0 (repaired as new, a part was replaced) or runs on
+(repaired as old, a reset). Where a unit's age at the begin of the watch is not known, its first
+spell has an unknown age. Repaired as new, such units are of mixed ages, as in a fleet long in use,
+and their first spells tell the shape too; repaired as old they count for rates alone.
+
+Shape legend: E events, L lifetimes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from perfatlas.quantities import InvalidSpecError, counted
+from perfatlas.telemetry.history.lifetimes import Lifetimes, lifetimes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from perfatlas.telemetry.history.history import History
+
+    Bool = NDArray[np.bool_]
+
+Repair = Literal["as_new", "as_old"]
+
+
+class Watch(NamedTuple):
+    """When units were watched, and how many.
+
+    Args:
+        start_s: Begin [s since 1970-01-01 UTC].
+        end_s: End [s].
+        units: Units there are, those that never failed too.
+        new_s: Unit to when it was new [s], of those whose age is known.
+    """
+
+    start_s: float
+    end_s: float
+    units: int
+    new_s: Mapping[str, float] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spells:
+    """Spells of one cause in the units of a component.
+
+    Args:
+        seen: Spells whose age is known [s], beside them those of units of mixed ages; None where no
+            age is known.
+        failures: Failures, of known age or not.
+        exposure_s: Time units were watched and up, summed [s].
+        ageless: Spells whose age is not known.
+        unplaced: Failures of a unit that is not told; they count for the rate alone.
+        during_repair: Failures left out: the unit was still down from the one before.
+        recovery_not_told: Failures after which the next spell is taken to start at once.
+        events_by_unit: Unit to its failures, of those that failed.
+    """
+
+    seen: Lifetimes | None
+    failures: int
+    exposure_s: float
+    ageless: int
+    unplaced: int
+    during_repair: int
+    recovery_not_told: int
+    events_by_unit: Mapping[str, int]
+
+
+def failure_spells(
+    history: History,
+    events_E: Bool,
+    watch: Watch,
+    *,
+    repair: Repair = "as_new",
+    open_is_down: bool = False,
+) -> Spells:
+    """Return the spells that events of one cause cut the watch of its units into.
+
+    Args:
+        history: The history.
+        events_E: Which of its events are failures of the cause (E,).
+        watch: When which units were watched.
+        repair: Whether a failure makes the unit new for this cause.
+        open_is_down: Whether a unit without a recovery stayed down to the end; otherwise it is
+            taken to be up again at once.
+
+    Raises:
+        InvalidSpecError: The watch is empty, an event lies outside it, a unit is newer than the end
+            of the watch or than its failure, or more units failed than there are.
+    """
+    if not (watch.end_s > watch.start_s and watch.units > 0):
+        raise InvalidSpecError(
+            f"watch of {counted(watch.units, 'unit')} from {watch.start_s:.0f} to"
+            f" {watch.end_s:.0f} s is empty"
+        )
+    first = history.component.at(int(np.flatnonzero(events_E)[0])) if events_E.any() else ""
+    by_unit = _events_by_unit(history, events_E, watch)
+    unplaced = len(by_unit.pop("", ()))
+    names = set(by_unit) | set(watch.new_s)
+    if len(names) > watch.units:
+        raise InvalidSpecError(
+            f"{counted(len(names), 'unit')} of component {first!r} are named, and {watch.units}"
+            f" watched: say how many there were, those that never failed too, --units"
+            f" {first}={len(names)} or more"
+        )
+    cut = _Cut(watch=watch, repair=repair)
+    if open_is_down:
+        for events in by_unit.values():
+            events[:] = [(s, watch.end_s if math.isnan(r) else r) for s, r in events]
+    for unit in sorted(names):
+        cut.add(unit, watch.new_s.get(unit), by_unit.get(unit, []))
+    cut.never(watch.units - len(names))
+    return Spells(
+        seen=cut.seen(are_mixed=repair == "as_new" and not unplaced and first != "job"),
+        failures=cut.failures + unplaced,
+        exposure_s=cut.up_s + (watch.units - len(names)) * (watch.end_s - watch.start_s),
+        ageless=cut.ageless,
+        unplaced=unplaced,
+        during_repair=cut.during_repair,
+        recovery_not_told=cut.recovery_not_told,
+        events_by_unit={unit: len(events) for unit, events in by_unit.items()},
+    )
+
+
+def _events_by_unit(
+    history: History, events_E: Bool, watch: Watch
+) -> dict[str, list[tuple[float, float]]]:
+    by_unit: dict[str, list[tuple[float, float]]] = {}
+    for event in np.flatnonzero(events_E).tolist():
+        start_s = float(history.start_s_E[event])
+        if not watch.start_s <= start_s <= watch.end_s:
+            raise InvalidSpecError(
+                f"{history.place(event)}: the event at {start_s:.0f} s lies outside the watch from "
+                f"{watch.start_s:.0f} to {watch.end_s:.0f} s"
+            )
+        recovered_s = float(history.recovered_s_E[event])
+        by_unit.setdefault(history.unit(event), []).append((start_s, recovered_s))
+    return by_unit
+
+
+@dataclass(kw_only=True)
+class _Cut:
+    """Spells while they are cut."""
+
+    watch: Watch
+    repair: Repair
+    entry_s: list[float] = field(default_factory=list)
+    exit_s: list[float] = field(default_factory=list)
+    failed: list[bool] = field(default_factory=list)
+    mixed_s: list[float] = field(default_factory=list)
+    mixed_failed: list[bool] = field(default_factory=list)
+    failures: int = 0
+    ageless: int = 0
+    during_repair: int = 0
+    recovery_not_told: int = 0
+    up_s: float = 0.0
+
+    def add(self, unit: str, new_s: float | None, events: list[tuple[float, float]]) -> None:
+        """Cut the watch of one unit at its failures."""
+        if new_s is not None and new_s >= self.watch.end_s:
+            raise InvalidSpecError(
+                f"{unit} is new at {new_s:.0f} s, after the watch ends at {self.watch.end_s:.0f} s"
+            )
+        if new_s is not None and events and events[0][0] < new_s:
+            raise InvalidSpecError(
+                f"{unit} failed at {events[0][0]:.0f} s, before its service began at {new_s:.0f} s:"
+                " say when the first of its name began, or leave the event out"
+            )
+        up_s = self.watch.start_s if new_s is None else max(self.watch.start_s, new_s)
+        zero_s, before = new_s, False
+        for start_s, recovered_s in events:
+            if start_s < up_s or (start_s == up_s and before):
+                self.during_repair += 1
+                up_s = max(up_s, start_s if math.isnan(recovered_s) else recovered_s)
+                continue
+            self.failures, before = self.failures + 1, True
+            self._spell(zero_s, up_s, start_s, failed=True)
+            if math.isnan(recovered_s):
+                self.recovery_not_told += 1
+                recovered_s = start_s  # noqa: PLW2901
+            up_s = max(recovered_s, start_s)
+            if self.repair == "as_new":
+                zero_s = up_s
+        if up_s < self.watch.end_s:
+            self._spell(zero_s, up_s, self.watch.end_s, failed=False)
+
+    def never(self, units: int) -> None:
+        """Add units that never failed and whose age is not known."""
+        self.ageless += units
+        self.mixed_s += [self.watch.end_s - self.watch.start_s] * units
+        self.mixed_failed += [False] * units
+
+    def seen(self, *, are_mixed: bool) -> Lifetimes | None:
+        """Return the spells of known age, and beside them those of mixed ages.
+
+        Those of known age stand alone where a unit is not told, so that one that seems never to
+        have failed may have; where units stay as old, and no fleet grows into a mixture of ages;
+        and for jobs, which begin new, somewhere in the watch.
+        """
+        if not self.exit_s:
+            return None
+        known = lifetimes(self.exit_s, np.array(self.failed, bool), self.entry_s)
+        if not (are_mixed and self.mixed_s):
+            return known
+        return replace(known, mixed=lifetimes(self.mixed_s, np.array(self.mixed_failed, bool)))
+
+    def _spell(self, zero_s: float | None, up_s: float, end_s: float, *, failed: bool) -> None:
+        self.up_s += max(end_s - up_s, 0.0)
+        if zero_s is None or end_s <= up_s:
+            self.ageless += 1
+            if end_s > up_s:
+                self.mixed_s.append(end_s - up_s)
+                self.mixed_failed.append(failed)
+            return
+        self.entry_s.append(up_s - zero_s)
+        self.exit_s.append(end_s - zero_s)
+        self.failed.append(failed)
+
+
+class Repairs(NamedTuple):
+    """How long events lasted.
+
+    Args:
+        seen: Times from the event to its recovery [s], censored where it was not over; None where
+            no recovery is told.
+        not_told: Events left out: the log does not tell whether they were over.
+    """
+
+    seen: Lifetimes | None
+    not_told: int
+
+
+def repair_times(
+    history: History, events_E: Bool, end_s: float, *, open_is_down: bool = False
+) -> Repairs:
+    """Return how long it took until events were over.
+
+    Args:
+        history: The history.
+        events_E: Which of its events (E,).
+        end_s: End of the watch [s since 1970-01-01 UTC].
+        open_is_down: Whether an event without a recovery was still down at the end; true of logs
+            that tell every recovery, such as health events with clears.
+
+    Limits: An event that was over at once (0 s) is left out as well: a law of durations has none.
+    """
+    start_E, recovered_E = history.start_s_E[events_E], history.recovered_s_E[events_E]
+    told_E = np.isfinite(recovered_E)
+    end_E = np.where(told_E, recovered_E, end_s if open_is_down else np.nan)
+    length_E = end_E - start_E
+    kept_E = np.isfinite(length_E) & (length_E > 0.0)
+    not_told = int(np.count_nonzero(~kept_E))
+    if not (kept_E & told_E).any():
+        return Repairs(None, not_told)
+    return Repairs(lifetimes(length_E[kept_E], told_E[kept_E]), not_told)

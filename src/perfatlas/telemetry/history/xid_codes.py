@@ -1,0 +1,81 @@
+"""What an NVIDIA Xid code means: the component, the kind of event, the set of possible causes."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from perfatlas.telemetry.history.history import UNCLEAR
+
+_NAMED: Final = re.compile(r"xid_([0-9]{1,9})$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class XidCode:
+    """One code.
+
+    Args:
+        xid: Its number.
+        title: What happened, "" for a code that is not in the table.
+        component: What it happened to.
+        kind: Kind of event, one of `history.KINDS`.
+        causes: What may be behind it, as NVIDIA's table has it: hw_error, driver_error,
+            user_app_error, system_memory_corruption, bus_error, thermal_issue, fb_corruption. Most
+            codes have several: a code is a symptom. Empty where none are stated.
+    """
+
+    xid: int
+    title: str
+    component: str
+    kind: str
+    causes: frozenset[str]
+
+    @property
+    def cause(self) -> str:
+        """Return the name the code has in a history."""
+        return f"xid_{self.xid}"
+
+
+def xid_code(xid: int) -> XidCode:
+    """Return what is known of a code; one that is not in the table is an unclear event of the GPU.
+
+    Args:
+        xid: Number of the code.
+
+    Source: data/telemetry/xid_codes.toml.
+
+    Example:
+        >>> from perfatlas.telemetry.history.xid_codes import xid_code
+        >>> xid_code(79).title, sorted(xid_code(48).causes)
+        ('fallen off the bus', ['hw_error'])
+    """
+    known = _codes().get(xid)
+    if known is not None:
+        return known
+    return XidCode(xid=xid, title="", component="gpu", kind=UNCLEAR, causes=frozenset())
+
+
+@cache
+def _codes() -> dict[int, XidCode]:
+    file = resources.files("perfatlas").joinpath("data/telemetry/xid_codes.toml")
+    rows = tomllib.loads(file.read_text("utf-8"))["code"]
+    return {row["xid"]: XidCode(**(row | {"causes": frozenset(row["causes"])})) for row in rows}
+
+
+def xid_meaning(cause: str) -> str:
+    """Return what a cause of a history means in words, "" where it is no Xid or has no title.
+
+    Args:
+        cause: Such as xid_79, or gpu_xid_79 with its component.
+
+    Example:
+        >>> from perfatlas.telemetry.history.xid_codes import xid_meaning
+        >>> xid_meaning("node_fail"), xid_meaning("gpu_xid_79") != ""
+        ('', True)
+    """
+    match = _NAMED.search(cause)
+    return xid_code(int(match[1])).title if match else ""

@@ -1,0 +1,175 @@
+"""The lines of a log, plain or gzip-compressed, one at a time: a file of any size, little memory.
+
+Bytes are hashed as they are read, so that the hash names exactly what was read, from a pipe too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import io
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfatlas.telemetry.reading.log_position import refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LONGEST_LINE_BYTES: Final = 1 << 24
+_BLOCK_BYTES: Final = 1 << 18
+_GZIP: Final = b"\x1f\x8b"
+_START_BYTES: Final = 4096
+# Not control characters; zeros stand where a machine lost power while it wrote.
+_PRINTED: Final = bytes({0, *b"\t\n\v\f\r\x1b", *range(0x20, 0x7F), *range(0x80, 0x100)})
+_MOST_ODD: Final = 0.04  # of the start of a log that are control characters; random bytes have 10 %
+_BYTE_ORDER_MARK: Final = "\ufeff"
+_TO_UTF8: Final = "UTF-16 text; convert it to UTF-8 first (iconv -f UTF-16 -t UTF-8)"
+_SIGNATURES: Final = {
+    b"\x28\xb5\x2f\xfd": "zstd-compressed; decompress it first (zstd -d)",
+    b"\xfd7zXZ": "xz-compressed; decompress it first (xz -d)",
+    b"BZh": "bzip2-compressed; decompress it first (bzip2 -d)",
+    b"PK\x03\x04": "a zip archive; unpack it first",
+    b"PAR1": "a Parquet file, and a text log is expected",
+    b"\xff\xfe": _TO_UTF8,
+    b"\xfe\xff": _TO_UTF8,
+    b"LPKSHHRH": "a binary journal; write it as text first (journalctl --file ... -o short-iso)",
+}
+
+
+class Line(NamedTuple):
+    """One line of a log.
+
+    Args:
+        number: Its number; the first is 1.
+        text: Its characters without the line break; what was not UTF-8 is U+FFFD.
+        valid: Whether all of it was UTF-8.
+        ended: Whether a line break ended it; only the last line of a file may lack one.
+    """
+
+    number: int
+    text: str
+    valid: bool
+    ended: bool
+
+
+class LogFile:
+    """A log that is read once, line by line or in blocks of text.
+
+    Args:
+        path: The file, or a pipe.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Remember where to read."""
+        self.path = path
+        self.count = 0
+        self._digest = hashlib.sha256()
+
+    @property
+    def data_hash(self) -> str:
+        """Return "sha256:" and the digest of the bytes read so far, as they lie on disk."""
+        return f"sha256:{self._digest.hexdigest()}"
+
+    def lines(self) -> Iterator[Line]:
+        """Yield the lines; `count` is how many there were so far.
+
+        Raises:
+            InvalidSpecError: The file cannot be read, is empty, compressed in a way that is not
+                read here or cut off inside its compression, or a line is too long.
+        """
+        with self._opened() as stream:
+            while raw := stream.readline(LONGEST_LINE_BYTES):
+                self.count += 1
+                ended = raw.endswith(b"\n")
+                if not ended and len(raw) >= LONGEST_LINE_BYTES:
+                    problem = f"longer than {LONGEST_LINE_BYTES >> 20} MiB; is this a text log?"
+                    raise refuse(self.path, self.count, problem)
+                text, valid = _decoded(raw)
+                if self.count == 1:
+                    text = text.removeprefix(_BYTE_ORDER_MARK)
+                yield Line(self.count, text.rstrip("\r\n"), valid, ended)
+
+    def blocks(self) -> Iterator[str]:
+        """Yield the text in blocks, cut anywhere; invalid UTF-8 as U+FFFD.
+
+        Raises:
+            InvalidSpecError: As for `lines`, but for the length of a line.
+        """
+        with self._opened() as stream:
+            text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace")
+            while block := text.read(_BLOCK_BYTES):
+                yield block
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[Any]:
+        try:
+            with Path(self.path).open("rb", buffering=0) as file:
+                stream: Any = io.BufferedReader(_Hashed(file, self._digest), _BLOCK_BYTES)
+                if stream.peek(2).startswith(_GZIP):
+                    stream = io.BufferedReader(_Unzipped(stream), _BLOCK_BYTES)
+                self._check_start(stream.peek(_START_BYTES)[:_START_BYTES])
+                yield stream
+        except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
+            text = f"cut off or damaged inside its gzip compression ({problem}); copy it again"
+            raise refuse(self.path, self.count + 1 if self.count else 0, text) from problem
+        except OSError as problem:
+            raise refuse(self.path, 0, f"cannot be read: {problem.strerror}") from problem
+
+    def _check_start(self, start: bytes) -> None:
+        if not start:
+            raise refuse(self.path, 0, "is empty")
+        for signature, reason in _SIGNATURES.items():
+            if start.startswith(signature):
+                raise refuse(self.path, 0, f"is {reason}")
+        odd = len(start.translate(None, _PRINTED))
+        if odd > _MOST_ODD * len(start):
+            raise refuse(
+                self.path,
+                0,
+                f"is no text: {odd} of its first {len(start)} bytes are control characters; give"
+                " the log as the program wrote it, plain or gzip-compressed",
+            )
+
+
+class _Hashed(io.RawIOBase):
+    """A file whose bytes are hashed as they are read."""
+
+    def __init__(self, file: io.RawIOBase | io.FileIO, digest: hashlib._Hash) -> None:
+        super().__init__()
+        self._file = file
+        self._digest = digest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401
+        data = self._file.read(len(buffer)) or b""
+        self._digest.update(data)
+        buffer[: len(data)] = data
+        return len(data)
+
+
+class _Unzipped(io.RawIOBase):
+    """What a gzip file holds, as much as can be read: it may be cut off, and says so at its end."""
+
+    def __init__(self, stream: Any) -> None:  # noqa: ANN401
+        super().__init__()
+        self._file = gzip.GzipFile(fileobj=stream)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401
+        data = self._file.read1(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _decoded(raw: bytes) -> tuple[str, bool]:
+    try:
+        return raw.decode(), True
+    except UnicodeDecodeError:
+        return raw.decode("utf-8", "replace"), False

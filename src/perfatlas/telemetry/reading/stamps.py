@@ -1,0 +1,164 @@
+"""Times in logs as seconds since 1970-01-01 UTC: with a zone, without one, without even a year.
+
+A time without a zone is refused unless the zone is given: the zone of the machine that reads is
+not that of the cluster.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import zoneinfo
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.quantities import InvalidSpecError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_ZONE_HELP: Final = "name it: 'UTC', or a name of the tz database such as 'Europe/Berlin'"
+_FRACTION: Final = re.compile(r"[.,](\d+)")
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_FIRST_S: Final = 0.0
+_LONGEST_MS: Final = 1e18  # beyond any year; larger integers may not even be a float
+_WHOLE: Final = re.compile(r"-?[0-9]{1,15}")
+_LAST_S: Final = dt.datetime(2200, 1, 1, tzinfo=dt.UTC).timestamp()
+
+
+@lru_cache(maxsize=64)
+def zone_of(name: str) -> dt.tzinfo:
+    """Return the time zone of a name.
+
+    Args:
+        name: "UTC" or a name of the tz database.
+
+    Raises:
+        InvalidSpecError: There is no such zone.
+    """
+    if name.upper() in ("UTC", "Z"):
+        return dt.UTC
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as problem:
+        raise InvalidSpecError(
+            f"zone = {shown(name)} is not a time zone; {_ZONE_HELP}"
+        ) from problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock:
+    """What the times of a log leave out.
+
+    Args:
+        zone: Time zone of times that tell none.
+        year: Year of the first line, where times tell none (classic syslog).
+        boot_s: When the machine booted [s since 1970-01-01 UTC], where times count from there.
+        node: Host the log is of, where lines tell none.
+    """
+
+    zone: str | None = None
+    year: int | None = None
+    boot_s: float | None = None
+    node: str = ""
+
+
+@lru_cache(maxsize=4096)
+def iso_seconds(text: str, zone: str | None) -> float:
+    """Return an ISO 8601 time as seconds since 1970-01-01 UTC [s].
+
+    Args:
+        text: "2026-01-02T03:04:05.678Z", with an offset, or without: then `zone` holds.
+        zone: Zone of a time without an offset.
+
+    Raises:
+        InvalidSpecError: It is not such a time, has no zone and none is given, or lies outside the
+            years 1970 to 2199.
+
+    Limits: A local time that occurs twice (the hour when summer time ends) is taken as the first.
+
+    Example:
+        >>> from perfatlas.telemetry.reading.stamps import iso_seconds
+        >>> iso_seconds("1970-01-01T01:00:00+01:00", None)
+        0.0
+    """
+    return checked_s((moment_of(text, zone) - _EPOCH) / dt.timedelta(seconds=1), text)
+
+
+def checked_s(seconds: float, written: object) -> float:
+    """Return a time [s since 1970-01-01 UTC] that a log of machines can hold.
+
+    Args:
+        seconds: The time [s].
+        written: The time as the log has it, for the message.
+
+    Raises:
+        InvalidSpecError: It lies outside the years 1970 to 2199.
+    """
+    if _FIRST_S <= seconds < _LAST_S:
+        return float(seconds)
+    if isinstance(written, str):
+        raise InvalidSpecError(f"{shown(written)} is not between the years 1970 and 2199")
+    raise InvalidSpecError(
+        f"{shown(written)} s since 1970 is not between the years 1970 and 2199; in ms or ns?"
+    )
+
+
+def moment_of(text: str, zone: str | None) -> dt.datetime:
+    """Return an ISO 8601 time with its zone.
+
+    Args:
+        text: As for `iso_seconds`.
+        zone: As for `iso_seconds`.
+
+    Raises:
+        InvalidSpecError: As for `iso_seconds`.
+    """
+    plain = _FRACTION.sub(lambda part: f".{part.group(1)[:6]:0<6}", text.strip(), count=1)
+    try:
+        moment = dt.datetime.fromisoformat(plain)
+    except ValueError as problem:
+        raise InvalidSpecError(
+            f"{shown(text)} is not a time; expected as 2026-01-02T03:04:05"
+        ) from problem
+    if len(plain) <= len("2026-01-02"):
+        raise InvalidSpecError(f"{shown(text)} is a day without a time")
+    if moment.tzinfo is not None:
+        return moment
+    if zone is None:
+        raise InvalidSpecError(f"{shown(text)} has no time zone; {_ZONE_HELP}")
+    return moment.replace(tzinfo=zone_of(zone))
+
+
+def epoch_seconds(value: object, zone: str | None) -> float:
+    """Return a time in any of the forms JSON logs use as seconds since 1970-01-01 UTC [s].
+
+    Args:
+        value: A number [s since 1970], ISO 8601 text, {"seconds": ..., "nanos": ...} (protobuf) or
+            {"$date": ...} (MongoDB; a number is in ms).
+        zone: Zone of a text without an offset.
+
+    Raises:
+        InvalidSpecError: It is none of these, or lies outside the years 1970 to 2199.
+    """
+    if isinstance(value, dict):
+        value = _unpacked(value)
+    if isinstance(value, str):
+        return iso_seconds(value, zone)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidSpecError(f"{shown(value)} is not a time")
+    return checked_s(value, value)
+
+
+def _unpacked(value: Mapping[str, object]) -> object:
+    """Return the number or text in a time of protobuf or MongoDB; what is neither as it is."""
+    if "$date" in value:
+        inner = value["$date"]
+        if isinstance(inner, bool) or not isinstance(inner, int | float):
+            return inner
+        return inner / 1e3 if abs(inner) < _LONGEST_MS else inner
+    seconds, nanos = str(value.get("seconds")), value.get("nanos", 0)
+    if _WHOLE.fullmatch(seconds) and _WHOLE.fullmatch(str(nanos)):
+        return int(seconds) + int(str(nanos)) * 1e-9
+    return value

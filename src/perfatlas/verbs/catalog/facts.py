@@ -1,0 +1,290 @@
+"""What the catalogs hold, as plain data: a row per entry, and the facts of one entry."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfatlas.models import Model
+
+
+def system_rows() -> list[dict[str, Any]]:
+    """Return one row per system."""
+    from perfatlas.hardware import resolve_system, system_names
+    from perfatlas.measurements.calibrations import load_calibrations
+
+    rows = []
+    for name in system_names():
+        device = resolve_system(name).device
+        rows.append(
+            {
+                "name": name,
+                "vendor": device.vendor,
+                "year": str(device.year),
+                "memory_bytes": device.memory_bytes,
+                "bandwidth_bytes_per_s": device.memory_bandwidth,
+                "bf16_flop_per_s": device.peak_flop_per_s.get("bf16"),
+                "fp8_flop_per_s": device.peak_flop_per_s.get("fp8"),
+                "link_bytes_per_s": device.scale_up.bandwidth,
+                "domain": device.scale_up.domain_size,
+                "tdp_w": device.tdp_w,
+                "calibrated": bool(load_calibrations(name)),
+            }
+        )
+    return rows
+
+
+def system_facts(name: str) -> dict[str, Any]:
+    """Return what is known of one system.
+
+    Args:
+        name: As the user wrote it.
+    """
+    from perfatlas.hardware import describe, resolve_system
+
+    system = resolve_system(name)
+    values = {
+        row.field: {"value": row.value, "kind": row.kind, "ref": row.ref, "note": row.note}
+        for row in describe(system)
+    }
+    return {"name": name, "values": values, "notes": list(system.notes)}
+
+
+def model_rows() -> list[dict[str, Any]]:
+    """Return one row per model."""
+    from perfatlas.models import model_names, parameter_counts, resolve_model
+
+    rows = []
+    for name in model_names():
+        architecture = resolve_model(name).architecture
+        counts = parameter_counts(architecture)
+        rows.append(
+            {
+                "name": name,
+                "architecture": architecture.model_type,
+                "layers": sum(group.count for group in architecture.layers),
+                "parameters": counts.total,
+                "active_parameters": counts.active,
+                "format": architecture.checkpoint.gemm_format or "bf16",
+            }
+        )
+    return rows
+
+
+def model_facts(name: str) -> dict[str, Any]:
+    """Return what is known of one model.
+
+    Args:
+        name: As the user wrote it.
+    """
+    from perfatlas.models import parameter_counts, resolve_model
+
+    model = resolve_model(name)
+    architecture, counts = model.architecture, parameter_counts(model.architecture)
+    return {
+        "id": model.name,
+        "parameters": counts.total,
+        "active_parameters": counts.active,
+        "architecture": architecture.model_type,
+        "layers": sum(group.count for group in architecture.layers),
+        "hidden_size": architecture.hidden_size,
+        "vocab_size": architecture.vocab_size,
+        "max_position_embeddings": architecture.max_position_embeddings,
+        "tie_word_embeddings": architecture.tie_word_embeddings,
+        "mtp_layers": architecture.mtp_layers,
+        "layer_groups": _layer_groups(model),
+        "parameter_parts": asdict(counts),
+        "checkpoint": asdict(architecture.checkpoint),
+        "source": model.source,
+        "notes": list(architecture.notes),
+    }
+
+
+def _layer_groups(model: Model) -> list[dict[str, Any]]:
+    return [
+        {
+            "count": group.count,
+            "mixer": _named(group.mixer),
+            "ffn": _named(group.ffn),
+        }
+        for group in model.architecture.layers
+    ]
+
+
+def _named(part: Any) -> dict[str, Any] | None:  # noqa: ANN401 - any mixer or feed-forward
+    """Return a part of a layer as its kind and the dimensions that are not zero or off."""
+    if part is None:
+        return None
+    named: dict[str, Any] = {"kind": type(part).__name__}
+    for item in fields(part):
+        value = getattr(part, item.name)
+        if value and value != "none":
+            named[item.name] = _named(value) if is_dataclass(value) else value
+    return named
+
+
+def format_rows() -> list[dict[str, Any]]:
+    """Return one row per format."""
+    from perfatlas.formats import formats as known_formats
+
+    return [
+        {
+            "name": name,
+            "weight_bits": 8 * entry.weight_bytes,
+            "activation_bits": 8 * entry.activation_bytes,
+            "peak": entry.tensor_peak,
+            "quantize": entry.quantize,
+        }
+        for name, entry in known_formats().items()
+    ]
+
+
+def format_facts(name: str) -> dict[str, Any]:
+    """Return what is known of one format.
+
+    Args:
+        name: As the user wrote it.
+    """
+    from perfatlas.formats import get_format
+
+    return asdict(get_format(name))
+
+
+def engine_rows() -> list[dict[str, Any]]:
+    """Return one row per engine."""
+    from perfatlas.engines import engine_ids, resolve_engine
+
+    rows = []
+    for profile_id in engine_ids():
+        profile = resolve_engine(profile_id)
+        rows.append(
+            {
+                "name": profile.name,
+                "profile": profile.id,
+                "date": profile.date,
+                "kernel_family": profile.kernel_family or "best of the device",
+                "fp8": profile.format_aliases["fp8"].value,
+                "host_step_s": profile.host.step_s,
+            }
+        )
+    return rows
+
+
+def engine_facts(name: str) -> dict[str, Any]:
+    """Return what is known of one engine.
+
+    Args:
+        name: As the user wrote it.
+    """
+    from perfatlas.engines import resolve_engine
+
+    facts: dict[str, Any] = _plain(resolve_engine(name))
+    return facts
+
+
+def rate_rows() -> list[dict[str, Any]]:
+    """Return one row per published rate of failures."""
+    from perfatlas.fleet.model import published_rates
+
+    return [asdict(rate) for rate in published_rates().values()]
+
+
+def rate_facts(name: str) -> dict[str, Any]:
+    """Return what is known of one published rate of failures.
+
+    Args:
+        name: As the user wrote it.
+    """
+    from perfatlas.fleet.model import find_rate
+
+    return asdict(find_rate(name))
+
+
+def duration_rows() -> list[dict[str, Any]]:
+    """Return one row per published time of detection, restart or repair."""
+    from perfatlas.fleet.model import published_durations
+
+    return [asdict(duration) for duration in published_durations().values()]
+
+
+def duration_facts(name: str) -> dict[str, Any]:
+    """Return what is known of one published time.
+
+    Args:
+        name: As the user wrote it.
+    """
+    from perfatlas.fleet.model import find_duration
+
+    return asdict(find_duration(name))
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - profiles nest mappings, tuples and dataclasses
+    """Return dataclasses, mappings and tuples as JSON objects and arrays."""
+    if is_dataclass(value):
+        return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
+    if hasattr(value, "items"):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+class Catalog(NamedTuple):
+    """One catalog.
+
+    Args:
+        rows: All entries.
+        facts: One entry by name.
+        columns: Keys of the rows that fit in 80 columns, with their titles; empty for all.
+        example: A name to try.
+    """
+
+    rows: Callable[[], list[dict[str, Any]]]
+    facts: Callable[[str], dict[str, Any]]
+    columns: dict[str, str]
+    example: str
+
+
+CATALOGS: Final[dict[str, Catalog]] = {
+    "systems": Catalog(
+        system_rows,
+        system_facts,
+        {
+            "name": "name",
+            "memory_bytes": "memory",
+            "bandwidth_bytes_per_s": "bandwidth",
+            "bf16_flop_per_s": "bf16",
+            "fp8_flop_per_s": "fp8",
+            "calibrated": "calibrated",
+        },
+        "h200_sxm",
+    ),
+    "models": Catalog(
+        model_rows,
+        model_facts,
+        {
+            "name": "name",
+            "architecture": "architecture",
+            "parameters": "total",
+            "active_parameters": "active",
+        },
+        "openai/gpt-oss-20b",
+    ),
+    "formats": Catalog(format_rows, format_facts, {}, "fp8_block"),
+    "engines": Catalog(engine_rows, engine_facts, {}, "vllm@0.24"),
+    "rates": Catalog(
+        rate_rows,
+        rate_facts,
+        {"name": "name", "of": "of one", "per_day": "per day", "rate_kind": "what is counted"},
+        "llama3_gpu",
+    ),
+    "durations": Catalog(
+        duration_rows,
+        duration_facts,
+        {"name": "name", "low_s": "from", "high_s": "to", "source": "source"},
+        "nvl72_compute_tray",
+    ),
+}

@@ -1,0 +1,218 @@
+"""`estimate`: one inference scenario to latencies, throughput, memory and their reasons."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.answer import Answer, breakdown_rows
+from perfatlas.parallelism import plan_problems
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.scenario import (
+    FORMULA,
+    LEAVES_OUT,
+    POOLS,
+    Evaluation,
+    PoolRates,
+    Question,
+    are_pools_simulated,
+    asked_of_pools,
+    does_not_fit,
+    evaluate,
+    has_experts,
+    is_simulated,
+    memory_columns,
+    merged_evidence,
+    plain_results,
+    plan_sizes,
+    question_evidence,
+    question_warnings,
+    read_scenario,
+    resolve_question,
+    result_columns,
+    split_pools,
+    steady_state,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.scenario import Scenario
+
+# results of the closed forms that a simulation replaces: all but memory
+NOT_SIMULATED: Final = frozenset(
+    f"{name}{end}"
+    for name in (
+        "ttft_s",
+        "tpot_s",
+        "request_latency_s",
+        "kv_transfer_s",
+        "output_tokens_per_s_per_gpu",
+        "output_tokens_per_s_per_user",
+    )
+    for end in ("", "_low", "_high")
+) | {"prefill_steps", "gpus"}
+ALONE: Final = (
+    "mode static: times are the engine's, from the start of the batch; HTTP, tokenizing and"
+    " detokenizing are left out"
+)
+
+
+def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is checked by its schema
+    """Return the estimate of one inference scenario.
+
+    Args:
+        **fields: Names of the vocabulary: model, system, gpus, tp, engine, format, mode, batch,
+            concurrency, isl, osl and the rest. Of mode aggregated, and of disaggregated with a
+            concurrency, method auto is simulated where prompts wait for each other, formula
+            elsewhere.
+
+    Raises:
+        InvalidSpecError: A name, value or plan breaks a rule.
+        InfeasibleError: The model and its cache do not fit.
+        UnsupportedError: No model or data for the combination.
+
+    Example:
+        >>> from perfatlas.verbs.estimate.answer import estimate
+        >>> answer = estimate(model="meta-llama/Llama-3.1-8B", system="h200_sxm", batch=8)
+        >>> answer.results["tpot_s"] > answer.results["tpot_s_low"] > 0
+        True
+    """
+    scenario = read_scenario(fields)
+    if scenario.mode == "disaggregated":
+        return _answer_pools(scenario)
+    question, evaluation = evaluate_one(scenario)
+    answer = _answer(question, evaluation, asked_scenario(scenario) | resolved_formats(question))
+    if is_simulated(question, answer.results):
+        return _simulated(scenario, answer)
+    return answer
+
+
+def _simulated(scenario: Scenario, formula: Answer) -> Answer:
+    """Return an answer whose latencies are simulated; memory and breakdown stay."""
+    found = steady_state(scenario)
+    said = (text for text in formula.evidence.assumptions if not text.startswith((FORMULA, POOLS)))
+    results = {name: value for name, value in formula.results.items() if name not in NOT_SIMULATED}
+    return replace(
+        formula,
+        results=found.results | results | {"method": "simulate"},
+        evidence=replace(formula.evidence, assumptions=(*said, found.said)),
+        warnings=tuple(text.replace(LEAVES_OUT, "") for text in formula.warnings),
+    )
+
+
+def asked_scenario(scenario: Scenario) -> dict[str, Any]:
+    """Return the scenario an answer is for: what was given, and the load and engine it implies.
+
+    Asking exactly this again gives the same answer whatever the defaults are then.
+    """
+    asked: dict[str, Any] = {"model": scenario.model, "system": scenario.system}
+    asked |= {"engine": scenario.engine, "mode": scenario.mode}
+    asked |= scenario.model_dump(exclude_unset=True, exclude_none=True)
+    asked |= {"isl": scenario.isl, "osl": scenario.osl}
+    if scenario.mode == "disaggregated":
+        return asked | asked_of_pools(scenario)
+    tp, *_, dp = plan_sizes(scenario)
+    asked |= {"tp": int(tp), "dp": int(dp)}
+    if scenario.mode == "static" and scenario.batch is None:
+        per_replica, rest = divmod(scenario.concurrency or asked["dp"], asked["dp"])
+        if not rest:  # otherwise replicas differ and only the concurrency says it
+            asked.pop("concurrency", None)
+            asked["batch"] = per_replica
+    elif scenario.batch is None and scenario.concurrency is None:
+        asked["concurrency"] = asked["dp"]
+    return asked
+
+
+def resolved_formats(question: Question) -> dict[str, str]:
+    """Return the number formats an answer is for, by the names of the vocabulary."""
+    formats = question.formats
+    resolved = {"gemm_format": formats.gemm}
+    if has_experts(question.model.architecture):
+        resolved["moe_format"] = formats.moe
+    return resolved | {"kv_format": formats.kv, "attention_format": formats.attention}
+
+
+def evaluate_one(scenario: Scenario) -> tuple[Question, Evaluation]:
+    """Return the question of one scenario and its numbers.
+
+    Raises:
+        InvalidSpecError: A name, value or plan breaks a rule.
+        InfeasibleError: The model and its cache do not fit.
+        UnsupportedError: No model or data for the combination.
+    """
+    question, problems = resolve_question([scenario])
+    if question is None:
+        raise problems[0] or InvalidSpecError("nothing to estimate")
+    (problem,) = plan_problems(question.model.architecture, question.plan)
+    if problem is not None:
+        raise InvalidSpecError(problem)
+    evaluation = evaluate(question)
+    if not evaluation.memory.fits[0]:
+        sentence, advice = does_not_fit(question)
+        memory = plain_results(memory_columns(evaluation.memory))
+        raise InfeasibleError(sentence, advice=advice, memory=memory)
+    return question, evaluation
+
+
+def _answer(question: Question, evaluation: Evaluation, given: Mapping[str, Any]) -> Answer:
+    results = plain_results(result_columns(question, evaluation))
+    results["memory"] = plain_results(memory_columns(evaluation.memory))
+    static = question.scenarios[0].mode == "static"
+    results["method"] = "static" if static else "formula"
+    evidence = question_evidence(question, evaluation)
+    if static:
+        evidence = replace(evidence, assumptions=(*evidence.assumptions, ALONE))
+    return Answer(
+        command="estimate",
+        scenario=given,
+        results=results,
+        breakdown=[
+            *breakdown_rows(evaluation.prefill, "prefill", 0),
+            *breakdown_rows(evaluation.decode, "decode", 0),
+        ],
+        evidence=evidence,
+        warnings=question_warnings(question, evaluation)[0],
+    )
+
+
+def _answer_pools(scenario: Scenario) -> Answer:
+    """Answer a disaggregated scenario; the decode pool's memory is reported."""
+    pools = split_pools(scenario)
+    rates = PoolRates(
+        scenarios=(scenario,),
+        prefill=_worker("prefill", pools.prefill),
+        decode=_worker("decode", pools.decode),
+    )
+    results = plain_results(rates.columns())
+    results["memory"] = plain_results(memory_columns(rates.decode[1].memory))
+    results["prefill_memory"] = plain_results(memory_columns(rates.prefill[1].memory))
+    results["method"] = "formula"
+    simulated = are_pools_simulated(scenario, rates.prefill[0], rates.prompt(0))
+    asked = asked_scenario(scenario)
+    if simulated:  # what is not given limits nothing
+        derived = {"prefill_batch", "decode_batch"} - scenario.model_fields_set
+        asked = {name: value for name, value in asked.items() if name not in derived}
+    formula = Answer(
+        command="estimate",
+        scenario=asked | resolved_formats(rates.decode[0]),
+        results=results,
+        breakdown=[
+            *breakdown_rows(rates.prefill[1].prefill, "prefill", 0),
+            *breakdown_rows(rates.decode[1].decode, "decode", 0),
+        ],
+        evidence=merged_evidence(
+            question_evidence(*rates.prefill), question_evidence(*rates.decode), rates.said()
+        ),
+        warnings=rates.all_warnings([simulated])[0],
+    )
+    return _simulated(scenario, formula) if simulated else formula
+
+
+def _worker(role: str, scenario: Scenario) -> tuple[Question, Evaluation]:
+    """Evaluate one worker of a pool; what does not fit names the pool."""
+    try:
+        return evaluate_one(scenario)
+    except InfeasibleError as error:
+        sentence = f"{role} worker: {error.args[0]}"
+        raise InfeasibleError(sentence, memory=error.memory) from None

@@ -1,0 +1,84 @@
+"""The throughput-latency frontier of one deployment: batch from 1 to the largest that fits."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.scenario import read_scenario
+from perfatlas.verbs.estimate.answer import estimate, evaluate_one
+from perfatlas.verbs.estimate.table import estimate_table
+
+LARGEST: Final = 65536  # sequences of one replica; no engine runs more at a time
+POINTS_PER_ROUND: Final = 16
+
+
+def frontier(**fields: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - the vocabulary is checked
+    """Return one row per batch size, from 1 to the largest that fits and runs at a time.
+
+    Args:
+        **fields: A scenario; `batch` (static) or `concurrency` (aggregated) is swept.
+
+    Returns:
+        Rows of batch and the result columns of a table estimate, batch rising; the last row is
+        the largest batch that fits (static), or beyond which requests only queue (aggregated).
+
+    Raises:
+        InvalidSpecError: The batch is given, or there are two pools.
+        InfeasibleError: Not even one sequence fits.
+        PerfatlasError: The scenario breaks a rule.
+    """
+    scenario = read_scenario(fields)
+    if scenario.mode == "disaggregated":
+        raise InvalidSpecError("frontier sweeps one pool: use mode static or aggregated")
+    for name in ("batch", "concurrency"):
+        if name in scenario.model_fields_set:
+            raise InvalidSpecError(
+                f"{name} = {getattr(scenario, name)}: a frontier sweeps the batch and does not read"
+                f" {name}; leave it out, or ask for one estimate"
+            )
+    swept = "batch" if scenario.mode == "static" else "concurrency"
+    given = scenario.model_dump(exclude_unset=True)
+    estimate(**given, **{swept: 1})  # raises what is wrong with the scenario itself
+    largest = LARGEST if scenario.mode == "static" else _most_running(given)
+    octave = sorted({min(round(2.0 ** (half / 2.0)), largest) for half in range(33)})
+    rows = _fitting(given, swept, octave)
+    if not rows:
+        raise InfeasibleError("not even one sequence fits")
+    while rows[-1]["batch"] < largest:
+        last, bad = rows[-1]["batch"], _next_size(octave, rows[-1]["batch"])
+        if bad - last <= 1:
+            break
+        step = max((bad - last) // POINTS_PER_ROUND, 1)
+        between = _fitting(given, swept, list(range(last + step, bad, step)))
+        if not between:
+            octave = sorted({*octave, last + step})
+            continue
+        octave = sorted({*octave, between[-1]["batch"] + step})
+        rows.append(between[-1])
+    return rows
+
+
+def _most_running(given: dict[str, Any]) -> int:
+    """Return how many requests of a deployment run at a time; more only queue."""
+    question, evaluation = evaluate_one(read_scenario({**given, "concurrency": LARGEST}))
+    return min(int(evaluation.served[0] * question.plan.dp[0]), LARGEST)
+
+
+def _next_size(sizes: list[int], above: int) -> int:
+    return min(s for s in sizes if s > above)
+
+
+def _fitting(given: dict[str, Any], swept: str, sizes: list[int]) -> list[dict[str, Any]]:
+    """Return the rows up to the first size that does not fit."""
+    if not sizes:
+        return []
+    table = {name: [value] * len(sizes) for name, value in given.items()}
+    columns = estimate_table({**table, swept: sizes}).columns
+    rows = []
+    for position, size in enumerate(sizes):
+        if columns["error_code"][position]:
+            break
+        row = {k: v[position] for k, v in columns.items() if not k.startswith("error")}
+        rows.append({"batch": size} | row)
+    return rows

@@ -1,0 +1,146 @@
+"""Words for people who are not engineers: spelled times, how often, what a word means."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.quantities import counted
+from perfatlas.report.text import format_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# unit to its seconds, and to how many of it there must be
+LENGTHS: Final = {
+    "year": (365.25 * 86400.0, 2.0),
+    "day": (86400.0, 1.0),
+    "hour": (3600.0, 1.0),
+    "minute": (60.0, 1.0),
+    "second": (1.0, 0.0),
+}
+PERIODS: Final = (("day", 1.0), ("week", 7.0), ("month", 30.4375), ("year", 365.25))
+ALWAYS: Final = (
+    ("GPU", "the chip that does the arithmetic; a machine holds several"),
+    ("job", "one computation that runs on many GPUs at once; when one of them fails, all stop"),
+    ("checkpoint", "a saved state of the job, to which it goes back after a failure"),
+    ("repair", "the time from a failure until the machine can be used again"),
+    ("on average", "over many times: a single one may be much shorter, or much longer"),
+)
+# Source: sacct(1), JOB STATE CODES; NVIDIA/dcgm-exporter, default-counters.csv. As fits name them.
+CAUSES: Final = {
+    "host_node_fail": "a machine stopped answering the scheduler",
+    "host_boot_fail": "a machine did not start",
+    "host_launch_failed": "a machine could not start the job",
+    "host_reconfig_fail": "a machine could not be set up anew for the job",
+    "job_failed": "the job ended with an error, of its own or of what it ran on",
+    "job_requeued": "the job was put back into the queue",
+    "job_timeout": "the job ran longer than it was allowed to",
+    "job_cancelled": "somebody ended the job",
+    "job_deadline": "the job could not end by the time it was given",
+    "job_out_of_memory": "the job asked for more memory than it was given",
+    "job_preempted": "the job made way for another one",
+    "job_revoked": "the job ran on another cluster instead",
+    "hbm_row_remap_failure": "a bad row of memory could not be replaced by a spare one",
+    "hbm_uncorrectable_remapped_row": "a bad row of memory was replaced by a spare one",
+}
+WHERE_MET: Final = {
+    "hbm|hbm3": ("HBM", "the memory beside the chip of a GPU"),
+    "sram": ("SRAM", "the small, fast memory inside the chip of a GPU"),
+    "ecc": ("ECC", "bits kept beside the data that tell, and mend, wrong ones"),
+    "nic": ("NIC", "the card that connects a machine to the network"),
+    "nvlink": ("NVLink", "the direct wires between GPUs"),
+    "network|switch": ("switch", "a box that connects machines with one another"),
+    "nccl": ("NCCL", "the program by which GPUs talk; its watchdog stops a job that hangs"),
+    "xid": ("Xid", "the number of an error in the log of NVIDIA's driver"),
+    "sdc|silent": ("silent data corruption", "results are wrong, and nothing says so"),
+    "off the bus": ("off the bus", "the machine no longer sees its GPU"),
+    "ssd": ("SSD", "the disk of a machine"),
+}
+
+
+def in_words(name: str, meaning: str) -> str:
+    """Return what a cause is, for people who do not know its name; "" where nobody said.
+
+    Args:
+        name: Component and cause, as a fit names it.
+        meaning: What its source calls it, "" for nothing.
+
+    Example:
+        >>> from perfatlas.verbs.fleet.glossary import in_words
+        >>> in_words("host_node_fail", ""), in_words("gpu_xid_79", "fallen off the bus")
+        ('a machine stopped answering the scheduler', 'fallen off the bus')
+    """
+    return meaning or CAUSES.get(name, "")
+
+
+def spelled_time(seconds: float, unit: str = "") -> str:
+    """Return a time with its unit as a word.
+
+    Args:
+        seconds: A time [s].
+        unit: Of `LENGTHS`; by default the largest of which there is enough to read it.
+
+    Example:
+        >>> from perfatlas.verbs.fleet.glossary import spelled_time
+        >>> spelled_time(86400.0), spelled_time(11000.0), spelled_time(11000.0, "day")
+        ('1 day', '3.06 hours', '0.127 days')
+    """
+    unit = unit or unit_of(seconds)
+    number = format_number(float(f"{seconds / LENGTHS[unit][0]:.3g}"))
+    return counted(1, unit) if number == "1" else f"{number} {unit}s"
+
+
+def unit_of(seconds: float) -> str:
+    """Return the largest unit of which a time has enough to be read.
+
+    Args:
+        seconds: A time [s].
+
+    Example:
+        >>> from perfatlas.verbs.fleet.glossary import unit_of
+        >>> unit_of(3600.0), unit_of(4e7), unit_of(7e7), unit_of(0.0)
+        ('hour', 'day', 'year', 'second')
+    """
+    return next(unit for unit, (size, least) in LENGTHS.items() if seconds >= least * size)
+
+
+def spelled_rate(per_day: float) -> str:
+    """Return how often something happens, per day, week, month or year, whichever is readable.
+
+    Args:
+        per_day: How often a day.
+
+    Example:
+        >>> from perfatlas.verbs.fleet.glossary import spelled_rate
+        >>> spelled_rate(7.88), spelled_rate(0.00379), spelled_rate(1e-5), spelled_rate(0.0)
+        ('7.88 times a day', '1.38 times a year', 'once in 274 years', 'never')
+    """
+    if not per_day:
+        return "never"
+    for period, days in PERIODS:
+        if per_day * days >= 1.0:
+            number = format_number(per_day * days)
+            return f"once a {period}" if number == "1" else f"{number} times a {period}"
+    years = format_number(1.0 / (per_day * PERIODS[-1][1]))
+    return "once a year" if years == "1" else f"once in {years} years"
+
+
+def meanings(texts: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the words of a page and what they mean: some always, others where a text has them.
+
+    Args:
+        texts: Names and descriptions on the page.
+
+    Example:
+        >>> from perfatlas.verbs.fleet.glossary import meanings
+        >>> [word for word, _ in meanings(["hbm_xid_48", "double-bit ECC error"])][5:]
+        ['HBM', 'ECC', 'Xid']
+    """
+    whole = " ".join(texts).lower()
+    met = [
+        told
+        for words, told in WHERE_MET.items()
+        if re.search(rf"(?<![a-z])(?:{words})(?![a-z])", whole)
+    ]
+    return [*ALWAYS, *met]

@@ -1,0 +1,103 @@
+"""Laws fitted to lifetimes, for people: parameters, how they compare, the curve without a law."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.files import format_toml
+from perfatlas.quantities import counted
+from perfatlas.report.text import print_labelled, print_line, print_plain, print_rows
+from perfatlas.verbs.fleet.text import print_written
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console
+
+TIMES: Final = ("mean", "scale")  # parameters that are times; the others have no unit
+
+
+def print_lifetimes(console: Console, results: Mapping[str, Any], file: str) -> None:
+    """Write what `fleet fit --lifetimes` found.
+
+    Args:
+        console: From `open_terminal`.
+        results: As `fit_lifetimes` tells them.
+        file: What became of the rows, in a sentence.
+    """
+    unit = results["time_unit"]
+    print_line(
+        console,
+        f"lifetimes of {counted(results['units'], 'unit')}: {results['failures']:,} failed in"
+        f" {results['exposure']:,.7g} {unit} watched",
+        style="bold",
+    )
+    print_plain(console, file, style="dim")
+    console.print()
+    print_rows(console, _law_rows(results), title="laws, the best by AIC first")
+    print_rows(console, _survival_rows(results), title="share that lives longer (Kaplan-Meier)")
+    print_line(console, "how sure", style="bold")
+    print_labelled(console, _remarks(results))
+    console.print()
+    law = format_toml({"lifetime": results["lifetime"]}).strip().splitlines()
+    inline = ", ".join(line for line in law if " = " in line)
+    print_plain(console, f"in a fleet file: lifetime = {{ {inline} }}", wrap=False)
+    if "output" in results:
+        print_written(console, results["output"], results["nodes"])
+
+
+def _law_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return a row per parameter; what is of the whole law stands in its first row."""
+    rows = []
+    unit, best = results["time_unit"], results["laws"][0]["aic"]
+    for law in results["laws"]:
+        parameters = dict(law["parameters"])
+        parameters.setdefault("mean", {"value": law["mean"]})
+        for place, (name, known) in enumerate(parameters.items()):
+            ends = f"{known['low']:.5g} - {known['high']:.5g}" if "low" in known else ""
+            of = f" {unit}" if name in TIMES else ""
+            rows.append(
+                {
+                    "law": "" if place else law["law"],
+                    "parameter": name,
+                    "value": f"{known['value']:.6g}{of}",
+                    "in 95 %": ends,
+                    "log-likelihood": "" if place else f"{law['log_likelihood']:.3f}",
+                    "AIC - best": "" if place else f"{law['aic'] - best:.1f}",
+                }
+            )
+    return rows
+
+
+def _survival_rows(results: Mapping[str, Any]) -> list[dict[str, str]]:
+    return [
+        {
+            "after": f"{row['age']:.6g} {results['time_unit']}",
+            "share": f"{100.0 * row['share']:.3f} %",
+            "in 95 %": f"{100.0 * row['low']:.3f} - {100.0 * row['high']:.3f} %"
+            if row["share"]
+            else "",
+        }
+        for row in results["survival"]
+    ]
+
+
+def _remarks(results: Mapping[str, Any]) -> list[tuple[str, str]]:
+    weibull = {law["law"]: law["parameters"] for law in results["laws"]}.get("weibull")
+    is_best = results["taken"] == results["laws"][0]["law"]
+    told = [("the best" if is_best else "taken", results["fitness"])]
+    if weibull is not None:
+        shape, chance = weibull["shape"]["value"], results["constant_hazard_p"]
+        often = "more" if shape > 1.0 else "less"
+        p = f"p = {chance:.2g}" if chance else "p < 1e-300"
+        sign = (
+            f"Weibull shape {shape:.4g}: failures come {often} often with age; as clear a sign by"
+            f" chance, were they as frequent at every age: {p}"
+        )
+        told.append(("ageing", sign))
+    told += [(f"no {name}", why) for name, why in results["declined"].items()]
+    told += [
+        ("assumes", "being watched no longer says nothing of when a unit would have failed"),
+        ("assumes", "units are alike and independent; a mean beyond the ages watched extrapolates"),
+    ]
+    return told

@@ -1,0 +1,353 @@
+"""`goodput` of a job on a fleet: replicas until the answer is sure, buckets, factors, cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.answer import Answer, Evidence
+from perfatlas.fleet.closed_form import Expected, expected_goodput, known_mtti_s, restart_remark
+from perfatlas.fleet.laws import BUCKETS, IDLE, TICKS_PER_SECOND
+from perfatlas.fleet.model import ages_said
+from perfatlas.fleet.simulator import Outcome, exact_sum, simulate, simulate_until
+from perfatlas.quantities import InvalidSpecError, counted, shown
+from perfatlas.verbs.goodput.deadline_probability import check_date, late_remarks, lateness
+from perfatlas.verbs.goodput.fields import (
+    DAY_S,
+    SIMPLE_NAMES,
+    STEP_NAMES,
+    FleetGoodput,
+    SimpleGoodput,
+    parsed,
+)
+from perfatlas.verbs.goodput.fleet_job import FleetJob, fleet_job
+from perfatlas.verbs.goodput.interruptions import HOUR_S, bucket_rows
+from perfatlas.verbs.goodput.rate_interval import NARROWER, more_often, rate_interval
+from perfatlas.verbs.goodput.remarks import fleet_remarks
+from perfatlas.verbs.goodput.training_step import split_step
+from perfatlas.verbs.goodput.unused_options import of_other_form, refuse_unread_fleet
+from perfatlas.verbs.goodput.what_if import not_tried, single_changes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from perfatlas.fleet.model import Strategy
+    from perfatlas.verbs.goodput.training_step import StepFacts
+
+MOST_FAILURES: Final = 100_000_000  # of all replicas; well under a minute
+MOST_REPLICAS: Final = 100_000
+APART: Final = 2.0  # half-widths of a 95 % interval; further apart is no chance
+MOSTLY: Final = 0.99  # of the time; less is told
+QUANTILES: Final = {"p5": 0.05, "p50": 0.5, "p95": 0.95, "p99": 0.99}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetRun:
+    """An answer and the replicas behind it.
+
+    Args:
+        answer: The envelope.
+        outcome: What became of every replica.
+    """
+
+    answer: Answer
+    outcome: Outcome
+
+    def per_replica(self) -> dict[str, list[float]]:
+        """Return goodput and time until the end of every replica, as columns."""
+        return {
+            "goodput": self.outcome.goodput_R.tolist(),
+            "ended_s": (self.outcome.ended_R / TICKS_PER_SECOND).tolist(),
+        }
+
+
+def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schema
+    """Return what becomes of a job on a fleet.
+
+    Args:
+        **fields: fleet (a file, llama3 or rsc1), and strategy (one of that file, or of
+            strategy_file; the first by default) or checkpoint_write_s and restart_s; gpus and
+            spares (default: the whole fleet, or the rest of it), fleet_units (in place of the
+            file's), checkpoint_interval_s, checkpoint_lag_s (until one is durable), detection_s
+            (in place of the fleet's), spare_kind, spare_start_s, fewest_gpus and replica_gpus (go
+            on with fewer), duration_s or work_s (until so much work is done) with finish_by_s (how
+            likely it is later), mfu or the step it follows from (`split_step`), scheduling (share
+            of the time the job is scheduled), usd_per_gpu_hour, what_if, more_spares, half_width,
+            seed.
+
+    Raises:
+        InvalidSpecError: A name or value breaks a rule.
+        InfeasibleError: The job is larger than the fleet.
+    """
+    rest, facts = split_step(fields)
+    asked = parsed(FleetGoodput, _without_simple(rest), (*SIMPLE_NAMES, *STEP_NAMES))
+    if asked.what_if and asked.work_s is not None:
+        raise InvalidSpecError("what_if compares jobs over duration_s: leave work_s out")
+    ready = fleet_job(asked, facts.checkpoint_bytes)
+    refuse_unread_fleet(asked, ready, given_bytes=facts.only_bytes)
+    check_date(asked, ready)
+    if (mfu := facts.mfu(ready.gpus)) is not None:
+        asked = asked.model_copy(update={"mfu": mfu})
+    outcome = simulate_until(
+        ready.job,
+        ready.strategy,
+        half_width=asked.half_width,
+        most_replicas=_most_replicas(ready),
+        seed=asked.seed,
+    )
+    answer = _answer(asked, ready, outcome, facts)
+    given = _given(fields) | {"gpus": ready.gpus}
+    return FleetRun(answer=replace(answer, scenario=given), outcome=outcome)
+
+
+def _answer(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, facts: StepFacts) -> Answer:
+    """Return the envelope of an answer, but for what was asked."""
+    rates = rate_interval(ready.job.fleet, ready.job.units, asked.fleet)
+    expected = expected_goodput(ready.job.fleet, ready.job.units, ready.strategy)
+    results = _results(asked, ready, outcome) | _ends(asked, ready, outcome, rates.share)
+    results["closed_form_goodput"] = expected.goodput
+    results["checkpoint_bytes"] = facts.checkpoint_bytes
+    results |= lateness(asked, ready)
+    if asked.what_if:
+        results["changes"] = single_changes(asked, ready, outcome)
+    held_s = ready.gpus * exact_sum(outcome.ended_R) / outcome.ticks_RF.shape[0] / TICKS_PER_SECOND
+    return Answer(
+        command="goodput",
+        scenario={},
+        results=results,
+        breakdown=bucket_rows(ended_shares(outcome), held_s),
+        evidence=Evidence(
+            tier="simulate",
+            assumptions=(
+                *_said(asked, ready, outcome),
+                *facts.said,
+                _beside(expected, outcome),
+                rates.said(),
+            ),
+        ),
+        warnings=(
+            *outcome.remarks(),
+            *filter(None, [restart_remark(ready.strategy, results["mtti_s"], outcome.goodput)]),
+            *fleet_remarks(asked, ready),
+            *late_remarks(results),
+        ),
+    )
+
+
+def _given(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that say something, 0 among them."""
+    said = {name: value for name, value in fields.items() if value is not False}
+    return {name: value for name, value in said.items() if value is not None and value != ""}
+
+
+def _without_simple(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return fields without those of the simple form, which a fleet says itself.
+
+    Raises:
+        InvalidSpecError: A field of the simple form says something else than its default.
+    """
+    own, twice = of_other_form(fields, SimpleGoodput, FleetGoodput)
+    method = fields.get("method")
+    if "method" in twice:
+        if method != "simulate":  # which is what is done
+            raise InvalidSpecError(
+                f"method = {shown(method)}: a job on a fleet is always simulated; leave method out,"
+                " or leave fleet out"
+            )
+        twice.remove("method")
+    if twice:
+        raise InvalidSpecError(
+            f"fleet = {shown(fields['fleet'])} says what fails and how it is repaired: leave"
+            f" {', '.join(twice)} out, or leave fleet out"
+        )
+    return own
+
+
+def _most_replicas(ready: FleetJob) -> int:
+    from perfatlas.fleet.model import fleet_rate_per_s
+
+    failures = fleet_rate_per_s(ready.job.fleet, ready.job.units) * ready.job.horizon_s
+    return int(min(max(MOST_FAILURES / max(failures, 1.0), 2.0), MOST_REPLICAS))
+
+
+def ended_shares(outcome: Outcome) -> dict[str, float]:
+    """Return the share of each bucket in the time until replicas ended; they sum to 1.
+
+    Args:
+        outcome: The replicas.
+    """
+    total = exact_sum(outcome.ended_R)
+    return {
+        name: exact_sum(outcome.column(name)) / total for name in BUCKETS if name != BUCKETS[IDLE]
+    }
+
+
+def _results(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> dict[str, Any]:
+    replicas = outcome.ticks_RF.shape[0]
+    ended_s = exact_sum(outcome.ended_R) / TICKS_PER_SECOND / replicas
+    interruptions = float(outcome.column("interruptions").sum()) / replicas
+    results: dict[str, Any] = {
+        "goodput": outcome.goodput,
+        "goodput_low": None,
+        "goodput_high": None,
+        "checkpoint_interval_s": ready.strategy.interval_s,
+        "optimal_checkpoint_interval_s": ready.optimal_interval_s,
+        "mtti_s": known_mtti_s(ready.job, ready.strategy) or outcome.mtti_s,
+        "interruptions_per_day": interruptions / ended_s * DAY_S,
+        "interruptions": interruptions,
+        "duration_s": ended_s,
+        "gpu_hours": ready.gpus * ended_s / HOUR_S,
+        "lost_gpu_hours": (1.0 - outcome.goodput) * ready.gpus * ended_s / HOUR_S,
+        "gpus": ready.gpus,
+        "gpus_held": _held(ready),
+        "spares": ready.strategy.spares.count,
+        "method": "simulate",
+        "replicas": replicas,
+    }
+    if asked.work_s is None:
+        useful_R = outcome.goodput_R * results["gpu_hours"]
+        results["useful_gpu_hours"] = distribution(useful_R)
+    else:
+        results["finish_s"] = distribution(outcome.ended_R / TICKS_PER_SECOND)
+        results["unfinished"] = outcome.unfinished
+    results |= _costs(asked, ready, outcome, results)
+    return results | {"factors": factors(asked, ended_shares(outcome))}
+
+
+def _ends(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, share: float) -> dict[str, float]:
+    """Return both ends of goodput: failures more and less often, and the error of the mean."""
+    found = {}
+    for end, sign in (("low", 1.0), ("high", -1.0)):
+        moved = outcome
+        if share:
+            job = replace(ready.job, fleet=more_often(ready.job.fleet, 1.0 + sign * share))
+            count = outcome.ticks_RF.shape[0]
+            moved = simulate(job, ready.strategy, replicas=count, seed=asked.seed)
+        value = moved.goodput - sign * NARROWER * moved.half_width
+        value -= moved.unsaved if sign > 0.0 else 0.0  # it may be lost yet
+        found[f"goodput_{end}"] = min(max(value, 0.0), 1.0)
+    return found
+
+
+def distribution(value_R: NDArray[np.float64]) -> dict[str, float]:
+    """Return mean and quantiles over replicas.
+
+    Args:
+        value_R: A value of every replica (R,).
+    """
+    found = {"mean": float(value_R.mean())}
+    return found | {name: float(np.quantile(value_R, q)) for name, q in QUANTILES.items()}
+
+
+def _costs(
+    asked: FleetGoodput, ready: FleetJob, outcome: Outcome, results: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what job and spares cost [USD], where a price is given."""
+    if asked.usd_per_gpu_hour is None:
+        return {}
+    cost_R = _held(ready) * outcome.ended_R / TICKS_PER_SECOND / HOUR_S * asked.usd_per_gpu_hour
+    cost = distribution(cost_R)
+    useful = outcome.goodput * results["gpu_hours"]
+    return {
+        "cost_usd": cost if asked.work_s is not None else cost["mean"],
+        "usd_per_useful_gpu_hour": cost["mean"] / useful if useful else None,
+    }
+
+
+def _held(ready: FleetJob) -> int:
+    """Return the GPUs of the job and of what stands by."""
+    return ready.gpus + (ready.strategy.spares.count or 0) * ready.job.fleet.gpus_per_unit
+
+
+def factors(asked: FleetGoodput, shares: dict[str, float]) -> dict[str, float]:
+    """Return what of the peak is left, factor by factor, and their product.
+
+    Args:
+        asked: The fields.
+        shares: Share of each bucket, summing to 1.
+
+    Source: an identity: with w waiting and maintenance, d running slower and p productive,
+        p = (1 - w) ((p + d) / (1 - w)) (1 - d / (p + d)).
+    """
+    away = shares["waiting_for_spares"] + shares["maintenance"]
+    running = shares["productive"] + shares["degraded"]
+    found = {
+        "availability": 1.0 - away,
+        "scheduling": 1.0 if asked.scheduling is None else asked.scheduling,
+        "ettr": running / (1.0 - away) if away < 1.0 else 0.0,
+        "not_degraded": shares["productive"] / running if running else 1.0,
+    }
+    if asked.mfu is not None:
+        found["mfu"] = asked.mfu
+    return found | {"product": float(np.prod(list(found.values())))}
+
+
+def _beside(expected: Expected, outcome: Outcome) -> str:
+    """Return what a closed form says of the same job, in words."""
+    if expected.goodput is None:
+        return expected.form
+    said = f"closed form beside it: {100.0 * expected.goodput:.3g} %, {expected.form}"
+    if not expected.leaves_out:
+        if abs(outcome.goodput - expected.goodput) <= APART * outcome.half_width:
+            return f"{said}, which a long run agrees with"
+        days = float(outcome.ended_R.mean()) / TICKS_PER_SECOND / DAY_S
+        errors = (outcome.goodput - expected.goodput) / outcome.standard_error
+        return (
+            f"{said}, of the long run; the {days:.3g} d simulated are {abs(errors):.2g} standard"
+            f" errors {'above' if errors > 0.0 else 'below'} it"
+        )
+    return f"{said}; it leaves out {', '.join(expected.leaves_out)}"
+
+
+def _told(strategy: Strategy) -> str:
+    """Return a strategy in words."""
+    levels = [
+        f"{level.name}" + (f" every {level.every}" if level.every > 1 else "")
+        for level in strategy.levels
+    ]
+    told = [f"checkpoints {', '.join(levels)}"]
+    if strategy.verify_s:
+        told.append(f"verified in {strategy.verify_s:g} s")
+    told.append(f"restarts {', '.join(restart.name for restart in strategy.restarts)}")
+    if strategy.spares.kind != "cold":
+        told.append(f"{strategy.spares.kind} spares")
+    if strategy.shrink is not None:
+        told.append(f"goes on with as few as {counted(strategy.shrink.fewest, 'unit')}")
+    if strategy.maintenance is not None:
+        every_d = strategy.maintenance.every_s / DAY_S
+        told.append(
+            f"maintenance of {strategy.maintenance.lasts_s / HOUR_S:g} h every {every_d:g} d"
+        )
+    return "; ".join(told)
+
+
+def _said(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> list[str]:
+    fleet = ready.job.fleet
+    count = outcome.ticks_RF.shape[0]
+    ran = (
+        f"{counted(count, 'replica')} of the job on {ready.job.units:,} of"
+        f" {counted(fleet.units, 'unit')} of {counted(fleet.gpus_per_unit, 'GPU')}, seed"
+        f" {asked.seed}"
+    )
+    said = [ran, f"what fails: {', '.join(cause.name for cause in fleet.causes)}"]
+    said += ages_said(fleet)
+    if ready.strategy.name != "synchronous":
+        said.append(f"strategy {ready.strategy.name!r}: {_told(ready.strategy)}")
+    if not ready.interval_is_given:
+        said.append(f"work between checkpoints: {ready.interval_said}")
+    if asked.scheduling is None:
+        said.append("the job is always scheduled; scheduling says which share of the time it is")
+    if asked.mfu is None:
+        said.append("no MFU is given, so the product is of time, not of the peak")
+    exposed = exact_sum(outcome.column("exposed")) / exact_sum(outcome.ended_R)
+    if exposed < MOSTLY:
+        said.append(
+            f"failures can strike in {exposed:.1%} of the time, which the mean time to interruption"
+            " counts; interruptions a day are of all the time"
+        )
+    said += not_tried(ready) if asked.what_if else []
+    if asked.work_s is not None:
+        said.append(f"a job not done after {ready.job.horizon_s / DAY_S:.4g} d is given up")
+    return said

@@ -1,0 +1,276 @@
+"""A job on a fleet, from named fields to what the simulator runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.fleet.closed_form import likely_interval_s
+from perfatlas.fleet.laws import Constant
+from perfatlas.fleet.model import (
+    Fleet,
+    Level,
+    Restart,
+    Shrink,
+    Spares,
+    Strategy,
+    check_strategy,
+    choose,
+    resolve_fleet,
+    resolve_strategies,
+)
+from perfatlas.fleet.simulator import Job, chosen_interval_s
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
+
+if TYPE_CHECKING:
+    from perfatlas.fleet.model import StrategyTable
+    from perfatlas.verbs.goodput.fields import FleetGoodput
+
+GIVEN_UP: Final = 20.0  # times the work, after which a job that is not done is given up
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetJob:
+    """A job, how it lives with failures, and what follows for its interval.
+
+    Args:
+        job: The job.
+        strategy: How it lives with failures.
+        optimal_interval_s: Work between checkpoints that is best by a closed form, or found where
+            parts age [s]; None where writing takes no time or nothing tells.
+        interval_said: For what it is the best, or why there is none.
+        interval_is_given: Whether the interval was given.
+        others: Further strategies of the file that said this one.
+        reads_bytes: A strategy tells bandwidths, so that bytes of a checkpoint matter.
+    """
+
+    job: Job
+    strategy: Strategy
+    optimal_interval_s: float | None
+    interval_said: str
+    interval_is_given: bool
+    others: tuple[Strategy, ...] = ()
+    reads_bytes: bool = False
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the job."""
+        return self.job.units * self.job.fleet.gpus_per_unit
+
+
+def fleet_job(asked: FleetGoodput, state_bytes: float | None = None) -> FleetJob:
+    """Return the job that fields describe.
+
+    Args:
+        asked: The fields.
+        state_bytes: Of a checkpoint, for strategies that tell bandwidths [bytes].
+
+    Raises:
+        InvalidSpecError: There is no such fleet or strategy, or a number breaks a rule.
+        InfeasibleError: The job is larger than the fleet.
+    """
+    fleet = resolve_fleet(asked.fleet)
+    if asked.fleet_units is not None:
+        fleet = replace(fleet, units=asked.fleet_units)
+    if asked.detection_s is not None:
+        detection = Constant(value_s=asked.detection_s)
+        fleet = replace(
+            fleet, causes=tuple(replace(cause, detection=detection) for cause in fleet.causes)
+        )
+    chosen, rest = _tables(asked)
+    ranks = asked.gpus or fleet.units * fleet.gpus_per_unit
+    told = {} if chosen is None else chosen.fields(ranks=ranks, state_bytes=state_bytes)
+    units, spares = _sizes(asked, fleet, told.get("spares"))
+    strategy, best_s, said = _strategy(asked, fleet, (units, spares), told)
+    others = []
+    tried = rest if asked.what_if else []
+    for table in tried:
+        fields = table.fields(ranks=ranks, state_bytes=state_bytes)
+        count = fields["spares"].count if "spares" in fields and asked.spares is None else spares
+        others.append(_strategy(asked, fleet, (units, count), fields)[0])
+    return FleetJob(
+        job=_job(asked, fleet, units),
+        strategy=strategy,
+        optimal_interval_s=best_s,
+        interval_said=said,
+        interval_is_given=asked.checkpoint_interval_s is not None or "interval_s" in told,
+        others=tuple(others),
+        reads_bytes=any(table.reads_bytes for table in (*([chosen] if chosen else []), *tried)),
+    )
+
+
+def _job(asked: FleetGoodput, fleet: Fleet, units: int) -> Job:
+    given_up_s = None if asked.work_s is None else GIVEN_UP * asked.work_s
+    horizon_s = given_up_s or asked.duration_s
+    return Job(fleet=fleet, units=units, horizon_s=horizon_s, work_s=asked.work_s)
+
+
+def _tables(asked: FleetGoodput) -> tuple[StrategyTable | None, list[StrategyTable]]:
+    """Return the strategy of a file that is asked for, if any, and the others there."""
+    origin = asked.strategy_file or asked.fleet
+    found = resolve_strategies(origin)
+    if not found and asked.strategy is None and asked.strategy_file is None:
+        return None, []
+    if not found:
+        raise InvalidSpecError(f"{origin} has no [[strategy]] table: docs/fleet.md shows one")
+    chosen = choose(found, asked.strategy, origin)
+    return chosen, [table for table in found if table is not chosen]
+
+
+def _strategy(
+    asked: FleetGoodput, fleet: Fleet, sizes: tuple[int, int], told: dict[str, Any]
+) -> tuple[Strategy, float | None, str]:
+    """Return a strategy, its optimal interval [s] and what that is the optimum of.
+
+    What a file tells of checkpoints and restarts is not told by fields too; other fields win.
+    """
+    units, spares = sizes
+    given = dict(told)
+    if "levels" in told:
+        _refuse_twice(asked, ("checkpoint_write_s", "checkpoint_lag_s"), told["name"])
+    else:
+        write_s = _needed(asked.checkpoint_write_s, "checkpoint_write_s")
+        given["levels"] = (Level(write_s=write_s, lag_s=asked.checkpoint_lag_s),)
+    if "restarts" in told:
+        _refuse_twice(asked, ("restart_s",), told["name"])
+    else:
+        restart_s = _needed(asked.restart_s, "restart_s")
+        given["restarts"] = (Restart(name="restart", phases={"restart": restart_s}),)
+    standing = replace(told.get("spares", Spares()), count=spares)
+    if "spare_kind" in asked.model_fields_set:
+        standing = replace(standing, kind=asked.spare_kind)
+    if "spare_start_s" in asked.model_fields_set:
+        standing = replace(standing, start=Constant(value_s=asked.spare_start_s))
+    given["spares"] = standing
+    given["shrink"] = _shrink(asked, fleet, units) or told.get("shrink")
+    interval_s = asked.checkpoint_interval_s or told.get("interval_s")
+    draft = Strategy(**(given | {"interval_s": interval_s or 1.0}))
+    check_strategy(draft, units)
+    best_s, said = chosen_interval_s(_job(asked, fleet, units), draft, asked.seed)
+    if interval_s is None and best_s is None:
+        interval_s, why = likely_interval_s(fleet, units, draft)
+        if interval_s is None:
+            raise InvalidSpecError(f"{said}; give checkpoint_interval_s")
+        said = f"{said}; taken as if there were nothing else: {why}"
+    return replace(draft, interval_s=interval_s or best_s or 1.0), best_s, said
+
+
+def _needed(value: float | None, name: str) -> float:
+    if value is None:
+        raise InvalidSpecError(
+            f"{name} is missing: give it, or a [[strategy]] table in the file of the fleet"
+        )
+    return value
+
+
+def _refuse_twice(asked: FleetGoodput, names: tuple[str, ...], strategy: str) -> None:
+    """Refuse fields that say again what a strategy says."""
+    fields = type(asked).model_fields
+    twice = [name for name in names if getattr(asked, name) != fields[name].default]
+    if twice:
+        speed = "; checkpoint_bytes_per_s stands for it" if "checkpoint_write_s" in twice else ""
+        raise InvalidSpecError(
+            f"strategy {strategy!r} says it itself: leave {', '.join(twice)} out, or take it out of"
+            f" the file{speed}"
+        )
+
+
+def _sizes(asked: FleetGoodput, fleet: Fleet, told: Spares | None) -> tuple[int, int]:
+    """Return the units of the job and those that stand by."""
+    wanted = asked.spares if asked.spares is not None or told is None else told.count
+    if asked.gpus is None:
+        spares = wanted or 0
+        if spares >= fleet.units:
+            raise InfeasibleError(
+                f"spares = {spares} of {counted(fleet.units, 'unit')} leave none for the job",
+                advice=(f"keep {fleet.units - 1} at most",),
+            )
+        return fleet.units - spares, spares
+    units = whole_units(asked.gpus, fleet, "gpus")
+    if units <= fleet.units < units + (wanted or 0):
+        left = fleet.units - units
+        raise InfeasibleError(
+            f"the job needs {units:,} of {counted(fleet.units, 'unit')}: spares = {wanted or 0:,}"
+            " is more than the rest of the fleet.",
+            advice=(
+                f"spares = {left} is the rest of the fleet.",
+                f"fleet_units = {units + (wanted or 0)} makes the fleet large enough for all.",
+            ),
+        )
+    if units > fleet.units:
+        raise _too_large(fleet, units, wanted or 0)
+    return units, fleet.units - units if wanted is None else wanted
+
+
+def _too_large(fleet: Fleet, units: int, spares: int) -> InfeasibleError:
+    """Return the refusal of a job that is larger than its fleet, with what makes it fit."""
+    beside = f" and {counted(spares, 'spare')}" if spares else ""
+    room = fleet.units - spares
+    advice = [f"fleet_units = {units + spares} makes the fleet large enough."]
+    if room > 0:
+        fill = f"gpus = {room * fleet.gpus_per_unit} fill the fleet"
+        advice.insert(0, f"{fill}{' beside the spares' if spares else ''}.")
+    return InfeasibleError(
+        f"the job needs {counted(units, 'unit')}{beside}, the fleet has {fleet.units:,}.",
+        advice=tuple(advice),
+    )
+
+
+def whole_units(gpus: int, fleet: Fleet, name: str) -> int:
+    """Return how many units so many GPUs fill.
+
+    Args:
+        gpus: GPUs.
+        fleet: The fleet.
+        name: Of the field they were given in.
+
+    Raises:
+        InvalidSpecError: They leave a unit partly empty.
+    """
+    units, rest = divmod(gpus, fleet.gpus_per_unit)
+    if rest or not units:
+        raise InvalidSpecError(
+            f"{name} = {gpus} do not fill units of {fleet.gpus_per_unit}: use"
+            f" {max(units, 1) * fleet.gpus_per_unit}"
+        )
+    return units
+
+
+def _shrink(asked: FleetGoodput, fleet: Fleet, units: int) -> Shrink | None:
+    if asked.fewest_gpus is None:
+        if asked.replica_gpus is not None:
+            _check_replica(asked.replica_gpus, fleet, units, tried=asked.what_if)
+        return None
+    replica = asked.replica_gpus or fleet.gpus_per_unit
+    fewest = whole_units(asked.fewest_gpus, fleet, "fewest_gpus")
+    if fewest >= units:
+        raise InvalidSpecError(
+            f"fewest_gpus = {asked.fewest_gpus}: expected fewer than the job's"
+            f" {counted(units * fleet.gpus_per_unit, 'GPU')}"
+        )
+    replica_units = whole_units(replica, fleet, "replica_gpus")
+    rest = (units - fewest) % replica_units
+    if rest and replica_units < units:
+        above = (fewest + rest) * fleet.gpus_per_unit
+        works = [str(gpus) for gpus in (above, above - replica) if gpus > 0]
+        raise InvalidSpecError(
+            f"fewest_gpus = {asked.fewest_gpus}: a job of"
+            f" {counted(units * fleet.gpus_per_unit, 'GPU')} that gives up {replica:,} at a time"
+            f" never works on {fewest * fleet.gpus_per_unit:,}: give fewest_gpus ="
+            f" {' or '.join(works)}"
+        )
+    return Shrink(replica_units=replica_units, fewest=fewest)
+
+
+def _check_replica(gpus: int, fleet: Fleet, units: int, *, tried: bool) -> None:
+    """Refuse a replica that nothing gives up, or that what_if cannot take from the job."""
+    if not tried:
+        raise InvalidSpecError(
+            "replica_gpus is what a job gives up to go on with fewer: give fewest_gpus, with how"
+            " few it goes on, or what_if, which tries it"
+        )
+    if units % whole_units(gpus, fleet, "replica_gpus") or units * fleet.gpus_per_unit == gpus:
+        raise InvalidSpecError(
+            f"replica_gpus = {gpus}: {counted(units * fleet.gpus_per_unit, 'GPU')} are no whole"
+            " number of replicas of that size, two or more"
+        )

@@ -1,0 +1,127 @@
+"""How sure the failure rate of a fleet is: from the counts behind its causes to one factor."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.fleet.laws import mean_s
+from perfatlas.fleet.model import cause_rate_per_s, published_rates, read_evidence
+from perfatlas.quantities import parse_duration
+from perfatlas.sampling import rate_posterior, standard_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.fleet.model import Cause, Fleet
+
+NINETY: Final = 0.9  # of the intervals of every answer
+NORMAL_90: Final = standard_errors(NINETY)
+NORMAL_95: Final = standard_errors(0.95)
+NARROWER: Final = NORMAL_90 / NORMAL_95  # from a 95 % to a 90 % interval of a normal law
+MOST: Final = 0.9  # of the rate; a wider interval than that is no normal one
+SAME: Final = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateInterval:
+    """How far the rate of a whole fleet may be off.
+
+    Args:
+        share: Half of the 90 % interval of the rate, relative to it; 0 where nothing is known.
+        unknown: Causes of which nothing is known; they are taken as certain.
+        scaled: How published rates of whole jobs were brought to the size of this one.
+    """
+
+    share: float
+    unknown: tuple[str, ...]
+    scaled: tuple[str, ...] = ()
+
+    def said(self) -> str:
+        """Return it in words."""
+        scaled = "".join(f"; {text}, an assumption" for text in self.scaled)
+        if not self.share:
+            unsure = "how sure the rates of the fleet are is not known, and not in the interval"
+            return unsure + scaled
+        rest = f"; taken as certain: {', '.join(self.unknown)}" if self.unknown else ""
+        return (
+            f"the interval holds the rate of failures, ± {100.0 * self.share:.2g} % by the counts"
+            f" behind it{rest}{scaled}"
+        )
+
+
+def rate_interval(fleet: Fleet, units: int, name: str) -> RateInterval:
+    """Return how far the rate of a fleet may be off.
+
+    Args:
+        fleet: The fleet.
+        units: Units of the job.
+        name: Name or file of the fleet; the evidence beside a fitted one is read.
+
+    Raises:
+        InvalidSpecError: The evidence beside it cannot be read.
+
+    Source: causes are independent, so variances add: each from a quarter of its 95 % interval (a
+        published rate's, that of the fit, the Gamma posterior's of a count), to a normal interval
+        of the sum.
+
+    Limits: too narrow for a sum of very few failures, whose law is not normal.
+    """
+    fitted = {row["name"]: row for row in (read_evidence(name) or {}).get("cause", [])}
+    total, variance, unknown = 0.0, 0.0, []
+    for cause in fleet.causes:
+        per_s = cause_rate_per_s(cause, units)
+        width = _relative_width(cause, fitted)
+        total += per_s
+        if width is None:
+            unknown.append(cause.name)
+        else:
+            variance += (per_s * width / (2.0 * NORMAL_95)) ** 2
+    share = min(NORMAL_90 * math.sqrt(variance) / total, MOST)
+    return RateInterval(share=share, unknown=tuple(unknown), scaled=_scaled(fleet))
+
+
+def _scaled(fleet: Fleet) -> tuple[str, ...]:
+    """Return how rates of whole jobs are brought to the job of this fleet."""
+    rates = [(published_rates().get(cause.name), cause) for cause in fleet.causes]
+    return tuple(
+        rate.scaling for rate, cause in rates if rate and rate.of == "job" and cause.per_unit
+    )
+
+
+def _relative_width(cause: Cause, fitted: Mapping[str, Any]) -> float | None:
+    """Return the 95 % interval of a cause's rate, relative to it; None where it is not known."""
+    mean = mean_s(cause.lifetime)
+    published = published_rates().get(cause.name)
+    if published is not None and abs(published.mean_s / mean - 1.0) < SAME:
+        low, high = published.low_per_day, published.high_per_day
+        return None if low is None or high is None else (high - low) / published.per_day
+    if cause.events is not None:
+        known = rate_posterior(cause.events, 1.0)
+        return (known.high_per_s - known.low_per_s) / known.mean_per_s
+    if cause.name not in fitted:
+        return None
+    ends = fitted[cause.name]["mean_time_between_interval"]
+    field = f"mean_time_between_interval of {cause.name}"
+    long, short = (parse_duration(end, field=field) for end in (ends[1], ends[0]))
+    middle = parse_duration(fitted[cause.name]["mean_time_between"], field=field)
+    return middle / short - middle / long
+
+
+def more_often(fleet: Fleet, factor: float) -> Fleet:
+    """Return a fleet whose causes all come so many times as often, at every age.
+
+    Args:
+        fleet: The fleet.
+        factor: Above zero.
+
+    Source: so many times the parts, each with the life it had. Lives that are shorter by a factor
+        are no substitute where parts age: new parts of Weibull shape 3 with twice the life fail an
+        eighth as often.
+    """
+    causes = tuple(
+        replace(cause, per_unit=cause.per_unit * factor, shared=cause.shared * factor)
+        for cause in fleet.causes
+    )
+    return replace(fleet, causes=causes)

@@ -1,0 +1,207 @@
+"""The simple form of `goodput` where no closed form holds: the same job, simulated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.answer import Answer, Evidence
+from perfatlas.fleet.closed_form import FASTER, optimal_interval_s, what_is_lost
+from perfatlas.fleet.laws import TICKS_PER_SECOND, Constant, Exponential, Law, weibull_of_mean
+from perfatlas.fleet.model import (
+    Cause,
+    Fleet,
+    Level,
+    Repair,
+    RepairStage,
+    Restart,
+    Spares,
+    Strategy,
+)
+from perfatlas.fleet.simulator import Job, chosen_interval_s, exact_sum, simulate_until
+from perfatlas.quantities import InvalidSpecError, counted
+from perfatlas.verbs.goodput.interruptions import (
+    bucket_rows,
+    frequency,
+    lost_hours,
+    nodes_of,
+    standing,
+)
+from perfatlas.verbs.goodput.rate_interval import NARROWER
+
+if TYPE_CHECKING:
+    from perfatlas.fleet.simulator import Outcome
+    from perfatlas.verbs.goodput.fields import SimpleGoodput
+    from perfatlas.verbs.goodput.interruptions import Interruptions
+
+MOST_FAILURES: Final = 150_000_000  # of all replicas; about a minute
+MOST_REPLICAS: Final = 100_000
+
+
+def simulated_goodput(
+    asked: SimpleGoodput, told: Interruptions, given: dict[str, Any], beyond: str
+) -> Answer:
+    """Return the goodput of the simple form by replicas of the job.
+
+    Args:
+        asked: The fields.
+        told: How often the job is interrupted.
+        given: What was asked, for the envelope.
+        beyond: Why no closed form holds, "" where the simulator was asked for.
+
+    Raises:
+        InvalidSpecError: Aging or spares without gpus, or more failures than can be simulated.
+    """
+    interval_s, best_s = _interval(asked, told)
+    middle = run(asked, told.mtti_s, interval_s)
+    ends = {}
+    for end, mtti_s in (("low", told.low_s), ("high", told.high_s)):
+        found = middle if mtti_s is None else run(asked, mtti_s, interval_s)
+        sign = -1.0 if end == "low" else 1.0
+        value = found.goodput + sign * NARROWER * found.half_width
+        value -= found.unsaved if end == "low" else 0.0  # it may be lost yet
+        ends[end] = min(max(value, 0.0), 1.0)
+    ended_s = exact_sum(middle.ended_R) / TICKS_PER_SECOND
+    interruptions = int(middle.column("interruptions").sum())
+    results = {
+        "goodput": middle.goodput,
+        "goodput_low": ends["low"],
+        "goodput_high": ends["high"],
+        "checkpoint_interval_s": interval_s,
+        "optimal_checkpoint_interval_s": best_s,
+        **frequency(asked, ended_s / interruptions if interruptions else float("inf"), told),
+        "method": "simulate",
+        "replicas": middle.ticks_RF.shape[0],
+    }
+    gpu_s = None if asked.gpus is None else asked.gpus * asked.duration_s
+    why = f"simulated: {beyond}" if beyond else "simulated, as asked"
+    days = asked.duration_s / 86400.0
+    said = f"{why}; {counted(results['replicas'], 'replica')} of {days:g} d, seed {asked.seed}"
+    return Answer(
+        command="goodput",
+        scenario=given,
+        results=results | lost_hours(asked, middle.goodput),
+        breakdown=bucket_rows(middle.shares(), gpu_s),
+        evidence=Evidence(
+            tier="simulate",
+            assumptions=(
+                said,
+                *_optimum_said(asked, best_s),
+                *_ages_said(asked),
+                *standing(asked, told),
+            ),
+        ),
+        warnings=(
+            *middle.remarks(),
+            *_lost_said(asked, told, middle),
+        ),
+    )
+
+
+def _lost_said(asked: SimpleGoodput, told: Interruptions, found: Outcome) -> list[str]:
+    """Return what becomes of a job that is interrupted faster than it restarts."""
+    if asked.restart_s <= told.mtti_s:
+        return []
+    return [f"{FASTER}: {what_is_lost(found.goodput)}"]
+
+
+def _ages_said(asked: SimpleGoodput) -> list[str]:
+    if asked.failure_shape == 1.0:
+        return []
+    said = (
+        "nodes are of mixed ages when the job begins, as in a fleet long in use; a fleet file with"
+        ' ages = "new", or an age, tells otherwise'
+    )
+    return [said]
+
+
+def _optimum_said(asked: SimpleGoodput, best_s: float | None) -> list[str]:
+    """Return for what the optimal interval is the best."""
+    if not asked.checkpoint_write_s:
+        return []
+    if asked.failure_shape == 1.0:
+        return ["the optimal interval is that of memoryless failures"]
+    if best_s is None:
+        return ["work between checkpoints: no best was found, that of memoryless failures is taken"]
+    return ["the optimal interval is the best found by simulating several with the same failures"]
+
+
+def _interval(asked: SimpleGoodput, told: Interruptions) -> tuple[float, float | None]:
+    """Return the interval used, and the optimum [s]."""
+    if not asked.checkpoint_write_s:
+        if asked.checkpoint_interval_s is None:
+            raise InvalidSpecError(
+                "checkpoint_write_s = 0: free checkpoints have no optimal interval; give"
+                " checkpoint_interval_s"
+            )
+        return asked.checkpoint_interval_s, None
+    likely_s = float(optimal_interval_s(asked.checkpoint_write_s, told.mtti_s))
+    best_s: float | None = likely_s
+    if asked.failure_shape != 1.0:
+        job, strategy = _posed(asked, told.mtti_s, likely_s)
+        best_s, _ = chosen_interval_s(job, strategy, asked.seed)
+    return asked.checkpoint_interval_s or best_s or likely_s, best_s
+
+
+def run(asked: SimpleGoodput, mtti_s: float, interval_s: float) -> Outcome:
+    """Return replicas of the job, enough for the half-width asked.
+
+    Args:
+        asked: The fields.
+        mtti_s: Mean time between interruptions [s].
+        interval_s: Work between checkpoints [s].
+
+    Raises:
+        InvalidSpecError: More failures than can be simulated, or aging without gpus.
+    """
+    expected = asked.duration_s / mtti_s
+    most = int(min(MOST_FAILURES / max(expected, 1.0), MOST_REPLICAS))
+    if most < 2:
+        raise InvalidSpecError(
+            f"duration_s = {asked.duration_s:g} holds {expected:.1e} failures, one every"
+            f" {mtti_s:.3g} s: too many to simulate; shorten duration_s to"
+            f" {MOST_FAILURES / 100 * mtti_s:.3g} or use method exact"
+        )
+    job, strategy = _posed(asked, mtti_s, interval_s)
+    return simulate_until(
+        job, strategy, half_width=asked.half_width, most_replicas=most, seed=asked.seed
+    )
+
+
+def _posed(asked: SimpleGoodput, mtti_s: float, interval_s: float) -> tuple[Job, Strategy]:
+    nodes = nodes_of(asked) if asked.gpus is not None else 1
+    if nodes == 1 and asked.gpus is None and (asked.failure_shape != 1.0 or asked.spares):
+        nodes = nodes_of(asked)  # refuses: gpus is missing
+    strategy = Strategy(
+        interval_s=interval_s,
+        levels=(Level(write_s=asked.checkpoint_write_s),),
+        restarts=(Restart(name="restart", phases={"restart": asked.restart_s}),),
+        spares=Spares(count=asked.spares),
+    )
+    job = Job(fleet=_fleet(asked, mtti_s, nodes), units=nodes, horizon_s=asked.duration_s)
+    return job, strategy
+
+
+def _fleet(asked: SimpleGoodput, mtti_s: float, nodes: int) -> Fleet:
+    ageless = asked.failure_shape == 1.0
+    lifetime: Law = Exponential(mean_s=mtti_s * nodes)
+    if not ageless:
+        lifetime = weibull_of_mean(mtti_s * nodes, asked.failure_shape)
+    cause = Cause(
+        name="node",
+        lifetime=lifetime,
+        per_unit=1.0,
+        takes="nothing" if asked.spares is None else "unit",
+        ages="new" if ageless else "mixed",
+        detection=Constant(value_s=asked.detection_s),
+    )
+    if asked.spares is not None and asked.repair_s is None:
+        raise InvalidSpecError(
+            f"spares = {asked.spares}: give repair_s, how long a failed node is out, such as 86400"
+        )
+    stage = RepairStage(name="repair", lasts=Exponential(mean_s=asked.repair_s or 1.0))
+    return Fleet(
+        units=nodes + (asked.spares or 0),
+        causes=(cause,),
+        repairs=(Repair(name="repair", stages=(stage,)),),
+        gpus_per_unit=asked.gpus_per_node,
+    )

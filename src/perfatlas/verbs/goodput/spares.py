@@ -1,0 +1,151 @@
+"""`goodput spares`: how often a job waits for a node, or how many spares keep it from waiting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.answer import Answer, Evidence
+from perfatlas.fleet.closed_form import blocked_probability, failed_nodes, spares_for
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
+from perfatlas.verbs.goodput.fields import SpareNodes, parsed
+from perfatlas.verbs.goodput.spare_pool import Pool, pool_of
+from perfatlas.verbs.goodput.unused_options import idle_spares
+
+if TYPE_CHECKING:
+    from perfatlas.fleet.laws import FloatArray
+
+MOST_SPARES: Final = 100_000
+ERLANG: Final = (
+    "Erlang-B with spares + 1 servers: exact for any law of repairs of this mean, memoryless"
+    " failures, a crew for every repair, spares that do not fail while they stand by"
+)
+CHAIN: Final = "steady state of the birth-death chain of failed nodes: memoryless failures, repairs"
+SIMPLER: Final = "simpler_fleet"  # the tier where something of a fleet is left out
+
+
+def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
+    """Return the share of time a job waits for a node, or the spares for a share of time.
+
+    Args:
+        **fields: nodes, node_mtbf_s, repair_s, or fleet and gpus of the job; and either spares, or
+            target: the share of time in which the job does not wait, such as 0.999; crews (repairs
+            at once, default: as many as are needed), warm (spares fail like other nodes).
+
+    Raises:
+        InvalidSpecError: A name or value breaks a rule.
+        InfeasibleError: No number of spares reaches the target.
+
+    Example:
+        >>> from perfatlas.verbs.goodput.spares import goodput_spares
+        >>> day = 86400
+        >>> found = goodput_spares(nodes=2048, node_mtbf_s=day / 6.5e-3, repair_s=day, target=0.999)
+        >>> found.results["spares"]
+        25
+    """
+    asked = parsed(SpareNodes, fields)
+    if (asked.spares is None) == (asked.target is None):
+        raise InvalidSpecError(
+            "give either spares, to ask how often the job waits, or target, the share of time it"
+            " does not, such as 0.999, to ask how many are needed"
+        )
+    pool = pool_of(asked)
+    spares = asked.spares
+    if spares is None:
+        spares = _fewest(pool, 1.0 - (asked.target or 0.0))
+    results: dict[str, Any] = {
+        "spares": spares,
+        "blocked_probability": _blocked(pool, spares),
+        **_means(pool, spares),
+    }
+    if asked.target is not None and spares:
+        results["blocked_probability_one_fewer"] = _blocked(pool, spares - 1)
+    return Answer(
+        command="goodput spares",
+        scenario={name: value for name, value in fields.items() if value not in (None, "")},
+        results=results,
+        breakdown=[],
+        evidence=Evidence(
+            tier=SIMPLER if pool.left_out else "erlang_b" if pool.plain else "birth_death",
+            assumptions=(ERLANG if pool.plain else CHAIN, *pool.said),
+        ),
+        warnings=(*_warnings(asked, pool, spares), *idle_spares(asked, spares)),
+    )
+
+
+def _blocked(pool: Pool, spares: int) -> float:
+    if pool.plain:
+        return float(blocked_probability(pool.nodes, spares, pool.rate_per_s, pool.repair_s))
+    return float(_failed(pool, spares)[spares + 1 :].sum())
+
+
+def _failed(pool: Pool, spares: int) -> FloatArray:
+    return failed_nodes(
+        pool.nodes, spares, pool.per_s, pool.repair_s, crews=pool.crews, warm=pool.warm
+    )
+
+
+def _means(pool: Pool, spares: int) -> dict[str, float]:
+    """Return the nodes under repair on average, and with few crews those that wait for one too.
+
+    Source: means of the chain. With a crew for each they do not depend on the law of repairs.
+    """
+    chance_J = _failed(pool, spares)
+    out_J = np.arange(chance_J.size)
+    if pool.crews is None:
+        return {"nodes_under_repair": float(chance_J @ out_J)}
+    return {
+        "nodes_under_repair": float(chance_J @ np.minimum(out_J, pool.crews)),
+        "nodes_out": float(chance_J @ out_J),
+    }
+
+
+def _fewest(pool: Pool, blocked: float) -> int:
+    """Return the fewest spares with which a job waits at most a share of the time.
+
+    Source: blocking falls with every spare, so doubling and halving find the first.
+
+    Raises:
+        InfeasibleError: Even `MOST_SPARES` do not.
+    """
+    if pool.plain:
+        return spares_for(pool.nodes, pool.rate_per_s, pool.repair_s, blocked=blocked)
+    high = 1
+    while _blocked(pool, high) > blocked:
+        if high >= MOST_SPARES:
+            raise InfeasibleError(
+                f"even {counted(high, 'spare')} leave the job waiting {_blocked(pool, high):.1%}"
+                " of the time.",
+                advice=("more crews, a shorter repair or spares that do not fail",),
+            )
+        high = min(2 * high, MOST_SPARES)
+    low = -1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _blocked(pool, middle) > blocked else (low, middle)
+    return high
+
+
+def _warnings(asked: SpareNodes, pool: Pool, spares: int) -> tuple[str, ...]:
+    said = []
+    need = pool.nodes + spares
+    short = pool.units is not None and need > pool.units
+    if short:
+        said.append(
+            f"the job and its {counted(spares, 'spare')} are {need:,} nodes, the fleet has"
+            f" {pool.units:,}: this answer is for a fleet that is large enough"
+        )
+    if pool.left_out:
+        more = f", fleet_units = {need}" if short else ""
+        said.append(
+            f"this closed form leaves out {', '.join(pool.left_out)}: goodput with fleet ="
+            f" {asked.fleet}, gpus = {asked.gpus}, spares = {spares}{more} simulates them"
+        )
+    if pool.crews is not None and pool.crews < pool.repairing:
+        slower = "1 crew repairs" if pool.crews == 1 else f"{pool.crews:,} crews repair"
+        said.append(
+            f"{slower} slower than nodes fail: {pool.repairing:.1f} would be busy at any time, so"
+            " the job waits however many spares there are"
+        )
+    return tuple(said)

@@ -1,0 +1,385 @@
+"""Goodput for people: the share of useful time, where the rest goes, what would change it."""
+
+from __future__ import annotations
+
+import math
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import counted, format_quantity
+from perfatlas.report.text import (
+    evidence_lines,
+    format_number,
+    format_share,
+    print_labelled,
+    print_line,
+    print_plain,
+    print_rows,
+    speaks_unicode,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
+    Answered = Mapping[str, Any]
+
+LABELS: Final = {
+    "goodput": "goodput (useful share of the time)",
+    "checkpoint_interval_s": "work between checkpoints",
+    "optimal_checkpoint_interval_s": "optimal work between checkpoints",
+    "mtti_s": "mean time to interruption",
+    "interruptions_per_day": "interruptions a day",
+    "interruptions": "interruptions",
+    "gpu_hours": "GPU-hours of the job",
+    "lost_gpu_hours": "GPU-hours lost",
+    "useful_gpu_hours": "GPU-hours of useful work",
+    "lost_usd": "cost of what is lost",
+    "usd_per_useful_gpu_hour": "cost of a useful GPU-hour",
+    "cost_usd": "cost",
+    "finish_s": "time to finish",
+    "blocked_probability": "share of time the job waits",
+    "blocked_probability_one_fewer": "with one spare fewer",
+    "nodes_under_repair": "nodes under repair, on average",
+    "nodes_out": "nodes out, those that wait for a crew too",
+    "spares": "spares",
+    "gpus_held": "GPUs held, spares among them",
+    "replicas": "simulated replicas",
+    "closed_form_goodput": "goodput by a closed form",
+    "checkpoint_bytes": "bytes of a checkpoint",
+    "late_probability": "probability to be later than that",
+    "unavailability": "share of time a GPU is out",
+    "usable_share": "GPUs that can work",
+    "domain_availability": "share of time a domain can work",
+    "blast_usable_share": "GPUs that can work, if one dead GPU idles a domain",
+    "best_needed": "needed of a domain, for the most GPUs that can work",
+    "best_usable_share": "GPUs that can work then",
+    "domains": "domains of the job",
+    "domains_out": "domains that cannot work, on average",
+    "job_availability": "share of time the job has all its domains",
+    "slowdown": "step over that of an average GPU",
+    "waiting_share": "share of the step that an average GPU waits",
+    "slowest_step_time_s": "step",
+    "slowest_deviations": "slowest GPU, standard deviations from the mean",
+}
+BUCKETS: Final = {
+    "productive": "useful work",
+    "checkpoint": "writing checkpoints",
+    "lost_work": "work lost and redone",
+    "detection": "noticing failures",
+    "restart": "restarting",
+    "waiting_for_spares": "waiting for nodes",
+    "degraded": "running slower",
+    "maintenance": "maintenance",
+    "idle": "idle",
+    "persistent": "waiting for GPUs always slow",
+    "transient": "waiting for GPUs slow at times",
+}
+FACTORS: Final = {
+    "availability": "availability: nodes are there",
+    "scheduling": "scheduling: the job is on them",
+    "ettr": "effective time: it makes progress",
+    "not_degraded": "at full speed",
+    "mfu": "MFU: of the peak FLOPs",
+    "product": "the product",
+}
+METHODS: Final = {
+    "exact": "closed form, exact",
+    "daly": "closed form of Daly",
+    "young": "first-order estimate of Young",
+    "saxena": "first-order estimate of Saxena et al.",
+    "meta": "first-order estimate (expected ETTR)",
+    "simulate": "simulated",
+    "erlang_b": "closed form, exact",
+    "birth_death": "closed form, exact",
+    "simpler_fleet": "closed form of a simpler fleet",
+    "binomial": "closed form, exact",
+    "order_statistics": "closed form for normal noise",
+}
+UNSAID: Final = ("half_width", "seed", "what_if", "more_spares", "verify_s")  # of a headline
+SHORT: Final = {"gpu": "GPU", "gpus": "GPUs", "mfu": "MFU", "mtbf": "MTBF", "mtti": "MTTI"}
+ENDS: Final = ("_low", "_high")
+TIMES: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
+BAR: Final = 28
+INDENT: Final = 2
+FEW_HOURS: Final = 100.0  # GPU-hours of a job, below which whole ones say too little
+MOST_DECIMALS: Final = 6
+SHARES: Final = (
+    "goodput",
+    "blocked_probability",
+    "blocked_probability_one_fewer",
+    "target",
+    "mfu",
+    "scheduling",
+    "closed_form_goodput",
+    "late_probability",
+    "unavailability",
+    "usable_share",
+    "domain_availability",
+    "blast_usable_share",
+    "best_usable_share",
+    "job_availability",
+    "waiting_share",
+    "persistent_cv",
+    "transient_cv",
+)
+
+
+def time_text(seconds: float) -> str:
+    """Return a time in the largest unit of which there is enough to read it, in three digits.
+
+    Args:
+        seconds: A time [s].
+
+    Example:
+        >>> from perfatlas.verbs.goodput.text import time_text
+        >>> time_text(11134.0), time_text(54 * 86400.0), time_text(60.0), time_text(0.0)
+        ('3.09 h', '54 d', '60 s', '0 s')
+    """
+    for size, unit in TIMES:
+        if seconds >= 1.5 * size or (unit in ("d", "s") and seconds >= size):
+            return f"{format_number(float(f'{seconds / size:.3g}'))} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def share_text(share: float) -> str:
+    """Return a share in per cent, three digits of it, or two of what is missing to all.
+
+    Args:
+        share: Of one.
+
+    Example:
+        >>> from perfatlas.verbs.goodput.text import share_text
+        >>> share_text(0.92665), share_text(0.00136), share_text(0.0), share_text(0.99963)
+        ('92.7 %', '0.136 %', '0 %', '99.963 %')
+    """
+    if 0.999 <= share < 1.0:
+        decimals = min(1 - math.floor(math.log10(100.0 * (1.0 - share))), MOST_DECIMALS)
+        return f"{100.0 * share:.{decimals}f}".rstrip("0").rstrip(".") + " %"
+    return f"{100.0 * share:#.3g}".rstrip(".") + " %" if share else "0 %"
+
+
+def value_text(name: str, value: Any) -> str:  # noqa: ANN401 - a result of any kind
+    """Return a result of goodput as people read it.
+
+    Args:
+        name: Its key.
+        value: A number, text or None.
+
+    Example:
+        >>> from perfatlas.verbs.goodput.text import value_text
+        >>> value_text("mtti_s", 7200.0), value_text("lost_usd", 1234567.0)
+        ('2 h', '$1,234,567')
+    """
+    if value is None:
+        return "-"
+    if "bytes" in name.split("_"):
+        return format_quantity(value, "B/s" if name.endswith("_per_s") else "B", exact=False)
+    if name in SHARES or name.endswith("_s"):
+        return (share_text if name in SHARES else time_text)(value)
+    if "usd" in name.split("_"):
+        return f"${value:,.2f}" if abs(value) < 1000 else f"${value:,.0f}"
+    return format_number(value) if isinstance(value, int | float) else str(value)
+
+
+def print_goodput(console: Console, answer: Answered, *, reproduce: str) -> None:
+    """Write an answer of `goodput` or `goodput spares` to a console.
+
+    Args:
+        console: From `open_terminal`.
+        answer: The `--json` object.
+        reproduce: The command line that gives it again.
+    """
+    print_line(console, goodput_headline(answer), style="bold")
+    console.print()
+    results = answer["results"]
+    _print_results(console, results)
+    if answer["breakdown"]:
+        console.print()
+        print_line(console, "where the time goes", style="bold")
+        print_waterfall(console, answer["breakdown"])
+    if factors := results.get("factors"):
+        _print_factors(console, factors)
+    if changes := results.get("changes"):
+        _print_changes(console, changes)
+    if choices := results.get("choices"):
+        _print_choices(console, choices)  # its table ends in an empty line
+    else:
+        console.print()
+    evidence = answer["evidence"]
+    print_line(console, f"how sure: {METHODS[evidence['tier']]}", style="bold")
+    print_labelled(console, evidence_lines(evidence, width=console.width))
+    if answer["warnings"]:
+        console.print()
+    for warning in answer["warnings"]:
+        print_line(console, f"warning: {warning}", style="yellow")
+    console.print()
+    print_plain(console, f"reproduce: {reproduce}", style="dim", wrap=False)
+
+
+def goodput_headline(answer: Answered) -> str:
+    """Return what was asked, in a line.
+
+    Args:
+        answer: The `--json` object.
+
+    Example:
+        >>> from perfatlas.verbs.goodput.text import goodput_headline
+        >>> goodput_headline({"command": "goodput", "scenario": {"gpus": 16, "mtti_s": 7200.0,
+        ...     "checkpoint_write_s": 60.0, "restart_s": 300.0}})
+        'goodput of 16 GPUs: MTTI 2 h, checkpoint write 60 s, restart 5 min'
+    """
+    scenario = dict(answer["scenario"])
+    gpus = scenario.pop("gpus", None)
+    words = [
+        _said(name, value)
+        for name, value in scenario.items()
+        if value is not False and name not in UNSAID
+    ]
+    of = f" of {counted(gpus, 'GPU')}" if isinstance(gpus, int) else ""
+    return f"{answer['command']}{of}: {', '.join(words)}"
+
+
+def _said(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any kind
+    """Return a field and its value as people say them."""
+    if name == "usd_per_gpu_hour":
+        return f"{value_text(name, value)} a GPU-hour"
+    words = [SHORT.get(word, word) for word in _unit_left_out(name).split("_")]
+    return " ".join([*words, *([] if value is True else [value_text(name, value)])])
+
+
+def _unit_left_out(name: str) -> str:
+    """Return a field without the unit that its value is shown with."""
+    return name.removesuffix("_bytes_per_s" if name.endswith("_bytes_per_s") else "_s")
+
+
+def result_lines(results: Answered) -> list[tuple[str, str, str]]:
+    """Return (label, value, interval) of every result that is one number.
+
+    Args:
+        results: The `results` of an answer.
+    """
+    lines = []
+    for name, value in results.items():
+        stem = name.removesuffix("_low").removesuffix("_high")
+        if name not in LABELS or stem != name or value is None:
+            continue
+        if name == "optimal_checkpoint_interval_s" and value == results["checkpoint_interval_s"]:
+            continue
+        label = LABELS[name]
+        if name == "interruptions":
+            label = f"interruptions in {time_text(results['duration_s'])}"
+        if name == "late_probability":
+            label = f"probability to need more than {time_text(results['finish_by_s'])}"
+        if name == "checkpoint_interval_s" and value == results["optimal_checkpoint_interval_s"]:
+            label = LABELS["optimal_checkpoint_interval_s"]
+        if isinstance(value, dict):
+            label += ", 90 % of runs"
+            shown = value_text(name, value["mean"])
+            interval = _ends(value_text(name, value["p5"]), value_text(name, value["p95"]))
+        else:
+            shown, interval = value_text(name, value), ""
+            low, high = (results.get(f"{name}{end}") for end in ENDS)
+            if low is not None and high is not None:
+                interval = _ends(value_text(name, low), value_text(name, high))
+        lines.append((label, shown, interval))
+    return lines
+
+
+def _ends(low: str, high: str) -> str:
+    """Return both ends, the unit once where they share it."""
+    (number, _, unit), (_, _, other) = low.partition(" "), high.partition(" ")
+    return f"{number} - {high}" if unit == other else f"{low} - {high}"
+
+
+def _print_results(console: Console, results: Answered) -> None:
+    from rich.text import Text
+
+    lines = result_lines(results)
+    names, values = (max(len(line[column]) for line in lines) for column in (0, 1))
+    text = Text()
+    if any(line[2] for line in lines):
+        text.append(f"{' ' * (2 + names + 3 + values + 3)}90 % interval\n", "dim")
+    for label, value, interval in lines:
+        text.append(f"  {label:<{names}}   ")
+        text.append(f"{value:>{values}}", "bold")
+        text.append(f"   {interval}".rstrip() + "\n")
+    text.rstrip()
+    print_plain(console, text, wrap=False)
+
+
+def print_waterfall(
+    console: Console, rows: Sequence[Answered], labels: Mapping[str, str] = BUCKETS
+) -> None:
+    """Write the time from all of it down to what is useful, a bar per bucket.
+
+    Args:
+        console: From `open_terminal`.
+        rows: Buckets with name, share and gpu_hours, the productive one first.
+        labels: Names of buckets as people say them.
+    """
+    from rich.text import Text
+
+    full, light = ("█", "·") if speaks_unicode(console) else ("#", ".")
+    names = [labels[str(row["name"])] for row in rows]
+    widest = max(len(name) for name in names)
+    text = Text()
+    digits = ",.0f" if sum(row.get("gpu_hours", 0.0) for row in rows) >= FEW_HOURS else ",.3g"
+    start = 1.0
+    for name, row in [*zip(names[1:], rows[1:], strict=True), (names[0], rows[0])]:
+        start = start - row["share"] if name != names[0] else 0.0
+        first, last = round(BAR * start), round(BAR * (start + row["share"]))
+        first = min(first, BAR - 1)
+        last = max(last, first + 1) if row["share"] else first
+        bar = light * first + full * (last - first) + light * (BAR - last)
+        hours = f"  {row['gpu_hours']:>11{digits}} GPU-h" if "gpu_hours" in row else ""
+        text.append(f"  {name:<{widest}}  {format_share(row['share']):>6}  {bar}{hours}\n")
+    text.rstrip()
+    print_plain(console, text, wrap=False)
+
+
+def _print_factors(console: Console, factors: Mapping[str, float]) -> None:
+    console.print()
+    of = "peak" if "mfu" in factors else "time"
+    print_line(console, f"what of the {of} is left, factor by factor", style="bold")
+    widest = max(len(FACTORS[name]) for name in factors)
+    left = 1.0
+    for name, value in factors.items():
+        left = value if name == "product" else left * value
+        after = "" if name == "product" else f"   leaves {share_text(left)}"
+        print_line(console, f"  {FACTORS[name]:<{widest}}  {share_text(value):>7}{after}")
+
+
+def _print_choices(console: Console, choices: Sequence[Answered]) -> None:
+    console.print()
+    rows = [
+        {
+            "needed of a domain": row["needed"],
+            "the domain can work": share_text(row["domain_availability"]),
+            "GPUs that can work": share_text(row["usable_share"]),
+        }
+        for row in choices
+    ]
+    print_rows(console, rows, title="how many GPUs a domain needs")
+
+
+def _print_changes(console: Console, changes: Sequence[Answered]) -> None:
+    console.print()
+    print_line(console, "what single changes would gain, in GPU-hours, ± 90 %", style="bold")
+    widest = max(len(str(row["name"])) for row in changes)
+    digits = max(*(len(f"{row['gpu_hours_gained']:+,.0f}") for row in changes), 10)
+    for row in changes:
+        gained, width = row["gpu_hours_gained"], row["gpu_hours_gained_half_width"]
+        more = f", holds {row['gpu_hours_added']:,.0f} more" if row["gpu_hours_added"] else ""
+        print_line(
+            console,
+            f"  {row['name']:<{widest}}  {gained:>+{digits},.0f} ± {width:,.0f}{more}",
+        )
+    console.print()
+    print_line(console, "what they assume", style="bold")
+    for row in changes:
+        if row["assumes"]:
+            said = f"{row['name']}: {row['assumes']}"
+            for line in wrap(said, console.width - INDENT, subsequent_indent=" " * INDENT):
+                print_plain(console, f"  {line}", wrap=False)

@@ -1,0 +1,281 @@
+"""Single changes to a job and its fleet, ranked by the GPU-hours they gain.
+
+Each changed job meets the same failures as the job itself: the gain is a mean of differences.
+
+Shape legend: R replicas.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfatlas.fleet.closed_form import kept_for
+from perfatlas.fleet.laws import TICKS_PER_SECOND, mean_s, scaled
+from perfatlas.fleet.model import Fleet, Repair, Restart, Shrink, Spares, Strategy, memories
+from perfatlas.fleet.simulator import chosen_interval_s, simulate
+from perfatlas.verbs.goodput.fleet_job import whole_units
+from perfatlas.verbs.goodput.rate_interval import more_often
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from perfatlas.fleet.laws import Law
+    from perfatlas.fleet.simulator import Outcome
+    from perfatlas.verbs.goodput.fields import FleetGoodput
+    from perfatlas.verbs.goodput.fleet_job import FleetJob
+
+HOUR_S: Final = 3600.0
+_SAME_INTERVAL: Final = "the same work between checkpoints"
+
+
+class _Change(NamedTuple):
+    """A change and what it makes of the job.
+
+    Args:
+        name: As tables show it.
+        fleet: The fleet with it.
+        strategy: The strategy with it.
+        gpus_added: GPUs held beside those held before.
+        assumes: What it takes for granted beside its name, "" where nothing.
+    """
+
+    name: str
+    fleet: Fleet
+    strategy: Strategy
+    gpus_added: int = 0
+    assumes: str = ""
+
+
+def not_tried(ready: FleetJob) -> list[str]:
+    """Return which changes are not among those tried because nothing tells what they save.
+
+    Args:
+        ready: The job.
+    """
+    spares = ready.strategy.spares
+    if spares.kind == "hot" or mean_s(spares.start):
+        return []
+    why = (
+        f"spares that stand by hot are not tried: taking in {spares.kind} ones takes no time here;"
+        " spare_start_s says how long it does"
+    )
+    return [why]
+
+
+def single_changes(asked: FleetGoodput, ready: FleetJob, before: Outcome) -> list[dict[str, Any]]:
+    """Return what single changes gain, the largest gain first.
+
+    Args:
+        asked: The fields.
+        ready: The job.
+        before: Replicas of the job as it is.
+
+    Returns:
+        Rows of name, gpu_hours_gained, gpu_hours_gained_half_width (of its 90 % interval),
+        gpu_hours_added (held by spares beside those there were), goodput, assumes (what the change
+        takes for granted, "" where nothing).
+
+    Raises:
+        InvalidSpecError: A changed number is outside its range.
+
+    Source: common random numbers: replica r of both has the same failures, and the interval is that
+        of the paired differences, by Student's t.
+    """
+    from scipy.special import stdtrit
+
+    count = before.ticks_RF.shape[0]
+    hours = ready.gpus * ready.job.horizon_s / HOUR_S
+    rows = []
+    for change in _changes(asked, ready):
+        job = replace(ready.job, fleet=change.fleet)
+        after = simulate(job, change.strategy, replicas=count, seed=asked.seed)
+        difference_R = (
+            (after.column("productive") - before.column("productive"))
+            / TICKS_PER_SECOND
+            * (ready.gpus / HOUR_S)
+        )
+        error = float(difference_R.std(ddof=1)) / math.sqrt(count) if count > 1 else math.inf
+        rows.append(
+            {
+                "name": change.name,
+                "gpu_hours_gained": float(difference_R.mean()),
+                "gpu_hours_gained_half_width": float(stdtrit(max(count - 1, 1), 0.95)) * error,
+                "gpu_hours_added": change.gpus_added * ready.job.horizon_s / HOUR_S,
+                "goodput": after.goodput,
+                "share_gained": float(difference_R.mean()) / hours,
+                "assumes": change.assumes,
+            }
+        )
+    return sorted(rows, key=lambda row: -row["gpu_hours_gained"])
+
+
+def _changes(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
+    fleet, strategy = ready.job.fleet, ready.strategy
+    yield from _of_checkpoints(asked, ready)
+    yield from _of_silent_errors(asked, ready)
+    if any(_time(phase) for restart in strategy.restarts for phase in restart.phases.values()):
+        restarts = tuple(_quicker(restart) for restart in strategy.restarts)
+        quicker = replace(strategy, restarts=restarts)
+        yield _Change("restart in half the time", fleet, quicker, assumes="every phase of it")
+    if any(mean_s(cause.detection) for cause in fleet.causes):
+        causes = tuple(
+            replace(cause, detection=scaled(cause.detection, 0.5)) for cause in fleet.causes
+        )
+        sooner = replace(fleet, causes=causes)
+        yield _Change("detection in half the time", sooner, strategy, assumes="of every cause")
+    assumes = f"half of the parts of every cause can fail; {_SAME_INTERVAL}"
+    yield _Change("half as many failures", more_often(fleet, 0.5), strategy, assumes=assumes)
+    yield from _of_spares(asked, ready)
+    for other in ready.others:
+        more = (other.spares.count or 0) - (strategy.spares.count or 0)
+        units = max(fleet.units, ready.job.units + (other.spares.count or 0))
+        room = replace(fleet, units=units)
+        added = more * fleet.gpus_per_unit
+        assumes = "its own interval and spares"
+        yield _Change(f"strategy {other.name!r} instead", room, other, added, assumes)
+
+
+def _of_checkpoints(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
+    """Yield changes to checkpoints.
+
+    An interval that was the optimum is the new one where they are written faster. Written in the
+    background they have no optimum, as they cost nothing, and the interval stays.
+    """
+    fleet, strategy = ready.job.fleet, ready.strategy
+    if any(level.write_s for level in strategy.levels):
+        levels = tuple(replace(level, write_s=level.write_s / 2.0) for level in strategy.levels)
+        faster, between = _at_its_best(asked, ready, replace(strategy, levels=levels))
+        assumes = f"of every kind; {between}"
+        yield _Change("checkpoints written twice as fast", fleet, faster, assumes=assumes)
+        if not any(level.lag_s for level in strategy.levels):
+            behind = tuple(
+                replace(level, write_s=0.0, lag_s=level.write_s) for level in strategy.levels
+            )
+            later = replace(strategy, levels=behind)
+            assumes = (
+                "no stall and no slower steps; a checkpoint counts when the write is over, as long"
+                f" as it took before; {_SAME_INTERVAL}"
+            )
+            yield _Change("checkpoints written in the background", fleet, later, assumes=assumes)
+    if ready.interval_is_given and ready.optimal_interval_s:
+        best = replace(strategy, interval_s=ready.optimal_interval_s)
+        name = "best interval found" if memories(fleet, strategy) else "optimal interval"
+        assumes = f"{best.interval_s:.4g} s of work between"
+        yield _Change(f"checkpoints at the {name}", fleet, best, assumes=assumes)
+
+
+def _at_its_best(asked: FleetGoodput, ready: FleetJob, changed: Strategy) -> tuple[Strategy, str]:
+    """Return a changed strategy at the work between checkpoints that is best then, and that.
+
+    An interval that was given stays, and so does one of which nothing tells what is best.
+    """
+    if ready.interval_is_given:
+        return changed, _SAME_INTERVAL
+    best_s, _ = chosen_interval_s(ready.job, changed, asked.seed)
+    if best_s is None:
+        return changed, _SAME_INTERVAL
+    what = "the best found" if memories(ready.job.fleet, changed) else "the optimum"
+    return replace(changed, interval_s=best_s), f"{best_s:.4g} s of work between, {what} then"
+
+
+def _of_silent_errors(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
+    """Yield what helps against silent errors that nothing verifies.
+
+    How long a verification takes is given, or told by a strategy beside the one in use: without
+    either it is not tried.
+    """
+    fleet, strategy = ready.job.fleet, ready.strategy
+    if strategy.verify_s or all(cause.effect != "corrupts" for cause in fleet.causes):
+        return
+    verify_s, whose = asked.verify_s, ""
+    for other in ready.others:
+        if verify_s is None and other.verify_s:
+            verify_s, whose = other.verify_s, f", as strategy {other.name!r} does it"
+    if verify_s is not None:
+        verified, between = _at_its_best(asked, ready, replace(strategy, verify_s=verify_s))
+        assumes = (
+            f"{verify_s:g} s before each{whose}; all that corrupts is found there, and the job goes"
+            f" back to the checkpoint before; {between}"
+        )
+        yield _Change("every checkpoint verified", fleet, verified, assumes=assumes)
+    if kept := kept_for(ready.job, strategy):
+        more = replace(strategy, retained=kept)
+        assumes = (
+            f"in place of {strategy.retained:,}, with room for them: a silent error that outlives"
+            f" them all is met by one such job in a hundred; {_SAME_INTERVAL}"
+        )
+        yield _Change(f"{kept:,} checkpoints kept", fleet, more, assumes=assumes)
+
+
+def _of_spares(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:
+    """Yield changes to spares and repairs, where units can be missing at all."""
+    fleet, strategy = ready.job.fleet, ready.strategy
+    count = strategy.spares.count or 0
+    more = asked.more_spares
+    units = max(fleet.units, ready.job.units + count + more)
+    larger = replace(strategy, spares=replace(strategy.spares, count=count + more))
+    added = more * fleet.gpus_per_unit
+    room = replace(fleet, units=units)
+    assumes = f"{strategy.spares.kind} ones"
+    yield _Change(_spares_more(more), room, larger, added, assumes)
+    if strategy.spares.kind != "hot" and mean_s(strategy.spares.start):
+        assumes = "no time to take one in; they can fail while they stand by"
+        hot = replace(strategy, spares=Spares(count=count or more, kind="hot"))
+        if count:
+            yield _Change("spares that stand by hot", fleet, hot, assumes=assumes)
+        else:
+            yield _Change(f"{_spares_more(more)}, hot", room, hot, added, assumes)
+    if any(mean_s(stage.lasts) for repair in fleet.repairs for stage in repair.stages):
+        repairs = tuple(_faster(repair) for repair in fleet.repairs)
+        repaired = replace(fleet, repairs=repairs)
+        yield _Change("repairs in half the time", repaired, strategy, assumes="every stage of them")
+    if strategy.shrink is None and ready.job.units > 1:
+        shrink, assumes = _shrink(asked, ready)
+        fewer = replace(strategy, shrink=shrink)
+        yield _Change("going on with fewer nodes", fleet, fewer, assumes=assumes)
+
+
+def _spares_more(more: int) -> str:
+    return f"{more:,} more {'spare' if more == 1 else 'spares'}"
+
+
+def _shrink(asked: FleetGoodput, ready: FleetJob) -> tuple[Shrink, str]:
+    """Return how a job goes on with fewer units, and what is assumed of that.
+
+    `replica_gpus`, or else the strategies beside the one in use, tell the size of a replica;
+    otherwise single units leave. The job goes on with half of its replicas, rounded up.
+    """
+    fleet, units = ready.job.fleet, ready.job.units
+    if asked.replica_gpus is None:
+        for other in ready.others:
+            if other.shrink is not None:
+                return other.shrink, f"as strategy {other.name!r} does it"
+        replica, why = 1, ", as if each unit were a replica (replica_gpus says how large one is)"
+    else:
+        replica, why = whole_units(asked.replica_gpus, fleet, "replica_gpus"), ", a replica"
+    fewest = max((units // replica + 1) // 2, 1) * replica
+    return Shrink(replica_units=replica, fewest=fewest), (
+        f"{replica * fleet.gpus_per_unit:,} GPUs leave at a time{why}, down to"
+        f" {fewest * fleet.gpus_per_unit:,}; the others do the work in proportion, units come back"
+        " without a pause"
+    )
+
+
+def _time(phase: float | Law) -> float:
+    return float(phase) if isinstance(phase, float | int) else mean_s(phase)
+
+
+def _quicker(restart: Restart) -> Restart:
+    """Return a restart whose phases take half the time."""
+    phases = {
+        name: phase / 2.0 if isinstance(phase, float | int) else scaled(phase, 0.5)
+        for name, phase in restart.phases.items()
+    }
+    return replace(restart, phases=phases)
+
+
+def _faster(repair: Repair) -> Repair:
+    stages = tuple(replace(stage, lasts=scaled(stage.lasts, 0.5)) for stage in repair.stages)
+    return replace(repair, stages=stages)

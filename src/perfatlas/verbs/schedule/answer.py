@@ -1,0 +1,342 @@
+"""`fleet schedule`: jobs on a cluster under one policy or several, and what became of them.
+
+Shape legend: J jobs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.answer import Answer, Evidence
+from perfatlas.jobs.model import (
+    LAUNCHERS,
+    SOURCES,
+    TICKS_PER_SECOND,
+    Policy,
+    Response,
+    kueue_replacement,
+)
+from perfatlas.jobs.run import schedule
+from perfatlas.quantities import InfeasibleError
+from perfatlas.verbs.schedule.failures import Befalls, befalls, cluster_of, drawn
+from perfatlas.verbs.schedule.fields import JOB_NAMES, parse_schedule, variants
+from perfatlas.verbs.schedule.jobs import Came, came, completed, offered, without_larger
+from perfatlas.verbs.schedule.results import (
+    assumptions,
+    breakdown,
+    compared_row,
+    emptying,
+    ends_for_good,
+    results_of,
+)
+from perfatlas.verbs.schedule.unused_options import idle_remarks, refuse_told, refuse_unread
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.jobs.model import Cluster, Jobs
+    from perfatlas.jobs.run import ScheduleOutcome
+    from perfatlas.verbs.schedule.fields import Schedule
+
+MOST_DOUBLINGS: Final = 4  # of the time failures are drawn for
+SLACK: Final = 1.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetSchedule:
+    """An answer and the schedule behind it.
+
+    Args:
+        answer: The envelope.
+        outcome: What became of every job.
+    """
+
+    answer: Answer
+    outcome: ScheduleOutcome
+
+    def per_job(self) -> dict[str, list[Any]]:
+        """Return what became of every job, as columns: times [s] from the first submission.
+
+        `attempts` are the times it got its nodes out of the queue, `restarts` those its work began
+        anew, in place too; `work_gpu_hours` is work done and not lost, of useful jobs or others.
+        """
+        outcome = self.outcome
+        jobs, names = outcome.jobs, outcome.state_names
+
+        def seconds(name: str, *, missing: bool = False) -> list[float | None]:
+            value_J = outcome.column(name)
+            told = (value_J / TICKS_PER_SECOND).tolist()
+            return [None if missing and n < 0 else s for n, s in zip(value_J, told, strict=True)]
+
+        def texts(code_J: Any, known: Sequence[str]) -> list[str]:  # noqa: ANN401 - None or codes
+            if code_J is None:
+                return [known[0]] * jobs.size
+            return [known[code] for code in np.asarray(code_J).tolist()]
+
+        lost_J = outcome.column("lost_work") / TICKS_PER_SECOND / 3600.0
+        work_J = outcome.work_done_J / TICKS_PER_SECOND / 3600.0
+        return {
+            "row": [jobs.row(j) for j in range(jobs.size)],
+            "submit_s": seconds("submit"),
+            "start_s": seconds("started", missing=True),
+            "end_s": seconds("ended", missing=True),
+            "wait_s": [None if np.isnan(wait) else wait for wait in outcome.wait_s_J.tolist()],
+            "queued_s": seconds("waited"),
+            "run_s": seconds("run"),
+            "gpus": np.asarray(jobs.gpus_J).tolist(),
+            "nodes": outcome.column("nodes").tolist(),
+            "domains": outcome.column("spread").tolist(),
+            "user": texts(jobs.user_J, jobs.users),
+            "kind": texts(jobs.kind_J, jobs.kinds),
+            "state": texts(outcome.column("state"), names),
+            "attempts": outcome.column("attempts").tolist(),
+            "restarts": outcome.column("restarts").tolist(),
+            "preemptions": outcome.column("preempted").tolist(),
+            "work_gpu_hours": work_J.tolist(),
+            "lost_gpu_hours": lost_J.tolist(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ready:
+    """All a schedule needs but the failures, which take a horizon."""
+
+    asked: Schedule
+    cluster: Cluster
+    jobs: Jobs
+    came: Came
+    befalls: Befalls
+    said: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def run(self, horizon_s: float | None) -> ScheduleOutcome:
+        """Return the schedule with failures of a time; None for no failures."""
+        failures = None
+        if horizon_s is not None:
+            failures = drawn(self.asked, self.befalls, self.cluster, horizon_s)
+        try:
+            return schedule(
+                self.jobs,
+                self.cluster,
+                policy_of(self.asked),
+                failures=failures,
+                until_s=self.asked.until_s,
+            )
+        except InfeasibleError as problem:
+            raise self._smaller(problem) from problem
+
+    def _smaller(self, problem: InfeasibleError) -> InfeasibleError:
+        """Return the refusal of a job that never fits, with what helps here."""
+        where = f"{self.asked.jobs}: " if self.asked.jobs else "generated jobs: "
+        shortfall = str(problem).removesuffix(" ".join(problem.advice)).strip()
+        advice: tuple[str, ...] = (
+            "leave_out_larger leaves out what can never run, and counts it.",
+            "A larger cluster, or without required: any nodes."
+            if self.asked.required
+            else "A larger cluster.",
+        )
+        if self.asked.jobs is None:
+            advice = ("max_job_gpus says how large generated jobs are.", *advice)
+        return InfeasibleError(f"{where}{shortfall}", advice=advice)
+
+
+def fleet_schedule(
+    *,
+    compare: Sequence[str] = (),
+    **fields: Any,  # noqa: ANN401 - the vocabulary is checked by its schema
+) -> FleetSchedule:
+    """Return what becomes of jobs that share a cluster.
+
+    Args:
+        compare: Fields and their values, as backfill=none,easy: more schedules of the same jobs
+            and failures, a row each.
+        **fields: jobs (a file) with job_format and zone, or num_jobs with load or job_rate,
+            run_median_s, run_sigma, max_job_gpus; limit_factor, checkpoint_interval_s, restart_s,
+            fewest_share (where the source does not tell), leave_out_larger; nodes, gpus_per_node,
+            nodes_per_domain, nodes_per_leaf; order, backfill, depth, preemption, placement,
+            together, required,
+            keeps_place, half_life_s, shares; response, detection_s, max_restarts, patience_s;
+            node_mtbf_s with repair_s, or fleet, or failures (a file); until_s, seed.
+
+    Raises:
+        InvalidSpecError: A name or value breaks a rule, or a file is not what it should be.
+        InfeasibleError: A job is larger than the cluster; names its row.
+    """
+    fields = {name: value for name, value in fields.items() if value not in (None, "")}
+    asked = parse_schedule(fields)
+    changes = variants([compare] if isinstance(compare, str) else list(compare), fields)
+    compared = [parse_schedule({**fields, **change}) for change in changes] if compare else []
+    refuse_unread([asked, *compared])
+    base = _ready(asked, None)
+    others = []
+    for change, other in zip(changes, compared, strict=False):
+        kept = None if set(change) & set(JOB_NAMES) else base.came
+        others.append(_ready(other, kept))
+    told = [(run.asked, run.came.jobs) for run in (base, *others)]
+    refuse_told(told)
+    base = replace(base, warnings=(*base.warnings, *idle_remarks(told)))
+    outcomes, horizon_s = _outcomes([base, *others])
+    outcome = outcomes[0]
+    load = offered(base.jobs, base.cluster, stream=base.asked.jobs is None)
+    results = results_of(outcome, base.came.trace, load)
+    if outcomes[1:]:
+        results["compared"] = [
+            compared_row(change, one) for change, one in zip(changes, outcomes[1:], strict=False)
+        ]
+        rows = zip((row["name"] for row in results["compared"]), outcomes[1:], strict=True)
+        base = replace(base, warnings=(*base.warnings, *filter(None, [ends_for_good([*rows])])))
+    results["interrupted"] = any(one.interrupted for one in outcomes)
+    given = {**fields, **_compare(compare)}
+    return FleetSchedule(
+        answer=_answer([base, *others], outcome, results, given=given, to=horizon_s),
+        outcome=outcome,
+    )
+
+
+def _compare(compare: Sequence[str]) -> dict[str, Any]:
+    return {"compare": list(compare)} if compare else {}
+
+
+def _ready(asked: Schedule, known: Came | None) -> _Ready:
+    cluster = cluster_of(asked)
+    source = came(asked, cluster) if known is None else known
+    jobs, said = completed(asked, source.jobs, cluster)
+    last_s = int(jobs.submit_J[-1]) / TICKS_PER_SECOND
+    if asked.jobs is None and asked.until_s is None and last_s:
+        asked = asked.model_copy(update={"until_s": last_s})
+        said.append("cut off at the last submission, as of a stream that goes on; until_s moves it")
+    left_out = ""
+    if asked.leave_out_larger:
+        jobs, left_out = without_larger(jobs, cluster, policy_of(asked))
+    return _Ready(
+        asked=asked,
+        cluster=cluster,
+        jobs=jobs,
+        came=source,
+        befalls=befalls(asked, cluster, source.start_s),
+        said=tuple(said),
+        warnings=(left_out,) if left_out else (),
+    )
+
+
+def _outcomes(runs: Sequence[_Ready]) -> tuple[list[ScheduleOutcome], float]:
+    """Return a schedule of each, all with failures of the same time, and that time [s].
+
+    Failures are drawn for longer than the schedules last. Where failures keep the jobs from ever
+    ending, the time is doubled a few times, and then the schedules are cut off there.
+    """
+    drawing = any(run.befalls.fleet is not None for run in runs)
+    asked_s = [run.asked.until_s for run in runs if run.asked.until_s is not None]
+    if not drawing or len(asked_s) == len(runs):
+        horizon_s = max(asked_s, default=0.0)
+        return _all(runs, horizon_s), horizon_s
+    quiet = runs[0].run(None)
+    if quiet.interrupted:
+        return [quiet], 0.0
+    longest_s = float(quiet.column("run").max()) / TICKS_PER_SECOND
+    horizon_s = SLACK * (quiet.now / TICKS_PER_SECOND + longest_s) + 1.0
+    for _ in range(MOST_DOUBLINGS):
+        told = _all(runs, horizon_s)
+        if told[-1].interrupted or all(one.now / TICKS_PER_SECOND <= horizon_s for one in told):
+            return told, horizon_s
+        horizon_s *= 2.0
+    cut = [
+        replace(run, asked=run.asked.model_copy(update={"until_s": run.asked.until_s or horizon_s}))
+        for run in runs
+    ]
+    return _all(cut, horizon_s), horizon_s
+
+
+def _all(runs: Sequence[_Ready], horizon_s: float) -> list[ScheduleOutcome]:
+    """Return a schedule of each; after an interruption no further one is begun."""
+    told: list[ScheduleOutcome] = []
+    for run in runs:
+        told.append(run.run(horizon_s))
+        if told[-1].interrupted:
+            break
+    return told
+
+
+def policy_of(asked: Schedule) -> Policy:
+    """Return the rules.
+
+    Args:
+        asked: The fields.
+    """
+    return Policy(
+        order=asked.order,
+        backfill=asked.backfill,
+        depth=asked.depth,
+        preemption=asked.preemption if asked.order == "priority" else "none",
+        placement=asked.placement,
+        together=asked.together,
+        required=asked.required,
+        half_life_s=asked.half_life_s,
+        shares=asked.shares,
+        keeps_place=asked.keeps_place,
+        response=response_of(asked),
+    )
+
+
+def response_of(asked: Schedule) -> Response:
+    """Return what becomes of a job that loses a node; a drain lets jobs end first.
+
+    Args:
+        asked: The fields.
+    """
+    launcher = "slurm_requeue" if asked.response == "drain" else asked.response
+    response = LAUNCHERS[launcher]()
+    told: dict[str, Any] = {
+        "detection_s": asked.detection_s,
+        "most_restarts": asked.max_restarts,
+        "patience_s": asked.patience_s,
+    }
+    if launcher == "kueue" and asked.patience_s is not None:
+        response = kueue_replacement(fail_fast=False)
+    return replace(response, **{name: value for name, value in told.items() if value is not None})
+
+
+def _answer(
+    runs: Sequence[_Ready],
+    outcome: ScheduleOutcome,
+    results: dict[str, Any],
+    *,
+    given: Mapping[str, Any],
+    to: float,
+) -> Answer:
+    ready, asked = runs[0], runs[0].asked
+    said = [*ready.came.said, *ready.said, *ready.befalls.said]
+    sources = list(ready.came.sources)
+    for run in runs:
+        failing = run.befalls.fleet is not None or run.befalls.listed is not None
+        said += assumptions(run.asked, response_of(run.asked), failing=failing)
+        sources += (
+            [SOURCES[run.asked.response]] if failing and run.asked.response in SOURCES else []
+        )
+    if ready.befalls.fleet is not None and to:
+        said.append(f"failures drawn for {to / 86400.0:.4g} d, seed {asked.seed}")
+    said, sources = list(dict.fromkeys(said)), list(dict.fromkeys(sources))
+    tail = emptying(outcome)
+    warnings = [
+        *ready.warnings,
+        *ready.befalls.warnings,
+        *outcome.remarks(),
+        *((tail,) if tail else ()),
+    ]
+    if results["interrupted"]:
+        early = ready.befalls.fleet is not None and not to
+        warnings.append(
+            "interrupted: only what was simulated until then is counted"
+            + (", and no failure was drawn yet" if early else "")
+        )
+    return Answer(
+        command="fleet schedule",
+        scenario=dict(given),
+        results=results,
+        breakdown=breakdown(outcome),
+        evidence=Evidence(tier="simulate", assumptions=tuple(said), sources=tuple(sources)),
+        warnings=tuple(warnings),
+    )

@@ -1,0 +1,163 @@
+"""What befalls the nodes of `fleet schedule`: drawn from a fleet or a mean time, or a list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.fleet.laws import Constant, Exponential, mean_s
+from perfatlas.fleet.model import Cause, Fleet, Repair, RepairStage, cause_rate_per_s, resolve_fleet
+from perfatlas.jobs.failures import draw_failures, no_place
+from perfatlas.jobs.model import Cluster
+from perfatlas.jobs.traces import read_failures
+from perfatlas.quantities import InvalidSpecError, UnsupportedError, counted
+
+if TYPE_CHECKING:
+    from perfatlas.jobs.model import Failures
+    from perfatlas.verbs.schedule.fields import Schedule
+
+GPUS_PER_NODE: Final = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Befalls:
+    """What befalls the nodes.
+
+    Args:
+        fleet: What fails is drawn from; None where nothing is.
+        listed: Failures of a list; None where there is none.
+        said: Assumptions.
+        warnings: What was left out.
+    """
+
+    fleet: Fleet | None = None
+    listed: Failures | None = None
+    said: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def cluster_of(asked: Schedule) -> Cluster:
+    """Return the cluster.
+
+    Args:
+        asked: The fields; nodes and GPUs that are not given are those of the fleet.
+
+    Raises:
+        InvalidSpecError: There is no such fleet, or its nodes have another number of GPUs.
+    """
+    nodes, gpus = asked.nodes, asked.gpus_per_node
+    if asked.fleet is not None:
+        fleet = resolve_fleet(asked.fleet)
+        nodes = fleet.units if nodes is None else nodes
+        if gpus not in (None, fleet.gpus_per_unit):
+            raise InvalidSpecError(
+                f"gpus_per_node = {gpus}: a unit of fleet {asked.fleet!r} has"
+                f" {fleet.gpus_per_unit}; leave gpus_per_node out"
+            )
+        gpus = fleet.gpus_per_unit
+    return Cluster(
+        nodes=nodes or 0,
+        gpus_per_node=GPUS_PER_NODE if gpus is None else gpus,
+        nodes_per_domain=asked.nodes_per_domain,
+        nodes_per_leaf=asked.nodes_per_leaf,
+    )
+
+
+def befalls(asked: Schedule, cluster: Cluster, start_s: float) -> Befalls:
+    """Return what befalls the nodes.
+
+    Args:
+        asked: The fields.
+        cluster: The nodes.
+        start_s: Time of the first submission in the clock of the jobs' source [s].
+
+    Raises:
+        InvalidSpecError: A file that cannot be read or holds something else.
+        UnsupportedError: Nothing of the fleet can befall a schedule.
+    """
+    if asked.failures is not None:
+        found = read_failures(asked.failures, nodes=cluster.nodes, start_s=start_s)
+        listed = _drained(asked, found.failures)
+        said = [f"{counted(listed.time_X.shape[0], 'failure')} of {asked.failures}"]
+        drains_X = found.failures.drain_X
+        if asked.response != "drain" and drains_X is not None and drains_X.size and drains_X.all():
+            said.append("all of them are drains: no job loses a node, whatever the response")
+        if found.out:
+            said.append(
+                f"{found.out:,} of them before the first submission, of nodes that are out then:"
+                " they begin under repair, for what is left of it"
+            )
+        early = f"left out: {counted(found.before, 'failure')} over before the first submission"
+        return Befalls(listed=listed, said=tuple(said), warnings=(early,) if found.before else ())
+    if asked.node_mtbf_s is not None and asked.repair_s is not None:
+        return Befalls(fleet=_memoryless(asked.node_mtbf_s, asked.repair_s, cluster))
+    if asked.fleet is None:
+        return Befalls(said=("no node fails; node_mtbf_s, fleet or failures says otherwise",))
+    return _of_fleet(asked, cluster)
+
+
+def _memoryless(mtbf_s: float, repair_s: float, cluster: Cluster) -> Fleet:
+    cause = Cause(name="node", lifetime=Exponential(mean_s=mtbf_s), per_unit=1.0)
+    stage = RepairStage(name="repair", lasts=Constant(value_s=repair_s))
+    return Fleet(
+        units=cluster.nodes,
+        causes=(cause,),
+        repairs=(Repair(name="repair", stages=(stage,)),),
+        gpus_per_unit=cluster.gpus_per_node,
+    )
+
+
+def _of_fleet(asked: Schedule, cluster: Cluster) -> Befalls:
+    fleet = replace(resolve_fleet(str(asked.fleet)), units=cluster.nodes)
+    left_out = {cause.name: no_place(cause) for cause in fleet.causes if no_place(cause)}
+    kept = tuple(cause for cause in fleet.causes if cause.name not in left_out)
+    if not kept:
+        reasons = "; ".join(f"{name}: {why}" for name, why in left_out.items())
+        raise UnsupportedError(
+            f"fleet = {asked.fleet!r}: none of its causes can befall a schedule ({reasons}); give"
+            " node_mtbf_s and repair_s"
+        )
+    per_s = {cause.name: cause_rate_per_s(cause, fleet.units) for cause in fleet.causes}
+    total = sum(per_s.values())
+    warnings = [
+        f"left out of the fleet: {name}, {why}, {100.0 * per_s[name] / total:.3g} % of its failures"
+        for name, why in left_out.items()
+    ]
+    if all(mean_s(stage.lasts) == 0.0 for repair in fleet.repairs for stage in repair.stages):
+        warnings.append("the fleet tells no repair times: nodes are back at once")
+    said = [f"what fails, of {asked.fleet}: {', '.join(cause.name for cause in kept)}"]
+    if any(cause.lemons for cause in kept):
+        said.append(
+            "lemons are whole nodes, drawn for each cause by itself: all parts of one share its"
+            " rate, until its strikes have retired it"
+        )
+    if any(mean_s(cause.detection) for cause in kept):
+        said.append("a lost node is noticed when the launcher does, not as the fleet says")
+    return Befalls(fleet=replace(fleet, causes=kept), said=tuple(said), warnings=tuple(warnings))
+
+
+def drawn(asked: Schedule, what: Befalls, cluster: Cluster, horizon_s: float) -> Failures | None:
+    """Return the failures of a time, None where nothing fails.
+
+    Args:
+        asked: The fields.
+        what: What befalls the nodes.
+        cluster: The nodes.
+        horizon_s: How long [s].
+
+    Raises:
+        InvalidSpecError: Far too many failures.
+    """
+    if what.fleet is None:
+        return what.listed
+    failures = draw_failures(what.fleet, cluster, horizon_s=horizon_s, seed=asked.seed)
+    return _drained(asked, failures)
+
+
+def _drained(asked: Schedule, failures: Failures) -> Failures:
+    """Return failures as drains, where they are noticed before they stop jobs."""
+    if asked.response != "drain":
+        return failures
+    return replace(failures, drain_X=np.ones(np.asarray(failures.time_X).shape, bool))

@@ -1,0 +1,203 @@
+"""The jobs of `fleet schedule`: read or generated, with what their source does not tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.jobs.model import Jobs, Mix, generate_jobs, never_fit, ticks
+from perfatlas.jobs.traces import read_jobs, runs_as_jobs
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
+
+if TYPE_CHECKING:
+    from perfatlas.jobs.model import Cluster, Policy
+    from perfatlas.jobs.traces import Trace
+    from perfatlas.verbs.schedule.fields import Schedule
+
+LARGEST_SHARE: Final = 4  # of the cluster, of the largest generated job by default
+SOURCES: Final = {
+    "philly": "README of msr-fiddle/philly-traces",
+    "helios": "README of S-Lab-System-Group/HeliosData",
+    "acme": "README of InternLM/AcmeTrace",
+    "alibaba_gpu_v2020": "README of alibaba/clusterdata, cluster-trace-gpu-v2020",
+    "sacct": "sacct(1) of Slurm 25.11",
+    "sacct_json": "sacct(1) of Slurm 25.11, --json",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Came:
+    """Jobs and where they come from.
+
+    Args:
+        jobs: In the order of submission.
+        start_s: Time of the first submission in the clock of the source [s].
+        trace: Rows read and left out; empty for generated jobs.
+        said: Assumptions.
+        sources: Documents.
+    """
+
+    jobs: Jobs
+    start_s: float
+    trace: dict[str, Any]
+    said: tuple[str, ...]
+    sources: tuple[str, ...] = ()
+
+
+def came(asked: Schedule, cluster: Cluster) -> Came:
+    """Return the jobs as their source tells them.
+
+    Args:
+        asked: The fields.
+        cluster: Where they run; generated jobs follow its size.
+
+    Raises:
+        InvalidSpecError: The file cannot be read or holds something else, with the place.
+    """
+    if asked.jobs is None:
+        return _generated(asked, cluster)
+    accounting = asked.job_format in ("sacct", "sacct_json")
+    trace = _accounting(asked) if accounting else read_jobs(asked.jobs, asked.job_format)
+    told = {
+        "file": asked.jobs,
+        "format": asked.job_format,
+        "rows": trace.total,
+        "jobs": trace.jobs.size,
+        "moved": trace.moved,
+        "ignored": [
+            {"reason": reason, "rows": count, "first": trace.first.get(reason)}
+            for reason, count in trace.ignored.items()
+        ],
+    }
+    if trace.ends:
+        told["recorded_ends"] = dict(trace.ends)
+    source = SOURCES.get(asked.job_format)
+    said = [f"jobs of {asked.jobs} ({asked.job_format}): {trace.text()}"]
+    said += [trace.ends_text()] if trace.ends_text() else []
+    return Came(
+        jobs=trace.jobs,
+        start_s=trace.start_s,
+        trace=told,
+        said=tuple(said),
+        sources=() if source is None else (source,),
+    )
+
+
+def _accounting(asked: Schedule) -> Trace:
+    """Return runs of Slurm accounting; lines of it that are no runs are counted as left out."""
+    from perfatlas.telemetry.formats import read_sacct, read_sacct_json
+
+    path = str(asked.jobs)
+    if asked.job_format == "sacct":
+        runs = read_sacct([path], zone=asked.zone)
+    else:
+        runs = read_sacct_json([path])
+    trace = runs_as_jobs(
+        runs, ["all"] * runs.size, runs.state.text(), path=path, lines=runs.line_E.tolist()
+    )
+    ignored, first = dict(trace.ignored), dict(trace.first)
+    (file,) = runs.files
+    for reason, count in {**file.merged, **file.ignored}.items():
+        ignored[reason] = ignored.get(reason, 0) + count
+        first.setdefault(reason, file.first[reason])
+    total = trace.total + sum(file.merged.values()) + sum(file.ignored.values())
+    return replace(trace, ignored=ignored, first=first, total=total)
+
+
+def _generated(asked: Schedule, cluster: Cluster) -> Came:
+    largest = asked.max_job_gpus or max(cluster.gpus // LARGEST_SHARE, 1)
+    mix = Mix(
+        jobs=asked.num_jobs or 0,
+        job_rate=asked.job_rate,
+        load=asked.load,
+        run_median_s=asked.run_median_s,
+        run_sigma=asked.run_sigma,
+        max_job_gpus=largest,
+        seed=asked.seed,
+    )
+    how = f"load {asked.load:g}" if asked.load else f"{asked.job_rate:g} jobs/s"
+    sizes = counted(2 ** (largest.bit_length() - 1), "GPU")
+    said = (
+        f"{counted(mix.jobs, 'generated job')}, {how}, seed {asked.seed}: a Poisson process; run"
+        f" times lognormal, median {asked.run_median_s:g} s, sigma {asked.run_sigma:g}; sizes"
+        f" powers of two up to {sizes}, each half as frequent as the one before; not fitted to a"
+        " trace"
+    )
+    return Came(jobs=generate_jobs(mix, cluster), start_s=0.0, trace={}, said=(said,))
+
+
+def completed(asked: Schedule, jobs: Jobs, cluster: Cluster) -> tuple[Jobs, list[str]]:
+    """Return the jobs with what their source does not tell, and what was assumed.
+
+    Args:
+        asked: The fields.
+        jobs: As their source tells them.
+        cluster: Where they run.
+    """
+    said = []
+    if asked.checkpoint_interval_s is not None and jobs.checkpoint_J is None:
+        every = int(ticks(asked.checkpoint_interval_s))
+        jobs = replace(jobs, checkpoint_J=np.full(jobs.size, every))
+    if asked.restart_s is not None and jobs.restart_J is None:
+        jobs = replace(jobs, restart_J=np.full(jobs.size, int(ticks(asked.restart_s))))
+    if asked.fewest_share is not None and jobs.fewest_J is None:
+        nodes_J = jobs.nodes_J
+        if nodes_J is None:
+            nodes_J = -(-np.asarray(jobs.gpus_J) // cluster.gpus_per_node)
+        fewest_J = np.ceil(np.asarray(nodes_J) * asked.fewest_share).astype(np.int64)
+        jobs = replace(jobs, fewest_J=np.maximum(fewest_J, 1))
+    if asked.backfill != "none" and jobs.limit_J is None:
+        jobs = jobs.with_limits(asked.limit_factor)
+        said.append(
+            f"no limits are told: {asked.limit_factor:g} x the run time, at least 60 s"
+            " (limit_factor)"
+        )
+    return jobs, said
+
+
+def offered(jobs: Jobs, cluster: Cluster, *, stream: bool) -> float | None:
+    """Return the GPU-time jobs ask for over what there is until the last is submitted.
+
+    Args:
+        jobs: The jobs.
+        cluster: Where they run.
+        stream: They come as a stream, as generated ones do. Others may be a few jobs and a table of
+            their own: None where the last is submitted before the longest could have run.
+
+    Raises:
+        InvalidSpecError: More than can be counted.
+    """
+    run_J, gpus_J = np.asarray(jobs.run_J, float), np.asarray(jobs.gpus_J, float)
+    asked, span = float((run_J * gpus_J).sum()), float(jobs.submit_J[-1])
+    if not np.isfinite(asked):
+        raise InvalidSpecError("the jobs ask for more GPU-time than can be counted")
+    told = span > 0.0 and (stream or span >= run_J.max())
+    return asked / (cluster.gpus * span) if told else None
+
+
+def without_larger(jobs: Jobs, cluster: Cluster, policy: Policy) -> tuple[Jobs, str]:
+    """Return the jobs that can run, and what was left out, "" for nothing.
+
+    Args:
+        jobs: The jobs.
+        cluster: Where they would run.
+        policy: Whether they have to be within a domain or a leaf.
+
+    Raises:
+        InfeasibleError: None of them can.
+    """
+    never_J = never_fit(jobs, cluster, policy)
+    count = int(never_J.sum())
+    if not count:
+        return jobs, ""
+    row = jobs.row(int(np.argmax(never_J)))
+    if count == jobs.size:
+        raise InfeasibleError(
+            f"none of {counted(count, 'job')} can run on {counted(cluster.nodes, 'node')}"
+        )
+    return jobs.take(~never_J), (
+        f"left out, as they can never run here: {count:,} of {counted(jobs.size, 'job')}, first in"
+        f" row {row}"
+    )

@@ -1,0 +1,267 @@
+"""A schedule of many jobs for people: where GPU time goes, who waits, what other rules would do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import counted
+from perfatlas.report.text import (
+    evidence_lines,
+    print_labelled,
+    print_line,
+    print_plain,
+    print_rows,
+)
+from perfatlas.verbs.goodput import METHODS, SHORT, print_waterfall, share_text, time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
+    Answered = Mapping[str, Any]
+
+SCHEDULE_BUCKETS: Final = {
+    "productive": "useful work",
+    "unfinished": "work never finished",
+    "lost_work": "work lost",
+    "restart": "restarting",
+    "detection": "noticing failures",
+    "waiting": "waiting for a node",
+    "draining": "idle, node draining",
+    "down": "nodes under repair",
+    "idle_jobs_queued": "idle, jobs queued",
+    "idle_no_jobs": "idle, no job waits",
+    "under_way": "work still under way",
+}
+STATES: Final = {
+    "pending": "not yet submitted",
+    "queued": "in the queue",
+    "running": "running",
+    "stalled": "standing still",
+    "waiting": "waiting for a node",
+    "held": "held back",
+    "completed": "completed",
+    "timeout": "killed at their limit",
+    "node_fail": "failed with a node",
+    "preempted": "cancelled for others",
+}
+MOST_CLASSES: Final = 12
+STATISTICS: Final = ("mean", "p50", "p90")
+ENDING: Final = {"response", "max_restarts", "patience_s", "detection_s", "preemption"}
+
+
+def print_schedule(console: Console, answer: Answered, *, reproduce: str) -> None:
+    """Write an answer of `fleet schedule` to a console.
+
+    Args:
+        console: From `open_terminal`.
+        answer: The `--json` object.
+        reproduce: The command line that gives it again.
+    """
+    results = answer["results"]
+    print_line(console, schedule_headline(answer), style="bold")
+    console.print()
+    _print_results(console, results)
+    console.print()
+    print_line(console, "where the GPU time goes", style="bold")
+    print_waterfall(console, answer["breakdown"], SCHEDULE_BUCKETS)
+    console.print()
+    if len(results["classes"]) > 1:
+        print_rows(console, class_rows(results["classes"]), title="by class of jobs")
+    if compared := results.get("compared"):
+        print_rows(console, compared_rows(compared), title="side by side")
+    evidence = answer["evidence"]
+    print_line(console, f"how sure: {METHODS[evidence['tier']]}", style="bold")
+    print_labelled(console, evidence_lines(evidence, width=console.width))
+    if answer["warnings"]:
+        console.print()
+    for warning in answer["warnings"]:
+        print_line(console, f"warning: {warning}", style="yellow")
+    console.print()
+    print_plain(console, f"reproduce: {reproduce}", style="dim", wrap=False)
+
+
+def schedule_headline(answer: Answered) -> str:
+    """Return what was asked, in a line.
+
+    Args:
+        answer: The `--json` object.
+
+    Example:
+        >>> from perfatlas.verbs.schedule.text import schedule_headline
+        >>> schedule_headline({"scenario": {"num_jobs": 9, "seed": 3, "order": "fifo"},
+        ...     "results": {"jobs": 9, "nodes": 2, "gpus": 16}})
+        'fleet schedule of 9 jobs on 16 GPUs in 2 nodes: order fifo'
+    """
+    results, words = answer["results"], []
+    for name, value in answer["scenario"].items():
+        if name in ("num_jobs", "nodes", "gpus_per_node", "seed", "compare"):
+            continue
+        words.append(f"{_option(name)} {_value(name, value)}".rstrip())
+    of = (
+        f"fleet schedule of {counted(results['jobs'], 'job')} on {counted(results['gpus'], 'GPU')}"
+        f" in {counted(results['nodes'], 'node')}"
+    )
+    return f"{of}: {', '.join(words)}" if words else of
+
+
+def _option(name: str) -> str:
+    """Return the name of a field as people say it."""
+    return " ".join(SHORT.get(word, word) for word in name.removesuffix("_s").split("_"))
+
+
+def _value(name: str, value: Any) -> str:  # noqa: ANN401 - a field of any kind
+    if isinstance(value, str):
+        return value
+    if value is True:
+        return ""
+    if isinstance(value, dict):
+        return ",".join(f"{user}={share:g}" for user, share in value.items())
+    if name.endswith("_s"):
+        return time_text(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def schedule_lines(results: Answered) -> list[tuple[str, str]]:
+    """Return (label, value) of what became of the jobs.
+
+    Args:
+        results: The `results` of an answer.
+    """
+    load = results["load"]
+    lines = [(f"jobs {STATES[name]}", f"{n:,}") for name, n in results["states"].items()]
+    lines.append(("time from first submission to end", time_text(results["duration_s"])))
+    if load is not None:
+        asked = share_text(load) if load < 1.0 else f"{load:,.0%}".replace("%", " %")
+        lines.append(("GPU time asked for, of what there is", asked))
+    lines += [
+        ("GPU time held by jobs", share_text(results["utilisation"])),
+        ("free in number for the next job, in vain", share_text(results["fragmented"])),
+        ("free on nodes partly in use", share_text(results["stranded"])),
+        ("jobs started by backfill", f"{results['backfilled']:,}"),
+    ]
+    for name, label in (
+        ("failures", "failures of nodes"),
+        ("restarts", "restarts of jobs"),
+        ("preemptions", "preemptions"),
+    ):
+        if results[name]:
+            lines.append((label, f"{results[name]:,}"))
+    if results["lost_gpu_hours"]:
+        lines.append(("GPU-hours of work lost", _ratio_text(results["lost_gpu_hours"])))
+    if trace := results.get("trace"):
+        lines.append(("rows read", f"{results['rows_read']:,}"))
+        lines += [
+            (f"rows ignored: {row['reason']}, first at {row['first']}", f"{row['rows']:,}")
+            for row in trace["ignored"]
+        ]
+    return lines
+
+
+def statistics(name: str, told: Answered) -> list[str]:
+    """Return mean, median and 90 % quantile of a result as people read them.
+
+    Args:
+        name: Its key.
+        told: The distribution.
+    """
+    values = [told[part] for part in STATISTICS]
+    write = time_text if name.endswith("_s") else _ratio_text
+    return ["-" if value is None else write(value) for value in values]
+
+
+def _ratio_text(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100.0 else f"{value:.3g}"
+
+
+def _print_results(console: Console, results: Answered) -> None:
+    from rich.text import Text
+
+    lines = schedule_lines(results)
+    waits = [("waiting to start", statistics("wait_s", results["wait_s"]))]
+    waits.append(("slowdown", statistics("slowdown", results["slowdown"])))
+    names = max(len(label) for label, _ in lines)
+    short = max(len(label) for label, _ in waits)
+    values = max(len(value) for _, value in lines)
+    text = Text()
+    for label, value in lines:
+        text.append(f"  {label:<{names}}   ")
+        text.append(f"{value:>{values}}\n", "bold")
+    cells = max(len(cell) for row in (STATISTICS, *(row for _, row in waits)) for cell in row)
+    heads = "".join(f"   {part:>{cells}}" for part in STATISTICS)
+    text.append(f"\n  {' ' * short}{heads}\n", "dim")
+    for label, row in waits:
+        text.append(f"  {label:<{short}}")
+        text.append("".join(f"   {cell:>{cells}}" for cell in row) + "\n", "bold")
+    text.rstrip()
+    print_plain(console, text, wrap=False)
+
+
+def class_rows(classes: Sequence[Answered]) -> list[dict[str, str]]:
+    """Return classes of jobs as cells, the largest first; what is beyond a dozen is told as one.
+
+    Args:
+        classes: The `classes` of an answer.
+    """
+    ordered = sorted(classes, key=lambda row: -row["jobs"])
+    rows = []
+    for row in ordered[:MOST_CLASSES]:
+        waits = {part: row[f"wait_s_{part}"] for part in STATISTICS}
+        slow = {part: row[f"slowdown_{part}"] for part in STATISTICS}
+        mean, _, p90 = statistics("wait_s", waits)
+        rows.append(
+            {
+                "class": str(row["kind"]),
+                "jobs": f"{row['jobs']:,}",
+                "wait, mean": mean,
+                "p90": p90,
+                "slowdown": statistics("slowdown", slow)[0],
+                "restarts": f"{row['restarts']:,}",
+                "GPU-h lost": _ratio_text(row["lost_gpu_hours"]),
+            }
+        )
+    left = ordered[MOST_CLASSES:]
+    if left:
+        jobs = sum(row["jobs"] for row in left)
+        rows.append(
+            dict.fromkeys(rows[0], "") | {"class": f"{len(left)} more", "jobs": f"{jobs:,}"}
+        )
+    return rows
+
+
+def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
+    """Return compared schedules as cells: what each changes, and what came of it.
+
+    Time and completed jobs are told where they differ, completed jobs first where what is compared
+    may end jobs: who ends many lets the others wait less. How many jobs never started, and work of
+    jobs that did not complete, are told where there is any.
+
+    Args:
+        compared: The `compared` of an answer.
+    """
+    columns = {
+        "time": [time_text(row["duration_s"]) for row in compared],
+        "completed": [f"{row['completed']:,}" for row in compared],
+    }
+    differing = {name: column for name, column in columns.items() if len(set(column)) > 1}
+    ending = any(ENDING & set(row["changes"]) for row in compared)
+    first = {n: differing.pop(n) for n in ("completed",) if ending and n in differing}
+    never = any(row["never_started"] for row in compared)
+    others = {"under way": "under_way", "unfinished": "unfinished"}
+    told = {label: name for label, name in others.items() if any(row[name] for row in compared)}
+    shares = {"useful": "productive", **told, "held": "utilisation"}
+    rows = []
+    for at, row in enumerate(compared):
+        mean, _, p90 = statistics("wait_s", row["wait_s"])
+        cells = {
+            **{_option(name): _value(name, value) for name, value in row["changes"].items()},
+            **{name: column[at] for name, column in first.items()},
+            "wait, mean": mean,
+            "p90": p90,
+            **({"no start": f"{row['never_started']:,}"} if never else {}),
+            "slowdown": statistics("slowdown", row["slowdown"])[0],
+            **{label: share_text(row[name]) for label, name in shares.items()},
+        }
+        rows.append(cells | {name: column[at] for name, column in differing.items()})
+    return rows

@@ -1,0 +1,329 @@
+"""`simulate`: traffic through an engine, from step prices to latencies of requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from perfatlas.answer import Answer
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.scenario import (
+    TRAFFIC_NAMES,
+    Arriving,
+    Service,
+    Traffic,
+    arriving,
+    engine_assumptions,
+    idle_remarks,
+    kind_column,
+    kinds_evidence,
+    merged_evidence,
+    of_all,
+    parse_traffic,
+    price_ends,
+    read_scenario,
+    refuse_unread,
+    reseeded,
+    resolved_kinds,
+    run_traffic,
+    said_of_client,
+    said_of_interval,
+    said_of_seeds,
+    service,
+    shared_fields,
+    slowed,
+    step_evidence,
+    traffic_warnings,
+)
+from perfatlas.serving.config import Control, Outage
+from perfatlas.serving.outcome import (
+    Outcome,
+    Seen,
+    binned_series,
+    request_columns,
+    series_columns,
+    summarize,
+)
+from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
+from perfatlas.verbs.estimate import resolved_formats
+from perfatlas.verbs.simulate.repetitions import averaged, half_widths
+from perfatlas.verbs.simulate.results import end_of_interval, holding, traffic_results
+from perfatlas.verbs.simulate.typical_steps import shown_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from perfatlas.answer import Evidence
+    from perfatlas.scenario import Scenario
+
+    Watch = Callable[[float], bool]
+
+
+SERIES_ROWS: Final = 2000  # of the state over time, as it is sampled
+SERIES_BINS: Final = 200  # of it, as the answer tells it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulation:
+    """What was asked, what ran, what came of it.
+
+    Args:
+        answer: The envelope.
+        requests: What arrived, of the first seed where there are several.
+        outcome: What came of every request.
+        seen: What a client sees later than the engine.
+        kv_blocks: Cache blocks of all schedulers.
+        kinds: Replicas of each kind, where there are several.
+        seed: The first seed, where several were asked for; None otherwise.
+        outages: Times in which replicas do not serve, as they were asked for.
+    """
+
+    answer: Answer
+    requests: Requests
+    outcome: Outcome
+    seen: Seen
+    kv_blocks: int
+    kinds: tuple[int, ...] = ()
+    seed: int | None = None
+    outages: tuple[Outage, ...] = ()
+
+    def series(self) -> dict[str, list[float]]:
+        """Return the state of all schedulers over time: requests, and the share of the cache."""
+        return series_columns(self.outcome.series, self.kv_blocks)
+
+    def out_of_service(self) -> list[dict[str, Any]]:
+        """Return when replicas did not serve: replica, from_s, to_s (None for ever) and kind."""
+        return [
+            {
+                "replica": outage.replica,
+                "from_s": outage.start / TICKS_PER_SECOND,
+                "to_s": None if outage.end < 0 else outage.end / TICKS_PER_SECOND,
+                "kind": "drain" if outage.drain else "crash",
+            }
+            for outage in self.outages
+        ]
+
+    def per_request(self) -> dict[str, list[Any]]:
+        """Return what came of every request, as columns of a table; times [s].
+
+        Where results are means over seeds these are of the first, which the column `seed` tells.
+        """
+        columns = request_columns(self.requests, self.outcome, self.seen)
+        if self.seed is not None:
+            columns = {"seed": [self.seed] * len(columns["request"]), **columns}
+        if self.kinds:
+            columns["kind"] = kind_column(self.kinds, columns["replica"])
+        return columns
+
+
+def simulate(
+    *,
+    progress: Watch | None = None,
+    **fields: Any,  # noqa: ANN401 - checked by schema
+) -> Simulation:
+    """Return what comes of traffic at an inference deployment.
+
+    Args:
+        progress: Told now and then which share of the work is done; true stops the simulation and
+            keeps what was simulated.
+        **fields: Names of the vocabulary: model, system, engine, the plan, formats, engine limits;
+            mode disaggregated with prefill_* and decode_* for two pools, or replica_kinds for
+            unequal replicas; and the traffic: requests, request_rate or concurrency, arrival, isl,
+            osl, seed, slo_*.
+
+    Raises:
+        InvalidSpecError: A name, value or request breaks a rule.
+        InfeasibleError: The model and one request do not fit.
+        UnsupportedError: No model, data or scheduler for the combination.
+
+    Example:
+        >>> from perfatlas.verbs.simulate.answer import simulate
+        >>> found = simulate(model="meta-llama/Llama-3.1-8B", system="h200_sxm", request_rate=8,
+        ...     num_requests=100)
+        >>> found.answer.results["requests_completed"]
+        100
+    """
+    traffic, scenario = split_fields(fields)
+    refuse_unread(traffic, scenario)
+    came = arriving(traffic, scenario)
+    ready = service(scenario, traffic, came)
+    repeated: list[_Repetition] = []
+    interrupted = False
+    for seed in range(traffic.seed, traffic.seed + traffic.num_seeds):
+        again = traffic.model_copy(update={"seed": seed})
+        came_again = arriving(again, scenario) if repeated else came
+        watch = _part(progress, seed - traffic.seed, traffic.num_seeds)
+        one = _repetition(ready, came_again, again, watch)
+        interrupted = one.results["interrupted"]
+        if not (interrupted and repeated):  # one that is not whole counts where there is no other
+            repeated.append(one)
+        if interrupted:
+            break
+    results = averaged([one.results for one in repeated]) | {"interrupted": interrupted}
+    if traffic.num_seeds > 1:
+        results["seeds_simulated"] = len(repeated)
+    if len(repeated) > 1:
+        results |= half_widths([one.results for one in repeated])
+    return _simulation(
+        ready, came, _Repetition(results, repeated[0].outcome), (traffic, scenario, fields)
+    )
+
+
+def simulated(
+    ready: Service, came: Arriving, outcome: Outcome, fields: Mapping[str, Any]
+) -> Simulation:
+    """Return the simulation of traffic that ran already, without an interval.
+
+    Args:
+        ready: What served it.
+        came: What arrived.
+        outcome: What came of it.
+        fields: What is asked, as for `simulate`.
+    """
+    traffic, scenario = split_fields(fields)
+    found = summarize(came.requests, outcome, traffic.objectives(), ready.seen)
+    one = _Repetition(traffic_results(ready, came, outcome, found), outcome)
+    return _simulation(ready, came, one, (traffic, scenario, fields))
+
+
+class _Repetition(NamedTuple):
+    results: dict[str, Any]
+    outcome: Outcome
+
+
+def _simulation(
+    ready: Service,
+    came: Arriving,
+    one: _Repetition,
+    asked: tuple[Traffic, Scenario, Mapping[str, Any]],
+) -> Simulation:
+    traffic, scenario, _ = asked
+    seeds = one.results.get("seeds_simulated", 1)
+    said = (*came.assumptions, *said_of_seeds(traffic, seeds), *traffic.said())
+    remarks = (*came.warnings, *idle_remarks(traffic, scenario, came, ready))
+    came = came._replace(assumptions=said, warnings=remarks)
+    series = {
+        "seed": traffic.seed,
+        **binned_series(one.outcome.series, ready.kv_blocks, SERIES_BINS),
+    }
+    one = one._replace(results=one.results | {"series": series})
+    return Simulation(
+        answer=_answer(ready, came, one, asked),
+        requests=came.requests,
+        outcome=one.outcome,
+        seen=ready.seen,
+        kv_blocks=ready.kv_blocks,
+        kinds=tuple(pool.replicas.number for pool in ready.pools) if ready.kinds else (),
+        seed=traffic.seed if traffic.num_seeds > 1 else None,
+        outages=ready.entry.replicas.upkeep.outages,
+    )
+
+
+def _repetition(
+    ready: Service, came: Arriving, traffic: Traffic, watch: Watch | None
+) -> _Repetition:
+    """Return what comes of traffic of one seed, at the prices and at both ends of theirs."""
+    ready = reseeded(ready, traffic.seed)
+    ends = price_ends(ready)
+    runs = 1 + len(ends)
+    control = Control(watch=_part(watch, 0, runs), series_rows=SERIES_ROWS)
+    outcome = run_traffic(ready, came, control)
+    stopped = watch is not None and watch(1 / runs)
+    found = summarize(came.requests, outcome, traffic.objectives(), ready.seen)
+    results = traffic_results(ready, came, outcome, found)
+    interval: dict[str, Any] = {}
+    for number, (end, factors) in enumerate(ends.items(), start=1):
+        if outcome.interrupted or stopped:
+            return _Repetition(results | {"interrupted": True}, outcome)
+        control = Control(watch=_part(watch, number, runs))
+        moved = run_traffic(slowed(ready, factors), came, control)
+        if moved.interrupted:
+            return _Repetition(results | {"interrupted": True}, outcome)
+        found = summarize(came.requests, moved, traffic.objectives(), ready.seen)
+        interval |= end_of_interval(found, end)
+        stopped = watch is not None and watch((number + 1) / runs)
+    return _Repetition(holding(results | interval), outcome)
+
+
+def _part(watch: Watch | None, number: int, parts: int) -> Watch | None:
+    """Return what watches one of some equal parts and tells the share of all."""
+    if watch is None:
+        return None
+    return lambda share: watch((number + share) / parts)
+
+
+def split_fields(fields: Mapping[str, Any]) -> tuple[Traffic, Scenario]:
+    """Return the traffic and the deployment of named fields.
+
+    Raises:
+        InvalidSpecError: A name or value breaks a rule.
+    """
+    traffic = parse_traffic({name: v for name, v in fields.items() if name in TRAFFIC_NAMES})
+    rest = {name: v for name, v in fields.items() if name not in TRAFFIC_NAMES}
+    if traffic.replica_kinds is not None:
+        rest = shared_fields(rest, traffic)
+    mode = rest.get("mode") or "aggregated"
+    if mode == "static":
+        raise UnsupportedError(
+            "mode = static: simulate runs mode aggregated, or disaggregated; estimate answers it"
+        )
+    for name in ("method", "batch", "prefix"):
+        if rest.get(name) not in (None, "", 0):
+            raise InvalidSpecError(f"simulate does not read {name}; leave it out")
+    return traffic, read_scenario({**rest, "mode": mode}, queues=True)
+
+
+def _answer(
+    ready: Service,
+    came: Arriving,
+    one: _Repetition,
+    asked: tuple[Traffic, Scenario, Mapping[str, Any]],
+) -> Answer:
+    traffic, scenario, fields = asked
+    rows, shown = shown_steps(ready, came.requests, one.outcome)
+    standing = [*ready.said(), *came.assumptions, *shown, said_of_client(ready)]
+    if not ready.kinds:
+        standing += engine_assumptions(ready.decoding.question)
+    standing += said_of_interval(ready)
+    given = {name: value for name, value in fields.items() if value is not None}
+    formats = of_all([resolved_formats(pool.question) for pool in ready.pools])
+    return Answer(
+        command="simulate",
+        scenario=_lengths(traffic, scenario) | given | formats | _resolved(ready, scenario),
+        results=one.results,
+        breakdown=rows,
+        evidence=_evidence(ready, standing),
+        warnings=(*came.warnings, *traffic_warnings(ready, came, one.outcome, one.results)),
+    )
+
+
+def _lengths(traffic: Traffic, scenario: Scenario) -> dict[str, int]:
+    """Return how long generated requests are, where isl and osl say it."""
+    drawn = traffic.requests is None and traffic.lengths_from is None
+    return {"isl": scenario.isl, "osl": scenario.osl} if drawn else {}
+
+
+def _evidence(ready: Service, standing: Sequence[str]) -> Evidence:
+    """Return what the steps of all pools rest on."""
+    if ready.kinds:
+        return kinds_evidence(ready, standing)
+    first, *others = (step_evidence(pool.question, pool.table, standing) for pool in ready.pools)
+    return merged_evidence(first, others[0]) if others else first
+
+
+def _resolved(ready: Service, scenario: Scenario) -> dict[str, Any]:
+    """Return the limits an answer is for where all pools have them, and what each pool is."""
+    limits = [
+        {
+            "max_num_seqs": int(pool.question.limits.max_num_seqs[0]),
+            "max_num_batched_tokens": pool.limits.max_num_batched_tokens,
+        }
+        for pool in ready.pools
+    ]
+    told = of_all(limits) if ready.kinds or limits[0] == limits[-1] else {}
+    if ready.kinds:
+        told["replica_kinds"] = resolved_kinds(ready)
+    for role, pool in ready.named.items():
+        plan = pool.question.plan
+        told |= {f"{role}_tp": int(plan.tp[0]), f"{role}_workers": int(plan.dp[0])}
+    return told | ({"mode": scenario.mode} if ready.named else {})

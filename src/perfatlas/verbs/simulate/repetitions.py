@@ -1,0 +1,99 @@
+"""Results of one scenario simulated with several seeds: their mean, and how sure it is."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+CONFIDENCE: Final = 0.9
+SUFFIX: Final = "_seed_half_width"
+# what is asked or follows from it, whatever is drawn
+SIZES: Final = (
+    *("gpus", "kv_capacity_tokens", "kv_blocks"),
+    *("prefill_kv_capacity_tokens", "prefill_kv_blocks", "seeds_simulated"),
+)
+
+
+def averaged(repeated: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the mean of results over seeds; a flag is set where it is in any of them.
+
+    Args:
+        repeated: Results by name, one mapping per seed; names that one lacks are left out.
+
+    Example:
+        >>> from perfatlas.verbs.simulate.repetitions import averaged
+        >>> averaged([{"steps": 2, "ttft_s": {"mean": 1.0}}, {"steps": 4, "ttft_s": {"mean": 2.0}}])
+        {'steps': 3.0, 'ttft_s': {'mean': 1.5}}
+    """
+    names = [name for name in repeated[0] if all(name in one for one in repeated)]
+    return {name: _mean([one[name] for one in repeated]) for name in names}
+
+
+def _mean(values: Sequence[Any]) -> Any:  # noqa: ANN401 - a number, a flag or a mapping of numbers
+    first = values[0]
+    if isinstance(first, dict):
+        return averaged(values)
+    if any(value is None for value in values):
+        return None
+    if isinstance(first, bool):
+        return any(values)
+    if all(value == first for value in values):
+        return first
+    return math.fsum(values) / len(values)
+
+
+def half_widths(
+    repeated: Sequence[Mapping[str, Any]],
+) -> dict[str, dict[str, float | None] | float | None]:
+    """Return the half-widths of 90 % confidence intervals of results over seeds.
+
+    By Student's t over the values of each seed, so of their mean: draws of arrivals and lengths,
+    not errors of prices.
+
+    Args:
+        repeated: Results by name, one mapping per seed, at least two.
+
+    Returns:
+        Of every result `x` that a run measures, by `x_seed_half_width`: half-width, of a
+        distribution by statistic; None where a seed has no value.
+
+    Example:
+        >>> from perfatlas.verbs.simulate.repetitions import half_widths
+        >>> half_widths([{"requests_per_s": 4.0, "gpus": 8}, {"requests_per_s": 4.0, "gpus": 8}])
+        {'requests_per_s_seed_half_width': 0.0}
+    """
+    first = repeated[0]
+    widths: dict[str, dict[str, float | None] | float | None] = {}
+    for name in first:
+        if name in SIZES or name.endswith(("_low", "_high")):
+            continue
+        values = [one.get(name) for one in repeated]
+        if isinstance(first[name], dict):
+            if "p99" in first[name]:
+                widths[f"{name}{SUFFIX}"] = {
+                    key: half_width([one[key] for one in values if one]) for key in first[name]
+                }
+        elif not any(isinstance(value, bool | str) for value in values):
+            widths[f"{name}{SUFFIX}"] = half_width(values)
+    return widths
+
+
+def half_width(values: Sequence[float | None]) -> float | None:
+    """Return the half-width of the 90 % confidence interval of the mean of draws.
+
+    Args:
+        values: Of each draw, at least two; None where there is none.
+    """
+    from scipy.special import stdtrit
+
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    degrees = len(known) - 1
+    middle = math.fsum(known) / len(known)
+    squares = math.fsum((value - middle) ** 2 for value in known)
+    factor = float(stdtrit(degrees, 0.5 + CONFIDENCE / 2.0)) / math.sqrt(len(known))
+    return factor * math.sqrt(squares / degrees)

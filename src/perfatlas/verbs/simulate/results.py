@@ -1,0 +1,132 @@
+"""What a run of traffic comes to, under the names of the vocabulary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.scenario import fleet_of, kind_results, operated_results, tier_results
+from perfatlas.serving.outcome import tail_parts
+from perfatlas.serving.requests import TICKS_PER_SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.scenario import Arriving, Service
+    from perfatlas.serving.outcome import Outcome
+
+RATES: Final = (
+    *("output_tokens_per_s", "requests_per_s", "goodput_requests_per_s", "slo_attainment"),
+)
+TIMES: Final = (
+    *("ttft_s", "tpot_s", "itl_s", "request_latency_s", "queue_s", "makespan_s"),
+    "kv_transfer_s",
+)
+
+
+def traffic_results(
+    ready: Service, came: Arriving, outcome: Outcome, found: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the results of a run.
+
+    Args:
+        ready: What served.
+        came: What arrived.
+        outcome: What came of it.
+        found: Its latencies and rates, as `serving.summarize` tells.
+
+    Returns:
+        `found` with, among others, `utilization`: the share of the makespan in which an engine ran
+        steps, the mean over engines, while it is out of service too; under an autoscaler the share
+        of the time it was held. Two pools have `prefill_utilization` and `decode_utilization`.
+    """
+    results = dict(found)
+    entry, decoding = ready.entry, ready.decoding
+    results |= tail_parts(came.requests, outcome, fleet_of(ready).kinds, ready.seen)
+    if came.concurrency:
+        results["saturated"] = False
+    rate = results["output_tokens_per_s"]
+    smallest = min(ready.pools, key=lambda kind: kind.capacity_tokens) if ready.kinds else decoding
+    results |= {
+        "gpus": ready.gpus,
+        "output_tokens_per_s_per_gpu": None if rate is None else rate / ready.gpus,
+        "kv_capacity_tokens": smallest.capacity_tokens,
+        "kv_blocks": smallest.limits.kv_blocks,
+    }
+    results |= tier_results(entry.limits, entry.tiers.block_bytes, came.requests, outcome)
+    if ready.kinds:
+        results |= kind_results(ready, came.requests, outcome, results["makespan_s"])
+    if not ready.named:
+        operated = operated_results(entry, outcome, results)
+        scaled = entry.replicas.upkeep.scaler is not None
+        held_s = operated["replica_time_s"] if scaled else None
+        return results | _utilization(outcome, results["makespan_s"], held_s) | operated
+    return results | _pool_results(ready, outcome, results["makespan_s"])
+
+
+def _utilization(
+    outcome: Outcome, makespan_s: float, held_s: float | None
+) -> dict[str, float | None]:
+    """Return the share of time in which engines that do all of a request run steps."""
+    busy_s = float(outcome.busy_F.sum()) / TICKS_PER_SECOND
+    there_s = makespan_s * outcome.busy_F.size if held_s is None else held_s
+    # a step that was decided ahead may run on when the last request has ended
+    return {"utilization": min(busy_s / there_s, 1.0) if there_s else None}
+
+
+def _pool_results(ready: Service, outcome: Outcome, makespan_s: float) -> dict[str, Any]:
+    """Return what each of two pools did and holds."""
+    found: dict[str, Any] = {}
+    first = 0
+    for role, pool in ready.named.items():
+        busy_F = outcome.busy_F[first : first + pool.replicas.number]
+        first += pool.replicas.number
+        busy_s = float(busy_F.mean()) / TICKS_PER_SECOND
+        found[f"{role}_utilization"] = min(busy_s / makespan_s, 1.0) if makespan_s else None
+    return found | {
+        "prefill_kv_capacity_tokens": ready.entry.capacity_tokens,
+        "prefill_kv_blocks": ready.entry.limits.kv_blocks,
+        "memory": ready.decoding.held_memory(),
+        "prefill_memory": ready.entry.held_memory(),
+    }
+
+
+def end_of_interval(found: Mapping[str, Any], end: str) -> dict[str, Any]:
+    """Return the results at one end of the interval, by name; rates have the other end.
+
+    Args:
+        found: Latencies and rates with all steps faster or slower.
+        end: low where they are faster, high where they are slower.
+    """
+    other = {"low": "high", "high": "low"}[end]
+    ends = {f"{name}_{end}": found[name] for name in TIMES if name in found}
+    return ends | {f"{name}_{other}": found[name] for name in RATES if name in found}
+
+
+def holding(results: Mapping[str, Any]) -> dict[str, Any]:
+    """Return results whose intervals hold them.
+
+    Steps that are all slower may by chance end a run sooner: batches form at other times. The
+    answer is then an end of its interval, or its interval is the other way round.
+
+    Args:
+        results: With `_low` and `_high` of some, each a number or one by statistic.
+
+    Example:
+        >>> from perfatlas.verbs.simulate.results import holding
+        >>> holding({"makespan_s": 5.0, "makespan_s_low": 5.1, "makespan_s_high": 6.0})
+        {'makespan_s': 5.0, 'makespan_s_low': 5.0, 'makespan_s_high': 6.0}
+    """
+    held = dict(results)
+    for name in (*TIMES, *RATES):
+        if f"{name}_low" in results and f"{name}_high" in results:
+            ends = (results[f"{name}_low"], results[f"{name}_high"])
+            for end, outer in (("low", min), ("high", max)):
+                both = _outer(ends[0], ends[1], outer)
+                held[f"{name}_{end}"] = _outer(both, results[name], outer)
+    return held
+
+
+def _outer(end: Any, value: Any, outer: Any) -> Any:  # noqa: ANN401 - a number or a mapping of them
+    if isinstance(end, dict):
+        return {name: _outer(at, value[name], outer) for name, at in end.items()}
+    return end if end is None or value is None else outer(end, value)
