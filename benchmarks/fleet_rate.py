@@ -13,6 +13,7 @@ from perfatlas.fleet.laws.laws import Exponential
 from perfatlas.fleet.model.model import (
     Cause,
     Fleet,
+    Job,
     Level,
     Repair,
     RepairStage,
@@ -21,7 +22,7 @@ from perfatlas.fleet.model.model import (
     Strategy,
     one_cause,
 )
-from perfatlas.fleet.simulator.simulate import Job, simulate
+from perfatlas.fleet.simulator.simulate import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

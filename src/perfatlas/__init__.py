@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from perfatlas.version import __version__
+
 # typing and importlib are imported when needed: `perfatlas --version` pays for neither.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,8 +16,6 @@ if TYPE_CHECKING:
     from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
     from perfatlas.verbs.schedule import fleet_schedule
     from perfatlas.verbs.simulate import Simulation, max_request_rate, simulate
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "Answer": "answer",

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from perfatlas.fleet.closed_form.renewal import optimal_interval_s, renewal_efficiency
-from perfatlas.fleet.model.model import Level, Restart, Strategy, one_cause
-from perfatlas.fleet.simulator.simulate import Job, simulate
+from perfatlas.fleet.model.model import Job, Level, Restart, Strategy, one_cause
+from perfatlas.fleet.simulator.simulate import simulate
 from perfatlas.fleet.validation.agreement import (
     OTHER_SEEDS,
     Agreement,

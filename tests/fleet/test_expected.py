@@ -17,6 +17,7 @@ from perfatlas.fleet.laws.laws import Constant, Exponential, weibull_of_mean
 from perfatlas.fleet.model.model import (
     Cause,
     Fleet,
+    Job,
     Level,
     Maintenance,
     Repair,
@@ -27,7 +28,7 @@ from perfatlas.fleet.model.model import (
     Strategy,
     one_cause,
 )
-from perfatlas.fleet.simulator.simulate import Job, simulate
+from perfatlas.fleet.simulator.simulate import simulate
 from perfatlas.quantities.errors import InvalidSpecError
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator

@@ -7,8 +7,17 @@ import pytest
 
 from perfatlas.fleet.closed_form.spares import birth_death_blocked, erlang_b, failed_nodes
 from perfatlas.fleet.laws.laws import Exponential
-from perfatlas.fleet.model.model import Cause, Fleet, Level, Repair, RepairStage, Spares, Strategy
-from perfatlas.fleet.simulator.simulate import Job, simulate
+from perfatlas.fleet.model.model import (
+    Cause,
+    Fleet,
+    Job,
+    Level,
+    Repair,
+    RepairStage,
+    Spares,
+    Strategy,
+)
+from perfatlas.fleet.simulator.simulate import simulate
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 DAY = 86400.0

@@ -10,8 +10,8 @@ from perfatlas.fleet.laws.laws import Bathtub, Constant, Empirical, Exponential,
 from perfatlas.fleet.model.facts import fleet_facts
 from perfatlas.fleet.model.file_fields import law_of
 from perfatlas.fleet.model.fleet_file import read_fleet
-from perfatlas.fleet.model.model import Cause, Level, Repair, Strategy
-from perfatlas.fleet.simulator.simulate import Job, simulate
+from perfatlas.fleet.model.model import Cause, Job, Level, Repair, Strategy
+from perfatlas.fleet.simulator.simulate import simulate
 from perfatlas.quantities.durations import parse_duration, parse_rate
 from perfatlas.quantities.errors import InvalidSpecError
 

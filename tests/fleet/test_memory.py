@@ -21,6 +21,7 @@ from perfatlas.fleet.model.memoryless import memories
 from perfatlas.fleet.model.model import (
     Cause,
     Fleet,
+    Job,
     Lemons,
     Level,
     Repair,
@@ -30,7 +31,7 @@ from perfatlas.fleet.model.model import (
     Strategy,
 )
 from perfatlas.fleet.simulator.searched_interval import chosen_interval_s
-from perfatlas.fleet.simulator.simulate import Job, simulate
+from perfatlas.fleet.simulator.simulate import simulate
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 H = 3600.0

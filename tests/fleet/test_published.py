@@ -16,9 +16,9 @@ from perfatlas.fleet.model.catalog import (
     published_rates,
 )
 from perfatlas.fleet.model.components import Component, causes_of, counts_in
-from perfatlas.fleet.model.model import Fleet, Level, Restart, Spares, Strategy, one_cause
+from perfatlas.fleet.model.model import Fleet, Job, Level, Restart, Spares, Strategy, one_cause
 from perfatlas.fleet.model.packing import fleet_rate_per_s
-from perfatlas.fleet.simulator.simulate import Job, simulate
+from perfatlas.fleet.simulator.simulate import simulate
 from perfatlas.fleet.validation.anchor_rules import (
     consistent_intervals,
     job_mttf_s,

@@ -15,6 +15,7 @@ from perfatlas.fleet.laws.records import BUCKETS, NEVER, TICKS_PER_SECOND
 from perfatlas.fleet.model.model import (
     Cause,
     Fleet,
+    Job,
     Lemons,
     Level,
     Maintenance,
@@ -29,7 +30,7 @@ from perfatlas.fleet.model.model import (
 )
 from perfatlas.fleet.simulator.outcome import Outcome, exact_sum
 from perfatlas.fleet.simulator.replica import FIELDS
-from perfatlas.fleet.simulator.simulate import Job, simulate, simulate_until
+from perfatlas.fleet.simulator.simulate import simulate, simulate_until
 from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from perfatlas.fleet.laws.laws import Exponential
-from perfatlas.fleet.model.model import Cause, Fleet, Level, Reach, Strategy
-from perfatlas.fleet.simulator.simulate import Job, simulate
+from perfatlas.fleet.model.model import Cause, Fleet, Job, Level, Reach, Strategy
+from perfatlas.fleet.simulator.simulate import simulate
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 WORK_S = 100.0

@@ -15,6 +15,7 @@ from perfatlas.fleet.model.model import (
     Cause,
     Effect,
     Fleet,
+    Job,
     Lemons,
     Level,
     Repair,
@@ -24,7 +25,7 @@ from perfatlas.fleet.model.model import (
     Strategy,
 )
 from perfatlas.fleet.simulator.outcome import Outcome
-from perfatlas.fleet.simulator.simulate import Job, simulate
+from perfatlas.fleet.simulator.simulate import simulate
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 H = 3600.0

@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 from perfatlas.fleet.laws.laws import Constant
-from perfatlas.fleet.model.model import Level, Restart, Strategy, one_cause
+from perfatlas.fleet.model.model import Job, Level, Restart, Strategy, one_cause
 from perfatlas.fleet.simulator.rare_outcomes import loss_probability
-from perfatlas.fleet.simulator.simulate import Job, simulate
+from perfatlas.fleet.simulator.simulate import simulate
 from perfatlas.quantities.errors import InvalidSpecError
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator

@@ -11,6 +11,7 @@ from perfatlas.fleet.laws.records import BUCKETS, TICKS_PER_SECOND
 from perfatlas.fleet.model.model import (
     Cause,
     Fleet,
+    Job,
     Level,
     Repair,
     RepairStage,
@@ -21,7 +22,7 @@ from perfatlas.fleet.model.model import (
 )
 from perfatlas.fleet.simulator.outcome import Outcome
 from perfatlas.fleet.simulator.rare_outcomes import loss_probability
-from perfatlas.fleet.simulator.simulate import Job, simulate
+from perfatlas.fleet.simulator.simulate import simulate
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 H = 3600.0

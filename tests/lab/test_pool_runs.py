@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.lab.runs.pool_runs import PoolRun, read_pool_runs, select_pool_runs, uncounted_rows
+from perfatlas.lab.runs.pool_launches import PoolRun
+from perfatlas.lab.runs.pool_runs import read_pool_runs, select_pool_runs, uncounted_rows
 from perfatlas.lab.runs.pool_traffic import asked_pools, launched_pools, simulate_pool_runs
 from perfatlas.lab.runs.run_selection import parse_serving_rules, serving_rules
 from perfatlas.lab.runs.serving_rows import sample_path

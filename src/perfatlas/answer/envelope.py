@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from perfatlas import __version__
+from perfatlas.version import __version__
 
 SCHEMA: Final = "perfatlas/1"
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from cyclopts import App
 
-from perfatlas import __version__
+from perfatlas.version import __version__
 
 HELP: Final = """How fast, why, what if, how sure: deep-learning performance from model to GPU.
 

@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 
-from perfatlas import __version__
+from perfatlas.version import __version__
 
 TYPE_CHECKING = False  # as typing has it; importing typing would be half of `--version`
 if TYPE_CHECKING:

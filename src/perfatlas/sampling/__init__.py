@@ -6,6 +6,7 @@ from perfatlas.sampling.draws import five_quantiles, seeded_subset
 from perfatlas.sampling.rates import (
     JEFFREYS,
     RatePosterior,
+    check_level,
     exact_rate_interval,
     rate_posterior,
     standard_errors,
@@ -14,6 +15,7 @@ from perfatlas.sampling.rates import (
 __all__ = [
     "JEFFREYS",
     "RatePosterior",
+    "check_level",
     "exact_rate_interval",
     "five_quantiles",
     "rate_posterior",

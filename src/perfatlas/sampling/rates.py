@@ -9,7 +9,6 @@ from typing import Final
 from scipy.special import gammaincinv, ndtri
 
 from perfatlas.quantities import InvalidSpecError, shown
-from perfatlas.telemetry.history import check_level
 
 JEFFREYS: Final = (0.5, 0.0)  # Gamma shape and rate of the prior that scaling leaves as it is
 
@@ -148,3 +147,17 @@ def _check(events: int, exposure_s: float) -> None:
         raise InvalidSpecError(f"events = {shown(events)}; a whole number of at least 0")
     if not 0.0 <= exposure_s < math.inf:
         raise InvalidSpecError(f"exposure_s = {shown(exposure_s)}; finite and at least 0 s")
+
+
+def check_level(level: float) -> float:
+    """Return the level of an interval, which must lie between 0 and 1.
+
+    Args:
+        level: Probability that the interval covers the value.
+
+    Raises:
+        InvalidSpecError: It does not.
+    """
+    if not 0.0 < level < 1.0:
+        raise InvalidSpecError(f"level = {shown(level)}; between 0 and 1, such as 0.95")
+    return float(level)

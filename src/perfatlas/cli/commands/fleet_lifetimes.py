@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Group, Parameter
 
-from perfatlas.cli.flags import MANY, File, default, given
+from perfatlas.cli.flags import MANY, SWITCH, Count, File, default, given
 from perfatlas.cli.output import envelope, print_json, require
 from perfatlas.files import check_writable
 from perfatlas.quantities import InvalidSpecError, UsageError, shown
@@ -16,7 +16,6 @@ from perfatlas.quantities import InvalidSpecError, UsageError, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.cli.commands.fleet_logs import FitFlags
     from perfatlas.telemetry.reading import FileCounts
 
 _LIFETIMES: Final = Group("Lifetimes", sort_key=2)
@@ -61,6 +60,40 @@ class LifetimeFlags:
     component: str | None = None
     repair_s: float | None = None
     start_ages: Annotated[Literal["new", "mixed"] | None, default("mixed")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitFlags:
+    """What the logs do not say.
+
+    Args:
+        nodes: Nodes that were watched, those that never failed too.
+        gpus_per_node: GPUs of a node.
+        start: When the watch began, ISO 8601 with a zone.
+        end: When it ended.
+        units: How many there are of a component, as nic=16384; repeatable.
+        kinds: Kinds of events that count as failures: failure, unclear, ...; repeatable.
+        service_start: Table of component, node, device and start: when units began their service,
+            for their ages.
+        repaired: Whether a repair makes a unit as new for its cause, or leaves it as old.
+        open_is_down: An event without a recovery was still down at the end.
+        cascade_s: Seconds within which failures of a device after its first are effects of it.
+        output: Where the fleet is written; its evidence goes beside it.
+        json: Print one JSON object.
+    """
+
+    nodes: Count = None
+    gpus_per_node: Annotated[Count, default("8")] = None
+    start: str | None = None
+    end: str | None = None
+    units: Annotated[list[str] | None, MANY] = None
+    kinds: Annotated[list[str] | None, MANY] = None
+    service_start: File | None = None
+    repaired: Annotated[Literal["as_new", "as_old"] | None, default("as_new")] = None
+    open_is_down: Annotated[bool | None, SWITCH] = None
+    cascade_s: Annotated[float | None, default("60")] = None
+    output: File | None = None
+    json: Annotated[bool, SWITCH] = False
 
 
 def fit_table(flags: LifetimeFlags, rest: FitFlags, files: Sequence[File]) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Parameter
 
-from perfatlas.cli.commands.fleet_lifetimes import LifetimeFlags, counts_of, fit_table
+from perfatlas.cli.commands.fleet_lifetimes import FitFlags, LifetimeFlags, counts_of, fit_table
 from perfatlas.cli.flags import MANY, SWITCH, Count, File, default, given
 from perfatlas.cli.output import envelope, print_json, require
 from perfatlas.files import check_writable
@@ -143,40 +143,6 @@ def _print_imported(history: History, results: Mapping[str, Any]) -> None:
 
 
 @Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class FitFlags:
-    """What the logs do not say.
-
-    Args:
-        nodes: Nodes that were watched, those that never failed too.
-        gpus_per_node: GPUs of a node.
-        start: When the watch began, ISO 8601 with a zone.
-        end: When it ended.
-        units: How many there are of a component, as nic=16384; repeatable.
-        kinds: Kinds of events that count as failures: failure, unclear, ...; repeatable.
-        service_start: Table of component, node, device and start: when units began their service,
-            for their ages.
-        repaired: Whether a repair makes a unit as new for its cause, or leaves it as old.
-        open_is_down: An event without a recovery was still down at the end.
-        cascade_s: Seconds within which failures of a device after its first are effects of it.
-        output: Where the fleet is written; its evidence goes beside it.
-        json: Print one JSON object.
-    """
-
-    nodes: Count = None
-    gpus_per_node: Annotated[Count, default("8")] = None
-    start: str | None = None
-    end: str | None = None
-    units: Annotated[list[str] | None, MANY] = None
-    kinds: Annotated[list[str] | None, MANY] = None
-    service_start: File | None = None
-    repaired: Annotated[Literal["as_new", "as_old"] | None, default("as_new")] = None
-    open_is_down: Annotated[bool | None, SWITCH] = None
-    cascade_s: Annotated[float | None, default("60")] = None
-    output: File | None = None
-    json: Annotated[bool, SWITCH] = False
-
-
 def fit(
     files: list[File] | None = None,
     /,

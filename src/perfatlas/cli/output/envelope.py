@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas import __version__
+from perfatlas.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

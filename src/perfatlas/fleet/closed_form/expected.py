@@ -20,8 +20,7 @@ from perfatlas.fleet.laws import Constant, mean_s
 from perfatlas.fleet.model import cause_rate_per_s, mean_repair_s, memories, needed_level
 
 if TYPE_CHECKING:
-    from perfatlas.fleet.model import Cause, Fleet, Level, Strategy
-    from perfatlas.fleet.simulator import Job
+    from perfatlas.fleet.model import Cause, Fleet, Job, Level, Strategy
 
 MOST_SEGMENTS: Final = 400  # of an outer period: a matrix of so many rows is solved
 RENEWAL: Final = "exact renewal efficiency (Daly 2006)"

@@ -15,8 +15,7 @@ from perfatlas.quantities import counted
 
 if TYPE_CHECKING:
     from perfatlas.fleet.laws import Law
-    from perfatlas.fleet.model import Cause, Strategy
-    from perfatlas.fleet.simulator import Job
+    from perfatlas.fleet.model import Cause, Job, Strategy
 
 RARE: Final = 0.01  # times in the time watched: one such job in a hundred
 MOST: Final = 1_000_000  # checkpoints that are named as a way out

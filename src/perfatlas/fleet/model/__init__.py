@@ -15,6 +15,7 @@ from perfatlas.fleet.model.memoryless import memories
 from perfatlas.fleet.model.model import (
     Cause,
     Fleet,
+    Job,
     Lemons,
     Level,
     Maintenance,
@@ -40,6 +41,7 @@ from perfatlas.fleet.model.strategy_file import StrategyTable, choose
 __all__ = [
     "Cause",
     "Fleet",
+    "Job",
     "Lemons",
     "Level",
     "Maintenance",

@@ -291,3 +291,21 @@ def one_cause(mtti_s: float, units: int, **fields: object) -> Fleet:
     lifetime = Exponential(mean_s=mtti_s * units)
     cause = Cause(name="failure", lifetime=lifetime, per_unit=1.0, **fields)  # type: ignore[arg-type]
     return Fleet(units=units, causes=(cause,))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A job on a fleet.
+
+    Args:
+        fleet: Where it runs.
+        units: Units it needs.
+        horizon_s: How long it is watched, or after which it is given up [s].
+        work_s: Work after which it is done, and saved once more [s]; the last segment is what is
+            left of it. None runs until the horizon.
+    """
+
+    fleet: Fleet
+    units: int
+    horizon_s: float
+    work_s: float | None = None

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.fleet.laws import IDLE, NEVER, PRODUCTIVE, TICKS_PER_SECOND
-from perfatlas.fleet.model import grown, ticks
+from perfatlas.fleet.model import Job, grown, ticks
 from perfatlas.fleet.simulator.replica import FIELDS, run_replicas
-from perfatlas.fleet.simulator.simulate import Job, packed_job
+from perfatlas.fleet.simulator.simulate import packed_job
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.fleet.closed_form import best_interval_s, likely_interval_s
-from perfatlas.fleet.model import fleet_rate_per_s, memories
-from perfatlas.fleet.simulator.simulate import Job, simulate
+from perfatlas.fleet.model import Job, fleet_rate_per_s, memories
+from perfatlas.fleet.simulator.simulate import simulate
 
 if TYPE_CHECKING:
     from perfatlas.fleet.model import Strategy

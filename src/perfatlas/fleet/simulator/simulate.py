@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -18,31 +17,13 @@ from perfatlas.fleet.simulator.outcome import Outcome
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
-    from perfatlas.fleet.model import Fleet, Strategy
+    from perfatlas.fleet.model import Job, Strategy
 
 SLICE_S: Final = 0.2  # of compiled calls; then Ctrl-C is heard
 MOST_REPLICAS: Final = 20_000_000  # some gigabytes of outcomes
 FIRST: Final = 64  # replicas before a half-width is believed
 FEWEST: Final = 8  # where each of them meets failures without end
 FIRST_FAILURES: Final = 10_000_000  # about a second
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """A job on a fleet.
-
-    Args:
-        fleet: Where it runs.
-        units: Units it needs.
-        horizon_s: How long it is watched, or after which it is given up [s].
-        work_s: Work after which it is done, and saved once more [s]; the last segment is what is
-            left of it. None runs until the horizon.
-    """
-
-    fleet: Fleet
-    units: int
-    horizon_s: float
-    work_s: float | None = None
 
 
 def simulate(job: Job, strategy: Strategy, *, replicas: int, seed: int = 0) -> Outcome:
@@ -69,7 +50,8 @@ def simulate(job: Job, strategy: Strategy, *, replicas: int, seed: int = 0) -> O
 
     Example:
         >>> from perfatlas.fleet.model.model import Level, Restart, Strategy, one_cause
-        >>> from perfatlas.fleet.simulator.simulate import Job, simulate
+        >>> from perfatlas.fleet.simulator.simulate import simulate
+        >>> from perfatlas.fleet.model.model import Job
         >>> strategy = Strategy(interval_s=1800.0, levels=(Level(write_s=60.0),),
         ...     restarts=(Restart(name="restart", phases={"load": 300.0}),))
         >>> job = Job(fleet=one_cause(7.9 * 3600, 8), units=8, horizon_s=30 * 86400.0)

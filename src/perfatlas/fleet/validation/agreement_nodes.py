@@ -17,8 +17,8 @@ from perfatlas.fleet.laws import (
     LogNormal,
     weibull_of_mean,
 )
-from perfatlas.fleet.model import Cause, Fleet, Level, Repair, RepairStage, Spares, Strategy
-from perfatlas.fleet.simulator import Job, simulate
+from perfatlas.fleet.model import Cause, Fleet, Job, Level, Repair, RepairStage, Spares, Strategy
+from perfatlas.fleet.simulator import simulate
 from perfatlas.fleet.validation.agreement import Point, measured_mean
 
 if TYPE_CHECKING:

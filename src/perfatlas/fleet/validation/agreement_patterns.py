@@ -21,6 +21,7 @@ from perfatlas.fleet.laws import Constant, Exponential
 from perfatlas.fleet.model import (
     Cause,
     Fleet,
+    Job,
     Level,
     Maintenance,
     Reach,
@@ -28,7 +29,7 @@ from perfatlas.fleet.model import (
     Strategy,
     one_cause,
 )
-from perfatlas.fleet.simulator import Job, simulate_until
+from perfatlas.fleet.simulator import simulate_until
 from perfatlas.fleet.validation.agreement import Point, measured_goodput
 
 if TYPE_CHECKING:

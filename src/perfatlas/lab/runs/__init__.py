@@ -7,6 +7,7 @@ from perfatlas.lab.runs.benchmark_run import BenchmarkRun
 from perfatlas.lab.runs.deduplication import LeftOutRun, select_runs
 from perfatlas.lab.runs.host_time import HalfFit, cross_fitted, fit_note
 from perfatlas.lab.runs.operating_points import compare_points, contradicted, summarize_points
+from perfatlas.lab.runs.pool_launches import PoolRun
 from perfatlas.lab.runs.pool_runs import read_pool_runs, select_pool_runs, uncounted_rows
 from perfatlas.lab.runs.pool_traffic import simulate_pool_runs
 from perfatlas.lab.runs.predictions import (
@@ -36,6 +37,7 @@ __all__ = [
     "BenchmarkRun",
     "HalfFit",
     "LeftOutRun",
+    "PoolRun",
     "ReadRun",
     "ServingRules",
     "ServingRun",

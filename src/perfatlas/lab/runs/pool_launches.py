@@ -10,7 +10,6 @@ from perfatlas.quantities import InvalidSpecError, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.lab.runs.pool_runs import PoolRun
     from perfatlas.lab.runs.serving_matches import Match
     from perfatlas.lab.runs.serving_rows import ServingRun
 
@@ -20,6 +19,19 @@ OF_WORKER: Final = "_of_worker"  # a limit that attention-DP ranks share evenly
 SWITCHES: Final = ("async_scheduling", "scheduler_recv_interval", "reserved_decode_tokens")
 LIMITS: Final = (TOKENS, f"{TOKENS}{OF_WORKER}", SEQUENCES, f"{SEQUENCES}{OF_WORKER}", *SWITCHES)
 BATCH_KEYS: Final = ("system", "precision", "isl", "osl", "dp", "attention_dp", "concurrency")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolRun:
+    """One measured run of two pools: the same run with the plan of each, `dp` its workers."""
+
+    prefill: ServingRun
+    decode: ServingRun
+
+    @property
+    def id(self) -> str:
+        """Name of its row."""
+        return self.decode.id
 
 
 @dataclass(frozen=True, kw_only=True)

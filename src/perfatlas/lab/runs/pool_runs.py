@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.lab.runs.deduplication import (
@@ -12,7 +12,7 @@ from perfatlas.lab.runs.deduplication import (
     is_dense,
     representatives,
 )
-from perfatlas.lab.runs.pool_launches import planned
+from perfatlas.lab.runs.pool_launches import PoolRun, planned
 from perfatlas.lab.runs.serving_rows import read_run
 from perfatlas.quantities import InvalidSpecError
 
@@ -24,19 +24,6 @@ if TYPE_CHECKING:
     from perfatlas.lab.runs.serving_rows import ServingRun
 
 POOLS: Final = ("prefill", "decode")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PoolRun:
-    """One measured run of two pools: the same run with the plan of each, `dp` its workers."""
-
-    prefill: ServingRun
-    decode: ServingRun
-
-    @property
-    def id(self) -> str:
-        """Name of its row."""
-        return self.decode.id
 
 
 def read_pool_runs(path: Path) -> tuple[PoolRun, ...]:

@@ -18,7 +18,7 @@ from perfatlas.verbs.simulate import split_fields
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perfatlas.lab.runs.pool_runs import PoolRun
+    from perfatlas.lab.runs.pool_launches import PoolRun
     from perfatlas.lab.runs.run_selection import ServingRules
     from perfatlas.scenario import Priced, Service
 

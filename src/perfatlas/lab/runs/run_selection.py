@@ -22,7 +22,7 @@ from perfatlas.quantities import InvalidSpecError, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.lab.runs.pool_runs import PoolRun
+    from perfatlas.lab.runs.pool_launches import PoolRun
     from perfatlas.lab.runs.serving_rows import ServingRun
 
 Experts = Literal["stated", "ep", "tp"]

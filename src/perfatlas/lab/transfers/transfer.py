@@ -25,7 +25,8 @@ HEADER: Final = (
     "# every other one: mean |ln(measured/predicted)| and quantiles of ln(measured/predicted).\n"
     "# They choose the donor of a device nobody measured and tell its interval\n"
     "# (perfatlas.measurements.calibrations). Written by\n"
-    "# perfatlas.lab.transfers.refresh_transfer() from data/calibrations and the tables of aiconfigurator-core 0.12.0 (Apache-2.0).\n\n"
+    "# perfatlas.lab.transfers.refresh_transfer() from data/calibrations and the tables of\n"
+    "# aiconfigurator-core 0.12.0 (Apache-2.0).\n\n"
 )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.models import assemble, choose_ffns, group_layers, mla
+from perfatlas.models.blocks import assemble, choose_ffns, group_layers, mla
 from perfatlas.models.families.deepseek_v3 import experts, sparse_layers
 
 if TYPE_CHECKING:
-    from perfatlas.models import Architecture, Fields
+    from perfatlas.models.architecture import Architecture
+    from perfatlas.models.fields import Fields
 
 MODEL_TYPES = ("deepseek_v2",)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.models import assemble, choose_ffns, group_layers, mla, moe
+from perfatlas.models.blocks import assemble, choose_ffns, group_layers, mla, moe
 
 if TYPE_CHECKING:
-    from perfatlas.models import Architecture, Fields, MoeFfn
+    from perfatlas.models.architecture import Architecture, MoeFfn
+    from perfatlas.models.fields import Fields
 
 MODEL_TYPES = ("deepseek_v3", "kimi_k2", "kimi_k25")
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.models import Fields, assemble, dense, gqa, group_layers, layer_types, windowed
+from perfatlas.models.blocks import assemble, dense, gqa, group_layers, layer_types, windowed
+from perfatlas.models.fields import Fields
 
 if TYPE_CHECKING:
-    from perfatlas.models import Architecture
+    from perfatlas.models.architecture import Architecture
 
 MODEL_TYPES = ("gemma3", "gemma3_text")
 

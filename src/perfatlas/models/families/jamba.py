@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfatlas.models import Ffn, Mamba1, assemble, dense, gqa, group_layers, moe
+from perfatlas.models.architecture import Ffn, Mamba1
+from perfatlas.models.blocks import assemble, dense, gqa, group_layers, moe
 
 if TYPE_CHECKING:
-    from perfatlas.models import Architecture, Fields
+    from perfatlas.models.architecture import Architecture
+    from perfatlas.models.fields import Fields
 
 MODEL_TYPES = ("jamba",)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.models import assemble, dense, gqa, group_layers
+from perfatlas.models.blocks import assemble, dense, gqa, group_layers
 
 if TYPE_CHECKING:
-    from perfatlas.models import Architecture, Fields
+    from perfatlas.models.architecture import Architecture
+    from perfatlas.models.fields import Fields
 
 MODEL_TYPES = ("llama",)
 

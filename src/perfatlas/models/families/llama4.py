@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.models import assemble, dense, gqa, group_layers, layer_types, moe
+from perfatlas.models.blocks import assemble, dense, gqa, group_layers, layer_types, moe
 
 if TYPE_CHECKING:
-    from perfatlas.models import Architecture, Ffn, Fields, GqaAttention
+    from perfatlas.models.architecture import Architecture, Ffn, GqaAttention
+    from perfatlas.models.fields import Fields
 
 MODEL_TYPES = ("llama4", "llama4_text")
 

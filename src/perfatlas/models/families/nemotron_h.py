@@ -5,21 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.models import (
-    MAX_LAYERS,
-    DenseFfn,
-    Ffn,
-    Mamba2,
-    Mixer,
-    MoeFfn,
-    assemble,
-    gqa,
-    group_layers,
-    moe,
-)
+from perfatlas.models.architecture import DenseFfn, Ffn, Mamba2, Mixer, MoeFfn
+from perfatlas.models.blocks import assemble, gqa, group_layers, moe
+from perfatlas.models.fields import MAX_LAYERS
 
 if TYPE_CHECKING:
-    from perfatlas.models import Architecture, Fields
+    from perfatlas.models.architecture import Architecture
+    from perfatlas.models.fields import Fields
 
 MODEL_TYPES = ("nemotron_h",)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.models import assemble, dense, gqa, group_layers, layer_types, windowed
+from perfatlas.models.blocks import assemble, dense, gqa, group_layers, layer_types, windowed
 
 if TYPE_CHECKING:
-    from perfatlas.models import Architecture, Fields
+    from perfatlas.models.architecture import Architecture
+    from perfatlas.models.fields import Fields
 
 MODEL_TYPES = ("qwen2", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text")
 

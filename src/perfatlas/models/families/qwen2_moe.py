@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.models import (
+from perfatlas.models.blocks import (
     assemble,
     choose_ffns,
     gqa,
@@ -17,7 +17,8 @@ from perfatlas.models import (
 )
 
 if TYPE_CHECKING:
-    from perfatlas.models import Architecture, Fields
+    from perfatlas.models.architecture import Architecture
+    from perfatlas.models.fields import Fields
 
 MODEL_TYPES = ("qwen2_moe",)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.models import assemble, dense, gqa, group_layers, windowed
+from perfatlas.models.blocks import assemble, dense, gqa, group_layers, windowed
 from perfatlas.models.families.qwen2 import upper_windows
 
 if TYPE_CHECKING:
-    from perfatlas.models import Architecture, Fields
+    from perfatlas.models.architecture import Architecture
+    from perfatlas.models.fields import Fields
 
 MODEL_TYPES = ("qwen3", "qwen3_vl", "qwen3_vl_text")
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.models import assemble, dense, group_layers, moe
+from perfatlas.models.blocks import assemble, dense, group_layers, moe
 from perfatlas.models.families.qwen3_next import hybrid_mixers
 
 if TYPE_CHECKING:
-    from perfatlas.models import Architecture, Ffn, Fields
+    from perfatlas.models.architecture import Architecture, Ffn
+    from perfatlas.models.fields import Fields
 
 MODEL_TYPES = ("qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text")
 

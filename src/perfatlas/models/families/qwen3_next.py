@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perfatlas.models import (
-    GatedDeltaNet,
-    GqaAttention,
+from perfatlas.models.architecture import GatedDeltaNet, GqaAttention
+from perfatlas.models.blocks import (
     assemble,
     choose_ffns,
     gqa,
@@ -18,7 +17,8 @@ from perfatlas.models import (
 )
 
 if TYPE_CHECKING:
-    from perfatlas.models import Architecture, Fields
+    from perfatlas.models.architecture import Architecture
+    from perfatlas.models.fields import Fields
 
 MODEL_TYPES = ("qwen3_next",)
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final, cast
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfatlas.models import Architecture, Fields
+    from perfatlas.models.architecture import Architecture
+    from perfatlas.models.fields import Fields
 
 PACKAGE: Final = "perfatlas.models.families"
 _MODEL_TYPES: Final = re.compile(r"^MODEL_TYPES = (\([^)]*\))$", re.MULTILINE)

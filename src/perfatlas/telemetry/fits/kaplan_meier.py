@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.sampling import standard_errors
-from perfatlas.telemetry.history import check_level
+from perfatlas.sampling import check_level, standard_errors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,8 +15,8 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import chi2
 
 from perfatlas.quantities import InfeasibleError, counted
+from perfatlas.sampling import check_level
 from perfatlas.telemetry.fits.distributions import FAMILIES, Family, greatest, log_likelihood
-from perfatlas.telemetry.history import check_level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

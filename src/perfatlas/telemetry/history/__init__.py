@@ -22,7 +22,7 @@ from perfatlas.telemetry.history.history import (
 from perfatlas.telemetry.history.history_table import read_history, write_history
 from perfatlas.telemetry.history.hostlist import count_hosts, expand_hosts, lone_host
 from perfatlas.telemetry.history.job_runs import UNFINISHED, JobRuns, Run, RunsBuilder, why_no_run
-from perfatlas.telemetry.history.lifetimes import Lifetimes, check_level, lifetimes
+from perfatlas.telemetry.history.lifetimes import Lifetimes, lifetimes
 from perfatlas.telemetry.history.survival_intervals import (
     Repair,
     Spells,
@@ -54,7 +54,6 @@ __all__ = [
     "RunsBuilder",
     "Spells",
     "Watch",
-    "check_level",
     "count_hosts",
     "expand_hosts",
     "failure_spells",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -112,17 +112,3 @@ def _refuse_first(wrong_N: Bool, exit_N: Float, entry_N: Float, problem: str) ->
             f"lifetimes, row {row + 1} of {exit_N.size}: first seen at {entry_N[row]:g}, last seen "
             f"at {exit_N[row]:g}: {problem}"
         )
-
-
-def check_level(level: float) -> float:
-    """Return the level of an interval, which must lie between 0 and 1.
-
-    Args:
-        level: Probability that the interval covers the value.
-
-    Raises:
-        InvalidSpecError: It does not.
-    """
-    if not 0.0 < level < 1.0:
-        raise InvalidSpecError(f"level = {shown(level)}; between 0 and 1, such as 0.95")
-    return float(level)

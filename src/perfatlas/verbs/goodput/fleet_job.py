@@ -9,6 +9,7 @@ from perfatlas.fleet.closed_form import likely_interval_s
 from perfatlas.fleet.laws import Constant
 from perfatlas.fleet.model import (
     Fleet,
+    Job,
     Level,
     Restart,
     Shrink,
@@ -19,7 +20,7 @@ from perfatlas.fleet.model import (
     resolve_fleet,
     resolve_strategies,
 )
-from perfatlas.fleet.simulator import Job, chosen_interval_s
+from perfatlas.fleet.simulator import chosen_interval_s
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
 
 if TYPE_CHECKING:

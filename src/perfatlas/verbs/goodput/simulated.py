@@ -10,6 +10,7 @@ from perfatlas.fleet.laws import TICKS_PER_SECOND, Constant, Exponential, Law, w
 from perfatlas.fleet.model import (
     Cause,
     Fleet,
+    Job,
     Level,
     Repair,
     RepairStage,
@@ -17,7 +18,7 @@ from perfatlas.fleet.model import (
     Spares,
     Strategy,
 )
-from perfatlas.fleet.simulator import Job, chosen_interval_s, exact_sum, simulate_until
+from perfatlas.fleet.simulator import chosen_interval_s, exact_sum, simulate_until
 from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.verbs.goodput.interruptions import (
     bucket_rows,
