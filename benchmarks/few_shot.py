@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfatlas import hardware
-from perfatlas.files.tables import write_table
-from perfatlas.kernels.shapes.models import physics_model
-from perfatlas.lab.cells.registry import device_cells
+from perfatlas.files import write_table
+from perfatlas.kernels.shapes import physics_model
+from perfatlas.lab.cells import device_cells
+from perfatlas.lab.fitting import error_statistics
 from perfatlas.lab.fitting.few_shot import refit_cell
 from perfatlas.lab.fitting.few_shot_rows import row_cells
-from perfatlas.lab.fitting.least_squares import error_statistics
-from perfatlas.measurements.calibrations.calibration import load_calibrations
-from perfatlas.measurements.tables.rows import PROTOCOL_COLUMNS, SHAPE_COLUMNS, read_measured_rows
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.measurements.calibrations import load_calibrations
+from perfatlas.measurements.tables import PROTOCOL_COLUMNS, SHAPE_COLUMNS, read_measured_rows
+from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
-    from perfatlas.lab.cells.cell import Cell, Rows
-    from perfatlas.operators.work import FloatArray, IntArray
+    from perfatlas.lab.cells import Cell, Rows
+    from perfatlas.operators import FloatArray, IntArray
 
 SEED = 100
 

@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 from gpu_shapes import SUITE, shapes
 
 from perfatlas import __version__
-from perfatlas.files.atomic import write_atomic
-from perfatlas.files.hashes import content_hash, file_hash
-from perfatlas.files.tables import write_table
-from perfatlas.measurements.tables.rows import read_measured_rows
+from perfatlas.files import content_hash, file_hash, write_atomic, write_table
+from perfatlas.measurements.tables import read_measured_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from timing import Row, Timing, timed
 
-from perfatlas.formats.catalog import get_format
-from perfatlas.hardware.resolve import resolve_system
-from perfatlas.kernels.devices.devices import DeviceColumns
-from perfatlas.kernels.devices.silicon import silicon_row
-from perfatlas.kernels.gemm.physics import GEMM_PARAMETERS, GEMM_SHAPE, gemm_time_s
-from perfatlas.kernels.shapes.models import shape_columns
-from perfatlas.kernels.tiers.pricing import price_operators
-from perfatlas.measurements.calibrations.calibration import find_calibration
-from perfatlas.operators.columns import Gemm
+from perfatlas.formats import get_format
+from perfatlas.hardware import resolve_system
+from perfatlas.kernels.devices import DeviceColumns, silicon_row
+from perfatlas.kernels.gemm import GEMM_SHAPE, gemm_time_s
+from perfatlas.kernels.gemm.physics import GEMM_PARAMETERS
+from perfatlas.kernels.shapes import shape_columns
+from perfatlas.kernels.tiers import price_operators
+from perfatlas.measurements.calibrations import find_calibration
+from perfatlas.operators import Gemm
 
 if TYPE_CHECKING:
-    from perfatlas.operators.work import FloatArray
+    from perfatlas.operators import FloatArray
 
 SYSTEM: Final = "h200_sxm"
 FAMILY: Final = "vllm"

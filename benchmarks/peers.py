@@ -12,20 +12,18 @@ import numpy as np
 from kernel_rate import FAMILY, SYSTEM, distinct_gemms, gemm_operator
 from timing import Row, Timing, timed
 
-from perfatlas.engines.catalog import resolve_engine
-from perfatlas.hardware.resolve import resolve_system
-from perfatlas.kernels.devices.devices import DeviceColumns
-from perfatlas.kernels.tiers.pricing import price_operators
-from perfatlas.models.catalog import resolve_model
-from perfatlas.models.emission import ModelFormats
-from perfatlas.parallelism.plan import PlanColumns
-from perfatlas.step.context import Placement, StepContext
-from perfatlas.step.phases import decode_step
-from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.engines import resolve_engine
+from perfatlas.hardware import resolve_system
+from perfatlas.kernels.devices import DeviceColumns
+from perfatlas.kernels.tiers import price_operators
+from perfatlas.models import ModelFormats, resolve_model
+from perfatlas.parallelism import PlanColumns
+from perfatlas.step import Placement, StepContext, decode_step
+from perfatlas.verbs.estimate import estimate
 
 if TYPE_CHECKING:
-    from perfatlas.operators.work import FloatArray
-    from perfatlas.step.cost import StepCost
+    from perfatlas.operators import FloatArray
+    from perfatlas.step import StepCost
 
 SECTION: Final = "side by side, per distinct question"
 MODEL: Final = "meta-llama/Llama-3.1-70B-Instruct"

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.files.tables import write_table
-from perfatlas.formats.catalog import get_format
-from perfatlas.hardware.resolve import resolve_system
-from perfatlas.models.architecture import Architecture, MoeFfn
-from perfatlas.models.catalog import resolve_model
-from perfatlas.models.parameters import parameter_counts
-from perfatlas.parallelism.plan import PlanColumns, plan_problems
+from perfatlas.files import write_table
+from perfatlas.formats import get_format
+from perfatlas.hardware import resolve_system
+from perfatlas.models import Architecture, MoeFfn, parameter_counts, resolve_model
+from perfatlas.parallelism import PlanColumns, plan_problems
 
 if TYPE_CHECKING:
-    from perfatlas.hardware.device import System
+    from perfatlas.hardware import System
 
 # Several of each kind of attention and feed-forward network in the catalog.
 MODELS: Final = (

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from timing import Row, timed
 
-from perfatlas.serving.config.limits import RULES, Limits, Replicas
-from perfatlas.serving.prices.tables import StepPrices
-from perfatlas.serving.requests.columns import Requests, plain_requests
+from perfatlas.serving.config import RULES, Limits, Replicas
+from perfatlas.serving.prices import StepPrices
+from perfatlas.serving.requests import Requests, plain_requests
 from perfatlas.serving.run.simulate import run
-from perfatlas.verbs.simulate.answer import simulate
+from perfatlas.verbs.simulate import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

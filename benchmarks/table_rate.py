@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from scenarios import distinct_rows, scenario_table
 from timing import Row, Timing, timed, timed_command
 
-from perfatlas.files.tables import read_table, write_table
-from perfatlas.verbs.estimate.table import estimate_table
+from perfatlas.files import read_table, write_table
+from perfatlas.verbs.estimate import estimate_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfatlas.files.hashes import file_hash
-from perfatlas.measurements.tables.rows import COLUMNS, SHAPE_COLUMNS, read_measured_rows
+from perfatlas.files import file_hash
+from perfatlas.measurements.tables import SHAPE_COLUMNS, read_measured_rows
+from perfatlas.measurements.tables.rows import COLUMNS
 
 if TYPE_CHECKING:
     from types import ModuleType

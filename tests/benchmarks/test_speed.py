@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfatlas.scenario.vocabulary import FIELD_NAMES
-from perfatlas.verbs.estimate.table import estimate_table
+from perfatlas.scenario import FIELD_NAMES
+from perfatlas.verbs.estimate import estimate_table
 
 if TYPE_CHECKING:
     from types import ModuleType

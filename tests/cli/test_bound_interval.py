@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from perfatlas.cli.entry import main
+from perfatlas.cli import main
 
 GEMM = ["kernel", "gemm", "--m", "64", "--n", "8192", "--k", "8192"]
 ATTENTION = ["kernel", "attention", "--kv-len", "4096", "--num-heads", "8", "--num-kv-heads", "1"]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import perfatlas
-from perfatlas.cli.entry import main
+from perfatlas.cli import main
 
 PERFATLAS = [sys.executable, "-m", "perfatlas"]
 

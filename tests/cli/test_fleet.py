@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfatlas.cli.entry import main
-from perfatlas.files.tables import read_table
+from perfatlas.cli import main
+from perfatlas.files import read_table
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from perfatlas.cli.entry import main
-from perfatlas.files.hashes import file_hash
-from perfatlas.files.tables import write_table
-from perfatlas.fleet.laws.laws import LogNormal, Weibull, mean_s
-from perfatlas.fleet.model.facts import mean_repair_s
+from perfatlas.cli import main
+from perfatlas.files import file_hash, write_table
+from perfatlas.fleet.laws import LogNormal, Weibull, mean_s
+from perfatlas.fleet.model import mean_repair_s
 from perfatlas.fleet.model.fleet_file import read_fleet
 from perfatlas.quantities.durations import SECONDS
 from tests.telemetry.support import shared

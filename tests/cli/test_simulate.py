@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.cli.entry import main
-from perfatlas.cli.output.watch import Watch
-from perfatlas.files.tables import read_table
-from perfatlas.verbs.simulate.answer import simulate as scenario_simulate
+from perfatlas.cli import main
+from perfatlas.cli.output import Watch
+from perfatlas.files import read_table
+from perfatlas.verbs.simulate import simulate as scenario_simulate
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.cli.entry import main
-from perfatlas.cli.flags.scenario import OutputFlags
-from perfatlas.cli.output.table_run import answer_rows, answer_table, wants_table
-from perfatlas.files.tables import read_table
-from perfatlas.quantities.errors import InvalidSpecError, UsageError
-from perfatlas.verbs.goodput.closed_form import goodput
-from perfatlas.verbs.goodput.spares import goodput_spares
+from perfatlas.cli import main
+from perfatlas.cli.flags import OutputFlags
+from perfatlas.cli.output import answer_rows, answer_table, wants_table
+from perfatlas.files import read_table
+from perfatlas.quantities import InvalidSpecError, UsageError
+from perfatlas.verbs.goodput import goodput, goodput_spares
 
 if TYPE_CHECKING:
     from pathlib import Path

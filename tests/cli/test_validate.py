@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.cli.entry import main
+from perfatlas.cli import main
 from perfatlas.lab.validate.published_collectives import validate_published
-from perfatlas.measurements.tables.silicon import has_silicon
+from perfatlas.measurements.tables import has_silicon
 
 
 @pytest.mark.skipif(not has_silicon(), reason="the measured tables are not installed")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfatlas.cli.entry import main
+from perfatlas.cli import main
 from perfatlas.fleet.validation import study as validation
 from perfatlas.fleet.validation.agreement import Measured, Point
 from perfatlas.fleet.validation.agreement_patterns import verified_points

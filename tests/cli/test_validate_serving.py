@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perfatlas.cli.entry import main
+from perfatlas.cli import main
 from tests.lab.benchmark_files import sglang, trtllm, vllm, write
 from tests.lab.test_validate_traffic import write_points
 

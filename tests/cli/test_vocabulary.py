@@ -7,19 +7,12 @@ from hypothesis import given as when
 from hypothesis import strategies as st
 
 from perfatlas.cli.commands.collective import CollectiveFlags, Op
-from perfatlas.cli.flags.scenario import (
-    Formats,
-    Limits,
-    Load,
-    Phases,
-    Plan,
-    ScenarioFlags,
-    Subject,
-    given,
-)
+from perfatlas.cli.flags import Formats, Limits, Plan, ScenarioFlags, given
+from perfatlas.cli.flags.scenario import Load, Phases, Subject
 from perfatlas.cli.output.answers import finite
-from perfatlas.collectives.codes import OPS
-from perfatlas.scenario.vocabulary import FIELD_NAMES, parse_scenario
+from perfatlas.collectives import OPS
+from perfatlas.scenario import FIELD_NAMES
+from perfatlas.scenario.vocabulary import parse_scenario
 from perfatlas.verbs.collective.answer import FIELDS as COLLECTIVE_FIELDS
 
 

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.collectives.codes import OPS
-from perfatlas.collectives.pricing import CollectiveShapes, Implementation, price_collectives
-from perfatlas.hardware.resolve import resolve_system
+from perfatlas.collectives import OPS, CollectiveShapes, Implementation, price_collectives
+from perfatlas.hardware import resolve_system
 
 SIZE = 2.0**32
 

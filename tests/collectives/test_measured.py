@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfatlas.collectives.pricing import CollectiveShapes, Implementation, price_collectives
-from perfatlas.engines.catalog import all_reduce_groups, resolve_engine
-from perfatlas.hardware.resolve import resolve_system
+from perfatlas.collectives import CollectiveShapes, Implementation, price_collectives
+from perfatlas.engines import all_reduce_groups, resolve_engine
+from perfatlas.hardware import resolve_system
 from perfatlas.lab.cells.collectives import collective_cells
-from perfatlas.lab.fitting.least_squares import error_statistics
-from perfatlas.measurements.tables.comm_tables import comm_rows
-from perfatlas.measurements.tables.silicon import has_silicon, read_table
+from perfatlas.lab.fitting import error_statistics
+from perfatlas.measurements.tables import comm_rows, has_silicon, read_table
 
 if TYPE_CHECKING:
-    from perfatlas.lab.cells.cell import Cell
+    from perfatlas.lab.cells import Cell
 
 pytestmark = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables (extra [silicon]) are not installed"

@@ -7,21 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.collectives.algorithms import custom_algorithm, library_algorithm
-from perfatlas.collectives.fabric import fabric_time_s
-from perfatlas.collectives.physics import (
+from perfatlas.collectives import (
     CUSTOM_PARAMETERS,
     LIBRARY_PARAMETERS,
     collective_shape,
     custom_time_s,
-    latency_hops,
+    fabric_time_s,
     library_time_s,
-    ring_efficiency,
 )
-from perfatlas.operators.bounds import BOUND_LATENCY, BOUND_NETWORK
+from perfatlas.collectives.algorithms import custom_algorithm, library_algorithm
+from perfatlas.collectives.physics import latency_hops, ring_efficiency
+from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK
 
 if TYPE_CHECKING:
-    from perfatlas.operators.work import FloatArray
+    from perfatlas.operators import FloatArray
 
 NOTHING = np.zeros((1, 0))
 LINK = 100e9

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.collectives.placement import level_bytes, link_columns, place_group, within_group
-from perfatlas.collectives.pricing import CollectiveShapes, Tier, price_collectives
-from perfatlas.hardware.device import System
-from perfatlas.hardware.resolve import resolve_system
+from perfatlas.collectives import CollectiveShapes, link_columns, place_group, price_collectives
+from perfatlas.collectives.placement import level_bytes, within_group
+from perfatlas.collectives.pricing import Tier
+from perfatlas.hardware import System, resolve_system
 
 
 def small_system(

@@ -8,17 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.collectives.codes import OPS
-from perfatlas.collectives.pricing import (
+from perfatlas.collectives import (
+    OPS,
     CollectiveShapes,
     Implementation,
     PricedCollectives,
     price_collectives,
 )
-from perfatlas.engines.catalog import all_reduce_groups, resolve_engine
-from perfatlas.hardware.device import System
-from perfatlas.hardware.resolve import resolve_system
-from perfatlas.quantities.errors import UsageError
+from perfatlas.engines import all_reduce_groups, resolve_engine
+from perfatlas.hardware import System, resolve_system
+from perfatlas.quantities import UsageError
 
 if TYPE_CHECKING:
     from perfatlas.collectives.pricing import Tier

@@ -5,20 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.collectives.pricing import (
+from perfatlas.collectives import (
     CollectiveShapes,
     Implementation,
     PricedCollectives,
-    Tier,
     price_collectives,
 )
-from perfatlas.engines.catalog import all_reduce_groups, resolve_engine
-from perfatlas.hardware.resolve import resolve_system
-from perfatlas.measurements.tables.comm_tables import comm_rows
-from perfatlas.measurements.tables.silicon import has_silicon
-from perfatlas.quantities.errors import UnsupportedError
-from perfatlas.verbs.collective.answer import collective
-from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.collectives.pricing import Tier
+from perfatlas.engines import all_reduce_groups, resolve_engine
+from perfatlas.hardware import resolve_system
+from perfatlas.measurements.tables import comm_rows, has_silicon
+from perfatlas.quantities import UnsupportedError
+from perfatlas.verbs.collective import collective
+from perfatlas.verbs.estimate import estimate
 
 pytestmark = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables (extra [silicon]) are not installed"

@@ -5,16 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.collectives.codes import OPS, check_op
-from perfatlas.collectives.wire import (
-    between_nodes_wire_bytes,
+from perfatlas.collectives import (
+    OPS,
     bus_bandwidth,
+    check_op,
     in_network_wire_bytes,
     least_wire_bytes,
     one_shot_wire_bytes,
     ring_wire_bytes,
 )
-from perfatlas.quantities.errors import UsageError
+from perfatlas.collectives.wire import between_nodes_wire_bytes
+from perfatlas.quantities import UsageError
 
 sizes = st.floats(min_value=1.0, max_value=2.0**34)
 groups = st.integers(min_value=2, max_value=1024)

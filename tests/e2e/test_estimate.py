@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.cli.entry import main
-from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.cli import main
+from perfatlas.verbs.estimate import estimate
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from perfatlas.cli.entry import main
-from perfatlas.scenario.vocabulary import FIELD_NAMES
+from perfatlas.cli import main
+from perfatlas.scenario import FIELD_NAMES
 
 if TYPE_CHECKING:
     import pytest

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from perfatlas.measurements.tables.silicon import has_silicon
-from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.measurements.tables import has_silicon
+from perfatlas.verbs.estimate import estimate
 
 LOAD: dict[str, Any] = {"tp": 8, "batch": 8, "isl": 8192, "osl": 256}
 

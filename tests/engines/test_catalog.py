@@ -4,16 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from perfatlas.engines.catalog import (
-    _read,
-    _version_key,
-    all_reduce_groups,
-    engine_ids,
-    engine_names,
-    resolve_engine,
-)
-from perfatlas.formats.catalog import get_format
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.engines import all_reduce_groups, engine_ids, engine_names, resolve_engine
+from perfatlas.engines.catalog import _read, _version_key
+from perfatlas.formats import get_format
+from perfatlas.quantities import InvalidSpecError
 
 
 def test_the_vocabulary_of_engines_is_there() -> None:

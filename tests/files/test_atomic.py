@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from perfatlas.files.atomic import atomic_file, write_atomic
-from perfatlas.files.folders import user_folder
-from perfatlas.files.hashes import content_hash, file_hash
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.files import atomic_file, content_hash, file_hash, user_folder, write_atomic
+from perfatlas.quantities import InvalidSpecError
 
 
 def test_a_write_replaces_the_whole_file(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.files.tables import read_table, write_table
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.files import read_table, write_table
+from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from perfatlas.files.tables import read_table
-from perfatlas.files.text import open_text
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.files import open_text, read_table
+from perfatlas.quantities import InvalidSpecError
 
 TABLE = 'name,value\r\n"two\nlines",1\r\nb,2\r\n'
 ROWS = '{"name": "a", "value": 1}\n{"name": "b", "value": 2}\n'

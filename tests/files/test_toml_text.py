@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.files.toml_text import format_toml
+from perfatlas.files import format_toml
 
 keys = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 scalars = (

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfatlas.fleet.closed_form.renewal import optimal_interval_s, renewal_efficiency
-from perfatlas.fleet.model.model import Job, Level, Restart, Strategy, one_cause
-from perfatlas.fleet.simulator.simulate import simulate
+from perfatlas.fleet.closed_form import optimal_interval_s, renewal_efficiency
+from perfatlas.fleet.model import Job, Level, Restart, Strategy, one_cause
+from perfatlas.fleet.simulator import simulate
 from perfatlas.fleet.validation.agreement import (
     OTHER_SEEDS,
     Agreement,
@@ -179,8 +179,12 @@ def test_the_optimum_of_the_simulated_curve_is_the_exact_one() -> None:
 
 @pytest.mark.parametrize("mtti_s", [1e5, 1e6, 1e7])
 def test_formulas_of_the_literature_converge_to_the_exact_one(mtti_s: float) -> None:
-    from perfatlas.fleet.closed_form.estimates import linear_goodput, meta_ettr, saxena_availability
-    from perfatlas.fleet.closed_form.intervals import young_interval_s
+    from perfatlas.fleet.closed_form import (
+        linear_goodput,
+        meta_ettr,
+        saxena_availability,
+        young_interval_s,
+    )
 
     tau = young_interval_s(1.0, mtti_s).value_C
     exact = float(renewal_efficiency(tau, 1.0, 10.0, mtti_s).value_C)

@@ -8,25 +8,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from perfatlas.fleet.closed_form.asynchronous import asynchronous_efficiency, snapshots_in_flight
-from perfatlas.fleet.closed_form.corruption import VerifiedPattern, verified_time_s
-from perfatlas.fleet.closed_form.estimates import linear_goodput, meta_ettr, saxena_availability
-from perfatlas.fleet.closed_form.intervals import (
+from perfatlas.fleet.closed_form import (
+    VerifiedPattern,
+    asynchronous_efficiency,
+    at_least,
+    birth_death_blocked,
+    blast_usable,
+    blocked_probability,
     daly_higher_order_s,
+    largest_normal,
+    linear_goodput,
+    meta_ettr,
+    multilevel_efficiency,
+    optimal_interval_s,
+    renewal_efficiency,
+    saxena_availability,
     saxena_interval_s,
+    slowest_step,
+    snapshots_in_flight,
+    spares_for,
+    usable_share,
+    verified_time_s,
     young_interval_s,
 )
-from perfatlas.fleet.closed_form.multilevel import multilevel_efficiency
-from perfatlas.fleet.closed_form.redundancy import at_least, blast_usable, usable_share
-from perfatlas.fleet.closed_form.renewal import optimal_interval_s, renewal_efficiency
-from perfatlas.fleet.closed_form.spares import (
-    birth_death_blocked,
-    blocked_probability,
-    erlang_b,
-    spares_for,
-)
-from perfatlas.fleet.closed_form.stragglers import largest_normal, slowest_step
-from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError
+from perfatlas.fleet.closed_form.spares import erlang_b
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
 
 H = 3600.0
 DAY = 86400.0

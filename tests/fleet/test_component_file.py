@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from perfatlas.fleet.model import fleet_rate_per_s
 from perfatlas.fleet.model.components import KINDS
 from perfatlas.fleet.model.fleet_file import read_fleet
-from perfatlas.fleet.model.packing import fleet_rate_per_s
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError
 
 H = 3600.0
 TREE = """

@@ -5,16 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perfatlas.fleet.closed_form.expected import (
+from perfatlas.fleet.closed_form import (
+    Plain,
     best_interval_s,
     expected_goodput,
     likely_interval_s,
+    maintained_efficiency,
+    multilevel_efficiency,
+    optimal_interval_s,
+    renewal_efficiency,
 )
-from perfatlas.fleet.closed_form.maintenance import Plain, maintained_efficiency
-from perfatlas.fleet.closed_form.multilevel import multilevel_efficiency
-from perfatlas.fleet.closed_form.renewal import optimal_interval_s, renewal_efficiency
-from perfatlas.fleet.laws.laws import Constant, Exponential, weibull_of_mean
-from perfatlas.fleet.model.model import (
+from perfatlas.fleet.laws import Constant, Exponential, weibull_of_mean
+from perfatlas.fleet.model import (
     Cause,
     Fleet,
     Job,
@@ -28,8 +30,8 @@ from perfatlas.fleet.model.model import (
     Strategy,
     one_cause,
 )
-from perfatlas.fleet.simulator.simulate import simulate
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.fleet.simulator import simulate
+from perfatlas.quantities import InvalidSpecError
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 H = 3600.0

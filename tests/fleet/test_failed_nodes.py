@@ -5,19 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.fleet.closed_form.spares import birth_death_blocked, erlang_b, failed_nodes
-from perfatlas.fleet.laws.laws import Exponential
-from perfatlas.fleet.model.model import (
-    Cause,
-    Fleet,
-    Job,
-    Level,
-    Repair,
-    RepairStage,
-    Spares,
-    Strategy,
-)
-from perfatlas.fleet.simulator.simulate import simulate
+from perfatlas.fleet.closed_form import birth_death_blocked, failed_nodes
+from perfatlas.fleet.closed_form.spares import erlang_b
+from perfatlas.fleet.laws import Exponential
+from perfatlas.fleet.model import Cause, Fleet, Job, Level, Repair, RepairStage, Spares, Strategy
+from perfatlas.fleet.simulator import simulate
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 DAY = 86400.0

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from perfatlas.fleet.laws.laws import Bathtub, Constant, Empirical, Exponential, LogNormal, Weibull
-from perfatlas.fleet.model.facts import fleet_facts
+from perfatlas.fleet.laws import Bathtub, Constant, Empirical, Exponential, LogNormal, Weibull
+from perfatlas.fleet.model import Cause, Job, Level, Repair, Strategy, fleet_facts
 from perfatlas.fleet.model.file_fields import law_of
 from perfatlas.fleet.model.fleet_file import read_fleet
-from perfatlas.fleet.model.model import Cause, Job, Level, Repair, Strategy
-from perfatlas.fleet.simulator.simulate import simulate
-from perfatlas.quantities.durations import parse_duration, parse_rate
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.fleet.simulator import simulate
+from perfatlas.quantities import InvalidSpecError, parse_duration, parse_rate
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 GOOD = """

@@ -6,23 +6,23 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from perfatlas.fleet.laws.hazards import upper_normal
-from perfatlas.fleet.laws.laws import (
+from perfatlas.fleet.laws import (
     Bathtub,
     Constant,
     Empirical,
     Exponential,
     Law,
     LogNormal,
-    Tabled,
     Weibull,
     check_law,
     mean_s,
     residual,
+    sample_s,
     weibull_of_mean,
 )
-from perfatlas.fleet.laws.sampled import sample_s
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.fleet.laws.hazards import upper_normal
+from perfatlas.fleet.laws.laws import Tabled
+from perfatlas.quantities import InvalidSpecError
 
 BATHTUB = Bathtub(
     infant=Weibull(shape=0.5, scale_s=400.0),

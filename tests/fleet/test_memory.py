@@ -8,17 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perfatlas.fleet.closed_form.expected import expected_goodput, known_mtti_s
-from perfatlas.fleet.closed_form.late_detection import (
-    RARE,
-    kept_for,
-    late_causes,
-    late_finds,
-    late_share,
-)
-from perfatlas.fleet.laws.laws import Constant, Exponential, Law, LogNormal, Weibull
-from perfatlas.fleet.model.memoryless import memories
-from perfatlas.fleet.model.model import (
+from perfatlas.fleet.closed_form import expected_goodput, kept_for, known_mtti_s, late_finds
+from perfatlas.fleet.closed_form.late_detection import RARE, late_causes, late_share
+from perfatlas.fleet.laws import Constant, Exponential, Law, LogNormal, Weibull
+from perfatlas.fleet.model import (
     Cause,
     Fleet,
     Job,
@@ -29,9 +22,9 @@ from perfatlas.fleet.model.model import (
     Restart,
     Spares,
     Strategy,
+    memories,
 )
-from perfatlas.fleet.simulator.searched_interval import chosen_interval_s
-from perfatlas.fleet.simulator.simulate import simulate
+from perfatlas.fleet.simulator import chosen_interval_s, simulate
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 H = 3600.0

@@ -7,18 +7,24 @@ from typing import Literal
 
 import pytest
 
-from perfatlas.fleet.closed_form.renewal import optimal_interval_s, renewal_efficiency
-from perfatlas.fleet.laws.laws import Exponential
-from perfatlas.fleet.model.catalog import (
+from perfatlas.fleet.closed_form import optimal_interval_s, renewal_efficiency
+from perfatlas.fleet.laws import Exponential
+from perfatlas.fleet.model import (
+    Fleet,
+    Job,
+    Level,
+    Restart,
+    Spares,
+    Strategy,
     find_rate,
-    published_cause,
+    fleet_rate_per_s,
+    one_cause,
     published_durations,
     published_rates,
 )
+from perfatlas.fleet.model.catalog import published_cause
 from perfatlas.fleet.model.components import Component, causes_of, counts_in
-from perfatlas.fleet.model.model import Fleet, Job, Level, Restart, Spares, Strategy, one_cause
-from perfatlas.fleet.model.packing import fleet_rate_per_s
-from perfatlas.fleet.simulator.simulate import simulate
+from perfatlas.fleet.simulator import simulate
 from perfatlas.fleet.validation.anchor_rules import (
     consistent_intervals,
     job_mttf_s,
@@ -26,8 +32,8 @@ from perfatlas.fleet.validation.anchor_rules import (
     rsc_mttf,
 )
 from perfatlas.fleet.validation.anchors import published_anchors
-from perfatlas.hardware.resolve import resolve_system
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.hardware import resolve_system
+from perfatlas.quantities import InvalidSpecError
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 DATA = resources.files("perfatlas").joinpath("data/fleet")

@@ -8,11 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.fleet.closed_form.expected import restart_remark
-from perfatlas.fleet.closed_form.renewal import renewal_efficiency
-from perfatlas.fleet.laws.laws import Constant, Exponential, LogNormal, Weibull, weibull_of_mean
-from perfatlas.fleet.laws.records import BUCKETS, NEVER, TICKS_PER_SECOND
-from perfatlas.fleet.model.model import (
+from perfatlas.fleet.closed_form import renewal_efficiency, restart_remark
+from perfatlas.fleet.laws import (
+    BUCKETS,
+    NEVER,
+    TICKS_PER_SECOND,
+    Constant,
+    Exponential,
+    LogNormal,
+    Weibull,
+    weibull_of_mean,
+)
+from perfatlas.fleet.model import (
     Cause,
     Fleet,
     Job,
@@ -28,10 +35,9 @@ from perfatlas.fleet.model.model import (
     collective_init_s,
     one_cause,
 )
-from perfatlas.fleet.simulator.outcome import Outcome, exact_sum
+from perfatlas.fleet.simulator import Outcome, exact_sum, simulate, simulate_until
 from perfatlas.fleet.simulator.replica import FIELDS
-from perfatlas.fleet.simulator.simulate import simulate, simulate_until
-from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 H = 3600.0

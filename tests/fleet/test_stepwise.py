@@ -8,9 +8,9 @@ import random
 import numpy as np
 import pytest
 
-from perfatlas.fleet.laws.laws import Exponential
-from perfatlas.fleet.model.model import Cause, Fleet, Job, Level, Reach, Strategy
-from perfatlas.fleet.simulator.simulate import simulate
+from perfatlas.fleet.laws import Exponential
+from perfatlas.fleet.model import Cause, Fleet, Job, Level, Reach, Strategy
+from perfatlas.fleet.simulator import simulate
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 WORK_S = 100.0

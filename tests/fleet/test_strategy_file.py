@@ -7,14 +7,24 @@ from typing import Any
 
 import pytest
 
-from perfatlas.fleet.closed_form.expected import expected_goodput
-from perfatlas.fleet.laws.laws import Constant, Exponential, LogNormal
-from perfatlas.fleet.model.model import Cause, Fleet, Job, Maintenance, Shrink, Spares, Strategy
-from perfatlas.fleet.model.packing import pack
-from perfatlas.fleet.model.shipped import resolve_strategies
-from perfatlas.fleet.model.strategy_file import StrategyTable, choose, strategies_of
-from perfatlas.fleet.simulator.simulate import simulate_until
-from perfatlas.quantities.errors import InvalidSpecError, PerfatlasError
+from perfatlas.fleet.closed_form import expected_goodput
+from perfatlas.fleet.laws import Constant, Exponential, LogNormal
+from perfatlas.fleet.model import (
+    Cause,
+    Fleet,
+    Job,
+    Maintenance,
+    Shrink,
+    Spares,
+    Strategy,
+    StrategyTable,
+    choose,
+    pack,
+    resolve_strategies,
+)
+from perfatlas.fleet.model.strategy_file import strategies_of
+from perfatlas.fleet.simulator import simulate_until
+from perfatlas.quantities import InvalidSpecError, PerfatlasError
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 GOOD = """

@@ -8,12 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perfatlas.fleet.closed_form.corruption import VerifiedPattern, verified_time_s
-from perfatlas.fleet.closed_form.spares import failed_nodes
-from perfatlas.fleet.laws.laws import Constant, Exponential, weibull_of_mean
-from perfatlas.fleet.model.model import (
+from perfatlas.fleet.closed_form import VerifiedPattern, failed_nodes, verified_time_s
+from perfatlas.fleet.laws import Constant, Exponential, weibull_of_mean
+from perfatlas.fleet.model import (
     Cause,
-    Effect,
     Fleet,
     Job,
     Lemons,
@@ -24,8 +22,8 @@ from perfatlas.fleet.model.model import (
     Spares,
     Strategy,
 )
-from perfatlas.fleet.simulator.outcome import Outcome
-from perfatlas.fleet.simulator.simulate import simulate
+from perfatlas.fleet.model.model import Effect
+from perfatlas.fleet.simulator import Outcome, simulate
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 H = 3600.0

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from perfatlas.fleet.laws.laws import Constant
-from perfatlas.fleet.model.model import Job, Level, Restart, Strategy, one_cause
-from perfatlas.fleet.simulator.rare_outcomes import loss_probability
-from perfatlas.fleet.simulator.simulate import simulate
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.fleet.laws import Constant
+from perfatlas.fleet.model import Job, Level, Restart, Strategy, one_cause
+from perfatlas.fleet.simulator import loss_probability, simulate
+from perfatlas.quantities import InvalidSpecError
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 # every failure costs exactly 100 s of detection and nothing else; work takes 5 mean times between

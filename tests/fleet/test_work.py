@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from perfatlas.fleet.laws.laws import Constant, Exponential
-from perfatlas.fleet.laws.records import BUCKETS, TICKS_PER_SECOND
-from perfatlas.fleet.model.model import (
+from perfatlas.fleet.laws import BUCKETS, TICKS_PER_SECOND, Constant, Exponential
+from perfatlas.fleet.model import (
     Cause,
     Fleet,
     Job,
@@ -20,9 +19,7 @@ from perfatlas.fleet.model.model import (
     Strategy,
     one_cause,
 )
-from perfatlas.fleet.simulator.outcome import Outcome
-from perfatlas.fleet.simulator.rare_outcomes import loss_probability
-from perfatlas.fleet.simulator.simulate import simulate
+from perfatlas.fleet.simulator import Outcome, loss_probability, simulate
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 H = 3600.0

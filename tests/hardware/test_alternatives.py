@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.hardware.alternatives import alternatives
-from perfatlas.hardware.resolve import resolve_system, system_names
+from perfatlas.hardware import alternatives, resolve_system, system_names
 
 
 @pytest.mark.parametrize("name", ["h200_sxm", "mi300x", "tpu_v5e"])

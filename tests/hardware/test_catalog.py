@@ -8,12 +8,10 @@ from typing import get_args
 
 import pytest
 
-from perfatlas.hardware.describe import describe
-from perfatlas.hardware.device import Device
-from perfatlas.hardware.resolve import resolve_system, system_names
+from perfatlas.hardware import Device, describe, resolve_system, system_names
 from perfatlas.hardware.schema import FIELDS
-from perfatlas.lab.cells.cell import MEASURED_DEVICES
-from perfatlas.quantities.provenance import Kind
+from perfatlas.lab.cells import MEASURED_DEVICES
+from perfatlas.quantities import Kind
 
 # Names that may not disappear; a new one needs no line here.
 PROMISED = {

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.hardware.citations import MOST_LINES, cited_sources
-from perfatlas.hardware.describe import describe
-from perfatlas.hardware.resolve import resolve_system, system_names
+from perfatlas.hardware import cited_sources, describe, resolve_system, system_names
+from perfatlas.hardware.citations import MOST_LINES
 
 # a page, a file, a paper, a pull request, a quotation to search for, or a titled document
 DOCUMENT = re.compile(

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.hardware.describe import describe
-from perfatlas.hardware.resolve import resolve_system
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.hardware import describe, resolve_system
+from perfatlas.quantities import InvalidSpecError
 
 
 def test_fields_change_and_are_recorded() -> None:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.hardware.resolve import resolve_system
+from perfatlas.hardware import resolve_system
 from perfatlas.hardware.schema import FIELDS
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 from hypothesis import strategies as st
 
-from perfatlas.quantities.errors import PerfatlasError
+from perfatlas.quantities import PerfatlasError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.answer.envelope import Answer
+from perfatlas.answer import Answer
 from perfatlas.models.catalog import catalog_config
-from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.verbs.estimate import estimate
 from tests.hostile.support import (
     EXAMPLES,
     NUMBERS,

@@ -9,12 +9,11 @@ from typing import Any, Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.answer.envelope import Answer
-from perfatlas.scenario.vocabulary import FIELD_NAMES
-from perfatlas.verbs.collective.answer import collective
-from perfatlas.verbs.estimate.answer import estimate
-from perfatlas.verbs.estimate.table import estimate_table
-from perfatlas.verbs.kernel.answer import kernel_attention, kernel_gemm, kernel_moe
+from perfatlas.answer import Answer
+from perfatlas.scenario import FIELD_NAMES
+from perfatlas.verbs.collective import collective
+from perfatlas.verbs.estimate import estimate, estimate_table
+from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
 from tests.hostile.support import EXAMPLES, JUNK, PATIENT, numbers_are_sane, real, survive
 
 pytestmark = PATIENT

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.answer.envelope import Answer
+from perfatlas.answer import Answer
 from perfatlas.hardware.schema import FIELDS
-from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.verbs.estimate import estimate
 from tests.hostile.support import EXAMPLES, PATIENT, TEXTS, numbers_are_sane, survive, write
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from perfatlas.jobs.model.model import Cluster, Failures, Jobs, Policy, Response
+from perfatlas.jobs.model import BUCKETS, NEVER, STATES, Cluster, Failures, Jobs, Policy, Response
 from perfatlas.jobs.model.packing import check_cluster
-from perfatlas.jobs.model.records import BUCKETS, NEVER, STATES
-from perfatlas.jobs.run.outcome import ScheduleOutcome
+from perfatlas.jobs.run import ScheduleOutcome
 from tests.jobs.slow_reference import FOREVER, Reference, RefJob
 
 COMPARED = ("started", "ended", "attempts", "restarts", "preempted", "waited", "lost_work")

@@ -10,19 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.files.tables import write_table
-from perfatlas.fleet.laws.laws import Exponential
-from perfatlas.fleet.model.model import Cause, Fleet
-from perfatlas.jobs.failures.histories import draw_failures
-from perfatlas.jobs.model.generated import KINDS, LONGEST_S, Mix, generate_jobs
-from perfatlas.jobs.model.model import Cluster, Jobs, Policy, ticks
-from perfatlas.jobs.model.packing import never_fit
-from perfatlas.jobs.model.records import NEVER
-from perfatlas.jobs.run.simulate import schedule
-from perfatlas.jobs.traces.failure_table import read_failures
-from perfatlas.jobs.traces.formats import read_jobs
+from perfatlas.files import write_table
+from perfatlas.fleet.laws import Exponential
+from perfatlas.fleet.model import Cause, Fleet
+from perfatlas.jobs.failures import draw_failures
+from perfatlas.jobs.model import NEVER, Cluster, Jobs, Mix, Policy, generate_jobs, never_fit, ticks
+from perfatlas.jobs.model.generated import KINDS, LONGEST_S
+from perfatlas.jobs.run import schedule
+from perfatlas.jobs.traces import read_failures, read_jobs
 from perfatlas.jobs.traces.job_table import read_job_table
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError
 
 TABLE = """\
 submit_s,run_s,gpus,nodes,limit_s,user,kind,priority,requeue,checkpoint_interval_s

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.jobs.model.model import Cluster, Jobs, Policy
-from perfatlas.jobs.model.packing import pack
-from perfatlas.jobs.model.records import NEVER
-from perfatlas.jobs.run.simulate import schedule
-from perfatlas.jobs.scheduler.loop import run_world
+from perfatlas.jobs.model import NEVER, Cluster, Jobs, Policy, pack
+from perfatlas.jobs.run import schedule
+from perfatlas.jobs.scheduler import run_world
 from tests.jobs.scenarios import random_scenario
 
 

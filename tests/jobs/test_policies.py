@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.fleet.laws.laws import Constant, Exponential, Weibull
-from perfatlas.fleet.model.model import Cause, Fleet, Lemons, Repair, RepairStage
-from perfatlas.jobs.failures.histories import draw_failures
-from perfatlas.jobs.model.model import Cluster, Failures, Jobs, Policy, ticks
-from perfatlas.jobs.run.simulate import schedule
-from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.fleet.laws import Constant, Exponential, Weibull
+from perfatlas.fleet.model import Cause, Fleet, Lemons, Repair, RepairStage
+from perfatlas.jobs.failures import draw_failures
+from perfatlas.jobs.model import Cluster, Failures, Jobs, Policy, ticks
+from perfatlas.jobs.run import schedule
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 
 
 def _jobs(*rows: tuple[float, float, int], **columns: Any) -> Jobs:  # noqa: ANN401

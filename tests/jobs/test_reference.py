@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.jobs.run.simulate import schedule
+from perfatlas.jobs.run import schedule
 from tests.jobs.scenarios import (
     crowded_scenario,
     expected_by,

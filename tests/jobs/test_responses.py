@@ -13,17 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.jobs.model.model import Cluster, Failures, Jobs, Policy, Response, ticks
-from perfatlas.jobs.model.responses import (
+from perfatlas.jobs.model import (
     LAUNCHERS,
-    jobset,
+    Cluster,
+    Failures,
+    Jobs,
+    Policy,
+    Response,
     kueue_replacement,
-    slurm_no_kill,
-    slurm_requeue,
-    torchrun_elastic,
+    ticks,
 )
-from perfatlas.jobs.run.outcome import ScheduleOutcome
-from perfatlas.jobs.run.simulate import schedule
+from perfatlas.jobs.model.responses import jobset, slurm_no_kill, slurm_requeue, torchrun_elastic
+from perfatlas.jobs.run import ScheduleOutcome, schedule
 
 
 def _run(

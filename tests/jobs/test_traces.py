@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.jobs.model.model import Cluster, Policy
-from perfatlas.jobs.run.simulate import schedule
+from perfatlas.jobs.model import Cluster, Policy
+from perfatlas.jobs.run import schedule
+from perfatlas.jobs.traces import read_jobs, runs_as_jobs
 from perfatlas.jobs.traces.csv_traces import TASK_COLUMNS
-from perfatlas.jobs.traces.formats import read_jobs, runs_as_jobs
 from perfatlas.jobs.traces.reading import Reading, Row
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError
 
 FOLDER = Path(__file__).parent / "traces"
 HELIOS = (FOLDER / "helios.csv").read_text("utf-8")

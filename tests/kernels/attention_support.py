@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from perfatlas.kernels.attention.physics import (
-    DECODE_ATTENTION_PARAMETERS,
+from perfatlas.kernels.attention import (
     DECODE_ATTENTION_SHAPE,
-    PREFILL_ATTENTION_PARAMETERS,
     PREFILL_ATTENTION_SHAPE,
     decode_attention_time_s,
     prefill_attention_time_s,
 )
-from perfatlas.kernels.devices.silicon import (
+from perfatlas.kernels.attention.physics import (
+    DECODE_ATTENTION_PARAMETERS,
+    PREFILL_ATTENTION_PARAMETERS,
+)
+from perfatlas.kernels.devices import (
     BANDWIDTH,
     CLOCK,
     EXPONENTIALS,
@@ -19,7 +21,7 @@ from perfatlas.kernels.devices.silicon import (
     PEAK,
     SM_COUNT,
 )
-from perfatlas.operators.work import FloatArray
+from perfatlas.operators import FloatArray
 
 NO_LIMIT = 1e9
 SHAPE = {

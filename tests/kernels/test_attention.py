@@ -5,14 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.kernels.attention.physics import (
-    PREFILL_ATTENTION_PARAMETERS,
-    PREFILL_ATTENTION_SHAPE,
-    prefill_attention_time_s,
-)
-from perfatlas.kernels.devices.silicon import BANDWIDTH, CLOCK, PEAK
-from perfatlas.operators.attention import Attention
-from perfatlas.operators.bounds import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
+from perfatlas.kernels.attention import PREFILL_ATTENTION_SHAPE, prefill_attention_time_s
+from perfatlas.kernels.attention.physics import PREFILL_ATTENTION_PARAMETERS
+from perfatlas.kernels.devices import BANDWIDTH, CLOCK, PEAK
+from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, Attention
 from tests.kernels.attention_support import NO_LIMIT, PREFILL, SHAPE, price, silicon
 
 

@@ -7,15 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.hardware.device import Device
-from perfatlas.hardware.resolve import resolve_system
-from perfatlas.kernels.devices.devices import DeviceColumns
+from perfatlas.hardware import Device, resolve_system
+from perfatlas.kernels.devices import DeviceColumns
+from perfatlas.kernels.tiers import price_operators
 from perfatlas.kernels.tiers.bound import bound_time
-from perfatlas.kernels.tiers.pricing import price_operators
-from perfatlas.operators.bounds import BOUND_NAMES
-from perfatlas.operators.columns import Gemm
-from perfatlas.operators.work import FloatArray
-from perfatlas.quantities.errors import UnsupportedError
+from perfatlas.operators import BOUND_NAMES, FloatArray, Gemm
+from perfatlas.quantities import UnsupportedError
 
 SIZES = st.integers(1, 65536)
 

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from perfatlas.compiled.loops import FEW_ROWS, Compiled
-from perfatlas.hardware.resolve import resolve_system
-from perfatlas.kernels.devices.silicon import silicon_row
-from perfatlas.kernels.gemm.physics import GEMM_PARAMETERS, gemm_time_s
-from perfatlas.measurements.calibrations.calibration import load_calibrations
-from perfatlas.operators.work import FloatArray
+from perfatlas.hardware import resolve_system
+from perfatlas.kernels.devices import silicon_row
+from perfatlas.kernels.gemm import gemm_time_s
+from perfatlas.kernels.gemm.physics import GEMM_PARAMETERS
+from perfatlas.measurements.calibrations import load_calibrations
+from perfatlas.operators import FloatArray
 
 
 def gemm_arguments(rows: int) -> tuple[FloatArray, FloatArray, FloatArray]:

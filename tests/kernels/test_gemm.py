@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.kernels.devices.silicon import NUM_SILICON
-from perfatlas.kernels.gemm.physics import GEMM_PARAMETERS, GEMM_SHAPE, gemm_time_s
-from perfatlas.operators.bounds import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
+from perfatlas.kernels.devices import NUM_SILICON
+from perfatlas.kernels.gemm import GEMM_SHAPE, gemm_time_s
+from perfatlas.kernels.gemm.physics import GEMM_PARAMETERS
+from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
 
 if TYPE_CHECKING:
-    from perfatlas.operators.work import FloatArray
+    from perfatlas.operators import FloatArray
 
 # An H200 as rounded in 2024 datasheets: 989 TFLOP/s dense bf16, 4.8 TB/s, 132 SMs, 1.83 GHz, 50 MB.
 H200 = np.array([989e12, 4.8e12, 132, 1.83e9, 50 * 2**20, 16.0, 228 * 1024])

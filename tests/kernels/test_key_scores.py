@@ -5,16 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.kernels.devices.silicon import BANDWIDTH, CLOCK, L2, NUM_SILICON, PEAK, SM_COUNT
+from perfatlas.kernels.devices import BANDWIDTH, CLOCK, L2, NUM_SILICON, PEAK, SM_COUNT
 from perfatlas.kernels.key_scores.physics import (
     KEY_SCORES_DECODE_PARAMETERS,
     KEY_SCORES_PREFILL_SHAPE,
     key_scores_decode_time_s,
     key_scores_prefill_time_s,
 )
-from perfatlas.operators.attention import KeyScores
-from perfatlas.operators.bounds import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
-from perfatlas.operators.work import FloatArray
+from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, FloatArray, KeyScores
 
 PARAMETERS = {
     "efficiency_compute": 0.5,

@@ -5,15 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.kernels.devices.silicon import BANDWIDTH, CLOCK, L2, NUM_SILICON, SM_COUNT
-from perfatlas.kernels.key_selection.physics import (
-    KEY_SELECTION_PARAMETERS,
-    KEY_SELECTION_SHAPE,
-    key_selection_time_s,
-)
-from perfatlas.operators.attention import KeySelection
-from perfatlas.operators.bounds import BOUND_LATENCY, BOUND_MEMORY
-from perfatlas.operators.work import FloatArray
+from perfatlas.kernels.devices import BANDWIDTH, CLOCK, L2, NUM_SILICON, SM_COUNT
+from perfatlas.kernels.key_selection import KEY_SELECTION_SHAPE
+from perfatlas.kernels.key_selection.physics import KEY_SELECTION_PARAMETERS, key_selection_time_s
+from perfatlas.operators import BOUND_LATENCY, BOUND_MEMORY, FloatArray, KeySelection
 
 PARAMETERS = {
     "efficiency_bandwidth": 0.8,

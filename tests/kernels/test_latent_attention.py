@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.kernels.devices.silicon import (
+from perfatlas.kernels.devices import (
     BANDWIDTH,
     CLOCK,
     EXPONENTIALS,
@@ -14,17 +14,20 @@ from perfatlas.kernels.devices.silicon import (
     PEAK,
     SM_COUNT,
 )
-from perfatlas.kernels.latent_attention.physics import (
-    MLA_DECODE_PARAMETERS,
+from perfatlas.kernels.latent_attention import (
     MLA_DECODE_SHAPE,
-    MLA_PREFILL_PARAMETERS,
     MLA_PREFILL_SHAPE,
     mla_decode_time_s,
     mla_prefill_time_s,
 )
-from perfatlas.operators.attention import LatentAttention
-from perfatlas.operators.bounds import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
-from perfatlas.operators.work import FloatArray
+from perfatlas.kernels.latent_attention.physics import MLA_DECODE_PARAMETERS, MLA_PREFILL_PARAMETERS
+from perfatlas.operators import (
+    BOUND_COMPUTE,
+    BOUND_LATENCY,
+    BOUND_MEMORY,
+    FloatArray,
+    LatentAttention,
+)
 
 SHAPE = {
     "batch": 1.0,

@@ -8,24 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.formats.catalog import get_format
-from perfatlas.hardware.resolve import resolve_system
-from perfatlas.kernels.devices.devices import DeviceColumns
-from perfatlas.kernels.devices.silicon import silicon_row
-from perfatlas.kernels.shapes.models import physics_model
-from perfatlas.kernels.shapes.neighbours import carry, coordinates, correct
+from perfatlas.formats import get_format
+from perfatlas.hardware import resolve_system
+from perfatlas.kernels.devices import DeviceColumns, silicon_row
+from perfatlas.kernels.shapes import carry, coordinates, correct, physics_model
+from perfatlas.kernels.tiers import PricedOperators, price_operators
 from perfatlas.kernels.tiers import measured as tier
-from perfatlas.kernels.tiers.pricing import PricedOperators, price_operators
-from perfatlas.measurements.calibrations.calibration import load_calibrations
+from perfatlas.measurements.calibrations import load_calibrations
+from perfatlas.measurements.residuals import Correction
 from perfatlas.measurements.residuals.interpolation import interpolate
-from perfatlas.measurements.residuals.residuals import Correction
-from perfatlas.measurements.tables.silicon import has_silicon
-from perfatlas.measurements.tables.tables import table_rows
-from perfatlas.operators.columns import Gemm
-from perfatlas.operators.work import FloatArray
-from perfatlas.quantities.errors import MissingDependencyError
-from perfatlas.verbs.estimate.answer import estimate
-from perfatlas.verbs.kernel.answer import kernel_gemm
+from perfatlas.measurements.tables import has_silicon, table_rows
+from perfatlas.operators import FloatArray, Gemm
+from perfatlas.quantities import MissingDependencyError
+from perfatlas.verbs.estimate import estimate
+from perfatlas.verbs.kernel import kernel_gemm
 
 needs_silicon = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"

@@ -9,19 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.kernels.moe.physics import (
-    BINS,
-    FIXED_TILES,
-    MOE_PARAMETERS,
-    MOE_SHAPE,
-    TRITON_DEFAULTS,
-    _fill_loads,
-    moe_time_s,
-)
-from perfatlas.operators.expert_load import UNIFORM
+from perfatlas.kernels.moe import FIXED_TILES, MOE_SHAPE, TRITON_DEFAULTS, moe_time_s
+from perfatlas.kernels.moe.physics import BINS, MOE_PARAMETERS, _fill_loads
+from perfatlas.operators import UNIFORM
 
 if TYPE_CHECKING:
-    from perfatlas.operators.work import FloatArray
+    from perfatlas.operators import FloatArray
 
 SILICON = np.array([1000e12, 4e12, 100, 2e9, 50 * 2**20, 16.0, 228 * 1024])
 VALUES = {

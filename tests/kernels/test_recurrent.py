@@ -6,21 +6,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfatlas.compiled.loops import FEW_ROWS
-from perfatlas.hardware.resolve import resolve_system
-from perfatlas.kernels.devices.devices import DeviceColumns
-from perfatlas.kernels.devices.silicon import BANDWIDTH, CLOCK, L2, NUM_SILICON, SM_COUNT
+from perfatlas.hardware import resolve_system
+from perfatlas.kernels.devices import BANDWIDTH, CLOCK, L2, NUM_SILICON, SM_COUNT, DeviceColumns
 from perfatlas.kernels.recurrent.physics import REFERENCE_FLOP
-from perfatlas.kernels.shapes.models import calibration_key, physics_model, shape_columns
+from perfatlas.kernels.shapes import calibration_key, physics_model, shape_columns
+from perfatlas.kernels.tiers import price_operators
 from perfatlas.kernels.tiers.bound import bound_time
-from perfatlas.kernels.tiers.pricing import price_operators
-from perfatlas.lab.cells.cell import MEASURED_DEVICES
-from perfatlas.measurements.calibrations.calibration import load_calibrations
-from perfatlas.models.architecture import Architecture, GatedDeltaNet, LayerGroup, Mamba2, Mixer
-from perfatlas.models.emission import ModelFormats, StepTokens
-from perfatlas.models.phases import step_operators
-from perfatlas.operators.bounds import BOUND_LATENCY, BOUND_MEMORY
-from perfatlas.operators.columns import Operator, Phase
-from perfatlas.operators.work import FloatArray
+from perfatlas.lab.cells import MEASURED_DEVICES
+from perfatlas.measurements.calibrations import load_calibrations
+from perfatlas.models import (
+    Architecture,
+    GatedDeltaNet,
+    LayerGroup,
+    Mamba2,
+    Mixer,
+    ModelFormats,
+    StepTokens,
+    step_operators,
+)
+from perfatlas.operators import BOUND_LATENCY, BOUND_MEMORY, FloatArray, Operator, Phase
 
 OPERATORS = ("scan_prefill", "scan_decode", "conv_prefill", "conv_decode")
 BF16 = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")

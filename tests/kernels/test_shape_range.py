@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.kernels.moe.physics import MOE_SHAPE
-from perfatlas.kernels.shapes.shape_range import octaves_outside, shape_limits, widening_per_octave
-from perfatlas.verbs.estimate.answer import estimate
-from perfatlas.verbs.kernel.answer import kernel_gemm
+from perfatlas.kernels.moe import MOE_SHAPE
+from perfatlas.kernels.shapes import octaves_outside, shape_limits, widening_per_octave
+from perfatlas.verbs.estimate import estimate
+from perfatlas.verbs.kernel import kernel_gemm
 
 FIRST = np.zeros(1, np.int64)
 

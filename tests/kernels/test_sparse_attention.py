@@ -5,15 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.kernels.devices.silicon import BANDWIDTH, CLOCK, L2, NUM_SILICON, PEAK, SM_COUNT
+from perfatlas.kernels.devices import BANDWIDTH, CLOCK, L2, NUM_SILICON, PEAK, SM_COUNT
+from perfatlas.kernels.sparse_attention import SPARSE_MLA_PREFILL_SHAPE
 from perfatlas.kernels.sparse_attention.physics import (
     SPARSE_MLA_PREFILL_PARAMETERS,
-    SPARSE_MLA_PREFILL_SHAPE,
     sparse_mla_prefill_time_s,
 )
-from perfatlas.operators.attention import LatentAttention
-from perfatlas.operators.bounds import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
-from perfatlas.operators.work import FloatArray
+from perfatlas.operators import (
+    BOUND_COMPUTE,
+    BOUND_LATENCY,
+    BOUND_MEMORY,
+    FloatArray,
+    LatentAttention,
+)
 
 PARAMETERS = {
     "efficiency_compute": 0.6,

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.kernels.streaming.physics import streaming_time_s
-from perfatlas.operators.bounds import BOUND_LATENCY, BOUND_MEMORY
+from perfatlas.kernels.streaming import streaming_time_s
+from perfatlas.operators import BOUND_LATENCY, BOUND_MEMORY
 
 SILICON = np.array([1000e12, 4e12, 100, 2e9, 50 * 2**20, 16.0, 228 * 1024])
 # launch 2 us, 0.8 of the bandwidth, cache 4 x faster, half the cache, 40 bytes a cycle and SM

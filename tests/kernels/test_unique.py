@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from perfatlas.kernels.devices.unique import unique_rows
+from perfatlas.kernels.devices import unique_rows
 
 if TYPE_CHECKING:
-    from perfatlas.operators.work import FloatArray
+    from perfatlas.operators import FloatArray
 
 
 @given(

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfatlas.lab.runs import BenchmarkRun, read_results
 from perfatlas.lab.runs.benchmark_fields import LARGEST, Fields
 from perfatlas.lab.runs.benchmark_formats import NO_LATENCY, reader_of
-from perfatlas.lab.runs.benchmark_results import read_results
-from perfatlas.lab.runs.benchmark_run import NO_LIMIT, SPECULATIVE, BenchmarkRun
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.lab.runs.benchmark_run import NO_LIMIT, SPECULATIVE
+from perfatlas.quantities import InvalidSpecError
 from tests.lab.benchmark_files import MODEL, TOOLS, aiperf, metric, sglang, trtllm, vllm, write
 
 ROOT = Path(__file__).parents[2]

@@ -7,27 +7,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfatlas.kernels.streaming.physics import STREAMING_SHAPE, streaming_time_s
-from perfatlas.lab.cells.cell import Cell, Range, Rows, exclusions, is_excluded
-from perfatlas.lab.cells.registry import device_cells
+from perfatlas.kernels.streaming import STREAMING_SHAPE, streaming_time_s
+from perfatlas.lab.cells import Cell, Range, Rows, device_cells, exclusions
+from perfatlas.lab.cells.cell import is_excluded
 from perfatlas.lab.cells.streaming import RANGES
-from perfatlas.lab.fitting.device import (
-    calibrate,
-    calibrate_cell,
-    calibration_target,
-    write_calibrations,
-)
+from perfatlas.lab.fitting import calibrate, row_groups, write_calibrations
+from perfatlas.lab.fitting.device import calibrate_cell, calibration_target
 from perfatlas.lab.fitting.held_out import expected_residuals
-from perfatlas.lab.fitting.split import row_groups
-from perfatlas.measurements.calibrations.calibration import read_calibrations
-from perfatlas.measurements.calibrations.user_folder import user_calibration_folder
-from perfatlas.measurements.tables.silicon import has_silicon
-from perfatlas.quantities.errors import InvalidSpecError, UnsupportedError
+from perfatlas.measurements.calibrations import read_calibrations, user_calibration_folder
+from perfatlas.measurements.tables import has_silicon
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from perfatlas.operators.work import FloatArray
+    from perfatlas.operators import FloatArray
 
 SILICON = np.array([1000e12, 4e12, 100, 2e9, 50 * 2**20, 16.0, 228 * 1024])
 TRUTH = {

@@ -5,8 +5,7 @@ import pytest
 
 from perfatlas.lab.cells.attention import attention_cells, decode_grid
 from perfatlas.lab.cells.latent_attention import latent_attention_cells
-from perfatlas.measurements.tables.silicon import has_silicon
-from perfatlas.measurements.tables.tables import default_kernels
+from perfatlas.measurements.tables import default_kernels, has_silicon
 
 pytestmark = pytest.mark.skipif(
     not has_silicon(), reason="the optional silicon package is not installed"

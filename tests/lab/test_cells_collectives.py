@@ -6,13 +6,11 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from perfatlas.lab.cells.cell import MEASURED_DEVICES
+from perfatlas.lab.cells import MEASURED_DEVICES, device_cells
 from perfatlas.lab.cells.collectives import CUSTOM_SWITCH_EXPONENTS, hand_over_sizes
-from perfatlas.lab.cells.registry import device_cells
-from perfatlas.lab.fitting.device import fit_cell
-from perfatlas.lab.fitting.split import held_out, row_groups, taken
-from perfatlas.measurements.calibrations.calibration import load_calibrations
-from perfatlas.measurements.tables.silicon import has_silicon
+from perfatlas.lab.fitting import fit_cell, held_out, row_groups, taken
+from perfatlas.measurements.calibrations import load_calibrations
+from perfatlas.measurements.tables import has_silicon
 
 MIB = 2.0**20
 needs_silicon = pytest.mark.skipif(

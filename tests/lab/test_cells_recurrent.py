@@ -5,21 +5,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfatlas.hardware.resolve import resolve_system
-from perfatlas.kernels.shapes.models import physics_model
-from perfatlas.lab.cells.cell import MEASURED_DEVICES, Cell
-from perfatlas.lab.cells.registry import device_cells
+from perfatlas.hardware import resolve_system
+from perfatlas.kernels.shapes import physics_model
+from perfatlas.lab.cells import MEASURED_DEVICES, Cell, device_cells
+from perfatlas.lab.fitting import row_groups
 from perfatlas.lab.fitting.device import calibrate_cell
 from perfatlas.lab.fitting.few_shot_rows import row_cells
-from perfatlas.lab.fitting.split import row_groups
-from perfatlas.measurements.calibrations.calibration import load_calibrations
-from perfatlas.measurements.tables.recurrent_tables import (
+from perfatlas.measurements.calibrations import load_calibrations
+from perfatlas.measurements.tables import (
     KERNEL_NAMES,
+    has_silicon,
+    read_measured_rows,
+    read_table,
     recurrent_kernel,
-    recurrent_mask,
 )
-from perfatlas.measurements.tables.rows import read_measured_rows
-from perfatlas.measurements.tables.silicon import has_silicon, read_table
+from perfatlas.measurements.tables.recurrent_tables import recurrent_mask
 
 pytestmark = pytest.mark.skipif(
     not has_silicon(), reason="the optional silicon package is not installed"

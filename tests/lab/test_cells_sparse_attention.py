@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from perfatlas.lab.cells.sparse_attention import padding_grid, sparse_attention_cells
-from perfatlas.lab.fitting.least_squares import error_statistics
-from perfatlas.measurements.calibrations.calibration import load_calibrations
-from perfatlas.measurements.tables.silicon import has_silicon
-from perfatlas.measurements.tables.tables import table_rows
+from perfatlas.lab.fitting import error_statistics
+from perfatlas.measurements.calibrations import load_calibrations
+from perfatlas.measurements.tables import has_silicon, table_rows
 
 pytestmark = pytest.mark.skipif(
     not has_silicon(), reason="the optional silicon package is not installed"

@@ -8,27 +8,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.cli.entry import main
-from perfatlas.files.folders import user_folder
-from perfatlas.files.tables import write_table
-from perfatlas.formats.catalog import get_format
-from perfatlas.hardware.resolve import resolve_system
-from perfatlas.kernels.devices.silicon import silicon_row
-from perfatlas.kernels.gemm.physics import GEMM_SHAPE, gemm_time_s
-from perfatlas.lab.fitting import few_shot
-from perfatlas.lab.fitting.few_shot import REFITS, UNCHANGED, known_calibrations, refit_rows
+from perfatlas.cli import main
+from perfatlas.files import user_folder, write_table
+from perfatlas.formats import get_format
+from perfatlas.hardware import resolve_system
+from perfatlas.kernels.devices import silicon_row
+from perfatlas.kernels.gemm import GEMM_SHAPE, gemm_time_s
+from perfatlas.lab.fitting import MeasurementReport, calibrate_measurements, few_shot, refit_rows
+from perfatlas.lab.fitting.few_shot import REFITS, UNCHANGED, known_calibrations
 from perfatlas.lab.fitting.few_shot_rows import CHOSEN, RANGES, row_cells
-from perfatlas.lab.fitting.user_calibration import MeasurementReport, calibrate_measurements
-from perfatlas.measurements.calibrations.calibration import (
+from perfatlas.measurements.calibrations import (
     find_calibration,
     find_shipped_calibration,
     load_calibrations,
+    user_calibration_folder,
     user_calibrations,
 )
-from perfatlas.measurements.calibrations.user_folder import user_calibration_folder
-from perfatlas.measurements.tables.rows import MeasuredRows, read_measured_rows
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.verbs.kernel.answer import kernel_gemm
+from perfatlas.measurements.tables import MeasuredRows, read_measured_rows
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.kernel import kernel_gemm
 
 H200 = resolve_system("h200_sxm").device
 SHIPPED = load_calibrations("h200_sxm")["h200_sxm/gemm/vllm/bf16"].parameters

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.lab.fitting.least_squares import error_statistics, fit_parameters
+from perfatlas.lab.fitting import error_statistics, fit_parameters
 
 if TYPE_CHECKING:
-    from perfatlas.operators.work import FloatArray
+    from perfatlas.operators import FloatArray
 
 SIZES = np.geomspace(1e3, 1e9, 60)
 

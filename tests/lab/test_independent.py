@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfatlas.lab.scoring.independent import NOT_MEASURED, independent_check
+from perfatlas.lab.scoring import independent_check
+from perfatlas.lab.scoring.independent import NOT_MEASURED
 from tests.lab.test_few_shot import SHIPPED, measured
 
 if TYPE_CHECKING:

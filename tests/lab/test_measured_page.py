@@ -7,22 +7,15 @@ from typing import Any
 
 import pytest
 
-from perfatlas.cli.entry import main
-from perfatlas.lab.cells.cell import MEASURED_DEVICES
-from perfatlas.lab.cells.registry import device_cells
-from perfatlas.lab.scoring.medians import best_covered
-from perfatlas.lab.validate.measured import validate_measured
+from perfatlas.cli import main
+from perfatlas.lab.cells import MEASURED_DEVICES, device_cells
+from perfatlas.lab.scoring import best_covered
+from perfatlas.lab.validate import UnseenScore, validate_measured, write_measured_page
 from perfatlas.lab.validate.measured_edges import score_edges
-from perfatlas.lab.validate.measured_medians import TUNED, UnseenScore, median_rows
-from perfatlas.lab.validate.measured_page import (
-    FIRST,
-    LAST,
-    measured_page,
-    miss_reasons,
-    write_measured_page,
-)
-from perfatlas.measurements.tables.silicon import has_silicon
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.lab.validate.measured_medians import TUNED, median_rows
+from perfatlas.lab.validate.measured_page import FIRST, LAST, measured_page, miss_reasons
+from perfatlas.measurements.tables import has_silicon
+from perfatlas.quantities import InvalidSpecError
 
 PAGE = Path(__file__).parents[2] / "docs" / "tier-measured.md"
 needs_silicon = pytest.mark.skipif(

@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.lab.runs.pool_launches import PoolRun
-from perfatlas.lab.runs.pool_runs import read_pool_runs, select_pool_runs, uncounted_rows
-from perfatlas.lab.runs.pool_traffic import asked_pools, launched_pools, simulate_pool_runs
-from perfatlas.lab.runs.run_selection import parse_serving_rules, serving_rules
-from perfatlas.lab.runs.serving_rows import sample_path
+from perfatlas.lab.runs import (
+    PoolRun,
+    read_pool_runs,
+    sample_path,
+    select_pool_runs,
+    serving_rules,
+    simulate_pool_runs,
+    uncounted_rows,
+)
+from perfatlas.lab.runs.pool_traffic import asked_pools, launched_pools
+from perfatlas.lab.runs.run_selection import parse_serving_rules
 from perfatlas.lab.validate.pools import pool_views
-from perfatlas.measurements.tables.silicon import has_silicon
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.scenario.service import service
-from perfatlas.scenario.traffic import arriving
-from perfatlas.verbs.simulate.answer import simulate, split_fields
+from perfatlas.measurements.tables import has_silicon
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario import arriving, service
+from perfatlas.verbs.simulate import simulate, split_fields
 from tests.lab.test_validate_steps import RULES, run
 from tests.lab.test_validate_traffic import LAUNCHES
 

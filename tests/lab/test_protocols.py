@@ -7,16 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.kernels.devices.silicon import NUM_SILICON
-from perfatlas.kernels.streaming.physics import STREAMING_PARAMETERS, streaming_time_s
-from perfatlas.lab.cells.cell import Cell, Range, Rows, silicon_columns
-from perfatlas.lab.fitting.split import held_out, row_groups, taken
-from perfatlas.lab.scoring.medians import best_covered, goal_of
-from perfatlas.lab.scoring.protocols import Kin, few_rows, fit_simple, refit, score_rows, simple_s
+from perfatlas.kernels.devices import NUM_SILICON
+from perfatlas.kernels.streaming import streaming_time_s
+from perfatlas.kernels.streaming.physics import STREAMING_PARAMETERS
+from perfatlas.lab.cells import Cell, Range, Rows
+from perfatlas.lab.cells.cell import silicon_columns
+from perfatlas.lab.fitting import held_out, row_groups, taken
+from perfatlas.lab.scoring import Kin, best_covered, few_rows, goal_of
+from perfatlas.lab.scoring.protocols import fit_simple, refit, score_rows, simple_s
 from perfatlas.lab.scoring.score import winkler_score
-from perfatlas.measurements.calibrations.calibration import load_calibrations
-from perfatlas.operators.work import FloatArray
-from perfatlas.quantities.errors import UsageError
+from perfatlas.measurements.calibrations import load_calibrations
+from perfatlas.operators import FloatArray
+from perfatlas.quantities import UsageError
 
 
 def linear(

@@ -6,16 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfatlas.lab.scoring import drifted, read_budgets
 from perfatlas.lab.scoring.budgets import (
     Budget,
     budget_for,
-    drifted,
-    read_budgets,
     renewed_budgets,
     shipped_errors,
     write_budgets,
 )
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError
 
 
 def test_no_shipped_cell_is_worse_than_its_budget() -> None:

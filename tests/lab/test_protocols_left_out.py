@@ -4,12 +4,18 @@ from typing import Any
 
 import pytest
 
-from perfatlas.lab.scoring.left_out import LeftOut, left_out_errors, left_out_table, slow_medians
-from perfatlas.lab.scoring.tables import beaten_cells, goal_table, tally_table
+from perfatlas.lab.scoring import (
+    beaten_cells,
+    goal_table,
+    left_out_errors,
+    left_out_table,
+    slow_medians,
+    tally_table,
+)
+from perfatlas.lab.scoring.left_out import LeftOut
 from perfatlas.lab.validate.operators import validate_kernels
-from perfatlas.measurements.calibrations.calibration import load_calibrations
-from perfatlas.measurements.tables.moe_rows import SLOW
-from perfatlas.measurements.tables.silicon import has_silicon
+from perfatlas.measurements.calibrations import load_calibrations
+from perfatlas.measurements.tables import SLOW, has_silicon
 
 needs_silicon = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"

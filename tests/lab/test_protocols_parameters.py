@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from perfatlas.lab.cells.registry import device_cells
-from perfatlas.lab.scoring.parameters import counted, parameter_table
-from perfatlas.measurements.tables.silicon import has_silicon
+from perfatlas.lab.cells import device_cells
+from perfatlas.lab.scoring import parameter_table
+from perfatlas.lab.scoring.parameters import counted
+from perfatlas.measurements.tables import has_silicon
 
 pytestmark = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfatlas.lab.cells.cell import MEASURED_DEVICES
-from perfatlas.lab.cells.registry import device_cells
+from perfatlas.lab.cells import MEASURED_DEVICES, device_cells
 from perfatlas.lab.scoring.samples import (
     Sample,
     device_samples,
@@ -17,12 +16,12 @@ from perfatlas.lab.scoring.samples import (
     renewed_samples,
     score_sample,
 )
-from perfatlas.measurements.calibrations.calibration import load_calibrations
-from perfatlas.measurements.tables.silicon import has_silicon
+from perfatlas.measurements.calibrations import load_calibrations
+from perfatlas.measurements.tables import has_silicon
 
 if TYPE_CHECKING:
     from perfatlas.lab.cells.cell import BoundArray
-    from perfatlas.operators.work import FloatArray
+    from perfatlas.operators import FloatArray
 
 needs_silicon = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"

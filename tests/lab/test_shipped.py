@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.kernels.shapes.models import physics_model
-from perfatlas.lab.cells.cell import MEASURED_DEVICES, is_excluded
-from perfatlas.measurements.calibrations.calibration import Calibration, load_calibrations
+from perfatlas.kernels.shapes import physics_model
+from perfatlas.lab.cells import MEASURED_DEVICES
+from perfatlas.lab.cells.cell import is_excluded
+from perfatlas.measurements.calibrations import Calibration, load_calibrations
 
 KERNELS = (
     "gemm",

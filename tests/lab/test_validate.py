@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.lab.fitting.device import calibrate
+from perfatlas.lab.fitting import calibrate
 from perfatlas.lab.validate.operators import validate_kernels
-from perfatlas.measurements.calibrations.calibration import load_calibrations
-from perfatlas.measurements.tables.silicon import has_silicon
-from perfatlas.quantities.errors import InvalidSpecError, UnsupportedError
+from perfatlas.measurements.calibrations import load_calibrations
+from perfatlas.measurements.tables import has_silicon
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 pytestmark = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from perfatlas.cli.entry import main
-from perfatlas.lab.validate.blocks import validate_blocks
-from perfatlas.measurements.tables.silicon import has_silicon
-from perfatlas.quantities.errors import UnsupportedError
+from perfatlas.cli import main
+from perfatlas.lab.validate import validate_blocks
+from perfatlas.measurements.tables import has_silicon
+from perfatlas.quantities import UnsupportedError
 
 pytestmark = pytest.mark.skipif(
     not has_silicon(), reason="the optional silicon package is not installed"

@@ -5,14 +5,10 @@ import math
 
 import pytest
 
-from perfatlas.cli.entry import main
-from perfatlas.lab.validate.capacity import (
-    capacity_runs,
-    gate,
-    parse_capacity_runs,
-    validate_capacity,
-)
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.cli import main
+from perfatlas.lab.validate import validate_capacity
+from perfatlas.lab.validate.capacity import capacity_runs, gate, parse_capacity_runs
+from perfatlas.quantities import InvalidSpecError
 
 ONE = """
 title = "one"

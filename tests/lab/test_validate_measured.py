@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.lab.validate.measured import validate_measured
-from perfatlas.measurements.tables.silicon import has_silicon
+from perfatlas.lab.validate import validate_measured
+from perfatlas.measurements.tables import has_silicon
 
 pytestmark = pytest.mark.skipif(
     not has_silicon(), reason="the optional silicon package is not installed"

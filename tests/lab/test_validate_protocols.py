@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from perfatlas.cli.entry import main
+from perfatlas.cli import main
 from perfatlas.lab.validate.kernels_page import page_text
 from perfatlas.lab.validate.operators import (
     calibration_hash,
     validate_collectives,
     validate_kernels,
 )
-from perfatlas.measurements.tables.silicon import has_silicon
-from perfatlas.quantities.errors import UnsupportedError, UsageError
+from perfatlas.measurements.tables import has_silicon
+from perfatlas.quantities import UnsupportedError, UsageError
 
 pytestmark = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"

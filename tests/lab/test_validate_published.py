@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.collectives.wire import bus_bandwidth
-from perfatlas.hardware.resolve import resolve_system
+from perfatlas.collectives import bus_bandwidth
+from perfatlas.hardware import resolve_system
 from perfatlas.lab.validate.published_collectives import published_runs, validate_published
 
 # Mean absolute error per operation, and the least share inside the 90 % interval.

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perfatlas.lab.validate.benchmarks import validate_serving
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.lab.validate import validate_serving
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.estimate import estimate
 from tests.lab.benchmark_files import MODEL, TOOLS, aiperf, sglang, trtllm, vllm, write
 
 SYSTEM = "h200_sxm"

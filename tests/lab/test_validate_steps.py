@@ -9,16 +9,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.engines.step_error import step_errors
-from perfatlas.lab.runs.deduplication import is_dense, select_runs
-from perfatlas.lab.runs.host_time import cross_fitted, fit_constants, halves
-from perfatlas.lab.runs.predictions import METRICS, below_bound, predict_runs, summarize_runs
-from perfatlas.lab.runs.run_selection import parse_serving_rules, serving_rules
-from perfatlas.lab.runs.serving_rows import ServingRun, check_sample, read_runs, sample_path
+from perfatlas.engines import step_errors
+from perfatlas.lab.runs import (
+    ServingRun,
+    below_bound,
+    check_sample,
+    cross_fitted,
+    predict_runs,
+    read_runs,
+    sample_path,
+    select_runs,
+    serving_rules,
+    summarize_runs,
+)
+from perfatlas.lab.runs.deduplication import is_dense
+from perfatlas.lab.runs.host_time import fit_constants, halves
+from perfatlas.lab.runs.predictions import METRICS
+from perfatlas.lab.runs.run_selection import parse_serving_rules
 from perfatlas.lab.runs.step_errors import step_error_rows
-from perfatlas.lab.validate.steps import gate, validate_steps
-from perfatlas.measurements.tables.silicon import has_silicon
-from perfatlas.quantities.errors import InvalidSpecError, MissingDependencyError, UnsupportedError
+from perfatlas.lab.validate import validate_steps
+from perfatlas.lab.validate.steps import gate
+from perfatlas.measurements.tables import has_silicon
+from perfatlas.quantities import InvalidSpecError, MissingDependencyError, UnsupportedError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,23 +8,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfatlas.lab.runs import recorded_runs
-from perfatlas.lab.runs.deduplication import select_runs
-from perfatlas.lab.runs.operating_points import compare_points, contradicted, summarize_points
-from perfatlas.lab.runs.recorded_runs import compare_recorded
-from perfatlas.lab.runs.run_selection import parse_serving_rules, serving_rules
-from perfatlas.lab.runs.serving_rows import read_runs, sample_path
-from perfatlas.lab.runs.serving_traffic import as_launched, asked_fields, simulate_runs
+from perfatlas.lab.runs import (
+    compare_points,
+    compare_recorded,
+    contradicted,
+    read_runs,
+    recorded_runs,
+    sample_path,
+    select_runs,
+    serving_rules,
+    simulate_runs,
+    summarize_points,
+    summarize_traffic,
+    traffic_totals,
+)
+from perfatlas.lab.runs.run_selection import parse_serving_rules
+from perfatlas.lab.runs.serving_traffic import as_launched, asked_fields
 from perfatlas.lab.runs.shared_data import VARIABLE, shared_folder
-from perfatlas.lab.runs.traffic_statistics import summarize_traffic, traffic_totals
+from perfatlas.lab.validate import validate_traffic
 from perfatlas.lab.validate.pools import pool_views
-from perfatlas.lab.validate.traffic import traffic_views, validate_traffic
+from perfatlas.lab.validate.traffic import traffic_views
 from perfatlas.lab.validate.traffic_page import page_text
-from perfatlas.measurements.tables.silicon import has_silicon
-from perfatlas.quantities.errors import InvalidSpecError, MissingDependencyError
-from perfatlas.scenario.deployment import deployment
-from perfatlas.scenario.traffic import arriving
-from perfatlas.verbs.simulate.answer import simulate, split_fields
+from perfatlas.measurements.tables import has_silicon
+from perfatlas.quantities import InvalidSpecError, MissingDependencyError
+from perfatlas.scenario import arriving, deployment
+from perfatlas.verbs.simulate import simulate, split_fields
 from tests.lab.test_validate_steps import RULES, run
 
 if TYPE_CHECKING:

@@ -6,21 +6,27 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.hardware.resolve import resolve_system, system_names
-from perfatlas.kernels.devices.devices import DeviceColumns
-from perfatlas.models.catalog import model_names, resolve_model
-from perfatlas.operators.attention import Attention, LatentAttention
-from perfatlas.operators.columns import Gemm, GroupedGemm, Operator, Phase, Scan, Streaming
-from perfatlas.scenario.evaluate import Evaluation, evaluate
-from perfatlas.scenario.resolved_scenario import Question, resolve_question
-from perfatlas.scenario.vocabulary import Scenario
-from perfatlas.verbs.estimate.table import estimate_table
+from perfatlas.hardware import resolve_system, system_names
+from perfatlas.kernels.devices import DeviceColumns
+from perfatlas.models import model_names, resolve_model
+from perfatlas.operators import (
+    Attention,
+    Gemm,
+    GroupedGemm,
+    LatentAttention,
+    Operator,
+    Phase,
+    Scan,
+    Streaming,
+)
+from perfatlas.scenario import Evaluation, Question, Scenario, evaluate, resolve_question
+from perfatlas.verbs.estimate import estimate_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.hardware.device import Device, System
-    from perfatlas.operators.work import FloatArray
+    from perfatlas.hardware import Device, System
+    from perfatlas.operators import FloatArray
 
 # one model per kind of layer: dense GQA, tied, windowed, sinks, experts, latent, sparse, hybrids
 MODELS: Final = (

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.models.cache_layout import cache_layouts
-from perfatlas.models.catalog import resolve_model
-from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.models import cache_layouts, resolve_model
+from perfatlas.verbs.estimate import estimate
 from tests.laws.support import answered, distinct_models
 
 HUGE = "b300_sxm{device.memory.capacity=1 PB}"

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.collectives.codes import OPS
-from perfatlas.collectives.pricing import CollectiveShapes, Implementation, price_collectives
-from perfatlas.engines.catalog import all_reduce_groups, resolve_engine
-from perfatlas.hardware.resolve import resolve_system
-from perfatlas.kernels.tiers.pricing import PricedOperators, price_operators
+from perfatlas.collectives import OPS, CollectiveShapes, Implementation, price_collectives
+from perfatlas.engines import all_reduce_groups, resolve_engine
+from perfatlas.hardware import resolve_system
+from perfatlas.kernels.tiers import PricedOperators, price_operators
 from tests.laws.support import (
     ENGINES,
     all_systems,
@@ -31,8 +30,7 @@ from tests.laws.support import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfatlas.operators.columns import Operator
-    from perfatlas.operators.work import FloatArray
+    from perfatlas.operators import FloatArray, Operator
 
 MEASURED = (
     "a100_sxm",

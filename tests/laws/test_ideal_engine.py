@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.quantities.errors import PerfatlasError
-from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.quantities import PerfatlasError
+from perfatlas.verbs.estimate import estimate
 
 LOADS = [(1, 512, 64), (64, 2048, 256), (8, 8192, 64)]
 

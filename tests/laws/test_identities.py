@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.answer.envelope import Answer
-from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError
-from perfatlas.verbs.estimate.answer import estimate
-from perfatlas.verbs.kernel.answer import kernel_attention, kernel_gemm, kernel_moe
+from perfatlas.answer import Answer
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.verbs.estimate import estimate
+from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
 from tests.laws.support import ENGINES, MODELS
 
 METRICS = (

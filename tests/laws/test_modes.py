@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.engines.catalog import resolve_engine
-from perfatlas.engines.tokenizing import tokenizing
-from perfatlas.models.catalog import resolve_model
-from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError
-from perfatlas.verbs.estimate.answer import estimate
-from perfatlas.verbs.estimate.batch_frontier import frontier
+from perfatlas.engines import resolve_engine, tokenizing
+from perfatlas.models import resolve_model
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.verbs.estimate import estimate, frontier
 from tests.laws.support import MODELS
 
 MODEL = st.sampled_from(MODELS)

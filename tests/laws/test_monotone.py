@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.collectives.codes import OPS
-from perfatlas.collectives.pricing import CollectiveShapes, price_collectives
-from perfatlas.hardware.resolve import resolve_system
+from perfatlas.collectives import OPS, CollectiveShapes, price_collectives
+from perfatlas.hardware import resolve_system
 from perfatlas.kernels.tiers.bound import bound_time
 from tests.laws.support import (
     ENGINES,
@@ -29,8 +28,7 @@ from tests.laws.support import (
 )
 
 if TYPE_CHECKING:
-    from perfatlas.operators.columns import Operator
-    from perfatlas.operators.work import FloatArray
+    from perfatlas.operators import FloatArray, Operator
 
 ROUNDING = 1e-12
 LARGE = "b300_sxm{device.memory.capacity=1 PB}"  # everything fits

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.collectives.codes import OPS
-from perfatlas.collectives.pricing import CollectiveShapes, Implementation, price_collectives
-from perfatlas.hardware.resolve import resolve_system
+from perfatlas.collectives import OPS, CollectiveShapes, Implementation, price_collectives
+from perfatlas.hardware import resolve_system
+from perfatlas.kernels.tiers import price_operators
 from perfatlas.kernels.tiers.bound import bound_time
-from perfatlas.kernels.tiers.pricing import price_operators
-from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.verbs.estimate import estimate
 from tests.laws.support import (
     MODELS,
     attention,
@@ -32,7 +31,7 @@ from tests.laws.support import (
 )
 
 if TYPE_CHECKING:
-    from perfatlas.operators.columns import Operator
+    from perfatlas.operators import Operator
 
 SYSTEMS = st.sampled_from(
     ["a100_sxm", "h200_sxm", "b200_sxm", "gb200", "l40s", "mi300x", "tpu_v6e"]

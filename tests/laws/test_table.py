@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.quantities.errors import PerfatlasError
-from perfatlas.verbs.estimate.answer import estimate
-from perfatlas.verbs.estimate.table import estimate_table
+from perfatlas.quantities import PerfatlasError
+from perfatlas.verbs.estimate import estimate, estimate_table
 from tests.laws.support import ENGINES, MODELS
 
 NUMBERS = st.fixed_dictionaries(

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.hardware.resolve import resolve_system
-from perfatlas.models.catalog import resolve_model
-from perfatlas.parallelism.plan import plan_problems
-from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.hardware import resolve_system
+from perfatlas.models import resolve_model
+from perfatlas.parallelism import plan_problems
+from perfatlas.verbs.estimate import estimate
 from tests.laws.support import (
     distinct_models,
     evaluated_on,
@@ -22,7 +22,7 @@ from tests.laws.support import (
 )
 
 if TYPE_CHECKING:
-    from perfatlas.scenario.evaluate import Evaluation
+    from perfatlas.scenario import Evaluation
 
 SIZES = (1, 2, 4, 8, 16, 32)
 

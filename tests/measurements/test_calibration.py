@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.hardware.resolve import resolve_system
-from perfatlas.measurements.calibrations.calibration import (
+from perfatlas.hardware import resolve_system
+from perfatlas.measurements.calibrations import (
     Calibration,
     CalibrationMatch,
     calibration_folder,

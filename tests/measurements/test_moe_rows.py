@@ -10,19 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfatlas.measurements.tables.cards import measured_device
+from perfatlas.measurements.tables import MOE_MODEL, has_silicon, measured_device, table_rows
 from perfatlas.measurements.tables.moe_rows import (
-    MOE_MODEL,
     doubtful_rows,
     matrices_of,
     slow_parts,
     unshared_rows,
 )
-from perfatlas.measurements.tables.silicon import has_silicon
-from perfatlas.measurements.tables.tables import table_rows
 
 if TYPE_CHECKING:
-    from perfatlas.operators.work import FloatArray
+    from perfatlas.operators import FloatArray
 
 needs_silicon = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"

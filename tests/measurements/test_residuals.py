@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from perfatlas.collectives import measured as collectives
 from perfatlas.kernels.tiers import measured as kernels
-from perfatlas.measurements.residuals import residuals
+from perfatlas.measurements.residuals import Residuals, carry, correct, number_groups, residuals
 from perfatlas.measurements.residuals.beyond_rows import EDGE_LOSS, EDGE_TRIED
-from perfatlas.measurements.residuals.residuals import Residuals, carry, correct, number_groups
 
 SPACE = np.array([[size, ranks] for size in range(8, 30) for ranks in (1.0, 2.0, 3.0)])
 SMOOTH = 0.02 * SPACE[:, 0] + 0.05 * np.sin(3.0 * SPACE[:, 0] + SPACE[:, 1])

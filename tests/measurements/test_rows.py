@@ -10,14 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.files.tables import write_table
-from perfatlas.measurements.tables.rows import (
-    COLUMNS,
-    PROTOCOL_COLUMNS,
-    SHAPE_COLUMNS,
-    read_measured_rows,
-)
-from perfatlas.quantities.errors import InvalidSpecError, PerfatlasError
+from perfatlas.files import write_table
+from perfatlas.measurements.tables import PROTOCOL_COLUMNS, SHAPE_COLUMNS, read_measured_rows
+from perfatlas.measurements.tables.rows import COLUMNS
+from perfatlas.quantities import InvalidSpecError, PerfatlasError
 
 SHAPES: dict[str, dict[str, float]] = {
     "gemm": {"m": 64, "n": 4096, "k": 8192},

@@ -5,16 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.measurements.tables.silicon import (
+from perfatlas.measurements.tables import (
     choose_version,
     has_silicon,
     has_table,
     read_table,
     silicon_root,
     silicon_systems,
-    version_key,
 )
-from perfatlas.quantities.errors import MissingDependencyError, UnsupportedError
+from perfatlas.measurements.tables.silicon import version_key
+from perfatlas.quantities import MissingDependencyError, UnsupportedError
 
 needs_silicon = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"

@@ -3,9 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.measurements.tables.silicon import has_silicon
-from perfatlas.measurements.tables.tables import table_rows, table_versions
-from perfatlas.quantities.errors import UnsupportedError
+from perfatlas.measurements.tables import has_silicon, table_rows, table_versions
+from perfatlas.quantities import UnsupportedError
 
 needs_silicon = pytest.mark.skipif(
     not has_silicon(), reason="the measured tables of perfatlas[silicon] are not installed"

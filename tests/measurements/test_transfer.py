@@ -6,25 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.hardware.resolve import resolve_system
-from perfatlas.lab.cells.cell import MEASURED_DEVICES
-from perfatlas.lab.cells.registry import cells_by_key
-from perfatlas.lab.scoring.protocols import Kin
+from perfatlas.hardware import resolve_system
+from perfatlas.lab.cells import MEASURED_DEVICES, cells_by_key
+from perfatlas.lab.scoring import Kin
 from perfatlas.lab.transfers.transfer import transfer_rows
-from perfatlas.measurements.calibrations.calibration import load_calibrations
-from perfatlas.measurements.calibrations.transfer import (
-    T_75,
-    T_95,
+from perfatlas.measurements.calibrations import (
+    FIVE,
     Pair,
     Pairs,
     Silicon,
     donor_of,
     expected_quantiles,
+    load_calibrations,
     load_transfers,
     silicon_of,
 )
-from perfatlas.measurements.calibrations.user_folder import FIVE
-from perfatlas.measurements.tables.silicon import has_silicon
+from perfatlas.measurements.calibrations.transfer import T_75, T_95
+from perfatlas.measurements.tables import has_silicon
 
 
 def silicon(name: str, architecture: str, kind: str = "large tiles") -> Silicon:

@@ -10,18 +10,16 @@ from typing import Any
 
 import pytest
 
-from perfatlas.models.architecture import GqaAttention, MlaAttention
-from perfatlas.models.catalog import (
-    MAX_CONFIG_BYTES,
-    catalog_aliases,
-    catalog_config,
+from perfatlas.models import (
+    GqaAttention,
+    MlaAttention,
     model_names,
-    read_row,
+    parameter_counts,
+    read_config,
     resolve_model,
 )
-from perfatlas.models.parameters import parameter_counts
-from perfatlas.models.reader import read_config
-from perfatlas.quantities.errors import InvalidSpecError, UnsupportedError
+from perfatlas.models.catalog import MAX_CONFIG_BYTES, catalog_aliases, catalog_config, read_row
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 
 def attention_type(name: str) -> str:

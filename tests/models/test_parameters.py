@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.models.architecture import (
+from perfatlas.models import (
     Architecture,
     DenseFfn,
     GatedDeltaNet,
@@ -18,9 +18,9 @@ from perfatlas.models.architecture import (
     MlaAttention,
     MoeFfn,
     SparseIndexer,
+    parameter_counts,
+    resolve_model,
 )
-from perfatlas.models.catalog import resolve_model
-from perfatlas.models.parameters import parameter_counts
 
 HIDDEN = 8
 

@@ -7,14 +7,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.models.architecture import Architecture, LayerGroup, MlaAttention, SparseIndexer
-from perfatlas.models.catalog import resolve_model
-from perfatlas.models.emission import ModelFormats, StepTokens
-from perfatlas.models.parameters import parameter_counts
-from perfatlas.models.phases import step_operators
-from perfatlas.operators.attention import Attention, LatentAttention
-from perfatlas.operators.columns import Gemm, GroupedGemm, Operator, Phase, Streaming
-from perfatlas.quantities.errors import UnsupportedError
+from perfatlas.models import (
+    Architecture,
+    LayerGroup,
+    MlaAttention,
+    ModelFormats,
+    SparseIndexer,
+    StepTokens,
+    parameter_counts,
+    resolve_model,
+    step_operators,
+)
+from perfatlas.operators import (
+    Attention,
+    Gemm,
+    GroupedGemm,
+    LatentAttention,
+    Operator,
+    Phase,
+    Streaming,
+)
+from perfatlas.quantities import UnsupportedError
 
 BF16 = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
 LLAMA = "meta-llama/Llama-3.1-70B"

@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.models.architecture import Architecture, GqaAttention, LayerGroup
-from perfatlas.models.cache_layout import cache_layouts
-from perfatlas.models.catalog import resolve_model
-from perfatlas.operators.work import FloatArray
+from perfatlas.models import Architecture, GqaAttention, LayerGroup, cache_layouts, resolve_model
+from perfatlas.operators import FloatArray
 
 
 def kept_bytes(architecture: Architecture, element_bytes: float, tokens: FloatArray) -> FloatArray:

@@ -16,16 +16,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.models.architecture import Architecture, MlaAttention, MoeFfn
-from perfatlas.models.emission import ModelFormats, StepTokens
-from perfatlas.models.parameters import parameter_counts
-from perfatlas.models.phases import step_operators
-from perfatlas.models.reader import read_config
-from perfatlas.operators.attention import Attention, KeySelection, LatentAttention
-from perfatlas.operators.columns import (
+from perfatlas.models import (
+    Architecture,
+    MlaAttention,
+    ModelFormats,
+    MoeFfn,
+    StepTokens,
+    parameter_counts,
+    read_config,
+    step_operators,
+)
+from perfatlas.operators import (
+    Attention,
     Convolution,
     Gemm,
     GroupedGemm,
+    KeySelection,
+    LatentAttention,
     Operator,
     Phase,
     Scan,

@@ -9,23 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.models.architecture import (
+from perfatlas.models import (
     Architecture,
     GatedDeltaNet,
     LayerGroup,
     Mamba1,
     Mamba2,
     Mixer,
+    ModelFormats,
+    StepTokens,
+    read_config,
+    step_operators,
 )
-from perfatlas.models.emission import ModelFormats, StepTokens
-from perfatlas.models.phases import step_operators
-from perfatlas.models.reader import read_config
 from perfatlas.models.recurrent_mixers import (
     delta_net_flop_per_token,
     mamba1_flop_per_token,
     mamba2_flop_per_token,
 )
-from perfatlas.operators.columns import Operator, Phase, Scan
+from perfatlas.operators import Operator, Phase, Scan
 
 BF16 = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
 DELTA = GatedDeltaNet(

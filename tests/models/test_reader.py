@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from perfatlas.models import families as families_package
-from perfatlas.models.architecture import (
+from perfatlas.models import (
     Architecture,
     DenseFfn,
     GatedDeltaNet,
@@ -17,10 +16,12 @@ from perfatlas.models.architecture import (
     MlaAttention,
     MoeFfn,
     SparseIndexer,
+    read_config,
 )
-from perfatlas.models.families.registry import PACKAGE, families
-from perfatlas.models.reader import read_config
-from perfatlas.quantities.errors import InvalidSpecError, UnsupportedError
+from perfatlas.models import families as families_package
+from perfatlas.models.families import families
+from perfatlas.models.families.registry import PACKAGE
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 GQA: dict[str, Any] = {
     "hidden_size": 1024,

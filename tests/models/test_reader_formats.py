@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from perfatlas.formats.catalog import formats
-from perfatlas.models.architecture import CheckpointFormats
+from perfatlas.formats import formats
+from perfatlas.models import CheckpointFormats, read_config
 from perfatlas.models.module_patterns import as_globs, covered_parts
-from perfatlas.models.reader import read_config
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError
 
 DENSE: dict[str, Any] = {
     "model_type": "llama",

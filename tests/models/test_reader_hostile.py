@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.models.catalog import catalog_config, model_names
-from perfatlas.models.parameters import parameter_counts
-from perfatlas.models.reader import read_config
-from perfatlas.quantities.errors import InvalidSpecError, UnsupportedError
+from perfatlas.models import model_names, parameter_counts, read_config
+from perfatlas.models.catalog import catalog_config
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 
 SAMPLES = [
     "meta-llama/Llama-3.1-8B",

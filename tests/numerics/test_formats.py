@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.formats.catalog import formats, get_format
-from perfatlas.quantities.errors import UnsupportedError
+from perfatlas.formats import formats, get_format
+from perfatlas.quantities import UnsupportedError
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.operators.attention import Attention, KeySelection, LatentAttention, visible_pairs
-from perfatlas.operators.columns import Gemm, GroupedGemm
-from perfatlas.operators.work import FloatArray
+from perfatlas.operators import (
+    Attention,
+    FloatArray,
+    Gemm,
+    GroupedGemm,
+    KeySelection,
+    LatentAttention,
+    visible_pairs,
+)
 
 
 def column(*values: float) -> FloatArray:

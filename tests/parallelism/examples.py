@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.models.architecture import (
+from perfatlas.models import (
     Architecture,
     DenseFfn,
     Ffn,
@@ -13,13 +13,13 @@ from perfatlas.models.architecture import (
     LayerGroup,
     Mixer,
     MlaAttention,
+    ModelFormats,
     MoeFfn,
 )
-from perfatlas.models.emission import ModelFormats
-from perfatlas.parallelism.plan import PlanColumns
+from perfatlas.parallelism import PlanColumns
 
 if TYPE_CHECKING:
-    from perfatlas.operators.work import FloatArray
+    from perfatlas.operators import FloatArray
 
 BF16 = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.models.architecture import (
+from perfatlas.models import (
     Architecture,
     DenseFfn,
     GatedDeltaNet,
@@ -15,20 +15,21 @@ from perfatlas.models.architecture import (
     LayerGroup,
     Mamba2,
     MlaAttention,
+    ModelFormats,
     MoeFfn,
     SparseIndexer,
+    parameter_counts,
 )
-from perfatlas.models.emission import ModelFormats
-from perfatlas.models.parameters import parameter_counts
-from perfatlas.parallelism.cache import kv_bytes_per_sequence
-from perfatlas.parallelism.memory import (
+from perfatlas.parallelism import (
     MemoryLoad,
     MemoryOverheads,
     MemoryQuestion,
+    PlanColumns,
+    kv_bytes_per_sequence,
     memory_footprint,
+    weight_columns,
 )
-from perfatlas.parallelism.plan import PlanColumns
-from perfatlas.parallelism.weights import expert_padding_bytes, weight_columns
+from perfatlas.parallelism.weights import expert_padding_bytes
 from tests.parallelism.examples import (
     BF16,
     DEEPSEEK_V3,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.models.architecture import DenseFfn, GatedDeltaNet, GqaAttention, LayerGroup
-from perfatlas.parallelism.plan import PlanColumns, default_moe_split, plan_problems
+from perfatlas.models import DenseFfn, GatedDeltaNet, GqaAttention, LayerGroup
+from perfatlas.parallelism import PlanColumns, default_moe_split, plan_problems
 from tests.parallelism.examples import (
     DEEPSEEK_V3,
     LLAMA_70B,

@@ -5,16 +5,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.models.architecture import Architecture, DenseFfn, GqaAttention, MoeFfn
-from perfatlas.models.catalog import resolve_model
-from perfatlas.models.emission import StepTokens
-from perfatlas.models.phases import step_operators
-from perfatlas.operators.attention import Attention, KeyScores, KeySelection, LatentAttention
-from perfatlas.operators.columns import Collective, Gemm, GroupedGemm, Operator, Phase, Scan
-from perfatlas.parallelism.exchange import ExpertExchange, expert_groups_reached
-from perfatlas.parallelism.plan import PlanColumns
-from perfatlas.parallelism.sharding import shard_operators, stage_share
-from perfatlas.quantities.errors import UnsupportedError
+from perfatlas.models import (
+    Architecture,
+    DenseFfn,
+    GqaAttention,
+    MoeFfn,
+    StepTokens,
+    resolve_model,
+    step_operators,
+)
+from perfatlas.operators import (
+    Attention,
+    Collective,
+    Gemm,
+    GroupedGemm,
+    KeyScores,
+    KeySelection,
+    LatentAttention,
+    Operator,
+    Phase,
+    Scan,
+)
+from perfatlas.parallelism import (
+    ExpertExchange,
+    PlanColumns,
+    expert_groups_reached,
+    shard_operators,
+    stage_share,
+)
+from perfatlas.quantities import UnsupportedError
 from tests.parallelism.examples import (
     BF16,
     DEEPSEEK_V3,

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.quantities.errors import InvalidSpecError, did_you_mean
-from perfatlas.quantities.units import format_quantity, parse_quantity
+from perfatlas.quantities import InvalidSpecError, did_you_mean, format_quantity, parse_quantity
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfatlas.fleet.model.facts import fleet_facts
+from perfatlas.fleet.model import fleet_facts
 from perfatlas.fleet.model.fleet_file import read_fleet
+from perfatlas.telemetry.formats import read_sacct
 from perfatlas.telemetry.formats.run_failures import run_failures
-from perfatlas.telemetry.formats.sacct import read_sacct
 from perfatlas.telemetry.formats.slurm_fields import STATES
-from perfatlas.telemetry.history.facts import history_facts
+from perfatlas.telemetry.history import history_facts
+from perfatlas.verbs.fleet import fleet_page, history_page
 from perfatlas.verbs.fleet.glossary import CAUSES, meanings
-from perfatlas.verbs.fleet.page import fleet_page, history_page
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from perfatlas.report.text.quantities import format_value
-from perfatlas.report.text.terminal import open_terminal
-from perfatlas.verbs.estimate.chart import X, Y, distinct, frontier_chart, print_frontier
+from perfatlas.report.text import format_value, open_terminal
+from perfatlas.verbs.estimate import print_frontier
+from perfatlas.verbs.estimate.chart import X, Y, distinct, frontier_chart
 
 
 def points() -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from perfatlas.verbs.goodput.text import print_waterfall
+from perfatlas.verbs.goodput import print_waterfall
 
 
 @pytest.mark.parametrize(

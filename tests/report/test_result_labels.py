@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 
-from perfatlas.report.text.answer import print_answer
-from perfatlas.report.text.latencies import distributions
-from perfatlas.report.text.results import shown_results
-from perfatlas.report.text.rows import LABELS, label_of
-from perfatlas.report.text.terminal import open_terminal
-from perfatlas.verbs.collective.answer import collective
-from perfatlas.verbs.estimate.answer import estimate
-from perfatlas.verbs.kernel.answer import kernel_attention, kernel_gemm, kernel_moe
-from perfatlas.verbs.simulate.answer import simulate
-from perfatlas.verbs.simulate.request_rate import max_request_rate
+from perfatlas.report.text import (
+    distributions,
+    label_of,
+    open_terminal,
+    print_answer,
+    shown_results,
+)
+from perfatlas.report.text.rows import LABELS
+from perfatlas.verbs.collective import collective
+from perfatlas.verbs.estimate import estimate
+from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
+from perfatlas.verbs.simulate import max_request_rate, simulate
 
 MOST_LETTERS = 18  # of a short label: with a value and an interval it fits into 46 columns
 NARROW = 40

@@ -5,10 +5,15 @@ import math
 
 import pytest
 
-from perfatlas.report.text.quantities import format_value
-from perfatlas.report.text.rows import print_facts, print_rows
-from perfatlas.report.text.sourced import SourcedValue, print_sourced, profile_values
-from perfatlas.report.text.terminal import open_terminal
+from perfatlas.report.text import (
+    format_value,
+    open_terminal,
+    print_facts,
+    print_rows,
+    print_sourced,
+    profile_values,
+)
+from perfatlas.report.text.sourced import SourcedValue
 
 ROWS = [
     {"name": "a_rather_long_name_of_a_device", "memory_bytes": 141e9, "fp8_flop_per_s": 1.979e15},

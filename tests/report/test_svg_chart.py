@@ -6,20 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.report.charts.svg import (
-    BOTTOM,
-    HEIGHT,
-    LEFT,
-    RIGHT,
-    TOP,
-    WIDTH,
-    Chart,
-    Line,
-    Span,
-    chart_html,
-    log_ticks,
-    ticks,
-)
+from perfatlas.report.charts import Chart, Line, Span, chart_html, log_ticks, ticks
+from perfatlas.report.charts.svg import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
 
 RISING = Line("load", [0.0, 5.0, 10.0], [0.0, 1.0, 4.0], "#123456")
 

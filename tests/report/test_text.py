@@ -5,12 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.report.text.answer import headline, print_answer, subheadline
+from perfatlas.report.text import (
+    distributions,
+    format_interval,
+    format_value,
+    headline,
+    open_terminal,
+    print_answer,
+    reproduce_line,
+    subheadline,
+)
 from perfatlas.report.text.breakdown import bound_summary
-from perfatlas.report.text.latencies import distributions, print_distributions
-from perfatlas.report.text.quantities import format_interval, format_value
-from perfatlas.report.text.reproduce import reproduce_line
-from perfatlas.report.text.terminal import open_terminal
+from perfatlas.report.text.latencies import print_distributions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

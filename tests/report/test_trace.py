@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from perfatlas.report.traces.step import MAX_EVENTS, chrome_trace, chrome_trace_text
+from perfatlas.report.traces import chrome_trace_text
+from perfatlas.report.traces.step import MAX_EVENTS, chrome_trace
 
 
 def complete(trace: dict[str, Any], process: str) -> list[dict[str, Any]]:

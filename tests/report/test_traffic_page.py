@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from perfatlas.report.traces.requests import requests_trace_text
-from perfatlas.verbs.simulate.answer import Simulation, simulate
-from perfatlas.verbs.simulate.page import SimulatedRun, traffic_page
+from perfatlas.report.traces import requests_trace_text
+from perfatlas.verbs.simulate import SimulatedRun, Simulation, simulate, traffic_page
 
 
 def run_of(done: Simulation) -> SimulatedRun:

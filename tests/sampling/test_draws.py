@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.sampling.draws import five_quantiles, seeded_subset
+from perfatlas.sampling import five_quantiles, seeded_subset
 
 
 def test_quantiles_of_a_ruler_are_its_marks() -> None:

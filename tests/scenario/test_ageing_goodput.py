@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perfatlas.verbs.goodput.closed_form import goodput
-from perfatlas.verbs.goodput.fleet_answer import fleet_goodput
+from perfatlas.verbs.goodput import fleet_goodput, goodput
 
 WEARING = """
 units = 2080

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 import pytest
 
-from perfatlas.cli.flags.cache_tiers import CacheTierFlags
-from perfatlas.files.tables import write_table
-from perfatlas.quantities.errors import InvalidSpecError, UnsupportedError
-from perfatlas.report.text.reproduce import reproduce_line
+from perfatlas.cli.flags import CacheTierFlags
+from perfatlas.files import write_table
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.report.text import reproduce_line
 from perfatlas.scenario.cache_tiers import CacheTiers
-from perfatlas.verbs.simulate.answer import simulate
+from perfatlas.verbs.simulate import simulate
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,11 +4,10 @@ import math
 
 import pytest
 
-from perfatlas.engines.catalog import resolve_engine
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.scenario.capacity import cache_capacity
-from perfatlas.scenario.vocabulary import Scenario
-from perfatlas.verbs.simulate.answer import simulate
+from perfatlas.engines import resolve_engine
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario import Scenario, cache_capacity
+from perfatlas.verbs.simulate import simulate
 
 LLAMA = Scenario(model="meta-llama/Llama-3.1-8B", system="h200_sxm")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from perfatlas.verbs.collective.answer import collective
+from perfatlas.verbs.collective import collective
 
 
 def asked(size: float, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - fields of a question

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from perfatlas.cli.entry import main
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.verbs.estimate.answer import estimate
-from perfatlas.verbs.estimate.batch_frontier import frontier
-from perfatlas.verbs.estimate.table import estimate_table
+from perfatlas.cli import main
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.estimate import estimate, estimate_table, frontier
 
 BASE: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-70B-Instruct",

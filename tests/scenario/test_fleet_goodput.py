@@ -5,24 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from perfatlas.fleet.laws.laws import (
+from perfatlas.fleet.laws import (
     Bathtub,
     Constant,
     Empirical,
     Exponential,
     Law,
     LogNormal,
-    Tabled,
     Weibull,
     mean_s,
     scaled,
 )
-from perfatlas.fleet.model.packing import fleet_rate_per_s
-from perfatlas.fleet.model.shipped import resolve_fleet, shipped_fleets
-from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError
-from perfatlas.verbs.goodput.closed_form import goodput
-from perfatlas.verbs.goodput.fleet_answer import fleet_goodput
-from perfatlas.verbs.goodput.page import goodput_page
+from perfatlas.fleet.laws.laws import Tabled
+from perfatlas.fleet.model import fleet_rate_per_s, resolve_fleet, shipped_fleets
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.verbs.goodput import fleet_goodput, goodput, goodput_page
 from perfatlas.verbs.goodput.rate_interval import rate_interval
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.verbs.schedule.answer import fleet_schedule
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.verbs.schedule import fleet_schedule
 from perfatlas.verbs.schedule.text import class_rows, compared_rows, schedule_lines
 
 pytestmark = pytest.mark.timeout(300)  # the first schedule compiles

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.scenario.serving_formula import (
+from perfatlas.scenario import (
     ClientSide,
     Joining,
     Latencies,

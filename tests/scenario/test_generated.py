@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from perfatlas.files import mapped_arrays as scratch
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.scenario.traffic import Arriving, arriving, parse_traffic
-from perfatlas.scenario.vocabulary import Scenario
-from perfatlas.serving.requests.columns import TICKS_PER_SECOND
-from perfatlas.verbs.simulate.answer import simulate
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario import Arriving, Scenario, arriving, parse_traffic
+from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.verbs.simulate import simulate
 from tests.serving.support import FIXTURES
 
 if TYPE_CHECKING:

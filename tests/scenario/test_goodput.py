@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.fleet.model.catalog import find_rate
-from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError
-from perfatlas.verbs.goodput.closed_form import goodput
-from perfatlas.verbs.goodput.spares import goodput_spares
+from perfatlas.fleet.model import find_rate
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.verbs.goodput import goodput, goodput_spares
 
 pytestmark = pytest.mark.timeout(300)  # the first simulation compiles
 HOUR, DAY = 3600.0, 86400.0

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.verbs.goodput.closed_form import goodput
-from perfatlas.verbs.goodput.domains import goodput_domains
-from perfatlas.verbs.goodput.stragglers import goodput_stragglers
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.goodput import goodput, goodput_domains, goodput_stragglers
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.verbs.goodput.closed_form import goodput
-from perfatlas.verbs.goodput.spares import goodput_spares
-from perfatlas.verbs.goodput.stragglers import goodput_stragglers
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.goodput import goodput, goodput_spares, goodput_stragglers
 
 if TYPE_CHECKING:
     from pathlib import Path

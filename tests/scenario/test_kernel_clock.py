@@ -5,20 +5,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfatlas.cli.commands.kernel import AttentionFlags, GemmFlags, MoeFlags
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.verbs.kernel.answer import (
-    ATTENTION_FIELDS,
-    GEMM_FIELDS,
-    MOE_FIELDS,
-    kernel_attention,
-    kernel_gemm,
-    kernel_moe,
-)
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
+from perfatlas.verbs.kernel.answer import ATTENTION_FIELDS, GEMM_FIELDS, MOE_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfatlas.answer.envelope import Answer
+    from perfatlas.answer import Answer
 
 LARGE = {"system": "h200_sxm", "m": 8192, "n": 8192, "k": 8192}
 

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from perfatlas.engines.catalog import resolve_engine
-from perfatlas.engines.tokenizing import tokenizing
-from perfatlas.verbs.estimate.answer import estimate
-from perfatlas.verbs.estimate.table import estimate_table
+from perfatlas.engines import resolve_engine, tokenizing
+from perfatlas.verbs.estimate import estimate, estimate_table
 
 DENSE = {
     "model": "meta-llama/Llama-3.1-8B",

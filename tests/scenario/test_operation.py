@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 import numpy as np
 import pytest
 
-from perfatlas.cli.flags.operation import OperationFlags
-from perfatlas.files.tables import write_table
-from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.report.text.reproduce import reproduce_line
+from perfatlas.cli.flags import OperationFlags
+from perfatlas.files import write_table
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.report.text import reproduce_line
 from perfatlas.scenario.operation import Operation
 from perfatlas.scenario.row_input import given_rows
-from perfatlas.serving.config.availability import Upkeep
-from perfatlas.serving.requests.columns import TICKS_PER_SECOND
-from perfatlas.verbs.simulate.answer import simulate
-from perfatlas.verbs.simulate.page import SimulatedRun, traffic_page
+from perfatlas.serving.config import Upkeep
+from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.verbs.simulate import SimulatedRun, simulate, traffic_page
 
 if TYPE_CHECKING:
     from pathlib import Path

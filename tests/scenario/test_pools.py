@@ -8,17 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.engines.catalog import resolve_engine
-from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.engines import resolve_engine
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.scenario import arriving, run_traffic, service
 from perfatlas.scenario.disaggregated import FIRST_TOKEN, cache_link_s
-from perfatlas.scenario.service import run_traffic, service
-from perfatlas.scenario.traffic import arriving
-from perfatlas.serving.config.limits import Control
-from perfatlas.serving.requests.columns import TICKS_PER_SECOND
-from perfatlas.verbs.estimate.answer import estimate
-from perfatlas.verbs.estimate.table import estimate_table
-from perfatlas.verbs.simulate.answer import simulate, split_fields
-from perfatlas.verbs.simulate.request_rate import max_request_rate
+from perfatlas.serving.config import Control
+from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.verbs.estimate import estimate, estimate_table
+from perfatlas.verbs.simulate import max_request_rate, simulate, split_fields
 
 DEPLOYED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",

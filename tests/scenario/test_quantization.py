@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.measurements.tables.silicon import has_silicon
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.verbs.estimate.answer import estimate
-from perfatlas.verbs.kernel.answer import kernel_gemm
+from perfatlas.measurements.tables import has_silicon
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.estimate import estimate
+from perfatlas.verbs.kernel import kernel_gemm
 
 ASKED = {"system": "h200_sxm", "m": 4096, "n": 4096, "k": 4096, "kernel_family": "vllm"}
 needs_silicon = pytest.mark.skipif(

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.measurements.tables.silicon import has_silicon
-from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.measurements.tables import has_silicon
+from perfatlas.verbs.estimate import estimate
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from perfatlas.answer.envelope import Answer
+    from perfatlas.answer import Answer
 
 QWEN_NEXT = "Qwen/Qwen3-Next-80B-A3B-Instruct"
 NEMOTRON = "nvidia/Nemotron-H-8B-Base-8K"

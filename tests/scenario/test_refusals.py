@@ -6,17 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.quantities.errors import (
-    InfeasibleError,
-    InvalidSpecError,
-    PerfatlasError,
-    UnsupportedError,
-)
-from perfatlas.scenario.vocabulary import FIELD_NAMES
-from perfatlas.verbs.collective.answer import collective
-from perfatlas.verbs.estimate.answer import estimate
-from perfatlas.verbs.estimate.table import estimate_table
-from perfatlas.verbs.kernel.answer import kernel_attention, kernel_gemm, kernel_moe
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, PerfatlasError, UnsupportedError
+from perfatlas.scenario import FIELD_NAMES
+from perfatlas.verbs.collective import collective
+from perfatlas.verbs.estimate import estimate, estimate_table
+from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
 
 if TYPE_CHECKING:
     from collections.abc import Callable

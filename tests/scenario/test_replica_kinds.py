@@ -7,17 +7,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfatlas.files.tables import write_table
-from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.scenario.heterogeneous_replicas import kind_column, of_all
+from perfatlas.files import write_table
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.scenario import (
+    arriving,
+    kind_column,
+    of_all,
+    price_ends,
+    run_traffic,
+    service,
+    slowed,
+)
 from perfatlas.scenario.replica_kinds import ReplicaKind, read_kinds
-from perfatlas.scenario.service import price_ends, run_traffic, service, slowed
-from perfatlas.scenario.traffic import arriving
-from perfatlas.serving.config.engines import MOST_KINDS
-from perfatlas.serving.config.limits import Control
-from perfatlas.verbs.simulate.answer import simulate, split_fields
-from perfatlas.verbs.simulate.page import SimulatedRun, traffic_page
-from perfatlas.verbs.simulate.request_rate import max_request_rate
+from perfatlas.serving.config import MOST_KINDS, Control
+from perfatlas.verbs.simulate import (
+    SimulatedRun,
+    max_request_rate,
+    simulate,
+    split_fields,
+    traffic_page,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

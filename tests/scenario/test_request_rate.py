@@ -5,15 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError
-from perfatlas.verbs.simulate import rate_search
-from perfatlas.verbs.simulate.answer import simulate
-from perfatlas.verbs.simulate.request_rate import max_request_rate
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.verbs.simulate import max_request_rate, rate_search, simulate
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from perfatlas.answer.envelope import Answer
+    from perfatlas.answer import Answer
 
 ASKED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.verbs.schedule.answer import fleet_schedule
-from perfatlas.verbs.schedule.fields import SCHEDULE_NAMES, Schedule, parse_schedule
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.schedule import SCHEDULE_NAMES, fleet_schedule
+from perfatlas.verbs.schedule.fields import Schedule, parse_schedule
 from perfatlas.verbs.schedule.unused_options import RULES, refuse_unread
 
 DRAWN: dict[str, Any] = {"num_jobs": 60, "load": 0.7, "nodes": 8}

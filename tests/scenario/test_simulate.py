@@ -4,11 +4,10 @@ from typing import Any, Final
 
 import pytest
 
-from perfatlas.engines.catalog import resolve_engine
-from perfatlas.engines.tokenizing import tokenizing
-from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.verbs.estimate.answer import estimate
-from perfatlas.verbs.simulate.answer import Simulation, simulate
+from perfatlas.engines import resolve_engine, tokenizing
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.verbs.estimate import estimate
+from perfatlas.verbs.simulate import Simulation, simulate
 from perfatlas.verbs.simulate.repetitions import averaged, half_widths
 
 DEPLOYED: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B-Instruct", "system": "h200_sxm"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perfatlas.verbs.simulate.answer import simulate
+from perfatlas.verbs.simulate import simulate
 from perfatlas.verbs.simulate.repetitions import half_width, half_widths
 from perfatlas.verbs.simulate.results import holding
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.verbs.estimate import estimate
 
 
 def assumptions(isl: int) -> tuple[str, ...]:

@@ -4,11 +4,9 @@ from typing import Any
 
 import pytest
 
-from perfatlas.engines.catalog import resolve_engine
-from perfatlas.engines.tokenizing import tokenizing
-from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.verbs.estimate.answer import estimate
-from perfatlas.verbs.estimate.table import estimate_table
+from perfatlas.engines import resolve_engine, tokenizing
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.verbs.estimate import estimate, estimate_table
 
 ASKED: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B-Instruct",

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from perfatlas.cli.entry import main
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.verbs.goodput.closed_form import goodput
-from perfatlas.verbs.goodput.fleet_answer import fleet_goodput
+from perfatlas.cli import main
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.goodput import fleet_goodput, goodput
 
 pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 DAY = 86400.0

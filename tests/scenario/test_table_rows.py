@@ -2,10 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from perfatlas.scenario.groups import Groups
-from perfatlas.scenario.scenario_checks import read_scenario
-from perfatlas.verbs.estimate.answer import estimate
-from perfatlas.verbs.estimate.table import estimate_table
+from perfatlas.scenario import Groups, read_scenario
+from perfatlas.verbs.estimate import estimate, estimate_table
 
 
 def test_a_row_carries_the_warnings_of_its_own_estimate() -> None:

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.models.catalog import resolve_model
-from perfatlas.models.parameters import parameter_counts
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.verbs.goodput.closed_form import goodput
+from perfatlas.models import parameter_counts, resolve_model
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.verbs.goodput import goodput
 from perfatlas.verbs.goodput.training_step import split_step
 
 STEP = {

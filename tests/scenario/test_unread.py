@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.scenario.unused_options import refuse_unread
-from perfatlas.verbs.simulate.answer import simulate, split_fields
-from perfatlas.verbs.simulate.request_rate import max_request_rate
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario import refuse_unread
+from perfatlas.verbs.simulate import max_request_rate, simulate, split_fields
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.fleet.model.model import Job, Level, Restart, Strategy
-from perfatlas.fleet.model.shipped import resolve_fleet
-from perfatlas.fleet.simulator.searched_interval import chosen_interval_s
-from perfatlas.verbs.goodput.closed_form import goodput
+from perfatlas.fleet.model import Job, Level, Restart, Strategy, resolve_fleet
+from perfatlas.fleet.simulator import chosen_interval_s
+from perfatlas.verbs.goodput import goodput
 
 if TYPE_CHECKING:
     from pathlib import Path

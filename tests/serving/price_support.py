@@ -7,16 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from perfatlas.models.emission import StepTokens
-from perfatlas.operators.work import FloatArray
-from perfatlas.scenario.evaluate import cut_columns, step_context
-from perfatlas.scenario.resolved_scenario import resolve_question
-from perfatlas.scenario.vocabulary import Scenario
-from perfatlas.serving.prices.lookup import StepLoads
-from perfatlas.serving.prices.tabulate import PriceTable, TableLimits, price_table
-from perfatlas.step.context import StepContext
-from perfatlas.step.cost import StepCost
-from perfatlas.step.phases import ALONE, decode_step, prefill_step
+from perfatlas.models import StepTokens
+from perfatlas.operators import FloatArray
+from perfatlas.scenario import Scenario, resolve_question, step_context
+from perfatlas.scenario.evaluate import cut_columns
+from perfatlas.serving.prices import PriceTable, StepLoads, TableLimits, price_table
+from perfatlas.step import ALONE, StepContext, StepCost, decode_step, prefill_step
 
 Counts = NDArray[np.int64]
 LIMITS = TableLimits(max_num_seqs=512, max_num_batched_tokens=8192, longest_context=65536)

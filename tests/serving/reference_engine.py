@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from perfatlas.serving.outcome.columns import GAP_EDGES
+from perfatlas.serving.outcome import GAP_EDGES
 from tests.serving.reference_blocks import Part, Sequence
 from tests.serving.reference_router import PrefixRouter
 from tests.serving.reference_sglang import SglangDecodeScheduler, SglangScheduler
@@ -18,9 +18,10 @@ from tests.serving.reference_vllm import Scheduler
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from perfatlas.serving.config.engines import Fleet, Kind
-    from perfatlas.serving.prices.tables import StepPrices, Ticks
-    from perfatlas.serving.requests.columns import Requests
+    from perfatlas.serving.config import Fleet, Kind
+    from perfatlas.serving.prices import StepPrices
+    from perfatlas.serving.prices.tables import Ticks
+    from perfatlas.serving.requests import Requests
 
 GOLDEN = 0x9E3779B97F4A7C15
 WORD = 2**64 - 1

@@ -9,8 +9,8 @@ import numpy as np
 from tests.serving.reference_engine import Replica, Simulation
 
 if TYPE_CHECKING:
-    from perfatlas.serving.config.engines import Fleet
-    from perfatlas.serving.requests.columns import Requests
+    from perfatlas.serving.config import Fleet
+    from perfatlas.serving.requests import Requests
     from tests.serving.reference_blocks import Sequence
 
 

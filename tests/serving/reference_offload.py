@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from perfatlas.serving.config.limits import Limits
+    from perfatlas.serving.config import Limits
     from tests.serving.reference_blocks import Sequence
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perfatlas.serving.config.limits import Affinity
-    from perfatlas.serving.requests.columns import Requests
+    from perfatlas.serving.config import Affinity
+    from perfatlas.serving.requests import Requests
 
 
 @dataclass

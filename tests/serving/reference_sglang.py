@@ -13,7 +13,7 @@ from tests.serving.reference_blocks import Part, Sequence
 from tests.serving.reference_vllm import Scheduler
 
 if TYPE_CHECKING:
-    from perfatlas.serving.config.limits import Limits
+    from perfatlas.serving.config import Limits
 
 CLIP = 4096
 RETRACT_STEPS = 20

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from tests.serving.reference_engine import Replica, Simulation
 
 if TYPE_CHECKING:
-    from perfatlas.serving.config.engines import Fleet
-    from perfatlas.serving.requests.columns import Requests
+    from perfatlas.serving.config import Fleet
+    from perfatlas.serving.requests import Requests
     from tests.serving.reference_blocks import Sequence
 
 

@@ -12,7 +12,7 @@ from tests.serving.reference_blocks import Part, Pool, Sequence
 from tests.serving.reference_offload import Tiers
 
 if TYPE_CHECKING:
-    from perfatlas.serving.config.limits import Limits
+    from perfatlas.serving.config import Limits
 
 
 WORD = 2**64 - 1

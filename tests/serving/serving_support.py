@@ -6,11 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfatlas.serving.config import (
+    FIRST_FROM,
+    ROUTINGS,
+    RULES,
+    Affinity,
+    Fleet,
+    Kind,
+    Limits,
+    Link,
+)
 from perfatlas.serving.config.checks import POOLED
-from perfatlas.serving.config.engines import FIRST_FROM, Fleet, Kind, Link
-from perfatlas.serving.config.limits import ROUTINGS, RULES, Affinity, Limits
-from perfatlas.serving.prices.tables import StepPrices
-from perfatlas.serving.requests.columns import Requests, plain_requests
+from perfatlas.serving.prices import StepPrices
+from perfatlas.serving.requests import Requests, plain_requests
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ import pytest
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.serving.requests.columns import Requests
+    from perfatlas.serving.requests import Requests
 
 FIXTURES: Final = Path(__file__).parent / "fixtures"
 _ROOT: Final = Path(__file__).parents[2]

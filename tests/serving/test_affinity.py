@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.serving.config.limits import Affinity, Control, Limits, Replicas
-from perfatlas.serving.requests.columns import Requests
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving.config import Affinity, Control, Limits, Replicas
+from perfatlas.serving.requests import Requests
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.serving.requests.arrivals import (
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving.requests import (
+    TICKS_PER_SECOND,
     all_at_once,
     constant_arrivals,
     gamma_arrivals,
@@ -16,7 +17,6 @@ from perfatlas.serving.requests.arrivals import (
     ramp_arrivals,
     stream,
 )
-from perfatlas.serving.requests.columns import TICKS_PER_SECOND
 
 rates = st.floats(1e-2, 1e4)
 seeds = st.integers(0, 2**63)

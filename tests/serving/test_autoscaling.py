@@ -13,16 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.serving.config.availability import Scaler, Upkeep
-from perfatlas.serving.config.limits import Control, Limits, Replicas
-from perfatlas.serving.engine.events import advance
+from perfatlas.serving.config import Control, Limits, Replicas, Scaler, Upkeep
+from perfatlas.serving.engine import advance
 from perfatlas.serving.run.initial_state import build_worlds
 from perfatlas.serving.run.simulate import LAST_TICK, run
 from tests.serving.serving_support import flat_prices, requests_of
 from tests.serving.test_upkeep_reference import random_scenario
 
 if TYPE_CHECKING:
-    from perfatlas.serving.state.columns import World
+    from perfatlas.serving.state import World
 
 FLAT = flat_prices(10, 100)
 ROOMY = Limits(8, 64, 4, 2000)

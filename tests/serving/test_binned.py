@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.serving.outcome.binned import binned_series
-from perfatlas.serving.outcome.columns import Series
-from perfatlas.serving.requests.columns import TICKS_PER_SECOND
+from perfatlas.serving.outcome import Series, binned_series
+from perfatlas.serving.requests import TICKS_PER_SECOND
 
 NONE = np.zeros(0, np.int64)
 

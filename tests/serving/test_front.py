@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.serving.config.engines import Fleet, equal_engines
-from perfatlas.serving.config.limits import Control, Limits, Replicas
-from perfatlas.serving.outcome.metrics import Seen, gap_statistics, request_latencies
-from perfatlas.serving.outcome.tail_attribution import tail_parts
-from perfatlas.serving.requests.columns import plain_requests
-from perfatlas.serving.run.simulate import run, run_fleet
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving.config import Control, Fleet, Limits, Replicas, equal_engines
+from perfatlas.serving.outcome import Seen, request_latencies, tail_parts
+from perfatlas.serving.outcome.metrics import gap_statistics
+from perfatlas.serving.requests import plain_requests
+from perfatlas.serving.run import run_fleet
+from perfatlas.serving.run.simulate import run
 from tests.serving.reference_front import FrontedSimulation
 from tests.serving.serving_support import (
     flat_prices,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.serving.config.limits import RULES, Control, Limits, Replicas
-from perfatlas.serving.engine.events import advance
-from perfatlas.serving.requests.columns import plain_requests
+from perfatlas.serving.config import RULES, Control, Limits, Replicas
+from perfatlas.serving.engine import advance
+from perfatlas.serving.requests import plain_requests
 from perfatlas.serving.run.initial_state import build_worlds
 from perfatlas.serving.run.simulate import LAST_TICK, run
 from tests.serving.serving_support import (

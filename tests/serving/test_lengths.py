@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.serving.requests.arrivals import gamma_arrivals
-from perfatlas.serving.requests.lengths import (
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving.requests import (
     LONGEST_TOKENS,
     empirical_lengths,
     fixed_lengths,
+    gamma_arrivals,
     lognormal,
     lognormal_lengths,
     range_around,

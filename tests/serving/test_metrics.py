@@ -7,15 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.serving.outcome.columns import Fronted, Offloaded, Operated, Outcome, Series, Travels
-from perfatlas.serving.outcome.metrics import (
-    meets,
+from perfatlas.serving.outcome import (
+    Fronted,
+    Offloaded,
+    Operated,
+    Outcome,
+    Series,
+    Travels,
     request_latencies,
     saturated,
     statistics,
     summarize,
 )
-from perfatlas.serving.requests.columns import TICKS_PER_SECOND, plain_requests
+from perfatlas.serving.outcome.metrics import meets
+from perfatlas.serving.requests import TICKS_PER_SECOND, plain_requests
 
 
 def column(*seconds: float) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

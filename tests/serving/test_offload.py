@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.quantities.errors import InvalidSpecError, UnsupportedError
-from perfatlas.serving.config.availability import Outage, Upkeep
-from perfatlas.serving.config.engines import Fleet, Kind
-from perfatlas.serving.config.limits import Control, Limits
-from perfatlas.serving.run.simulate import run, run_fleet
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.serving.config import Control, Fleet, Kind, Limits, Outage, Upkeep
+from perfatlas.serving.run import run_fleet
+from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import (
     flat_prices,
     random_prices,
@@ -28,8 +27,8 @@ from tests.serving.support import hit_share
 from tests.serving.test_reference import COLUMNS
 
 if TYPE_CHECKING:
-    from perfatlas.serving.outcome.columns import Outcome
-    from perfatlas.serving.requests.columns import Requests
+    from perfatlas.serving.outcome import Outcome
+    from perfatlas.serving.requests import Requests
 
 PRICES = flat_prices(10, 100, per_token=1)
 BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])

@@ -10,17 +10,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfatlas.quantities.errors import InvalidSpecError, UnsupportedError
-from perfatlas.serving.config.availability import FOREVER, Outage, Scaler, Upkeep
-from perfatlas.serving.config.engines import Fleet, Kind
-from perfatlas.serving.config.limits import Affinity, Control, Limits, Replicas
-from perfatlas.serving.outcome.metrics import request_columns, summarize
-from perfatlas.serving.outcome.tail_attribution import tail_parts
-from perfatlas.serving.run.simulate import run, run_fleet
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.serving.config import (
+    FOREVER,
+    Affinity,
+    Control,
+    Fleet,
+    Kind,
+    Limits,
+    Outage,
+    Replicas,
+    Scaler,
+    Upkeep,
+)
+from perfatlas.serving.outcome import request_columns, summarize, tail_parts
+from perfatlas.serving.run import run_fleet
+from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
 
 if TYPE_CHECKING:
-    from perfatlas.serving.requests.columns import Requests
+    from perfatlas.serving.requests import Requests
 
 FLAT = flat_prices(10, 100)
 ROOMY = Limits(8, 64, 4, 100)

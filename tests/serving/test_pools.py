@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.quantities.errors import InvalidSpecError, UnsupportedError
-from perfatlas.serving.config.engines import Fleet, Kind, Link
-from perfatlas.serving.config.limits import Control, Limits
-from perfatlas.serving.engine.events import advance
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.serving.config import Control, Fleet, Kind, Limits, Link
+from perfatlas.serving.engine import advance
+from perfatlas.serving.run import run_fleet
 from perfatlas.serving.run.initial_state import build_worlds
-from perfatlas.serving.run.simulate import LAST_TICK, run_fleet
+from perfatlas.serving.run.simulate import LAST_TICK
 from tests.serving.serving_support import (
     flat_prices,
     random_pools,

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfatlas.serving.config.limits import Control, Limits
+from perfatlas.serving.config import Control, Limits
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
 
 if TYPE_CHECKING:
-    from perfatlas.serving.requests.columns import Requests
+    from perfatlas.serving.requests import Requests
 
 PRICES = flat_prices(10, 100, per_token=1)
 BOTH = pytest.mark.parametrize("control", [Control(), Control(coalesce=False)])

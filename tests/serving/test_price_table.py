@@ -6,13 +6,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from perfatlas.operators.work import FloatArray
-from perfatlas.quantities.errors import InvalidSpecError, UnsupportedError
-from perfatlas.serving.prices.lookup import StepLoads, step_s
+from perfatlas.operators import FloatArray
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.serving.prices import PriceTable, StepLoads, TableLimits, price_table, step_s
 from perfatlas.serving.prices.parts import step_parts
-from perfatlas.serving.prices.tabulate import PriceTable, TableLimits, price_table
-from perfatlas.serving.requests.columns import TICKS_PER_SECOND, whole_ticks
-from perfatlas.step.context import StepContext
+from perfatlas.serving.requests import TICKS_PER_SECOND, whole_ticks
+from perfatlas.step import StepContext
 from tests.serving import price_support as support
 
 LLAMA_70B = "meta-llama/Llama-3.1-70B-Instruct"

@@ -6,11 +6,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.serving.requests.columns import TICKS_PER_SECOND, Requests
-from perfatlas.serving.requests.scaling import mean_rate, spread_batches
+from perfatlas.serving.requests import TICKS_PER_SECOND, Requests, spread_batches
+from perfatlas.serving.requests.scaling import mean_rate
+from perfatlas.serving.traces import Window
 from perfatlas.serving.traces.azure import read_azure
 from perfatlas.serving.traces.mooncake import read_mooncake
-from perfatlas.serving.traces.reading import Window
 from tests.serving.support import check_invariants, hit_share, request_trace
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.serving.config.limits import Control, Limits
-from perfatlas.serving.outcome.columns import GAP_EDGES
+from perfatlas.serving.config import Control, Limits
+from perfatlas.serving.outcome import GAP_EDGES
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of, scaled
 

@@ -6,9 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.serving.config.engines import Link
-from perfatlas.serving.config.limits import Control, Limits
-from perfatlas.serving.run.simulate import run_fleet
+from perfatlas.serving.config import Control, Limits, Link
+from perfatlas.serving.run import run_fleet
 from tests.serving.reference_engine import Simulation
 from tests.serving.serving_support import (
     random_fleet,
@@ -18,8 +17,8 @@ from tests.serving.serving_support import (
 )
 
 if TYPE_CHECKING:
-    from perfatlas.serving.config.engines import Fleet
-    from perfatlas.serving.outcome.columns import Offloaded
+    from perfatlas.serving.config import Fleet
+    from perfatlas.serving.outcome import Offloaded
 
 SCALE = 3_000_000
 COLUMNS = (

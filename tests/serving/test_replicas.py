@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.serving.config.engines import MOST_KINDS, Fleet, Kind
-from perfatlas.serving.config.limits import Control, Limits, Replicas
-from perfatlas.serving.outcome.tail_attribution import tail_parts
-from perfatlas.serving.run.simulate import run, run_fleet
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving.config import MOST_KINDS, Control, Fleet, Kind, Limits, Replicas
+from perfatlas.serving.outcome import tail_parts
+from perfatlas.serving.run import run_fleet
+from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
 
 FLAT = flat_prices(10, 100)

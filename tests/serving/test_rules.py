@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.quantities.errors import InvalidSpecError, UnsupportedError
-from perfatlas.serving.config.limits import Control, Limits
-from perfatlas.serving.outcome.columns import Outcome
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.serving.config import Control, Limits
+from perfatlas.serving.outcome import Outcome
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
 

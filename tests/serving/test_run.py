@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.serving.config.limits import Control, Limits, Replicas
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
+from perfatlas.serving.config import Control, Limits, Replicas
 from perfatlas.serving.run import simulate as run_module
 from perfatlas.serving.run.simulate import run
-from perfatlas.serving.state.compile import entry
+from perfatlas.serving.state import entry
 from tests.serving.serving_support import flat_prices, requests_of
 
 if TYPE_CHECKING:
-    from perfatlas.serving.prices.tables import StepPrices
-    from perfatlas.serving.requests.columns import Requests
+    from perfatlas.serving.prices import StepPrices
+    from perfatlas.serving.requests import Requests
 
 PRICES = flat_prices(10, 100)
 LIMITS = Limits(4, 64, 4, 100)

@@ -7,18 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.serving.requests.arrivals import constant_arrivals, gamma_arrivals
-from perfatlas.serving.requests.columns import LONGEST_S, TICKS_PER_SECOND, Requests, plain_requests
-from perfatlas.serving.requests.lengths import lognormal, lognormal_lengths
-from perfatlas.serving.requests.scaling import (
-    mean_rate,
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving.requests import (
+    LONGEST_S,
+    TICKS_PER_SECOND,
+    Requests,
+    Turns,
+    constant_arrivals,
+    gamma_arrivals,
+    lognormal,
+    lognormal_lengths,
+    plain_requests,
     scale_lengths,
     scale_rate,
+    sessions,
     spread_batches,
-    take_window,
 )
-from perfatlas.serving.requests.sessions import Turns, sessions
+from perfatlas.serving.requests.scaling import mean_rate, take_window
 from tests.serving.support import check_invariants, hashes_of, hit_share
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfatlas.serving.config.limits import Control, Limits
+from perfatlas.serving.config import Control, Limits
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
 

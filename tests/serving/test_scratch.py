@@ -10,9 +10,9 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
+from perfatlas.files import GrowingColumn, roomy
 from perfatlas.files import mapped_arrays as scratch
-from perfatlas.files.mapped_arrays import GrowingColumn, roomy
-from perfatlas.quantities.errors import InfeasibleError
+from perfatlas.quantities import InfeasibleError
 
 ROW = np.dtype([("a", "i8"), ("b", "i8")])
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.serving.requests.columns import TICKS_PER_SECOND
-from perfatlas.serving.traces.servegen import Span, generate_servegen
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.serving.traces import Span, generate_servegen
 from tests.serving.support import FIXTURES, check_invariants
 
 if TYPE_CHECKING:

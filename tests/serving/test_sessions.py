@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.serving.config.limits import Limits
-from perfatlas.serving.requests.columns import TICKS_PER_SECOND, Requests
-from perfatlas.serving.requests.sessions import Turns, sessions
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving.config import Limits
+from perfatlas.serving.requests import TICKS_PER_SECOND, Requests, Turns, sessions
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices
 from tests.serving.support import check_invariants, hashes_of, hit_share

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.quantities.errors import InvalidSpecError, UnsupportedError
-from perfatlas.serving.config.limits import Control, Limits
-from perfatlas.serving.requests.columns import plain_requests
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.serving.config import Control, Limits
+from perfatlas.serving.requests import plain_requests
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
 

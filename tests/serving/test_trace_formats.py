@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.serving.requests.columns import TICKS_PER_SECOND, Requests
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
+from perfatlas.serving.traces import Window, read_requests
 from perfatlas.serving.traces import blocks as trace_blocks
-from perfatlas.serving.traces.formats import REQUEST_FORMATS, read_requests
+from perfatlas.serving.traces.formats import REQUEST_FORMATS
 from perfatlas.serving.traces.own import read_own
-from perfatlas.serving.traces.reading import Window
 from tests.serving.support import FIXTURES, check_invariants, hashes_of
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.quantities.errors import InvalidSpecError, PerfatlasError
-from perfatlas.serving.requests.columns import LONGEST_S
+from perfatlas.quantities import InvalidSpecError, PerfatlasError
+from perfatlas.serving.requests import LONGEST_S
+from perfatlas.serving.traces import Window, read_requests
 from perfatlas.serving.traces import blocks as trace_blocks
-from perfatlas.serving.traces.formats import REQUEST_FORMATS, read_requests
-from perfatlas.serving.traces.reading import Window
+from perfatlas.serving.traces.formats import REQUEST_FORMATS
 from tests.serving.support import FIXTURES, check_invariants
 
 if TYPE_CHECKING:

@@ -8,16 +8,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfatlas.serving.config.availability import FOREVER, Outage, Scaler, Upkeep
-from perfatlas.serving.config.limits import Control
-from perfatlas.serving.run.simulate import run_fleet
+from perfatlas.serving.config import FOREVER, Control, Outage, Scaler, Upkeep
+from perfatlas.serving.run import run_fleet
 from tests.serving.reference_upkeep import ChangingSimulation
 from tests.serving.serving_support import random_fleet, random_requests
 from tests.serving.test_reference import COLUMNS
 
 if TYPE_CHECKING:
-    from perfatlas.serving.config.engines import Fleet
-    from perfatlas.serving.requests.columns import Requests
+    from perfatlas.serving.config import Fleet
+    from perfatlas.serving.requests import Requests
 
 
 def random_outages(draw: np.random.Generator, replicas: int, span: int) -> Upkeep:

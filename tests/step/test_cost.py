@@ -6,15 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perfatlas.engines.catalog import resolve_engine
-from perfatlas.hardware.resolve import resolve_system
-from perfatlas.models.emission import StepTokens
-from perfatlas.scenario.evaluate import step_context
-from perfatlas.scenario.resolved_scenario import resolve_question
-from perfatlas.scenario.vocabulary import Scenario
-from perfatlas.step.context import StepContext
-from perfatlas.step.phases import decode_step, prefill_step, rank_operators
-from perfatlas.verbs.estimate.answer import estimate
+from perfatlas.engines import resolve_engine
+from perfatlas.hardware import resolve_system
+from perfatlas.models import StepTokens
+from perfatlas.scenario import Scenario, resolve_question, step_context
+from perfatlas.step import StepContext, decode_step, prefill_step, rank_operators
+from perfatlas.verbs.estimate import estimate
 
 # Llama-3.1-8B: 32 layers of 4096, 32 query and 8 key-value heads of 128, 14336 wide, vocabulary
 # of 128256

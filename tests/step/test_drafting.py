@@ -7,16 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfatlas.operators.attention import Attention, LatentAttention
-from perfatlas.operators.columns import Gemm
-from perfatlas.quantities.errors import InvalidSpecError, UnsupportedError
-from perfatlas.scenario.evaluate import step_context
-from perfatlas.scenario.resolved_scenario import resolve_question
-from perfatlas.scenario.vocabulary import Scenario
-from perfatlas.step.context import StepContext
-from perfatlas.step.phases import decode_step, decode_work
-from perfatlas.verbs.estimate.answer import estimate
-from perfatlas.verbs.simulate.answer import simulate
+from perfatlas.operators import Attention, Gemm, LatentAttention
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.scenario import Scenario, resolve_question, step_context
+from perfatlas.step import StepContext, decode_step, decode_work
+from perfatlas.verbs.estimate import estimate
+from perfatlas.verbs.simulate import simulate
 
 ONE = np.ones(1)
 LLAMA = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}

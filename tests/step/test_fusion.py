@@ -3,12 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.operators.columns import Gemm, Streaming
-from perfatlas.scenario.evaluate import step_context
-from perfatlas.scenario.resolved_scenario import resolve_question
-from perfatlas.scenario.vocabulary import Scenario
-from perfatlas.step.cost import StepCost
-from perfatlas.step.phases import decode_step
+from perfatlas.operators import Gemm, Streaming
+from perfatlas.scenario import Scenario, resolve_question, step_context
+from perfatlas.step import StepCost, decode_step
 
 LLAMA = "meta-llama/Llama-3.1-70B-Instruct"
 LAYERS = 80

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from perfatlas.engines.catalog import resolve_engine
-from perfatlas.operators.columns import Operator, Streaming
+from perfatlas.engines import resolve_engine
+from perfatlas.operators import Operator, Streaming
 from perfatlas.step.fusion import exposed_share
 
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.engines.catalog import resolve_engine
-from perfatlas.operators.attention import visible_pairs
-from perfatlas.step.tokens import PrefillChunks, padded_batch, prefill_chunks
+from perfatlas.engines import resolve_engine
+from perfatlas.operators import visible_pairs
+from perfatlas.step import PrefillChunks, padded_batch, prefill_chunks
 
 
 def column(*values: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 if TYPE_CHECKING:
-    from perfatlas.telemetry.reading.line_tally import FileCounts
+    from perfatlas.telemetry.reading import FileCounts
 
 _ROOT: Final = Path(__file__).parents[2]
 

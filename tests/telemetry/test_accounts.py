@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.cli.entry import main
+from perfatlas.cli import main
+from perfatlas.telemetry.formats import read_sacct
 from perfatlas.telemetry.formats.goodput_log import read_goodput_log
 from perfatlas.telemetry.formats.nvsentinel import read_nvsentinel
 from perfatlas.telemetry.formats.problem_detector import read_problems
 from perfatlas.telemetry.formats.run_failures import run_failures
-from perfatlas.telemetry.formats.sacct import read_sacct
 from tests.telemetry.support import check_law
 from tests.telemetry.test_json_logs import RULES, document, health, lines
 from tests.telemetry.test_sacct import DAY, log, row

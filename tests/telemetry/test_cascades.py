@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.telemetry.fits.cascades import without_cascades
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.telemetry.fits import without_cascades
 from perfatlas.telemetry.formats.xid_log import read_xid_log
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from perfatlas.telemetry.history.history import History
+    from perfatlas.telemetry.history import History
 
 HEAD = "2026-03-02T01:{:02}:{:02}Z n kernel: NVRM: Xid (PCI:0000:{}:00): {}, x"
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.telemetry.formats.dcgm import read_dcgm
 from tests.telemetry.support import check_law
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, lognorm, weibull_min
 
-from perfatlas.quantities.errors import InfeasibleError, InvalidSpecError
+from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.telemetry.fits import compare_families, fitness
 from perfatlas.telemetry.fits.distributions import (
     EXPONENTIAL,
     FAMILIES,
@@ -17,9 +18,8 @@ from perfatlas.telemetry.fits.distributions import (
     Family,
     log_likelihood,
 )
-from perfatlas.telemetry.fits.goodness_of_fit import fitness
-from perfatlas.telemetry.fits.maximum_likelihood import compare_families, fit_family
-from perfatlas.telemetry.history.lifetimes import Lifetimes, lifetimes
+from perfatlas.telemetry.fits.maximum_likelihood import fit_family
+from perfatlas.telemetry.history import Lifetimes, lifetimes
 
 
 def drawn(family: Family, seed: int, count: int = 2000, *, late: bool = False) -> Lifetimes:

@@ -8,23 +8,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from perfatlas.files.hashes import file_hash
-from perfatlas.fleet.model.checks import cause_rate_per_s
+from perfatlas.files import file_hash
+from perfatlas.fleet.model import cause_rate_per_s
 from perfatlas.fleet.model.fleet_file import fleet_of
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.quantities.units import parse_quantity
-from perfatlas.telemetry.fleets.evidence import evidence_document
-from perfatlas.telemetry.fleets.file import fleet_document, write_fleet
-from perfatlas.telemetry.fleets.fit import FleetOptions, fit_fleet
+from perfatlas.quantities import InvalidSpecError, parse_quantity
+from perfatlas.telemetry.fleets import (
+    FleetOptions,
+    evidence_document,
+    fit_fleet,
+    fleet_document,
+    write_fleet,
+)
 from perfatlas.telemetry.fleets.laws import MOST_CAUSES
+from perfatlas.telemetry.formats import read_sacct
 from perfatlas.telemetry.formats.job_log import read_job_log
 from perfatlas.telemetry.formats.nvsentinel import read_nvsentinel
 from perfatlas.telemetry.formats.run_failures import run_failures
-from perfatlas.telemetry.formats.sacct import read_sacct
 from perfatlas.telemetry.formats.xid_log import read_xid_log
-from perfatlas.telemetry.history.history import joined
-from perfatlas.telemetry.history.history_table import read_history
-from perfatlas.telemetry.history.survival_intervals import Watch
+from perfatlas.telemetry.history import Watch, joined, read_history
 from tests.telemetry.test_json_logs import acts, lines
 from tests.telemetry.test_sacct import DAY, log, row
 

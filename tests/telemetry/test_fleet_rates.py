@@ -9,26 +9,24 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from perfatlas.fleet.model.checks import cause_rate_per_s
+from perfatlas.fleet.model import cause_rate_per_s
 from perfatlas.fleet.model.fleet_file import fleet_of
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.telemetry.fits import with_service_starts
 from perfatlas.telemetry.fits.distributions import FAMILIES, Family
-from perfatlas.telemetry.fits.service_starts import with_service_starts
-from perfatlas.telemetry.fleets.evidence import evidence_document
-from perfatlas.telemetry.fleets.file import fleet_document
-from perfatlas.telemetry.fleets.fit import FleetOptions, fit_fleet
+from perfatlas.telemetry.fleets import FleetOptions, evidence_document, fit_fleet, fleet_document
+from perfatlas.telemetry.formats import read_sacct
 from perfatlas.telemetry.formats.run_failures import run_failures
-from perfatlas.telemetry.formats.sacct import read_sacct
-from perfatlas.telemetry.history.history import Event, History, HistoryBuilder, joined
-from perfatlas.telemetry.history.survival_intervals import Watch
-from perfatlas.telemetry.reading.line_tally import Tally
+from perfatlas.telemetry.history import Event, History, HistoryBuilder, Watch, joined
+from perfatlas.telemetry.reading import Tally
 from tests.telemetry.test_sacct import DAY, log, row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from perfatlas.telemetry.fleets.fit import CauseFit, FleetFit
+    from perfatlas.telemetry.fleets import FleetFit
+    from perfatlas.telemetry.fleets.fit import CauseFit
 
     Draw = Callable[[np.random.Generator], float]
 

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.telemetry.formats.catalog import FORMATS, ImportOptions, import_logs
-from perfatlas.telemetry.history.history_table import read_history, write_history
-from perfatlas.telemetry.reading.stamps import Clock
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.telemetry.formats import ImportOptions, import_logs
+from perfatlas.telemetry.formats.catalog import FORMATS
+from perfatlas.telemetry.history import read_history, write_history
+from perfatlas.telemetry.reading import Clock
 from tests.telemetry.test_json_logs import GPU, acts, document, event, health, lines, steps
 from tests.telemetry.test_sacct import DAY, log, row
 from tests.telemetry.test_sacct_json import document as jobs_document

@@ -13,24 +13,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.telemetry.formats import read_sacct, read_sacct_json
 from perfatlas.telemetry.formats.dcgm import read_dcgm
 from perfatlas.telemetry.formats.goodput_log import read_goodput_log
 from perfatlas.telemetry.formats.job_log import read_job_log
 from perfatlas.telemetry.formats.nvsentinel import read_nvsentinel
 from perfatlas.telemetry.formats.problem_detector import DetectorRules, read_problems
-from perfatlas.telemetry.formats.sacct import read_sacct
-from perfatlas.telemetry.formats.sacct_json import read_sacct_json
 from perfatlas.telemetry.formats.xid_log import read_xid_log
+from perfatlas.telemetry.reading import Clock
 from perfatlas.telemetry.reading.lines import LONGEST_LINE_BYTES
-from perfatlas.telemetry.reading.stamps import Clock
 from tests.telemetry.support import check_law
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from perfatlas.telemetry.reading.line_tally import FileCounts
+    from perfatlas.telemetry.reading import FileCounts
 
     Reader = Callable[[Path], tuple[FileCounts, ...]]
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.telemetry.formats.goodput_log import read_goodput_log
 from perfatlas.telemetry.formats.job_log import EVENTS, read_job_log
 from perfatlas.telemetry.formats.nvsentinel import read_nvsentinel

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.telemetry.fits.kaplan_meier import kaplan_meier
-from perfatlas.telemetry.history.lifetimes import lifetimes
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.telemetry.fits import kaplan_meier
+from perfatlas.telemetry.history import lifetimes
 
 
 def test_a_curve_by_hand() -> None:

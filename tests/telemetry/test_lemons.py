@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.telemetry.fits.lemons import find_lemons
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.telemetry.fits import find_lemons
 
 NODES = 1000
 NAMES = [f"n{i}" for i in range(NODES)]

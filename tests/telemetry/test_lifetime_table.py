@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.telemetry.fits.lifetime_table import LifetimeColumns, read_lifetimes
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.telemetry.fits import LifetimeColumns, read_lifetimes
 from tests.telemetry.support import check_law
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import poisson
 
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.sampling.rates import exact_rate_interval, rate_posterior
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.sampling import exact_rate_interval, rate_posterior
 
 
 def test_published_intervals() -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.telemetry.formats.sacct import read_sacct
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.telemetry.formats import read_sacct
 from tests.telemetry.support import check_law, shared
 
 HEADER = (

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.telemetry.formats import read_sacct, read_sacct_json
 from perfatlas.telemetry.formats.run_failures import run_failures
-from perfatlas.telemetry.formats.sacct import read_sacct
-from perfatlas.telemetry.formats.sacct_json import read_sacct_json
 from tests.telemetry.support import check_law
 from tests.telemetry.test_sacct import DAY, log, row
 

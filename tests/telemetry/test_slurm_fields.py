@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.telemetry.formats.slurm_fields import (
     duration_s,
     exit_code,
@@ -15,7 +15,7 @@ from perfatlas.telemetry.formats.slurm_fields import (
     job_name,
     state_name,
 )
-from perfatlas.telemetry.history.hostlist import count_hosts, expand_hosts, lone_host
+from perfatlas.telemetry.history import count_hosts, expand_hosts, lone_host
 
 
 def test_host_list_by_hand() -> None:

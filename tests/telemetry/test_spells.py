@@ -6,13 +6,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.telemetry.fits.causes import rank_causes
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.telemetry.fits import rank_causes
 from perfatlas.telemetry.fits.distributions import WEIBULL
 from perfatlas.telemetry.fits.maximum_likelihood import fit_family
-from perfatlas.telemetry.history.history import Event, History, HistoryBuilder, joined
-from perfatlas.telemetry.history.survival_intervals import Watch, failure_spells, repair_times
-from perfatlas.telemetry.reading.line_tally import Tally
+from perfatlas.telemetry.history import (
+    Event,
+    History,
+    HistoryBuilder,
+    Watch,
+    failure_spells,
+    joined,
+    repair_times,
+)
+from perfatlas.telemetry.reading import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.quantities.errors import InvalidSpecError
-from perfatlas.telemetry.reading.stamps import epoch_seconds, iso_seconds
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.telemetry.reading import epoch_seconds, iso_seconds
 
 NOON = 1772452800.0  # 2026-03-02T12:00:00Z
 

@@ -13,11 +13,10 @@ from functools import cache
 
 import pytest
 
+from perfatlas.telemetry.fits import LifetimeColumns, compare_families, kaplan_meier, read_lifetimes
 from perfatlas.telemetry.fits.distributions import EXPONENTIAL, LOGNORMAL, WEIBULL
-from perfatlas.telemetry.fits.kaplan_meier import kaplan_meier
-from perfatlas.telemetry.fits.lifetime_table import LifetimeColumns, read_lifetimes
-from perfatlas.telemetry.fits.maximum_likelihood import compare_families, fit_family
-from perfatlas.telemetry.history.lifetimes import Lifetimes
+from perfatlas.telemetry.fits.maximum_likelihood import fit_family
+from perfatlas.telemetry.history import Lifetimes
 from tests.telemetry.support import check_law, shared
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfatlas.quantities.errors import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.telemetry.formats.xid_log import read_xid_log
-from perfatlas.telemetry.history.xid_codes import xid_code, xid_meaning
-from perfatlas.telemetry.reading.stamps import Clock
+from perfatlas.telemetry.history import xid_code, xid_meaning
+from perfatlas.telemetry.reading import Clock
 from tests.telemetry.support import check_law, shared
 
 if TYPE_CHECKING:

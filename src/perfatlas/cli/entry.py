@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The words after `perfatlas`; by default those of the process.
 
     Example:
-        >>> from perfatlas.cli.entry import main
+        >>> from perfatlas.cli import main
         >>> main(["--version"])
         0.1.0
         0

@@ -136,8 +136,8 @@ def price_collectives(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.collectives.pricing import CollectiveShapes, price_collectives
-        >>> from perfatlas.hardware.resolve import resolve_system
+        >>> from perfatlas.collectives import CollectiveShapes, price_collectives
+        >>> from perfatlas.hardware import resolve_system
         >>> size, ranks, stride = np.array([2.0**29]), np.array([8.0]), np.array([1.0])
         >>> priced = price_collectives(
         ...     CollectiveShapes(op="all_reduce", bytes=size, ranks=ranks, stride=stride),

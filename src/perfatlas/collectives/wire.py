@@ -47,7 +47,7 @@ def ring_wire_bytes(op: str, bytes_U: FloatArray, ranks_U: FloatArray) -> FloatA
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.collectives.wire import ring_wire_bytes
+        >>> from perfatlas.collectives import ring_wire_bytes
         >>> float(ring_wire_bytes("all_reduce", np.array([8e6]), np.array([4.0]))[0])
         12000000.0
     """
@@ -115,7 +115,7 @@ def in_network_wire_bytes(bytes_U: FloatArray, ranks_U: FloatArray) -> FloatArra
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.collectives.wire import in_network_wire_bytes
+        >>> from perfatlas.collectives import in_network_wire_bytes
         >>> float(in_network_wire_bytes(np.array([8e6]), np.array([8.0]))[0])
         9000000.0
     """
@@ -179,7 +179,7 @@ def bus_bandwidth(
         The 8-GPU all-reduce of 512 MiB on H200 that takes 2.040 ms:
 
         >>> import numpy as np
-        >>> from perfatlas.collectives.wire import bus_bandwidth
+        >>> from perfatlas.collectives import bus_bandwidth
         >>> size, ranks, time_s = np.array([2.0**29]), np.array([8.0]), np.array([2.040e-3])
         >>> round(float(bus_bandwidth("all_reduce", size, ranks, time_s)[0]) / 1e9, 1)
         460.6

@@ -53,7 +53,7 @@ def resolve_engine(text: str) -> EngineProfile:
         InvalidSpecError: No such engine or version, or a profile that lacks a key.
 
     Example:
-        >>> from perfatlas.engines.catalog import resolve_engine
+        >>> from perfatlas.engines import resolve_engine
         >>> resolve_engine("vllm").format_aliases["fp8"].value
         'fp8_dynamic'
     """
@@ -77,7 +77,7 @@ def all_reduce_groups(profile: EngineProfile) -> dict[str, tuple[int, ...]]:
         profile: The engine; one without a family of its own takes those of all others.
 
     Example:
-        >>> from perfatlas.engines.catalog import all_reduce_groups, resolve_engine
+        >>> from perfatlas.engines import all_reduce_groups, resolve_engine
         >>> all_reduce_groups(resolve_engine("vllm"))
         {'vllm': (2, 4, 6, 8)}
     """

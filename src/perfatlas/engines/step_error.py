@@ -41,7 +41,7 @@ def step_errors() -> dict[str, StepError]:
     """Return the errors by engine; an engine nobody measured has none.
 
     Example:
-        >>> from perfatlas.engines.step_error import step_errors
+        >>> from perfatlas.engines import step_errors
         >>> step_errors()["vllm"].q05 < 0 < step_errors()["vllm"].q95
         True
     """

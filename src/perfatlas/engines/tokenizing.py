@@ -41,7 +41,7 @@ def tokenizing(vocab_size: int, text: str) -> Tokenizing:
     Limits: one CPU; that of a server takes longer. A tokenizer in Python takes many times as long.
 
     Example:
-        >>> from perfatlas.engines.tokenizing import tokenizing
+        >>> from perfatlas.engines import tokenizing
         >>> tokenizing(128256, "natural").token_s
         1.2e-06
     """

@@ -39,7 +39,7 @@ def check_writable(path: str | Path) -> None:
     Example:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from perfatlas.files.atomic import check_writable
+        >>> from perfatlas.files import check_writable
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     check_writable(Path(folder) / "a.toml")
     """
@@ -87,7 +87,7 @@ def atomic_file(path: str | Path) -> Iterator[Path]:
     Example:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from perfatlas.files.atomic import atomic_file
+        >>> from perfatlas.files import atomic_file
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     with atomic_file(Path(folder) / "answer.txt") as scratch:
         ...         _ = scratch.write_text("42")
@@ -121,7 +121,7 @@ def write_atomic(path: str | Path, content: str | bytes) -> None:
     Example:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from perfatlas.files.atomic import write_atomic
+        >>> from perfatlas.files import write_atomic
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     write_atomic(Path(folder) / "a.toml", "tp = 8")
         ...     (Path(folder) / "a.toml").read_text()

@@ -27,7 +27,7 @@ def user_folder(kind: FolderKind) -> Path:
 
     Example:
         >>> import os
-        >>> from perfatlas.files.folders import user_folder
+        >>> from perfatlas.files import user_folder
         >>> os.environ["PERFATLAS_HOME"] = "/srv/atlas"
         >>> user_folder("cache").as_posix()
         '/srv/atlas/cache'

@@ -13,7 +13,7 @@ def content_hash(content: str | bytes) -> str:
         content: What to name.
 
     Example:
-        >>> from perfatlas.files.hashes import content_hash
+        >>> from perfatlas.files import content_hash
         >>> content_hash("tp = 8")[:15]
         'sha256:adebcf64'
     """

@@ -41,7 +41,7 @@ def roomy(rows: int, dtype: DTypeLike, *, fill: int = 0) -> NDArray[Any]:
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.files.mapped_arrays import roomy
+        >>> from perfatlas.files import roomy
         >>> roomy(3, np.int64, fill=-1).tolist()
         [-1, -1, -1]
     """

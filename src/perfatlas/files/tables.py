@@ -72,7 +72,7 @@ def unpacked_name(path: str | Path) -> Path:
         path: The file.
 
     Example:
-        >>> from perfatlas.files.tables import unpacked_name
+        >>> from perfatlas.files import unpacked_name
         >>> unpacked_name("jobs.CSV.gz").name, unpacked_name("jobs.csv").name
         ('jobs.CSV', 'jobs.csv')
     """

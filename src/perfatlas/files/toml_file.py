@@ -23,7 +23,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     Example:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from perfatlas.files.toml_file import read_toml
+        >>> from perfatlas.files import read_toml
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = Path(folder) / "a.toml"
         ...     _ = path.write_text("tp = 8")

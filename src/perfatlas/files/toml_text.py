@@ -108,7 +108,7 @@ def format_toml(document: Mapping[str, Any]) -> str:
         TypeError: A value that TOML cannot hold (a None inside an array, bytes, ...).
 
     Example:
-        >>> from perfatlas.files.toml_text import format_toml
+        >>> from perfatlas.files import format_toml
         >>> print(format_toml({"name": "h200", "memory": {"bandwidth": "4.8 TB/s"}}), end="")
         name = "h200"
         <BLANKLINE>

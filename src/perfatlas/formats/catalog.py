@@ -62,7 +62,7 @@ def get_format(name: str) -> Format:
         UnsupportedError: No such format.
 
     Example:
-        >>> from perfatlas.formats.catalog import get_format
+        >>> from perfatlas.formats import get_format
         >>> get_format("nvfp4").weight_bytes
         0.5625
     """

@@ -20,8 +20,8 @@ def alternatives(device: Device) -> dict[str, float]:
         device: The device in use.
 
     Example:
-        >>> from perfatlas.hardware.alternatives import alternatives
-        >>> from perfatlas.hardware.resolve import resolve_system
+        >>> from perfatlas.hardware import alternatives
+        >>> from perfatlas.hardware import resolve_system
         >>> list(alternatives(resolve_system("mi300x").device))[:2]
         ['mi325x', 'mi355x']
     """

@@ -60,8 +60,8 @@ def cited_sources(system: System) -> tuple[str, ...]:
         At most `MOST_LINES` lines without duplicates.
 
     Example:
-        >>> from perfatlas.hardware.citations import cited_sources
-        >>> from perfatlas.hardware.resolve import resolve_system
+        >>> from perfatlas.hardware import cited_sources
+        >>> from perfatlas.hardware import resolve_system
         >>> lines = cited_sources(resolve_system("b200_sxm{device.memory.bandwidth=6TB/s}"))
         >>> lines[0]
         'memory bandwidth: user override'

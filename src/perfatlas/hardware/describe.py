@@ -78,8 +78,8 @@ def describe(system: System) -> list[SpecRow]:
     """Return one row per stated value of a system, in the order of the schema.
 
     Example:
-        >>> from perfatlas.hardware.describe import describe
-        >>> from perfatlas.hardware.resolve import resolve_system
+        >>> from perfatlas.hardware import describe
+        >>> from perfatlas.hardware import resolve_system
         >>> rows = {row.field: row.value for row in describe(resolve_system("h200_sxm"))}
         >>> rows["device.memory.bandwidth"]
         '4.8 TB/s'

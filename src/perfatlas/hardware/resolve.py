@@ -23,7 +23,7 @@ def system_names() -> list[str]:
     """Return the names of all systems of the catalog, sorted.
 
     Example:
-        >>> from perfatlas.hardware.resolve import system_names
+        >>> from perfatlas.hardware import system_names
         >>> "h200_sxm" in system_names()
         True
     """
@@ -196,7 +196,7 @@ def resolve_system(text: str) -> System:
         InvalidSpecError: Unknown name or field, unreadable file, unusable or unphysical value.
 
     Example:
-        >>> from perfatlas.hardware.resolve import resolve_system
+        >>> from perfatlas.hardware import resolve_system
         >>> resolve_system("h200_sxm{device.memory.bandwidth=6TB/s}").device.memory_bandwidth
         6000000000000.0
     """

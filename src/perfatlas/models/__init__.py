@@ -17,24 +17,10 @@ from perfatlas.models.architecture import (
     MoeFfn,
     SparseIndexer,
 )
-from perfatlas.models.blocks import (
-    assemble,
-    choose_ffns,
-    dense,
-    gqa,
-    group_layers,
-    layer_types,
-    mla,
-    moe,
-    moe_layers,
-    shared_expert_moe,
-    windowed,
-)
 from perfatlas.models.cache_layout import cache_layouts
 from perfatlas.models.catalog import Model, model_names, resolve_model
 from perfatlas.models.drafting import draft_operators, with_drafter
 from perfatlas.models.emission import ModelFormats, StepTokens
-from perfatlas.models.fields import MAX_LAYERS, Fields
 from perfatlas.models.mixers import INDEX_FORMAT
 from perfatlas.models.parameters import ParameterCounts, parameter_counts
 from perfatlas.models.phases import step_operators
@@ -42,12 +28,10 @@ from perfatlas.models.reader import read_config
 
 __all__ = [
     "INDEX_FORMAT",
-    "MAX_LAYERS",
     "Architecture",
     "CheckpointFormats",
     "DenseFfn",
     "Ffn",
-    "Fields",
     "GatedDeltaNet",
     "GqaAttention",
     "LayerGroup",
@@ -61,23 +45,12 @@ __all__ = [
     "ParameterCounts",
     "SparseIndexer",
     "StepTokens",
-    "assemble",
     "cache_layouts",
-    "choose_ffns",
-    "dense",
     "draft_operators",
-    "gqa",
-    "group_layers",
-    "layer_types",
-    "mla",
     "model_names",
-    "moe",
-    "moe_layers",
     "parameter_counts",
     "read_config",
     "resolve_model",
-    "shared_expert_moe",
     "step_operators",
-    "windowed",
     "with_drafter",
 ]

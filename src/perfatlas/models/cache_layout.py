@@ -65,8 +65,8 @@ def cache_layouts(
         pool for windowed layers keeps every token instead. Alignment and pages are the engine's.
 
     Example:
-        >>> from perfatlas.models.architecture import Architecture, GqaAttention, LayerGroup
-        >>> from perfatlas.models.cache_layout import cache_layouts
+        >>> from perfatlas.models import Architecture, GqaAttention, LayerGroup
+        >>> from perfatlas.models import cache_layouts
         >>> attention = GqaAttention(num_heads=64, num_kv_heads=8, head_dim=128,
         ...     value_head_dim=128)
         >>> model = Architecture(model_type="llama", hidden_size=8192, vocab_size=128256,

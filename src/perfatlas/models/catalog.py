@@ -100,7 +100,7 @@ def model_names() -> list[str]:
     """Return the id of every model in the catalog, sorted.
 
     Example:
-        >>> from perfatlas.models.catalog import model_names
+        >>> from perfatlas.models import model_names
         >>> "meta-llama/Llama-3.1-70B" in model_names()
         True
     """
@@ -120,7 +120,7 @@ def resolve_model(text: str) -> Model:
         UnsupportedError: The config.json is of a family nobody has written.
 
     Example:
-        >>> from perfatlas.models.catalog import resolve_model
+        >>> from perfatlas.models import resolve_model
         >>> resolve_model("meta-llama/Llama-3.1-70B").architecture.num_layers
         80
     """

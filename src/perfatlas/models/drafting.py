@@ -57,8 +57,8 @@ def with_drafter(architecture: Architecture) -> Architecture:
     Limits: the projection of the drafter is left out, 2 hidden_size^2 weights.
 
     Example:
-        >>> from perfatlas.models.catalog import resolve_model
-        >>> from perfatlas.models.drafting import with_drafter
+        >>> from perfatlas.models import resolve_model
+        >>> from perfatlas.models import with_drafter
         >>> with_drafter(resolve_model("meta-llama/Llama-3.1-8B-Instruct").architecture).num_layers
         33
     """

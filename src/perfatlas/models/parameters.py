@@ -68,7 +68,7 @@ def parameter_counts(architecture: Architecture) -> ParameterCounts:
 
     Example:
         ...     Architecture, DenseFfn, GqaAttention, LayerGroup)
-        >>> from perfatlas.models.parameters import parameter_counts
+        >>> from perfatlas.models import parameter_counts
         >>> attention = GqaAttention(num_heads=2, num_kv_heads=1, head_dim=4, value_head_dim=4)
         >>> layers = LayerGroup(count=1, mixer=attention, ffn=DenseFfn(intermediate_size=16))
         >>> model = Architecture(model_type="llama", hidden_size=8, vocab_size=10,

@@ -67,8 +67,8 @@ def step_operators(
         >>> import numpy as np
 
         ...     Architecture, DenseFfn, GqaAttention, LayerGroup)
-        >>> from perfatlas.models.emission import ModelFormats, StepTokens
-        >>> from perfatlas.models.phases import step_operators
+        >>> from perfatlas.models import ModelFormats, StepTokens
+        >>> from perfatlas.models import step_operators
         >>> attention = GqaAttention(num_heads=8, num_kv_heads=2, head_dim=64, value_head_dim=64)
         >>> layers = LayerGroup(count=4, mixer=attention, ffn=DenseFfn(intermediate_size=2048))
         >>> model = Architecture(model_type="llama", hidden_size=512, vocab_size=1000,

@@ -34,7 +34,7 @@ def read_config(config: Mapping[str, object], origin: str) -> Architecture:
         InvalidSpecError: A field is missing, of the wrong type or contradicts another.
 
     Example:
-        >>> from perfatlas.models.reader import read_config
+        >>> from perfatlas.models import read_config
         >>> config = {
         ...     "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
         ...     "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,

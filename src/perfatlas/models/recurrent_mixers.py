@@ -32,7 +32,7 @@ def delta_net_flop_per_token(mixer: GatedDeltaNet, *, chunk: float = 0.0) -> flo
     Source: `operators.delta_rule_flop`.
 
     Example:
-        >>> from perfatlas.models.architecture import GatedDeltaNet
+        >>> from perfatlas.models import GatedDeltaNet
         >>> from perfatlas.models.recurrent_mixers import delta_net_flop_per_token
         >>> one = GatedDeltaNet(num_key_heads=1, num_value_heads=1, key_head_dim=128,
         ...     value_head_dim=128, conv_kernel=4)

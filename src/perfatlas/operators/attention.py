@@ -236,7 +236,7 @@ def visible_pairs(q_len: FloatArray, kv_len: FloatArray, limit: FloatArray) -> F
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.operators.attention import visible_pairs
+        >>> from perfatlas.operators import visible_pairs
         >>> float(visible_pairs(np.array([4.0]), np.array([4.0]), np.array([0.0]))[0])
         10.0
     """

@@ -20,7 +20,7 @@ def load_skew(distribution: str) -> float:
         distribution: "uniform", "balanced" or "power_law_<alpha>".
 
     Example:
-        >>> from perfatlas.operators.expert_load import load_skew
+        >>> from perfatlas.operators import load_skew
         >>> load_skew("uniform"), load_skew("balanced"), load_skew("power_law_1.2")
         (-1.0, 0.0, 1.2)
     """

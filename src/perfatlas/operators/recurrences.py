@@ -33,7 +33,7 @@ def delta_rule_flop(
         section 3.3.
 
     Example:
-        >>> from perfatlas.operators.recurrences import delta_rule_flop
+        >>> from perfatlas.operators import delta_rule_flop
         >>> delta_rule_flop(128.0, 128.0, 0.0)
         114688.0
     """

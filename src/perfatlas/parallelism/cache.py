@@ -28,8 +28,8 @@ def cache_borders(architecture: Architecture) -> tuple[int, ...]:
         architecture: The model.
 
     Example:
-        >>> from perfatlas.models.catalog import resolve_model
-        >>> from perfatlas.parallelism.cache import cache_borders
+        >>> from perfatlas.models import resolve_model
+        >>> from perfatlas.parallelism import cache_borders
         >>> cache_borders(resolve_model("openai/gpt-oss-20b").architecture)
         (0, 128)
     """
@@ -58,9 +58,9 @@ def kv_bytes_per_sequence(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.models.catalog import resolve_model
-        >>> from perfatlas.parallelism.plan import PlanColumns
-        >>> from perfatlas.parallelism.cache import kv_bytes_per_sequence
+        >>> from perfatlas.models import resolve_model
+        >>> from perfatlas.parallelism import PlanColumns
+        >>> from perfatlas.parallelism import kv_bytes_per_sequence
         >>> one = np.ones(1)
         >>> plan = PlanColumns(tp=one, pp=one, cp=one, attention_dp=one, ep=one, moe_tp=one, dp=one)
         >>> model = resolve_model("meta-llama/Llama-3.1-70B-Instruct").architecture

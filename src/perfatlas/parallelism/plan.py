@@ -90,7 +90,7 @@ def default_moe_split(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.parallelism.plan import default_moe_split
+        >>> from perfatlas.parallelism import default_moe_split
         >>> nan, eight, one = np.array([np.nan]), np.array([8.0]), np.array([1.0])
         >>> [float(x[0]) for x in default_moe_split(eight, one, nan, nan)]
         [1.0, 8.0]
@@ -128,7 +128,7 @@ def plan_problems(architecture: Architecture, plan: PlanColumns) -> list[str | N
         >>> import numpy as np
 
         ...     Architecture, DenseFfn, GqaAttention, LayerGroup)
-        >>> from perfatlas.parallelism.plan import PlanColumns, plan_problems
+        >>> from perfatlas.parallelism import PlanColumns, plan_problems
         >>> mixer = GqaAttention(num_heads=64, num_kv_heads=8, head_dim=128, value_head_dim=128)
         >>> layer = LayerGroup(count=80, mixer=mixer, ffn=DenseFfn(intermediate_size=28672))
         >>> llama = Architecture(model_type="llama", hidden_size=8192, vocab_size=128256,

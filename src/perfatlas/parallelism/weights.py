@@ -71,10 +71,10 @@ def weight_columns(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.models.catalog import resolve_model
-        >>> from perfatlas.models.emission import ModelFormats
-        >>> from perfatlas.parallelism.plan import PlanColumns
-        >>> from perfatlas.parallelism.weights import weight_columns
+        >>> from perfatlas.models import resolve_model
+        >>> from perfatlas.models import ModelFormats
+        >>> from perfatlas.parallelism import PlanColumns
+        >>> from perfatlas.parallelism import weight_columns
         >>> formats = ModelFormats(gemm="bf16", moe="bf16", kv="bf16", attention="bf16")
         >>> one = np.ones(1)
         >>> plan = PlanColumns(tp=one, pp=one, cp=one, attention_dp=one, ep=one, moe_tp=one, dp=one)
@@ -122,9 +122,9 @@ def expert_padding_bytes(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.models.catalog import resolve_model
-        >>> from perfatlas.models.emission import ModelFormats
-        >>> from perfatlas.parallelism.plan import PlanColumns
+        >>> from perfatlas.models import resolve_model
+        >>> from perfatlas.models import ModelFormats
+        >>> from perfatlas.parallelism import PlanColumns
         >>> from perfatlas.parallelism.weights import expert_padding_bytes
         >>> formats = ModelFormats(gemm="bf16", moe="mxfp4", kv="bf16", attention="bf16")
         >>> one = np.ones(1)

@@ -35,7 +35,7 @@ def parse_duration(text: object, *, field: str) -> float:
         InvalidSpecError: No number, no unit or an unknown one, negative or not finite.
 
     Example:
-        >>> from perfatlas.quantities.durations import parse_duration
+        >>> from perfatlas.quantities import parse_duration
         >>> parse_duration("1.5 h", field="interval")
         5400.0
     """
@@ -65,7 +65,7 @@ def parse_rate(text: object, *, field: str) -> float:
     Source: FIT, failures in 1e9 device-hours, JEDEC JESD85.
 
     Example:
-        >>> from perfatlas.quantities.durations import parse_rate
+        >>> from perfatlas.quantities import parse_rate
         >>> parse_rate("1e9 FIT", field="rate") * 3600
         1.0
     """

@@ -87,7 +87,7 @@ def counted(number: int, thing: str) -> str:
         thing: One of them; its plural ends in s.
 
     Example:
-        >>> from perfatlas.quantities.errors import counted
+        >>> from perfatlas.quantities import counted
         >>> counted(1, "node"), counted(2048, "node")
         ('1 node', '2,048 nodes')
     """
@@ -103,7 +103,7 @@ def shown(value: object) -> str:
         value: Anything; long ones are cut or described.
 
     Example:
-        >>> from perfatlas.quantities.errors import shown
+        >>> from perfatlas.quantities import shown
         >>> shown(10**5000)
         'an integer of 16610 bits'
     """
@@ -131,7 +131,7 @@ def did_you_mean(value: str, choices: Iterable[str]) -> str:
         A clause to append to an error message.
 
     Example:
-        >>> from perfatlas.quantities.errors import did_you_mean
+        >>> from perfatlas.quantities import did_you_mean
         >>> did_you_mean("h2000", ["h200_sxm", "b200_sxm"])
         "; did you mean 'h200_sxm'?"
     """

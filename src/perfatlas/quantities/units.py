@@ -62,7 +62,7 @@ def parse_quantity(text: str | float, dimension: str, *, field: str = "value") -
         InvalidSpecError: The text is not a number, not finite, or has a unit of another dimension.
 
     Example:
-        >>> from perfatlas.quantities.units import parse_quantity
+        >>> from perfatlas.quantities import parse_quantity
         >>> parse_quantity("4.8 TB/s", "bytes_per_s")
         4800000000000.0
     """
@@ -113,7 +113,7 @@ def format_quantity(value: float, unit: str, *, digits: int = 3, exact: bool = T
             all its digits are shown, so that it can stand beside others.
 
     Example:
-        >>> from perfatlas.quantities.units import format_quantity
+        >>> from perfatlas.quantities import format_quantity
         >>> format_quantity(0.01, "s"), format_quantity(0.01, "s", exact=False)
         ('10 ms', '10.0 ms')
     """

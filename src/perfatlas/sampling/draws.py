@@ -32,7 +32,7 @@ def seeded_subset(count: int, keep: int, seed: int) -> NDArray[np.int64]:
         seed: Seed of the draw.
 
     Example:
-        >>> from perfatlas.sampling.draws import seeded_subset
+        >>> from perfatlas.sampling import seeded_subset
         >>> seeded_subset(3, 10, seed=1).tolist()
         [0, 1, 2]
     """
@@ -52,7 +52,7 @@ def five_quantiles(values: NDArray[np.float64]) -> dict[str, float]:
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.sampling.draws import five_quantiles
+        >>> from perfatlas.sampling import five_quantiles
         >>> five_quantiles(np.arange(101.0))["q05"]
         5.0
     """

@@ -70,7 +70,7 @@ def rate_posterior(
     Limits: Failures come independently at one rate. Bursts and lemon nodes make it too narrow.
 
     Example:
-        >>> from perfatlas.sampling.rates import rate_posterior
+        >>> from perfatlas.sampling import rate_posterior
         >>> round(rate_posterior(0, 1000.0, prior=(1.0, 0.0), level=0.9).high_per_s, 9)
         0.002995732
     """
@@ -110,7 +110,7 @@ def exact_rate_interval(events: int, exposure_s: float, level: float = 0.95) -> 
     Source: Garwood, Biometrika 28 (1936).
 
     Example:
-        >>> from perfatlas.sampling.rates import exact_rate_interval
+        >>> from perfatlas.sampling import exact_rate_interval
         >>> [round(rate, 3) for rate in exact_rate_interval(419, 419.0)]
         [0.907, 1.1]
     """
@@ -135,7 +135,7 @@ def standard_errors(level: float) -> float:
         InvalidSpecError: The level is none.
 
     Example:
-        >>> from perfatlas.sampling.rates import standard_errors
+        >>> from perfatlas.sampling import standard_errors
         >>> print(f"{standard_errors(0.95):.3f}")
         1.960
     """

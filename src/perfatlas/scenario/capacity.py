@@ -59,8 +59,8 @@ def cache_capacity(
         UnsupportedError: No model, data or engine for the combination.
 
     Example:
-        >>> from perfatlas.scenario.vocabulary import Scenario
-        >>> from perfatlas.scenario.capacity import cache_capacity
+        >>> from perfatlas.scenario import Scenario
+        >>> from perfatlas.scenario import cache_capacity
         >>> found = cache_capacity(Scenario(model="meta-llama/Llama-3.1-8B", system="h200_sxm"))
         >>> found.tokens == 16 * found.blocks
         True

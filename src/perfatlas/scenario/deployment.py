@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from perfatlas.scenario.vocabulary import Scenario
     from perfatlas.serving.outcome import Seen
 
-    Priced = dict[tuple[str, TableLimits], PriceTable]
+
+# price tables known so far, by question and limits
+Priced: TypeAlias = "dict[tuple[str, TableLimits], PriceTable]"
 
 # what the rules of a scheduler are, in words
 SAID: Final = {

@@ -27,7 +27,7 @@ def read_scenario(fields: Mapping[str, Any], *, queues: bool = False) -> Scenari
         InvalidSpecError: A name, a value or two values together break a rule.
 
     Example:
-        >>> from perfatlas.scenario.scenario_checks import read_scenario
+        >>> from perfatlas.scenario import read_scenario
         >>> read_scenario({"model": "openai/gpt-oss-20b", "system": "h100_sxm", "batch": 8}).batch
         8
     """

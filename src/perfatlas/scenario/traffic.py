@@ -107,7 +107,7 @@ def parse_traffic(fields: Mapping[str, Any]) -> Traffic:
         InvalidSpecError: A name is unknown or a value breaks its rule; all of them are named.
 
     Example:
-        >>> from perfatlas.scenario.traffic import parse_traffic
+        >>> from perfatlas.scenario import parse_traffic
         >>> parse_traffic({"request_rate": "4", "arrival": None}).request_rate
         4.0
     """

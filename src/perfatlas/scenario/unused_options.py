@@ -33,8 +33,8 @@ def refuse_unread(traffic: Traffic, scenario: Scenario, *, finds_rate: bool = Fa
         InvalidSpecError: An option would not be read; the message says what it belongs to.
 
     Example:
-        >>> from perfatlas.scenario.traffic import parse_traffic
-        >>> from perfatlas.scenario.unused_options import refuse_unread
+        >>> from perfatlas.scenario import parse_traffic
+        >>> from perfatlas.scenario import refuse_unread
         >>> from perfatlas.scenario.vocabulary import parse_scenario
         >>> traffic = parse_traffic({"request_rate": 4, "mixed_chunk": True})
         >>> refuse_unread(traffic, parse_scenario({"model": "m", "system": "s"}))

@@ -53,7 +53,7 @@ def prefill_chunks(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.step.tokens import prefill_chunks
+        >>> from perfatlas.step import prefill_chunks
         >>> one = np.ones(1)
         >>> chunks = prefill_chunks(64 * one, 2048 * one, 0 * one, 8192 * one)
         >>> float(chunks.count[0] + chunks.last_count[0])
@@ -98,7 +98,7 @@ def padded_batch(batch: FloatArray, graph_sizes: tuple[int, ...]) -> FloatArray:
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.step.tokens import padded_batch
+        >>> from perfatlas.step import padded_batch
         >>> padded_batch(np.array([3.0, 9.0, 600.0]), (1, 2, 4, 8, 16)).tolist()
         [4.0, 16.0, 600.0]
     """

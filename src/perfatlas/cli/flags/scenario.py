@@ -385,7 +385,8 @@ def given(flags: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass of flag
         flags: A dataclass of flags, nested or not.
 
     Example:
-        >>> from perfatlas.cli.flags.scenario import Load, ScenarioFlags, given
+        >>> from perfatlas.cli.flags.scenario import Load
+        >>> from perfatlas.cli.flags import ScenarioFlags, given
         >>> given(ScenarioFlags(load=Load(batch=64)))
         {'batch': 64}
     """

@@ -28,7 +28,7 @@ def envelope(
         warnings: What the reader should know.
 
     Example:
-        >>> from perfatlas.cli.output.envelope import envelope
+        >>> from perfatlas.cli.output import envelope
         >>> list(envelope("catalog formats", results={"formats": []}))
         ['schema', 'version', 'command', 'scenario', 'results', 'breakdown', 'evidence', 'warnings']
     """

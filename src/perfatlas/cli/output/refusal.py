@@ -29,8 +29,8 @@ def refusal_text(problem: PerfatlasError) -> str:
             bullet, wrapped at the width of the terminal.
 
     Example:
-        >>> from perfatlas.cli.output.refusal import refusal_text
-        >>> from perfatlas.quantities.errors import InfeasibleError
+        >>> from perfatlas.cli.output import refusal_text
+        >>> from perfatlas.quantities import InfeasibleError
         >>> print(refusal_text(InfeasibleError("does not fit.", advice=("tp = 2 fits.",))), end="")
         perfatlas: does not fit.
         what fits:
@@ -52,7 +52,7 @@ def usage_text(said: str) -> str:
         said: Its message.
 
     Example:
-        >>> from perfatlas.cli.output.refusal import usage_text
+        >>> from perfatlas.cli.output import usage_text
         >>> usage_text('Invalid value for --mtti-s: unable to convert "3h" into float.')
         "Invalid value for --mtti-s: '3h' is no number of seconds; write 10800."
     """
@@ -104,7 +104,7 @@ def unused_words_text(words: Sequence[str]) -> str:
         words: They.
 
     Example:
-        >>> from perfatlas.cli.output.refusal import unused_words_text
+        >>> from perfatlas.cli.output import unused_words_text
         >>> unused_words_text(["order=fifo"])
         "'order=fifo' belongs to no flag: each value follows its own, as in --flag value."
     """

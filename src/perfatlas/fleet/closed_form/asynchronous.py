@@ -45,7 +45,7 @@ def asynchronous_efficiency(
     Limits: exponential failures; a failure discards every snapshot in flight.
 
     Example:
-        >>> from perfatlas.fleet.closed_form.asynchronous import asynchronous_efficiency
+        >>> from perfatlas.fleet.closed_form import asynchronous_efficiency
         >>> h = 3600.0
         >>> found = asynchronous_efficiency(0.5 * h, 10.0, 0.1 * h, 0.2 * h, 1.8 * h)
         >>> print(f"{found.value_C:.6f}")

@@ -51,7 +51,7 @@ def verified_time_s(work_s: ArrayLike, pattern: VerifiedPattern) -> FloatArray:
     Limits: exponential failures and errors; verification misses nothing.
 
     Example:
-        >>> from perfatlas.fleet.closed_form.corruption import VerifiedPattern, verified_time_s
+        >>> from perfatlas.fleet.closed_form import VerifiedPattern, verified_time_s
         >>> h = 3600.0
         >>> rates = 1 / (1.8 * h), 1 / (24 * h)
         >>> pattern = VerifiedPattern(0.02 * h, 0.03 * h, 0.2 * h, 0.05 * h, *rates)

@@ -76,8 +76,8 @@ def expected_goodput(fleet: Fleet, units: int, strategy: Strategy) -> Expected:
         strategy: How it lives with failures.
 
     Example:
-        >>> from perfatlas.fleet.closed_form.expected import expected_goodput
-        >>> from perfatlas.fleet.model.model import Level, Restart, Strategy, one_cause
+        >>> from perfatlas.fleet.closed_form import expected_goodput
+        >>> from perfatlas.fleet.model import Level, Restart, Strategy, one_cause
         >>> strategy = Strategy(interval_s=1807.6, levels=(Level(write_s=60.0),),
         ...     restarts=(Restart(name="restart", phases={"load": 300.0}),))
         >>> found = expected_goodput(one_cause(7.9 * 3600, 8), 8, strategy)

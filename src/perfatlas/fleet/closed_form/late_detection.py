@@ -37,7 +37,7 @@ def late_share(law: Law, retained: int, period_s: float) -> float:
 
     Example:
         >>> from perfatlas.fleet.closed_form.late_detection import late_share
-        >>> from perfatlas.fleet.laws.laws import Constant
+        >>> from perfatlas.fleet.laws import Constant
         >>> late_share(Constant(value_s=900.0), 1, 1200.0)  # strikes after 5 of 20 minutes
         0.75
     """

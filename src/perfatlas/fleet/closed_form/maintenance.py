@@ -61,7 +61,7 @@ def maintained_efficiency(job: Plain, every_s: ArrayLike, lasts_s: ArrayLike) ->
         last maintenance when the next is due.
 
     Example:
-        >>> from perfatlas.fleet.closed_form.maintenance import Plain, maintained_efficiency
+        >>> from perfatlas.fleet.closed_form import Plain, maintained_efficiency
         >>> job = Plain(1800.0, 60.0, 300.0, 8 * 3600.0)
         >>> print(f"{maintained_efficiency(job, 30 * 86400.0, 6 * 3600.0).value_C:.4f}")
         0.9193

@@ -51,7 +51,7 @@ def multilevel_efficiency(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.fleet.closed_form.multilevel import multilevel_efficiency
+        >>> from perfatlas.fleet.closed_form import multilevel_efficiency
         >>> hours = lambda *values: np.array(values) * 3600
         >>> found = multilevel_efficiency(
         ...     0.2 * 3600, (1, 6), hours(0.005, 0.05), hours(0.02, 0.2),

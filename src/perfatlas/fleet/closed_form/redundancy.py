@@ -30,7 +30,7 @@ def at_least(needed: ArrayLike, parts: ArrayLike, unavailability: ArrayLike) -> 
     Source: binomial tail by the incomplete beta function; parts fail independently.
 
     Example:
-        >>> from perfatlas.fleet.closed_form.redundancy import at_least
+        >>> from perfatlas.fleet.closed_form import at_least
         >>> print(f"{at_least(72, 72, 1e-3):.4f} {at_least(71, 72, 1e-3):.5f}")
         0.9305 0.99756
     """
@@ -73,7 +73,7 @@ def blast_usable(domain: ArrayLike, unavailability: ArrayLike) -> FloatArray:
     Source: (1 - u)^d; independent devices.
 
     Example:
-        >>> from perfatlas.fleet.closed_form.redundancy import blast_usable
+        >>> from perfatlas.fleet.closed_form import blast_usable
         >>> print(f"{blast_usable(64, 1e-3):.3f}")
         0.938
     """

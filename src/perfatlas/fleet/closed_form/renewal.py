@@ -53,7 +53,7 @@ def renewal_efficiency(
     Limits: exponential failures, constant times, spares never missing, steady state.
 
     Example:
-        >>> from perfatlas.fleet.closed_form.renewal import renewal_efficiency
+        >>> from perfatlas.fleet.closed_form import renewal_efficiency
         >>> found = renewal_efficiency(1807.6, 60.0, 300.0, 7.9 * 3600)
         >>> print(f"{found.value_C:.5f}")
         0.92662
@@ -102,7 +102,7 @@ def optimal_interval_s(write_s: ArrayLike, mtti_s: ArrayLike) -> FloatArray:
         x + d + ln(1 - x) = 0 undo the cancellation of W0 near its branch point.
 
     Example:
-        >>> from perfatlas.fleet.closed_form.renewal import optimal_interval_s
+        >>> from perfatlas.fleet.closed_form import optimal_interval_s
         >>> print(f"{optimal_interval_s(60.0, 7.9 * 3600) / 60:.3f} min")
         30.127 min
     """

@@ -67,7 +67,7 @@ def blocked_probability(
     Limits: exponential failures of nodes, a crew for every repair, spares that do not fail.
 
     Example:
-        >>> from perfatlas.fleet.closed_form.spares import blocked_probability
+        >>> from perfatlas.fleet.closed_form import blocked_probability
         >>> day = 86400.0
         >>> print(f"{blocked_probability(2048, 24, 6.5e-3 / day, day):.5f}")
         0.00136
@@ -93,7 +93,7 @@ def spares_for(
         InvalidSpecError: A number outside its range.
 
     Example:
-        >>> from perfatlas.fleet.closed_form.spares import spares_for
+        >>> from perfatlas.fleet.closed_form import spares_for
         >>> spares_for(2048, 6.5e-3 / 86400, 86400.0, blocked=1e-3)
         25
     """
@@ -176,7 +176,7 @@ def failed_nodes(
     Limits: exponential failures and repairs.
 
     Example:
-        >>> from perfatlas.fleet.closed_form.spares import failed_nodes
+        >>> from perfatlas.fleet.closed_form import failed_nodes
         >>> failed_nodes(1, 0, {1: 1.0}, 1.0).round(3).tolist()
         [0.5, 0.5]
     """

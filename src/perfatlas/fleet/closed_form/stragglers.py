@@ -46,7 +46,7 @@ def largest_normal(ranks: ArrayLike) -> FloatArray:
     Source: E = integral of (z > 0) - Phi(z)^n over z.
 
     Example:
-        >>> from perfatlas.fleet.closed_form.stragglers import largest_normal
+        >>> from perfatlas.fleet.closed_form import largest_normal
         >>> [f"{value:.3f}" for value in largest_normal([8, 64, 1024, 16384])]
         ['1.424', '2.344', '3.248', '3.971']
     """

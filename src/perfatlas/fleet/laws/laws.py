@@ -132,7 +132,7 @@ def mean_s(law: Law) -> float:  # noqa: PLR0911 - a line per law
         law: The law.
 
     Example:
-        >>> from perfatlas.fleet.laws.laws import Weibull, mean_s
+        >>> from perfatlas.fleet.laws import Weibull, mean_s
         >>> mean_s(Weibull(shape=1.0, scale_s=7.0))
         7.0
     """
@@ -177,7 +177,7 @@ def scaled(law: Law, factor: float) -> Law:  # noqa: PLR0911 - a line per law
         factor: Above zero.
 
     Example:
-        >>> from perfatlas.fleet.laws.laws import Weibull, scaled
+        >>> from perfatlas.fleet.laws import Weibull, scaled
         >>> scaled(Weibull(shape=2.0, scale_s=10.0), 0.5)
         Weibull(shape=2.0, scale_s=5.0)
     """

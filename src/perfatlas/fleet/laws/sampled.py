@@ -46,8 +46,8 @@ def sample_s(law: Law, count: int, *, seed: int) -> FloatArray:
         InvalidSpecError: The law describes no time.
 
     Example:
-        >>> from perfatlas.fleet.laws.laws import Constant
-        >>> from perfatlas.fleet.laws.sampled import sample_s
+        >>> from perfatlas.fleet.laws import Constant
+        >>> from perfatlas.fleet.laws import sample_s
         >>> sample_s(Constant(value_s=2.0), 2, seed=1).tolist()
         [2.0, 2.0]
     """

@@ -76,7 +76,7 @@ class PublishedRate:
             with their size: 0.021 a node-day on 8 GPUs, 0.024 on 1,024 (arXiv 2410.21680).
 
         Example:
-            >>> from perfatlas.fleet.model.catalog import find_rate
+            >>> from perfatlas.fleet.model import find_rate
             >>> find_rate("llama3_host").ones_in(72), find_rate("llama3_software").ones_in(8192)
             (9.0, 0.5)
         """
@@ -147,7 +147,7 @@ def find_rate(name: str) -> PublishedRate:
         InvalidSpecError: There is none of that name.
 
     Example:
-        >>> from perfatlas.fleet.model.catalog import find_rate
+        >>> from perfatlas.fleet.model import find_rate
         >>> find_rate("rsc1_node").per_day
         0.0065
     """

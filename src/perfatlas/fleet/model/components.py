@@ -62,7 +62,7 @@ def counts_in(system: System) -> dict[tuple[str, str], int]:
 
     Example:
         >>> from perfatlas.fleet.model.components import counts_in
-        >>> from perfatlas.hardware.resolve import resolve_system
+        >>> from perfatlas.hardware import resolve_system
         >>> counts_in(resolve_system("h100_sxm"))
         {('gpu', 'host'): 8, ('nic', 'host'): 8, ('nvlink', 'gpu'): 18}
     """
@@ -89,7 +89,7 @@ def causes_of(components: Sequence[Component], *, unit: str) -> tuple[Cause, ...
 
     Example:
         >>> from perfatlas.fleet.model.components import Component, causes_of
-        >>> from perfatlas.fleet.laws.laws import Exponential
+        >>> from perfatlas.fleet.laws import Exponential
         >>> year = Exponential(mean_s=365.25 * 86400)
         >>> tree = (Component(kind="pdu"), Component(kind="rack", within="pdu", count=4),
         ...     Component(kind="host", within="rack", count=8),

@@ -52,8 +52,8 @@ def fleet_facts(fleet: Fleet) -> dict[str, Any]:
     Limits: long-run rates; a young fleet of ageing parts fails more or less often than that.
 
     Example:
-        >>> from perfatlas.fleet.model.facts import fleet_facts
-        >>> from perfatlas.fleet.model.shipped import resolve_fleet
+        >>> from perfatlas.fleet.model import fleet_facts
+        >>> from perfatlas.fleet.model import resolve_fleet
         >>> facts = fleet_facts(resolve_fleet("llama3"))
         >>> facts["gpus"], facts["causes"][0]["name"]
         (16640, 'llama3_gpu')

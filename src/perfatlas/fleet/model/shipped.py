@@ -76,7 +76,7 @@ def resolve_fleet(name: str) -> Fleet:
         InvalidSpecError: There is no such name or file, or the file is wrong.
 
     Example:
-        >>> from perfatlas.fleet.model.shipped import resolve_fleet
+        >>> from perfatlas.fleet.model import resolve_fleet
         >>> resolve_fleet("llama3").units
         2080
     """

@@ -49,9 +49,9 @@ def simulate(job: Job, strategy: Strategy, *, replicas: int, seed: int = 0) -> O
         and no false fix shows.
 
     Example:
-        >>> from perfatlas.fleet.model.model import Level, Restart, Strategy, one_cause
-        >>> from perfatlas.fleet.simulator.simulate import simulate
-        >>> from perfatlas.fleet.model.model import Job
+        >>> from perfatlas.fleet.model import Level, Restart, Strategy, one_cause
+        >>> from perfatlas.fleet.simulator import simulate
+        >>> from perfatlas.fleet.model import Job
         >>> strategy = Strategy(interval_s=1800.0, levels=(Level(write_s=60.0),),
         ...     restarts=(Restart(name="restart", phases={"load": 300.0}),))
         >>> job = Job(fleet=one_cause(7.9 * 3600, 8), units=8, horizon_s=30 * 86400.0)

@@ -88,7 +88,7 @@ def lemon_parts(size_B: Float, lemons: Lemons, seed: int) -> Float:
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.fleet.model.model import Lemons
+        >>> from perfatlas.fleet.model import Lemons
         >>> from perfatlas.jobs.failures.failure_draws import lemon_parts
         >>> found = lemon_parts(np.full(10, 8.0), Lemons(share=0.25, factor=3.0), 0)
         >>> sorted(found.tolist(), reverse=True)[:4]

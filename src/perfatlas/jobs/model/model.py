@@ -29,7 +29,7 @@ def ticks(seconds: ArrayLike) -> Ints:
         seconds: Times [s].
 
     Example:
-        >>> from perfatlas.jobs.model.model import ticks
+        >>> from perfatlas.jobs.model import ticks
         >>> ticks([0.5, 2]).tolist()
         [500, 2000]
     """

@@ -42,8 +42,8 @@ def schedule(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.jobs.model.model import Cluster, Jobs, Policy, ticks
-        >>> from perfatlas.jobs.run.simulate import schedule
+        >>> from perfatlas.jobs.model import Cluster, Jobs, Policy, ticks
+        >>> from perfatlas.jobs.run import schedule
         >>> jobs = Jobs(submit_J=ticks([0, 1, 2]), run_J=ticks([100, 50, 10]),
         ...     gpus_J=np.array([8, 16, 8])).with_limits(1.0, least_s=1)
         >>> fifo = schedule(jobs, Cluster(nodes=2), Policy())

@@ -24,7 +24,7 @@ def unique_rows(rows_RD: FloatArray) -> tuple[IntArray, IntArray]:
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.kernels.devices.unique import unique_rows
+        >>> from perfatlas.kernels.devices import unique_rows
         >>> first, where = unique_rows(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
         >>> len(first), bool(where[0] == where[2])
         (2, True)

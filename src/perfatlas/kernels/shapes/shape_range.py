@@ -68,7 +68,7 @@ def octaves_outside(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.kernels.shapes.shape_range import octaves_outside
+        >>> from perfatlas.kernels.shapes import octaves_outside
         >>> shape = np.zeros((1, 9)); shape[0, :3] = 65536, 4096, 4096
         >>> limits = [({"m": 1.0}, {"m": 32768.0})]
         >>> float(octaves_outside("gemm", shape, np.zeros(1, np.int64), limits)[0])

@@ -223,7 +223,7 @@ def product_alone(near: Correction, alone_U: NDArray[np.bool_], whole_U: FloatAr
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.measurements.residuals.residuals import Correction
+        >>> from perfatlas.measurements.residuals import Correction
         >>> from perfatlas.kernels.tiers.measured import product_alone
         >>> sums = Correction(np.array([3.0]), np.zeros(1), np.zeros(1), np.ones(1, np.bool_))
         >>> found = product_alone(sums, np.ones(1, np.bool_), np.array([2.0]))

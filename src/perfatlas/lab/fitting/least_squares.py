@@ -49,7 +49,7 @@ def error_statistics(predicted_s: FloatArray, measured_s: FloatArray) -> ErrorSt
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.lab.fitting.least_squares import error_statistics
+        >>> from perfatlas.lab.fitting import error_statistics
         >>> round(error_statistics(np.array([1.1, 0.8]), np.array([1.0, 1.0])).mape, 3)
         0.15
     """

@@ -106,7 +106,7 @@ def held_out(group: NDArray[np.int64], seed: int = SPLIT_SEED) -> NDArray[np.boo
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.lab.fitting.split import held_out
+        >>> from perfatlas.lab.fitting import held_out
         >>> held = held_out(np.array([0, 0, 1, 1, 2, 2]))
         >>> int(held.sum()), bool(held[0] == held[1])
         (2, True)

@@ -178,7 +178,7 @@ def serving_rules() -> ServingRules:
     """Return the shipped rules.
 
     Example:
-        >>> from perfatlas.lab.runs.run_selection import serving_rules
+        >>> from perfatlas.lab.runs import serving_rules
         >>> sorted(serving_rules().goal)
         ['all', 'dense']
     """

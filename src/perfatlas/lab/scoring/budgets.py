@@ -48,7 +48,7 @@ class Budget:
 
 def budget_path() -> Path:
     """Return the file of the shipped budgets."""
-    return Path(__file__).parent.parent / "data" / "validation" / "kernel_budgets.toml"
+    return Path(__file__).parents[2] / "data" / "validation" / "kernel_budgets.toml"
 
 
 def read_budgets(path: Path | None = None) -> dict[str, Budget]:

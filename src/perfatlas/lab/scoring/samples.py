@@ -55,7 +55,7 @@ class Sample:
 
 def samples_path() -> Path:
     """Return the file of the shipped samples."""
-    return Path(__file__).parent.parent / "data" / "validation" / "kernel_samples.toml"
+    return Path(__file__).parents[2] / "data" / "validation" / "kernel_samples.toml"
 
 
 def read_samples(path: Path | None = None) -> dict[str, Sample]:

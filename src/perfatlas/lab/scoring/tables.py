@@ -46,7 +46,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         rows: Cells as text.
 
     Example:
-        >>> from perfatlas.lab.scoring.tables import table
+        >>> from perfatlas.lab.scoring import table
         >>> print(table(["a", "b"], [["1", "2"]]))
         | a | b |
         |---|---|

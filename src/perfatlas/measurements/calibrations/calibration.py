@@ -143,7 +143,7 @@ class CalibrationMatch:
 
 def calibration_folder() -> Path:
     """Return the folder of the shipped calibrations."""
-    return Path(__file__).parent.parent / "data" / "calibrations"
+    return Path(__file__).parents[2] / "data" / "calibrations"
 
 
 @cache
@@ -154,7 +154,7 @@ def load_calibrations(device_name: str) -> dict[str, Calibration]:
         device_name: Catalog name of the device.
 
     Example:
-        >>> from perfatlas.measurements.calibrations.calibration import load_calibrations
+        >>> from perfatlas.measurements.calibrations import load_calibrations
         >>> load_calibrations("abacus")
         {}
     """

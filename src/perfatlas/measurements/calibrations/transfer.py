@@ -114,7 +114,7 @@ def donor_of(target: Silicon, known: Sequence[Silicon], pairs: Pairs) -> str:
         pairs: Those devices priced with each other's parameters; pairs of the target are unread.
 
     Example:
-        >>> from perfatlas.measurements.calibrations.transfer import Pair, Silicon, donor_of
+        >>> from perfatlas.measurements.calibrations import Pair, Silicon, donor_of
         >>> known = [Silicon(name, "v", "old", "large tiles") for name in "abc"]
         >>> error = {"ab": 0.3, "ac": 0.2, "ba": 0.3, "bc": 0.1, "ca": 0.3, "cb": 0.2}
         >>> flat = (0.0, 0.0, 0.0, 0.0, 0.0)
@@ -222,7 +222,7 @@ def transfer_path(operator: str) -> Path:
     Args:
         operator: As in `Calibration`.
     """
-    folder = Path(__file__).parent.parent / "data" / "calibrations" / "transfer"
+    folder = Path(__file__).parents[2] / "data" / "calibrations" / "transfer"
     return folder / f"{operator}.toml"
 
 
@@ -234,7 +234,7 @@ def load_transfers(operator: str) -> Mapping[tuple[str, str], Transfers]:
         operator: As in `Calibration`.
 
     Example:
-        >>> from perfatlas.measurements.calibrations.transfer import load_transfers
+        >>> from perfatlas.measurements.calibrations import load_transfers
         >>> load_transfers("abacus")
         {}
     """

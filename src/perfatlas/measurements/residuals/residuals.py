@@ -324,7 +324,7 @@ def code_hash(rooms: tuple[str, ...]) -> str:
     Args:
         rooms: Names of packages of perfatlas.
     """
-    package = Path(__file__).parents[1]
+    package = Path(__file__).parents[2]
     files = [path for room in rooms for path in sorted((package / room).rglob("*.py"))]
     files += sorted((package / "data").glob("*.toml"))
     return content_hash("".join(content_hash(path.read_bytes()) for path in files))

@@ -23,7 +23,7 @@ def measured_device(name: str) -> Device:
         InvalidSpecError: The catalog does not know it.
 
     Example:
-        >>> from perfatlas.measurements.tables.cards import measured_device
+        >>> from perfatlas.measurements.tables import measured_device
         >>> measured_device("rtx_pro_6000_server").memory_bandwidth
         1792000000000.0
     """

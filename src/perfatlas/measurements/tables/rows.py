@@ -189,7 +189,7 @@ def read_measured_rows(path: str | Path) -> MeasuredRows:
     Example:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from perfatlas.measurements.tables.rows import read_measured_rows
+        >>> from perfatlas.measurements.tables import read_measured_rows
         >>> text = "device,operator,kernel_family,format,m,n,k,time_us\n"
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     file = Path(folder) / "rows.csv"

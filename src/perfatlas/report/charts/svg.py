@@ -144,7 +144,7 @@ def chart_html(chart: Chart) -> str:
         chart: What it shows.
 
     Example:
-        >>> from perfatlas.report.charts.svg import Chart, Line, chart_html
+        >>> from perfatlas.report.charts import Chart, Line, chart_html
         >>> page = chart_html(Chart([Line("load", [0, 1], [2, 3], "red")], "seconds", "requests"))
         >>> page.count("<svg"), "load" in page, "requests" in page
         (1, True, True)
@@ -199,7 +199,7 @@ def ticks(low: float, high: float) -> list[float]:
         high: To here, above it.
 
     Example:
-        >>> from perfatlas.report.charts.svg import ticks
+        >>> from perfatlas.report.charts import ticks
         >>> ticks(0.0, 47.0)
         [0.0, 10.0, 20.0, 30.0, 40.0]
     """

@@ -40,8 +40,8 @@ def print_answer(console: Console, answer: Mapping[str, Any], *, reproduce: str)
 
     Example:
         >>> import sys
-        >>> from perfatlas.report.text.terminal import open_terminal
-        >>> from perfatlas.report.text.answer import print_answer
+        >>> from perfatlas.report.text import open_terminal
+        >>> from perfatlas.report.text import print_answer
         >>> answer = {"command": "collective", "scenario": {"op": "all_reduce"},
         ...           "results": {"time_s": 1.2e-5, "time_s_low": 1e-5, "time_s_high": 1.5e-5}}
         >>> print_answer(open_terminal(sys.stdout, width=80), answer, reproduce="perfatlas ...")
@@ -80,7 +80,7 @@ def headline(answer: Mapping[str, Any]) -> str:
         answer: The `--json` object of a computing verb.
 
     Example:
-        >>> from perfatlas.report.text.answer import headline
+        >>> from perfatlas.report.text import headline
         >>> headline({"command": "kernel gemm", "scenario": {"system": "h200_sxm", "m": 64}})
         'kernel gemm on h200_sxm: m 64'
     """
@@ -120,7 +120,7 @@ def subheadline(answer: Mapping[str, Any]) -> str:
         answer: The `--json` object of a computing verb.
 
     Example:
-        >>> from perfatlas.report.text.answer import subheadline
+        >>> from perfatlas.report.text import subheadline
         >>> subheadline({"scenario": {"model": "m", "tp": 8, "pp": 1, "isl": 2048, "osl": 512}})
         'tp 8, 2,048 tokens in, 512 out'
         >>> subheadline({"scenario": {"model": "m", "request_rate": 4.0, "slo_ttft_s": 0.2}})

@@ -32,7 +32,7 @@ def distributions(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
         results: The `results` of an answer.
 
     Example:
-        >>> from perfatlas.report.text.latencies import distributions
+        >>> from perfatlas.report.text import distributions
         >>> list(distributions({"ttft_s": {"mean": 1.0, "p99": 2.0}, "steps": 3}))
         ['ttft_s']
     """
@@ -149,7 +149,7 @@ def tails(results: Mapping[str, Any]) -> list[Tail]:
         results: The `results` of an answer, with `tail_ttft_s` and `tail_request_latency_s`.
 
     Example:
-        >>> from perfatlas.report.text.latencies import tails
+        >>> from perfatlas.report.text import tails
         >>> tail, = tails({"tail_ttft_s": {"http": 0.0, "queue": 0.75, "prompt": 0.25}})
         >>> tail.value, [(part.label, part.share) for part in tail.parts]
         ('1.00 s', [('queue', 0.75), ('own prompt', 0.25)])

@@ -56,7 +56,7 @@ def format_number(value: float) -> str:
         value: Any number.
 
     Example:
-        >>> from perfatlas.report.text.quantities import format_number
+        >>> from perfatlas.report.text import format_number
         >>> format_number(12345.6), format_number(51.97), format_number(8.0)
         ('12,346', '52.0', '8')
     """
@@ -75,7 +75,7 @@ def format_value(key: str, value: object) -> str:
         value: A number, boolean, text, None, list or mapping.
 
     Example:
-        >>> from perfatlas.report.text.quantities import format_value
+        >>> from perfatlas.report.text import format_value
         >>> format_value("time_s", 0.0123), format_value("fits", True)
         ('12.3 ms', 'yes')
 
@@ -150,7 +150,7 @@ def format_interval(key: str, low: float, high: float) -> str:
         high: Upper end.
 
     Example:
-        >>> from perfatlas.report.text.quantities import format_interval
+        >>> from perfatlas.report.text import format_interval
         >>> format_interval("tpot_s", 0.0129, 0.0158), format_interval("queue_s", 0.0, 0.0)
         ('12.9 - 15.8 ms', '0 s')
     """
@@ -187,7 +187,7 @@ def format_share(share: float) -> str:
         share: Fraction of one.
 
     Example:
-        >>> from perfatlas.report.text.quantities import format_share
+        >>> from perfatlas.report.text import format_share
         >>> format_share(0.0423), format_share(0.42)
         ('4.2 %', '42 %')
     """

@@ -45,7 +45,7 @@ def kind_rows(kinds: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
         kinds: From `kinds_of`.
 
     Example:
-        >>> from perfatlas.report.text.replica_kinds import kind_rows
+        >>> from perfatlas.report.text import kind_rows
         >>> rows = kind_rows({"kind 1": {"replicas": 2, "gpus": 8, "system": "h200_sxm"}})
         >>> rows[:2]
         [['', 'kind 1'], ['', '2 x 4 h200_sxm']]

@@ -19,7 +19,7 @@ def reproduce_line(command: str, fields: Mapping[str, object]) -> str:
             a list repeats its flag, and a table or a list of them is JSON.
 
     Example:
-        >>> from perfatlas.report.text.reproduce import reproduce_line
+        >>> from perfatlas.report.text import reproduce_line
         >>> reproduce_line("estimate", {"system": "h200_sxm{device.tdp=500W}", "kv_format": "fp8"})
         "perfatlas estimate --system 'h200_sxm{device.tdp=500W}' --kv-format fp8"
     """

@@ -49,7 +49,7 @@ def shown_results(results: Mapping[str, Any], *, short: bool = False) -> list[Sh
         short: With short labels.
 
     Example:
-        >>> from perfatlas.report.text.results import shown_results
+        >>> from perfatlas.report.text import shown_results
         >>> results = {"time_s": 2e-6, "time_s_low": 1e-6, "time_s_high": 3e-6}
         >>> shown_results(results)[0].interval
         '1.00 - 3.00 us'

@@ -69,7 +69,7 @@ def label_of(name: str, *, short: bool = False) -> str:
         short: For narrow terminals.
 
     Example:
-        >>> from perfatlas.report.text.rows import label_of
+        >>> from perfatlas.report.text import label_of
         >>> label_of("bus_bandwidth_bytes_per_s"), label_of("tpot_s")
         ('bus bandwidth', 'time per output token (TPOT)')
     """

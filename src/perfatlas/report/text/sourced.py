@@ -95,7 +95,7 @@ def profile_values(profile: Mapping[str, Any]) -> list[SourcedValue]:
         profile: `results` of `catalog engines show`.
 
     Example:
-        >>> from perfatlas.report.text.sourced import profile_values
+        >>> from perfatlas.report.text import profile_values
         >>> rules = {"max_bytes": 8388608.0, "formats": [], "source": "its manual"}
         >>> profile_values({"all_reduce": rules})
         [SourcedValue(field='all_reduce.max_bytes', value='8 MiB', kind='', refs=('its manual',), \

@@ -35,7 +35,7 @@ def requests_trace_text(
     Limits: Requests that completed; the first 50,000 of the window.
 
     Example:
-        >>> from perfatlas.report.traces.requests import requests_trace_text
+        >>> from perfatlas.report.traces import requests_trace_text
         >>> columns = {"request": [0], "state": ["completed"], "arrival_s": [1.0], "replica": [0],
         ...     "read_s": [0.25], "queue_s": [0.5], "prefilled_s": [1.0], "generated_s": [1.5],
         ...     "request_latency_s": [2.0], "isl": [8], "osl": [4], "preemptions": [0],

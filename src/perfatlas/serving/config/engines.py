@@ -42,7 +42,7 @@ class Link(NamedTuple):
             tokens: Of the cache, at least 0.
 
         Example:
-            >>> from perfatlas.serving.config.engines import Link
+            >>> from perfatlas.serving.config import Link
             >>> Link((0, 128), (50, 1330), (10, 4)).time(130)  # 50 + 128 x 10 + 2 x 4
             1338
         """

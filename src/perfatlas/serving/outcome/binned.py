@@ -38,8 +38,8 @@ def binned_series(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.serving.outcome.binned import binned_series
-        >>> from perfatlas.serving.outcome.columns import Series
+        >>> from perfatlas.serving.outcome import binned_series
+        >>> from perfatlas.serving.outcome import Series
         >>> second = 10**12
         >>> rows = np.array([[0, 2, 0, 4, 1], [second, 4, 1, 8, 1], [4 * second, 0, 0, 0, 1]])
         >>> found = binned_series(Series(*rows.T), 16, 2)

@@ -143,7 +143,7 @@ def statistics(values_N: NDArray[np.float64]) -> dict[str, float | None]:
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.serving.outcome.metrics import statistics
+        >>> from perfatlas.serving.outcome import statistics
         >>> statistics(np.array([1.0, 2.0, 3.0]))["p50"]
         2.0
     """

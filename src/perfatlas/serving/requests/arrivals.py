@@ -46,7 +46,7 @@ def stream(seed: int, purpose: Purpose, *place: int) -> np.random.Generator:
     Source: numpy SeedSequence, spawn key (purpose, *place).
 
     Example:
-        >>> from perfatlas.serving.requests.arrivals import stream
+        >>> from perfatlas.serving.requests import stream
         >>> stream(7, "isl").random() == stream(7, "isl").random()
         True
     """
@@ -67,7 +67,7 @@ def constant_arrivals(num_requests: int, request_rate: float) -> Ticks:
         InvalidSpecError: A number is out of range, or the last request would arrive too late.
 
     Example:
-        >>> from perfatlas.serving.requests.arrivals import constant_arrivals
+        >>> from perfatlas.serving.requests import constant_arrivals
         >>> constant_arrivals(3, 4.0).tolist()
         [0, 250000000000, 500000000000]
     """
@@ -86,7 +86,7 @@ def poisson_arrivals(num_requests: int, request_rate: float, seed: int) -> Ticks
         InvalidSpecError: A number is out of range, or the last request would arrive too late.
 
     Example:
-        >>> from perfatlas.serving.requests.arrivals import poisson_arrivals
+        >>> from perfatlas.serving.requests import poisson_arrivals
         >>> poisson_arrivals(3, 4.0, seed=0)[0]
         np.int64(0)
     """
@@ -114,7 +114,7 @@ def gamma_arrivals(num_requests: int, request_rate: float, cv: float, seed: int)
         as `scale_rate(requests, request_rate / mean_rate(requests))` does.
 
     Example:
-        >>> from perfatlas.serving.requests.arrivals import gamma_arrivals
+        >>> from perfatlas.serving.requests import gamma_arrivals
         >>> gamma_arrivals(3, 4.0, cv=0.0, seed=0).tolist()
         [0, 250000000000, 500000000000]
     """
@@ -141,7 +141,7 @@ def ramp_arrivals(
         process of rate 1 (Cinlar, Introduction to Stochastic Processes, 1975, section 4.7).
 
     Example:
-        >>> from perfatlas.serving.requests.arrivals import ramp_arrivals
+        >>> from perfatlas.serving.requests import ramp_arrivals
         >>> ramp_arrivals(3, (0.0, 2.0), duration_s=4.0, cv=0.0, seed=0).tolist()
         [0, 2000000000000, 2828427124746]
     """
@@ -180,7 +180,7 @@ def think_times(count: int, mean_s: float, seed: int) -> Ticks:
         InvalidSpecError: The mean is out of range.
 
     Example:
-        >>> from perfatlas.serving.requests.arrivals import think_times
+        >>> from perfatlas.serving.requests import think_times
         >>> abs(think_times(100_000, 2.0, seed=0).mean() / 2e12 - 1.0) < 0.01
         np.True_
     """
@@ -197,7 +197,7 @@ def all_at_once(num_requests: int) -> Ticks:
         num_requests: How many.
 
     Example:
-        >>> from perfatlas.serving.requests.arrivals import all_at_once
+        >>> from perfatlas.serving.requests import all_at_once
         >>> all_at_once(2).tolist()
         [0, 0]
     """

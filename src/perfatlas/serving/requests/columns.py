@@ -69,7 +69,7 @@ def plain_requests(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.serving.requests.columns import plain_requests
+        >>> from perfatlas.serving.requests import plain_requests
         >>> one = np.ones(2, np.int64)
         >>> plain_requests(0 * one, 100 * one, 10 * one).isl_N.tolist()
         [100, 100]

@@ -41,7 +41,7 @@ def fixed_lengths(num_requests: int, tokens: int) -> Lengths:
         InvalidSpecError: The length is not in 1 .. LONGEST_TOKENS.
 
     Example:
-        >>> from perfatlas.serving.requests.lengths import fixed_lengths
+        >>> from perfatlas.serving.requests import fixed_lengths
         >>> fixed_lengths(2, 128).tolist()
         [128, 128]
     """
@@ -61,7 +61,7 @@ def range_around(tokens: int, ratio: float) -> tuple[int, int]:
     Source: vLLM's random dataset: floor(n (1 - r)) to ceil(n (1 + r)), the lower one at least 1.
 
     Example:
-        >>> from perfatlas.serving.requests.lengths import range_around
+        >>> from perfatlas.serving.requests import range_around
         >>> range_around(1000, 0.25)
         (750, 1250)
     """
@@ -86,7 +86,7 @@ def uniform_lengths(
         InvalidSpecError: The bounds are out of range or crossed.
 
     Example:
-        >>> from perfatlas.serving.requests.lengths import uniform_lengths
+        >>> from perfatlas.serving.requests import uniform_lengths
         >>> set(uniform_lengths(100, (5, 7), "isl", seed=0).tolist()) == {5, 6, 7}
         True
     """
@@ -121,7 +121,7 @@ def lognormal(
     Limits: p99 / mean is at most exp(2.326^2 / 2) = 14.97.
 
     Example:
-        >>> from perfatlas.serving.requests.lengths import lognormal
+        >>> from perfatlas.serving.requests import lognormal
         >>> round(lognormal(median=1000, p99=8000).sigma, 3)
         0.894
     """
@@ -151,7 +151,7 @@ def lognormal_lengths(num_requests: int, shape: LogNormal, column: Column, seed:
     Limits: lengths above LONGEST_TOKENS are cut to it.
 
     Example:
-        >>> from perfatlas.serving.requests.lengths import lognormal, lognormal_lengths
+        >>> from perfatlas.serving.requests import lognormal, lognormal_lengths
         >>> shape = lognormal(median=500, sigma=0)
         >>> lognormal_lengths(2, shape, "osl", seed=3).tolist()
         [500, 500]
@@ -180,7 +180,7 @@ def empirical_lengths(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.serving.requests.lengths import empirical_lengths
+        >>> from perfatlas.serving.requests import empirical_lengths
         >>> isl, osl = empirical_lengths(3, np.array([10, 20]), np.array([1, 2]), seed=0)
         >>> (isl == 10 * osl).all()
         np.True_

@@ -32,8 +32,8 @@ def mean_rate(requests: Requests) -> float:
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.serving.requests.arrivals import constant_arrivals
-        >>> from perfatlas.serving.requests.columns import plain_requests
+        >>> from perfatlas.serving.requests import constant_arrivals
+        >>> from perfatlas.serving.requests import plain_requests
         >>> from perfatlas.serving.requests.scaling import mean_rate
         >>> one = np.ones(9, np.int64)
         >>> mean_rate(plain_requests(constant_arrivals(9, 4.0), one, one))
@@ -60,8 +60,8 @@ def scale_rate(requests: Requests, factor: float) -> Requests:
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.serving.requests.columns import plain_requests
-        >>> from perfatlas.serving.requests.scaling import scale_rate
+        >>> from perfatlas.serving.requests import plain_requests
+        >>> from perfatlas.serving.requests import scale_rate
         >>> one = np.ones(2, np.int64)
         >>> scale_rate(plain_requests(8 * one, one, one), 2.0).arrival_N.tolist()
         [4, 4]
@@ -89,8 +89,8 @@ def spread_batches(requests: Requests) -> Requests:
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.serving.requests.columns import plain_requests
-        >>> from perfatlas.serving.requests.scaling import spread_batches
+        >>> from perfatlas.serving.requests import plain_requests
+        >>> from perfatlas.serving.requests import spread_batches
         >>> one = np.ones(4, np.int64)
         >>> spread_batches(plain_requests(np.array([0, 0, 8, 8]), one, one)).arrival_N.tolist()
         [0, 4, 8, 12]
@@ -126,8 +126,8 @@ def scale_lengths(requests: Requests, isl_factor: float, osl_factor: float) -> R
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.serving.requests.columns import plain_requests
-        >>> from perfatlas.serving.requests.scaling import scale_lengths
+        >>> from perfatlas.serving.requests import plain_requests
+        >>> from perfatlas.serving.requests import scale_lengths
         >>> one = np.ones(1, np.int64)
         >>> scale_lengths(plain_requests(one, 100 * one, one), 0.5, 0.1).osl_N.tolist()
         [1]
@@ -165,8 +165,8 @@ def take_window(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.serving.requests.arrivals import constant_arrivals
-        >>> from perfatlas.serving.requests.columns import plain_requests
+        >>> from perfatlas.serving.requests import constant_arrivals
+        >>> from perfatlas.serving.requests import plain_requests
         >>> from perfatlas.serving.requests.scaling import take_window
         >>> one = np.ones(9, np.int64)
         >>> all_of_them = plain_requests(constant_arrivals(9, 4.0), one, one)

@@ -68,7 +68,7 @@ def sessions(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.serving.requests.sessions import Turns, sessions
+        >>> from perfatlas.serving.requests import Turns, sessions
         >>> two = np.array([20, 30])
         >>> turns = Turns(asked_N=two, osl_N=two, think_N=np.array([0, 5]))
         >>> talk = sessions(np.array([0]), np.array([2]), turns, hash_block=16)

@@ -76,9 +76,9 @@ def run(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.serving.config.limits import Limits
-        >>> from perfatlas.serving.prices.tables import StepPrices
-        >>> from perfatlas.serving.requests.columns import plain_requests
+        >>> from perfatlas.serving.config import Limits
+        >>> from perfatlas.serving.prices import StepPrices
+        >>> from perfatlas.serving.requests import plain_requests
         >>> from perfatlas.serving.run.simulate import run
         >>> nothing = np.zeros((3, 1), np.int64)
         >>> prices = StepPrices(

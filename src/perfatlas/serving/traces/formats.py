@@ -47,7 +47,7 @@ def read_requests(
     Example:
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from perfatlas.serving.traces.formats import read_requests
+        >>> from perfatlas.serving.traces import read_requests
         >>> row = '{"timestamp": 5, "input_length": 600, "output_length": 9, "hash_ids": [4, 7]}'
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     file = Path(folder) / "trace.jsonl"

@@ -84,8 +84,8 @@ def kaplan_meier(seen: Lifetimes, level: float = 0.95) -> SurvivalCurve:
         at small ages; where the curve falls to 0 there, it stays 0: compare `at_risk_T`.
 
     Example:
-        >>> from perfatlas.telemetry.fits.kaplan_meier import kaplan_meier
-        >>> from perfatlas.telemetry.history.lifetimes import lifetimes
+        >>> from perfatlas.telemetry.fits import kaplan_meier
+        >>> from perfatlas.telemetry.history import lifetimes
         >>> curve = kaplan_meier(lifetimes([1.0, 2.0, 2.0, 4.0], [True, True, False, False]))
         >>> curve.survival_T.tolist()
         [0.75, 0.5]

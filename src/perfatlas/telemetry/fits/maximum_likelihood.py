@@ -140,7 +140,7 @@ def fit_family(family: Family, seen: Lifetimes, level: float = 0.95) -> Fit:
     Example:
         >>> from perfatlas.telemetry.fits.distributions import EXPONENTIAL
         >>> from perfatlas.telemetry.fits.maximum_likelihood import fit_family
-        >>> from perfatlas.telemetry.history.lifetimes import lifetimes
+        >>> from perfatlas.telemetry.history import lifetimes
         >>> fit = fit_family(EXPONENTIAL, lifetimes([2.0, 6.0], [True, False]))
         >>> round(fit.parameters["rate"], 9)
         0.125
@@ -190,8 +190,9 @@ def with_mean(fit: Fit, mean: float) -> Fit:
 
     Example:
         >>> from perfatlas.telemetry.fits.distributions import EXPONENTIAL
-        >>> from perfatlas.telemetry.fits.maximum_likelihood import fit_family, with_mean
-        >>> from perfatlas.telemetry.history.lifetimes import lifetimes
+        >>> from perfatlas.telemetry.fits.maximum_likelihood import fit_family
+        >>> from perfatlas.telemetry.fits import with_mean
+        >>> from perfatlas.telemetry.history import lifetimes
         >>> fit = fit_family(EXPONENTIAL, lifetimes([2.0, 6.0], [True, False]))
         >>> round(with_mean(fit, 4.0).parameters["rate"], 9)
         0.25

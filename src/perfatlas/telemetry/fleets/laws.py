@@ -74,7 +74,7 @@ def fit_law(fit: Fit, unit: str = "s") -> dict[str, Any]:
         >>> from perfatlas.telemetry.fits.distributions import EXPONENTIAL
         >>> from perfatlas.telemetry.fits.maximum_likelihood import fit_family
         >>> from perfatlas.telemetry.fleets.laws import fit_law
-        >>> from perfatlas.telemetry.history.lifetimes import lifetimes
+        >>> from perfatlas.telemetry.history import lifetimes
         >>> fit_law(fit_family(EXPONENTIAL, lifetimes([2.0, 6.0], [True, False])))
         {'law': 'exponential', 'mean': '8 s'}
     """

@@ -54,8 +54,8 @@ def fit_lifetimes(
         InvalidSpecError: An age lies beyond what was watched.
 
     Example:
-        >>> from perfatlas.telemetry.fleets.lifetime_fit import fit_lifetimes
-        >>> from perfatlas.telemetry.history.lifetimes import lifetimes
+        >>> from perfatlas.telemetry.fleets import fit_lifetimes
+        >>> from perfatlas.telemetry.history import lifetimes
         >>> found = fit_lifetimes(lifetimes([2.0, 6.0], [True, False]), unit="y")
         >>> found["lifetime"], found["survival"][0]["share"]
         ({'law': 'exponential', 'mean': '8 y'}, 0.5)

@@ -92,7 +92,7 @@ def utc(time_s: float) -> str:
         time_s: The time [s since 1970-01-01 UTC].
 
     Example:
-        >>> from perfatlas.telemetry.history.exposure import utc
+        >>> from perfatlas.telemetry.history import utc
         >>> utc(0.0)
         '1970-01-01T00:00:00Z'
     """

@@ -54,7 +54,7 @@ def count_hosts(text: str) -> int:
         InvalidSpecError: As of `expand_hosts`.
 
     Example:
-        >>> from perfatlas.telemetry.history.hostlist import count_hosts
+        >>> from perfatlas.telemetry.history import count_hosts
         >>> count_hosts("rack[1-3]node[08-10],login"), count_hosts("None assigned")
         (10, 0)
     """
@@ -86,7 +86,7 @@ def expand_hosts(text: str) -> tuple[str, ...]:
     Source: Slurm's hostlist(3) notation as sacct prints it; several brackets in one name multiply.
 
     Example:
-        >>> from perfatlas.telemetry.history.hostlist import expand_hosts
+        >>> from perfatlas.telemetry.history import expand_hosts
         >>> expand_hosts("node[08-10],login")
         ('node08', 'node09', 'node10', 'login')
     """

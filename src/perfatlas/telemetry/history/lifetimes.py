@@ -72,7 +72,7 @@ def lifetimes(exit_L: Any, failed_L: Any, entry_L: Any = 0.0) -> Lifetimes:  # n
             was last seen no later than first; the message names the row.
 
     Example:
-        >>> from perfatlas.telemetry.history.lifetimes import lifetimes
+        >>> from perfatlas.telemetry.history import lifetimes
         >>> seen = lifetimes([2.0, 3.0, 3.0], [True, False, False])
         >>> seen.units, seen.failures, seen.exposure
         (3, 1, 8.0)

@@ -49,7 +49,7 @@ def xid_code(xid: int) -> XidCode:
     Source: data/telemetry/xid_codes.toml.
 
     Example:
-        >>> from perfatlas.telemetry.history.xid_codes import xid_code
+        >>> from perfatlas.telemetry.history import xid_code
         >>> xid_code(79).title, sorted(xid_code(48).causes)
         ('fallen off the bus', ['hw_error'])
     """
@@ -73,7 +73,7 @@ def xid_meaning(cause: str) -> str:
         cause: Such as xid_79, or gpu_xid_79 with its component.
 
     Example:
-        >>> from perfatlas.telemetry.history.xid_codes import xid_meaning
+        >>> from perfatlas.telemetry.history import xid_meaning
         >>> xid_meaning("node_fail"), xid_meaning("gpu_xid_79") != ""
         ('', True)
     """

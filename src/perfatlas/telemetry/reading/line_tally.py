@@ -52,7 +52,7 @@ class FileCounts:
         """Return one sentence for people.
 
         Example:
-            >>> from perfatlas.telemetry.reading.line_tally import Tally
+            >>> from perfatlas.telemetry.reading import Tally
             >>> tally = Tally(path="a.log", unit="lines")
             >>> tally.parsed += 2
             >>> tally.ignore("blank", 3)

@@ -23,7 +23,7 @@ def refuse(
         unit: What is numbered: line or record.
 
     Example:
-        >>> from perfatlas.telemetry.reading.log_position import refuse
+        >>> from perfatlas.telemetry.reading import refuse
         >>> str(refuse("a.log", 7, "not a time", column="End"))
         "log 'a.log', line 7, column 'End': not a time"
     """

@@ -79,7 +79,7 @@ def iso_seconds(text: str, zone: str | None) -> float:
     Limits: A local time that occurs twice (the hour when summer time ends) is taken as the first.
 
     Example:
-        >>> from perfatlas.telemetry.reading.stamps import iso_seconds
+        >>> from perfatlas.telemetry.reading import iso_seconds
         >>> iso_seconds("1970-01-01T01:00:00+01:00", None)
         0.0
     """

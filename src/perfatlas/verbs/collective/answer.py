@@ -62,7 +62,7 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
         UnsupportedError: No data for the tier.
 
     Example:
-        >>> from perfatlas.verbs.collective.answer import collective
+        >>> from perfatlas.verbs.collective import collective
         >>> answer = collective(system="h200_sxm", op="all_reduce", bytes=2**20, gpus=8)
         >>> answer.results["time_s"] > answer.results["bound_time_s"]
         True

@@ -73,7 +73,7 @@ def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is check
         UnsupportedError: No model or data for the combination.
 
     Example:
-        >>> from perfatlas.verbs.estimate.answer import estimate
+        >>> from perfatlas.verbs.estimate import estimate
         >>> answer = estimate(model="meta-llama/Llama-3.1-8B", system="h200_sxm", batch=8)
         >>> answer.results["tpot_s"] > answer.results["tpot_s_low"] > 0
         True

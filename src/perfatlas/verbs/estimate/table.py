@@ -82,7 +82,7 @@ def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
         10,000 rows in seconds are method formula.
 
     Example:
-        >>> from perfatlas.verbs.estimate.table import estimate_table
+        >>> from perfatlas.verbs.estimate import estimate_table
         >>> rows = {"model": ["meta-llama/Llama-3.1-8B"] * 2, "system": ["h200_sxm", "h2000"]}
         >>> estimate_table(rows).columns["error_code"]
         ['', 'invalid']

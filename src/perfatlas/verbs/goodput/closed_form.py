@@ -54,7 +54,7 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
         InfeasibleError: The job is larger than the fleet.
 
     Example:
-        >>> from perfatlas.verbs.goodput.closed_form import goodput
+        >>> from perfatlas.verbs.goodput import goodput
         >>> found = goodput(mtti_s=7.9 * 3600, checkpoint_write_s=60, restart_s=300)
         >>> print(f"{found.results['goodput']:.4f}")
         0.9266

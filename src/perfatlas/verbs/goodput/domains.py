@@ -34,7 +34,7 @@ def goodput_domains(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schem
         (`blast_usable`); GPUs fail and are repaired one by one, whether they are in use or not.
 
     Example:
-        >>> from perfatlas.verbs.goodput.domains import goodput_domains
+        >>> from perfatlas.verbs.goodput import goodput_domains
         >>> found = goodput_domains(domain_size=72, needed=71, unavailability=1e-3).results
         >>> print(f"{found['domain_availability']:.5f} {found['blast_usable_share']:.4f}")
         0.99756 0.9305

@@ -174,7 +174,8 @@ def parsed(schema: type[_Fields], fields: Mapping[str, Any], others: Sequence[st
         InvalidSpecError: A name is unknown or missing or a value breaks its rule; all are named.
 
     Example:
-        >>> from perfatlas.verbs.goodput.fields import SpareNodes, parsed
+        >>> from perfatlas.verbs.goodput.fields import SpareNodes
+        >>> from perfatlas.verbs.goodput import parsed
         >>> parsed(SpareNodes, {"nodes": "8", "node_mtbf_s": 1e6, "repair_s": 3600}).nodes
         8
     """

@@ -38,7 +38,7 @@ def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
         InfeasibleError: No number of spares reaches the target.
 
     Example:
-        >>> from perfatlas.verbs.goodput.spares import goodput_spares
+        >>> from perfatlas.verbs.goodput import goodput_spares
         >>> day = 86400
         >>> found = goodput_spares(nodes=2048, node_mtbf_s=day / 6.5e-3, repair_s=day, target=0.999)
         >>> found.results["spares"]

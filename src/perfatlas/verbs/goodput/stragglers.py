@@ -28,7 +28,7 @@ def goodput_stragglers(**fields: Any) -> Answer:  # noqa: ANN401 - checked by sc
     Source: expected maximum of normals (`slowest_step`).
 
     Example:
-        >>> from perfatlas.verbs.goodput.stragglers import goodput_stragglers
+        >>> from perfatlas.verbs.goodput import goodput_stragglers
         >>> found = goodput_stragglers(gpus=16384, persistent_cv=0.01).results
         >>> print(f"{found['slowdown']:.4f}")  # 3.971 standard deviations
         1.0397

@@ -133,7 +133,7 @@ def time_text(seconds: float) -> str:
         seconds: A time [s].
 
     Example:
-        >>> from perfatlas.verbs.goodput.text import time_text
+        >>> from perfatlas.verbs.goodput import time_text
         >>> time_text(11134.0), time_text(54 * 86400.0), time_text(60.0), time_text(0.0)
         ('3.09 h', '54 d', '60 s', '0 s')
     """
@@ -150,7 +150,7 @@ def share_text(share: float) -> str:
         share: Of one.
 
     Example:
-        >>> from perfatlas.verbs.goodput.text import share_text
+        >>> from perfatlas.verbs.goodput import share_text
         >>> share_text(0.92665), share_text(0.00136), share_text(0.0), share_text(0.99963)
         ('92.7 %', '0.136 %', '0 %', '99.963 %')
     """

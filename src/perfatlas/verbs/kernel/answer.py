@@ -85,7 +85,7 @@ def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name 
         UnsupportedError: No such format on the device, or no data for the tier.
 
     Example:
-        >>> from perfatlas.verbs.kernel.answer import kernel_gemm
+        >>> from perfatlas.verbs.kernel import kernel_gemm
         >>> kernel_gemm(system="h200_sxm", m=4096, n=8192, k=8192).results["bound"]
         'compute'
     """

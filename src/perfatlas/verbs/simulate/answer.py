@@ -137,7 +137,7 @@ def simulate(
         UnsupportedError: No model, data or scheduler for the combination.
 
     Example:
-        >>> from perfatlas.verbs.simulate.answer import simulate
+        >>> from perfatlas.verbs.simulate import simulate
         >>> found = simulate(model="meta-llama/Llama-3.1-8B", system="h200_sxm", request_rate=8,
         ...     num_requests=100)
         >>> found.answer.results["requests_completed"]

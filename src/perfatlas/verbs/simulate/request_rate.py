@@ -59,7 +59,7 @@ def max_request_rate(
         UnsupportedError: No model, data or scheduler for the combination.
 
     Example:
-        >>> from perfatlas.verbs.simulate.request_rate import max_request_rate
+        >>> from perfatlas.verbs.simulate import max_request_rate
         >>> found = max_request_rate(model="meta-llama/Llama-3.1-8B", system="h200_sxm",
         ...     num_requests=200, slo_ttft_s=0.1, slo_percentile=90)
         >>> 5 < found.answer.results["max_request_rate"] < 100
