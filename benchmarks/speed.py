@@ -16,8 +16,7 @@ from typing import Final
 
 from command_times import command_times, perfatlas_words
 from kernel_rate import gemm_rates
-from peers import SECTION as PEERS
-from peers import draw_questions, peer_rows
+from peers import SECTION as PEERS, draw_questions, peer_rows
 from reporting import Page, add_report_flags, report
 from table_rate import table_rates
 from timing import stay_on_one_core

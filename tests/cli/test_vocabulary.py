@@ -3,8 +3,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_type_hints
 
-from hypothesis import given as when
-from hypothesis import strategies as st
+from hypothesis import given as when, strategies as st
 
 from perfatlas.cli.commands.collective import CollectiveFlags, Op
 from perfatlas.cli.flags import Formats, Limits, Plan, ScenarioFlags, given

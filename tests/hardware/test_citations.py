@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from perfatlas.hardware import cited_sources, describe, resolve_system, system_names
 from perfatlas.hardware.citations import MOST_LINES

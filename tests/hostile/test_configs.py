@@ -8,8 +8,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from perfatlas.answer import Answer
 from perfatlas.models.catalog import catalog_config

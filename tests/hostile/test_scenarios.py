@@ -6,8 +6,7 @@ import json
 from functools import partial
 from typing import Any, Final
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from perfatlas.answer import Answer
 from perfatlas.scenario import FIELD_NAMES

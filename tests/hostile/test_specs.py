@@ -10,8 +10,7 @@ from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from perfatlas.answer import Answer
 from perfatlas.hardware.schema import FIELDS

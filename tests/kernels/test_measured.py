@@ -5,15 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import DeviceColumns, silicon_row
 from perfatlas.kernels.shapes import carry, coordinates, correct, physics_model
-from perfatlas.kernels.tiers import PricedOperators, price_operators
-from perfatlas.kernels.tiers import measured as tier
+from perfatlas.kernels.tiers import PricedOperators, measured as tier, price_operators
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.measurements.residuals import Correction
 from perfatlas.measurements.residuals.interpolation import interpolate

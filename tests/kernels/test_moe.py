@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from perfatlas.kernels.moe import FIXED_TILES, MOE_SHAPE, TRITON_DEFAULTS, moe_time_s
 from perfatlas.kernels.moe.physics import BINS, MOE_PARAMETERS, _fill_loads

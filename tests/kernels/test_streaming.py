@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from perfatlas.kernels.streaming import streaming_time_s
 from perfatlas.operators import BOUND_LATENCY, BOUND_MEMORY

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from perfatlas.lab.runs import BenchmarkRun, read_results
 from perfatlas.lab.runs.benchmark_fields import LARGEST, Fields

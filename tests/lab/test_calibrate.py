@@ -13,7 +13,7 @@ from perfatlas.lab.cells.cell import is_excluded
 from perfatlas.lab.cells.streaming import RANGES
 from perfatlas.lab.fitting import calibrate, row_groups, write_calibrations
 from perfatlas.lab.fitting.device import calibrate_cell, calibration_target
-from perfatlas.lab.fitting.held_out import expected_residuals
+from perfatlas.lab.fitting.held_out_residuals import expected_residuals
 from perfatlas.measurements.calibrations import read_calibrations, user_calibration_folder
 from perfatlas.measurements.tables import has_silicon
 from perfatlas.quantities import InvalidSpecError, UnsupportedError

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from perfatlas.collectives import OPS, CollectiveShapes, Implementation, price_collectives
 from perfatlas.engines import all_reduce_groups, resolve_engine

@@ -16,9 +16,9 @@ from perfatlas.models import (
     MlaAttention,
     MoeFfn,
     SparseIndexer,
+    families as families_package,
     read_config,
 )
-from perfatlas.models import families as families_package
 from perfatlas.models.families import families
 from perfatlas.models.families.registry import PACKAGE
 from perfatlas.quantities import InvalidSpecError, UnsupportedError

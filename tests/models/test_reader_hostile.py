@@ -6,8 +6,7 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from perfatlas.models import model_names, parameter_counts, read_config
 from perfatlas.models.catalog import catalog_config

@@ -3,8 +3,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from perfatlas.report.charts import Chart, Line, Span, chart_html, log_ticks, ticks
 from perfatlas.report.charts.svg import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH

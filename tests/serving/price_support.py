@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from perfatlas.models import StepTokens
 from perfatlas.operators import FloatArray
 from perfatlas.scenario import Scenario, resolve_question, step_context
-from perfatlas.scenario.evaluate import cut_columns
+from perfatlas.scenario.evaluation import cut_columns
 from perfatlas.serving.prices import PriceTable, StepLoads, TableLimits, price_table
 from perfatlas.step import ALONE, StepContext, StepCost, decode_step, prefill_step
 

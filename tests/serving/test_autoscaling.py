@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from perfatlas.serving.config import Control, Limits, Replicas, Scaler, Upkeep
 from perfatlas.serving.engine import advance

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from perfatlas.serving.outcome import Series, binned_series
 from perfatlas.serving.requests import TICKS_PER_SECOND

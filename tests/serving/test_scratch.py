@@ -10,8 +10,7 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
-from perfatlas.files import GrowingColumn, roomy
-from perfatlas.files import mapped_arrays as scratch
+from perfatlas.files import GrowingColumn, mapped_arrays as scratch, roomy
 from perfatlas.quantities import InfeasibleError
 
 ROW = np.dtype([("a", "i8"), ("b", "i8")])

@@ -11,13 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
-from perfatlas.serving.traces import Window, read_requests
-from perfatlas.serving.traces import blocks as trace_blocks
+from perfatlas.serving.traces import Window, blocks as trace_blocks, read_requests
 from perfatlas.serving.traces.formats import REQUEST_FORMATS
 from perfatlas.serving.traces.own import read_own
 from tests.serving.support import FIXTURES, check_invariants, hashes_of

@@ -10,13 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 from perfatlas.serving.requests import LONGEST_S
-from perfatlas.serving.traces import Window, read_requests
-from perfatlas.serving.traces import blocks as trace_blocks
+from perfatlas.serving.traces import Window, blocks as trace_blocks, read_requests
 from perfatlas.serving.traces.formats import REQUEST_FORMATS
 from tests.serving.support import FIXTURES, check_invariants
 

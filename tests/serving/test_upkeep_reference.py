@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from perfatlas.serving.config import FOREVER, Control, Outage, Scaler, Upkeep
 from perfatlas.serving.run import run_fleet

@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.stats import chi2, lognorm, weibull_min
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError

@@ -12,8 +12,7 @@ from perfatlas.telemetry.history import read_history, write_history
 from perfatlas.telemetry.reading import Clock
 from tests.telemetry.test_json_logs import GPU, acts, document, event, health, lines, steps
 from tests.telemetry.test_sacct import DAY, log, row
-from tests.telemetry.test_sacct_json import document as jobs_document
-from tests.telemetry.test_sacct_json import job
+from tests.telemetry.test_sacct_json import document as jobs_document, job
 
 if TYPE_CHECKING:
     from pathlib import Path

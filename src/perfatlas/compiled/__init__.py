@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.compiled.cached import kept_entry
-from perfatlas.compiled.loops import compiled, compiled_part
+import lazy_loader
 
-__all__ = [
-    "compiled",
-    "compiled_part",
-    "kept_entry",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,20 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.engines.catalog import all_reduce_groups, engine_ids, engine_names, resolve_engine
-from perfatlas.engines.profile import EngineProfile
-from perfatlas.engines.step_error import STEP_ERRORS, StepError, step_errors
-from perfatlas.engines.tokenizing import Tokenizing, tokenizing
+import lazy_loader
 
-__all__ = [
-    "STEP_ERRORS",
-    "EngineProfile",
-    "StepError",
-    "Tokenizing",
-    "all_reduce_groups",
-    "engine_ids",
-    "engine_names",
-    "resolve_engine",
-    "step_errors",
-    "tokenizing",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

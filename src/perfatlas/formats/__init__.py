@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.formats.catalog import Format, formats, get_format
+import lazy_loader
 
-__all__ = [
-    "Format",
-    "formats",
-    "get_format",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,18 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.hardware.alternatives import alternatives
-from perfatlas.hardware.citations import cited_sources
-from perfatlas.hardware.describe import describe
-from perfatlas.hardware.device import Device, System
-from perfatlas.hardware.resolve import resolve_system, system_names
+import lazy_loader
 
-__all__ = [
-    "Device",
-    "System",
-    "alternatives",
-    "cited_sources",
-    "describe",
-    "resolve_system",
-    "system_names",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,60 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.operators.attention import (
-    Attention,
-    KeyScores,
-    KeySelection,
-    LatentAttention,
-    visible_pairs,
-)
-from perfatlas.operators.bounds import (
-    BOUND_COMPUTE,
-    BOUND_LATENCY,
-    BOUND_MEMORY,
-    BOUND_NAMES,
-    BOUND_NETWORK,
-)
-from perfatlas.operators.columns import (
-    Collective,
-    Convolution,
-    Gemm,
-    GroupedGemm,
-    Operator,
-    Phase,
-    Scan,
-    Shard,
-    Streaming,
-)
-from perfatlas.operators.expert_load import UNIFORM, load_skew
-from perfatlas.operators.recurrences import DELTA_CHUNK, delta_rule_flop, delta_rule_width
-from perfatlas.operators.work import FloatArray, IntArray
+import lazy_loader
 
-__all__ = [
-    "BOUND_COMPUTE",
-    "BOUND_LATENCY",
-    "BOUND_MEMORY",
-    "BOUND_NAMES",
-    "BOUND_NETWORK",
-    "DELTA_CHUNK",
-    "UNIFORM",
-    "Attention",
-    "Collective",
-    "Convolution",
-    "FloatArray",
-    "Gemm",
-    "GroupedGemm",
-    "IntArray",
-    "KeyScores",
-    "KeySelection",
-    "LatentAttention",
-    "Operator",
-    "Phase",
-    "Scan",
-    "Shard",
-    "Streaming",
-    "delta_rule_flop",
-    "delta_rule_width",
-    "load_skew",
-    "visible_pairs",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

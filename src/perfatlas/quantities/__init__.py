@@ -2,37 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.quantities.durations import parse_duration, parse_rate
-from perfatlas.quantities.errors import (
-    InfeasibleError,
-    InvalidSpecError,
-    MissingDependencyError,
-    PerfatlasError,
-    UnsupportedError,
-    UsageError,
-    ValidationGateError,
-    counted,
-    did_you_mean,
-    shown,
-)
-from perfatlas.quantities.provenance import Kind, Source
-from perfatlas.quantities.units import format_quantity, parse_quantity
+import lazy_loader
 
-__all__ = [
-    "InfeasibleError",
-    "InvalidSpecError",
-    "Kind",
-    "MissingDependencyError",
-    "PerfatlasError",
-    "Source",
-    "UnsupportedError",
-    "UsageError",
-    "ValidationGateError",
-    "counted",
-    "did_you_mean",
-    "format_quantity",
-    "parse_duration",
-    "parse_quantity",
-    "parse_rate",
-    "shown",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

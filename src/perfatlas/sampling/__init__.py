@@ -2,23 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.sampling.draws import five_quantiles, seeded_subset
-from perfatlas.sampling.rates import (
-    JEFFREYS,
-    RatePosterior,
-    check_level,
-    exact_rate_interval,
-    rate_posterior,
-    standard_errors,
-)
+import lazy_loader
 
-__all__ = [
-    "JEFFREYS",
-    "RatePosterior",
-    "check_level",
-    "exact_rate_interval",
-    "five_quantiles",
-    "rate_posterior",
-    "seeded_subset",
-    "standard_errors",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -16,7 +16,7 @@ import numpy as np
 
 from perfatlas.parallelism import kv_bytes_per_sequence, stage_share
 from perfatlas.scenario.estimate_warnings import question_warnings
-from perfatlas.scenario.evaluate import steps_ahead
+from perfatlas.scenario.evaluation import steps_ahead
 from perfatlas.scenario.front_end import client_side, said_of_client
 from perfatlas.scenario.results import interval_columns
 from perfatlas.scenario.serving_formula import Joining, Latencies, Prompt, joining_s
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.operators import FloatArray
-    from perfatlas.scenario.evaluate import Evaluation
+    from perfatlas.scenario.evaluation import Evaluation
     from perfatlas.scenario.resolved_scenario import Question
     from perfatlas.scenario.vocabulary import Scenario
 

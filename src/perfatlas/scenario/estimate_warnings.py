@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.scenario.evaluate import LEAST_BOUND_SHARE
+from perfatlas.scenario.evaluation import LEAST_BOUND_SHARE
 from perfatlas.scenario.front_end import client_side
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.scenario.evaluate import Evaluation
+    from perfatlas.scenario.evaluation import Evaluation
     from perfatlas.scenario.resolved_scenario import Question
     from perfatlas.step import StepCost
 

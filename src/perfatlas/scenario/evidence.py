@@ -20,14 +20,14 @@ from perfatlas.answer import (
 from perfatlas.hardware import cited_sources
 from perfatlas.kernels.tiers import holds_quantization
 from perfatlas.operators import Gemm, LatentAttention
-from perfatlas.scenario.evaluate import question_step_error
+from perfatlas.scenario.evaluation import question_step_error
 from perfatlas.scenario.front_end import said_of_client
 from perfatlas.scenario.resolved_scenario import has_experts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfatlas.scenario.evaluate import Evaluation
+    from perfatlas.scenario.evaluation import Evaluation
     from perfatlas.scenario.resolved_scenario import Question
     from perfatlas.step import StepCost
 

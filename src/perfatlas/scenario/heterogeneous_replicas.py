@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.scenario.deployment import SAID
+from perfatlas.scenario.engine_deployment import SAID
 from perfatlas.scenario.evidence import engine_assumptions, merged_evidence, step_evidence
 from perfatlas.scenario.replica_kinds import ReplicaKind
 from perfatlas.serving.outcome import request_latencies, statistics
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.answer import Evidence
-    from perfatlas.scenario.deployment import Deployment
-    from perfatlas.scenario.service import Service
+    from perfatlas.scenario.engine_deployment import Deployment
+    from perfatlas.scenario.services import Service
     from perfatlas.serving.outcome import Outcome
     from perfatlas.serving.requests import Requests
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism import MemoryColumns
-    from perfatlas.scenario.evaluate import Evaluation
+    from perfatlas.scenario.evaluation import Evaluation
     from perfatlas.scenario.resolved_scenario import Question
     from perfatlas.scenario.serving_formula import Latencies
 

@@ -9,14 +9,14 @@ import numpy as np
 
 from perfatlas.engines import step_errors
 from perfatlas.scenario.replica_results import operated_warnings, requests_were, saturation_warning
-from perfatlas.scenario.service import price_ends
+from perfatlas.scenario.services import price_ends
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.scenario.deployment import Deployment
-    from perfatlas.scenario.service import Service
+    from perfatlas.scenario.engine_deployment import Deployment
+    from perfatlas.scenario.services import Service
     from perfatlas.scenario.traffic import Arriving, Traffic
     from perfatlas.serving.outcome import Outcome
 

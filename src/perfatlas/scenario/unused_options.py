@@ -14,7 +14,7 @@ from perfatlas.scenario.resolved_scenario import has_experts
 from perfatlas.scenario.vocabulary import Scenario
 
 if TYPE_CHECKING:
-    from perfatlas.scenario.service import Service
+    from perfatlas.scenario.services import Service
     from perfatlas.scenario.traffic import Arriving, Traffic
 
 SGLANG: Final = "sglang"

@@ -2,36 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.cli.flags.cache_tiers import CacheTierFlags
-from perfatlas.cli.flags.operation import OperationFlags
-from perfatlas.cli.flags.scenario import (
-    MANY,
-    SWITCH,
-    Count,
-    File,
-    Formats,
-    Limits,
-    OutputFlags,
-    Plan,
-    ScenarioFlags,
-    SimulationFlags,
-    default,
-    given,
-)
+import lazy_loader
 
-__all__ = [
-    "MANY",
-    "SWITCH",
-    "CacheTierFlags",
-    "Count",
-    "File",
-    "Formats",
-    "Limits",
-    "OperationFlags",
-    "OutputFlags",
-    "Plan",
-    "ScenarioFlags",
-    "SimulationFlags",
-    "default",
-    "given",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,33 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.cli.output.answers import print_json, require, show_answer
-from perfatlas.cli.output.envelope import envelope
-from perfatlas.cli.output.refusal import (
-    refusal_text,
-    shortfall_of,
-    unknown_option_text,
-    unused_words_text,
-    usage_text,
-)
-from perfatlas.cli.output.table_run import answer_rows, answer_table, show_summary, wants_table
-from perfatlas.cli.output.waiting import told_if_slow
-from perfatlas.cli.output.watch import Watch
+import lazy_loader
 
-__all__ = [
-    "Watch",
-    "answer_rows",
-    "answer_table",
-    "envelope",
-    "print_json",
-    "refusal_text",
-    "require",
-    "shortfall_of",
-    "show_answer",
-    "show_summary",
-    "told_if_slow",
-    "unknown_option_text",
-    "unused_words_text",
-    "usage_text",
-    "wants_table",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

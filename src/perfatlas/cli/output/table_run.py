@@ -194,7 +194,7 @@ def show_summary(
     """
     if as_json:
         from perfatlas.cli.output.answers import print_json
-        from perfatlas.cli.output.envelope import envelope
+        from perfatlas.cli.output.envelopes import envelope
 
         print_json(envelope(command, results=summary, scenario=asked))
         return 0

@@ -2,16 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.fleet.simulator.outcome import Outcome, exact_sum
-from perfatlas.fleet.simulator.rare_outcomes import loss_probability
-from perfatlas.fleet.simulator.searched_interval import chosen_interval_s
-from perfatlas.fleet.simulator.simulate import simulate, simulate_until
+import lazy_loader
 
-__all__ = [
-    "Outcome",
-    "chosen_interval_s",
-    "exact_sum",
-    "loss_probability",
-    "simulate",
-    "simulate_until",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

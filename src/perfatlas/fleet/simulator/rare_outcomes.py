@@ -18,7 +18,7 @@ import numpy as np
 from perfatlas.fleet.laws import IDLE, NEVER, PRODUCTIVE, TICKS_PER_SECOND
 from perfatlas.fleet.model import Job, grown, ticks
 from perfatlas.fleet.simulator.replica import FIELDS, run_replicas
-from perfatlas.fleet.simulator.simulate import packed_job
+from perfatlas.fleet.simulator.run import packed_job
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:

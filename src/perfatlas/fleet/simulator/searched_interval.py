@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.fleet.closed_form import best_interval_s, likely_interval_s
 from perfatlas.fleet.model import Job, fleet_rate_per_s, memories
-from perfatlas.fleet.simulator.simulate import simulate
+from perfatlas.fleet.simulator.run import simulate
 
 if TYPE_CHECKING:
     from perfatlas.fleet.model import Strategy

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.fleet.validation.study import validate_fleet
+import lazy_loader
 
-__all__ = [
-    "validate_fleet",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.jobs.failures.histories import draw_failures, no_place
+import lazy_loader
 
-__all__ = [
-    "draw_failures",
-    "no_place",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.jobs.run.outcome import ScheduleOutcome
-from perfatlas.jobs.run.simulate import schedule
+import lazy_loader
 
-__all__ = [
-    "ScheduleOutcome",
-    "schedule",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

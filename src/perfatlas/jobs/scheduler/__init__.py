@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.jobs.scheduler.loop import run_world
+import lazy_loader
 
-__all__ = [
-    "run_world",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.jobs.traces.failure_table import read_failures
-from perfatlas.jobs.traces.formats import read_jobs, runs_as_jobs
-from perfatlas.jobs.traces.reading import Trace
+import lazy_loader
 
-__all__ = [
-    "Trace",
-    "read_failures",
-    "read_jobs",
-    "runs_as_jobs",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

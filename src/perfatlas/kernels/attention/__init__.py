@@ -2,32 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.kernels.attention.physics import (
-    DECODE_ATTENTION_SHAPE,
-    KEY_BLOCK,
-    OUTPUT_BYTES,
-    PREFILL_ATTENTION_SHAPE,
-    decode_attention_time_s,
-    hot_share,
-    largest_part,
-    last_end,
-    prefill_attention_time_s,
-    split_count,
-    tile_size,
-    visible_blocks,
-)
+import lazy_loader
 
-__all__ = [
-    "DECODE_ATTENTION_SHAPE",
-    "KEY_BLOCK",
-    "OUTPUT_BYTES",
-    "PREFILL_ATTENTION_SHAPE",
-    "decode_attention_time_s",
-    "hot_share",
-    "largest_part",
-    "last_end",
-    "prefill_attention_time_s",
-    "split_count",
-    "tile_size",
-    "visible_blocks",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

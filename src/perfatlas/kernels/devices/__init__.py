@@ -2,31 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.kernels.devices.devices import DeviceColumns, device_peak
-from perfatlas.kernels.devices.silicon import (
-    BANDWIDTH,
-    CLOCK,
-    EXPONENTIALS,
-    L2,
-    NUM_SILICON,
-    PEAK,
-    SM_COUNT,
-    SiliconRows,
-    silicon_row,
-)
-from perfatlas.kernels.devices.unique import unique_rows
+import lazy_loader
 
-__all__ = [
-    "BANDWIDTH",
-    "CLOCK",
-    "EXPONENTIALS",
-    "L2",
-    "NUM_SILICON",
-    "PEAK",
-    "SM_COUNT",
-    "DeviceColumns",
-    "SiliconRows",
-    "device_peak",
-    "silicon_row",
-    "unique_rows",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

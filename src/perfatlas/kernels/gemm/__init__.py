@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.kernels.gemm.physics import ACTIVATION_BYTES, GEMM_SHAPE, TILE_POLICIES, gemm_time_s
+import lazy_loader
 
-__all__ = [
-    "ACTIVATION_BYTES",
-    "GEMM_SHAPE",
-    "TILE_POLICIES",
-    "gemm_time_s",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

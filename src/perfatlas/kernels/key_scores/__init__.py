@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.kernels.key_scores.physics import KEY_SCORES_DECODE_SHAPE
+import lazy_loader
 
-__all__ = [
-    "KEY_SCORES_DECODE_SHAPE",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

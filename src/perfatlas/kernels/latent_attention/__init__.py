@@ -2,16 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.kernels.latent_attention.physics import (
-    MLA_DECODE_SHAPE,
-    MLA_PREFILL_SHAPE,
-    mla_decode_time_s,
-    mla_prefill_time_s,
-)
+import lazy_loader
 
-__all__ = [
-    "MLA_DECODE_SHAPE",
-    "MLA_PREFILL_SHAPE",
-    "mla_decode_time_s",
-    "mla_prefill_time_s",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.kernels.moe.physics import FIXED_TILES, MOE_SHAPE, TRITON_DEFAULTS, moe_time_s
+import lazy_loader
 
-__all__ = [
-    "FIXED_TILES",
-    "MOE_SHAPE",
-    "TRITON_DEFAULTS",
-    "moe_time_s",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,16 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.kernels.recurrent.physics import (
-    CONV_DECODE_SHAPE,
-    CONV_PREFILL_SHAPE,
-    SCAN_DECODE_SHAPE,
-    SCAN_PREFILL_SHAPE,
-)
+import lazy_loader
 
-__all__ = [
-    "CONV_DECODE_SHAPE",
-    "CONV_PREFILL_SHAPE",
-    "SCAN_DECODE_SHAPE",
-    "SCAN_PREFILL_SHAPE",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

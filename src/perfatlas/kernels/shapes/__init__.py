@@ -2,48 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.kernels.shapes.models import (
-    PhysicsModel,
-    StandIn,
-    calibration_key,
-    physics_model,
-    shape_columns,
-    stand_in,
-)
-from perfatlas.kernels.shapes.neighbours import (
-    AXES,
-    GROUPS,
-    LEAST_RATIO,
-    carry,
-    coordinates,
-    correct,
-    followed,
-    no_residuals,
-)
-from perfatlas.kernels.shapes.shape_range import (
-    BEYOND_RANGE,
-    octaves_outside,
-    shape_limits,
-    widening_per_octave,
-)
+import lazy_loader
 
-__all__ = [
-    "AXES",
-    "BEYOND_RANGE",
-    "GROUPS",
-    "LEAST_RATIO",
-    "PhysicsModel",
-    "StandIn",
-    "calibration_key",
-    "carry",
-    "coordinates",
-    "correct",
-    "followed",
-    "no_residuals",
-    "octaves_outside",
-    "physics_model",
-    "shape_columns",
-    "shape_limits",
-    "stand_in",
-    "widening_per_octave",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.kernels.sparse_attention.physics import SPARSE_MLA_PREFILL_SHAPE
+import lazy_loader
 
-__all__ = [
-    "SPARSE_MLA_PREFILL_SHAPE",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.kernels.streaming.physics import STREAMING_SHAPE, streaming_time_s
+import lazy_loader
 
-__all__ = [
-    "STREAMING_SHAPE",
-    "streaming_time_s",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

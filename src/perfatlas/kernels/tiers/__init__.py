@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.kernels.tiers.measured import holds_quantization
-from perfatlas.kernels.tiers.pricing import PricedOperators, Tier, price_operators
+import lazy_loader
 
-__all__ = [
-    "PricedOperators",
-    "Tier",
-    "holds_quantization",
-    "price_operators",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

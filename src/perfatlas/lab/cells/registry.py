@@ -10,8 +10,10 @@ from perfatlas.lab.cells.gemm import gemm_cells
 from perfatlas.lab.cells.latent_attention import latent_attention_cells
 from perfatlas.lab.cells.moe import moe_cells
 from perfatlas.lab.cells.recurrent import recurrent_cells
-from perfatlas.lab.cells.sparse_attention import OPERATORS as SPARSE_OPERATORS
-from perfatlas.lab.cells.sparse_attention import sparse_attention_cells
+from perfatlas.lab.cells.sparse_attention import (
+    OPERATORS as SPARSE_OPERATORS,
+    sparse_attention_cells,
+)
 from perfatlas.lab.cells.streaming import streaming_cells
 from perfatlas.measurements.tables import silicon_root
 

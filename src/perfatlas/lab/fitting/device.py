@@ -13,7 +13,7 @@ from perfatlas.files import format_toml, write_atomic
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.shapes import shape_limits
 from perfatlas.lab.cells import device_cells
-from perfatlas.lab.fitting.held_out import expected_residuals
+from perfatlas.lab.fitting.held_out_residuals import expected_residuals
 from perfatlas.lab.fitting.least_squares import error_statistics, fit_parameters
 from perfatlas.measurements.calibrations import (
     KERNELS,

@@ -15,17 +15,19 @@ from perfatlas.kernels.devices import CLOCK, PEAK, device_peak, silicon_row
 from perfatlas.kernels.shapes import calibration_key, physics_model, shape_columns
 from perfatlas.lab.cells import (
     DECODE_GRID,
+    GRIDS as RECURRENT_GRIDS,
     PREFILL_GRID,
     QUANTIZED_GRID,
     QUANTIZED_RANGES,
     KernelRule,
     prefill_grid,
 )
-from perfatlas.lab.cells import GRIDS as RECURRENT_GRIDS
 from perfatlas.lab.cells.attention import DECODE_RANGES, PREFILL_RANGES
 from perfatlas.lab.cells.gemm import RANGES as GEMM_RANGES
-from perfatlas.lab.cells.latent_attention import DECODE_RANGES as MLA_DECODE_RANGES
-from perfatlas.lab.cells.latent_attention import PREFILL_RANGES as MLA_PREFILL_RANGES
+from perfatlas.lab.cells.latent_attention import (
+    DECODE_RANGES as MLA_DECODE_RANGES,
+    PREFILL_RANGES as MLA_PREFILL_RANGES,
+)
 from perfatlas.lab.cells.moe import RANGES as MOE_RANGES
 from perfatlas.lab.cells.recurrent import RANGES as RECURRENT_RANGES
 from perfatlas.lab.cells.sparse_attention import RANGES as SPARSE_RANGES

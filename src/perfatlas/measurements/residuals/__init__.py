@@ -2,26 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.measurements.residuals.residuals import (
-    Correction,
-    Residuals,
-    carry,
-    code_hash,
-    correct,
-    kept_residuals,
-    no_residuals,
-    number_groups,
-    with_rows_of,
-)
+import lazy_loader
 
-__all__ = [
-    "Correction",
-    "Residuals",
-    "carry",
-    "code_hash",
-    "correct",
-    "kept_residuals",
-    "no_residuals",
-    "number_groups",
-    "with_rows_of",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.models.families.registry import families, family_reader
+import lazy_loader
 
-__all__ = ["families", "family_reader"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

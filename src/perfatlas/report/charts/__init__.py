@@ -2,24 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.report.charts.svg import (
-    CHART_STYLE,
-    HOVER_SCRIPT,
-    Chart,
-    Line,
-    Span,
-    chart_html,
-    log_ticks,
-    ticks,
-)
+import lazy_loader
 
-__all__ = [
-    "CHART_STYLE",
-    "HOVER_SCRIPT",
-    "Chart",
-    "Line",
-    "Span",
-    "chart_html",
-    "log_ticks",
-    "ticks",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

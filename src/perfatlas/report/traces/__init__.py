@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.report.traces.requests import requests_trace_text
-from perfatlas.report.traces.step import chrome_trace_text
+import lazy_loader
 
-__all__ = [
-    "chrome_trace_text",
-    "requests_trace_text",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
-from perfatlas.serving.config.check_router import check_router
 from perfatlas.serving.config.engines import FIRST_FROM, MOST_KINDS
 from perfatlas.serving.config.limits import MOST_SCHEDULERS, RULES
+from perfatlas.serving.config.router_checks import check_router
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.serving.engine.events import advance
-from perfatlas.serving.engine.outages import CRASH, DRAIN, RETURN
+import lazy_loader
 
-__all__ = [
-    "CRASH",
-    "DRAIN",
-    "RETURN",
-    "advance",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,42 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.serving.outcome.binned import binned_series
-from perfatlas.serving.outcome.columns import (
-    GAP_EDGES,
-    Fronted,
-    Offloaded,
-    Operated,
-    Outcome,
-    Series,
-    Travels,
-)
-from perfatlas.serving.outcome.metrics import (
-    Seen,
-    request_columns,
-    request_latencies,
-    saturated,
-    series_columns,
-    statistics,
-    summarize,
-)
-from perfatlas.serving.outcome.tail_attribution import tail_parts
+import lazy_loader
 
-__all__ = [
-    "GAP_EDGES",
-    "Fronted",
-    "Offloaded",
-    "Operated",
-    "Outcome",
-    "Seen",
-    "Series",
-    "Travels",
-    "binned_series",
-    "request_columns",
-    "request_latencies",
-    "saturated",
-    "series_columns",
-    "statistics",
-    "summarize",
-    "tail_parts",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.serving.prices.lookup import StepLoads, step_s
-from perfatlas.serving.prices.tables import StepPrices
-from perfatlas.serving.prices.tabulate import PriceTable, TableLimits, price_table
+import lazy_loader
 
-__all__ = [
-    "PriceTable",
-    "StepLoads",
-    "StepPrices",
-    "TableLimits",
-    "price_table",
-    "step_s",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

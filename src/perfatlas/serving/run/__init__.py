@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.serving.run.simulate import run_fleet
+import lazy_loader
 
-__all__ = [
-    "run_fleet",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.serving.traces.formats import read_requests
-from perfatlas.serving.traces.reading import Window
-from perfatlas.serving.traces.servegen import Span, generate_servegen
+import lazy_loader
 
-__all__ = [
-    "Span",
-    "Window",
-    "generate_servegen",
-    "read_requests",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

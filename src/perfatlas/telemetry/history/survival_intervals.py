@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError, counted
-from perfatlas.telemetry.history.lifetimes import Lifetimes, lifetimes
+from perfatlas.telemetry.history.lifetime_columns import Lifetimes, lifetimes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

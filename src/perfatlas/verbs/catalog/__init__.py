@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.verbs.catalog.facts import CATALOGS
+import lazy_loader
 
-__all__ = [
-    "CATALOGS",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.verbs.collective.answer import collective
+import lazy_loader
 
-__all__ = [
-    "collective",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

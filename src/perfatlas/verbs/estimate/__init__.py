@@ -2,16 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.verbs.estimate.answer import estimate, resolved_formats
-from perfatlas.verbs.estimate.batch_frontier import frontier
-from perfatlas.verbs.estimate.chart import print_frontier
-from perfatlas.verbs.estimate.table import TableAnswer, estimate_table
+import lazy_loader
 
-__all__ = [
-    "TableAnswer",
-    "estimate",
-    "estimate_table",
-    "frontier",
-    "print_frontier",
-    "resolved_formats",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

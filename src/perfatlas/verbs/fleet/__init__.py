@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.verbs.fleet.lifetime_text import print_lifetimes
-from perfatlas.verbs.fleet.page import fleet_page, history_page
-from perfatlas.verbs.fleet.text import kind_text, print_fitted
+import lazy_loader
 
-__all__ = [
-    "fleet_page",
-    "history_page",
-    "kind_text",
-    "print_fitted",
-    "print_lifetimes",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.verbs.kernel.answer import kernel_attention, kernel_gemm, kernel_moe
-from perfatlas.verbs.kernel.operator_answer import OperatorReader
+import lazy_loader
 
-__all__ = [
-    "OperatorReader",
-    "kernel_attention",
-    "kernel_gemm",
-    "kernel_moe",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.verbs.schedule.answer import FleetSchedule, fleet_schedule
-from perfatlas.verbs.schedule.fields import SCHEDULE_NAMES
-from perfatlas.verbs.schedule.page import schedule_page
-from perfatlas.verbs.schedule.text import print_schedule
+import lazy_loader
 
-__all__ = [
-    "SCHEDULE_NAMES",
-    "FleetSchedule",
-    "fleet_schedule",
-    "print_schedule",
-    "schedule_page",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

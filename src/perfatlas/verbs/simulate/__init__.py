@@ -2,17 +2,6 @@
 
 from __future__ import annotations
 
-from perfatlas.verbs.simulate.answer import Simulation, simulate, split_fields
-from perfatlas.verbs.simulate.page import COLOURS, STYLE, SimulatedRun, traffic_page
-from perfatlas.verbs.simulate.request_rate import max_request_rate
+import lazy_loader
 
-__all__ = [
-    "COLOURS",
-    "STYLE",
-    "SimulatedRun",
-    "Simulation",
-    "max_request_rate",
-    "simulate",
-    "split_fields",
-    "traffic_page",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -12,12 +12,18 @@ from perfatlas.answer import tier_of
 from perfatlas.engines import step_errors
 from perfatlas.parallelism import cache_borders
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.scenario.deployment import SAID, Deployment, check_count, deployment, scaled_prices
 from perfatlas.scenario.disaggregated import (
     FIRST_TOKEN,
     cache_link_s,
     fabric_latency_s,
     split_pools,
+)
+from perfatlas.scenario.engine_deployment import (
+    SAID,
+    Deployment,
+    check_count,
+    deployment,
+    scaled_prices,
 )
 from perfatlas.scenario.heterogeneous_replicas import said_of_kinds
 from perfatlas.scenario.replica_kinds import kind_scenarios
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.quantities import PerfatlasError
-    from perfatlas.scenario.deployment import Priced
+    from perfatlas.scenario.engine_deployment import Priced
     from perfatlas.scenario.resolved_scenario import Question
     from perfatlas.scenario.traffic import Arriving, Traffic
     from perfatlas.serving.outcome import Outcome, Seen

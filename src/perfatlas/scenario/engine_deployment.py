@@ -12,7 +12,7 @@ from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.cache_tiers import TierSizes, tier_sizes
 from perfatlas.scenario.capacity import derived_blocks
-from perfatlas.scenario.evaluate import step_context
+from perfatlas.scenario.evaluation import step_context
 from perfatlas.scenario.front_end import FrontEnd, front_end
 from perfatlas.scenario.memory import does_not_fit, question_memory
 from perfatlas.scenario.resolved_scenario import Question, resolve_question

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.scenario.deployment import DRAFTING
+from perfatlas.scenario.engine_deployment import DRAFTING
 from perfatlas.scenario.front_end import client_side, said_of_client
-from perfatlas.scenario.service import Service, price_ends, run_traffic, service, slowed
+from perfatlas.scenario.services import Service, price_ends, run_traffic, service, slowed
 from perfatlas.scenario.serving_formula import Prompt
 from perfatlas.scenario.traffic import Arriving, Traffic
 from perfatlas.serving.config import Control
@@ -26,7 +26,7 @@ from perfatlas.serving.requests import all_at_once, plain_requests
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.scenario.deployment import Priced
+    from perfatlas.scenario.engine_deployment import Priced
     from perfatlas.scenario.resolved_scenario import Question
     from perfatlas.scenario.vocabulary import Scenario
 

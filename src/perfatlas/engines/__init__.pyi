@@ -1,0 +1,16 @@
+from .catalog import (
+    all_reduce_groups as all_reduce_groups,
+    engine_ids as engine_ids,
+    engine_names as engine_names,
+    resolve_engine as resolve_engine,
+)
+from .profile import EngineProfile as EngineProfile
+from .step_error import (
+    STEP_ERRORS as STEP_ERRORS,
+    StepError as StepError,
+    step_errors as step_errors,
+)
+from .tokenizers import (
+    Tokenizing as Tokenizing,
+    tokenizing as tokenizing,
+)

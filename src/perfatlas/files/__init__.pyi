@@ -1,0 +1,24 @@
+from .atomic import (
+    atomic_file as atomic_file,
+    check_writable as check_writable,
+    write_atomic as write_atomic,
+)
+from .folders import user_folder as user_folder
+from .hashes import (
+    content_hash as content_hash,
+    file_hash as file_hash,
+)
+from .mapped_arrays import (
+    GrowingColumn as GrowingColumn,
+    roomy as roomy,
+)
+from .tables import (
+    Table as Table,
+    read_table as read_table,
+    table_format as table_format,
+    unpacked_name as unpacked_name,
+    write_table as write_table,
+)
+from .text import open_text as open_text
+from .toml_file import read_toml as read_toml
+from .toml_text import format_toml as format_toml

@@ -1,0 +1,1 @@
+from .study import validate_fleet as validate_fleet

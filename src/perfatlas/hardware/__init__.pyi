@@ -1,0 +1,11 @@
+from .citations import cited_sources as cited_sources
+from .description import describe as describe
+from .device import (
+    Device as Device,
+    System as System,
+)
+from .resolve import (
+    resolve_system as resolve_system,
+    system_names as system_names,
+)
+from .similar_devices import alternatives as alternatives

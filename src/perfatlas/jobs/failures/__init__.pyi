@@ -1,0 +1,4 @@
+from .histories import (
+    draw_failures as draw_failures,
+    no_place as no_place,
+)

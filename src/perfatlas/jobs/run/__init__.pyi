@@ -1,0 +1,2 @@
+from .outcome import ScheduleOutcome as ScheduleOutcome
+from .simulate import schedule as schedule

@@ -1,0 +1,1 @@
+from .loop import run_world as run_world

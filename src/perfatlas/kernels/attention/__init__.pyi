@@ -1,0 +1,14 @@
+from .physics import (
+    DECODE_ATTENTION_SHAPE as DECODE_ATTENTION_SHAPE,
+    KEY_BLOCK as KEY_BLOCK,
+    OUTPUT_BYTES as OUTPUT_BYTES,
+    PREFILL_ATTENTION_SHAPE as PREFILL_ATTENTION_SHAPE,
+    decode_attention_time_s as decode_attention_time_s,
+    hot_share as hot_share,
+    largest_part as largest_part,
+    last_end as last_end,
+    prefill_attention_time_s as prefill_attention_time_s,
+    split_count as split_count,
+    tile_size as tile_size,
+    visible_blocks as visible_blocks,
+)

@@ -1,0 +1,1 @@
+from .physics import KEY_SELECTION_SHAPE as KEY_SELECTION_SHAPE

@@ -1,0 +1,24 @@
+from .models import (
+    PhysicsModel as PhysicsModel,
+    StandIn as StandIn,
+    calibration_key as calibration_key,
+    physics_model as physics_model,
+    shape_columns as shape_columns,
+    stand_in as stand_in,
+)
+from .neighbours import (
+    AXES as AXES,
+    GROUPS as GROUPS,
+    LEAST_RATIO as LEAST_RATIO,
+    carry as carry,
+    coordinates as coordinates,
+    correct as correct,
+    followed as followed,
+    no_residuals as no_residuals,
+)
+from .shape_range import (
+    BEYOND_RANGE as BEYOND_RANGE,
+    octaves_outside as octaves_outside,
+    shape_limits as shape_limits,
+    widening_per_octave as widening_per_octave,
+)

@@ -1,0 +1,59 @@
+from .benchmark_results import (
+    ReadRun as ReadRun,
+    read_results as read_results,
+)
+from .benchmark_run import BenchmarkRun as BenchmarkRun
+from .deduplication import (
+    LeftOutRun as LeftOutRun,
+    select_runs as select_runs,
+)
+from .host_time import (
+    HalfFit as HalfFit,
+    cross_fitted as cross_fitted,
+    fit_note as fit_note,
+)
+from .operating_points import (
+    compare_points as compare_points,
+    contradicted as contradicted,
+    summarize_points as summarize_points,
+)
+from .pool_launches import PoolRun as PoolRun
+from .pool_runs import (
+    read_pool_runs as read_pool_runs,
+    select_pool_runs as select_pool_runs,
+    uncounted_rows as uncounted_rows,
+)
+from .pool_traffic import simulate_pool_runs as simulate_pool_runs
+from .predictions import (
+    answered as answered,
+    ask_rows as ask_rows,
+    below_bound as below_bound,
+    grouped as grouped,
+    predict_runs as predict_runs,
+    share_inside as share_inside,
+    summarize_runs as summarize_runs,
+)
+from .recorded_runs import compare_recorded as compare_recorded
+from .run_selection import (
+    ServingRules as ServingRules,
+    serving_rules as serving_rules,
+)
+from .serving_rows import (
+    ServingRun as ServingRun,
+    check_sample as check_sample,
+    read_runs as read_runs,
+    sample_path as sample_path,
+)
+from .serving_traffic import simulate_runs as simulate_runs
+from .step_errors import (
+    share_held as share_held,
+    unseen_networks as unseen_networks,
+)
+from .traffic_statistics import (
+    compare_goal as compare_goal,
+    compare_goals as compare_goals,
+    count_reasons as count_reasons,
+    group_traffic as group_traffic,
+    summarize_traffic as summarize_traffic,
+    traffic_totals as traffic_totals,
+)

@@ -1,0 +1,37 @@
+from .calibration import (
+    KERNELS as KERNELS,
+    LENDERS as LENDERS,
+    Calibration as Calibration,
+    CalibrationMatch as CalibrationMatch,
+    calibration_folder as calibration_folder,
+    find_calibration as find_calibration,
+    find_shipped_calibration as find_shipped_calibration,
+    kernel_families as kernel_families,
+    lend as lend,
+    load_calibrations as load_calibrations,
+    read_calibrations as read_calibrations,
+    user_calibrations as user_calibrations,
+)
+from .engine_transfer import (
+    ANY_KERNEL as ANY_KERNEL,
+    ENGINE_TRANSFERS as ENGINE_TRANSFERS,
+    engine_transfers as engine_transfers,
+)
+from .transfer import (
+    DIGITS as DIGITS,
+    Pair as Pair,
+    Pairs as Pairs,
+    Silicon as Silicon,
+    catalog_silicon as catalog_silicon,
+    donor_of as donor_of,
+    expected_quantiles as expected_quantiles,
+    load_transfers as load_transfers,
+    silicon_of as silicon_of,
+    transfer_path as transfer_path,
+)
+from .user_folder import (
+    DEVICE_NAME as DEVICE_NAME,
+    FIVE as FIVE,
+    read_user_file as read_user_file,
+    user_calibration_folder as user_calibration_folder,
+)

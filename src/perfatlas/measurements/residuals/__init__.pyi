@@ -1,0 +1,11 @@
+from .residuals import (
+    Correction as Correction,
+    Residuals as Residuals,
+    carry as carry,
+    code_hash as code_hash,
+    correct as correct,
+    kept_residuals as kept_residuals,
+    no_residuals as no_residuals,
+    number_groups as number_groups,
+    with_rows_of as with_rows_of,
+)

@@ -1,0 +1,61 @@
+from .cards import (
+    measured_device as measured_device,
+    other_card as other_card,
+)
+from .comm_tables import (
+    CUSTOM as CUSTOM,
+    CUSTOM_TABLE as CUSTOM_TABLE,
+    DEEPEP_TABLE as DEEPEP_TABLE,
+    EXCHANGE_FAMILY as EXCHANGE_FAMILY,
+    FP8_ROW_BYTES as FP8_ROW_BYTES,
+    LIBRARY as LIBRARY,
+    LIBRARY_OPS as LIBRARY_OPS,
+    LIBRARY_TABLE as LIBRARY_TABLE,
+    LOW_LATENCY_TABLE as LOW_LATENCY_TABLE,
+    MICROSECOND as MICROSECOND,
+    NORMAL_TABLE as NORMAL_TABLE,
+    NVLINK_TABLE as NVLINK_TABLE,
+    TWO_MODE_FAMILY as TWO_MODE_FAMILY,
+    comm_rows as comm_rows,
+    comm_table as comm_table,
+)
+from .moe_rows import (
+    MOE_MODEL as MOE_MODEL,
+    SLOW as SLOW,
+)
+from .recurrent_tables import (
+    KERNEL_NAMES as KERNEL_NAMES,
+    recurrent_kernel as recurrent_kernel,
+)
+from .rows import (
+    PROTOCOL_COLUMNS as PROTOCOL_COLUMNS,
+    SHAPE_COLUMNS as SHAPE_COLUMNS,
+    MeasuredRows as MeasuredRows,
+    read_measured_rows as read_measured_rows,
+)
+from .silicon import (
+    SiliconTable as SiliconTable,
+    choose_version as choose_version,
+    data_hash as data_hash,
+    has_silicon as has_silicon,
+    has_table as has_table,
+    read_table as read_table,
+    silicon_root as silicon_root,
+    silicon_systems as silicon_systems,
+    table_paths as table_paths,
+)
+from .sparse_tables import (
+    SPARSE_FORMATS as SPARSE_FORMATS,
+    SPARSE_TABLES as SPARSE_TABLES,
+)
+from .tables import (
+    GEMM_FORMATS as GEMM_FORMATS,
+    MOE_FORMATS as MOE_FORMATS,
+    QUANTIZED_INSIDE as QUANTIZED_INSIDE,
+    TABLES as TABLES,
+    default_kernels as default_kernels,
+    left_out_moe_rows as left_out_moe_rows,
+    main_moe_rows as main_moe_rows,
+    table_rows as table_rows,
+    table_versions as table_versions,
+)

@@ -1,0 +1,38 @@
+from .attention import (
+    Attention as Attention,
+    KeyScores as KeyScores,
+    KeySelection as KeySelection,
+    LatentAttention as LatentAttention,
+    visible_pairs as visible_pairs,
+)
+from .bounds import (
+    BOUND_COMPUTE as BOUND_COMPUTE,
+    BOUND_LATENCY as BOUND_LATENCY,
+    BOUND_MEMORY as BOUND_MEMORY,
+    BOUND_NAMES as BOUND_NAMES,
+    BOUND_NETWORK as BOUND_NETWORK,
+)
+from .columns import (
+    Collective as Collective,
+    Convolution as Convolution,
+    Gemm as Gemm,
+    GroupedGemm as GroupedGemm,
+    Operator as Operator,
+    Phase as Phase,
+    Scan as Scan,
+    Shard as Shard,
+    Streaming as Streaming,
+)
+from .expert_load import (
+    UNIFORM as UNIFORM,
+    load_skew as load_skew,
+)
+from .recurrences import (
+    DELTA_CHUNK as DELTA_CHUNK,
+    delta_rule_flop as delta_rule_flop,
+    delta_rule_width as delta_rule_width,
+)
+from .work import (
+    FloatArray as FloatArray,
+    IntArray as IntArray,
+)

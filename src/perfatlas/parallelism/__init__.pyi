@@ -1,0 +1,26 @@
+from .advice import shortfall_advice as shortfall_advice
+from .cache import (
+    cache_borders as cache_borders,
+    kv_bytes_per_sequence as kv_bytes_per_sequence,
+)
+from .exchange import (
+    ExpertExchange as ExpertExchange,
+    expert_groups_reached as expert_groups_reached,
+)
+from .memory import (
+    MemoryColumns as MemoryColumns,
+    MemoryLoad as MemoryLoad,
+    MemoryOverheads as MemoryOverheads,
+    MemoryQuestion as MemoryQuestion,
+    memory_footprint as memory_footprint,
+)
+from .plan import (
+    PlanColumns as PlanColumns,
+    default_moe_split as default_moe_split,
+    plan_problems as plan_problems,
+)
+from .sharding import (
+    shard_operators as shard_operators,
+    stage_share as stage_share,
+)
+from .weights import weight_columns as weight_columns

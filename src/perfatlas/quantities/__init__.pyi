@@ -1,0 +1,24 @@
+from .durations import (
+    parse_duration as parse_duration,
+    parse_rate as parse_rate,
+)
+from .errors import (
+    InfeasibleError as InfeasibleError,
+    InvalidSpecError as InvalidSpecError,
+    MissingDependencyError as MissingDependencyError,
+    PerfatlasError as PerfatlasError,
+    UnsupportedError as UnsupportedError,
+    UsageError as UsageError,
+    ValidationGateError as ValidationGateError,
+    counted as counted,
+    did_you_mean as did_you_mean,
+    shown as shown,
+)
+from .provenance import (
+    Kind as Kind,
+    Source as Source,
+)
+from .units import (
+    format_quantity as format_quantity,
+    parse_quantity as parse_quantity,
+)

@@ -1,0 +1,48 @@
+from .answer import (
+    headline as headline,
+    print_answer as print_answer,
+    subheadline as subheadline,
+)
+from .breakdown import rows_by_phase as rows_by_phase
+from .evidence import (
+    evidence_headline as evidence_headline,
+    evidence_lines as evidence_lines,
+)
+from .latencies import (
+    STATISTICS as STATISTICS,
+    distributions as distributions,
+    tail_title as tail_title,
+    tails as tails,
+)
+from .quantities import (
+    format_interval as format_interval,
+    format_number as format_number,
+    format_share as format_share,
+    format_value as format_value,
+)
+from .replica_kinds import (
+    kind_rows as kind_rows,
+    kinds_of as kinds_of,
+)
+from .reproduce import reproduce_line as reproduce_line
+from .results import (
+    Shown as Shown,
+    shown_results as shown_results,
+)
+from .rows import (
+    label_of as label_of,
+    print_facts as print_facts,
+    print_labelled as print_labelled,
+    print_rows as print_rows,
+)
+from .sourced import (
+    print_sourced as print_sourced,
+    profile_values as profile_values,
+    system_values as system_values,
+)
+from .terminal import (
+    open_terminal as open_terminal,
+    print_line as print_line,
+    print_plain as print_plain,
+    speaks_unicode as speaks_unicode,
+)

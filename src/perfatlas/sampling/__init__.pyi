@@ -1,0 +1,12 @@
+from .draws import (
+    five_quantiles as five_quantiles,
+    seeded_subset as seeded_subset,
+)
+from .rates import (
+    JEFFREYS as JEFFREYS,
+    RatePosterior as RatePosterior,
+    check_level as check_level,
+    exact_rate_interval as exact_rate_interval,
+    rate_posterior as rate_posterior,
+    standard_errors as standard_errors,
+)

@@ -1,0 +1,47 @@
+from .availability import (
+    FOREVER as FOREVER,
+    Outage as Outage,
+    Scaler as Scaler,
+    Upkeep as Upkeep,
+)
+from .availability_checks import check_upkeep as check_upkeep
+from .checks import (
+    check_fleet as check_fleet,
+    check_limits as check_limits,
+    check_links as check_links,
+    check_prices as check_prices,
+    check_requests as check_requests,
+)
+from .engines import (
+    ARRIVAL as ARRIVAL,
+    BOTH as BOTH,
+    DECODE as DECODE,
+    FIRST_FROM as FIRST_FROM,
+    MOST_KINDS as MOST_KINDS,
+    PREFILL as PREFILL,
+    RECOMPUTED as RECOMPUTED,
+    ROLES as ROLES,
+    Fleet as Fleet,
+    Kind as Kind,
+    Link as Link,
+    equal_engines as equal_engines,
+)
+from .front_end_checks import check_front as check_front
+from .limits import (
+    MAX_UTILIZATION as MAX_UTILIZATION,
+    MOST_SCHEDULERS as MOST_SCHEDULERS,
+    NO_EVICT as NO_EVICT,
+    PREFIX_AWARE as PREFIX_AWARE,
+    RANDOM as RANDOM,
+    ROUND_ROBIN as ROUND_ROBIN,
+    ROUTINGS as ROUTINGS,
+    RULES as RULES,
+    SGLANG as SGLANG,
+    STATIC as STATIC,
+    VLLM as VLLM,
+    Affinity as Affinity,
+    Control as Control,
+    Limits as Limits,
+    Replicas as Replicas,
+)
+from .offload_checks import check_offload as check_offload

@@ -1,0 +1,35 @@
+from .arrivals import (
+    Purpose as Purpose,
+    all_at_once as all_at_once,
+    constant_arrivals as constant_arrivals,
+    gamma_arrivals as gamma_arrivals,
+    poisson_arrivals as poisson_arrivals,
+    ramp_arrivals as ramp_arrivals,
+    stream as stream,
+    think_times as think_times,
+)
+from .columns import (
+    LONGEST_S as LONGEST_S,
+    TICKS_PER_SECOND as TICKS_PER_SECOND,
+    Requests as Requests,
+    plain_requests as plain_requests,
+    whole_ticks as whole_ticks,
+)
+from .conversations import (
+    Turns as Turns,
+    sessions as sessions,
+)
+from .lengths import (
+    LONGEST_TOKENS as LONGEST_TOKENS,
+    empirical_lengths as empirical_lengths,
+    fixed_lengths as fixed_lengths,
+    lognormal as lognormal,
+    lognormal_lengths as lognormal_lengths,
+    range_around as range_around,
+    uniform_lengths as uniform_lengths,
+)
+from .scaling import (
+    scale_lengths as scale_lengths,
+    scale_rate as scale_rate,
+    spread_batches as spread_batches,
+)

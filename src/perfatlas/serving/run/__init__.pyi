@@ -1,0 +1,1 @@
+from .simulate import run_fleet as run_fleet

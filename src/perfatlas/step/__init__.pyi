@@ -1,0 +1,22 @@
+from .context import (
+    Placement as Placement,
+    StepContext as StepContext,
+)
+from .cost import (
+    Step as Step,
+    StepCost as StepCost,
+    price_steps as price_steps,
+)
+from .phases import (
+    ALONE as ALONE,
+    decode_step as decode_step,
+    decode_work as decode_work,
+    prefill_step as prefill_step,
+    prefill_work as prefill_work,
+    rank_operators as rank_operators,
+)
+from .tokens import (
+    PrefillChunks as PrefillChunks,
+    padded_batch as padded_batch,
+    prefill_chunks as prefill_chunks,
+)

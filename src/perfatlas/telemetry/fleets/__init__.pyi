@@ -1,0 +1,15 @@
+from .evidence import evidence_document as evidence_document
+from .file import (
+    fleet_document as fleet_document,
+    write_fleet as write_fleet,
+)
+from .fit import (
+    FleetFit as FleetFit,
+    FleetOptions as FleetOptions,
+    fit_fleet as fit_fleet,
+)
+from .lifetime_fit import fit_lifetimes as fit_lifetimes
+from .lifetime_fleet import (
+    PartsOfFleet as PartsOfFleet,
+    write_lifetime_fleet as write_lifetime_fleet,
+)

@@ -1,0 +1,1 @@
+from .facts import CATALOGS as CATALOGS

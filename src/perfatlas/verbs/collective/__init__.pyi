@@ -1,0 +1,1 @@
+from .answer import collective as collective

@@ -1,0 +1,31 @@
+from .closed_form import goodput as goodput
+from .domains import goodput_domains as goodput_domains
+from .fields import (
+    DOMAIN_NAMES as DOMAIN_NAMES,
+    GOODPUT_NAMES as GOODPUT_NAMES,
+    SPARE_NAMES as SPARE_NAMES,
+    STRAGGLER_NAMES as STRAGGLER_NAMES,
+    Duration as Duration,
+    Number as Number,
+    Pause as Pause,
+    Share as Share,
+    Whole as Whole,
+    parsed as parsed,
+)
+from .fleet_answer import fleet_goodput as fleet_goodput
+from .page import (
+    charts_of as charts_of,
+    goodput_page as goodput_page,
+    page_of as page_of,
+    waterfall_of as waterfall_of,
+)
+from .spares import goodput_spares as goodput_spares
+from .stragglers import goodput_stragglers as goodput_stragglers
+from .text import (
+    METHODS as METHODS,
+    SHORT as SHORT,
+    print_goodput as print_goodput,
+    print_waterfall as print_waterfall,
+    share_text as share_text,
+    time_text as time_text,
+)

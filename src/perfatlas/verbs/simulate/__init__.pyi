@@ -1,0 +1,12 @@
+from .answer import (
+    Simulation as Simulation,
+    simulate as simulate,
+    split_fields as split_fields,
+)
+from .page import (
+    COLOURS as COLOURS,
+    STYLE as STYLE,
+    SimulatedRun as SimulatedRun,
+    traffic_page as traffic_page,
+)
+from .request_rate import max_request_rate as max_request_rate

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import ast
+import importlib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = sorted(path.parent for path in (ROOT / "src" / "perfatlas").rglob("*/__init__.py"))
+FOLDERS = ("src", "tests", "docs", "benchmarks")
+
+
+def _names_of(package: Path) -> list[str]:
+    """Return the names of a public interface, which its stub declares."""
+    stub = package / "__init__.pyi"
+    tree = ast.parse(stub.read_text("utf-8") if stub.exists() else "")
+    return [alias.name for node in tree.body for alias in getattr(node, "names", ())]
+
+
+@cache
+def _imports() -> dict[str, set[Path]]:
+    """Return the files that import "perfatlas.package.name" or use "package.name" of an import."""
+    found: dict[str, set[Path]] = {}
+    for folder in FOLDERS:
+        for path in (ROOT / folder).rglob("*.py"):
+            _collect(path, ast.parse(path.read_text("utf-8")), found)
+    return found
+
+
+def _collect(path: Path, tree: ast.Module, found: dict[str, set[Path]]) -> None:
+    modules = {"perfatlas": "perfatlas"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("perfatlas"):
+            for alias in node.names:
+                found.setdefault(f"{node.module}.{alias.name}", set()).add(path)
+                modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            owner = modules.get(node.value.id)
+            if owner is not None:
+                found.setdefault(f"{owner}.{node.attr}", set()).add(path)
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda p: str(p.relative_to(ROOT / "src")))
+def test_every_name_of_an_interface_is_used_outside_its_package(package: Path) -> None:
+    module = ".".join(package.relative_to(ROOT / "src").parts)
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    prose = "\n".join(page.read_text("utf-8") for page in pages)
+    unused = [
+        name
+        for name in _names_of(package)
+        if not any(package not in path.parents for path in _imports().get(f"{module}.{name}", ()))
+        and f"{package.name}.{name}" not in prose
+    ]
+    assert unused == [], f"{module}: take them out of __init__.pyi, or use them"
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda p: str(p.relative_to(ROOT / "src")))
+def test_every_name_of_an_interface_exists(package: Path) -> None:
+    module = importlib.import_module(".".join(package.relative_to(ROOT / "src").parts))
+    missing = [name for name in _names_of(package) if not hasattr(module, name)]
+    assert missing == []
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda p: str(p.relative_to(ROOT / "src")))
+def test_no_name_of_an_interface_is_also_a_module(package: Path) -> None:
+    """A module of the same name would hide the name from whoever imports it first."""
+    modules = {path.stem for path in package.iterdir()}
+    assert modules.isdisjoint(_names_of(package))
