@@ -1,0 +1,26 @@
+"""Writes `questions.jsonl`: `python -m tests.golden.questions` from the root of the repository.
+
+The file is what is compared; it stays as it is when the draws here change, until it is written
+anew together with the answers.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+
+from tests.golden.draw_estimates import estimates
+from tests.golden.question import write_questions
+
+
+def main() -> None:
+    """Write all questions and tell how many each stratum has."""
+    questions = [*estimates()]
+    write_questions(questions)
+    for stratum, number in Counter(question.stratum for question in questions).items():
+        sys.stdout.write(f"{number:5} {stratum}\n")
+    sys.stdout.write(f"{len(questions):5} in all\n")
+
+
+if __name__ == "__main__":
+    main()
