@@ -10,12 +10,14 @@ import sys
 from collections import Counter
 
 from tests.golden.draw_estimates import estimates
+from tests.golden.draw_operators import operators
+from tests.golden.draw_simulations import simulations
 from tests.golden.question import write_questions
 
 
 def main() -> None:
     """Write all questions and tell how many each stratum has."""
-    questions = [*estimates()]
+    questions = [*estimates(), *simulations(), *operators()]
     write_questions(questions)
     for stratum, number in Counter(question.stratum for question in questions).items():
         sys.stdout.write(f"{number:5} {stratum}\n")
