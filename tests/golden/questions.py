@@ -10,6 +10,8 @@ import sys
 from collections import Counter
 
 from tests.golden.draw_estimates import estimates
+from tests.golden.draw_fleets import fleets
+from tests.golden.draw_goodput import goodputs
 from tests.golden.draw_operators import operators
 from tests.golden.draw_simulations import simulations
 from tests.golden.question import write_questions
@@ -17,7 +19,7 @@ from tests.golden.question import write_questions
 
 def main() -> None:
     """Write all questions and tell how many each stratum has."""
-    questions = [*estimates(), *simulations(), *operators()]
+    questions = [*estimates(), *simulations(), *operators(), *goodputs(), *fleets()]
     write_questions(questions)
     for stratum, number in Counter(question.stratum for question in questions).items():
         sys.stdout.write(f"{number:5} {stratum}\n")
