@@ -59,7 +59,7 @@ def read_answers(path: Path = ANSWERS) -> Golden:
     """
     head, *rows = lzma.decompress(path.read_bytes()).decode().splitlines()
     header = json.loads(head)
-    answers = {name: answer for name, answer in map(json.loads, rows)}
+    answers: dict[str, Answer] = dict(map(json.loads, rows))
     return Golden(commit=header["commit"], environment=header["environment"], answers=answers)
 
 

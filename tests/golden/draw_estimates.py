@@ -129,7 +129,7 @@ def _systems() -> list[Question]:
     for system in SYSTEMS:
         fields = {"model": "Qwen/Qwen2.5-1.5B", "system": system, "batch": draw.power(0, 5)}
         draw.ask("estimate", {**fields, **_lengths(draw), "engine": draw.one(ENGINES)})
-    for change in ("device.tdp=500W", "device.memory_capacity=200GB"):
+    for change in ("device.tdp=500W", "device.memory.capacity=200GB"):
         fields = {"model": LLAMA_8B, "system": f"h200_sxm{{{change}}}", "batch": draw.power(0, 5)}
         draw.ask("estimate", {**fields, **_lengths(draw)})
     return draw.questions

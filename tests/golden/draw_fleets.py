@@ -1,4 +1,4 @@
-"""Questions of `fleet`: schedules of many jobs, and histories read from logs, fitted and explained."""
+"""Questions of `fleet`: schedules of many jobs; histories read from logs, fitted, explained."""
 
 from __future__ import annotations
 
@@ -70,7 +70,12 @@ def _failing() -> list[Question]:
     draw = Draw("schedule-failing")
     fails: Fields = {"node_mtbf_s": 200000, "repair_s": 7200}
     for response in RESPONSES:
-        kept = {"checkpoint_interval_s": draw.one((600, 3600)), "restart_s": draw.real(30, 400)}
+        kept: Fields = {
+            "checkpoint_interval_s": draw.one((600, 3600)),
+            "restart_s": draw.real(30, 400),
+        }
+        if response == "drain":
+            kept = {}
         _ask(draw, _jobs(draw), fails, kept, {"response": response})
     _ask(draw, _jobs(draw), fails, {"response": "torchrun", "patience_s": 60, "fewest_share": 0.5})
     _ask(draw, _jobs(draw), fails, {"max_restarts": 1, "detection_s": 30, "keeps_place": True})
@@ -84,9 +89,7 @@ def _failing() -> list[Question]:
 
 def _placing() -> list[Question]:
     draw = Draw("schedule-placing")
-    for placement, together in product(
-        ("pack", "best_fit"), ("domain", "leaf")
-    ):
+    for placement, together in product(("pack", "best_fit"), ("domain", "leaf")):
         chosen = {"placement": placement, "together": together, "required": draw.one((True, False))}
         _ask(draw, _jobs(draw) | {"nodes": 32}, chosen, {f"nodes_per_{together}": 8})
     shape = {"run_median_s": 600, "run_sigma": 1, "max_job_gpus": 32, "limit_factor": 3}
@@ -127,7 +130,11 @@ def _job_files() -> list[Question]:
         )
     shares = {"jobs": "j.csv", "nodes": 6, "order": "fair_share", "shares": "ann=2,bob=1,cy=1"}
     _ask(draw, shares, files={"j.csv": _own_jobs(draw)})
-    traces = {"helios": "helios.csv", "acme": "acme_kalos.csv", "alibaba_gpu_v2020": "alibaba_tasks.csv"}
+    traces = {
+        "helios": "helios.csv",
+        "acme": "acme_kalos.csv",
+        "alibaba_gpu_v2020": "alibaba_tasks.csv",
+    }
     for name, path in traces.items():
         text = (TRACES / path).read_text("utf-8")
         _ask(draw, {"jobs": path, "job_format": name, "nodes": 16}, files={path: text})
@@ -199,7 +206,10 @@ def _logs(draw: Draw) -> dict[str, tuple[str, str, Fields]]:
         | {"isHealthy": n % 5 == 4, "errorCode": [str(draw.one((79, 48)))], "agent": "syslog"}
         for n in range(20)
     ]
-    acts = ("start", "checkpoint", "interrupt", "restart", "end")
+    acts = (
+        *("start", "checkpoint_start", "checkpoint_end", "interrupt"),
+        *("detected", "nodes_ready", "running", "end"),
+    )
     job = [
         {"time": EPOCH + 100 * n, "job": "j", "event": act, "cause": "gpu"}
         for n, act in enumerate(acts)

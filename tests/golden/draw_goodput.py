@@ -10,6 +10,7 @@ from tests.golden.draw import LLAMA_70B, Draw, Fields, table_text
 if TYPE_CHECKING:
     from tests.golden.question import Question
 
+CREWS: Final = "crews = 3\n"
 HEAD: Final = "units = {units}\ngpus_per_unit = 8\n"
 REPAIR: Final = """
 [[repair]]
@@ -19,14 +20,15 @@ stages = [{ name = "swap", lasts = { law = "exponential", mean = "2 d" } }]
 STAGED: Final = """
 [[repair]]
 name = "steps"
-crews = 3
 relapse = "2 d"
 stages = [
     { name = "reset", lasts = "10 min", fixes = 0.4, false_fix = 0.2 },
     { name = "swap", lasts = { law = "lognormal", median = "4 h", sigma = 1 } },
 ]
 """
-NODE: Final = '[[cause]]\nname = "node"\nper_unit = 1\ndetection = "2 min"\nlifetime = {{ {law} }}\n'
+NODE: Final = (
+    '[[cause]]\nname = "node"\nper_unit = 1\ndetection = "2 min"\nlifetime = {{ {law} }}\n'
+)
 SILENT: Final = """
 [[cause]]
 name = "quiet"
@@ -218,7 +220,13 @@ def _fleets() -> list[Question]:
         {"spares": 3, "spare_kind": "warm", "spare_start_s": 300},
         {"spares": 2, "spare_kind": "hot", "checkpoint_lag_s": 30},
         {"spares": 0, "fewest_gpus": 128, "replica_gpus": 32},
-        {"spares": 2, "work_s": 8e5, "finish_by_s": 1.2e6, "usd_per_gpu_hour": 2},
+        {
+            "spares": 2,
+            "work_s": 8e5,
+            "finish_by_s": 1.2e6,
+            "usd_per_gpu_hour": 2,
+            "duration_s": None,
+        },
         {"spares": 2, "mfu": 0.4, "scheduling": 0.9},
         {"fleet_units": 60, "checkpoint_interval_s": 1800},
     )
@@ -243,7 +251,7 @@ def _effects() -> list[Question]:
     node = node_text(LAWS[0])
     for part in (SILENT, SLOW, LEMONS, BURST):
         _ask(draw, fleet_text(node, part, REPAIR), _job(draw, spares=6, **interval))
-    _ask(draw, fleet_text(node, STAGED), _job(draw, spares=3, **interval))
+    _ask(draw, CREWS + fleet_text(node, STAGED), _job(draw, spares=3, **interval))
     _ask(draw, RACKS + REPAIR, _job(draw, spares=2, **interval) | {"gpus": 1152})
     _ask(draw, TREE + REPAIR, _job(draw, spares=2, **interval) | {"gpus": 1152})
     return draw.questions
@@ -273,10 +281,11 @@ def _what_if() -> list[Question]:
 
 def _step() -> list[Question]:
     draw = Draw("goodput-step")
-    model = {"model": LLAMA_70B, "system": "h100_sxm", "gpus": 2048, "mtti_s": 40000}
-    step = {"step_time_s": 6.2, "tokens_per_step": 4_000_000, "restart_s": 300}
-    draw.ask("goodput", {**model, **step, "checkpoint_bytes_per_s": 2e11})
-    draw.ask("goodput", {**model, **step, "checkpoint_write_s": 30, "format": "fp8"})
+    model = {"model": LLAMA_70B, "system": "h100_sxm", "gpus": 2048, "fleet": "llama3"}
+    step = {"step_time_s": 6.2, "tokens_per_step": 4_000_000, "restart_s": 300, "half_width": 0.05}
+    disk = {"checkpoint_bytes_per_s": 2e11, "duration_s": 4e5}
+    draw.ask("goodput", {**model, **step, **disk}, simulator="goodput")
+    draw.ask("goodput", {**model, **step, **disk, "format": "fp8"}, simulator="goodput")
     known = {"checkpoint_bytes": 1e12, "checkpoint_bytes_per_s": 1e11, "restart_s": 99}
     draw.ask("goodput", {"mtti_s": 9000, **known})
     return draw.questions

@@ -114,7 +114,9 @@ def _collective() -> list[Question]:
         fields = {"system": draw.one(("h200_sxm", "b200_sxm", "gb200", "mi300x", "l40s"))}
         size = draw.one((str(draw.whole(256, 1 << 28)), "64KiB", "1MB", "1GB"))
         gpus = 2 if operation == "send_recv" else draw.power(1, 5)
-        draw.ask("collective", {**fields, "op": operation, "bytes": size, "gpus": gpus, "tier": tier})
+        draw.ask(
+            "collective", {**fields, "op": operation, "bytes": size, "gpus": gpus, "tier": tier}
+        )
     for family in ("vllm", "sglang", "trtllm", "nccl"):
         fields = {"system": "h200_sxm", "op": "all_reduce", "bytes": draw.whole(4096, 1 << 24)}
         draw.ask("collective", {**fields, "gpus": 8, "kernel_family": family})

@@ -168,9 +168,7 @@ def _kinds() -> list[Question]:
 
 def _events() -> list[Question]:
     draw = Draw("simulate-events")
-    for kind, failure, engine in product(
-        ("crash", "drain"), ("retry", "lost"), ("vllm", "sglang")
-    ):
+    for kind, failure, engine in product(("crash", "drain"), ("retry", "lost"), ("vllm", "sglang")):
         events = [
             {"replica": 0, "fails_at_s": draw.real(0.2, 2), "down_for_s": 1.5, "kind": kind},
             {"replica": 1, "fails_at_s": draw.real(0.5, 3), "back_at_s": 4, "kind": kind},

@@ -45,9 +45,7 @@ def flatten(value: Any, path: str = "") -> Iterator[tuple[str, Scalar]]:  # noqa
             yield from flatten(inner, f"{path}.{key}" if path else key)
     elif isinstance(value, list):
         yield from _of_list(value, path)
-    elif not isinstance(value, str):
-        yield path, value
-    elif IDENTIFIER.fullmatch(value):
+    elif not isinstance(value, str) or IDENTIFIER.fullmatch(value):
         yield path, value
 
 

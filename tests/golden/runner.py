@@ -24,7 +24,11 @@ from tests.golden.question import Question, read_questions
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# A command for each simulator that loads (or compiles) it.
+# Commands that load libraries and, for each simulator, load (or compile) it.
+LIBRARIES: Final = (
+    ("estimate", "--model", "Qwen/Qwen3-0.6B", "--system", "h200_sxm", "--json"),
+    ("goodput", "--mtti-s", "9000", "--checkpoint-write-s", "9", "--restart-s", "99", "--json"),
+)
 PRELOAD: Final = {
     "serving": (
         *("simulate", "--model", "Qwen/Qwen3-0.6B", "--system", "h200_sxm"),
@@ -60,18 +64,24 @@ class Preloaded:
         self.loaded: set[str] = set()
 
     def load(self, simulator: str) -> None:
-        """Run the command that loads a simulator, once.
+        """Run the commands that load libraries and a simulator, once.
 
         Args:
             simulator: A key of `PRELOAD`, or "" for none.
         """
-        if not self.preload or not simulator or simulator in self.loaded:
-            return
-        from perfatlas.cli import main
+        for needed in ("", simulator):
+            if not self.preload or needed in self.loaded:
+                continue
+            self.loaded.add(needed)
+            for words in (PRELOAD[needed],) if needed else LIBRARIES:
+                _run_quietly(words)
 
-        self.loaded.add(simulator)
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            main(PRELOAD[simulator])
+
+def _run_quietly(words: tuple[str, ...]) -> None:
+    from perfatlas.cli import main
+
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        main(words)
 
 
 def answer_in_fork(question: Question) -> dict[str, Scalar]:
@@ -127,21 +137,23 @@ def _answers(question: Question, folder: Path) -> Iterator[tuple[str, Scalar]]:
 
 
 def _run(words: tuple[str, ...], folder: Path) -> tuple[Scalar, str]:
-    """Return exit code and stdout of a command line, run in this process."""
+    """Return exit code and stdout of a command line; stderr goes to a file of the folder."""
     from perfatlas.cli import main
 
     code: Scalar
-    with (folder / "stdout").open("w+", encoding="utf-8") as out:
-        with (folder / "stderr").open("w", encoding="utf-8") as err:
-            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-                try:
-                    code = main(words)
-                except SystemExit as ended:
-                    code = ended.code
-                except Exception as problem:  # noqa: BLE001 - a defect is an answer that differs
-                    code = f"defect-{type(problem).__name__}"
-        out.seek(0)
-        return code, out.read()
+    out = io.StringIO()
+    with (
+        (folder / "stderr").open("w", encoding="utf-8") as err,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            code = main(words)
+        except SystemExit as ended:
+            code = ended.code
+        except Exception as problem:  # noqa: BLE001 - a defect is an answer that differs
+            code = f"defect-{type(problem).__name__}"
+    return code, out.getvalue()
 
 
 def serve(*, preload: bool) -> None:
