@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import json
 import lzma
@@ -17,8 +18,9 @@ from tests.golden.flatten import DIGEST
 from tests.golden.question import FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from tests.golden.flatten import Scalar
     from tests.golden.pool import Answer
 
 ANSWERS: Final = FOLDER / "answers.jsonl.xz"
@@ -31,14 +33,13 @@ NOTHING: Final = object()
 
 def environment() -> dict[str, Any]:
     """Return what the last digit of an answer may depend on besides perfatlas."""
-    from numpy._core._multiarray_umath import __cpu_features__
-
+    features = importlib.import_module("numpy._core._multiarray_umath").__cpu_features__
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
     return {
         "packages": versions,
         "python": ".".join(platform.python_version_tuple()[:2]),
         "libc": " ".join(platform.libc_ver()),
-        "cpu_features": sorted(name for name, there in __cpu_features__.items() if there),
+        "cpu_features": sorted(name for name, there in features.items() if there),
     }
 
 
@@ -134,7 +135,12 @@ class Difference:
 
 
 def differences(
-    question: str, expected: Answer, found: Answer, *, keys: KeyMap, exact: bool
+    question: str,
+    expected: Mapping[str, Scalar],
+    found: Mapping[str, Scalar],
+    *,
+    keys: KeyMap,
+    exact: bool,
 ) -> Iterator[Difference]:
     """Yield what differs between two answers.
 
@@ -157,7 +163,7 @@ def differences(
             yield Difference(question=question, key=key, expected=NOTHING, found=value)
 
 
-def _mapped(answer: Answer, keys: KeyMap) -> Iterator[tuple[str, object]]:
+def _mapped(answer: Mapping[str, Scalar], keys: KeyMap) -> Iterator[tuple[str, object]]:
     """Yield an answer under the keys of today, without those that were dropped."""
     for key, value in answer.items():
         if _rule(key, keys.dropped) is not None:

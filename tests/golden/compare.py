@@ -21,7 +21,7 @@ from tests.golden.answers import (
     write_answers,
 )
 from tests.golden.pool import answer_all
-from tests.golden.question import read_questions
+from tests.golden.question import has_silicon, read_questions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +50,10 @@ def main(words: Sequence[str] | None = None) -> int:
     chosen = chosen[:: asked.every]
     if asked.record:
         return _record(questions, commit=asked.record, jobs=asked.jobs)
+    if not has_silicon():
+        left = [number for number in chosen if not questions[number].silicon]
+        sys.stdout.write(f"{len(chosen) - len(left)} left out: aiconfigurator-core is missing\n")
+        chosen = left
     most = sys.maxsize if asked.all_keys else MOST_SHOWN
     golden, keys = read_answers(), read_key_map()
     exact = golden.environment == environment()

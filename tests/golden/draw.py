@@ -53,11 +53,12 @@ class Draw:
 
     def power(self, low: int, high: int) -> int:
         """Return a power of two, exponents included."""
-        return 1 << self.random.randint(low, high)
+        return int(1 << self.random.randint(low, high))
 
     def whole(self, low: int, high: int) -> int:
         """Return a whole number, equally likely in its logarithm."""
-        return round(low * (high / low) ** self.random.random())
+        drawn: float = low * (high / low) ** self.random.random()
+        return round(drawn)
 
     def real(self, low: float, high: float) -> float:
         """Return a number of three digits, equally likely in its logarithm."""

@@ -172,8 +172,8 @@ def _plans() -> list[Question]:
     )
     for plan in plans:
         draw.ask("estimate", {**base, **plan, **_lengths(draw)})
-    for plan in ({"tp": 4, "cp": 2}, {"tp": 2, "pp": 4}, {"gpus": 8, "tp": 2}):
-        draw.ask("estimate", {"model": LLAMA_70B, "system": "h200_sxm", **plan, **_lengths(draw)})
+    for dense in ({"tp": 4, "cp": 2}, {"tp": 2, "pp": 4}, {"gpus": 8, "tp": 2}):
+        draw.ask("estimate", {"model": LLAMA_70B, "system": "h200_sxm", **dense, **_lengths(draw)})
     return draw.questions
 
 

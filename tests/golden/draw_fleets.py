@@ -12,7 +12,7 @@ from tests.golden.draw_goodput import BURST, LAWS, REPAIR, fleet_text, node_text
 from tests.golden.question import FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tests.golden.question import Question
 
@@ -47,7 +47,7 @@ def _jobs(draw: Draw) -> Fields:
     }
 
 
-def _ask(draw: Draw, *parts: Fields, files: dict[str, str] | None = None) -> None:
+def _ask(draw: Draw, *parts: Mapping[str, object], files: dict[str, str] | None = None) -> None:
     fields = {name: value for part in parts for name, value in part.items()}
     draw.ask("fleet schedule", fields, simulator="schedule", files=files)
 

@@ -118,7 +118,8 @@ def _collective() -> list[Question]:
             "collective", {**fields, "op": operation, "bytes": size, "gpus": gpus, "tier": tier}
         )
     for family in ("vllm", "sglang", "trtllm", "nccl"):
-        fields = {"system": "h200_sxm", "op": "all_reduce", "bytes": draw.whole(4096, 1 << 24)}
+        size = str(draw.whole(4096, 1 << 24))
+        fields = {"system": "h200_sxm", "op": "all_reduce", "bytes": size}
         draw.ask("collective", {**fields, "gpus": 8, "kernel_family": family})
         measured = {**fields, "gpus": 4, "kernel_family": family, "tier": "measured"}
         draw.ask("collective", measured, silicon=True)

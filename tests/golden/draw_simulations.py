@@ -20,6 +20,8 @@ from tests.golden.draw import (
 from tests.golden.question import FOLDER
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tests.golden.question import Question
 
 SCHEDULERS: Final = (
@@ -53,7 +55,9 @@ def _load(draw: Draw, *, most: int = 150) -> Fields:
     }
 
 
-def _ask(draw: Draw, *parts: Fields, files: dict[str, str] | None = None, **more: object) -> None:
+def _ask(
+    draw: Draw, *parts: Mapping[str, object], files: dict[str, str] | None = None, **more: object
+) -> None:
     fields = {name: value for part in (*parts, more) for name, value in part.items()}
     draw.ask("simulate", fields, simulator="serving", files=files)
 

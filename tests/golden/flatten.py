@@ -71,7 +71,7 @@ def summed_up(cells: Sequence[Any], path: str) -> Iterator[tuple[str, Scalar]]:
         cells: The list.
         path: Its path.
     """
-    scalars = [json.dumps(cell) for cell in cells]
+    scalars = [_written(cell) for cell in cells]
     numbers = [cell for cell in cells if isinstance(cell, int | float)]
     yield f"{path}.length", len(cells)
     yield f"{path}.numbers", len(numbers)
@@ -82,6 +82,13 @@ def summed_up(cells: Sequence[Any], path: str) -> Iterator[tuple[str, Scalar]]:
         yield f"{path}.least", min(numbers)
         yield f"{path}.most", max(numbers)
         yield f"{path}.sum", math.fsum(numbers)
+
+
+def _written(cell: object) -> str:
+    """Return a cell as text, a whole number as the float that equals it."""
+    if isinstance(cell, int) and not isinstance(cell, bool) and abs(cell) < 2**53:
+        cell = float(cell)
+    return json.dumps(cell)
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

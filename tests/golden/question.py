@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -43,6 +44,11 @@ class Question:
         groups = ("kernel", "fleet", "goodput", "catalog")
         paired = len(words) > 1 and words[0] in groups and not words[1].startswith("-")
         return " ".join(words[: 2 if paired else 1])
+
+
+def has_silicon() -> bool:
+    """Tell whether the optional package of measured tables is installed."""
+    return importlib.util.find_spec("aiconfigurator_core") is not None
 
 
 def read_questions(path: Path = QUESTIONS) -> list[Question]:

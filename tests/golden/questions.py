@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from tests.golden.draw_estimates import estimates
 from tests.golden.draw_fleets import fleets
@@ -16,10 +17,18 @@ from tests.golden.draw_operators import operators
 from tests.golden.draw_simulations import simulations
 from tests.golden.question import write_questions
 
+if TYPE_CHECKING:
+    from tests.golden.question import Question
+
+
+def drawn() -> list[Question]:
+    """Return all questions, as the draws of today give them."""
+    return [*estimates(), *simulations(), *operators(), *goodputs(), *fleets()]
+
 
 def main() -> None:
     """Write all questions and tell how many each stratum has."""
-    questions = [*estimates(), *simulations(), *operators(), *goodputs(), *fleets()]
+    questions = drawn()
     write_questions(questions)
     for stratum, number in Counter(question.stratum for question in questions).items():
         sys.stdout.write(f"{number:5} {stratum}\n")
