@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 
 EVERY: Final = 7  # of each stratum
 QUESTIONS: Final = read_questions()
+FIRST: Final = {question.verb: question.name for question in reversed(QUESTIONS)}
 SAMPLE: Final = [
     number
     for number, question in enumerate(QUESTIONS)
-    if int(question.name.rpartition("-")[2]) % EVERY == 0
+    if int(question.name.rpartition("-")[2]) % EVERY == 0 or question.name in FIRST.values()
 ]
 VERBS: Final = {
     *("estimate", "simulate", "collective", "goodput"),
