@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test lint validate bench docs clean help
+.PHONY: run test golden lint validate bench docs clean help
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,6 +41,9 @@ test: lint ## the whole test suite
 	  --num-requests 1 --json > /dev/null && \
 	$(BIN)/perfatlas fleet schedule --num-jobs 10 --load 1 --nodes 4 --json > /dev/null && wait $$compiled
 	$(BIN)/python -m pytest -q -n 2
+
+golden: $(STAMP) ## compare every answer of the golden file with the recorded one
+	$(BIN)/python -m tests.golden.compare --jobs 2
 
 validate: $(STAMP) ## slow studies: predictions against measured tables and published runs
 	$(BIN)/perfatlas validate kernels --page docs/validation-kernels.md

@@ -1,0 +1,201 @@
+"""The committed answers, and how they compare with those of today."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import json
+import lzma
+import math
+import platform
+import re
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.golden.flatten import DIGEST
+from tests.golden.question import FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tests.golden.flatten import Scalar
+    from tests.golden.pool import Answer
+
+ANSWERS: Final = FOLDER / "answers.jsonl.xz"
+KEY_MAP: Final = FOLDER / "key_map.toml"
+PACKAGES: Final = ("numpy", "scipy", "numba", "llvmlite")
+TOLERANCE: Final = 1e-9  # relative, where machine or packages differ from those of the answers
+PLACE: Final = re.compile(r"\[\d+\]|~\d+")
+NOTHING: Final = object()
+
+
+def environment() -> dict[str, Any]:
+    """Return what the last digit of an answer may depend on besides perfatlas."""
+    features = importlib.import_module("numpy._core._multiarray_umath").__cpu_features__
+    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
+    return {
+        "packages": versions,
+        "python": ".".join(platform.python_version_tuple()[:2]),
+        "libc": " ".join(platform.libc_ver()),
+        "cpu_features": sorted(name for name, there in features.items() if there),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Golden:
+    """The committed answers: by which commit, on what machine, and one per question."""
+
+    commit: str
+    environment: dict[str, Any]
+    answers: dict[str, Answer]
+
+
+def read_answers(path: Path = ANSWERS) -> Golden:
+    """Return the committed answers.
+
+    Args:
+        path: JSON Lines compressed by xz, the header first.
+    """
+    head, *rows = lzma.decompress(path.read_bytes()).decode().splitlines()
+    header = json.loads(head)
+    answers: dict[str, Answer] = dict(map(json.loads, rows))
+    return Golden(commit=header["commit"], environment=header["environment"], answers=answers)
+
+
+def write_answers(golden: Golden, path: Path = ANSWERS) -> None:
+    """Write answers; the same answers give the same bytes.
+
+    Args:
+        golden: The answers.
+        path: JSON Lines compressed by xz.
+    """
+    header = {"commit": golden.commit, "environment": golden.environment}
+    rows: list[Any] = [header, *golden.answers.items()]
+    text = "".join(json.dumps(row, sort_keys=isinstance(row, dict)) + "\n" for row in rows)
+    path.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyMap:
+    """Reviewed changes of keys since the answers were recorded.
+
+    Keys are those of a whole answer without places in lists: `breakdown[].time_s`.
+
+    Attributes:
+        renamed: Old key -> new key; a prefix that ends in a dot, or in `[]`, renames all below it.
+        dropped: Old key (or prefix) -> why it is gone.
+        added: New key (or prefix) -> why it is there.
+        statistical: Question -> why it is compared by statistics.
+    """
+
+    renamed: dict[str, str] = field(default_factory=dict)
+    dropped: dict[str, str] = field(default_factory=dict)
+    added: dict[str, str] = field(default_factory=dict)
+    statistical: dict[str, str] = field(default_factory=dict)
+
+
+def read_key_map(path: Path = KEY_MAP) -> KeyMap:
+    """Return the reviewed map of keys.
+
+    Args:
+        path: TOML.
+
+    Raises:
+        ValueError: A table is unknown, or questions are to be compared by statistics.
+    """
+    tables = tomllib.loads(path.read_text("utf-8"))
+    unknown = set(tables) - set(KeyMap.__dataclass_fields__)
+    if unknown:
+        raise ValueError(f"{path}: unknown tables {sorted(unknown)}")
+    keys = KeyMap(**tables)
+    if keys.statistical:
+        raise ValueError(
+            f"{path}: no comparison by statistics exists yet, which {sorted(keys.statistical)} need"
+        )
+    return keys
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """One key of one question whose value is not as expected; `NOTHING` is a key that is absent."""
+
+    question: str
+    key: str
+    expected: object
+    found: object
+
+    def __str__(self) -> str:
+        """Return one line."""
+        expected, found = (
+            "absent" if value is NOTHING else repr(value) for value in (self.expected, self.found)
+        )
+        return f"{self.question}: {self.key}: expected {expected}, got {found}"
+
+
+def differences(
+    question: str,
+    expected: Mapping[str, Scalar],
+    found: Mapping[str, Scalar],
+    *,
+    keys: KeyMap,
+    exact: bool,
+) -> Iterator[Difference]:
+    """Yield what differs between two answers.
+
+    Args:
+        question: Its name.
+        expected: The recorded answer.
+        found: The answer of today.
+        keys: Reviewed changes of keys.
+        exact: Whether numbers must be equal to the last digit; else to `TOLERANCE`.
+    """
+    wanted = dict(_mapped(expected, keys))
+    for key, value in wanted.items():
+        other = found.get(key, NOTHING)
+        if not exact and key.endswith(DIGEST) and other is not NOTHING:
+            continue
+        if not _same(value, other, exact=exact):
+            yield Difference(question=question, key=key, expected=value, found=other)
+    for key, value in found.items():
+        if key not in wanted and _rule(key, keys.added) is None:
+            yield Difference(question=question, key=key, expected=NOTHING, found=value)
+
+
+def _mapped(answer: Mapping[str, Scalar], keys: KeyMap) -> Iterator[tuple[str, object]]:
+    """Yield an answer under the keys of today, without those that were dropped."""
+    for key, value in answer.items():
+        if _rule(key, keys.dropped) is not None:
+            continue
+        rule = _rule(key, keys.renamed)
+        yield (key if rule is None else _renamed(key, rule, keys.renamed[rule])), value
+
+
+def _rule(key: str, rules: dict[str, str]) -> str | None:
+    """Return the rule that holds for a key: that of the whole key, or of its longest prefix."""
+    if not rules:
+        return None
+    general = PLACE.sub("[]", key.rpartition("/")[2] if key[:1].isdigit() else key)
+    if general in rules:
+        return general
+    prefixes = [rule for rule in rules if rule.endswith((".", "[]")) and general.startswith(rule)]
+    return max(prefixes, key=len, default=None)
+
+
+def _renamed(key: str, old: str, new: str) -> str:
+    """Return a key with its beginning renamed, its places in lists kept in their order."""
+    step, slash, rest = key.rpartition("/") if key[:1].isdigit() else ("", "", key)
+    places = PLACE.findall(rest)
+    general = new + PLACE.sub("[]", rest)[len(old) :]
+    for place in places:
+        general = general.replace("[]", f"\0{place[1:]}" if place[0] == "[" else place, 1)
+    return step + slash + general.replace("\0", "[")
+
+
+def _same(expected: object, found: object, *, exact: bool) -> bool:
+    if isinstance(expected, bool) or isinstance(found, bool) or exact:
+        return isinstance(expected, bool) == isinstance(found, bool) and expected == found
+    if isinstance(expected, int | float) and isinstance(found, int | float):
+        return math.isclose(expected, found, rel_tol=TOLERANCE, abs_tol=0.0)
+    return expected == found

@@ -1,0 +1,82 @@
+"""One question of the golden file: command lines, the files they read, the tables they write."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final
+
+FOLDER: Final = Path(__file__).parent
+QUESTIONS: Final = FOLDER / "questions.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked of perfatlas.
+
+    Attributes:
+        name: Unique; the stratum and a number.
+        commands: Words after `perfatlas`, of one command line or of several that follow each other.
+        files: Name -> text of the files the commands read.
+        tables: Files the commands write that are read back as rows.
+        simulator: serving, goodput or schedule where one runs, else "".
+        silicon: Whether the optional package of measured tables is needed.
+    """
+
+    name: str
+    commands: tuple[tuple[str, ...], ...]
+    files: dict[str, str] = field(default_factory=dict)
+    tables: tuple[str, ...] = ()
+    simulator: str = ""
+    silicon: bool = False
+
+    @property
+    def stratum(self) -> str:
+        """The kind of question, which others share."""
+        return self.name.rpartition("-")[0]
+
+    @property
+    def verb(self) -> str:
+        """The first word, or two where a verb has sub-verbs."""
+        words = self.commands[0]
+        groups = ("kernel", "fleet", "goodput", "catalog")
+        paired = len(words) > 1 and words[0] in groups and not words[1].startswith("-")
+        return " ".join(words[: 2 if paired else 1])
+
+
+def has_silicon() -> bool:
+    """Tell whether the optional package of measured tables is installed."""
+    return importlib.util.find_spec("aiconfigurator_core") is not None
+
+
+def read_questions(path: Path = QUESTIONS) -> list[Question]:
+    """Return the questions of a file, in its order.
+
+    Args:
+        path: JSON Lines.
+    """
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    return [
+        Question(
+            name=row["name"],
+            commands=tuple(tuple(words) for words in row["commands"]),
+            files=row.get("files", {}),
+            tables=tuple(row.get("tables", ())),
+            simulator=row.get("simulator", ""),
+            silicon=row.get("silicon", False),
+        )
+        for row in rows
+    ]
+
+
+def write_questions(questions: list[Question], path: Path = QUESTIONS) -> None:
+    """Write questions, one per line, without the fields that have their default.
+
+    Args:
+        questions: In their order.
+        path: JSON Lines.
+    """
+    rows = [{name: cell for name, cell in asdict(one).items() if cell} for one in questions]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")

@@ -1,0 +1,141 @@
+"""A sample of the golden questions, and the comparer itself."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.golden.answers import (
+    NOTHING,
+    KeyMap,
+    differences,
+    environment,
+    read_answers,
+    read_key_map,
+    write_answers,
+)
+from tests.golden.flatten import flatten
+from tests.golden.pool import Answerer
+from tests.golden.question import has_silicon, read_questions
+from tests.golden.questions import drawn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.golden.question import Question
+
+EVERY: Final = 7  # of each stratum
+QUESTIONS: Final = read_questions()
+FIRST: Final = {question.verb: question.name for question in reversed(QUESTIONS)}
+SAMPLE: Final = [
+    number
+    for number, question in enumerate(QUESTIONS)
+    if int(question.name.rpartition("-")[2]) % EVERY == 0 or question.name in FIRST.values()
+]
+VERBS: Final = {
+    *("estimate", "simulate", "collective", "goodput"),
+    *("goodput spares", "goodput domains", "goodput stragglers"),
+    *("kernel gemm", "kernel attention", "kernel moe"),
+    *("fleet schedule", "fleet import", "fleet fit", "fleet report"),
+    *(f"catalog {kind}" for kind in ("systems", "models", "formats")),
+    *(f"catalog {kind}" for kind in ("engines", "rates", "durations")),
+}
+NO_CHANGE: Final = KeyMap()
+
+
+@pytest.fixture(scope="module")
+def answerer() -> Iterator[Answerer]:
+    with Answerer() as process:
+        yield process
+
+
+@pytest.mark.timeout(600)  # the first simulations compile
+@pytest.mark.parametrize("number", SAMPLE, ids=[QUESTIONS[number].name for number in SAMPLE])
+def test_an_answer_is_what_it_was(answerer: Answerer, number: int) -> None:
+    question: Question = QUESTIONS[number]
+    if question.silicon and not has_silicon():
+        pytest.skip("needs aiconfigurator-core")
+    golden, keys = read_answers(), read_key_map()
+    exact = golden.environment == environment()
+    expected, found = golden.answers[question.name], answerer.ask(number)
+    told = [*map(str, differences(question.name, expected, found, keys=keys, exact=exact))]
+    assert not told, "\n".join(told[:9])
+
+
+def test_every_question_has_an_answer_and_every_verb_is_sampled() -> None:
+    assert {question.name for question in QUESTIONS} == set(read_answers().answers)
+    assert len(QUESTIONS) >= 600
+    assert {question.verb for question in QUESTIONS} >= VERBS
+    assert {question.stratum for question in QUESTIONS} == {QUESTIONS[n].stratum for n in SAMPLE}
+
+
+def test_draws_do_not_depend_on_what_was_drawn_before() -> None:
+    assert drawn() == drawn()
+
+
+def test_a_changed_last_digit_and_a_missing_key_are_noticed() -> None:
+    expected = {"exit": 0, "results.ttft_s": 0.1, "results.fits": True}
+    found = {**expected, "results.ttft_s": math.nextafter(0.1, 1)}
+    (one,) = differences("q", expected, found, keys=NO_CHANGE, exact=True)
+    assert (one.key, one.expected) == ("results.ttft_s", 0.1)
+    assert not [*differences("q", expected, found, keys=NO_CHANGE, exact=False)]
+    assert not [*differences("q", expected, dict(expected), keys=NO_CHANGE, exact=True)]
+    (one,) = differences(
+        "q", expected, {"exit": 0, "results.fits": True}, keys=NO_CHANGE, exact=False
+    )
+    assert (one.key, one.found) == ("results.ttft_s", NOTHING)
+    (one,) = differences("q", expected, {**expected, "more": 1}, keys=NO_CHANGE, exact=True)
+    assert (one.key, one.expected) == ("more", NOTHING)
+    (one,) = differences("q", expected, {**expected, "results.fits": 1}, keys=NO_CHANGE, exact=True)
+    assert one.key == "results.fits"
+
+
+def test_keys_are_renamed_dropped_and_added_as_reviewed() -> None:
+    keys = KeyMap(
+        renamed={"breakdown[].time_s": "operators[].duration_s", "memory.": "results.memory."},
+        dropped={"old.": "gone"},
+        added={"new": "there now"},
+    )
+    expected = {"1/breakdown[3].time_s": 2.0, "memory.fits": True, "old.part": 1}
+    found = {"1/operators[3].duration_s": 2.0, "results.memory.fits": True, "new": 4}
+    assert not [*differences("q", expected, found, keys=keys, exact=True)]
+    found["1/operators[3].duration_s"] = 2.5
+    (one,) = differences("q", expected, found, keys=keys, exact=True)
+    assert one.key == "1/operators[3].duration_s"
+
+
+def test_a_comparison_by_statistics_is_refused_until_there_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "map.toml"
+    path.write_text('[statistical]\n"q" = "another stream"\n', "utf-8")
+    with pytest.raises(ValueError, match="no comparison by statistics"):
+        read_key_map(path)
+
+
+def test_answers_are_written_the_same_each_time(tmp_path: Path) -> None:
+    golden = read_answers()
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for path in paths:
+        write_answers(golden, path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert read_answers(paths[0]) == golden
+
+
+def test_sentences_are_left_out_and_long_lists_summed_up() -> None:
+    value = {
+        "tier": "physics",
+        "said": "two words",
+        "warnings": ["x"],
+        "by_reason": {"line without an Xid": 3},
+        "rows": [{"t_s": float(n)} for n in range(99)],
+        "empty": [],
+    }
+    flat = dict(flatten(value))
+    assert flat["tier"] == "physics"
+    assert not {"said", "warnings", "warnings[0]"} & set(flat)
+    assert flat["by_reason.~0"] == 3
+    assert flat["empty"] == "[]"
+    assert (flat["rows.length"], flat["rows.t_s.sum"]) == (99, 99 * 49)
+    assert "rows.t_s.sha256" in flat
