@@ -62,6 +62,7 @@ class LifetimeFlags:
     start_ages: Annotated[Literal["new", "mixed"] | None, default("mixed")] = None
 
 
+@Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class FitFlags:
     """What the logs do not say.

@@ -142,7 +142,6 @@ def _print_imported(history: History, results: Mapping[str, Any]) -> None:
     console.print(f"history written to {results['output']}", soft_wrap=True)
 
 
-@Parameter(name="*")
 def fit(
     files: list[File] | None = None,
     /,
