@@ -19,7 +19,9 @@ from perfatlas.operators import (
     Scan,
     Streaming,
 )
-from perfatlas.scenario import Evaluation, Question, Scenario, evaluate, resolve_question
+from perfatlas.scenario import Scenario, resolve_scenarios
+from perfatlas.serving.closed_form import Evaluation, evaluate
+from perfatlas.step import Candidates
 from perfatlas.verbs.estimate import estimate_table
 
 if TYPE_CHECKING:
@@ -79,13 +81,13 @@ def table_of(rows: Sequence[Mapping[str, Any]], **shared: object) -> dict[str, l
     return estimate_table(table).columns
 
 
-def question_of(**fields: Any) -> Question:  # noqa: ANN401 - names of the vocabulary
-    question, problems = resolve_question([Scenario(**fields)])
+def question_of(**fields: Any) -> Candidates:  # noqa: ANN401 - names of the vocabulary
+    question, problems = resolve_scenarios([Scenario(**fields)])
     assert question is not None, problems
     return question
 
 
-def evaluated_on(question: Question, system: System) -> Evaluation:
+def evaluated_on(question: Candidates, system: System) -> Evaluation:
     """Return the numbers of a question on a system no name resolves to."""
     return evaluate(replace(question, placement=replace(question.placement, systems=(system,))))
 

@@ -21,7 +21,7 @@ from tests.laws.support import (
 )
 
 if TYPE_CHECKING:
-    from perfatlas.scenario import Evaluation
+    from perfatlas.serving.closed_form import Evaluation
 
 SIZES = (1, 2, 4, 8, 16, 32)
 

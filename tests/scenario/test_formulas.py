@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.scenario import (
+from perfatlas.serving.closed_form import (
     ClientSide,
     Joining,
     Latencies,

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from perfatlas.models import StepTokens
 from perfatlas.operators import FloatArray
-from perfatlas.scenario import Scenario, resolve_question, step_context
-from perfatlas.scenario.evaluation import cut_columns
+from perfatlas.scenario import Scenario, resolve_scenarios
 from perfatlas.serving.prices import PriceTable, StepLoads, TableLimits, price_table
-from perfatlas.step import ALONE, StepContext, StepCost, decode_step, prefill_step
+from perfatlas.step import ALONE, StepContext, StepCost, decode_step, prefill_step, take_columns
 
 Counts = NDArray[np.int64]
 LIMITS = TableLimits(max_num_seqs=512, max_num_batched_tokens=8192, longest_context=65536)
@@ -21,16 +20,16 @@ NONE = np.zeros(0, np.int64)
 
 def context(**fields: object) -> StepContext:
     given = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "engine": "vllm"}
-    question, problems = resolve_question([Scenario.model_validate({**given, **fields})])
+    question, problems = resolve_scenarios([Scenario.model_validate({**given, **fields})])
     assert question is not None, problems
-    return step_context(question)
+    return question.context()
 
 
 def repeated(one: StepContext, rows: int) -> StepContext:
     index = np.zeros(rows, np.int64)
     return replace(
         one,
-        plan=replace(one.plan, **cut_columns(one.plan, index)),
+        plan=replace(one.plan, **take_columns(one.plan, index)),
         placement=replace(one.placement, index_C=one.placement.index_C[index]),
     )
 

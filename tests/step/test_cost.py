@@ -9,7 +9,7 @@ import pytest
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.models import StepTokens
-from perfatlas.scenario import Scenario, resolve_question, step_context
+from perfatlas.scenario import Scenario, resolve_scenarios
 from perfatlas.step import StepContext, decode_step, prefill_step, rank_operators
 from perfatlas.verbs.estimate import estimate
 
@@ -22,11 +22,11 @@ KV_ROW = 32 * 2 * 8 * 128 * 2
 
 def context(engine: str = "ideal", **fields: object) -> StepContext:
     given = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "tier": "bound"}
-    question, problems = resolve_question(
+    question, problems = resolve_scenarios(
         [Scenario.model_validate({**given, "engine": engine, **fields})]
     )
     assert question is not None, problems
-    return step_context(question)
+    return question.context()
 
 
 def test_a_decode_step_by_hand() -> None:
@@ -133,9 +133,9 @@ def test_columns_are_priced_as_alone() -> None:
     sizes = np.array([1.0, 9.0, 300.0])
     given = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "tier": "bound"}
     scenarios = [Scenario.model_validate({**given, "batch": int(size)}) for size in sizes]
-    question, _ = resolve_question(scenarios)
+    question, _ = resolve_scenarios(scenarios)
     assert question is not None
-    together = decode_step(step_context(question), sizes, np.full(3, 512.0)).total_s()
+    together = decode_step(question.context(), sizes, np.full(3, 512.0)).total_s()
     alone = [
         decode_step(context("vllm"), np.full(1, size), np.full(1, 512.0)).total_s()[0]
         for size in sizes

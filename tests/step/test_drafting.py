@@ -9,7 +9,7 @@ import pytest
 
 from perfatlas.operators import Attention, Gemm, LatentAttention
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.scenario import Scenario, resolve_question, step_context
+from perfatlas.scenario import Scenario, resolve_scenarios
 from perfatlas.step import StepContext, decode_step, decode_work
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.simulate import simulate
@@ -23,9 +23,9 @@ HEAD = 128256 * 4096
 def context(drafts: int, **fields: object) -> StepContext:
     drafted = {"speculative_depth": drafts, "speculative_acceptance": 0.5} if drafts else {}
     given = {"engine": "ideal", "tier": "bound", **LLAMA, **drafted, **fields}
-    question, problems = resolve_question([Scenario.model_validate(given)])
+    question, problems = resolve_scenarios([Scenario.model_validate(given)])
     assert question is not None, problems
-    return step_context(question)
+    return question.context()
 
 
 def drafted(**fields: object) -> dict[str, float]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from perfatlas.operators import Gemm, Streaming
-from perfatlas.scenario import Scenario, resolve_question, step_context
+from perfatlas.scenario import Scenario, resolve_scenarios
 from perfatlas.step import StepCost, decode_step
 
 LLAMA = "meta-llama/Llama-3.1-70B-Instruct"
@@ -32,9 +32,9 @@ def decode(
             "tier": tier,
         }
     )
-    question, problems = resolve_question([scenario])
+    question, problems = resolve_scenarios([scenario])
     assert question is not None, problems
-    return decode_step(step_context(question), question.load.sequences, question.load.isl)
+    return decode_step(question.context(), question.load.sequences, question.load.isl)
 
 
 def kernels(cost: StepCost, stream: str) -> dict[str, float]:

@@ -6,7 +6,9 @@ from .fabric import (
     FABRIC_SHAPE as FABRIC_SHAPE,
     fabric_time_s as fabric_time_s,
 )
-from .parameters import LIBRARY_FAMILY as LIBRARY_FAMILY
+from .parameters import (
+    LIBRARY_FAMILY as LIBRARY_FAMILY,
+)
 from .physics import (
     COLLECTIVE_SHAPE as COLLECTIVE_SHAPE,
     CUSTOM_PARAMETERS as CUSTOM_PARAMETERS,

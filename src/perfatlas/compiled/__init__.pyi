@@ -1,4 +1,6 @@
-from .cached import kept_entry as kept_entry
+from .cached import (
+    kept_entry as kept_entry,
+)
 from .loops import (
     compiled as compiled,
     compiled_part as compiled_part,

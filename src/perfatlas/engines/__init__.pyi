@@ -4,7 +4,9 @@ from .catalog import (
     engine_names as engine_names,
     resolve_engine as resolve_engine,
 )
-from .profile import EngineProfile as EngineProfile
+from .profile import (
+    EngineProfile as EngineProfile,
+)
 from .step_error import (
     STEP_ERRORS as STEP_ERRORS,
     StepError as StepError,

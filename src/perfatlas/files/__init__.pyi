@@ -3,7 +3,9 @@ from .atomic import (
     check_writable as check_writable,
     write_atomic as write_atomic,
 )
-from .folders import user_folder as user_folder
+from .folders import (
+    user_folder as user_folder,
+)
 from .hashes import (
     content_hash as content_hash,
     file_hash as file_hash,
@@ -19,6 +21,12 @@ from .tables import (
     unpacked_name as unpacked_name,
     write_table as write_table,
 )
-from .text import open_text as open_text
-from .toml_file import read_toml as read_toml
-from .toml_text import format_toml as format_toml
+from .text import (
+    open_text as open_text,
+)
+from .toml_file import (
+    read_toml as read_toml,
+)
+from .toml_text import (
+    format_toml as format_toml,
+)

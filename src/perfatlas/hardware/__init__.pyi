@@ -1,5 +1,9 @@
-from .citations import cited_sources as cited_sources
-from .description import describe as describe
+from .citations import (
+    cited_sources as cited_sources,
+)
+from .description import (
+    describe as describe,
+)
 from .device import (
     Device as Device,
     System as System,
@@ -8,4 +12,6 @@ from .resolve import (
     resolve_system as resolve_system,
     system_names as system_names,
 )
-from .similar_devices import alternatives as alternatives
+from .similar_devices import (
+    alternatives as alternatives,
+)

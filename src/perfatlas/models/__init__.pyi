@@ -13,7 +13,9 @@ from .architecture import (
     MoeFfn as MoeFfn,
     SparseIndexer as SparseIndexer,
 )
-from .cache_layout import cache_layouts as cache_layouts
+from .cache_layout import (
+    cache_layouts as cache_layouts,
+)
 from .catalog import (
     Model as Model,
     model_names as model_names,
@@ -27,10 +29,16 @@ from .emission import (
     ModelFormats as ModelFormats,
     StepTokens as StepTokens,
 )
-from .mixers import INDEX_FORMAT as INDEX_FORMAT
+from .mixers import (
+    INDEX_FORMAT as INDEX_FORMAT,
+)
 from .parameters import (
     ParameterCounts as ParameterCounts,
     parameter_counts as parameter_counts,
 )
-from .phases import step_operators as step_operators
-from .reader import read_config as read_config
+from .phases import (
+    step_operators as step_operators,
+)
+from .reader import (
+    read_config as read_config,
+)

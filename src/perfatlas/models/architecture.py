@@ -199,3 +199,8 @@ class Architecture:
     def num_layers(self) -> int:
         """Depth: layers over all groups."""
         return sum(group.count for group in self.layers)
+
+    @property
+    def has_experts(self) -> bool:
+        """Whether any layer routes tokens to experts."""
+        return any(isinstance(group.ffn, MoeFfn) for group in self.layers)

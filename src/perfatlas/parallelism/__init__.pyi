@@ -1,4 +1,6 @@
-from .advice import shortfall_advice as shortfall_advice
+from .advice import (
+    shortfall_advice as shortfall_advice,
+)
 from .cache import (
     cache_borders as cache_borders,
     kv_bytes_per_sequence as kv_bytes_per_sequence,
@@ -23,4 +25,6 @@ from .sharding import (
     shard_operators as shard_operators,
     stage_share as stage_share,
 )
-from .weights import weight_columns as weight_columns
+from .weights import (
+    weight_columns as weight_columns,
+)

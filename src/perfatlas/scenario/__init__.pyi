@@ -1,39 +1,26 @@
-from .cache_tiers import tier_results as tier_results
-from .capacity import cache_capacity as cache_capacity
+from .arrivals import (
+    Arriving as Arriving,
+    arriving as arriving,
+)
+from .cache_tiers import (
+    tier_results as tier_results,
+)
+from .capacity import (
+    cache_capacity as cache_capacity,
+)
 from .closed_loop import (
     are_pools_simulated as are_pools_simulated,
     is_simulated as is_simulated,
     steady_state as steady_state,
-)
-from .disaggregated import (
-    POOLS as POOLS,
-    PoolRates as PoolRates,
-    asked_of_pools as asked_of_pools,
-    split_pools as split_pools,
 )
 from .engine_deployment import (
     Deployment as Deployment,
     Priced as Priced,
     deployment as deployment,
 )
-from .estimate_warnings import (
-    LEAVES_OUT as LEAVES_OUT,
-    question_warnings as question_warnings,
+from .groups import (
+    Groups as Groups,
 )
-from .evaluation import (
-    Evaluation as Evaluation,
-    evaluate as evaluate,
-    select as select,
-    step_context as step_context,
-)
-from .evidence import (
-    FORMULA as FORMULA,
-    engine_assumptions as engine_assumptions,
-    merged_evidence as merged_evidence,
-    question_evidence as question_evidence,
-    step_evidence as step_evidence,
-)
-from .groups import Groups as Groups
 from .heterogeneous_replicas import (
     kind_column as kind_column,
     kind_results as kind_results,
@@ -42,7 +29,14 @@ from .heterogeneous_replicas import (
     parts_of as parts_of,
     resolved_kinds as resolved_kinds,
 )
-from .memory import does_not_fit as does_not_fit
+from .operation import (
+    shared_fields as shared_fields,
+)
+from .pools import (
+    asked_of_pools as asked_of_pools,
+    pool_load as pool_load,
+    split_pools as split_pools,
+)
 from .rate_stability import (
     Flow as Flow,
     behind as behind,
@@ -50,22 +44,16 @@ from .rate_stability import (
     needed_units as needed_units,
     unfilled as unfilled,
 )
-from .replica_kinds import shared_fields as shared_fields
-from .replica_results import operated_results as operated_results
+from .replica_results import (
+    operated_results as operated_results,
+)
 from .resolved_scenario import (
-    Question as Question,
-    has_experts as has_experts,
     plan_sizes as plan_sizes,
-    resolve_question as resolve_question,
+    resolve_scenarios as resolve_scenarios,
 )
-from .results import (
-    MEMORY as MEMORY,
-    memory_columns as memory_columns,
-    plain_column as plain_column,
-    plain_results as plain_results,
-    result_columns as result_columns,
+from .scenario_checks import (
+    read_scenario as read_scenario,
 )
-from .scenario_checks import read_scenario as read_scenario
 from .services import (
     Service as Service,
     fleet_of as fleet_of,
@@ -75,16 +63,6 @@ from .services import (
     service as service,
     slowed as slowed,
 )
-from .serving_formula import (
-    ClientSide as ClientSide,
-    Joining as Joining,
-    Latencies as Latencies,
-    aggregated_latencies as aggregated_latencies,
-    at_client as at_client,
-    joining_s as joining_s,
-    pipelined_s as pipelined_s,
-    static_latencies as static_latencies,
-)
 from .simulation_remarks import (
     said_of_client as said_of_client,
     said_of_interval as said_of_interval,
@@ -93,9 +71,7 @@ from .simulation_remarks import (
 )
 from .traffic import (
     TRAFFIC_NAMES as TRAFFIC_NAMES,
-    Arriving as Arriving,
     Traffic as Traffic,
-    arriving as arriving,
     parse_traffic as parse_traffic,
 )
 from .unused_options import (

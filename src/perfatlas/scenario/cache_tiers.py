@@ -14,10 +14,10 @@ from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
     from perfatlas.parallelism import PlanColumns
-    from perfatlas.scenario.resolved_scenario import Question
     from perfatlas.serving.config import Limits
     from perfatlas.serving.outcome import Outcome
     from perfatlas.serving.requests import Requests
+    from perfatlas.step import Candidates
 
 MOST_BYTES: Final = 1e17
 SOURCE: Final = "LMCache 0.5.7rc2 in the engine's process, its defaults"
@@ -87,7 +87,7 @@ class TierSizes(NamedTuple):
     said: str
 
 
-def tier_sizes(tiers: CacheTiers, question: Question, requests: Requests) -> TierSizes:
+def tier_sizes(tiers: CacheTiers, question: Candidates, requests: Requests) -> TierSizes:
     """Return the tiers of one scheduler of a replica.
 
     The attention-DP ranks of a replica share what it has evenly. A rank's GPUs copy at once, each

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.memory import question_memory
-from perfatlas.scenario.resolved_scenario import Question, resolve_question
+from perfatlas.scenario.resolved_scenario import resolve_scenarios
+from perfatlas.step import question_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.parallelism import MemoryColumns
     from perfatlas.scenario.vocabulary import Scenario
+    from perfatlas.step import Candidates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ class CacheCapacity:
     weights_bytes: float
 
 
-def derived_blocks(question: Question, memory: MemoryColumns) -> int:
+def derived_blocks(question: Candidates, memory: MemoryColumns) -> int:
     """Return how many cache blocks of a scheduler memory leaves.
 
     Args:
@@ -65,7 +66,7 @@ def cache_capacity(
         >>> found.tokens == 16 * found.blocks
         True
     """
-    question, problems = resolve_question([scenario])
+    question, problems = resolve_scenarios([scenario])
     if question is None:
         raise problems[0] or InvalidSpecError("nothing to hold")
     (problem,) = plan_problems(question.model.architecture, question.plan)

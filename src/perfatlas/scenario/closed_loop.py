@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.scenario.arrivals import Arriving
 from perfatlas.scenario.engine_deployment import DRAFTING
-from perfatlas.scenario.front_end import client_side, said_of_client
 from perfatlas.scenario.services import Service, price_ends, run_traffic, service, slowed
-from perfatlas.scenario.serving_formula import Prompt
-from perfatlas.scenario.traffic import Arriving, Traffic
+from perfatlas.scenario.traffic import Traffic
+from perfatlas.serving.closed_form import Prompt, client_side, said_of_client
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies
 from perfatlas.serving.requests import all_at_once, plain_requests
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.scenario.engine_deployment import Priced
-    from perfatlas.scenario.resolved_scenario import Question
     from perfatlas.scenario.vocabulary import Scenario
+    from perfatlas.step import Candidates
 
 WARM_ROUNDS: Final = 2  # requests per one in flight, before the ones that count
 ROUNDS: Final = 8  # requests per one in flight that count
@@ -184,7 +184,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def are_pools_simulated(scenario: Scenario, prefill: Question, prompt: Prompt) -> bool:
+def are_pools_simulated(scenario: Scenario, prefill: Candidates, prompt: Prompt) -> bool:
     """Return whether method simulate answers for two pools, as `is_simulated` does for one.
 
     Without a concurrency the closed forms' pools are full, which no closed loop is.
@@ -206,14 +206,14 @@ def are_pools_simulated(scenario: Scenario, prefill: Question, prompt: Prompt) -
     return known and others * prompt.engine_s >= WAITING * prompt.request_s
 
 
-def is_simulated(question: Question, results: Mapping[str, Any]) -> bool:
+def is_simulated(scenario: Scenario, question: Candidates, results: Mapping[str, Any]) -> bool:
     """Return whether method simulate answers: asked for, or auto where waiting matters.
 
     Args:
-        question: Of one candidate.
+        scenario: As asked.
+        question: Of it alone.
         results: Its closed forms: TTFT and request latency.
     """
-    scenario = question.scenarios[0]
     if scenario.mode != "aggregated" or scenario.method == "formula":
         return False
     late_s = float(client_side(question).late_s[0])
@@ -221,10 +221,10 @@ def is_simulated(question: Question, results: Mapping[str, Any]) -> bool:
     if scenario.method == "simulate":
         return True
     matters = _waiting_matters(question, prompt) or _is_held_back(question, results)
-    return matters and _is_known(question)
+    return matters and _is_known(scenario, question)
 
 
-def _least_steps(scenario: Scenario, question: Question) -> float:
+def _least_steps(scenario: Scenario, question: Candidates) -> float:
     """Return how many steps the simulation of a steady state has at least.
 
     Args:
@@ -240,22 +240,21 @@ def _least_steps(scenario: Scenario, question: Question) -> float:
     return max(tokens / ranks, requests * scenario.osl / sequences / ranks)
 
 
-def _is_known(question: Question) -> bool:
+def _is_known(scenario: Scenario, question: Candidates) -> bool:
     """Return whether a simulation can tell, in some seconds."""
-    scenario = question.scenarios[0]
     known = scenario.pp == 1 and scenario.prefix == 0 and _takes_prompt(scenario, question)
     known &= _least_steps(scenario, question) <= MOST_STEPS
     known &= float(question.plan.dp[0]) <= MOST_ENGINES
     return known and (question.drafts == 0 or question.profile.scheduler.rules == DRAFTING)
 
 
-def _waiting_matters(question: Question, prompt: Prompt) -> bool:
+def _waiting_matters(question: Candidates, prompt: Prompt) -> bool:
     """Return whether prompts meet others at their prompts."""
     others = float(question.load.sequences[0]) - 1.0
     return others * prompt.engine_s >= WAITING * prompt.request_s
 
 
-def _is_held_back(question: Question, results: Mapping[str, Any]) -> bool:
+def _is_held_back(question: Candidates, results: Mapping[str, Any]) -> bool:
     """Return whether a front end is hardly done with the tokens of a step when the next ends."""
     gaps = float(question.load.osl[0]) - 1.0
     between_s = results["request_latency_s"] - results["ttft_s"]
@@ -264,7 +263,7 @@ def _is_held_back(question: Question, results: Mapping[str, Any]) -> bool:
     return gaps > 0.0 and gaps * sends_s > HELD_BACK * between_s
 
 
-def _takes_prompt(scenario: Scenario, question: Question) -> bool:
+def _takes_prompt(scenario: Scenario, question: Candidates) -> bool:
     """Return whether the engine takes a prompt, in one step or in several."""
     return question.profile.scheduler.chunked_prefill or (
         scenario.isl <= float(question.limits.max_num_batched_tokens[0])

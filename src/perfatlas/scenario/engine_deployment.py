@@ -12,21 +12,22 @@ from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.cache_tiers import TierSizes, tier_sizes
 from perfatlas.scenario.capacity import derived_blocks
-from perfatlas.scenario.evaluation import step_context
 from perfatlas.scenario.front_end import FrontEnd, front_end
-from perfatlas.scenario.memory import does_not_fit, question_memory
-from perfatlas.scenario.resolved_scenario import Question, resolve_question
-from perfatlas.scenario.results import memory_columns, plain_results
+from perfatlas.scenario.resolved_scenario import resolve_scenarios
 from perfatlas.scenario.vocabulary import MAX_COUNT
+from perfatlas.serving.closed_form import memory_columns, plain_results
 from perfatlas.serving.config import MOST_SCHEDULERS, Limits, Replicas
 from perfatlas.serving.prices import PriceTable, StepPrices, TableLimits, price_table
 from perfatlas.serving.requests import Requests, whole_ticks
+from perfatlas.step import does_not_fit, question_memory
 
 if TYPE_CHECKING:
     from perfatlas.parallelism import MemoryColumns
-    from perfatlas.scenario.traffic import Arriving, Traffic
+    from perfatlas.scenario.arrivals import Arriving
+    from perfatlas.scenario.traffic import Traffic
     from perfatlas.scenario.vocabulary import Scenario
     from perfatlas.serving.outcome import Seen
+    from perfatlas.step import Candidates
 
 
 # price tables known so far, by question and limits
@@ -68,6 +69,7 @@ class Deployment:
     """An engine on its devices, ready to run requests.
 
     Args:
+        scenario: As asked.
         question: What runs where.
         memory: Of the fullest rank.
         limits: Of one scheduler.
@@ -77,7 +79,8 @@ class Deployment:
         tiers: Cache below its GPUs.
     """
 
-    question: Question
+    scenario: Scenario
+    question: Candidates
     memory: MemoryColumns
     limits: Limits
     replicas: Replicas
@@ -129,7 +132,7 @@ def deployment(
         InfeasibleError: The model and one request do not fit.
         UnsupportedError: No model, data or scheduler for the combination.
     """
-    question, problems = resolve_question([scenario])
+    question, problems = resolve_scenarios([scenario])
     if question is None:
         raise problems[0] or InvalidSpecError("nothing to simulate")
     number = traffic.max_replicas or int(question.plan.dp[0])
@@ -145,7 +148,7 @@ def deployment(
     limits = _limits(question, memory, traffic, came.requests)
     tiers = tier_sizes(traffic, question, came.requests)
     limits = limits._replace(max_num_seqs=min(limits.max_num_seqs, most_running), **tiers.limits)
-    table = _table(question, limits, came.requests, {} if known is None else known)
+    table = _table(scenario, question, limits, came.requests, {} if known is None else known)
     front = front_end(question, traffic, pooled=pooled)
     replicas = Replicas(
         number=number,
@@ -161,6 +164,7 @@ def deployment(
         stream_interval=front.stream_interval,
     )
     return Deployment(
+        scenario=scenario,
         question=question,
         memory=memory,
         limits=limits,
@@ -191,7 +195,9 @@ def check_count(name: str, engines: int, ranks: int) -> None:
         )
 
 
-def _table(question: Question, limits: Limits, requests: Requests, known: Priced) -> PriceTable:
+def _table(
+    scenario: Scenario, question: Candidates, limits: Limits, requests: Requests, known: Priced
+) -> PriceTable:
     """Return what steps cost, up to rounded reaches, so that similar loads share a table."""
     longest = _rounded_up(int((requests.isl_N + requests.osl_N).max()) + 2 * limits.draft_tokens)
     asked = int(question.limits.max_num_seqs[0])
@@ -200,9 +206,9 @@ def _table(question: Question, limits: Limits, requests: Requests, known: Priced
         max_num_batched_tokens=limits.max_num_batched_tokens,
         longest_context=min(longest, limits.kv_blocks * limits.block_size + limits.block_size),
     )
-    key = (question.scenarios[0].model_dump_json(exclude=set(LOAD)), reach)
+    key = (scenario.model_dump_json(exclude=set(LOAD)), reach)
     if key not in known:
-        known[key] = price_table(step_context(question), reach)
+        known[key] = price_table(question.context(), reach)
     return known[key]
 
 
@@ -213,7 +219,7 @@ def _rounded_up(value: int) -> int:
 
 
 def _limits(
-    question: Question, memory: MemoryColumns, traffic: Traffic, requests: Requests
+    question: Candidates, memory: MemoryColumns, traffic: Traffic, requests: Requests
 ) -> Limits:
     asked = question.limits
     block = int(asked.block_size[0])
@@ -245,7 +251,7 @@ def _limits(
         rules=rules,
         chunked_prefill=chunked,
         draft_tokens=question.drafts,
-        acceptance=(question.scenarios[0].speculative_acceptance or 0.0,) * question.drafts,
+        acceptance=(question.draft_acceptance,) * question.drafts,
         draft_seed=traffic.seed,
         mixed_chunk=traffic.mixed_chunk,
     )

@@ -7,19 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
-from perfatlas.engines import Tokenizing, tokenizing
-from perfatlas.scenario.serving_formula import ClientSide
+from perfatlas.serving.closed_form import front_end_said, processes, reading
 from perfatlas.serving.outcome import Seen
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
-    from perfatlas.operators import FloatArray
-    from perfatlas.scenario.resolved_scenario import Question
     from perfatlas.scenario.traffic import Traffic
-
-PROSE: Final = "natural"
+    from perfatlas.step import Candidates
 
 
 class FrontEnd(NamedTuple):
@@ -52,7 +46,7 @@ AT_ENGINE: Final = FrontEnd(
 )
 
 
-def front_end(question: Question, traffic: Traffic, *, pooled: bool) -> FrontEnd:
+def front_end(question: Candidates, traffic: Traffic, *, pooled: bool) -> FrontEnd:
     """Return the front end of a replica.
 
     Args:
@@ -64,10 +58,10 @@ def front_end(question: Question, traffic: Traffic, *, pooled: bool) -> FrontEnd
     if traffic.measured_at == "engine":
         return AT_ENGINE
     front = question.profile.front
-    read = _reading(question, traffic.prompt_text)
-    processes = int(_processes(question)[0])
+    read = reading(question, traffic.prompt_text)
+    several = int(processes(question)[0])
     interval = int(question.limits.stream_interval[0])
-    said = _said(question, read, pooled=pooled)
+    said = front_end_said(question, read, pooled=pooled)
     read_token = 0 if read is None else round(read.token_s * TICKS_PER_SECOND)
     if pooled:
         seen = Seen(front.request_s, front.token_s, front.response_s)
@@ -75,68 +69,8 @@ def front_end(question: Question, traffic: Traffic, *, pooled: bool) -> FrontEnd
     return FrontEnd(
         Seen(front.request_s, 0.0, front.response_s),
         read_token,
-        round(front.token_s / processes * TICKS_PER_SECOND),
+        round(front.token_s / several * TICKS_PER_SECOND),
         interval,
-        processes,
+        several,
         said,
     )
-
-
-def client_side(question: Question) -> ClientSide:
-    """Return what clients see later than the engines of candidates, prompts of prose.
-
-    Args:
-        question: What runs where.
-    """
-    front, osl = question.profile.front, question.load.osl
-    read = _reading(question, PROSE)
-    read_s = 0.0 if read is None else read.token_s
-    each_C = np.ones(osl.size)
-    # the first token goes alone, the others some at a time
-    sendings = (1.0 + (osl - 1.0) / question.limits.stream_interval) / osl
-    return ClientSide(
-        request_s=front.request_s + read_s * question.load.isl,
-        token_s=front.token_s * each_C,
-        stream_s=front.token_s * sendings / _processes(question) * question.plan.attention_dp,
-        response_s=front.response_s * each_C,
-    )
-
-
-def said_of_client(question: Question) -> str:
-    """Return how much of TTFT lies outside the engine's steps, as the end of a sentence.
-
-    Args:
-        question: What runs where; told is the first candidate.
-    """
-    late_ms = 1e3 * float(client_side(question).late_s[0])
-    pooled = question.scenarios[0].mode == "disaggregated"
-    said = _said(question, _reading(question, PROSE), pooled=pooled)
-    return f"TTFT includes {late_ms:.1f} ms of HTTP, tokenizing and streaming: {said}"
-
-
-def _reading(question: Question, text: str) -> Tokenizing | None:
-    """Return what a prompt token takes, None where prompts come as tokens."""
-    if not question.profile.front.tokenizes:
-        return None
-    return tokenizing(question.model.architecture.vocab_size, text)
-
-
-def _processes(question: Question) -> FloatArray:
-    """Return the processes of a replica that tokenize and stream (C,)."""
-    ranks_C: FloatArray = np.asarray(question.plan.attention_dp, np.float64)
-    return ranks_C if question.profile.front.per_rank else np.ones_like(ranks_C)
-
-
-def _said(question: Question, read: Tokenizing | None, *, pooled: bool) -> str:
-    front = question.profile.front
-    if front.request_s == front.token_s == 0.0 and read is None:
-        return "front ends take no time"
-    parts = [f"a request takes {1e3 * front.request_s:.1f} ms to the queue"]
-    if read is not None:
-        parts.append(f"a prompt token {1e6 * read.token_s:.2f} us to tokenize ({read.said})")
-    several = int(question.limits.stream_interval[0])
-    sent = "an output token" if several == 1 else f"{several} output tokens"
-    parts.append(f"{sent} {1e6 * front.token_s:.3g} us to send")
-    queue = "nobody waits for another there" if pooled else "one process does one after the other"
-    sources = "; ".join((front.source, *(() if read is None else (read.source,))))
-    return f"{', '.join(parts)}; {queue} (sources: {sources})"

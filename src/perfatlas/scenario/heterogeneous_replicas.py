@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.scenario.engine_deployment import SAID
-from perfatlas.scenario.evidence import engine_assumptions, merged_evidence, step_evidence
+from perfatlas.answer import engine_assumptions, merged_evidence, step_evidence
 from perfatlas.scenario.replica_kinds import ReplicaKind
+from perfatlas.scenario.services import by_holders
 from perfatlas.serving.outcome import request_latencies, statistics
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.answer import Evidence
-    from perfatlas.scenario.engine_deployment import Deployment
     from perfatlas.scenario.services import Service
     from perfatlas.serving.outcome import Outcome
     from perfatlas.serving.requests import Requests
@@ -92,7 +91,7 @@ def kind_results(
         rate = tokens / makespan_s if makespan_s else None
         busy_s = float(part.outcome.busy_F.mean()) / TICKS_PER_SECOND
         results[part.name.replace(" ", "_")] = {
-            "system": pool.question.scenarios[0].system,
+            "system": pool.scenario.system,
             "engine": pool.question.profile.id,
             "replicas": pool.replicas.number,
             "gpus": part.ready.gpus,
@@ -106,23 +105,6 @@ def kind_results(
             "kv_blocks": pool.limits.kv_blocks,
         }
     return results
-
-
-def said_of_kinds(pools: Sequence[Deployment]) -> tuple[str, ...]:
-    """Return what the schedulers of kinds and the router before them do, in sentences.
-
-    Args:
-        pools: The kinds.
-    """
-    said = _by_holders([[SAID[pool.limits.rules]] for pool in pools])
-    count = f"{len(pools)} kinds" if len(pools) > 1 else "1 kind"
-    total = sum(pool.replicas.number for pool in pools)
-    router = (
-        f"{count} of replicas, {total} in all, numbered from 0 kind after kind, behind one router"
-        f" ({pools[0].replicas.routing}) that does not know which is faster; a request that one of"
-        " the kinds could never hold is rejected"
-    )
-    return (*said, router)
 
 
 def kinds_evidence(ready: Service, standing: Sequence[str]) -> Evidence:
@@ -140,26 +122,9 @@ def kinds_evidence(ready: Service, standing: Sequence[str]) -> Evidence:
     merged = reduce(merged_evidence, found)
     return replace(
         merged,
-        assumptions=(*standing, *_by_holders([one.assumptions for one in found])),
+        assumptions=(*standing, *by_holders([one.assumptions for one in found])),
         data_versions={**merged.data_versions, "engine": " and ".join(engines)},
     )
-
-
-def _by_holders(said: Sequence[Sequence[str]]) -> list[str]:
-    """Return sentences of kinds, each once; one that not all say names those that do."""
-    holders: dict[str, list[int]] = {}
-    for number, sentences in enumerate(said, start=1):
-        for sentence in dict.fromkeys(sentences):
-            holders.setdefault(sentence, []).append(number)
-    return [
-        sentence if len(numbers) == len(said) else f"{_named(numbers)}: {sentence}"
-        for sentence, numbers in holders.items()
-    ]
-
-
-def _named(numbers: Sequence[int]) -> str:
-    *first, last = map(str, numbers)
-    return f"kinds {', '.join(first)} and {last}" if first else f"kind {last}"
 
 
 def resolved_kinds(ready: Service) -> list[dict[str, Any]]:
@@ -170,7 +135,7 @@ def resolved_kinds(ready: Service) -> list[dict[str, Any]]:
     """
     rows = []
     for pool in ready.pools:
-        plan, asked = pool.question.plan, pool.question.scenarios[0]
+        plan, asked = pool.question.plan, pool.scenario
         row = {"system": asked.system, "tp": int(plan.tp[0]), "dp": int(plan.dp[0])}
         given = {name: getattr(asked, name) for name in asked.model_fields_set}
         own = {name: given[name] for name in ReplicaKind.model_fields if name in given}

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from perfatlas.quantities import InvalidSpecError
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.replica_events import Seconds, read_events
-from perfatlas.scenario.replica_kinds import read_kinds
+from perfatlas.scenario.replica_kinds import ReplicaKind, read_kinds
 from perfatlas.scenario.vocabulary import MAX_COUNT, Count
 from perfatlas.serving.config import Affinity, Scaler, Upkeep
 from perfatlas.serving.requests import LONGEST_S, whole_ticks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from perfatlas.scenario.replica_events import ReplicaEvent
 
@@ -155,3 +155,45 @@ class Operation(BaseModel):
                 " most 4 or as many again at once; those that stop end their requests"
             )
         return said
+
+
+def shared_fields(fields: Mapping[str, Any], operation: Operation) -> dict[str, Any]:
+    """Return the fields that all kinds share, with the system of the first where none is shared.
+
+    Args:
+        fields: Of the scenario, beside the traffic.
+        operation: The kinds and what else is asked of replicas.
+
+    Raises:
+        InvalidSpecError: A field contradicts kinds, or a kind has no system.
+        UnsupportedError: An autoscaler of several kinds.
+    """
+    kinds: tuple[ReplicaKind, ...] = operation.replica_kinds
+    given = {name: value for name, value in fields.items() if value not in (None, "")}
+    if given.get("mode") == "disaggregated":
+        raise InvalidSpecError(
+            "replica_kinds and mode = disaggregated: kinds are replicas that do all of a request,"
+            " pools divide it; give one of the two"
+        )
+    for name, instead in (("dp", "give dp in each kind"), ("gpus", "they are the sum over kinds")):
+        if name in given:
+            raise InvalidSpecError(
+                f"{name} = {given[name]} beside replica_kinds: {instead}; leave {name} out"
+            )
+    for name in ("host_cache_bytes", "ssd_cache_bytes"):
+        if getattr(operation, name, None) is not None:
+            raise UnsupportedError(
+                f"{name} = {getattr(operation, name):g}: cache below the GPU is told of replicas of"
+                f" one kind, and not of several; leave {name} or replica_kinds out"
+            )
+    if operation.max_replicas is not None:
+        raise UnsupportedError(
+            f"max_replicas = {operation.max_replicas}: an autoscaler starts and stops replicas of"
+            " one kind, and none of several is simulated; leave max_replicas or replica_kinds out"
+        )
+    for number, kind in enumerate(kinds, start=1):
+        if kind.system is None and "system" not in given:
+            raise InvalidSpecError(
+                f"kind {number} of replica_kinds has no system; give it one, or one for all kinds"
+            )
+    return {**fields, "system": given.get("system", kinds[0].system)}

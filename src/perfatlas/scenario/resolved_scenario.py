@@ -1,11 +1,10 @@
-"""Scenarios resolved to columns: what is asked, of which model, engine, systems, plans and load.
+"""From what a user wrote to typed columns: names resolved, defaults filled in, rules checked.
 
 Shape legend: C candidates.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,101 +14,17 @@ from perfatlas.engines import EngineProfile, resolve_engine
 from perfatlas.formats import formats, get_format
 from perfatlas.hardware import System, resolve_system
 from perfatlas.kernels.devices import device_peak
-from perfatlas.models import INDEX_FORMAT, Architecture, Model, ModelFormats, MoeFfn, resolve_model
+from perfatlas.models import INDEX_FORMAT, Architecture, ModelFormats, resolve_model
 from perfatlas.parallelism import PlanColumns, default_moe_split
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
-from perfatlas.scenario.drafting import decode_steps
 from perfatlas.scenario.scenario_checks import check_running
-from perfatlas.step import Placement
+from perfatlas.step import Candidates, EngineLimits, Load, Placement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from perfatlas.operators import FloatArray
     from perfatlas.scenario.vocabulary import Scenario
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """Engine limits of every candidate (C,); NaN kv_blocks means derived from memory."""
-
-    max_num_seqs: FloatArray
-    max_num_batched_tokens: FloatArray
-    block_size: FloatArray
-    gpu_memory_utilization: FloatArray
-    kv_blocks: FloatArray
-    stream_interval: FloatArray
-
-
-@dataclass(frozen=True, kw_only=True)
-class Load:
-    """Sequences and lengths of every candidate (C,); sequences are those of one replica.
-
-    Fewer requests than replicas leave some idle: a busy one runs one sequence, and `occupancy` is
-    the share of replicas that are busy.
-    """
-
-    occupancy: FloatArray
-    sequences: FloatArray
-    isl: FloatArray
-    osl: FloatArray
-    prefix: FloatArray
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """Scenarios that share model, engine, formats, tier and mode; the rest are columns (C,).
-
-    Args:
-        scenarios: As asked, in order (C).
-        model: The model.
-        profile: The engine.
-        formats: Number formats after checkpoint, engine and user had their say.
-        assumptions: Sentences on how names were resolved.
-        placement: System and clock of each candidate.
-        plan: Parallel sizes.
-        load: Sequences per replica and lengths.
-        limits: Engine limits.
-    """
-
-    scenarios: tuple[Scenario, ...]
-    model: Model
-    profile: EngineProfile
-    formats: ModelFormats
-    assumptions: tuple[str, ...]
-    placement: Placement
-    plan: PlanColumns
-    load: Load
-    limits: Limits
-
-    @property
-    def drafts(self) -> int:
-        """Tokens drafted for a sequence between two decode steps."""
-        return self.scenarios[0].speculative_depth
-
-    @property
-    def tokens_per_step(self) -> float:
-        """Mean tokens a decode step gives to a sequence: one, and the drafts that are accepted."""
-        chance = self.scenarios[0].speculative_acceptance or 0.0
-        return sum(chance**accepted for accepted in range(self.drafts + 1))
-
-    @property
-    def tokens_per_step_to_end(self) -> FloatArray:
-        """The same over whole outputs (C,): the last step gives no more than is left of one."""
-        if not self.drafts:
-            return np.ones_like(self.load.osl)
-        chance = self.scenarios[0].speculative_acceptance or 0.0
-        after_first = self.load.osl - 1.0
-        steps = decode_steps(self.drafts, chance, after_first)
-        tokens: FloatArray = np.where(after_first > 0, after_first / np.maximum(steps, 1.0), 1.0)
-        return tokens
-
-    @property
-    def aggregated(self) -> NDArray[np.bool_]:
-        """Where requests are batched continuously (C,); elsewhere one static batch runs."""
-        return np.array([s.mode == "aggregated" for s in self.scenarios])
 
 
 def device_architecture(system: str) -> str | None:
@@ -144,7 +59,7 @@ def resolve_formats(
         name = (stated if same else given or stated) or "bf16"
         meant = profile.alias(name, device)
         alias = meant.value if meant else name
-        if role == "moe_format" and not has_experts(architecture):
+        if role == "moe_format" and not architecture.has_experts:
             return get_format(alias).name
         if meant:
             said.append(f"{role} {name} is {alias} on {profile.id}: {meant.source}")
@@ -169,16 +84,16 @@ def _cache_format(given: str | None, stated: str | None) -> str:
     return chosen.name
 
 
-def resolve_question(
+def resolve_scenarios(
     scenarios: Sequence[Scenario],
-) -> tuple[Question | None, list[PerfatlasError | None]]:
-    """Return the question of scenarios with one group key, and each scenario's own error.
+) -> tuple[Candidates | None, list[PerfatlasError | None]]:
+    """Return the columns of scenarios with one group key, and each scenario's own error.
 
     Args:
         scenarios: Scenarios of one group (N).
 
     Returns:
-        The question over the scenarios without an error (None if none is left), and N entries.
+        Columns of the scenarios without an error (None if none is left), and N entries.
 
     Raises:
         PerfatlasError: What they share (model, engine, format) cannot be resolved.
@@ -218,18 +133,23 @@ def resolve_question(
         index_C=np.array([index[s.system] for s in asked], np.int64),
         clock_ratio_C=_clock(asked),
     )
-    question = Question(
-        scenarios=asked,
+    resolved = Candidates(
         model=model,
         profile=profile,
         formats=chosen,
+        tier=first.tier,
+        silicon_version=first.silicon_version or "",
+        expert_distribution=first.expert_distribution,
+        drafts=first.speculative_depth,
+        draft_acceptance=first.speculative_acceptance or 0.0,
         assumptions=assumptions,
         placement=placement,
         plan=_plan_columns(plans),
         load=_load(asked, plans),
         limits=_limits(asked, profile, placement),
+        aggregated_C=np.array([s.mode == "aggregated" for s in asked]),
     )
-    return question, errors
+    return resolved, errors
 
 
 def _usable_system(
@@ -248,16 +168,11 @@ def _usable_system(
 
 def _needed_formats(formats: ModelFormats, architecture: Architecture) -> set[str]:
     needed = {formats.gemm, formats.attention, formats.head}
-    if has_experts(architecture):
+    if architecture.has_experts:
         needed.add(formats.moe)
     if any(getattr(group.mixer, "indexer", None) for group in architecture.layers):
         needed.add(INDEX_FORMAT)
     return needed
-
-
-def has_experts(architecture: Architecture) -> bool:
-    """Return whether any layer routes tokens to experts."""
-    return any(isinstance(group.ffn, MoeFfn) for group in architecture.layers)
 
 
 def _clock(scenarios: Sequence[Scenario]) -> FloatArray | None:
@@ -318,7 +233,9 @@ def _load(scenarios: Sequence[Scenario], plans: Sequence[tuple[float, ...]]) -> 
     )
 
 
-def _limits(scenarios: Sequence[Scenario], profile: EngineProfile, placement: Placement) -> Limits:
+def _limits(
+    scenarios: Sequence[Scenario], profile: EngineProfile, placement: Placement
+) -> EngineLimits:
     rules = profile.scheduler
     large_D = [
         s.device.memory_bytes >= rules.large_memory_bytes
@@ -334,7 +251,7 @@ def _limits(scenarios: Sequence[Scenario], profile: EngineProfile, placement: Pl
 
     seqs = np.where(large_C, rules.max_num_seqs_large, rules.max_num_seqs).astype(np.float64)
     tokens = np.where(large_C, rules.max_num_batched_tokens_large, rules.max_num_batched_tokens)
-    return Limits(
+    return EngineLimits(
         max_num_seqs=column("max_num_seqs", seqs),
         max_num_batched_tokens=column("max_num_batched_tokens", tokens.astype(np.float64)),
         block_size=column("block_size", float(rules.block_size)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.disaggregated import split_pools
+from perfatlas.scenario.pools import split_pools
 from perfatlas.scenario.vocabulary import Scenario, parse_scenario
 
 if TYPE_CHECKING:

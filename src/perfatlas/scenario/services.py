@@ -12,12 +12,6 @@ from perfatlas.answer import tier_of
 from perfatlas.engines import step_errors
 from perfatlas.parallelism import cache_borders
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.scenario.disaggregated import (
-    FIRST_TOKEN,
-    cache_link_s,
-    fabric_latency_s,
-    split_pools,
-)
 from perfatlas.scenario.engine_deployment import (
     SAID,
     Deployment,
@@ -25,10 +19,11 @@ from perfatlas.scenario.engine_deployment import (
     deployment,
     scaled_prices,
 )
-from perfatlas.scenario.heterogeneous_replicas import said_of_kinds
+from perfatlas.scenario.pools import split_pools
 from perfatlas.scenario.replica_kinds import kind_scenarios
 from perfatlas.scenario.scenario_checks import POOL_FIELDS
 from perfatlas.scenario.vocabulary import MAX_COUNT, Scenario
+from perfatlas.serving.closed_form import FIRST_TOKEN, cache_link_s, fabric_latency_s
 from perfatlas.serving.config import Control, Fleet, Kind, Link
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.run import run_fleet
@@ -37,10 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.quantities import PerfatlasError
+    from perfatlas.scenario.arrivals import Arriving
     from perfatlas.scenario.engine_deployment import Priced
-    from perfatlas.scenario.resolved_scenario import Question
-    from perfatlas.scenario.traffic import Arriving, Traffic
+    from perfatlas.scenario.traffic import Traffic
     from perfatlas.serving.outcome import Outcome, Seen
+    from perfatlas.step import Candidates
 
 POOLS: Final = ("prefill", "decode")
 TRANSFER: Final = (
@@ -152,7 +148,7 @@ def service(
         UnsupportedError: No model, data or scheduler for the combination.
     """
     if traffic.replica_kinds is not None:
-        return _kinds(scenario, traffic, came, {} if known is None else known)
+        return _kinds_service(scenario, traffic, came, {} if known is None else known)
     if scenario.mode != "disaggregated":
         return Service(pools=(deployment(scenario, traffic, came, known),))
     if scenario.speculative_depth:
@@ -181,7 +177,7 @@ def service(
     return Service(pools=tuple(pools), handover=_handover(pools))
 
 
-def _kinds(scenario: Scenario, traffic: Traffic, came: Arriving, known: Priced) -> Service:
+def _kinds_service(scenario: Scenario, traffic: Traffic, came: Arriving, known: Priced) -> Service:
     """Return replicas of several kinds; what goes wrong with one names it."""
     traffic.affinity()  # what is wrong for all is told before a kind is blamed for it
     traffic.upkeep(None)
@@ -235,7 +231,7 @@ def _handover(pools: list[Deployment]) -> Handover:
     )
 
 
-def _link(question: Question) -> Link:
+def _link(question: Candidates) -> Link:
     """Return what a cache takes over the NICs of a rank, exact but for whole picoseconds."""
     borders = cache_borders(question.model.architecture)
     at_s, next_s = (
@@ -358,3 +354,37 @@ def price_ends(ready: Service) -> dict[str, tuple[float, ...]]:
         "low": tuple(math.exp(error.q05) for error in found),
         "high": tuple(math.exp(error.q95) for error in found),
     }
+
+
+def said_of_kinds(pools: Sequence[Deployment]) -> tuple[str, ...]:
+    """Return what the schedulers of kinds and the router before them do, in sentences.
+
+    Args:
+        pools: The kinds.
+    """
+    said = by_holders([[SAID[pool.limits.rules]] for pool in pools])
+    count = f"{len(pools)} kinds" if len(pools) > 1 else "1 kind"
+    total = sum(pool.replicas.number for pool in pools)
+    router = (
+        f"{count} of replicas, {total} in all, numbered from 0 kind after kind, behind one router"
+        f" ({pools[0].replicas.routing}) that does not know which is faster; a request that one of"
+        " the kinds could never hold is rejected"
+    )
+    return (*said, router)
+
+
+def by_holders(said: Sequence[Sequence[str]]) -> list[str]:
+    """Return sentences of kinds, each once; one that not all say names those that do."""
+    holders: dict[str, list[int]] = {}
+    for number, sentences in enumerate(said, start=1):
+        for sentence in dict.fromkeys(sentences):
+            holders.setdefault(sentence, []).append(number)
+    return [
+        sentence if len(numbers) == len(said) else f"{_kind_numbers(numbers)}: {sentence}"
+        for sentence, numbers in holders.items()
+    ]
+
+
+def _kind_numbers(numbers: Sequence[int]) -> str:
+    *first, last = map(str, numbers)
+    return f"kinds {', '.join(first)} and {last}" if first else f"kind {last}"

@@ -15,9 +15,10 @@ from perfatlas.serving.requests import TICKS_PER_SECOND
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from perfatlas.scenario.arrivals import Arriving
     from perfatlas.scenario.engine_deployment import Deployment
     from perfatlas.scenario.services import Service
-    from perfatlas.scenario.traffic import Arriving, Traffic
+    from perfatlas.scenario.traffic import Traffic
     from perfatlas.serving.outcome import Outcome
 
 BUSY: Final = 0.8  # share of the time that front ends send, from which on they hold clients back

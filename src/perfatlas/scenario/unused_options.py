@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.engines import resolve_engine
 from perfatlas.models import resolve_model
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.disaggregated import SHARED
+from perfatlas.scenario.pools import SHARED
 from perfatlas.scenario.replica_kinds import ReplicaKind, kind_scenarios
-from perfatlas.scenario.resolved_scenario import has_experts
 from perfatlas.scenario.vocabulary import Scenario
 
 if TYPE_CHECKING:
+    from perfatlas.scenario.arrivals import Arriving
     from perfatlas.scenario.services import Service
-    from perfatlas.scenario.traffic import Arriving, Traffic
+    from perfatlas.scenario.traffic import Traffic
 
 SGLANG: Final = "sglang"
 OF_EXPERTS: Final = {"moe_format": None, "expert_distribution": "uniform"}
@@ -200,7 +200,7 @@ def _refuse_of_experts(scenario: Scenario) -> None:
     ]
     if not given:
         return
-    if not has_experts(resolve_model(scenario.model).architecture):
+    if not resolve_model(scenario.model).architecture.has_experts:
         name = given[0]
         raise InvalidSpecError(
             f"{name} = {getattr(scenario, name)} is of experts, and {scenario.model} has none;"

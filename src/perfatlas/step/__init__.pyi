@@ -1,3 +1,9 @@
+from .columns import (
+    Candidates as Candidates,
+    EngineLimits as EngineLimits,
+    Load as Load,
+    take_columns as take_columns,
+)
 from .context import (
     Placement as Placement,
     StepContext as StepContext,
@@ -6,6 +12,10 @@ from .cost import (
     Step as Step,
     StepCost as StepCost,
     price_steps as price_steps,
+)
+from .memory import (
+    does_not_fit as does_not_fit,
+    question_memory as question_memory,
 )
 from .phases import (
     ALONE as ALONE,

@@ -1,5 +1,9 @@
-from .cache_tiers import CacheTierFlags as CacheTierFlags
-from .operation import OperationFlags as OperationFlags
+from .cache_tiers import (
+    CacheTierFlags as CacheTierFlags,
+)
+from .operation import (
+    OperationFlags as OperationFlags,
+)
 from .scenario import (
     MANY as MANY,
     SWITCH as SWITCH,

@@ -3,7 +3,9 @@ from .answers import (
     require as require,
     show_answer as show_answer,
 )
-from .envelopes import envelope as envelope
+from .envelopes import (
+    envelope as envelope,
+)
 from .refusal import (
     refusal_text as refusal_text,
     shortfall_of as shortfall_of,
@@ -17,5 +19,9 @@ from .table_run import (
     show_summary as show_summary,
     wants_table as wants_table,
 )
-from .waiting import told_if_slow as told_if_slow
-from .watch import Watch as Watch
+from .waiting import (
+    told_if_slow as told_if_slow,
+)
+from .watch import (
+    Watch as Watch,
+)

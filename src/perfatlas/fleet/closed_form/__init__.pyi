@@ -33,7 +33,9 @@ from .maintenance import (
     Plain as Plain,
     maintained_efficiency as maintained_efficiency,
 )
-from .multilevel import multilevel_efficiency as multilevel_efficiency
+from .multilevel import (
+    multilevel_efficiency as multilevel_efficiency,
+)
 from .redundancy import (
     at_least as at_least,
     blast_usable as blast_usable,

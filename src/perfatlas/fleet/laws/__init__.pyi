@@ -75,4 +75,6 @@ from .records import (
     WAITING as WAITING,
     Stores as Stores,
 )
-from .sampled import sample_s as sample_s
+from .sampled import (
+    sample_s as sample_s,
+)

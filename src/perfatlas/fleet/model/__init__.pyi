@@ -15,7 +15,9 @@ from .facts import (
     fleet_facts as fleet_facts,
     mean_repair_s as mean_repair_s,
 )
-from .memoryless import memories as memories
+from .memoryless import (
+    memories as memories,
+)
 from .model import (
     Cause as Cause,
     Fleet as Fleet,

@@ -1,1 +1,3 @@
-from .study import validate_fleet as validate_fleet
+from .study import (
+    validate_fleet as validate_fleet,
+)

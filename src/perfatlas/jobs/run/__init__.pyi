@@ -1,2 +1,6 @@
-from .outcome import ScheduleOutcome as ScheduleOutcome
-from .simulate import schedule as schedule
+from .outcome import (
+    ScheduleOutcome as ScheduleOutcome,
+)
+from .simulate import (
+    schedule as schedule,
+)

@@ -1,1 +1,3 @@
-from .loop import run_world as run_world
+from .loop import (
+    run_world as run_world,
+)

@@ -1,1 +1,3 @@
-from .physics import KEY_SCORES_DECODE_SHAPE as KEY_SCORES_DECODE_SHAPE
+from .physics import (
+    KEY_SCORES_DECODE_SHAPE as KEY_SCORES_DECODE_SHAPE,
+)

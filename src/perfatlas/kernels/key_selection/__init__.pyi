@@ -1,1 +1,3 @@
-from .physics import KEY_SELECTION_SHAPE as KEY_SELECTION_SHAPE
+from .physics import (
+    KEY_SELECTION_SHAPE as KEY_SELECTION_SHAPE,
+)

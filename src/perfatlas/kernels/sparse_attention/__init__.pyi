@@ -1,1 +1,3 @@
-from .physics import SPARSE_MLA_PREFILL_SHAPE as SPARSE_MLA_PREFILL_SHAPE
+from .physics import (
+    SPARSE_MLA_PREFILL_SHAPE as SPARSE_MLA_PREFILL_SHAPE,
+)

@@ -1,4 +1,6 @@
-from .measured import holds_quantization as holds_quantization
+from .measured import (
+    holds_quantization as holds_quantization,
+)
 from .pricing import (
     PricedOperators as PricedOperators,
     Tier as Tier,

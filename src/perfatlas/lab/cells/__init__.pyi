@@ -22,7 +22,9 @@ from .latent_attention import (
     DECODE_GRID as DECODE_GRID,
     PREFILL_GRID as PREFILL_GRID,
 )
-from .recurrent import GRIDS as GRIDS
+from .recurrent import (
+    GRIDS as GRIDS,
+)
 from .registry import (
     cells_by_key as cells_by_key,
     device_cells as device_cells,

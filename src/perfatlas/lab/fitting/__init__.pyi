@@ -11,7 +11,9 @@ from .few_shot import (
     CellChange as CellChange,
     refit_rows as refit_rows,
 )
-from .held_out_residuals import SMALL_CELL as SMALL_CELL
+from .held_out_residuals import (
+    SMALL_CELL as SMALL_CELL,
+)
 from .least_squares import (
     error_statistics as error_statistics,
     fit_parameters as fit_parameters,

@@ -2,7 +2,9 @@ from .benchmark_results import (
     ReadRun as ReadRun,
     read_results as read_results,
 )
-from .benchmark_run import BenchmarkRun as BenchmarkRun
+from .benchmark_run import (
+    BenchmarkRun as BenchmarkRun,
+)
 from .deduplication import (
     LeftOutRun as LeftOutRun,
     select_runs as select_runs,
@@ -17,13 +19,17 @@ from .operating_points import (
     contradicted as contradicted,
     summarize_points as summarize_points,
 )
-from .pool_launches import PoolRun as PoolRun
+from .pool_launches import (
+    PoolRun as PoolRun,
+)
 from .pool_runs import (
     read_pool_runs as read_pool_runs,
     select_pool_runs as select_pool_runs,
     uncounted_rows as uncounted_rows,
 )
-from .pool_traffic import simulate_pool_runs as simulate_pool_runs
+from .pool_traffic import (
+    simulate_pool_runs as simulate_pool_runs,
+)
 from .predictions import (
     answered as answered,
     ask_rows as ask_rows,
@@ -33,7 +39,9 @@ from .predictions import (
     share_inside as share_inside,
     summarize_runs as summarize_runs,
 )
-from .recorded_runs import compare_recorded as compare_recorded
+from .recorded_runs import (
+    compare_recorded as compare_recorded,
+)
 from .run_selection import (
     ServingRules as ServingRules,
     serving_rules as serving_rules,
@@ -44,7 +52,9 @@ from .serving_rows import (
     read_runs as read_runs,
     sample_path as sample_path,
 )
-from .serving_traffic import simulate_runs as simulate_runs
+from .serving_traffic import (
+    simulate_runs as simulate_runs,
+)
 from .step_errors import (
     share_held as share_held,
     unseen_networks as unseen_networks,

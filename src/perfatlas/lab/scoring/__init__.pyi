@@ -2,7 +2,9 @@ from .budgets import (
     drifted as drifted,
     read_budgets as read_budgets,
 )
-from .independent import independent_check as independent_check
+from .independent import (
+    independent_check as independent_check,
+)
 from .left_out import (
     left_out_errors as left_out_errors,
     left_out_table as left_out_table,
@@ -17,7 +19,9 @@ from .medians import (
     median_row as median_row,
     target_failure as target_failure,
 )
-from .parameters import parameter_table as parameter_table
+from .parameters import (
+    parameter_table as parameter_table,
+)
 from .protocols import (
     PROTOCOLS as PROTOCOLS,
     SAMPLE_ROWS as SAMPLE_ROWS,

@@ -3,7 +3,9 @@ from .answer import (
     print_answer as print_answer,
     subheadline as subheadline,
 )
-from .breakdown import rows_by_phase as rows_by_phase
+from .breakdown import (
+    rows_by_phase as rows_by_phase,
+)
 from .evidence import (
     evidence_headline as evidence_headline,
     evidence_lines as evidence_lines,
@@ -24,7 +26,9 @@ from .replica_kinds import (
     kind_rows as kind_rows,
     kinds_of as kinds_of,
 )
-from .reproduce import reproduce_line as reproduce_line
+from .reproduce import (
+    reproduce_line as reproduce_line,
+)
 from .results import (
     Shown as Shown,
     shown_results as shown_results,

@@ -4,7 +4,9 @@ from .availability import (
     Scaler as Scaler,
     Upkeep as Upkeep,
 )
-from .availability_checks import check_upkeep as check_upkeep
+from .availability_checks import (
+    check_upkeep as check_upkeep,
+)
 from .checks import (
     check_fleet as check_fleet,
     check_limits as check_limits,
@@ -26,7 +28,9 @@ from .engines import (
     Link as Link,
     equal_engines as equal_engines,
 )
-from .front_end_checks import check_front as check_front
+from .front_end_checks import (
+    check_front as check_front,
+)
 from .limits import (
     MAX_UTILIZATION as MAX_UTILIZATION,
     MOST_SCHEDULERS as MOST_SCHEDULERS,
@@ -44,4 +48,6 @@ from .limits import (
     Limits as Limits,
     Replicas as Replicas,
 )
-from .offload_checks import check_offload as check_offload
+from .offload_checks import (
+    check_offload as check_offload,
+)

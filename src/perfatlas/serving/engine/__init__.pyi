@@ -1,4 +1,6 @@
-from .events import advance as advance
+from .events import (
+    advance as advance,
+)
 from .outages import (
     CRASH as CRASH,
     DRAIN as DRAIN,

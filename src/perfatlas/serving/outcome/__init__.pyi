@@ -1,4 +1,6 @@
-from .binned import binned_series as binned_series
+from .binned import (
+    binned_series as binned_series,
+)
 from .columns import (
     GAP_EDGES as GAP_EDGES,
     Fronted as Fronted,
@@ -17,4 +19,6 @@ from .metrics import (
     statistics as statistics,
     summarize as summarize,
 )
-from .tail_attribution import tail_parts as tail_parts
+from .tail_attribution import (
+    tail_parts as tail_parts,
+)

@@ -2,7 +2,9 @@ from .lookup import (
     StepLoads as StepLoads,
     step_s as step_s,
 )
-from .tables import StepPrices as StepPrices
+from .tables import (
+    StepPrices as StepPrices,
+)
 from .tabulate import (
     PriceTable as PriceTable,
     TableLimits as TableLimits,

@@ -1,1 +1,3 @@
-from .simulate import run_fleet as run_fleet
+from .simulate import (
+    run_fleet as run_fleet,
+)

@@ -1,4 +1,6 @@
-from .offload import look_below as look_below
+from .offload import (
+    look_below as look_below,
+)
 from .pools import (
     expect as expect,
     fetch as fetch,

@@ -6,7 +6,9 @@ from .causes import (
     CauseRow as CauseRow,
     rank_causes as rank_causes,
 )
-from .goodness_of_fit import fitness as fitness
+from .goodness_of_fit import (
+    fitness as fitness,
+)
 from .lemons import (
     FALSE_DISCOVERY as FALSE_DISCOVERY,
     RATIO as RATIO,
@@ -23,7 +25,9 @@ from .maximum_likelihood import (
     compare_families as compare_families,
     with_mean as with_mean,
 )
-from .service_starts import with_service_starts as with_service_starts
+from .service_starts import (
+    with_service_starts as with_service_starts,
+)
 from .survival_curve import (
     SurvivalCurve as SurvivalCurve,
     kaplan_meier as kaplan_meier,

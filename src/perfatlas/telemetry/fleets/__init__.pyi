@@ -1,4 +1,6 @@
-from .evidence import evidence_document as evidence_document
+from .evidence import (
+    evidence_document as evidence_document,
+)
 from .file import (
     fleet_document as fleet_document,
     write_fleet as write_fleet,
@@ -8,7 +10,9 @@ from .fit import (
     FleetOptions as FleetOptions,
     fit_fleet as fit_fleet,
 )
-from .lifetime_fit import fit_lifetimes as fit_lifetimes
+from .lifetime_fit import (
+    fit_lifetimes as fit_lifetimes,
+)
 from .lifetime_fleet import (
     PartsOfFleet as PartsOfFleet,
     write_lifetime_fleet as write_lifetime_fleet,

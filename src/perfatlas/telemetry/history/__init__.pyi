@@ -4,7 +4,9 @@ from .exposure import (
     utc as utc,
     watches_of as watches_of,
 )
-from .facts import history_facts as history_facts
+from .facts import (
+    history_facts as history_facts,
+)
 from .history import (
     EFFECT as EFFECT,
     FAILURE as FAILURE,

@@ -11,7 +11,9 @@ from .lines import (
     Line as Line,
     LogFile as LogFile,
 )
-from .log_position import refuse as refuse
+from .log_position import (
+    refuse as refuse,
+)
 from .stamps import (
     Clock as Clock,
     checked_s as checked_s,

@@ -1,1 +1,3 @@
-from .facts import CATALOGS as CATALOGS
+from .facts import (
+    CATALOGS as CATALOGS,
+)

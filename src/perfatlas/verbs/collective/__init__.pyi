@@ -1,1 +1,3 @@
-from .answer import collective as collective
+from .answer import (
+    collective as collective,
+)

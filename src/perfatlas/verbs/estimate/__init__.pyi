@@ -2,8 +2,12 @@ from .answer import (
     estimate as estimate,
     resolved_formats as resolved_formats,
 )
-from .batch_frontier import frontier as frontier
-from .chart import print_frontier as print_frontier
+from .batch_frontier import (
+    frontier as frontier,
+)
+from .chart import (
+    print_frontier as print_frontier,
+)
 from .table import (
     TableAnswer as TableAnswer,
     estimate_table as estimate_table,

@@ -5,34 +5,31 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.answer import Answer, breakdown_rows
+from perfatlas.answer import FORMULA, Answer, breakdown_rows, merged_evidence, question_evidence
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario import (
-    FORMULA,
-    LEAVES_OUT,
-    POOLS,
-    Evaluation,
-    PoolRates,
-    Question,
     are_pools_simulated,
     asked_of_pools,
-    does_not_fit,
-    evaluate,
-    has_experts,
     is_simulated,
-    memory_columns,
-    merged_evidence,
-    plain_results,
     plan_sizes,
-    question_evidence,
-    question_warnings,
+    pool_load,
     read_scenario,
-    resolve_question,
-    result_columns,
+    resolve_scenarios,
     split_pools,
     steady_state,
 )
+from perfatlas.serving.closed_form import (
+    POOL_RULES,
+    Evaluation,
+    PoolRates,
+    evaluate,
+    memory_columns,
+    plain_results,
+    result_columns,
+)
+from perfatlas.step import Candidates, does_not_fit
+from perfatlas.verbs.estimate.remarks import LEAVES_OUT, pool_warnings, question_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,7 +80,7 @@ def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is check
         return _answer_pools(scenario)
     question, evaluation = evaluate_one(scenario)
     answer = _answer(question, evaluation, asked_scenario(scenario) | resolved_formats(question))
-    if is_simulated(question, answer.results):
+    if is_simulated(scenario, question, answer.results):
         return _simulated(scenario, answer)
     return answer
 
@@ -91,7 +88,9 @@ def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is check
 def _simulated(scenario: Scenario, formula: Answer) -> Answer:
     """Return an answer whose latencies are simulated; memory and breakdown stay."""
     found = steady_state(scenario)
-    said = (text for text in formula.evidence.assumptions if not text.startswith((FORMULA, POOLS)))
+    said = (
+        text for text in formula.evidence.assumptions if not text.startswith((FORMULA, POOL_RULES))
+    )
     results = {name: value for name, value in formula.results.items() if name not in NOT_SIMULATED}
     return replace(
         formula,
@@ -124,16 +123,16 @@ def asked_scenario(scenario: Scenario) -> dict[str, Any]:
     return asked
 
 
-def resolved_formats(question: Question) -> dict[str, str]:
+def resolved_formats(question: Candidates) -> dict[str, str]:
     """Return the number formats an answer is for, by the names of the vocabulary."""
     formats = question.formats
     resolved = {"gemm_format": formats.gemm}
-    if has_experts(question.model.architecture):
+    if question.model.architecture.has_experts:
         resolved["moe_format"] = formats.moe
     return resolved | {"kv_format": formats.kv, "attention_format": formats.attention}
 
 
-def evaluate_one(scenario: Scenario) -> tuple[Question, Evaluation]:
+def evaluate_one(scenario: Scenario) -> tuple[Candidates, Evaluation]:
     """Return the question of one scenario and its numbers.
 
     Raises:
@@ -141,7 +140,7 @@ def evaluate_one(scenario: Scenario) -> tuple[Question, Evaluation]:
         InfeasibleError: The model and its cache do not fit.
         UnsupportedError: No model or data for the combination.
     """
-    question, problems = resolve_question([scenario])
+    question, problems = resolve_scenarios([scenario])
     if question is None:
         raise problems[0] or InvalidSpecError("nothing to estimate")
     (problem,) = plan_problems(question.model.architecture, question.plan)
@@ -155,10 +154,10 @@ def evaluate_one(scenario: Scenario) -> tuple[Question, Evaluation]:
     return question, evaluation
 
 
-def _answer(question: Question, evaluation: Evaluation, given: Mapping[str, Any]) -> Answer:
+def _answer(question: Candidates, evaluation: Evaluation, given: Mapping[str, Any]) -> Answer:
     results = plain_results(result_columns(question, evaluation))
     results["memory"] = plain_results(memory_columns(evaluation.memory))
-    static = question.scenarios[0].mode == "static"
+    static = not question.aggregated_C[0]
     results["method"] = "static" if static else "formula"
     evidence = question_evidence(question, evaluation)
     if static:
@@ -180,7 +179,7 @@ def _answer_pools(scenario: Scenario) -> Answer:
     """Answer a disaggregated scenario; the decode pool's memory is reported."""
     pools = split_pools(scenario)
     rates = PoolRates(
-        scenarios=(scenario,),
+        load=pool_load([scenario]),
         prefill=_worker("prefill", pools.prefill),
         decode=_worker("decode", pools.decode),
     )
@@ -204,12 +203,12 @@ def _answer_pools(scenario: Scenario) -> Answer:
         evidence=merged_evidence(
             question_evidence(*rates.prefill), question_evidence(*rates.decode), rates.said()
         ),
-        warnings=rates.all_warnings([simulated])[0],
+        warnings=pool_warnings(rates, [simulated])[0],
     )
     return _simulated(scenario, formula) if simulated else formula
 
 
-def _worker(role: str, scenario: Scenario) -> tuple[Question, Evaluation]:
+def _worker(role: str, scenario: Scenario) -> tuple[Candidates, Evaluation]:
     """Evaluate one worker of a pool; what does not fit names the pool."""
     try:
         return evaluate_one(scenario)

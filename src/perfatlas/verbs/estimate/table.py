@@ -20,32 +20,33 @@ from perfatlas.quantities import (
 )
 from perfatlas.scenario import (
     FIELD_NAMES,
-    LEAVES_OUT,
-    MEMORY,
-    Evaluation,
     Groups,
-    PoolRates,
-    Question,
     Scenario,
     are_pools_simulated,
-    evaluate,
     is_simulated,
-    memory_columns,
-    plain_column,
-    question_warnings,
+    pool_load,
     read_scenario,
-    resolve_question,
-    result_columns,
-    select,
+    resolve_scenarios,
     split_pools,
     steady_state,
 )
+from perfatlas.serving.closed_form import (
+    MEMORY,
+    Evaluation,
+    PoolRates,
+    evaluate,
+    memory_columns,
+    plain_column,
+    result_columns,
+)
+from perfatlas.verbs.estimate.remarks import LEAVES_OUT, pool_warnings, question_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from perfatlas.operators import FloatArray
     from perfatlas.scenario import Priced
+    from perfatlas.step import Candidates
 
 
 # closed forms that tell whether prompts wait for each other
@@ -185,10 +186,10 @@ class _Sink:
 
 def _evaluated(
     rows: Sequence[int], scenarios: Sequence[Scenario], sink: _Sink
-) -> tuple[list[int], Question, Evaluation] | None:
+) -> tuple[list[int], Candidates, Evaluation] | None:
     """Return the rows that have legal plans with their numbers; refuse the others."""
     try:
-        question, problems = resolve_question(scenarios)
+        question, problems = resolve_scenarios(scenarios)
         kept = sink.pass_on(rows, problems)
         if question is None:
             return None
@@ -197,7 +198,7 @@ def _evaluated(
         kept = sink.pass_on(kept, [s and InvalidSpecError(s) for s in sentences])
         if not legal:
             return None
-        question = select(question, legal)
+        question = question.take(legal)
         evaluation = evaluate(question)
     except PerfatlasError as error:
         sink.pass_on([row for row in rows if row not in sink.errors], [error] * len(rows))
@@ -219,11 +220,12 @@ def _answer_group(rows: Sequence[int], scenarios: Sequence[Scenario], sink: _Sin
     for position in np.flatnonzero(~evaluation.memory.fits).tolist():
         sink.refuse(kept[position], shortfall(evaluation, position))
     warned = question_warnings(question, evaluation)
+    by_row = dict(zip(rows, scenarios, strict=True))
     for g in good.tolist():
         sink.warnings[kept[g]] = warned[g]
         formula = {name: float(columns[name][g]) for name in WAITED}
-        if is_simulated(select(question, [g]), formula):
-            _simulate(kept[g], question.scenarios[g], sink)
+        if is_simulated(by_row[kept[g]], question.take([g]), formula):
+            _simulate(kept[g], by_row[kept[g]], sink)
 
 
 def _simulate(row: int, scenario: Scenario, sink: _Sink) -> None:
@@ -241,7 +243,7 @@ def _simulate(row: int, scenario: Scenario, sink: _Sink) -> None:
 def _answer_pools(rows: Sequence[int], scenarios: Sequence[Scenario], sink: _Sink) -> None:
     """Answer disaggregated rows; pools of a group need not share formats' devices or plans."""
     pools = [split_pools(scenario) for scenario in scenarios]
-    parts: dict[str, dict[int, tuple[Question, Evaluation, int]]] = {"prefill": {}, "decode": {}}
+    parts: dict[str, dict[int, tuple[Candidates, Evaluation, int]]] = {"prefill": {}, "decode": {}}
     for role, found in parts.items():
         own = [getattr(pool, role) for pool in pools]
         answered = _evaluated(rows, own, sink)
@@ -258,7 +260,7 @@ def _answer_pools(rows: Sequence[int], scenarios: Sequence[Scenario], sink: _Sin
         return
     by_row = dict(zip(rows, scenarios, strict=True))
     rates = PoolRates(
-        scenarios=tuple(by_row[r] for r in both),
+        load=pool_load([by_row[r] for r in both]),
         prefill=_take(parts["prefill"], both),
         decode=_take(parts["decode"], both),
     )
@@ -267,21 +269,21 @@ def _answer_pools(rows: Sequence[int], scenarios: Sequence[Scenario], sink: _Sin
     memory = memory_columns(rates.decode[1].memory)
     sink.put(both, {f"memory_{name}": memory[name] for name in MEMORY})
     simulated = [
-        are_pools_simulated(by_row[row], select(rates.prefill[0], [place]), rates.prompt(place))
+        are_pools_simulated(by_row[row], rates.prefill[0].take([place]), rates.prompt(place))
         for place, row in enumerate(both)
     ]
-    sink.warnings |= zip(both, rates.all_warnings(simulated), strict=True)
+    sink.warnings |= zip(both, pool_warnings(rates, simulated), strict=True)
     for row, replaced in zip(both, simulated, strict=True):
         if replaced:
             _simulate(row, by_row[row], sink)
 
 
 def _take(
-    found: Mapping[int, tuple[Question, Evaluation, int]], rows: Sequence[int]
-) -> tuple[Question, Evaluation]:
+    found: Mapping[int, tuple[Candidates, Evaluation, int]], rows: Sequence[int]
+) -> tuple[Candidates, Evaluation]:
     question, evaluation, _ = found[rows[0]]
     positions = [found[r][2] for r in rows]
-    return select(question, positions), evaluation.take(positions)
+    return question.take(positions), evaluation.take(positions)
 
 
 def shortfall(evaluation: Evaluation, candidate: int) -> InfeasibleError:

@@ -1,4 +1,6 @@
-from .lifetime_text import print_lifetimes as print_lifetimes
+from .lifetime_text import (
+    print_lifetimes as print_lifetimes,
+)
 from .page import (
     fleet_page as fleet_page,
     history_page as history_page,

@@ -1,5 +1,9 @@
-from .closed_form import goodput as goodput
-from .domains import goodput_domains as goodput_domains
+from .closed_form import (
+    goodput as goodput,
+)
+from .domains import (
+    goodput_domains as goodput_domains,
+)
 from .fields import (
     DOMAIN_NAMES as DOMAIN_NAMES,
     GOODPUT_NAMES as GOODPUT_NAMES,
@@ -12,15 +16,21 @@ from .fields import (
     Whole as Whole,
     parsed as parsed,
 )
-from .fleet_answer import fleet_goodput as fleet_goodput
+from .fleet_answer import (
+    fleet_goodput as fleet_goodput,
+)
 from .page import (
     charts_of as charts_of,
     goodput_page as goodput_page,
     page_of as page_of,
     waterfall_of as waterfall_of,
 )
-from .spares import goodput_spares as goodput_spares
-from .stragglers import goodput_stragglers as goodput_stragglers
+from .spares import (
+    goodput_spares as goodput_spares,
+)
+from .stragglers import (
+    goodput_stragglers as goodput_stragglers,
+)
 from .text import (
     METHODS as METHODS,
     SHORT as SHORT,

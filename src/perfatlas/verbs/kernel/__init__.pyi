@@ -3,4 +3,6 @@ from .answer import (
     kernel_gemm as kernel_gemm,
     kernel_moe as kernel_moe,
 )
-from .operator_answer import OperatorReader as OperatorReader
+from .operator_answer import (
+    OperatorReader as OperatorReader,
+)

@@ -2,6 +2,12 @@ from .answer import (
     FleetSchedule as FleetSchedule,
     fleet_schedule as fleet_schedule,
 )
-from .fields import SCHEDULE_NAMES as SCHEDULE_NAMES
-from .page import schedule_page as schedule_page
-from .text import print_schedule as print_schedule
+from .fields import (
+    SCHEDULE_NAMES as SCHEDULE_NAMES,
+)
+from .page import (
+    schedule_page as schedule_page,
+)
+from .text import (
+    print_schedule as print_schedule,
+)

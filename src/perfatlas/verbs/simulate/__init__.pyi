@@ -9,4 +9,6 @@ from .page import (
     SimulatedRun as SimulatedRun,
     traffic_page as traffic_page,
 )
-from .request_rate import max_request_rate as max_request_rate
+from .request_rate import (
+    max_request_rate as max_request_rate,
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfatlas.answer import Answer
+from perfatlas.answer import Answer, engine_assumptions, merged_evidence, step_evidence
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario import (
     TRAFFIC_NAMES,
@@ -13,11 +13,9 @@ from perfatlas.scenario import (
     Service,
     Traffic,
     arriving,
-    engine_assumptions,
     idle_remarks,
     kind_column,
     kinds_evidence,
-    merged_evidence,
     of_all,
     parse_traffic,
     price_ends,
@@ -32,7 +30,6 @@ from perfatlas.scenario import (
     service,
     shared_fields,
     slowed,
-    step_evidence,
     traffic_warnings,
 )
 from perfatlas.serving.config import Control, Outage

@@ -8,7 +8,7 @@ import numpy as np
 
 from perfatlas.answer import breakdown_rows
 from perfatlas.models import StepTokens
-from perfatlas.scenario import parts_of, step_context
+from perfatlas.scenario import parts_of
 from perfatlas.step import StepCost, decode_step, prefill_step
 
 if TYPE_CHECKING:
@@ -53,13 +53,11 @@ def typical_steps(ready: Service, requests: Requests, outcome: Outcome) -> Typic
     one = np.ones(1)
     return TypicalSteps(
         prefill=prefill_step(
-            step_context(entry.question),
+            entry.question.context(),
             StepTokens(batch=one, q_len=prompt * one, kv_len=prompt * one),
         ),
         decode=(
-            decode_step(step_context(decoding.question), batch * one, keys * one)
-            if decoded
-            else None
+            decode_step(decoding.question.context(), batch * one, keys * one) if decoded else None
         ),
         said=_said(prompt, batch if decoded else 0, keys),
     )

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.scenario.evaluation import LEAST_BOUND_SHARE
-from perfatlas.scenario.front_end import client_side
+from perfatlas.serving.closed_form import LEAST_BOUND_SHARE, client_side
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from perfatlas.scenario.evaluation import Evaluation
-    from perfatlas.scenario.resolved_scenario import Question
-    from perfatlas.step import StepCost
+    from perfatlas.serving.closed_form import Evaluation, PoolRates
+    from perfatlas.step import Candidates, StepCost
 
     Said = Iterator[tuple[int, str]]
 
@@ -28,12 +26,12 @@ NO_KERNELS: Final = (
     " real kernels are slower, so times are lower limits without an upper end"
 )
 LEAVES_OUT: Final = " and TTFT leaves that out"
-ROUNDING: Final = 1e-9
+ROUNDING: Final = 1e-9  # relative; two equal rates computed in different order
 WIDEST: Final = 4.0  # high over low; beyond it an interval decides nothing
 
 
 def question_warnings(
-    question: Question, evaluation: Evaluation, phases: Sequence[str] = ("prefill", "decode")
+    question: Candidates, evaluation: Evaluation, phases: Sequence[str] = ("prefill", "decode")
 ) -> list[tuple[str, ...]]:
     """Return what the user should know before trusting each answer (C).
 
@@ -43,7 +41,7 @@ def question_warnings(
         phases: Steps that run; a worker of a pool runs one of them.
     """
     steps = {"prefill": evaluation.prefill, "decode": evaluation.decode}
-    said: list[list[str]] = [[] for _ in question.scenarios]
+    said: list[list[str]] = [[] for _ in range(question.size)]
     for found in (
         _at_bound(question, [steps[phase] for phase in phases]),
         _queueing(question, evaluation),
@@ -56,13 +54,51 @@ def question_warnings(
     return [tuple(texts) for texts in said]
 
 
-def _of_mode(question: Question, mode: str) -> NDArray[np.bool_]:
-    return np.array([scenario.mode == mode for scenario in question.scenarios])
+def pool_warnings(rates: PoolRates, simulated: Sequence[bool]) -> list[tuple[str, ...]]:
+    """Return what the user should know of two pools before trusting each answer (C).
+
+    Args:
+        rates: Both pools.
+        simulated: Whether a simulation replaces the closed forms of a candidate (C).
+    """
+    prefill = question_warnings(*rates.prefill, ("prefill",))
+    decode = question_warnings(*rates.decode, ("decode",))
+    return [
+        tuple(dict.fromkeys((*prefill[c], *decode[c], *(() if replaced else emptier))))
+        for c, (replaced, emptier) in enumerate(zip(simulated, _emptier(rates), strict=True))
+    ]
 
 
-def _at_bound(question: Question, costs: Sequence[StepCost]) -> Said:
+def _emptier(rates: PoolRates) -> list[tuple[str, ...]]:
+    """Return whether prefill leaves the decode pool emptier than priced, in a sentence (C)."""
+    rate_C, load = rates.prefill_rate("latencies"), rates.decode[0].load
+    seen, rest_s_C = rates.latencies("latencies"), rates.decoding("latencies").rest_s
+    most_C = seen.output_tokens_per_s * (1.0 + ROUNDING)
+    reached_C = rate_C * rest_s_C / rates.load.decode_workers
+    running_C = rate_C * seen.request_latency_s
+    said: list[tuple[str, ...]] = [()] * rate_C.size
+    for c in np.flatnonzero(rate_C * load.osl <= most_C).tolist():  # else decode limits, or load
+        asked, held, reached = rates.load.concurrency[c], load.sequences[c], reached_C[c]
+        texts = []
+        if np.isfinite(asked) and asked - running_C[c] >= 1.0:
+            texts.append(
+                f"{asked:.0f} requests in flight were asked, about {running_C[c]:.0f} run at a"
+                " time; the rest queue and TTFT leaves that out"
+            )
+        if load.osl[c] > 1.0 and held - max(reached, 1.0) >= 1.0:
+            texts.append(
+                f"TPOT is priced at {held:g} sequences per decode worker, about {reached:.2g}"
+                " are reached: it is too long"
+            )
+        if texts:
+            first = f"prefill limits the rate to {rate_C[c]:.3g} requests/s"
+            said[c] = ("; ".join((first, *texts, "use more prefill_workers")),)
+    return said
+
+
+def _at_bound(question: Candidates, costs: Sequence[StepCost]) -> Said:
     """Yield that a device has no measured kernels at all, or which operators lack them."""
-    asked_C = np.array([scenario.tier != "bound" for scenario in question.scenarios])
+    asked_C = np.full(question.size, question.tier != "bound")
     known_C, runs_C = np.zeros_like(asked_C), np.zeros_like(asked_C)
     for cost in costs:
         runs_CO = (cost.count_CO > 0) & (cost.time_s_CO > 0)
@@ -90,10 +126,10 @@ def _some_at_bound(cost: StepCost, asked_C: NDArray[np.bool_]) -> Said:
         yield int(c), said
 
 
-def _queueing(question: Question, evaluation: Evaluation) -> Said:
+def _queueing(question: Candidates, evaluation: Evaluation) -> Said:
     """Yield that fewer requests run at a time than were asked."""
     served_C, asked_C, limits = evaluation.served, question.load.sequences, question.limits
-    fewer_C = _of_mode(question, "aggregated") & (served_C < asked_C)
+    fewer_C = question.aggregated_C & (served_C < asked_C)
     for c in np.flatnonzero(fewer_C).tolist():
         said = (
             f"{asked_C[c]:g} requests in flight were asked, {served_C[c]:g} run at a time (KV"
@@ -119,13 +155,13 @@ def _wide(evaluation: Evaluation, phases: Sequence[str]) -> Said:
             yield c, said
 
 
-def _held_back(question: Question, evaluation: Evaluation) -> Said:
+def _held_back(question: Candidates, evaluation: Evaluation) -> Said:
     """Yield that the front end sets the rate."""
     stream_s_C = client_side(question).stream_s
     most_C = np.full(stream_s_C.shape, np.inf)
     np.divide(question.plan.attention_dp, stream_s_C, out=most_C, where=stream_s_C > 0.0)
     held_C = evaluation.latencies.output_tokens_per_s >= most_C * (1.0 - ROUNDING)
-    for c in np.flatnonzero(held_C & _of_mode(question, "aggregated")).tolist():
+    for c in np.flatnonzero(held_C & question.aggregated_C).tolist():
         said = (
             f"the front end of a replica sends {most_C[c]:,.0f} output tokens/s at most, the engine"
             " gives more: a larger stream_interval or more server processes, not faster GPUs, raise"
@@ -135,7 +171,7 @@ def _held_back(question: Question, evaluation: Evaluation) -> Said:
         yield c, said
 
 
-def _too_long(question: Question) -> Said:
+def _too_long(question: Candidates) -> Said:
     """Yield that prompt and answer are longer than the model's context."""
     longest = question.model.architecture.max_position_embeddings
     if not longest:

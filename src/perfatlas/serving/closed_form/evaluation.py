@@ -6,15 +6,14 @@ Shape legend: C candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from perfatlas.engines import StepError, step_errors
 from perfatlas.parallelism import MemoryColumns, stage_share
-from perfatlas.scenario.front_end import client_side
-from perfatlas.scenario.memory import question_memory
-from perfatlas.scenario.serving_formula import (
+from perfatlas.serving.closed_form.front_end import client_side
+from perfatlas.serving.closed_form.latencies import (
     Joining,
     Latencies,
     aggregated_latencies,
@@ -25,20 +24,21 @@ from perfatlas.scenario.serving_formula import (
 from perfatlas.step import (
     ALONE,
     PrefillChunks,
-    StepContext,
     StepCost,
     decode_work,
     padded_batch,
     prefill_chunks,
     prefill_work,
     price_steps,
+    question_memory,
+    take_columns,
 )
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.operators import FloatArray, IntArray
-    from perfatlas.scenario.resolved_scenario import Question
+    from perfatlas.operators import FloatArray
+    from perfatlas.step import Candidates
 
 
 # Of a step: below it an operator without measured kernels does not spoil the interval.
@@ -79,32 +79,12 @@ class Evaluation:
             latencies=Latencies(*(v[index] for v in self.latencies)),
             low=Latencies(*(v[index] for v in self.low)),
             high=Latencies(*(v[index] for v in self.high)),
-            memory=MemoryColumns(**cut_columns(self.memory, index)),
+            memory=MemoryColumns(**take_columns(self.memory, index)),
             served=self.served[index],
         )
 
 
-def cut_columns(columns: object, index: IntArray) -> dict[str, Any]:
-    """Return every column of a dataclass of columns, at some candidates."""
-    return {name: values[index] for name, values in vars(columns).items()}
-
-
-def step_context(question: Question) -> StepContext:
-    """Return what every step of a question shares."""
-    return StepContext(
-        architecture=question.model.architecture,
-        formats=question.formats,
-        profile=question.profile,
-        placement=question.placement,
-        plan=question.plan,
-        tier=question.scenarios[0].tier,
-        expert_distribution=question.scenarios[0].expert_distribution,
-        silicon_version=question.scenarios[0].silicon_version or "",
-        drafts=question.drafts,
-    )
-
-
-def evaluate(question: Question) -> Evaluation:
+def evaluate(question: Candidates) -> Evaluation:
     """Return latencies, memory and step costs of a question whose plans are legal.
 
     Mode static: one batch of equal requests. Mode aggregated: continuous batching in closed form.
@@ -112,9 +92,9 @@ def evaluate(question: Question) -> Evaluation:
     Args:
         question: Model, engine, systems, plans and load.
     """
-    context = step_context(question)
+    context = question.context()
     memory = question_memory(question)
-    aggregated = question.aggregated
+    aggregated = question.aggregated_C
     served = np.where(aggregated, _served(question, memory), question.load.sequences)
     # pipeline stages work on different micro-batches at the same time
     on_rank = np.ceil(served / question.plan.attention_dp)
@@ -174,7 +154,7 @@ def _predicted(
 
 
 def _chunks(
-    question: Question, on_rank: FloatArray, batch: FloatArray
+    question: Candidates, on_rank: FloatArray, batch: FloatArray
 ) -> tuple[PrefillChunks, FloatArray]:
     """Return the chunks of the prompts that are prefilled together, and their number (C,).
 
@@ -185,12 +165,12 @@ def _chunks(
     load, mixes = question.load, question.profile.scheduler.mixes
     new, queries = load.isl - load.prefix, 1.0 + question.drafts
     padded = padded_batch(batch * queries, question.profile.scheduler.graph_sizes)
-    others = question.aggregated & (on_rank > 1)
+    others = question.aggregated_C & (on_rank > 1)
     decodes = np.where(others & mixes, padded - queries, 0.0)
     room = np.maximum(question.limits.max_num_batched_tokens - decodes, 1.0)
     ending = (on_rank - 1.0) * question.tokens_per_step / load.osl
     arriving = np.clip(ending, 1.0, np.maximum(room / new, 1.0))
-    prompts = np.where(question.aggregated, arriving, on_rank)
+    prompts = np.where(question.aggregated_C, arriving, on_rank)
     chunks = prefill_chunks(prompts, new, load.prefix, room)
     mixed = replace(
         chunks,
@@ -200,7 +180,7 @@ def _chunks(
     return mixed, prompts
 
 
-def _served(question: Question, memory: MemoryColumns) -> FloatArray:
+def _served(question: Candidates, memory: MemoryColumns) -> FloatArray:
     """Return requests of a replica that run at a time: asked, or what memory and engine admit.
 
     Where prompts share steps with decodes, B sequences in flight bring B isl/osl prompt tokens a
@@ -219,7 +199,7 @@ def _served(question: Question, memory: MemoryColumns) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class _Parts:
-    question: Question
+    question: Candidates
     served: FloatArray
     on_rank: FloatArray
     micro_batches: FloatArray
@@ -279,7 +259,7 @@ def _compose(parts: _Parts, times: _Times) -> Latencies:
     return Latencies(*chosen)
 
 
-def steps_ahead(question: Question) -> FloatArray:
+def steps_ahead(question: Candidates) -> FloatArray:
     """Return how many steps an engine has decided before the one that runs has ended (C,).
 
     Args:
@@ -294,7 +274,7 @@ def steps_ahead(question: Question) -> FloatArray:
 
 
 def _at_least_as_wide(
-    question: Question, predicted: Latencies, low: Latencies, high: Latencies
+    question: Candidates, predicted: Latencies, low: Latencies, high: Latencies
 ) -> tuple[Latencies, Latencies]:
     """Return the ends, moved out to where measured runs on the engine were beside predictions.
 
@@ -309,7 +289,7 @@ def _at_least_as_wide(
     ends = []
     for end, tail, outer in ((low, error.q05, np.minimum), (high, error.q95, np.maximum)):
         moved_s = outer(end.tpot_s, predicted.tpot_s * np.exp(tail))
-        tpot_s = np.where(question.aggregated, moved_s, end.tpot_s)
+        tpot_s = np.where(question.aggregated_C, moved_s, end.tpot_s)
         latency_s = end.ttft_s + tpot_s * (question.load.osl - 1.0)
         slower = (latency_s + response_s) / (end.request_latency_s + response_s)
         rate = end.output_tokens_per_s / slower
@@ -317,12 +297,12 @@ def _at_least_as_wide(
     return ends[0], ends[1]
 
 
-def question_step_error(question: Question) -> StepError | None:
+def question_step_error(question: Candidates) -> StepError | None:
     """Return what measured runs on the engine showed; None where they say nothing.
 
     That is for a bound, for static batches, and for an engine without any.
     """
-    if question.scenarios[0].tier == "bound" or not np.any(question.aggregated):
+    if question.tier == "bound" or not np.any(question.aggregated_C):
         return None
     return step_errors().get(question.profile.name)
 
@@ -354,22 +334,3 @@ def _alone(decode: StepCost, prefill: StepCost) -> FloatArray:
     alone_C = (decode.count_CO * decode.time_s_CO)[:, columns].sum(axis=1) + decode.host_s_C
     share_C: FloatArray = alone_C / decode.total_s()
     return share_C
-
-
-def select(question: Question, keep: list[int]) -> Question:
-    """Return the question with only some of its candidates."""
-    rows = np.array(keep, np.int64)
-    placement = question.placement
-    ratio = placement.clock_ratio_C
-    return replace(
-        question,
-        scenarios=tuple(question.scenarios[k] for k in keep),
-        plan=replace(question.plan, **cut_columns(question.plan, rows)),
-        load=replace(question.load, **cut_columns(question.load, rows)),
-        limits=replace(question.limits, **cut_columns(question.limits, rows)),
-        placement=replace(
-            placement,
-            index_C=placement.index_C[rows],
-            clock_ratio_C=None if ratio is None else ratio[rows],
-        ),
-    )

@@ -50,7 +50,7 @@ def static_latencies(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.scenario import static_latencies
+        >>> from perfatlas.serving.closed_form import static_latencies
         >>> one = np.ones(1)
         >>> float(static_latencies(0.5 * one, 0.01 * one, 4 * one, 101 * one).request_latency_s[0])
         1.5
@@ -94,7 +94,7 @@ def joining_s(joining: Joining, request_s: FloatArray) -> FloatArray:
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.scenario import Joining, joining_s
+        >>> from perfatlas.serving.closed_form import Joining, joining_s
         >>> one = np.ones(1)
         >>> found = Joining(step_s=0.01 * one, others=one, ahead=one, away_s=0.25 * one)
         >>> float(joining_s(found, 0.75 * one)[0])  # three quarters of one step and a half
@@ -158,7 +158,7 @@ def at_client(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.scenario import ClientSide, Latencies, at_client
+        >>> from perfatlas.serving.closed_form import ClientSide, Latencies, at_client
         >>> one = np.ones(1)
         >>> engine = Latencies(0.1 * one, 0.01 * one, 1.09 * one, 8 * 100 / 1.09 * one)
         >>> client = ClientSide(0 * one, 2e-3 * one, 2e-3 * one, 0 * one)
@@ -211,7 +211,7 @@ def aggregated_latencies(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.scenario import Joining, aggregated_latencies
+        >>> from perfatlas.serving.closed_form import Joining, aggregated_latencies
         >>> one = np.ones(1)
         >>> found = Joining(step_s=0.01 * one, others=3 * one, ahead=0 * one, away_s=0 * one)
         >>> aggregated = aggregated_latencies(

@@ -7,29 +7,20 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from perfatlas.answer import (
-    MEASURED_STANDING,
-    SHARED,
-    Evidence,
-    calibration_rows,
-    joined_tiers,
-    match_versions,
-    tier_of,
-    used_matches,
-)
+from perfatlas.answer.breakdown import calibration_rows, match_versions, tier_of, used_matches
+from perfatlas.answer.envelope import Evidence
+from perfatlas.answer.quantization import SHARED
+from perfatlas.answer.tiers import MEASURED_STANDING, joined_tiers
 from perfatlas.hardware import cited_sources
 from perfatlas.kernels.tiers import holds_quantization
 from perfatlas.operators import Gemm, LatentAttention
-from perfatlas.scenario.evaluation import question_step_error
-from perfatlas.scenario.front_end import said_of_client
-from perfatlas.scenario.resolved_scenario import has_experts
+from perfatlas.serving.closed_form import question_step_error, said_of_client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from perfatlas.scenario.evaluation import Evaluation
-    from perfatlas.scenario.resolved_scenario import Question
-    from perfatlas.step import StepCost
+    from perfatlas.serving.closed_form import Evaluation
+    from perfatlas.step import Candidates, StepCost
 
 FORMULA: Final = "method formula"
 STANDING: Final = (
@@ -53,7 +44,7 @@ class PricedSteps(Protocol):
         """Cost of a decode step."""
 
 
-def question_evidence(question: Question, evaluation: Evaluation) -> Evidence:
+def question_evidence(question: Candidates, evaluation: Evaluation) -> Evidence:
     """Return the evidence of the first candidate.
 
     Args:
@@ -64,7 +55,7 @@ def question_evidence(question: Question, evaluation: Evaluation) -> Evidence:
     return step_evidence(question, evaluation, _standing_assumptions(question, tier))
 
 
-def step_evidence(question: Question, steps: PricedSteps, standing: Sequence[str]) -> Evidence:
+def step_evidence(question: Candidates, steps: PricedSteps, standing: Sequence[str]) -> Evidence:
     """Return the evidence of the steps of the first candidate.
 
     Args:
@@ -115,14 +106,14 @@ def merged_evidence(first: Evidence, second: Evidence, *assumptions: str) -> Evi
     )
 
 
-def _versions(question: Question, costs: Sequence[StepCost]) -> dict[str, str]:
+def _versions(question: Candidates, costs: Sequence[StepCost]) -> dict[str, str]:
     return {"engine": question.profile.id} | match_versions(used_matches(costs, 0))
 
 
-def _standing_assumptions(question: Question, tier: str) -> tuple[str, ...]:
+def _standing_assumptions(question: Candidates, tier: str) -> tuple[str, ...]:
     said = [STANDING] if tier == "bound" else [STANDING, _interval(question)]
     said += engine_assumptions(question)
-    if question.scenarios[0].mode == "aggregated":
+    if question.aggregated_C[0]:
         said.append(
             f"{FORMULA}: steady closed loop, no queueing; TTFT is a floor under load;"
             f" {said_of_client(question)}"
@@ -130,19 +121,19 @@ def _standing_assumptions(question: Question, tier: str) -> tuple[str, ...]:
     return tuple(said)
 
 
-def engine_assumptions(question: Question) -> list[str]:
+def engine_assumptions(question: Candidates) -> list[str]:
     """Return what a step takes from the engine and the load of experts."""
     host, said = question.profile.host, []
     if question.profile.name != "ideal":
         hidden = "hidden behind the GPU" if host.overlapped else "added to the GPU"
         said.append(f"host time per step {hidden}: {host.source}")
-    if has_experts(question.model.architecture):
-        said.append(f"expert load: {question.scenarios[0].expert_distribution}")
+    if question.model.architecture.has_experts:
+        said.append(f"expert load: {question.expert_distribution}")
     if question.drafts:
         drafts = "1 draft" if question.drafts == 1 else f"{question.drafts} drafts"
         said.append(
             f"a decode step verifies {drafts}, each accepted with a chance of"
-            f" {question.scenarios[0].speculative_acceptance:g} where all before it are:"
+            f" {question.draft_acceptance:g} where all before it are:"
             f" {question.tokens_per_step:.2f} tokens a step in the mean; the drafter is one layer"
             " of the model, its host work is not counted, and no measured run with drafts is behind"
             " the interval"
@@ -150,7 +141,7 @@ def engine_assumptions(question: Question) -> list[str]:
     return said
 
 
-def _interval(question: Question) -> str:
+def _interval(question: Candidates) -> str:
     """Return what the interval is made of."""
     error = question_step_error(question)
     if error is None:
@@ -192,9 +183,9 @@ def _nothing_left_out(prefill: StepCost) -> tuple[str, ...]:
     return ()
 
 
-def _uncorrected(question: Question, costs: Sequence[StepCost]) -> list[str]:
+def _uncorrected(question: Candidates, costs: Sequence[StepCost]) -> list[str]:
     """Return how tier measured answered, and which operators it left in physics."""
-    if question.scenarios[0].tier != "measured":
+    if question.tier != "measured":
         return []
     said = [MEASURED_STANDING]
     for cost in costs:
@@ -222,6 +213,6 @@ def _alone(cost: StepCost) -> Iterator[str]:
                 yield operator.name
 
 
-def _sources(question: Question) -> tuple[str, ...]:
+def _sources(question: Candidates) -> tuple[str, ...]:
     system = question.placement.systems[int(question.placement.index_C[0])]
     return (question.model.source, *cited_sources(system))

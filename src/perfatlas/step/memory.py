@@ -23,10 +23,10 @@ from perfatlas.parallelism import (
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
-    from perfatlas.scenario.resolved_scenario import Question
+    from perfatlas.step.columns import Candidates
 
 
-def memory_question(question: Question) -> MemoryQuestion:
+def memory_question(question: Candidates) -> MemoryQuestion:
     """Return what the memory of a question depends on; a request ends with isl + osl tokens."""
     load, limits, engine = question.load, question.limits, question.profile.memory
     devices = question.placement.devices()
@@ -59,7 +59,7 @@ def memory_question(question: Question) -> MemoryQuestion:
     )
 
 
-def _expert_multiples(question: Question) -> tuple[int, int]:
+def _expert_multiples(question: Candidates) -> tuple[int, int]:
     """Return the multiples the expert kernel of a question rounds widths up to, (1, 1) for none."""
     columns = question.placement.devices()
     architecture = columns.devices[columns.index_C[0]].architecture
@@ -68,7 +68,7 @@ def _expert_multiples(question: Question) -> tuple[int, int]:
     return hidden, width
 
 
-def _captured_share(question: Question) -> FloatArray:
+def _captured_share(question: Candidates) -> FloatArray:
     """Return the share of an engine's graph sizes that it captures (C,).
 
     Source: vLLM v1/worker/gpu_model_runner.py profile_cudagraph_memory: the estimate grows with
@@ -81,24 +81,26 @@ def _captured_share(question: Question) -> FloatArray:
     return share
 
 
-def question_memory(question: Question) -> MemoryColumns:
+def question_memory(question: Candidates) -> MemoryColumns:
     """Return the memory of the fullest rank of every candidate.
 
     In continuous batching requests queue for memory, so it fits as soon as one request fits.
     """
     asked = memory_question(question)
     memory = memory_footprint(asked)
-    if not np.any(question.aggregated):
+    if not np.any(question.aggregated_C):
         return memory
     sequences = asked.load.sequences
-    queued = np.where(question.aggregated, np.clip(memory.max_sequences, 1.0, sequences), sequences)
+    queued = np.where(
+        question.aggregated_C, np.clip(memory.max_sequences, 1.0, sequences), sequences
+    )
     kv_bytes = memory.kv_bytes * (queued / sequences)
     total_bytes = memory.total_bytes - memory.kv_bytes + kv_bytes
     fits = (total_bytes <= memory.capacity_bytes) & (queued <= memory.max_sequences)
     return replace(memory, kv_bytes=kv_bytes, total_bytes=total_bytes, fits=fits)
 
 
-def does_not_fit(question: Question, candidate: int = 0) -> tuple[str, tuple[str, ...]]:
+def does_not_fit(question: Candidates, candidate: int = 0) -> tuple[str, tuple[str, ...]]:
     """Return by how much a candidate does not fit, and which changes would make it fit."""
     columns = question.placement.devices()
     others = alternatives(columns.devices[columns.index_C[candidate]])

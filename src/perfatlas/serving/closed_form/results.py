@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray
     from perfatlas.parallelism import MemoryColumns
-    from perfatlas.scenario.evaluation import Evaluation
-    from perfatlas.scenario.resolved_scenario import Question
-    from perfatlas.scenario.serving_formula import Latencies
+    from perfatlas.serving.closed_form.evaluation import Evaluation
+    from perfatlas.serving.closed_form.latencies import Latencies
+    from perfatlas.step import Candidates
 
 LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 MEMORY: Final = (
@@ -54,7 +54,7 @@ def plain_results(columns: Mapping[str, FloatArray]) -> dict[str, Any]:
     return {name: plain_column(name, values[:1])[0] for name, values in columns.items()}
 
 
-def result_columns(question: Question, evaluation: Evaluation) -> dict[str, FloatArray]:
+def result_columns(question: Candidates, evaluation: Evaluation) -> dict[str, FloatArray]:
     """Return latencies and throughputs with their 90 % intervals, each (C,).
 
     Args:

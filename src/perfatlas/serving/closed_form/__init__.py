@@ -1,0 +1,7 @@
+"""Serving in closed form: static batches, continuous batching, two pools."""
+
+from __future__ import annotations
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,39 @@
+from .evaluation import (
+    LEAST_BOUND_SHARE as LEAST_BOUND_SHARE,
+    Evaluation as Evaluation,
+    evaluate as evaluate,
+    question_step_error as question_step_error,
+)
+from .front_end import (
+    client_side as client_side,
+    front_end_said as front_end_said,
+    processes as processes,
+    reading as reading,
+    said_of_client as said_of_client,
+)
+from .latencies import (
+    ClientSide as ClientSide,
+    Joining as Joining,
+    Latencies as Latencies,
+    Prompt as Prompt,
+    aggregated_latencies as aggregated_latencies,
+    at_client as at_client,
+    joining_s as joining_s,
+    pipelined_s as pipelined_s,
+    static_latencies as static_latencies,
+)
+from .pools import (
+    FIRST_TOKEN as FIRST_TOKEN,
+    POOL_RULES as POOL_RULES,
+    PoolLoad as PoolLoad,
+    PoolRates as PoolRates,
+    cache_link_s as cache_link_s,
+    fabric_latency_s as fabric_latency_s,
+)
+from .results import (
+    MEMORY as MEMORY,
+    memory_columns as memory_columns,
+    plain_column as plain_column,
+    plain_results as plain_results,
+    result_columns as result_columns,
+)

@@ -1,0 +1,155 @@
+"""Typed columns of candidates: model, engine, systems, plans, load and limits, names resolved.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perfatlas.step.context import StepContext
+from perfatlas.step.draft_acceptance import decode_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from perfatlas.engines import EngineProfile
+    from perfatlas.kernels.tiers import Tier
+    from perfatlas.models import Model, ModelFormats
+    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.parallelism import PlanColumns
+    from perfatlas.step.context import Placement
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineLimits:
+    """Engine limits of every candidate (C,); NaN kv_blocks means derived from memory."""
+
+    max_num_seqs: FloatArray
+    max_num_batched_tokens: FloatArray
+    block_size: FloatArray
+    gpu_memory_utilization: FloatArray
+    kv_blocks: FloatArray
+    stream_interval: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """Sequences and lengths of every candidate (C,); sequences are those of one replica.
+
+    Fewer requests than replicas leave some idle: a busy one runs one sequence, and `occupancy` is
+    the share of replicas that are busy.
+    """
+
+    occupancy: FloatArray
+    sequences: FloatArray
+    isl: FloatArray
+    osl: FloatArray
+    prefix: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidates:
+    """Candidates that share model, engine, formats and tier; all else are columns (C,).
+
+    Args:
+        model: The model.
+        profile: The engine.
+        formats: Number formats, resolved.
+        tier: Tier of pricing.
+        silicon_version: Version of the tables of tier measured, "" for that of the calibrations.
+        expert_distribution: "uniform", "balanced" or "power_law_<alpha>".
+        drafts: Tokens drafted for a sequence between two decode steps, 0 without drafting.
+        draft_acceptance: Probability that a draft is accepted where all before it are.
+        assumptions: Sentences on how names were resolved.
+        placement: System and clock of each candidate.
+        plan: Parallel sizes.
+        load: Sequences per replica and lengths.
+        limits: Engine limits.
+        aggregated_C: Where requests are batched continuously; elsewhere one static batch runs.
+    """
+
+    model: Model
+    profile: EngineProfile
+    formats: ModelFormats
+    tier: Tier
+    silicon_version: str
+    expert_distribution: str
+    drafts: int
+    draft_acceptance: float
+    assumptions: tuple[str, ...]
+    placement: Placement
+    plan: PlanColumns
+    load: Load
+    limits: EngineLimits
+    aggregated_C: NDArray[np.bool_]
+
+    @property
+    def size(self) -> int:
+        """Number of candidates."""
+        return int(self.aggregated_C.size)
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Mean tokens a decode step gives to a sequence: one, and the drafts that are accepted."""
+        return sum(self.draft_acceptance**accepted for accepted in range(self.drafts + 1))
+
+    @property
+    def tokens_per_step_to_end(self) -> FloatArray:
+        """The same over whole outputs (C,): the last step gives no more than is left of one."""
+        if not self.drafts:
+            return np.ones_like(self.load.osl)
+        after_first = self.load.osl - 1.0
+        steps = decode_steps(self.drafts, self.draft_acceptance, after_first)
+        tokens: FloatArray = np.where(after_first > 0, after_first / np.maximum(steps, 1.0), 1.0)
+        return tokens
+
+    def context(self) -> StepContext:
+        """Return what every step of the candidates shares."""
+        return StepContext(
+            architecture=self.model.architecture,
+            formats=self.formats,
+            profile=self.profile,
+            placement=self.placement,
+            plan=self.plan,
+            tier=self.tier,
+            expert_distribution=self.expert_distribution,
+            silicon_version=self.silicon_version,
+            drafts=self.drafts,
+        )
+
+    def take(self, rows: Sequence[int]) -> Candidates:
+        """Return some of the candidates, in that order.
+
+        Args:
+            rows: Positions.
+        """
+        index = np.array(rows, np.int64)
+        ratio = self.placement.clock_ratio_C
+        return replace(
+            self,
+            plan=replace(self.plan, **take_columns(self.plan, index)),
+            load=replace(self.load, **take_columns(self.load, index)),
+            limits=replace(self.limits, **take_columns(self.limits, index)),
+            aggregated_C=self.aggregated_C[index],
+            placement=replace(
+                self.placement,
+                index_C=self.placement.index_C[index],
+                clock_ratio_C=None if ratio is None else ratio[index],
+            ),
+        )
+
+
+def take_columns(columns: object, index: IntArray) -> dict[str, Any]:
+    """Return every column of a dataclass of columns at some candidates, by name.
+
+    Args:
+        columns: Its fields are arrays (C,).
+        index: Positions.
+    """
+    return {name: values[index] for name, values in vars(columns).items()}
