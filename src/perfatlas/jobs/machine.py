@@ -1,28 +1,9 @@
-"""How the scheduler is compiled: parts into one entry, and only the entry is kept on disk."""
+"""How the simulator is compiled: parts into one entry."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from perfatlas.fleet.machine import part, small_part
-from perfatlas.numerics.compiled import kept_entry
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from perfatlas.compiled import entry, part
 
 __all__ = ["entry", "part", "small_part"]
 
-
-def entry(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that Python calls, compiled once for all processes.
-
-    Args:
-        function: Calls parts of this room.
-    """
-    sources = (
-        path
-        for path in Path(__file__).parent.glob("*.py")
-        if path.name in ("machine.py", "state.py") or b"perfatlas.jobs.machine" in path.read_bytes()
-    )
-    return kept_entry(function, sources, {"error_model": "numpy", "_nrt": False})
+small_part = part

@@ -15,23 +15,14 @@ from perfatlas.serving import blocks
 from perfatlas.serving.changes import change, next_change, serves, wait_outside
 from perfatlas.serving.comings import follow, next_arrival, take_arrival
 from perfatlas.serving.endings import end_steps
-from perfatlas.serving.fleet import DECODE, MOST_KINDS, PREFILL
+from perfatlas.serving.fleet import DECODE, PREFILL
 from perfatlas.serving.front import is_read
 from perfatlas.serving.handover import is_fetched, land, send
 from perfatlas.serving.limits import SGLANG, VLLM
-from perfatlas.serving.machine import Held, entry, holder, part
+from perfatlas.serving.machine import entry, part
 from perfatlas.serving.routing import queue_at, route
 from perfatlas.serving.state import HANDED, LOCAL, NEVER, NOBODY, REJECTED, UP, World
 from perfatlas.serving.stretch import begin
-
-hold = holder(World._fields)
-
-
-@entry
-def _held(world: World) -> Held:
-    """Return the columns of a kind behind one pointer."""
-    return hold(*world)  # type: ignore[no-any-return] # untyped
-
 
 def advance(worlds: tuple[World, ...], instants: int, last: int) -> int:
     """Go on for some instants; return how many were left when nothing more was to come.
@@ -41,17 +32,13 @@ def advance(worlds: tuple[World, ...], instants: int, last: int) -> int:
         instants: Most instants of this call.
         last: Time beyond which the clock does not reach [ps].
     """
-    kinds = [_held(world) for world in worlds]
-    # always as many places, so that the loop is compiled once for every number of kinds
-    places = tuple((kinds * MOST_KINDS)[:MOST_KINDS])
-    left: int = _advance(places, len(worlds), instants, last)
+    left: int = _advance(list(worlds), instants, last)
     return left
 
 
 @entry
-def _advance(places: tuple[Held, ...], count: int, instants: int, last: int) -> int:
-    """Go on as `advance` says, over the first places."""
-    kinds = [places[k] for k in range(count)]
+def _advance(kinds: list[World], instants: int, last: int) -> int:
+    """Go on as `advance` says."""
     world = kinds[0]
     clock = world.clock_1[0]
     while instants > 0:
