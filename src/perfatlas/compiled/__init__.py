@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from perfatlas.compiled.columns import hold
 from perfatlas.compiled.listeners import Listener, listening
-from perfatlas.compiled.parts import Entry, entry, part
+from perfatlas.compiled.parts import Entry, entry, inlined, part
 
-__all__ = ["Entry", "Listener", "entry", "listening", "part"]
+__all__ = ["Entry", "Listener", "entry", "hold", "inlined", "listening", "part"]

@@ -13,7 +13,7 @@ from numba.core import types
 from perfatlas.compiled import direct_way, public_way
 from perfatlas.compiled.column_types import spread, type_of
 from perfatlas.compiled.machine_code import load
-from perfatlas.compiled.reach import reached
+from perfatlas.compiled.reach import PARTS, reached
 from perfatlas.compiled.unit_files import write_unit
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _called(target: Any) -> FunctionType:  # noqa: ANN401 - untyped
     return call
 
 
-def bound(function: FunctionType, part: Callable[[FunctionType], Any]) -> Any:  # noqa: ANN401 - untyped
+def bound(function: FunctionType, part: Callable[..., Any]) -> Any:  # noqa: ANN401 - untyped
     """Return a function for compiled callers, all parts that it reaches bound to their names.
 
     Args:
@@ -63,7 +63,9 @@ def bound(function: FunctionType, part: Callable[[FunctionType], Any]) -> Any:  
     """
     found = reached(function)
     own = {one.function: _copy(one.function) for one in found}
-    made = {plain: part(copied) for plain, copied in own.items()}
+    made = {
+        plain: part(copied, inline=PARTS.get(plain, False)) for plain, copied in own.items()
+    }
     for one in found:
         names = own[one.function].__globals__
         for name, value in one.values.items():

@@ -43,6 +43,7 @@ class Columns(types.Type):  # type: ignore[misc] # untyped
 
     Attributes:
         fields: First word and layout of each, by name.
+        size: Of all words [B].
     """
 
     def __init__(self, number: int, layout: ColumnsLayout) -> None:
@@ -52,6 +53,7 @@ class Columns(types.Type):  # type: ignore[misc] # untyped
         for name, one in layout.fields:
             self.fields[name] = (place, one)
             place += words_of(one)
+        self.size = 8 * place
         super().__init__(f"Columns{number}")
 
 
@@ -126,11 +128,20 @@ def _attribute(context: Any, builder: Any, columns: Columns, words: Any, name: s
     return _load(context, builder, words, *columns.fields[name])
 
 
-def _word(builder: Any, words: Any, place: Any) -> Any:  # noqa: ANN401 - untyped
+def _word(builder: Any, words: Any, place: Any, kind: Any = _WORD) -> Any:  # noqa: ANN401 - untyped
     """Return a word; none changes while compiled code runs, so that it is loaded once."""
     where = place if isinstance(place, ir.Value) else ir.Constant(_WORD, place)
-    loaded = builder.load(builder.gep(words, [where]))
+    address = builder.bitcast(builder.gep(words, [where]), ir.PointerType(kind))
+    loaded = builder.load(address)
     loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return loaded
+
+
+def _address(builder: Any, words: Any, place: Any, columns: Columns) -> Any:  # noqa: ANN401 - untyped
+    """Return the address of columns, all of whose words can be read."""
+    loaded = _word(builder, words, place, _WORDS)
+    for name, count in (("dereferenceable", columns.size), ("align", 8)):
+        loaded.set_metadata(name, builder.module.add_metadata([ir.Constant(_WORD, count)]))
     return loaded
 
 
@@ -144,16 +155,15 @@ def _load(context: Any, builder: Any, words: Any, place: int, layout: Layout) ->
             items.append(_load(context, builder, words, place, item))
             place += words_of(item)
         return context.make_tuple(builder, type_of(layout), items)
-    word = _word(builder, words, place)
     if isinstance(layout, RowsLayout):
         rows = ir.Constant(context.get_value_type(type_of(layout)), ir.Undefined)
-        rows = builder.insert_value(rows, builder.inttoptr(word, _WORDS), 0)
+        rows = builder.insert_value(rows, _word(builder, words, place, _WORDS), 0)
         return builder.insert_value(rows, _word(builder, words, place + 1), 1)
     if isinstance(layout, ColumnsLayout):
-        return builder.inttoptr(word, _WORDS)
+        return _address(builder, words, place, type_of(layout))
     if layout == FLAG:
-        return builder.icmp_unsigned("!=", word, ir.Constant(_WORD, 0))
-    return builder.bitcast(word, ir.DoubleType()) if layout == FLOAT else word
+        return builder.icmp_unsigned("!=", _word(builder, words, place), ir.Constant(_WORD, 0))
+    return _word(builder, words, place, ir.DoubleType() if layout == FLOAT else _WORD)
 
 
 def _array(context: Any, builder: Any, words: Any, place: int, layout: ArrayLayout) -> Any:  # noqa: ANN401 - untyped
@@ -162,7 +172,7 @@ def _array(context: Any, builder: Any, words: Any, place: int, layout: ArrayLayo
     item = context.get_data_type(type_of(layout).dtype)
     shape = [_word(builder, words, place + 1 + axis) for axis in range(layout.ndim)]
     strides = [ir.Constant(_WORD, layout.dtype.itemsize)]
-    count = ir.Constant(_WORD, 1) if layout.ndim == 0 else shape[-1]
+    count = shape[-1]
     for length in shape[-2::-1]:
         strides.insert(0, builder.mul(strides[0], shape[len(shape) - len(strides)]))
         count = builder.mul(count, length)
@@ -171,7 +181,7 @@ def _array(context: Any, builder: Any, words: Any, place: int, layout: ArrayLayo
         "parent": cgutils.voidptr_t(None),
         "nitems": count,
         "itemsize": ir.Constant(_WORD, layout.dtype.itemsize),
-        "data": builder.inttoptr(_word(builder, words, place), ir.PointerType(item)),
+        "data": _word(builder, words, place, ir.PointerType(item)),
     }
     made = ir.Constant(model.get_value_type(), ir.Undefined)
     for name, value in values.items():
@@ -196,7 +206,7 @@ def _type_of_row(_: object) -> Callable[..., Any]:
 def _row(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401 - untyped
     place = context.cast(builder, args[1], signature.args[1], types.int64)
     first = builder.extract_value(args[0], 0)
-    return builder.inttoptr(_word(builder, first, place), _WORDS)
+    return _address(builder, first, place, signature.return_type)
 
 
 @type_callable(len)

@@ -9,7 +9,7 @@ it is all that the compiler needs to know.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     Layout = str | "ArrayLayout" | "ColumnsLayout" | "TupleLayout" | "RowsLayout"
 
+Value = TypeVar("Value")
 INTEGER: Final = "int64"
 FLOAT: Final = "float64"
 FLAG: Final = "bool"
@@ -94,6 +95,8 @@ def layout_of(value: Any) -> Layout:  # noqa: ANN401 - whatever compiled code ca
         >>> layout_of((1, 2.0))
         TupleLayout(items=('int64', 'float64'))
     """
+    if isinstance(value, Held):
+        return value.layout
     if isinstance(value, np.ndarray):
         return ArrayLayout(value.dtype, value.ndim)
     if isinstance(value, tuple):
@@ -125,20 +128,22 @@ class Packed:
         values: The arguments.
 
     Attributes:
-        address: Of the first word.
+        words: The words of the arguments.
+        address: Of the first of them.
     """
 
     def __init__(self, values: Iterable[Any]) -> None:
         """Write the words."""
         self._kept: list[NDArray[Any]] = []
-        self.address = self._pack(values)
+        self.words = self._words(values)
+        self.address = self._keep(self.words)
 
-    def _pack(self, values: Iterable[Any]) -> int:
-        """Return the address of values as words."""
+    def _words(self, values: Iterable[Any]) -> list[int | float]:
+        """Return values as words."""
         words: list[int | float] = []
         for value in values:
             self._append(words, value)
-        return self._keep(words)
+        return words
 
     def _keep(self, words: list[int | float]) -> int:
         packed = np.zeros(len(words), np.int64)
@@ -153,17 +158,41 @@ class Packed:
 
     def _append(self, words: list[int | float], value: Any) -> None:  # noqa: ANN401 - any argument
         """Append the words of a value."""
-        if isinstance(value, np.ndarray):
+        if isinstance(value, Held):
+            words += value.packed.words
+        elif isinstance(value, np.ndarray):
             if not value.flags.c_contiguous:
                 raise TypeError(f"compiled code cannot receive the strided array {value!r:.80}")
             self._kept.append(value)
             words += [value.ctypes.data, *value.shape]
         elif isinstance(value, list):
-            words += [self._keep([self._pack(item) for item in value]), len(value)]
+            words += [self._keep([self._keep(self._words(item)) for item in value]), len(value)]
         elif hasattr(value, "_fields"):
-            words.append(self._pack(value))
+            words.append(self._keep(self._words(value)))
         elif isinstance(value, tuple):
             for item in value:
                 self._append(words, item)
         else:
             words.append(float(value) if isinstance(value, float | np.floating) else int(value))
+
+
+class Held:
+    """An argument of many calls: its words are written once, and found as often as it is passed.
+
+    Args:
+        value: The argument; what it points to is read and written in place.
+    """
+
+    def __init__(self, value: Any) -> None:  # noqa: ANN401 - any argument
+        """Write the words."""
+        self.layout = layout_of(value)
+        self.packed = Packed((value,))
+
+
+def hold(value: Value) -> Value:
+    """Return what stands for an argument in calls of entries, without being packed in each.
+
+    Args:
+        value: Named columns, or a list of them.
+    """
+    return cast("Value", Held(value))

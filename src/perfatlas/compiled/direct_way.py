@@ -26,6 +26,7 @@ from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.dispatcher import _FunctionCompiler
 from numba.core.registry import cpu_target
 
+from perfatlas.compiled.column_types import Columns
 from perfatlas.compiled.machine_code import target_machine
 from perfatlas.compiled.unit_files import MachineCode
 
@@ -164,6 +165,13 @@ class _Lowering(typed_passes.NativeLowering):  # type: ignore[misc] # untyped
         """Lower a part."""
         super().run_pass(state)
         lowered = state["cr"]
+        function = state.library.parts.get_global(lowered.fndesc.llvm_func_name)
+        kinds = {f"arg.{name}": kind for name, kind in zip(lowered.fndesc.args, state.args, strict=True)}
+        for argument in function.args:
+            kind = kinds.get(argument.name)
+            if isinstance(kind, Columns):
+                argument.attributes.dereferenceable = kind.size
+                argument.attributes.align = 8
         module, name = lowered.fndesc.lookup_module(), lowered.fndesc.qualname
         stand_in = _dynfunc.make_function(module, name, "", 0, lowered.env, ())
         state.targetctx.insert_user_function(stand_in, lowered.fndesc, ())
@@ -215,13 +223,14 @@ def _widest(kind: Any) -> Any:  # noqa: ANN401 - untyped
     return kind
 
 
-def part(function: FunctionType) -> Any:  # noqa: ANN401 - untyped
+def part(function: FunctionType, *, inline: bool = False) -> Any:  # noqa: ANN401 - untyped
     """Return what callers compiled by `machine_code` call.
 
     Args:
         function: A function whose own parts are bound.
+        inline: It is copied into its callers.
     """
-    made = njit(pipeline_class=_Pipeline, **OPTIONS)(function)
+    made = njit(pipeline_class=_Pipeline, forceinline=inline, **OPTIONS)(function)
     options = (made.targetdescr, made.targetoptions, made.locals)
     made._compiler = _PartCompiler(function, *options, _Pipeline)  # noqa: SLF001 - as said above
     return made

@@ -36,7 +36,17 @@ def part(function: Function) -> Function:
     Args:
         function: Arithmetic on numbers, records, arrays and columns; it allocates nothing.
     """
-    PARTS.add(cast("FunctionType", function))
+    PARTS[cast("FunctionType", function)] = False
+    return function
+
+
+def inlined(function: Function) -> Function:
+    """Return a function unchanged, known as a part that is copied into its callers, however large.
+
+    Args:
+        function: As for `part`; what happens most often.
+    """
+    PARTS[cast("FunctionType", function)] = True
     return function
 
 

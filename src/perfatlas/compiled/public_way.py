@@ -16,13 +16,14 @@ OPTIONS: Final[dict[str, Any]] = {"error_model": "numpy"}
 _KEPT: Final[list[Any]] = []  # they own the code
 
 
-def part(function: FunctionType) -> Any:  # noqa: ANN401 - untyped
+def part(function: FunctionType, *, inline: bool = False) -> Any:  # noqa: ANN401 - untyped
     """Return what callers compiled by `native` call.
 
     Args:
         function: A function whose own parts are bound.
+        inline: It is copied into its callers.
     """
-    return njit(**OPTIONS)(function)
+    return njit(forceinline=inline, **OPTIONS)(function)
 
 
 def native(function: FunctionType, signature: Any) -> Callable[[int, int], int]:  # noqa: ANN401 - untyped

@@ -17,7 +17,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PARTS: Final[set[FunctionType]] = set()  # marked as what compiled code may call
+# marked as what compiled code may call: whether it is copied into its callers
+PARTS: Final[dict[FunctionType, bool]] = {}
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
 
 
@@ -66,7 +67,7 @@ def digest(function: FunctionType) -> str:
     told = [
         (
             code_text(one.function.__code__),
-            repr(one.function.__defaults__),
+            repr((one.function.__defaults__, PARTS.get(one.function))),
             sorted((name, _told(value, place)) for name, value in one.values.items()),
         )
         for one in found

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from perfatlas.compiled import entry, part
+from perfatlas.compiled import entry, inlined, part
 
 __all__ = ["entry", "part", "small_part"]
 
-small_part = part
+small_part = inlined

@@ -24,21 +24,15 @@ from perfatlas.serving.routing import queue_at, route
 from perfatlas.serving.state import HANDED, LOCAL, NEVER, NOBODY, REJECTED, UP, World
 from perfatlas.serving.stretch import begin
 
-def advance(worlds: tuple[World, ...], instants: int, last: int) -> int:
+@entry
+def advance(kinds: list[World], instants: int, last: int) -> int:
     """Go on for some instants; return how many were left when nothing more was to come.
 
     Args:
-        worlds: The simulation, by kind of engine.
+        kinds: The simulation, by kind of engine.
         instants: Most instants of this call.
         last: Time beyond which the clock does not reach [ps].
     """
-    left: int = _advance(list(worlds), instants, last)
-    return left
-
-
-@entry
-def _advance(kinds: list[World], instants: int, last: int) -> int:
-    """Go on as `advance` says."""
     world = kinds[0]
     clock = world.clock_1[0]
     while instants > 0:

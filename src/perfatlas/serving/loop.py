@@ -139,10 +139,12 @@ def run_fleet(
 def _simulate(worlds: tuple[World, ...], control: Control) -> bool:
     """Run to the end; return whether it was stopped before."""
     world = worlds[0]
+    from perfatlas.compiled import hold
     from perfatlas.serving.events import advance
 
+    kinds = hold(list(worlds))
     try:
-        while advance(worlds, SLICE, LAST_TICK) == 0:
+        while advance(kinds, SLICE, LAST_TICK) == 0:
             left = int(world.clock_1["left"][0])
             if control.watch is not None and control.watch(1.0 - left / world.request_N.shape[0]):
                 return True

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from perfatlas.compiled import entry, part
+from perfatlas.compiled import entry, inlined, part
 
 __all__ = ["apart", "entry", "inlined", "part"]
 
-inlined = part
 apart = part
