@@ -28,30 +28,35 @@ def build(
     """Return a function compiled, and keep its machine code on disk where that is possible.
 
     Args:
-        function: Takes what the layout tells and returns a number; the parts it calls are marked.
+        function: Takes what the layout tells and returns a number or nothing; the parts it calls are marked.
         layout: Of its arguments.
         key: Of all that its machine code depends on.
     """
+    returns = function.__annotations__.get("return") != "None"
     signature = types.int32(type_of(layout), types.CPointer(types.int64))
     if direct_way.fits():
-        unit = direct_way.machine_code(
-            _called(bound(function, direct_way.part)), signature, f"perfatlas_{key[:16]}"
-        )
+        called = _called(bound(function, direct_way.part), returns=returns)
+        unit = direct_way.machine_code(called, signature, f"perfatlas_{key[:16]}")
         write_unit(key, unit)
         loaded = load(unit)
         if loaded is not None:
             return loaded
-    return public_way.native(_called(bound(function, public_way.part)), signature)
+    called = _called(bound(function, public_way.part), returns=returns)
+    return public_way.native(called, signature)
 
 
-def _called(target: Any) -> FunctionType:  # noqa: ANN401 - untyped
+def _called(target: Any, *, returns: bool) -> FunctionType:  # noqa: ANN401 - untyped
     """Return what calls a compiled function with the words behind an address."""
 
-    def call(arguments: Any, result: Any) -> int:  # noqa: ANN401 - addresses
+    def number(arguments: Any, result: Any) -> int:  # noqa: ANN401 - addresses
         result[0] = int(target(*spread(arguments)))
         return 0
 
-    return call
+    def nothing(arguments: Any, _result: Any) -> int:  # noqa: ANN401 - addresses
+        target(*spread(arguments))
+        return 0
+
+    return number if returns else nothing
 
 
 def bound(function: FunctionType, part: Callable[..., Any]) -> Any:  # noqa: ANN401 - untyped

@@ -10,7 +10,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.imputils import lower_builtin, lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
-from numba.extending import intrinsic, models, register_model, type_callable
+from numba.extending import models, register_model, type_callable
 from numba.np.numpy_support import from_dtype
 
 from perfatlas.compiled.columns import (
@@ -222,14 +222,27 @@ def _len(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noq
     return builder.extract_value(args[0], 1)
 
 
-@intrinsic  # type: ignore[untyped-decorator] # untyped
-def spread(_: object, columns: Columns) -> Any:  # noqa: ANN401 - untyped
-    """Return the fields of columns as a tuple, in compiled code."""
-    fields = list(columns.fields.values())
-    result = types.Tuple([type_of(one) for _, one in fields])
+def spread(columns: Any) -> Any:  # noqa: ANN401 - untyped
+    """Return the fields of columns as a tuple; it exists in compiled code alone.
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401 - untyped
-        items = [_load(context, builder, args[0], *field) for field in fields]
-        return context.make_tuple(builder, signature.return_type, items)
+    Raises:
+        TypeError: It is called by Python.
+    """
+    raise TypeError(f"only compiled code can spread {columns!r:.80}")
 
-    return result(columns), generate
+
+@type_callable(spread)
+def _type_of_spread(_: object) -> Callable[..., Any]:
+    def typer(columns: Any) -> Any:  # noqa: ANN401 - untyped
+        if not isinstance(columns, Columns):
+            return None
+        return types.Tuple([type_of(one) for _, one in columns.fields.values()])
+
+    return typer
+
+
+@lower_builtin(spread, Columns)
+def _spread(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401 - untyped
+    fields = signature.args[0].fields.values()
+    items = [_load(context, builder, args[0], *field) for field in fields]
+    return context.make_tuple(builder, signature.return_type, items)

@@ -24,6 +24,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.dispatcher import _FunctionCompiler
+from numba.core.imputils import builtin_registry
 from numba.core.registry import cpu_target
 
 from perfatlas.compiled.column_types import Columns
@@ -67,7 +68,8 @@ class _Typing(type(cpu_target.typing_context)):  # type: ignore[misc] # untyped
     """Remembers what operators and attributes return: the answer never changes."""
 
     def refresh(self) -> None:
-        """Nothing was registered since the unit began."""
+        """Learn of what was registered since; the compiler's own is known."""
+        self._load_builtins()
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:  # noqa: ANN401, D102 - as its base
         if kws or isinstance(func, types.Dispatcher):
@@ -91,7 +93,8 @@ class _Target(type(cpu_target.target_context)):  # type: ignore[misc] # untyped
     """Is the same for all parts of a unit, and names them by number."""
 
     def refresh(self) -> None:
-        """Nothing was registered since the unit began."""
+        """Learn of what was registered since; the compiler's own is known."""
+        self.install_registry(builtin_registry)
 
     def subtarget(self, **kws: Any) -> Any:  # noqa: ANN401, D102 - as its base
         if self.of_parts is None:
@@ -279,7 +282,20 @@ define i32 @"{name}"(ptr %arguments, ptr %result) {{
 """
 
 
+# what LLVM's own operations become where the processor has no instruction for them
+_LIBRARY: Final = ("cos", "exp", "exp2", "log", "log10", "log2", "pow", "sin")
+_MEMORY: Final = ("memcpy", "memmove", "memset")
+
+
 def _symbols(module: Any) -> tuple[str, ...]:  # noqa: ANN401 - untyped
     """Return the functions of the process that a module calls."""
-    declared = (one.name for one in module.functions if one.is_declaration)
-    return tuple(sorted(name for name in declared if not name.startswith("llvm.")))
+    names: set[str] = set()
+    for one in module.functions:
+        if not one.is_declaration:
+            continue
+        operation = one.name.split(".")
+        if operation[0] != "llvm":
+            names.add(one.name)
+        elif operation[1] in (*_LIBRARY, *_MEMORY):
+            names.add(operation[1])
+    return tuple(sorted(names))

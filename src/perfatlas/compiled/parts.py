@@ -10,11 +10,12 @@ import ctypes
 import hashlib
 import inspect
 import threading
+from collections.abc import Callable, Mapping
 from functools import cache, update_wrapper
 from importlib.metadata import version
 from importlib.util import find_spec
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from perfatlas.compiled.columns import ColumnsLayout, Packed, layout_of
 from perfatlas.compiled.listeners import compilation
@@ -22,11 +23,13 @@ from perfatlas.compiled.machine_code import host, load
 from perfatlas.compiled.reach import PARTS, code_text, digest
 from perfatlas.compiled.unit_files import read_unit
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 Function = TypeVar("Function", bound="Callable[..., Any]")
 _COMPILER: Final = ("column_types", "columns", "direct_way", "building", "machine_code")
+_RESULTS: Final[Mapping[str, Callable[[int], Any]]] = {
+    "int": int,
+    "bool": bool,
+    "None": lambda _: None,
+}
 _LOCK: Final = threading.RLock()
 
 
@@ -55,14 +58,14 @@ class Entry:
 
     Args:
         function: Takes numbers, arrays, tuples, named tuples of them and lists of named tuples;
-            returns a whole number or a truth value. Functions it calls are marked `part`.
+            returns a whole number, a truth value or nothing. Functions it calls are marked `part`.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         """Keep the function; nothing is compiled yet."""
         self.function = cast("FunctionType", function)
         self._names = tuple(inspect.signature(function).parameters)
-        self._result = bool if function.__annotations__.get("return") == "bool" else int
+        self._result = _RESULTS[str(function.__annotations__["return"])]
         self._loaded: dict[ColumnsLayout, Callable[[int, int], int]] = {}
         update_wrapper(self, function)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import dis
 import hashlib
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -128,15 +128,17 @@ def _is_foreign(function: FunctionType) -> bool:
 
 def _told(value: Any, place: dict[FunctionType, int]) -> str:  # noqa: ANN401 - any global
     """Return what a name stands for, as text that is the same in all processes."""
-    if value in place if isinstance(value, FunctionType) else False:
+    if isinstance(value, FunctionType) and value in place:
         return f"part {place[value]}"
     if isinstance(value, _PLAIN):
         return _constant(value)
-    if isinstance(value, tuple | frozenset | list):
-        return f"{type(value).__name__} {sorted(_told(one, place) for one in value) if isinstance(value, frozenset) else [_told(one, place) for one in value]}"
+    if isinstance(value, tuple | list):
+        return f"{type(value).__name__} {[_told(one, place) for one in value]}"
+    if isinstance(value, np.ndarray):
+        return f"array {value.dtype} {value.shape} {value.tobytes().hex()}"
     if isinstance(value, np.dtype):
         return f"dtype {value.str} {value.descr if value.names is None else value.fields}"
-    if isinstance(value, type | FunctionType | BuiltinFunctionType | np.ufunc):
-        fields = getattr(value, "_fields", ())
-        return f"named {getattr(value, '__qualname__', value.__name__)} {fields}"
+    if callable(value) and hasattr(value, "__name__"):  # a type, or a function of a library
+        name = getattr(value, "__qualname__", value.__name__)
+        return f"named {name} {getattr(value, '_fields', ())}"
     raise TypeError(f"compiled code cannot depend on {type(value).__name__} {value!r:.80}")
