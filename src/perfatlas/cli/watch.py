@@ -32,6 +32,7 @@ class Watch:
         self._running = False
         self.stopped = False
         self._before: Any = None
+        self._notice = CompileNotice()
         self._listening = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -40,7 +41,7 @@ class Watch:
 
         if threading.current_thread() is threading.main_thread():
             self._before = signal.signal(signal.SIGINT, self._interrupt)
-        self._listening.enter_context(listening(CompileNotice()))
+        self._listening.enter_context(listening(self._notice))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -52,6 +53,7 @@ class Watch:
 
     def clear(self) -> None:
         """Take the bar away."""
+        self._notice.close()
         if self._shown:
             sys.stderr.write("\r\033[K")
         self._shown = False
@@ -68,6 +70,7 @@ class Watch:
             share: Of its work that is done.
         """
         self._running = True
+        self._notice.close()
         now = time.monotonic()
         if sys.stderr.isatty() and now - self._told >= SILENT_S:
             self._told, self._shown = now, True

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from perfatlas.compiled.columns import ColumnsLayout
 
 
-def build(
-    function: FunctionType, layout: ColumnsLayout, key: str
-) -> Callable[[int, int], int]:
+def build(function: FunctionType, layout: ColumnsLayout, key: str) -> Callable[[int, int], int]:
     """Return a function compiled, and keep its machine code on disk where that is possible.
 
     Args:
@@ -68,9 +66,7 @@ def bound(function: FunctionType, part: Callable[..., Any]) -> Any:  # noqa: ANN
     """
     found = reached(function)
     own = {one.function: _copy(one.function) for one in found}
-    made = {
-        plain: part(copied, inline=PARTS.get(plain, False)) for plain, copied in own.items()
-    }
+    made = {plain: part(copied, inline=PARTS.get(plain, False)) for plain, copied in own.items()}
     for one in found:
         names = own[one.function].__globals__
         for name, value in one.values.items():

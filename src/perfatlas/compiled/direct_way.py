@@ -170,7 +170,9 @@ class _Lowering(typed_passes.NativeLowering):  # type: ignore[misc] # untyped
         super().run_pass(state)
         lowered = state["cr"]
         function = state.library.parts.get_global(lowered.fndesc.llvm_func_name)
-        kinds = {f"arg.{name}": kind for name, kind in zip(lowered.fndesc.args, state.args, strict=True)}
+        kinds = {
+            f"arg.{name}": kind for name, kind in zip(lowered.fndesc.args, state.args, strict=True)
+        }
         for argument in function.args:
             kind = kinds.get(argument.name)
             if isinstance(kind, Columns):

@@ -94,7 +94,9 @@ def code_text(code: CodeType) -> str:
 
 def _loads(code: CodeType, constant: int) -> bool:
     """Return whether a function loads one of its constants."""
-    return any(one.opname == "LOAD_CONST" and one.arg == constant for one in dis.get_instructions(code))
+    return any(
+        one.opname == "LOAD_CONST" and one.arg == constant for one in dis.get_instructions(code)
+    )
 
 
 def _constant(value: object) -> str:

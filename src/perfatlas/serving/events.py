@@ -24,6 +24,7 @@ from perfatlas.serving.routing import queue_at, route
 from perfatlas.serving.state import HANDED, LOCAL, NEVER, NOBODY, REJECTED, UP, World
 from perfatlas.serving.stretch import begin
 
+
 @entry
 def advance(kinds: list[World], instants: int, last: int) -> int:
     """Go on for some instants; return how many were left when nothing more was to come.
