@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from perfatlas.compiled import Entry, building, direct_way, entry, hold, listening, part, unit_files
+from perfatlas.compiled import Entry, direct_way, entry, hold, listening, part, unit_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +56,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def weighted(table: Table, r: int) -> float:
     row = table.row_R[r]
     row.count += 1
-    return row.count * row.weight * table.scale
+    return float(row.count * row.weight * table.scale)
 
 
 def total(tables: list[Table], ends: tuple[int, int], most: int) -> int:
@@ -69,7 +69,7 @@ def total(tables: list[Table], ends: tuple[int, int], most: int) -> int:
     return min(int(found), most)
 
 
-def second(table: Table) -> int:
+def of_one(table: Table) -> int:
     return int(weighted(table, 1))
 
 
@@ -77,7 +77,9 @@ def tables() -> list[Table]:
     row_R = np.zeros(3, ROW)
     row_R["weight"] = (1.0, 2.0, 3.0)
     grid_RS = np.arange(6).reshape(3, 2)
-    return [Table(row_R, 0.5, True, grid_RS), Table(row_R.copy(), 2.0, False, 2 * grid_RS)]
+    first = Table(row_R=row_R, scale=0.5, doubled=True, grid_RS=grid_RS)
+    second = Table(row_R=row_R.copy(), scale=2.0, doubled=False, grid_RS=2 * grid_RS)
+    return [first, second]
 
 
 # counts become 1: (1 + 2 + 3) * 0.5 * 2 + (1 + 3 + 5), and (1 + 2 + 3) * 2 + (2 + 6 + 10)
@@ -106,7 +108,7 @@ def test_both_ways_through_the_compiler_give_one_answer(
     assert entry(total)(tables(), (0, 9), 1000) == ANSWER
     for kept in folder.iterdir():
         kept.unlink()
-    monkeypatch.setattr(building.direct_way, "fits", lambda: False)
+    monkeypatch.setattr(direct_way, "fits", lambda: False)
     with compilations(1):
         assert entry(total)(tables(), (0, 9), 1000) == ANSWER
     assert not list(folder.iterdir())
@@ -238,7 +240,7 @@ def test_what_is_no_part_is_refused() -> None:
         return value
 
     plain.__module__ = "perfatlas.somewhere"
-    asks = FunctionType(second.__code__, {"weighted": plain}, "asks")
+    asks = FunctionType(of_one.__code__, {"weighted": plain}, "asks")
     asks.__annotations__["return"] = "int"
     with pytest.raises(TypeError, match="weighted is called and is not a part"):
         Entry(asks)(1)

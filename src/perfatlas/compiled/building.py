@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from perfatlas.compiled.columns import ColumnsLayout
+    from perfatlas.compiled.machine_code import Native
 
 
-def build(function: FunctionType, layout: ColumnsLayout, key: str) -> Callable[[int, int], int]:
+def build(function: FunctionType, layout: ColumnsLayout, key: str) -> Native:
     """Return a function compiled, and keep its machine code on disk where that is possible.
 
     Args:
-        function: Takes what the layout tells and returns a number or nothing; the parts it calls are marked.
+        function: Takes what the layout tells and returns a number or nothing; its parts are
+            marked.
         layout: Of its arguments.
         key: Of all that its machine code depends on.
     """
@@ -43,7 +45,7 @@ def build(function: FunctionType, layout: ColumnsLayout, key: str) -> Callable[[
     return public_way.native(called, signature)
 
 
-def _called(target: Any, *, returns: bool) -> FunctionType:  # noqa: ANN401 - untyped
+def _called(target: Any, *, returns: bool) -> Any:  # noqa: ANN401 - untyped
     """Return what calls a compiled function with the words behind an address."""
 
     def number(arguments: Any, result: Any) -> int:  # noqa: ANN401 - addresses
@@ -98,4 +100,5 @@ def _attributes(names: dict[str, Any], module: str) -> dict[str, Any]:
         copied = _Bound(names[module].__name__)
         copied.__dict__.update(names[module].__dict__)
         names[module] = copied
-    return vars(names[module])
+    found: dict[str, Any] = vars(names[module])
+    return found

@@ -124,7 +124,7 @@ class _ColumnsAttribute(AttributeTemplate):  # type: ignore[misc] # untyped
 
 
 @lower_getattr_generic(Columns)
-def _attribute(context: Any, builder: Any, columns: Columns, words: Any, name: str) -> Any:  # noqa: ANN401, PLR0913 - as the compiler calls it
+def _attribute(context: Any, builder: Any, columns: Columns, words: Any, name: str) -> Any:  # noqa: ANN401 - as the compiler calls it
     return _load(context, builder, words, *columns.fields[name])
 
 

@@ -9,7 +9,7 @@ it is all that the compiler needs to know.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Layout = str | "ArrayLayout" | "ColumnsLayout" | "TupleLayout" | "RowsLayout"
+    Layout: TypeAlias = "str | ArrayLayout | ColumnsLayout | TupleLayout | RowsLayout"
 
 Value = TypeVar("Value")
 INTEGER: Final = "int64"

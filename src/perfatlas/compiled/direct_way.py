@@ -71,7 +71,7 @@ class _Typing(type(cpu_target.typing_context)):  # type: ignore[misc] # untyped
         """Learn of what was registered since; the compiler's own is known."""
         self._load_builtins()
 
-    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:  # noqa: ANN401, D102 - as its base
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:  # noqa: ANN401 - as its base
         if kws or isinstance(func, types.Dispatcher):
             return super().resolve_function_type(func, args, kws)
         try:
@@ -82,7 +82,7 @@ class _Typing(type(cpu_target.typing_context)):  # type: ignore[misc] # untyped
             found = self.calls[func, args] = super().resolve_function_type(func, args, kws)
         return found
 
-    def resolve_getattr(self, typ: Any, attr: str) -> Any:  # noqa: ANN401, D102 - as its base
+    def resolve_getattr(self, typ: Any, attr: str) -> Any:  # noqa: ANN401 - as its base
         found = self.attributes.get((typ, attr))
         if found is None:
             found = self.attributes[typ, attr] = super().resolve_getattr(typ, attr)
@@ -92,22 +92,24 @@ class _Typing(type(cpu_target.typing_context)):  # type: ignore[misc] # untyped
 class _Target(type(cpu_target.target_context)):  # type: ignore[misc] # untyped
     """Is the same for all parts of a unit, and names them by number."""
 
+    of_parts: Any
+    sizes: dict[Any, int]
+
     def refresh(self) -> None:
         """Learn of what was registered since; the compiler's own is known."""
         self.install_registry(builtin_registry)
 
-    def subtarget(self, **kws: Any) -> Any:  # noqa: ANN401, D102 - as its base
+    def subtarget(self, **kws: Any) -> Any:  # noqa: ANN401 - as its base
         if self.of_parts is None:
             self.of_parts = super().subtarget(**kws)
         return self.of_parts
 
-    def get_abi_sizeof(self, ty: Any) -> int:  # noqa: ANN401, D102 - as its base
+    def get_abi_sizeof(self, ty: Any) -> int:  # noqa: ANN401 - as its base
         if ty not in self.sizes:
             self.sizes[ty] = super().get_abi_sizeof(ty)
-        size: int = self.sizes[ty]
-        return size
+        return self.sizes[ty]
 
-    def mangler(self, name: str, types: Any, *, abi_tags: Any = (), uid: Any = None) -> str:  # noqa: ANN401, ARG002, D102 - as its base
+    def mangler(self, name: str, types: Any, *, abi_tags: Any = (), uid: Any = None) -> str:  # noqa: ANN401, ARG002 - as its base
         kind = "environment" if name.startswith(".NumbaEnv") else "part"
         return f"{kind}{uid}.{name.rsplit('.', 1)[-1]}"
 
@@ -120,14 +122,14 @@ class _Library(JITCodeLibrary):  # type: ignore[misc] # untyped
         self.parts = super().create_ir_module(name)
         self.others: dict[Any, None] = {}
 
-    def create_ir_module(self, name: str) -> Any:  # noqa: ANN401, ARG002, D102 - as its base
+    def create_ir_module(self, name: str) -> Any:  # noqa: ANN401, ARG002 - as its base
         return self.parts
 
-    def add_ir_module(self, ir_module: Any) -> None:  # noqa: ANN401, D102 - as its base
+    def add_ir_module(self, ir_module: Any) -> None:  # noqa: ANN401 - as its base
         if ir_module is not self.parts:
             super().add_ir_module(ir_module)
 
-    def add_linking_library(self, library: Any) -> None:  # noqa: ANN401, D102 - as its base
+    def add_linking_library(self, library: Any) -> None:  # noqa: ANN401 - as its base
         if library is not self:
             self.others[library] = None
 
@@ -188,7 +190,7 @@ class _Lowering(typed_passes.NativeLowering):  # type: ignore[misc] # untyped
 class _Pipeline(compiler.CompilerBase):  # type: ignore[misc] # untyped
     """Compiles a part: without closures to inline, loops to lift, Python to fall back to."""
 
-    def __init__(  # noqa: PLR0913 - as its base
+    def __init__(  # noqa: PLR0913, PLR0917 - as its base
         self,
         typingctx: Any,  # noqa: ANN401, ARG002
         targetctx: Any,  # noqa: ANN401, ARG002
@@ -214,7 +216,7 @@ class _Pipeline(compiler.CompilerBase):  # type: ignore[misc] # untyped
 class _PartCompiler(_FunctionCompiler):  # type: ignore[misc] # untyped
     """Compiles a part once, whatever the width of the integers it is called with."""
 
-    def fold_argument_types(self, args: Any, kws: Any) -> Any:  # noqa: ANN401, D102 - as its base
+    def fold_argument_types(self, args: Any, kws: Any) -> Any:  # noqa: ANN401 - as its base
         signature, folded = super().fold_argument_types(args, kws)
         return signature, tuple(_widest(one) for one in folded)
 
@@ -242,7 +244,7 @@ def part(function: FunctionType, *, inline: bool = False) -> Any:  # noqa: ANN40
     return made
 
 
-@global_compiler_lock  # type: ignore[untyped-decorator] # untyped
+@global_compiler_lock
 def machine_code(function: FunctionType, signature: Any, name: str) -> MachineCode:  # noqa: ANN401 - untyped
     """Return machine code of a function and all it calls.
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from perfatlas.compiled.unit_files import MachineCode
+
+    Native: TypeAlias = Callable[[int, int], int]
 
 # of compiled code: the address of its arguments and of its result -> 0, or what went wrong
 NATIVE: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
@@ -39,7 +41,7 @@ def target_machine() -> Any:  # noqa: ANN401 - untyped
     )
 
 
-def load(unit: MachineCode) -> Callable[[int, int], int] | None:
+def load(unit: MachineCode) -> Native | None:
     """Return the function that machine code defines, None where the process lacks what it calls.
 
     Args:

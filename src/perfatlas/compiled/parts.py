@@ -10,18 +10,22 @@ import ctypes
 import hashlib
 import inspect
 import threading
-from collections.abc import Callable, Mapping
 from functools import cache, update_wrapper
 from importlib.metadata import version
 from importlib.util import find_spec
-from types import FunctionType
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from perfatlas.compiled.columns import ColumnsLayout, Packed, layout_of
 from perfatlas.compiled.listeners import compilation
 from perfatlas.compiled.machine_code import host, load
 from perfatlas.compiled.reach import PARTS, code_text, digest
 from perfatlas.compiled.unit_files import read_unit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import FunctionType
+
+    from perfatlas.compiled.machine_code import Native
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 _COMPILER: Final = ("column_types", "columns", "direct_way", "building", "machine_code")
@@ -66,7 +70,7 @@ class Entry:
         self.function = cast("FunctionType", function)
         self._names = tuple(inspect.signature(function).parameters)
         self._result = _RESULTS[str(function.__annotations__["return"])]
-        self._loaded: dict[ColumnsLayout, Callable[[int, int], int]] = {}
+        self._loaded: dict[ColumnsLayout, Native] = {}
         update_wrapper(self, function)
 
     def __call__(self, *args: Any) -> Any:  # noqa: ANN401 - as the function
@@ -104,7 +108,7 @@ class Entry:
         told = (digest(self.function), layout, _surroundings())
         return hashlib.sha256(repr(told).encode()).hexdigest()
 
-    def _native(self, layout: ColumnsLayout) -> Callable[[int, int], int]:
+    def _native(self, layout: ColumnsLayout) -> Native:
         """Return machine code from disk, or compiled now."""
         key = self.key(layout)
         unit = read_unit(key)

@@ -9,8 +9,9 @@ from numba import cfunc, njit
 from perfatlas.compiled.machine_code import NATIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import FunctionType
+
+    from perfatlas.compiled.machine_code import Native
 
 OPTIONS: Final[dict[str, Any]] = {"error_model": "numpy"}
 _KEPT: Final[list[Any]] = []  # they own the code
@@ -26,7 +27,7 @@ def part(function: FunctionType, *, inline: bool = False) -> Any:  # noqa: ANN40
     return njit(forceinline=inline, **OPTIONS)(function)
 
 
-def native(function: FunctionType, signature: Any) -> Callable[[int, int], int]:  # noqa: ANN401 - untyped
+def native(function: FunctionType, signature: Any) -> Native:  # noqa: ANN401 - untyped
     """Return a function compiled.
 
     Args:

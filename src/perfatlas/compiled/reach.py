@@ -30,7 +30,7 @@ class Reached(NamedTuple):
         values: By name; of a module's attribute, by "module.attribute".
     """
 
-    function: FunctionType
+    function: Any  # of type FunctionType, which checkers take for a method of this
     values: dict[str, Any]
 
 

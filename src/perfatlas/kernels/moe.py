@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.kernels.attention import hot_share
 from perfatlas.compiled import part
+from perfatlas.kernels.attention import hot_share
 from perfatlas.kernels.compiled import compiled
 from perfatlas.kernels.silicon import BANDWIDTH, CLOCK, L2, PEAK, SM_COUNT
 from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, UNIFORM
@@ -107,7 +107,7 @@ def moe_time_s(
 
 
 @compiled
-def _moe(  # noqa: PLR0913 - columns in, columns out
+def _moe(
     shape_UD: FloatArray,
     silicon_US: FloatArray,
     parameters_UP: FloatArray,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.kernels.attention import largest_part
 from perfatlas.compiled import part
+from perfatlas.kernels.attention import largest_part
 from perfatlas.kernels.compiled import compiled
 from perfatlas.kernels.silicon import BANDWIDTH, CLOCK, L2, SM_COUNT
 from perfatlas.operators import DELTA_CHUNK, delta_rule_flop
