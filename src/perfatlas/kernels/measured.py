@@ -11,16 +11,18 @@ M matches.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.hardware import resolve_system
 from perfatlas.kernels.residuals import LEAST_RATIO, carry, correct, no_residuals
 from perfatlas.kernels.shapes import physics_model
 from perfatlas.kernels.silicon import silicon_row
 from perfatlas.measurements import measured_device, other_card, table_rows
-from perfatlas.measurements.residuals import Correction, code_hash, kept_residuals, with_rows_of
+from perfatlas.measurements.producers import producers_hash
+from perfatlas.measurements.residuals import Correction, kept_residuals, with_rows_of
 from perfatlas.measurements.tables import QUANTIZED_INSIDE, TABLES
 from perfatlas.quantities import UnsupportedError
 
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
     from perfatlas.measurements.residuals import Residuals
     from perfatlas.operators import FloatArray, IntArray
 
-# Rooms whose code residuals depend on; silicon and parameters are named by their values.
-CODE: Final = ("sampling", "numerics", "operators", "measurements", "kernels")
 LEAST_ROWS: Final = 100  # fewer do not tell how far a residual carries
 
 
@@ -77,10 +77,21 @@ def _residuals(
     cell: tuple[str, str, str, str], table: tuple[str, str], parameters: tuple[float, ...]
 ) -> Residuals:
     silicon_S = _silicon(cell[0], cell[3])
-    stated = (cell, table, parameters, silicon_S.tolist(), code_hash(CODE))
+    stated = (cell, table, parameters, silicon_S.tolist(), producers(cell[1]))
     return kept_residuals(
         repr(stated), lambda: fit_residuals(cell, table[0], silicon_S, parameters)
     )
+
+
+@cache
+def producers(operator: str) -> str:
+    """Return a digest of the code that produces residuals; devices are named by their values.
+
+    Args:
+        operator: A name of `residuals.AXES`.
+    """
+    physics = physics_model(operator).physics
+    return producers_hash(fit_residuals, physics, by_value=(resolve_system,))
 
 
 def _silicon(device: str, format_name: str) -> FloatArray:
