@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import signal
 import sys
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from perfatlas.cli import main
-from perfatlas.cli.output import Watch
+from perfatlas.cli.output.watch import Watch
+from perfatlas.compiled.listeners import compilation
 from perfatlas.files import read_table
 from perfatlas.verbs.simulate import simulate as scenario_simulate
 
@@ -360,24 +361,23 @@ def test_a_file_of_no_known_kind_is_refused_before_the_simulation(
     assert ".foo is not a table format" in capsys.readouterr().err
 
 
-def test_compiling_is_told_while_something_compiles_and_only_then(
-    monkeypatch: pytest.MonkeyPatch,
+def test_compiling_is_told_with_its_duration_and_only_where_something_compiles_long(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from numba import njit
-    from numba.core import event
-
-    told = threading.Event()
-    monkeypatch.setattr("perfatlas.cli.output.watch.COMPILES_S", 0.0)
-    monkeypatch.setattr("perfatlas.cli.output.watch._tell_compiling", told.set)
-    called = njit(lambda x: x + 1)
-    assert called(1) == 2
+    with Watch(), compilation():
+        pass  # shorter than what is told
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("perfatlas.cli.output.waiting.SLOW_S", 0.0)
     with Watch():
-        assert called(1) == 2  # it is compiled already
-    assert not told.wait(0.2)
-    with Watch(), event.trigger_event("numba:compile"):
-        with event.trigger_event("numba:compile"):
-            pass  # the end of a part is not that of the whole
-        assert told.wait(30.0)
-    told.clear()
-    with Watch():
-        assert not told.wait(0.2)
+        pass
+    assert capsys.readouterr().err == ""
+    told = ""
+    with Watch(), compilation():
+        while not told:
+            told = capsys.readouterr().err
+    told += capsys.readouterr().err
+    assert re.fullmatch(
+        r"perfatlas: compiling the simulator, once; later runs start at once"
+        r" \(took \d+\.\d s\)\n",
+        told,
+    )

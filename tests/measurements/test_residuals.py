@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.collectives import measured as collectives
-from perfatlas.kernels.tiers import measured as kernels
-from perfatlas.measurements.residuals import Residuals, carry, correct, number_groups, residuals
 from perfatlas.measurements.residuals.beyond_rows import EDGE_LOSS, EDGE_TRIED
+from perfatlas.measurements.residuals.residuals import Residuals, carry, correct, number_groups
 
 SPACE = np.array([[size, ranks] for size in range(8, 30) for ranks in (1.0, 2.0, 3.0)])
 SMOOTH = 0.02 * SPACE[:, 0] + 0.05 * np.sin(3.0 * SPACE[:, 0] + SPACE[:, 1])
@@ -45,61 +40,6 @@ def test_a_row_its_neighbours_allow_is_what_was_measured() -> None:
 def test_a_shape_beside_an_outlier_does_not_follow_it() -> None:
     beside = SPACE[ROW : ROW + 1] + np.array([[0.01, 0.0]])
     assert np.log(correct(table(2.4), beside).factor_U[0]) == pytest.approx(SMOOTH[ROW], abs=0.3)
-
-
-SOURCE = Path(residuals.__file__).parents[2]
-# What residuals take from these is named by its value: silicon, links, the hash of the table.
-BY_VALUE = {"hardware", "files", "quantities"}
-
-
-def imported(module: str) -> set[str]:
-    """Return the modules of perfatlas that one imports at run time."""
-    path = SOURCE.joinpath(*module.split("."))
-    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    found = set()
-    for node in ast.parse(path.read_text("utf-8")).body:
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("perfatlas"):
-            for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                is_module = SOURCE.joinpath(*inner.split(".")).with_suffix(".py").is_file()
-                found.add(inner if is_module else str(node.module))
-    return found
-
-
-@pytest.mark.parametrize(
-    ("room", "code"), [("kernels", kernels.CODE), ("collectives", collectives.CODE)]
-)
-def test_residuals_are_kept_under_all_the_code_they_rest_on(
-    room: str, code: tuple[str, ...]
-) -> None:
-    waiting, seen = {f"perfatlas.{room}.measured", "perfatlas.measurements.tables.tables"}, set()
-    if room == "kernels":  # the physics of an operator is found by its name
-        waiting |= {
-            f"perfatlas.kernels.{path.stem}"
-            for path in (SOURCE / "perfatlas/kernels").glob("[a-z]*.py")
-        }
-    while waiting:
-        module = waiting.pop()
-        seen.add(module)
-        if module.split(".")[1] not in BY_VALUE:
-            waiting |= imported(module) - seen
-    assert {module.split(".")[1] for module in seen} - BY_VALUE <= set(code)
-    assert {
-        "perfatlas.measurements.tables.sparse_tables",
-        "perfatlas.measurements.tables.recurrent_tables",
-    } <= seen
-
-
-def test_residuals_are_fitted_anew_where_any_module_of_a_room_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    room = tmp_path / "measurements"
-    room.mkdir()
-    (room / "sparse_tables.py").write_text("ROWS = 1\n")
-    monkeypatch.setattr(residuals, "__file__", str(room / "residuals.py"))
-    before = residuals.code_hash.__wrapped__(("measurements",))
-    (room / "sparse_tables.py").write_text("ROWS = 2\n")
-    assert residuals.code_hash.__wrapped__(("measurements",)) != before
 
 
 TALL = np.column_stack((SPACE, np.full(len(SPACE), 7.0)))  # a third coordinate never varied

@@ -9,7 +9,7 @@ Shape legend: U unique shapes, R measured rows, D shape columns, F coordinates, 
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -27,11 +27,11 @@ from perfatlas.measurements.residuals import (
     Correction,
     Residuals,
     carry,
-    code_hash,
     correct,
     kept_residuals,
     no_residuals,
     number_groups,
+    producers_hash,
     with_rows_of,
 )
 from perfatlas.measurements.tables import CUSTOM, LIBRARY_OPS, comm_rows, comm_table
@@ -42,11 +42,6 @@ if TYPE_CHECKING:
     from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import FloatArray, IntArray
 
-# Rooms whose code residuals depend on; links and parameters are named by their values.
-CODE: Final = (
-    *("sampling", "formats", "compiled", "operators", "parallelism"),
-    *("measurements", "collectives"),
-)
 LEAST_ROWS: Final = 30  # fewer do not tell how far a residual carries
 SIZE, RANKS = COLLECTIVE_SHAPE.index("bytes"), COLLECTIVE_SHAPE.index("ranks")
 AXES: Final = 2
@@ -127,8 +122,14 @@ def residuals_of(match: CalibrationMatch) -> Residuals:
 def _residuals(
     cell: tuple[str, str, str, str], table: tuple[str, str], parameters: tuple[float, ...]
 ) -> Residuals:
-    stated = repr((cell, table, parameters, _link(cell[0]), code_hash(CODE)))
+    stated = repr((cell, table, parameters, _link(cell[0]), producers()))
     return kept_residuals(stated, lambda: fit_residuals(cell, table[0], parameters))
+
+
+@cache
+def producers() -> str:
+    """Return a digest of the code that produces residuals; links are named by their values."""
+    return producers_hash(fit_residuals, by_value=(_link,))
 
 
 def _link(device: str) -> tuple[float, bool]:

@@ -1,4 +1,4 @@
-"""How functions are compiled: loops over rows, and entries kept on disk."""
+"""What is compiled: parts, entries and loops, and the machine code kept of them on disk."""
 
 from __future__ import annotations
 

@@ -1,7 +1,18 @@
-from .cached import (
-    kept_entry as kept_entry,
+from .columns import (
+    hold as hold,
+)
+from .listeners import (
+    listening as listening,
 )
 from .loops import (
     compiled as compiled,
-    compiled_part as compiled_part,
+)
+from .parts import (
+    Entry as Entry,
+    entry as entry,
+    inlined as inlined,
+    part as part,
+)
+from .reach import (
+    code_text as code_text,
 )

@@ -23,9 +23,7 @@ _POLICY: Final = Group("Policy", sort_key=3)
 _FAILURES: Final = Group("Failures", sort_key=4)
 _OUTPUT: Final = Group("Output", sort_key=7)
 INTERRUPTED: Final = 130
-SLOW: Final = (
-    "scheduling; the first use compiles, once, for about a minute; Ctrl-C keeps what is done"
-)
+SLOW: Final = "scheduling; Ctrl-C keeps what is done"
 EXAMPLE: Final = "perfatlas fleet schedule --num-jobs 20000 --load 0.9 --nodes 256"
 ROWS_LEFT_OUT: Final = ("classes", "trace", "interrupted")  # of a table's cells
 

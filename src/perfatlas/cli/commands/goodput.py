@@ -29,10 +29,7 @@ SPARES_EXAMPLE: Final = (
     "perfatlas goodput spares --nodes 2048 --node-mtbf-s 1.3e7 --repair-s 86400 --target 0.999"
 )
 
-SLOW: Final = (
-    "not yet done; a simulation is compiled at its first use, and runs until the goodput"
-    " is as sure as --half-width asks"
-)
+SLOW: Final = "simulating until the goodput is as sure as --half-width asks"
 
 app: Final = App(
     name="goodput",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 import threading
 import time
 from typing import Any, Final, Self
 
+from perfatlas.cli.output.waiting import CompileNotice
+
 SILENT_S: Final = 0.5  # between two looks at how far a simulation is
-COMPILES_S: Final = 1.5  # what compiles no longer than that is not told
 BAR: Final = 30  # characters
 
 
@@ -25,64 +27,36 @@ class Watch:
 
     def __init__(self) -> None:
         """Watch nothing yet."""
-        self._timer: threading.Timer | None = None
         self._told = time.monotonic()
         self._shown = False
-        self._compiling = 0
         self._running = False
         self.stopped = False
         self._before: Any = None
-        self._listener: Any = None
+        self._notice = CompileNotice()
+        self._listening = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         """Listen to Ctrl-C and to the compiler."""
-        from numba.core import event
+        from perfatlas.compiled import listening
 
         if threading.current_thread() is threading.main_thread():
             self._before = signal.signal(signal.SIGINT, self._interrupt)
-
-        class Listener(event.Listener):  # type: ignore[misc] # untyped
-            on_start = staticmethod(self._on_start)
-            on_end = staticmethod(self._on_end)
-
-        self._listener = Listener()
-        event.register("numba:compile", self._listener)
+        self._listening.enter_context(listening(self._notice))
         return self
 
     def __exit__(self, *_: object) -> None:
         """Leave Ctrl-C as it was."""
-        from numba.core import event
-
-        event.unregister("numba:compile", self._listener)
-        self._quiet()
+        self._listening.close()
         self.clear()
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
 
     def clear(self) -> None:
         """Take the bar away."""
+        self._notice.close()
         if self._shown:
             sys.stderr.write("\r\033[K")
         self._shown = False
-
-    def _on_start(self, _: object) -> None:
-        """Begin to wait as the whole of what no cache had begins to compile."""
-        self._compiling += 1
-        if self._timer is None:
-            self._timer = threading.Timer(COMPILES_S, _tell_compiling)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def _on_end(self, _: object) -> None:
-        """Wait no more as it ends; that of its parts lies within."""
-        self._compiling -= 1
-        if not self._compiling:
-            self._quiet()
-
-    def _quiet(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
     def _interrupt(self, number: int, _: object) -> None:
         if self.stopped or not self._running:
@@ -96,6 +70,7 @@ class Watch:
             share: Of its work that is done.
         """
         self._running = True
+        self._notice.close()
         now = time.monotonic()
         if sys.stderr.isatty() and now - self._told >= SILENT_S:
             self._told, self._shown = now, True
@@ -103,7 +78,3 @@ class Watch:
             sys.stderr.write(f"\r[{bar:.<{BAR}}] {share:4.0%}; Ctrl-C keeps what is done ")
             sys.stderr.flush()
         return self.stopped
-
-
-def _tell_compiling() -> None:
-    sys.stderr.write("perfatlas: compiling the simulator, once; later runs start at once\n")

@@ -8,11 +8,6 @@ from .columns import (
     probability as probability,
     whole as whole,
 )
-from .compile import (
-    entry as entry,
-    part as part,
-    small_part as small_part,
-)
 from .draws import (
     exponential as exponential,
     replica_key as replica_key,

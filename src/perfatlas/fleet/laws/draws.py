@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from perfatlas.fleet.laws.compile import small_part
+from perfatlas.compiled import inlined
 
 _WEYL: Final = np.uint64(0x9E3779B97F4A7C15)
 _FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
@@ -23,7 +23,7 @@ _S11: Final = np.uint64(11)
 _STEP: Final = 2.0**-53
 
 
-@small_part
+@inlined
 def mixed(z: np.uint64) -> np.uint64:
     """Return 64 bits that look random; the finaliser of SplitMix64.
 
@@ -37,7 +37,7 @@ def mixed(z: np.uint64) -> np.uint64:
     return z ^ (z >> _S31)
 
 
-@small_part
+@inlined
 def replica_key(seed: int, replica: int) -> np.uint64:
     """Return the key of a replica.
 
@@ -48,7 +48,7 @@ def replica_key(seed: int, replica: int) -> np.uint64:
     return np.uint64(mixed(mixed(np.uint64(seed) + _WEYL) + np.uint64(replica) * _WEYL))
 
 
-@small_part
+@inlined
 def uniform(key: np.uint64, stream: int, place: int) -> float:
     """Return a number above 0 and below 1.
 
@@ -62,7 +62,7 @@ def uniform(key: np.uint64, stream: int, place: int) -> float:
     return (np.float64(bits >> _S11) + 0.5) * _STEP
 
 
-@small_part
+@inlined
 def exponential(key: np.uint64, stream: int, place: int) -> float:
     """Return a draw from the exponential distribution of mean 1, by inverse transform.
 

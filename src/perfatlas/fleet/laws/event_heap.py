@@ -10,13 +10,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from perfatlas.fleet.laws.compile import small_part
+from perfatlas.compiled import inlined
 
 NODE: Final = np.dtype([("time", "f8"), ("birth", "f8"), ("item", "i8")], align=True)
 Rows = NDArray[Any]
 
 
-@small_part
+@inlined
 def push(heap_H: Rows, size: int, time: float, birth: float, item: int) -> None:
     """Add a node to a heap that has room.
 
@@ -41,7 +41,7 @@ def push(heap_H: Rows, size: int, time: float, birth: float, item: int) -> None:
     heap_H[place].item = item
 
 
-@small_part
+@inlined
 def drop(heap_H: Rows, size: int) -> None:
     """Take the earliest node out of a heap.
 

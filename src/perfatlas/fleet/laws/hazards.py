@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.fleet.laws.compile import part
+from perfatlas.compiled import part
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

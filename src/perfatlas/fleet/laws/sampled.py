@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfatlas.fleet.laws.compile import entry
+from perfatlas.compiled import entry
 from perfatlas.fleet.laws.draws import exponential, replica_key
 from perfatlas.fleet.laws.hazards import age_at
 from perfatlas.fleet.laws.laws import Law, PackedLaws

@@ -9,15 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from perfatlas.fleet.laws import (
-    CHECKPOINT,
-    DEGRADED,
-    LOST_WORK,
-    NEVER,
-    PRODUCTIVE,
-    part,
-    small_part,
-)
+from perfatlas.compiled import inlined, part
+from perfatlas.fleet.laws import CHECKPOINT, DEGRADED, LOST_WORK, NEVER, PRODUCTIVE
 
 
 @part
@@ -38,7 +31,7 @@ def set_lengths(plan: Any, job: Any) -> None:  # noqa: ANN401 - records
         job.length[high] = blocks * job.length[high - 1] + more
 
 
-@small_part
+@inlined
 def place_of(plan: Any, job: Any, index: int) -> int:  # noqa: ANN401
     """Return the place at which a number of segments is complete [ticks].
 
@@ -58,7 +51,7 @@ def place_of(plan: Any, job: Any, index: int) -> int:  # noqa: ANN401
     return place
 
 
-@small_part
+@inlined
 def segments_at(plan: Any, job: Any, place: int) -> int:  # noqa: ANN401
     """Return how many segments are complete at a place.
 
@@ -80,7 +73,7 @@ def segments_at(plan: Any, job: Any, place: int) -> int:  # noqa: ANN401
     return index
 
 
-@small_part
+@inlined
 def begin(plan: Any, job: Any) -> None:  # noqa: ANN401
     """Let a stretch of running begin now.
 
@@ -94,7 +87,7 @@ def begin(plan: Any, job: Any) -> None:  # noqa: ANN401
     job.worked = job.index * job.slow_work + min(into, job.slow_work)
 
 
-@small_part
+@inlined
 def _slowed(plan: Any, job: Any, offset: int) -> int:  # noqa: ANN401
     """Return the ticks into a segment at the present speed, from those at full speed."""
     if job.slow_work == plan.work:
@@ -107,13 +100,13 @@ def _slowed(plan: Any, job: Any, offset: int) -> int:  # noqa: ANN401
     return int(slowed)
 
 
-@small_part
+@inlined
 def _at_full_speed(plan: Any, job: Any, worked: int) -> int:  # noqa: ANN401
     """Return the work done in a segment, from the ticks it took at the present speed."""
     return int(min(worked / (job.slow_work / plan.work), plan.work))
 
 
-@small_part
+@inlined
 def settle(plan: Any, job: Any) -> None:  # noqa: ANN401
     """Book the stretch until now and note which checkpoints are durable.
 
@@ -142,7 +135,7 @@ def settle(plan: Any, job: Any) -> None:  # noqa: ANN401
     _bank(plan, job, place)
 
 
-@small_part
+@inlined
 def _bank(plan: Any, job: Any, place: int) -> None:  # noqa: ANN401
     """Note the last durable checkpoint that serves each level."""
     if plan.levels == 1 and plan.level[0].lag == 0:
@@ -163,7 +156,7 @@ def _bank(plan: Any, job: Any, place: int) -> None:  # noqa: ANN401
         job.bank[level] = serves
 
 
-@small_part
+@inlined
 def roll_back(plan: Any, job: Any, depth: int) -> None:  # noqa: ANN401
     """Return to the last checkpoint that serves a level, or by one step where peers hold the state.
 
@@ -196,7 +189,7 @@ def roll_back(plan: Any, job: Any, depth: int) -> None:  # noqa: ANN401
     job.bucket[LOST_WORK] += lost
 
 
-@small_part
+@inlined
 def work_ends_at(plan: Any, job: Any) -> int:  # noqa: ANN401
     """Return the place at which the work is done, or saved where it is [ticks].
 
@@ -209,7 +202,7 @@ def work_ends_at(plan: Any, job: Any) -> int:  # noqa: ANN401
     return int(place_of(plan, job, plan.segments - 1) + _slowed(plan, job, plan.last_work))
 
 
-@small_part
+@inlined
 def end_work(plan: Any, job: Any) -> bool:  # noqa: ANN401
     """Return whether the last, short segment is still to be verified and saved, and go on to that.
 
@@ -226,7 +219,7 @@ def end_work(plan: Any, job: Any) -> bool:  # noqa: ANN401
     return True
 
 
-@small_part
+@inlined
 def undo_end(plan: Any, job: Any) -> None:  # noqa: ANN401
     """Let a job that must redo work have as much of it as there was.
 
@@ -240,7 +233,7 @@ def undo_end(plan: Any, job: Any) -> None:  # noqa: ANN401
         job.done -= plan.work - plan.last_work
 
 
-@small_part
+@inlined
 def go_to(job: Any, index: int) -> None:  # noqa: ANN401
     """Stand at a checkpoint.
 

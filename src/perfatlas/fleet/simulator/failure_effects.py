@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from perfatlas.compiled import inlined, part
 from perfatlas.fleet.laws import (
     MOST_CAUSES,
     MOST_EVENTS,
@@ -12,8 +13,6 @@ from perfatlas.fleet.laws import (
     SLOWS,
     STOPS,
     exponential,
-    part,
-    small_part,
     ticks_at,
     uniform,
 )
@@ -68,7 +67,7 @@ def strike(plan: Any, job: Any, stores: Stores, running: bool) -> int:  # noqa: 
     return int(cause)
 
 
-@small_part
+@inlined
 def interrupt(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN401
     """Note what a failure demands of recovery and fall back to the checkpoint it needs.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.compiled import inlined, part
 from perfatlas.fleet.laws import (
     ENDLESS,
     MOST_CAUSES,
@@ -18,9 +19,7 @@ from perfatlas.fleet.laws import (
     drop,
     exponential,
     hazard_at,
-    part,
     push,
-    small_part,
     uniform,
 )
 
@@ -52,7 +51,7 @@ COUNTED: Final = 9
 STRUCK_IDLE: Final = 10
 
 
-@small_part
+@inlined
 def stream(cause: int, purpose: int) -> int:
     """Return the number of a stream of a cause.
 
@@ -83,7 +82,7 @@ def start_streams(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401 
     find_next(plan, job, stores)
 
 
-@small_part
+@inlined
 def find_next(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     """Note when the next event comes and from where.
 
@@ -104,7 +103,7 @@ def find_next(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     job.due = int(best) if best < NEVER else NEVER
 
 
-@small_part
+@inlined
 def take_next(plan: Any, job: Any, stores: Stores) -> int:  # noqa: ANN401
     """Return the cause of the event that is due, MOST_CAUSES higher for a relapse, and go on.
 
@@ -136,7 +135,7 @@ def take_next(plan: Any, job: Any, stores: Stores) -> int:  # noqa: ANN401
     return int(cause)
 
 
-@small_part
+@inlined
 def _merged_cause(plan: Any, job: Any) -> int:  # noqa: ANN401
     if plan.memoryless == 1:
         return 0

@@ -8,16 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.fleet.laws import (
-    MOST_CAUSES,
-    NEVER,
-    age_at,
-    drop,
-    exponential,
-    part,
-    small_part,
-    uniform,
-)
+from perfatlas.compiled import inlined, part
+from perfatlas.fleet.laws import MOST_CAUSES, NEVER, age_at, drop, exponential, uniform
 from perfatlas.fleet.simulator.failure_streams import (
     BAD_SPARE,
     PART,
@@ -34,7 +26,7 @@ if TYPE_CHECKING:
     from perfatlas.fleet.laws import Stores
 
 
-@small_part
+@inlined
 def hit(plan: Any, job: Any, stores: Stores, cause: int, turn: int) -> bool:  # noqa: ANN401
     """Return whether a failure hits the running job, and take out what it breaks.
 
@@ -95,7 +87,7 @@ def _hit_powered(
     return bool(gone > idle)
 
 
-@small_part
+@inlined
 def working(plan: Any, job: Any) -> int:  # noqa: ANN401
     """Return the units of the replicas that run: a job that shrinks gives up whole ones.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from perfatlas.compiled import inlined, part
 from perfatlas.fleet.laws import (
     CHECKPOINT,
     DETECTION,
@@ -12,8 +13,6 @@ from perfatlas.fleet.laws import (
     RESTART,
     WAITING,
     exponential,
-    part,
-    small_part,
     ticks_at,
     uniform,
 )
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from perfatlas.fleet.laws import Stores
 
 
-@small_part
+@inlined
 def spend(job: Any, ticks: int, bucket: int, exposed: bool) -> None:  # noqa: ANN401, FBT001
     """Let time pass that is not work.
 
@@ -69,7 +68,7 @@ def _pass(
     return True
 
 
-@small_part
+@inlined
 def stop(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN401
     """Let a failure stop the job, with all that fail at the same instant.
 
@@ -85,7 +84,7 @@ def stop(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN4
     recover(plan, job, stores)
 
 
-@small_part
+@inlined
 def clear(job: Any) -> None:  # noqa: ANN401
     """Forget what an earlier recovery demanded.
 
@@ -129,7 +128,7 @@ def recover(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     plan_events(plan, job, stores)
 
 
-@small_part
+@inlined
 def _wait(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     """Fill the job up with idle units; wait for repairs unless it can shrink."""
     if plan.spares < 0:
@@ -143,7 +142,7 @@ def _wait(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
         fill_up(plan, job, stores)
 
 
-@small_part
+@inlined
 def _restarted(plan: Any, job: Any, stores: Stores, spare: bool) -> bool:  # noqa: ANN401, FBT001
     """Return whether a restart, with those that follow if it does not help, meets no failure."""
     exposed = plan.restart_exposed == 1
@@ -161,7 +160,7 @@ def _restarted(plan: Any, job: Any, stores: Stores, spare: bool) -> bool:  # noq
         job.kind = min(job.kind + 1, plan.restarts - 1)
 
 
-@small_part
+@inlined
 def _restart_ticks(plan: Any, job: Any, stores: Stores, spare: bool) -> int:  # noqa: ANN401, FBT001
     """Return how long a restart takes if nothing comes between."""
     row = plan.restart[job.kind]
@@ -214,7 +213,7 @@ def upkeep(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     job.kind = max(job.kind, plan.maintenance_restart)
 
 
-@small_part
+@inlined
 def plan_events(plan: Any, job: Any, stores: Stores) -> None:  # noqa: ANN401
     """Note when something other than a failure happens to a job that runs.
 

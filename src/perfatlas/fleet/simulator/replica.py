@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.compiled import entry, inlined, part
 from perfatlas.fleet.laws import (
     BUCKETS,
     IDLE,
@@ -14,11 +15,8 @@ from perfatlas.fleet.laws import (
     NEVER,
     PRODUCTIVE,
     RESTART,
-    entry,
     exponential,
-    part,
     replica_key,
-    small_part,
     uniform,
 )
 from perfatlas.fleet.simulator.checkpoint_schedule import (
@@ -156,7 +154,7 @@ def start(plan: Any, job: Any, stores: Stores, key: np.uint64) -> None:  # noqa:
     plan_events(plan, job, stores)
 
 
-@small_part
+@inlined
 def _drop_lemon(plan: Any, job: Any, stores: Stores, cause: int) -> None:  # noqa: ANN401
     """Leave out the last lemon of a cause as often as their number is short of a whole one."""
     row = plan.cause[cause]

@@ -42,7 +42,7 @@ def schedule(
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.jobs.model import Cluster, Jobs, Policy, ticks
+        >>> from perfatlas.jobs.model.model import Cluster, Jobs, Policy, ticks
         >>> from perfatlas.jobs.run import schedule
         >>> jobs = Jobs(submit_J=ticks([0, 1, 2]), run_J=ticks([100, 50, 10]),
         ...     gpus_J=np.array([8, 16, 8])).with_limits(1.0, least_s=1)
@@ -51,14 +51,15 @@ def schedule(
         >>> fifo.wait_s_J.tolist(), easy.wait_s_J.tolist()
         ([0.0, 99.0, 148.0], [0.0, 99.0, 0.0])
     """
+    from perfatlas.compiled import hold
     from perfatlas.jobs.scheduler import run_world
 
     until = None if until_s is None else int(ticks(until_s))
     world = pack(jobs, cluster, policy, failures, until)
     steps = SLOW_STEPS if policy.backfill == "conservative" else STEPS
-    interrupted = False
+    interrupted, held = False, hold(world)
     try:
-        while not run_world(world, steps):
+        while not run_world(held, steps):
             pass
     except KeyboardInterrupt:
         state = world.state_1[0]
@@ -66,7 +67,7 @@ def schedule(
             raise  # nothing is worth keeping
         interrupted = True
         world.plan_1["until"] = state["now"]
-        while not run_world(world, STEPS):
+        while not run_world(held, STEPS):
             pass
     now = int(world.state_1["now"][0])
     if cluster.gpus * now >= 2**63:

@@ -5,7 +5,7 @@ Shape legend: as in `state`.
 
 from __future__ import annotations
 
-from perfatlas.fleet.laws import part, small_part
+from perfatlas.compiled import inlined, part
 from perfatlas.jobs.model import (
     COMPLETED,
     DETECTION,
@@ -49,7 +49,7 @@ def begin(world: World, j: int) -> None:
     resume(world, j, job.attempts > 1)
 
 
-@small_part
+@inlined
 def _enlist(world: World, j: int) -> None:
     """Put a job among the running ones, which are sorted by the end of their limit."""
     state, kill = world.state_1[0], world.job_J[j].kill
@@ -117,7 +117,7 @@ def settle(world: World, j: int, done: bool) -> None:  # noqa: FBT001
     state.bucket[LOST_WORK] += (worked - kept) * gpus
 
 
-@small_part
+@inlined
 def release(world: World, j: int) -> None:
     """Take all nodes from a job that is settled.
 
@@ -139,7 +139,7 @@ def release(world: World, j: int) -> None:
     cancel(world.heap_H, world.spot_J, world.event_J, j)
 
 
-@small_part
+@inlined
 def leave_waits(world: World, j: int) -> None:
     """Take a job out of the list of those that wait for a node.
 
@@ -155,7 +155,7 @@ def leave_waits(world: World, j: int) -> None:
         world.job_J[after].wait_list = world.job_J[after + 1].wait_list
 
 
-@small_part
+@inlined
 def end(world: World, j: int, how: int) -> None:
     """End a job that holds nodes.
 

@@ -5,7 +5,7 @@ Shape legend: as in `state`.
 
 from __future__ import annotations
 
-from perfatlas.fleet.laws import part, small_part
+from perfatlas.compiled import inlined, part
 from perfatlas.jobs.model import FAIR_SHARE, NEVER, UP, World
 from perfatlas.jobs.scheduler.attempts import begin
 from perfatlas.jobs.scheduler.placement import choose, fits_by_count
@@ -53,7 +53,7 @@ def easy(world: World) -> None:
     state.fresh = last
 
 
-@small_part
+@inlined
 def _refused(world: World, j: int, beside: int) -> bool:
     """Tell whether as many nodes were refused before in this pass: less is free since."""
     nodes, gpus = world.ask_J3[j, 0], world.ask_J3[j, 1]
@@ -166,7 +166,7 @@ def conservative(world: World) -> None:
     state.planned, state.fresh = place, NEVER
 
 
-@small_part
+@inlined
 def _starts(world: World, j: int) -> bool:
     """Tell whether a job could start now, if no more reservations were made."""
     return bool(fits_by_count(world, j) and _slot(world, j, world.state_1[0].now) < NEVER)
@@ -241,7 +241,7 @@ def _slot(world: World, j: int, latest: int) -> int:
     return NEVER
 
 
-@small_part
+@inlined
 def _look(world: World, node: int, reach: tuple[int, int], ask: tuple[int, int]) -> None:
     """Write from when on a node is free for long enough, and the least it then has free.
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from perfatlas.fleet.laws import part, small_part
+from perfatlas.compiled import inlined, part
 from perfatlas.jobs.model import NEVER
 
 Ints = NDArray[np.int64]
 
 
-@small_part
+@inlined
 def earliest(heap_H: Ints, time_I: Ints) -> int:
     """Return the time of the next item, NEVER without any.
 

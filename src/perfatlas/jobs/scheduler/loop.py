@@ -8,7 +8,7 @@ Shape legend: as in `state`.
 
 from __future__ import annotations
 
-from perfatlas.fleet.laws import part, small_part
+from perfatlas.compiled import entry, inlined, part
 from perfatlas.jobs.model import (
     COMPLETED,
     CONSERVATIVE,
@@ -27,7 +27,6 @@ from perfatlas.jobs.model import (
 )
 from perfatlas.jobs.scheduler.attempts import begin, end, requeue, settle
 from perfatlas.jobs.scheduler.backfill import conservative, easy
-from perfatlas.jobs.scheduler.compile import entry
 from perfatlas.jobs.scheduler.event_queue import cancel, earliest
 from perfatlas.jobs.scheduler.node_failures import (
     befall,
@@ -65,7 +64,7 @@ def run_world(world: World, most: int) -> bool:
     return False
 
 
-@small_part
+@inlined
 def _next_time(world: World) -> int:
     state = world.state_1[0]
     now = min(
@@ -79,7 +78,7 @@ def _next_time(world: World) -> int:
     return int(now)
 
 
-@small_part
+@inlined
 def _advance(world: World, now: int) -> None:
     """Let time pass: GPUs that no job holds stay idle or down."""
     state = world.state_1[0]
@@ -95,7 +94,7 @@ def _advance(world: World, now: int) -> None:
     age_usage(world)
 
 
-@small_part
+@inlined
 def _step(world: World) -> None:
     state = world.state_1[0]
     _job_events(world)
@@ -132,7 +131,7 @@ def _job_events(world: World) -> None:
             run_out_of_patience(world, j)
 
 
-@small_part
+@inlined
 def _pass(world: World) -> None:
     """Start what can start."""
     state, rules = world.state_1[0], world.plan_1[0]

@@ -5,7 +5,7 @@ Shape legend: as in `state`.
 
 from __future__ import annotations
 
-from perfatlas.fleet.laws import part
+from perfatlas.compiled import part
 from perfatlas.jobs.model import (
     DOWN,
     DRAINING,

@@ -5,12 +5,12 @@ Shape legend: as in `state`.
 
 from __future__ import annotations
 
-from perfatlas.fleet.laws import part, small_part
+from perfatlas.compiled import inlined, part
 from perfatlas.jobs.model import DOWN, DRAINING, NEVER, UP, World
 from perfatlas.jobs.scheduler.event_queue import cancel, plan
 
 
-@small_part
+@inlined
 def _count(world: World, free: int, by: int) -> None:
     """Count a node that is up, by its free GPUs, in or out."""
     state = world.state_1[0]
@@ -20,7 +20,7 @@ def _count(world: World, free: int, by: int) -> None:
         state.partial += by * free
 
 
-@small_part
+@inlined
 def _count_out(world: World, up: int, free: int) -> None:
     """Count free GPUs of a node that is not up, in or out."""
     if up == DRAINING:
@@ -29,7 +29,7 @@ def _count_out(world: World, up: int, free: int) -> None:
         world.state_1[0].down += free
 
 
-@small_part
+@inlined
 def set_free(world: World, node: int, free: int) -> None:
     """Set the free GPUs of a node.
 
@@ -94,7 +94,7 @@ def repair(world: World, node: int, ticks: int) -> None:
         cancel(world.back_H, world.back_N, world.until_N, node)
 
 
-@small_part
+@inlined
 def attach(world: World, j: int, node: int) -> None:
     """Give a job its GPUs of a node.
 
@@ -114,7 +114,7 @@ def attach(world: World, j: int, node: int) -> None:
     set_free(world, node, world.node_N[node].free - job.gpus)
 
 
-@small_part
+@inlined
 def detach(world: World, j: int, node: int) -> None:
     """Take the GPUs of a node from a job.
 

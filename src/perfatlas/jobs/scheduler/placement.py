@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from perfatlas.fleet.laws import part, small_part
+from perfatlas.compiled import inlined, part
 from perfatlas.jobs.model import World  # noqa: TC001 - as in the other parts
 
 Ints = NDArray[np.int64]
 
 
-@small_part
+@inlined
 def fits_by_count(world: World, j: int) -> bool:
     """Tell whether enough nodes have enough free GPUs now, wherever they are.
 
@@ -57,7 +57,7 @@ def choose(world: World, avail_N: Ints, j: int) -> bool:
     return bool(_scatter(world, avail_N, gpus, wanted))
 
 
-@small_part
+@inlined
 def _room(avail_N: Ints, ends: tuple[int, int], gpus: int) -> int:
     found = 0
     for node in range(ends[0], ends[1]):

@@ -5,7 +5,7 @@ Shape legend: as in `state`.
 
 from __future__ import annotations
 
-from perfatlas.fleet.laws import part
+from perfatlas.compiled import part
 from perfatlas.jobs.model import CANCEL, PREEMPTED, UP, World
 from perfatlas.jobs.scheduler.attempts import requeue, stop
 from perfatlas.jobs.scheduler.placement import choose

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 
-from perfatlas.fleet.laws import part, small_part
+from perfatlas.compiled import inlined, part
 from perfatlas.jobs.model import FAIR_SHARE, FIFO, PRIORITY, QUEUED, World
 
 
-@small_part
+@inlined
 def before(world: World, one: int, other: int) -> bool:
     """Tell whether a job is served before another.
 
@@ -57,7 +57,7 @@ def enqueue(world: World, j: int) -> None:
     state.fresh = min(state.fresh, place)
 
 
-@small_part
+@inlined
 def dequeue(world: World, place: int) -> None:
     """Take a job out of the queue; those before it move up by one place.
 

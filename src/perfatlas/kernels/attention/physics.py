@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.compiled import compiled, compiled_part
+from perfatlas.compiled import compiled, part
 from perfatlas.kernels.devices import BANDWIDTH, CLOCK, EXPONENTIALS, L2, PEAK, SM_COUNT
 from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
 
@@ -145,14 +145,14 @@ def decode_attention_time_s(
     return time_s_U, code_U
 
 
-@compiled_part
+@part
 def hot_share(traffic_bytes: float, l2_bytes: float) -> float:
     """Return the share of a loop's traffic that stays in the last-level cache."""
     ratio = (traffic_bytes / l2_bytes) ** 2
     return 1.0 / (1.0 + ratio * ratio)
 
 
-@compiled_part
+@part
 def visible_blocks(
     tiles: float, q_len: float, tile: float, block: float, seen: tuple[float, float]
 ) -> float:
@@ -177,7 +177,7 @@ def visible_blocks(
     return per_step * total + (tiles - per_step * whole) * last
 
 
-@compiled_part
+@part
 def largest_part(compute_s: float, memory_s: float, latency_s: float) -> int:
     """Return the bound code of the largest of three parts."""
     if latency_s >= compute_s and latency_s >= memory_s:
@@ -185,7 +185,7 @@ def largest_part(compute_s: float, memory_s: float, latency_s: float) -> int:
     return BOUND_COMPUTE if compute_s >= memory_s else BOUND_MEMORY
 
 
-@compiled_part
+@part
 def tile_size(q_len: float, largest: float) -> float:
     """Return queries of a tile: the power of two that holds q_len, within its limits."""
     size = SMALLEST_TILE
@@ -194,7 +194,7 @@ def tile_size(q_len: float, largest: float) -> float:
     return size
 
 
-@compiled_part
+@part
 def packs(q_len: float, window: float, packed_max: float) -> bool:
     """Return whether a prefill kernel puts the query heads of a group into one tile.
 
@@ -203,13 +203,13 @@ def packs(q_len: float, window: float, packed_max: float) -> bool:
     return q_len <= packed_max and (window <= 0 or packed_max > 1.0)
 
 
-@compiled_part
+@part
 def last_end(even_s: float, longest_s: float, longest_last: float) -> float:
     """Return when the last SM ends [s], from an even share of the work and the longest tile."""
     return even_s + longest_s if longest_last > 0 else max(even_s, longest_s)
 
 
-@compiled_part
+@part
 def _prefill_traffic_s(
     shape_D: FloatArray, silicon_S: FloatArray, parameters_P: FloatArray
 ) -> tuple[float, float]:
@@ -285,13 +285,13 @@ def _prefill(
         )
 
 
-@compiled_part
+@part
 def _unpacked(group: float, window: float, rule_P: FloatArray) -> bool:
     """Return whether a kernel's rule sends a call down its unpacked path."""
     return group <= rule_P[0] or group > rule_P[1] or (window > 0 and rule_P[2] > 0)
 
 
-@compiled_part
+@part
 def grown_split_count(units: float, slots: float, kv_len: float) -> float:
     """Return shares of the keys of a kernel that grows them with the root of the length.
 
@@ -303,13 +303,13 @@ def grown_split_count(units: float, slots: float, kv_len: float) -> float:
     return max(math.floor(splits * min(slots / (units * splits), 1.0)), 1.0)
 
 
-@compiled_part
+@part
 def split_count(units: float, slots: float, keys: float, split_keys: float) -> float:
     """Return into how many shares the keys are split to fill the device."""
     return min(max(math.floor(slots / units), 1.0), math.ceil(keys / split_keys))
 
 
-@compiled_part
+@part
 def _decode_traffic_s(
     shape_D: FloatArray, silicon_S: FloatArray, parameters_P: FloatArray, keys: float
 ) -> float:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.compiled import compiled, compiled_part
+from perfatlas.compiled import compiled, part
 from perfatlas.kernels.devices import BANDWIDTH, CLOCK, L2, PEAK, SM_COUNT
 from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
 
@@ -75,7 +75,6 @@ HOT_SHARPNESS: Final = 4.0  # how suddenly a loop stops fitting into the cache
 ACTIVATION_BYTES: Final = 2.0  # an activation before quantization
 
 
-@compiled
 def gemm_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int8]]:
@@ -100,9 +99,20 @@ def gemm_time_s(
         cold data the time is never below max(FLOP/peak, bytes/bandwidth).
     """
     count = shape_UD.shape[0]
-    time_s = np.empty(count)
-    bound = np.empty(count, dtype=np.int8)
-    for unit in range(count):
+    time_s, bound = np.empty(count), np.empty(count, np.int8)
+    _gemm(shape_UD, silicon_US, parameters_UP, time_s, bound)
+    return time_s, bound
+
+
+@compiled
+def _gemm(
+    shape_UD: FloatArray,
+    silicon_US: FloatArray,
+    parameters_UP: FloatArray,
+    time_s: FloatArray,
+    bound: NDArray[np.int8],
+) -> None:
+    for unit in range(shape_UD.shape[0]):
         shape, silicon, parameters = shape_UD[unit], silicon_US[unit], parameters_UP[unit]
         memory_s = _memory_s(shape, silicon, parameters)
         body_s, blocks_s, fixed_s = _best_body(shape, silicon, parameters, memory_s)
@@ -118,10 +128,9 @@ def gemm_time_s(
             bound[unit] = BOUND_MEMORY
         else:
             bound[unit] = BOUND_COMPUTE
-    return time_s, bound
 
 
-@compiled_part
+@part
 def _cold_share(shape: FloatArray, silicon: FloatArray, parameters: FloatArray) -> float:
     """Return the share of the traffic that misses the cache in a benchmark loop."""
     m, n, k = shape[0], shape[1], shape[2]
@@ -134,7 +143,7 @@ def _cold_share(shape: FloatArray, silicon: FloatArray, parameters: FloatArray) 
     return float(1.0 - 1.0 / (1.0 + ratio**HOT_SHARPNESS))
 
 
-@compiled_part
+@part
 def _memory_s(shape: FloatArray, silicon: FloatArray, parameters: FloatArray) -> float:
     """Return the time of the device-memory traffic [s]."""
     m, n, k = shape[0], shape[1], shape[2]
@@ -143,7 +152,7 @@ def _memory_s(shape: FloatArray, silicon: FloatArray, parameters: FloatArray) ->
     return float(cold * traffic / (parameters[1] * silicon[BANDWIDTH]))
 
 
-@compiled_part
+@part
 def _quantize_s(
     shape: FloatArray, silicon: FloatArray, parameters: FloatArray
 ) -> tuple[float, float]:
@@ -152,7 +161,7 @@ def _quantize_s(
     return parameters[8] + parameters[10] * traffic / silicon[BANDWIDTH], parameters[8]
 
 
-@compiled_part
+@part
 def _best_body(
     shape: FloatArray, silicon: FloatArray, parameters: FloatArray, memory_s: float
 ) -> tuple[float, float, float]:
@@ -187,7 +196,7 @@ def _best_body(
     return best_s, best_blocks_s, best_fixed_s
 
 
-@compiled_part
+@part
 def _dispatched_tile(m: float, policy: int) -> tuple[float, float]:
     """Return the tile (rows, columns) a policy gives to a product of m rows."""
     row = 0
@@ -196,7 +205,7 @@ def _dispatched_tile(m: float, policy: int) -> tuple[float, float]:
     return TILE_POLICIES[policy, row, 1], TILE_POLICIES[policy, row, 2]
 
 
-@compiled_part
+@part
 def _free_blocks_s(
     shape: FloatArray, silicon: FloatArray, parameters: FloatArray, split: float
 ) -> tuple[float, float]:
@@ -210,7 +219,7 @@ def _free_blocks_s(
     return best_s, best_wave_s
 
 
-@compiled_part
+@part
 def _tile_s(
     shape: FloatArray,
     silicon: FloatArray,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.compiled import compiled, compiled_part
+from perfatlas.compiled import compiled, part
 from perfatlas.kernels.attention import hot_share, largest_part
 from perfatlas.kernels.devices import BANDWIDTH, CLOCK, L2, PEAK, SM_COUNT
 
@@ -101,7 +101,7 @@ def key_scores_decode_time_s(
     return time_s_U, code_U
 
 
-@compiled_part
+@part
 def _blocks_to(keys: float) -> float:
     """Return key blocks of queries that see 1, 2, ... keys, summed up to `keys`."""
     full = math.floor(keys / KEY_BLOCK)
@@ -109,7 +109,7 @@ def _blocks_to(keys: float) -> float:
     return rest
 
 
-@compiled_part
+@part
 def _mean_blocks(q_len: float, kv_len: float) -> float:
     """Return key blocks a query sees, in the mean over the queries of a sequence."""
     if q_len <= 1.0:
@@ -118,7 +118,7 @@ def _mean_blocks(q_len: float, kv_len: float) -> float:
     return mean
 
 
-@compiled_part
+@part
 def _memory_s(shape_D: FloatArray, silicon_S: FloatArray, parameters_P: FloatArray) -> float:
     """Return the time of keys and queries read and scores written [s]."""
     queries, q_len, kv_len, heads, width = shape_D[:5]

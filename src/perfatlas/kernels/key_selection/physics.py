@@ -40,7 +40,6 @@ KEY_SELECTION_PARAMETERS: Final = (
 )
 
 
-@compiled
 def key_selection_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int8]]:
@@ -62,7 +61,19 @@ def key_selection_time_s(
     """
     count = shape_UD.shape[0]
     time_s_U, code_U = np.empty(count), np.empty(count, np.int8)
-    for u in range(count):
+    _key_selection(shape_UD, silicon_US, parameters_UP, time_s_U, code_U)
+    return time_s_U, code_U
+
+
+@compiled
+def _key_selection(
+    shape_UD: FloatArray,
+    silicon_US: FloatArray,
+    parameters_UP: FloatArray,
+    time_s_U: FloatArray,
+    code_U: NDArray[np.int8],
+) -> None:
+    for u in range(shape_UD.shape[0]):
         queries, q_len, kv_len, selected, score_bytes, index_bytes, hot = shape_UD[u]
         bandwidth, launch_s, row_cycles, short_cycles, feed = parameters_UP[u, :5]
         together, power, l2_fraction = parameters_UP[u, 5:8]
@@ -83,4 +94,3 @@ def key_selection_time_s(
         body_s = ((scan_s + short_s) ** power + memory_s**power) ** (1.0 / power)
         time_s_U[u] = launch_s + body_s
         code_U[u] = BOUND_MEMORY if memory_s > launch_s + scan_s + short_s else BOUND_LATENCY
-    return time_s_U, code_U

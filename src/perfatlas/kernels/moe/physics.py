@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.compiled import compiled, compiled_part
+from perfatlas.compiled import compiled, part
 from perfatlas.kernels.attention import hot_share
 from perfatlas.kernels.devices import BANDWIDTH, CLOCK, L2, PEAK, SM_COUNT
 from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, UNIFORM
@@ -74,7 +74,6 @@ MANY_ROWS: Final = 50.0  # rows per expert from which the normal law stands for 
 LEFT_OUT: Final = 1e-9  # probability of the loads that are not counted
 
 
-@compiled
 def moe_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int8]]:
@@ -101,10 +100,21 @@ def moe_time_s(
         between ranks is a collective of its own. Of a benchmark loop only the weights are hot.
     """
     count = shape_UD.shape[0]
-    time_s = np.empty(count)
-    bound = np.empty(count, dtype=np.int8)
-    loads_B = np.empty(BINS)
-    for unit in range(count):
+    time_s, bound = np.empty(count), np.empty(count, np.int8)
+    _moe(shape_UD, silicon_US, parameters_UP, time_s, bound, np.empty(BINS))
+    return time_s, bound
+
+
+@compiled
+def _moe(
+    shape_UD: FloatArray,
+    silicon_US: FloatArray,
+    parameters_UP: FloatArray,
+    time_s: FloatArray,
+    bound: NDArray[np.int8],
+    loads_B: FloatArray,
+) -> None:
+    for unit in range(shape_UD.shape[0]):
         shape, silicon, parameters = shape_UD[unit], silicon_US[unit], parameters_UP[unit]
         bins = _fill_loads(shape, loads_B)
         local = shape[3] / shape[5] / bins  # experts of this rank in one bin
@@ -125,10 +135,9 @@ def moe_time_s(
             bound[unit] = BOUND_MEMORY
         else:
             bound[unit] = BOUND_COMPUTE
-    return time_s, bound
 
 
-@compiled_part
+@part
 def _fill_loads(shape: FloatArray, loads_B: FloatArray) -> int:
     """Fill rows per expert of the busiest rank, largest first; return the bins that are used."""
     tokens, experts, ep, skew = shape[0], shape[3], shape[5], shape[10]
@@ -160,7 +169,7 @@ def _fill_loads(shape: FloatArray, loads_B: FloatArray) -> int:
     return bins
 
 
-@compiled_part
+@part
 def _busiest(tokens: float, top_k: float, experts: float, ep: float) -> float:
     """Return the rows of the busiest of `ep` ranks over the mean, tokens drawing evenly.
 
@@ -177,7 +186,7 @@ def _busiest(tokens: float, top_k: float, experts: float, ep: float) -> float:
     return min(1.0 + extreme * deviation / mean, most)
 
 
-@compiled_part
+@part
 def _fill_binomial(tokens: float, chance: float, loads_B: FloatArray) -> None:
     """Fill the mean rows of experts drawn evenly, in bins of equal probability, largest first."""
     bins = loads_B.size
@@ -208,7 +217,7 @@ def _fill_binomial(tokens: float, chance: float, loads_B: FloatArray) -> None:
         probability *= (tokens - rows + 1.0) / rows * chance / (1.0 - chance)
 
 
-@compiled_part
+@part
 def _fill_power_law(low: float, high: float, skew: float, loads_B: FloatArray) -> None:
     """Fill the mid-bin quantiles of a density x^-skew on [low, high], largest first."""
     exponent = 1.0 - skew
@@ -221,7 +230,7 @@ def _fill_power_law(low: float, high: float, skew: float, loads_B: FloatArray) -
             loads_B[index] = ((top - bottom) * share + bottom) ** (1.0 / exponent)
 
 
-@compiled_part
+@part
 def _match_total(loads_B: FloatArray, total: float, tokens: float) -> None:
     """Give rows lost to rounding to the least popular experts, take surplus from the most."""
     rest = min(total, tokens * loads_B.size) - np.sum(loads_B)
@@ -238,7 +247,7 @@ def _match_total(loads_B: FloatArray, total: float, tokens: float) -> None:
             rest -= added
 
 
-@compiled_part
+@part
 def _concentrate(loads_B: FloatArray, ep: float, experts: float, tokens: float) -> None:
     """Scale loads to the expected largest of `ep` random groups of experts."""
     if ep <= 1.0:
@@ -256,7 +265,7 @@ def _concentrate(loads_B: FloatArray, ep: float, experts: float, tokens: float) 
         loads_B[index] = min(loads_B[index] * factor, tokens)
 
 
-@compiled_part
+@part
 def _blocks_s(
     shape: FloatArray,
     silicon: FloatArray,
@@ -283,7 +292,7 @@ def _blocks_s(
     return depth_s * (waves_first * hidden + waves_second * width) + fixed_s, fixed_s
 
 
-@compiled_part
+@part
 def _tile(shape: FloatArray, policy: float, load: float) -> tuple[float, float]:
     """Return rows and columns of an output tile; `load`: mean rows of an active expert."""
     if policy == TRITON_DEFAULTS:
@@ -296,7 +305,7 @@ def _tile(shape: FloatArray, policy: float, load: float) -> tuple[float, float]:
     return rows, TILE_COLUMNS
 
 
-@compiled_part
+@part
 def _memory_s(
     shape: FloatArray, silicon: FloatArray, parameters: FloatArray, active: float, rows: float
 ) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.compiled import compiled, compiled_part
+from perfatlas.compiled import compiled, part
 from perfatlas.kernels.attention import largest_part
 from perfatlas.kernels.devices import BANDWIDTH, CLOCK, L2, SM_COUNT
 from perfatlas.operators import DELTA_CHUNK, delta_rule_flop
@@ -78,7 +78,6 @@ ELEMENT_BYTES: Final = 2.0  # of the convolution's input, output and state
 UPDATE_CHANNELS: Final = 256.0  # of a program of the one-token convolution
 
 
-@compiled
 def scan_prefill_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int8]]:
@@ -100,7 +99,19 @@ def scan_prefill_time_s(
     """
     rows = shape_UD.shape[0]
     time_s_U, code_U = np.empty(rows), np.empty(rows, np.int8)
-    for u in range(rows):
+    _scan_prefill(shape_UD, silicon_US, parameters_UP, time_s_U, code_U)
+    return time_s_U, code_U
+
+
+@compiled
+def _scan_prefill(
+    shape_UD: FloatArray,
+    silicon_US: FloatArray,
+    parameters_UP: FloatArray,
+    time_s_U: FloatArray,
+    code_U: NDArray[np.int8],
+) -> None:
+    for u in range(shape_UD.shape[0]):
         batch, q_len, heads, chunk = shape_UD[u, :4]
         launch_s, unit, step, row, parallel = parameters_UP[u, :5]
         power, heads_per_sm = parameters_UP[u, 7], parameters_UP[u, 9]
@@ -124,10 +135,8 @@ def scan_prefill_time_s(
         )
         time_s_U[u] = launch_s + _together_s(busy_s, memory_s, power)
         code_U[u] = largest_part(busy_s - unit_s, memory_s, launch_s + unit_s)
-    return time_s_U, code_U
 
 
-@compiled
 def scan_decode_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int8]]:
@@ -146,7 +155,19 @@ def scan_decode_time_s(
     """
     rows = shape_UD.shape[0]
     time_s_U, code_U = np.empty(rows), np.empty(rows, np.int8)
-    for u in range(rows):
+    _scan_decode(shape_UD, silicon_US, parameters_UP, time_s_U, code_U)
+    return time_s_U, code_U
+
+
+@compiled
+def _scan_decode(
+    shape_UD: FloatArray,
+    silicon_US: FloatArray,
+    parameters_UP: FloatArray,
+    time_s_U: FloatArray,
+    code_U: NDArray[np.int8],
+) -> None:
+    for u in range(shape_UD.shape[0]):
         batch, q_len, heads, io_bytes, state_bytes, hot = shape_UD[u]
         power, sms = parameters_UP[u, 5], silicon_US[u, SM_COUNT]
         programs = max(batch * q_len * heads / sms, 1.0)
@@ -160,10 +181,8 @@ def scan_decode_time_s(
         )
         time_s_U[u] = parameters_UP[u, 0] + _together_s(program_s, memory_s, power)
         code_U[u] = largest_part(0.0, memory_s, parameters_UP[u, 0] + program_s)
-    return time_s_U, code_U
 
 
-@compiled
 def conv_prefill_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int8]]:
@@ -182,7 +201,19 @@ def conv_prefill_time_s(
     """
     rows = shape_UD.shape[0]
     time_s_U, code_U = np.empty(rows), np.empty(rows, np.int8)
-    for u in range(rows):
+    _conv_prefill(shape_UD, silicon_US, parameters_UP, time_s_U, code_U)
+    return time_s_U, code_U
+
+
+@compiled
+def _conv_prefill(
+    shape_UD: FloatArray,
+    silicon_US: FloatArray,
+    parameters_UP: FloatArray,
+    time_s_U: FloatArray,
+    code_U: NDArray[np.int8],
+) -> None:
+    for u in range(shape_UD.shape[0]):
         batch, q_len, channels, kernel, hot = shape_UD[u]
         power, row, tile_tokens, tile_channels = parameters_UP[u, 5:9]
         clock = silicon_US[u, CLOCK]
@@ -199,10 +230,8 @@ def conv_prefill_time_s(
         fixed_s = _together_s(program_s, row_s, power)
         time_s_U[u] = parameters_UP[u, 0] + _together_s(fixed_s, memory_s, power)
         code_U[u] = largest_part(0.0, memory_s, parameters_UP[u, 0] + fixed_s)
-    return time_s_U, code_U
 
 
-@compiled
 def conv_decode_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int8]]:
@@ -221,7 +250,19 @@ def conv_decode_time_s(
     """
     rows = shape_UD.shape[0]
     time_s_U, code_U = np.empty(rows), np.empty(rows, np.int8)
-    for u in range(rows):
+    _conv_decode(shape_UD, silicon_US, parameters_UP, time_s_U, code_U)
+    return time_s_U, code_U
+
+
+@compiled
+def _conv_decode(
+    shape_UD: FloatArray,
+    silicon_US: FloatArray,
+    parameters_UP: FloatArray,
+    time_s_U: FloatArray,
+    code_U: NDArray[np.int8],
+) -> None:
+    for u in range(shape_UD.shape[0]):
         batch, q_len, channels, kernel, hot = shape_UD[u]
         power, sms = parameters_UP[u, 5], silicon_US[u, SM_COUNT]
         programs = max(batch * q_len * math.ceil(channels / UPDATE_CHANNELS) / sms, 1.0)
@@ -235,10 +276,9 @@ def conv_decode_time_s(
         )
         time_s_U[u] = parameters_UP[u, 0] + _together_s(program_s, memory_s, power)
         code_U[u] = largest_part(0.0, memory_s, parameters_UP[u, 0] + program_s)
-    return time_s_U, code_U
 
 
-@compiled_part
+@part
 def _traffic_s(
     io_bytes: float,
     state_bytes: float,
@@ -260,7 +300,7 @@ def _traffic_s(
     return float(memory_s - spared_s + min(cache_s, spared_s))
 
 
-@compiled_part
+@part
 def _together_s(first_s: float, second_s: float, power: float) -> float:
     """Return the time of two parts that overlap [s]."""
     longer, shorter = max(first_s, second_s), min(first_s, second_s)

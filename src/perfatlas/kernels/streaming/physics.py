@@ -34,7 +34,6 @@ STREAMING_PARAMETERS: Final = (
 HOT_SHARPNESS: Final = 4.0  # how suddenly a pass stops fitting into the cache
 
 
-@compiled
 def streaming_time_s(
     shape_UD: FloatArray, silicon_US: FloatArray, parameters_UP: FloatArray
 ) -> tuple[FloatArray, NDArray[np.int8]]:
@@ -58,9 +57,20 @@ def streaming_time_s(
         pass that was measured.
     """
     count = shape_UD.shape[0]
-    time_s = np.empty(count)
-    bound = np.empty(count, dtype=np.int8)
-    for unit in range(count):
+    time_s, bound = np.empty(count), np.empty(count, np.int8)
+    _streaming(shape_UD, silicon_US, parameters_UP, time_s, bound)
+    return time_s, bound
+
+
+@compiled
+def _streaming(
+    shape_UD: FloatArray,
+    silicon_US: FloatArray,
+    parameters_UP: FloatArray,
+    time_s: FloatArray,
+    bound: NDArray[np.int8],
+) -> None:
+    for unit in range(shape_UD.shape[0]):
         shape, silicon, parameters = shape_UD[unit], silicon_US[unit], parameters_UP[unit]
         activation = shape[0] - shape[1]
         ratio = activation / (parameters[3] * silicon[L2])
@@ -73,4 +83,3 @@ def streaming_time_s(
         body_s = max(memory_s, row_s)
         time_s[unit] = parameters[0] + body_s
         bound[unit] = BOUND_LATENCY if parameters[0] > body_s else BOUND_MEMORY
-    return time_s, bound

@@ -11,14 +11,20 @@ M matches.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import silicon_row
 from perfatlas.kernels.shapes import LEAST_RATIO, carry, correct, no_residuals, physics_model
-from perfatlas.measurements.residuals import Correction, code_hash, kept_residuals, with_rows_of
+from perfatlas.measurements.residuals import (
+    Correction,
+    kept_residuals,
+    producers_hash,
+    with_rows_of,
+)
 from perfatlas.measurements.tables import (
     QUANTIZED_INSIDE,
     TABLES,
@@ -37,8 +43,6 @@ if TYPE_CHECKING:
     from perfatlas.measurements.residuals import Residuals
     from perfatlas.operators import FloatArray, IntArray
 
-# Rooms whose code residuals depend on; silicon and parameters are named by their values.
-CODE: Final = ("sampling", "formats", "compiled", "operators", "measurements", "kernels")
 LEAST_ROWS: Final = 100  # fewer do not tell how far a residual carries
 
 
@@ -81,10 +85,21 @@ def _residuals(
     cell: tuple[str, str, str, str], table: tuple[str, str], parameters: tuple[float, ...]
 ) -> Residuals:
     silicon_S = _silicon(cell[0], cell[3])
-    stated = (cell, table, parameters, silicon_S.tolist(), code_hash(CODE))
+    stated = (cell, table, parameters, silicon_S.tolist(), producers(cell[1]))
     return kept_residuals(
         repr(stated), lambda: fit_residuals(cell, table[0], silicon_S, parameters)
     )
+
+
+@cache
+def producers(operator: str) -> str:
+    """Return a digest of the code that produces residuals; devices are named by their values.
+
+    Args:
+        operator: A name of `residuals.AXES`.
+    """
+    physics = physics_model(operator).physics
+    return producers_hash(fit_residuals, physics, by_value=(resolve_system,))
 
 
 def _silicon(device: str, format_name: str) -> FloatArray:
@@ -223,7 +238,7 @@ def product_alone(near: Correction, alone_U: NDArray[np.bool_], whole_U: FloatAr
 
     Example:
         >>> import numpy as np
-        >>> from perfatlas.measurements.residuals import Correction
+        >>> from perfatlas.measurements.residuals.residuals import Correction
         >>> from perfatlas.kernels.tiers.measured import product_alone
         >>> sums = Correction(np.array([3.0]), np.zeros(1), np.zeros(1), np.ones(1, np.bool_))
         >>> found = product_alone(sums, np.ones(1, np.bool_), np.array([2.0]))

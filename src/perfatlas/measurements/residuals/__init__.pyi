@@ -1,8 +1,10 @@
+from .producers import (
+    producers_hash as producers_hash,
+)
 from .residuals import (
     Correction as Correction,
     Residuals as Residuals,
     carry as carry,
-    code_hash as code_hash,
     correct as correct,
     kept_residuals as kept_residuals,
     no_residuals as no_residuals,

@@ -8,8 +8,6 @@ from __future__ import annotations
 import zipfile
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -24,6 +22,7 @@ from perfatlas.sampling import seeded_subset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -313,21 +312,6 @@ def kept_residuals(stated: str, fit: Callable[[], Residuals]) -> Residuals:
             with atomic_file(path) as scratch, scratch.open("wb") as stream:
                 np.savez(stream, **{name: getattr(found, name) for name in SAVED})
     return found
-
-
-@cache
-def code_hash(rooms: tuple[str, ...]) -> str:
-    """Return the hash of all code in some rooms, and of the lists it reads from `data`.
-
-    Part of what residuals are kept under.
-
-    Args:
-        rooms: Names of packages of perfatlas.
-    """
-    package = Path(__file__).parents[2]
-    files = [path for room in rooms for path in sorted((package / room).rglob("*.py"))]
-    files += sorted((package / "data").glob("*.toml"))
-    return content_hash("".join(content_hash(path.read_bytes()) for path in files))
 
 
 def _read(path: Path) -> Residuals | None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perfatlas.compiled import part
 from perfatlas.serving.sequences import expect
-from perfatlas.serving.state import NEVER, NOBODY, drop, part
+from perfatlas.serving.state import NEVER, NOBODY, drop
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World

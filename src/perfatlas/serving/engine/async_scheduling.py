@@ -25,11 +25,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perfatlas.compiled import part
 from perfatlas.serving.config import SGLANG
 from perfatlas.serving.engine.front_end import stream
 from perfatlas.serving.engine.step_end import finish_step
 from perfatlas.serving.sequences import steps_until, stretch_time, take_finishing
-from perfatlas.serving.state import NOBODY, part
+from perfatlas.serving.state import NOBODY
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World

@@ -25,9 +25,10 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.compiled import part
 from perfatlas.serving.engine.outages import clear
 from perfatlas.serving.engine.prefix_routing import forget_replica
-from perfatlas.serving.state import DRAINING, OFF, STARTING, UP, part
+from perfatlas.serving.state import DRAINING, OFF, STARTING, UP
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfatlas.serving.state import UP, part
+from perfatlas.compiled import part
+from perfatlas.serving.state import UP
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perfatlas.compiled import part
 from perfatlas.serving.config import SGLANG
 from perfatlas.serving.engine.arrival_queue import follow
 from perfatlas.serving.engine.async_scheduling import end_overlapped
@@ -21,7 +22,7 @@ from perfatlas.serving.sequences import (
     leave_running,
     take_finishing,
 )
-from perfatlas.serving.state import NOBODY, part
+from perfatlas.serving.state import NOBODY
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World

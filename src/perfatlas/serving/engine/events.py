@@ -11,7 +11,8 @@ come, W rows of the series and V its columns.
 
 from __future__ import annotations
 
-from perfatlas.serving.config import DECODE, MOST_KINDS, PREFILL, SGLANG, VLLM
+from perfatlas.compiled import entry, part
+from perfatlas.serving.config import DECODE, PREFILL, SGLANG, VLLM
 from perfatlas.serving.engine.arrival_queue import follow, next_arrival, take_arrival
 from perfatlas.serving.engine.completions import end_steps
 from perfatlas.serving.engine.front_end import is_read
@@ -20,48 +21,18 @@ from perfatlas.serving.engine.replica_events import change, next_change, serves,
 from perfatlas.serving.engine.routing import queue_at, route
 from perfatlas.serving.engine.step_batching import begin
 from perfatlas.serving.sequences import blocks
-from perfatlas.serving.state import (
-    HANDED,
-    LOCAL,
-    NEVER,
-    NOBODY,
-    REJECTED,
-    UP,
-    Held,
-    World,
-    entry,
-    holder,
-    part,
-)
-
-hold = holder(World._fields)
+from perfatlas.serving.state import HANDED, LOCAL, NEVER, NOBODY, REJECTED, UP, World
 
 
 @entry
-def _held(world: World) -> Held:
-    """Return the columns of a kind behind one pointer."""
-    return hold(*world)  # type: ignore[no-any-return] # untyped
-
-
-def advance(worlds: tuple[World, ...], instants: int, last: int) -> int:
+def advance(kinds: list[World], instants: int, last: int) -> int:
     """Go on for some instants; return how many were left when nothing more was to come.
 
     Args:
-        worlds: The simulation, by kind of engine.
+        kinds: The simulation, by kind of engine.
         instants: Most instants of this call.
         last: Time beyond which the clock does not reach [ps].
     """
-    kinds = [_held(world) for world in worlds]
-    # always as many places, so that the loop is compiled once for every number of kinds
-    places = tuple((kinds * MOST_KINDS)[:MOST_KINDS])
-    left: int = _advance(places, len(worlds), instants, last)
-    return left
-
-
-@entry
-def _advance(places: tuple[Held, ...], count: int, instants: int, last: int) -> int:
-    """Go on as `advance` says, over the first places."""
-    kinds = [places[k] for k in range(count)]
     world = kinds[0]
     clock = world.clock_1[0]
     while instants > 0:

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.compiled import part
 from perfatlas.serving.config import NO_EVICT, RECOMPUTED
 from perfatlas.serving.engine.async_scheduling import cut_overlapped
 from perfatlas.serving.engine.step_batching import cut
 from perfatlas.serving.sequences import blocks, expect, free_at_home
-from perfatlas.serving.state import FETCHED, LOCAL, NOBODY, TRAVELLING, part
+from perfatlas.serving.state import FETCHED, LOCAL, NOBODY, TRAVELLING
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World

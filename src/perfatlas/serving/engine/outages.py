@@ -21,17 +21,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perfatlas.compiled import part
 from perfatlas.serving.engine.arrival_queue import follow
 from perfatlas.serving.engine.async_scheduling import foresee
 from perfatlas.serving.engine.prefix_routing import forget_replica
 from perfatlas.serving.engine.step_batching import cut
 from perfatlas.serving.sequences import expect, steps_until, stretch_time
-from perfatlas.serving.state import LOST, NEVER, NOBODY, OUT, UP, apart, part
+from perfatlas.serving.state import LOST, NEVER, NOBODY, OUT, UP
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World
 
-_foresee = apart(foresee)
+_foresee = part(foresee)
 RETURN, CRASH, DRAIN = range(3)  # at one instant in this order
 
 

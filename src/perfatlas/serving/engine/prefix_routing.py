@@ -22,8 +22,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perfatlas.compiled import part
 from perfatlas.serving.engine.balance import least_loaded
-from perfatlas.serving.state import NOBODY, UP, part
+from perfatlas.serving.state import NOBODY, UP
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World

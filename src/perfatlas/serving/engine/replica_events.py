@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perfatlas.compiled import part
 from perfatlas.serving.engine.autoscaling import next_look, scale
 from perfatlas.serving.engine.outages import strike, take_down
 from perfatlas.serving.sequences import expect
-from perfatlas.serving.state import DRAINING, NEVER, NOBODY, STARTING, UP, part
+from perfatlas.serving.state import DRAINING, NEVER, NOBODY, STARTING, UP
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfatlas.compiled import inlined, part
 from perfatlas.serving.config import DECODE, PREFIX_AWARE, RANDOM, ROUND_ROBIN, SGLANG
 from perfatlas.serving.engine.async_scheduling import cut_overlapped
 from perfatlas.serving.engine.balance import least_loaded
@@ -16,7 +17,7 @@ from perfatlas.serving.engine.handover import make_ready
 from perfatlas.serving.engine.prefix_routing import follow_prefix
 from perfatlas.serving.engine.step_batching import cut
 from perfatlas.serving.sequences import leave_unread, queue_last
-from perfatlas.serving.state import UP, inlined, part
+from perfatlas.serving.state import UP
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World

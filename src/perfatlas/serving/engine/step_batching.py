@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.compiled import part
 from perfatlas.serving.config import BOTH, DECODE, SGLANG, VLLM
 from perfatlas.serving.engine.async_scheduling import foresee, note_done
 from perfatlas.serving.engine.front_end import stream
@@ -35,7 +36,7 @@ from perfatlas.serving.sequences import (
     steps_until,
     stretch_time,
 )
-from perfatlas.serving.state import NEVER, NOBODY, part
+from perfatlas.serving.state import NEVER, NOBODY
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World

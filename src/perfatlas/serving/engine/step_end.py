@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perfatlas.compiled import part
 from perfatlas.serving.sequences import (
     advance_each,
     blocks,
@@ -20,7 +21,7 @@ from perfatlas.serving.sequences import (
     start_decoding,
     stretch_time,
 )
-from perfatlas.serving.state import NOBODY, part
+from perfatlas.serving.state import NOBODY
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.compiled import part
 from perfatlas.serving.config import DECODE, PREFILL
 from perfatlas.serving.sequences import (
     admit_head,
@@ -45,7 +46,7 @@ from perfatlas.serving.sequences import (
     throw_out,
     unseen,
 )
-from perfatlas.serving.state import NOBODY, part
+from perfatlas.serving.state import NOBODY
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World

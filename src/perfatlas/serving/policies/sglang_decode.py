@@ -27,9 +27,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.compiled import part
 from perfatlas.serving.policies.sglang import MOST_EXPECTED, decode_batch, output_of
 from perfatlas.serving.sequences import blocks, fetch, first_output, join_one
-from perfatlas.serving.state import NOBODY, part
+from perfatlas.serving.state import NOBODY
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perfatlas.compiled import part
 from perfatlas.serving.config import MAX_UTILIZATION, STATIC
 from perfatlas.serving.sequences import (
     admit_head,
@@ -44,7 +45,7 @@ from perfatlas.serving.sequences import (
     run_chunk,
     throw_out,
 )
-from perfatlas.serving.state import NOBODY, part
+from perfatlas.serving.state import NOBODY
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perfatlas.compiled import part
 from perfatlas.serving.sequences import (
     admit_head,
     blocks,
@@ -34,7 +35,7 @@ from perfatlas.serving.sequences import (
     run_chunk,
     throw_out,
 )
-from perfatlas.serving.state import NOBODY, part
+from perfatlas.serving.state import NOBODY
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World

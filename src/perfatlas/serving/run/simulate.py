@@ -77,8 +77,8 @@ def run(
     Example:
         >>> import numpy as np
         >>> from perfatlas.serving.config import Limits
-        >>> from perfatlas.serving.prices import StepPrices
-        >>> from perfatlas.serving.requests import plain_requests
+        >>> from perfatlas.serving.prices.tables import StepPrices
+        >>> from perfatlas.serving.requests.columns import plain_requests
         >>> from perfatlas.serving.run.simulate import run
         >>> nothing = np.zeros((3, 1), np.int64)
         >>> prices = StepPrices(
@@ -142,10 +142,12 @@ def run_fleet(
 def _simulate(worlds: tuple[World, ...], control: Control) -> bool:
     """Run to the end; return whether it was stopped before."""
     world = worlds[0]
+    from perfatlas.compiled import hold
     from perfatlas.serving.engine import advance
 
+    kinds = hold(list(worlds))
     try:
-        while advance(worlds, SLICE, LAST_TICK) == 0:
+        while advance(kinds, SLICE, LAST_TICK) == 0:
             left = int(world.clock_1["left"][0])
             if control.watch is not None and control.watch(1.0 - left / world.request_N.shape[0]):
                 return True

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perfatlas.compiled import part
 from perfatlas.serving.config import VLLM
 from perfatlas.serving.sequences import prefix
 from perfatlas.serving.sequences.offload import keep_below, take_up
-from perfatlas.serving.state import part
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World

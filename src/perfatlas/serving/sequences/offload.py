@@ -33,13 +33,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.compiled import part
 from perfatlas.serving.sequences.prefix import block_key
-from perfatlas.serving.state import NOBODY, apart, part
+from perfatlas.serving.state import NOBODY
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World
 
-_key = apart(block_key)
+_key = part(block_key)
 HOST: Final = 0
 SSD: Final = 1
 

@@ -27,10 +27,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perfatlas.compiled import part
 from perfatlas.serving.config import ARRIVAL, DECODE, NO_EVICT, PREFILL, RECOMPUTED, SGLANG
 from perfatlas.serving.sequences import blocks
 from perfatlas.serving.sequences.running import leave_running, start_decoding
-from perfatlas.serving.state import FETCHED, HANDED, LOCAL, NOBODY, part, put
+from perfatlas.serving.state import FETCHED, HANDED, LOCAL, NOBODY, put
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfatlas.compiled import part
 from perfatlas.serving.config import DECODE, VLLM
-from perfatlas.serving.state import LOCAL, NOBODY, part
+from perfatlas.serving.state import LOCAL, NOBODY
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perfatlas.compiled import part
 from perfatlas.serving.config import DECODE, NO_EVICT, SGLANG, STATIC
 from perfatlas.serving.sequences import blocks
 from perfatlas.serving.sequences.step_time import NEVER, chunk_time
-from perfatlas.serving.state import NOBODY, drop, part, put
+from perfatlas.serving.state import NOBODY, drop, put
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World

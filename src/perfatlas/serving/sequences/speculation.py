@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perfatlas.compiled import part
 from perfatlas.serving.sequences import blocks
 from perfatlas.serving.sequences.prefix import mixed
 from perfatlas.serving.sequences.running import queue_first, throw_out
-from perfatlas.serving.state import NOBODY, part
+from perfatlas.serving.state import NOBODY
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfatlas.serving.state import part
+from perfatlas.compiled import part
 
 if TYPE_CHECKING:
     import numpy as np

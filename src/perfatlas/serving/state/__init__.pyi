@@ -29,14 +29,6 @@ from .columns import (
     Rows as Rows,
     World as World,
 )
-from .compile import (
-    Held as Held,
-    apart as apart,
-    entry as entry,
-    holder as holder,
-    inlined as inlined,
-    part as part,
-)
 from .heap import (
     NODE as NODE,
     drop as drop,

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from perfatlas.serving.state.compile import part
+from perfatlas.compiled import part
 
 NODE: Final = np.dtype([("key", "i8"), ("tie", "i8"), ("item", "i8")], align=True)
 Rows = NDArray[Any]

@@ -1,0 +1,104 @@
+"""From a function and the layout of its arguments to machine code: what is bound to what.
+
+Imports the compiler.
+"""
+
+from __future__ import annotations
+
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from numba.core import types
+
+from perfatlas.compiled import direct_way, public_way
+from perfatlas.compiled.column_types import spread, type_of
+from perfatlas.compiled.machine_code import load
+from perfatlas.compiled.reach import PARTS, reached
+from perfatlas.compiled.unit_files import write_unit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfatlas.compiled.columns import ColumnsLayout
+    from perfatlas.compiled.machine_code import Native
+
+
+def build(function: FunctionType, layout: ColumnsLayout, key: str) -> Native:
+    """Return a function compiled, and keep its machine code on disk where that is possible.
+
+    Args:
+        function: Takes what the layout tells and returns a number or nothing; its parts are
+            marked.
+        layout: Of its arguments.
+        key: Of all that its machine code depends on.
+    """
+    returns = function.__annotations__.get("return") != "None"
+    signature = types.int32(type_of(layout), types.CPointer(types.int64))
+    if direct_way.fits():
+        called = _called(bound(function, direct_way.part), returns=returns)
+        unit = direct_way.machine_code(called, signature, f"perfatlas_{key[:16]}")
+        write_unit(key, unit)
+        loaded = load(unit)
+        if loaded is not None:
+            return loaded
+    called = _called(bound(function, public_way.part), returns=returns)
+    return public_way.native(called, signature)
+
+
+def _called(target: Any, *, returns: bool) -> Any:  # noqa: ANN401 - untyped
+    """Return what calls a compiled function with the words behind an address."""
+
+    def number(arguments: Any, result: Any) -> int:  # noqa: ANN401 - addresses
+        result[0] = int(target(*spread(arguments)))
+        return 0
+
+    def nothing(arguments: Any, _result: Any) -> int:  # noqa: ANN401 - addresses
+        target(*spread(arguments))
+        return 0
+
+    return number if returns else nothing
+
+
+def bound(function: FunctionType, part: Callable[..., Any]) -> Any:  # noqa: ANN401 - untyped
+    """Return a function for compiled callers, all parts that it reaches bound to their names.
+
+    Args:
+        function: The function.
+        part: Makes a function one that compiled code can call.
+    """
+    found = reached(function)
+    own = {one.function: _copy(one.function) for one in found}
+    made = {plain: part(copied, inline=PARTS.get(plain, False)) for plain, copied in own.items()}
+    for one in found:
+        names = own[one.function].__globals__
+        for name, value in one.values.items():
+            called = made.get(value, value) if isinstance(value, FunctionType) else value
+            module, _, attribute = name.rpartition(".")
+            if not module:
+                names[name] = called
+            elif called is not value:
+                _attributes(names, module)[attribute] = called
+    return made[function]
+
+
+def _copy(function: FunctionType) -> FunctionType:
+    """Return the same function with names of its own."""
+    copied = FunctionType(
+        function.__code__, dict(function.__globals__), function.__name__, function.__defaults__
+    )
+    copied.__module__, copied.__qualname__ = function.__module__, function.__qualname__
+    return copied
+
+
+class _Bound(ModuleType):
+    """A module in which parts are bound."""
+
+
+def _attributes(names: dict[str, Any], module: str) -> dict[str, Any]:
+    """Return the names in a module that compiled code calls parts of, as seen by one function."""
+    if not isinstance(names[module], _Bound):
+        copied = _Bound(names[module].__name__)
+        copied.__dict__.update(names[module].__dict__)
+        names[module] = copied
+    found: dict[str, Any] = vars(names[module])
+    return found

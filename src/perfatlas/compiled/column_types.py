@@ -1,0 +1,248 @@
+"""Columns as the compiler sees them: types, attributes, items. Imports the compiler."""
+
+from __future__ import annotations
+
+import operator
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.imputils import lower_builtin, lower_getattr_generic
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.extending import models, register_model, type_callable
+from numba.np.numpy_support import from_dtype
+
+from perfatlas.compiled.columns import (
+    FLAG,
+    FLOAT,
+    INTEGER,
+    ArrayLayout,
+    ColumnsLayout,
+    RowsLayout,
+    TupleLayout,
+    words_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfatlas.compiled.columns import Layout
+
+_WORD: Final = ir.IntType(64)
+_WORDS: Final = ir.PointerType(_WORD)
+_NUMBERS: Final = {INTEGER: types.int64, FLOAT: types.float64, FLAG: types.boolean}
+
+
+class Columns(types.Type):  # type: ignore[misc] # untyped
+    """Named fields behind an address.
+
+    Args:
+        number: Tells it apart from others: spelled out, names of functions would have pages.
+        layout: Of the fields.
+
+    Attributes:
+        fields: First word and layout of each, by name.
+        size: Of all words [B].
+    """
+
+    def __init__(self, number: int, layout: ColumnsLayout) -> None:
+        """Lay the fields out."""
+        self.fields: dict[str, tuple[int, Layout]] = {}
+        place = 0
+        for name, one in layout.fields:
+            self.fields[name] = (place, one)
+            place += words_of(one)
+        self.size = 8 * place
+        super().__init__(f"Columns{number}")
+
+
+class Rows(types.Type):  # type: ignore[misc] # untyped
+    """Several columns of one type, by number.
+
+    Args:
+        item: Type of each.
+    """
+
+    def __init__(self, item: Columns) -> None:
+        """Keep what the items are."""
+        self.item = item
+        super().__init__(f"Rows{item.name}")
+
+
+_TYPES: Final[dict[Layout, Any]] = {}
+
+
+def type_of(layout: Layout) -> Any:  # noqa: ANN401 - a type of the compiler, untyped
+    """Return the type of a value in compiled code.
+
+    Args:
+        layout: Of the value.
+    """
+    if isinstance(layout, str):
+        return _NUMBERS[layout]
+    if layout not in _TYPES:
+        _TYPES[layout] = _new_type(layout)
+    return _TYPES[layout]
+
+
+def _new_type(layout: Layout) -> Any:  # noqa: ANN401 - a type of the compiler, untyped
+    if isinstance(layout, ArrayLayout):
+        return types.Array(_item_type(layout.dtype), layout.ndim, "C")
+    if isinstance(layout, TupleLayout):
+        return types.Tuple([type_of(item) for item in layout.items])
+    if isinstance(layout, RowsLayout):
+        return Rows(type_of(layout.item))
+    return Columns(len(_TYPES), cast("ColumnsLayout", layout))
+
+
+@cache
+def _item_type(dtype: Any) -> Any:  # noqa: ANN401 - a type of the compiler, untyped
+    return from_dtype(dtype)
+
+
+@register_model(Columns)
+class _ColumnsModel(models.PrimitiveModel):  # type: ignore[misc] # untyped
+    def __init__(self, manager: Any, kind: Columns) -> None:  # noqa: ANN401 - untyped
+        super().__init__(manager, kind, _WORDS)
+
+
+@register_model(Rows)
+class _RowsModel(models.StructModel):  # type: ignore[misc] # untyped
+    def __init__(self, manager: Any, kind: Rows) -> None:  # noqa: ANN401 - untyped
+        members = [("first", types.CPointer(types.int64)), ("count", types.int64)]
+        super().__init__(manager, kind, members)
+
+
+@infer_getattr
+class _ColumnsAttribute(AttributeTemplate):  # type: ignore[misc] # untyped
+    key = Columns
+
+    def generic_resolve(self, columns: Columns, name: str) -> Any:  # noqa: ANN401 - untyped
+        """Return the type of a field, None where there is no such field."""
+        return type_of(columns.fields[name][1]) if name in columns.fields else None
+
+
+@lower_getattr_generic(Columns)
+def _attribute(context: Any, builder: Any, columns: Columns, words: Any, name: str) -> Any:  # noqa: ANN401 - as the compiler calls it
+    return _load(context, builder, words, *columns.fields[name])
+
+
+def _word(builder: Any, words: Any, place: Any, kind: Any = _WORD) -> Any:  # noqa: ANN401 - untyped
+    """Return a word; none changes while compiled code runs, so that it is loaded once."""
+    where = place if isinstance(place, ir.Value) else ir.Constant(_WORD, place)
+    address = builder.bitcast(builder.gep(words, [where]), ir.PointerType(kind))
+    loaded = builder.load(address)
+    loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return loaded
+
+
+def _address(builder: Any, words: Any, place: Any, columns: Columns) -> Any:  # noqa: ANN401 - untyped
+    """Return the address of columns, all of whose words can be read."""
+    loaded = _word(builder, words, place, _WORDS)
+    for name, count in (("dereferenceable", columns.size), ("align", 8)):
+        loaded.set_metadata(name, builder.module.add_metadata([ir.Constant(_WORD, count)]))
+    return loaded
+
+
+def _load(context: Any, builder: Any, words: Any, place: int, layout: Layout) -> Any:  # noqa: ANN401 - untyped
+    """Return the value that lies from a place on."""
+    if isinstance(layout, ArrayLayout):
+        return _array(context, builder, words, place, layout)
+    if isinstance(layout, TupleLayout):
+        items = []
+        for item in layout.items:
+            items.append(_load(context, builder, words, place, item))
+            place += words_of(item)
+        return context.make_tuple(builder, type_of(layout), items)
+    if isinstance(layout, RowsLayout):
+        rows = ir.Constant(context.get_value_type(type_of(layout)), ir.Undefined)
+        rows = builder.insert_value(rows, _word(builder, words, place, _WORDS), 0)
+        return builder.insert_value(rows, _word(builder, words, place + 1), 1)
+    if isinstance(layout, ColumnsLayout):
+        return _address(builder, words, place, type_of(layout))
+    if layout == FLAG:
+        return builder.icmp_unsigned("!=", _word(builder, words, place), ir.Constant(_WORD, 0))
+    return _word(builder, words, place, ir.DoubleType() if layout == FLOAT else _WORD)
+
+
+def _array(context: Any, builder: Any, words: Any, place: int, layout: ArrayLayout) -> Any:  # noqa: ANN401 - untyped
+    """Return an array whose data and shape lie from a place on; nobody counts references to it."""
+    model = context.data_model_manager[type_of(layout)]
+    item = context.get_data_type(type_of(layout).dtype)
+    shape = [_word(builder, words, place + 1 + axis) for axis in range(layout.ndim)]
+    strides = [ir.Constant(_WORD, layout.dtype.itemsize)]
+    count = shape[-1]
+    for length in shape[-2::-1]:
+        strides.insert(0, builder.mul(strides[0], shape[len(shape) - len(strides)]))
+        count = builder.mul(count, length)
+    values = {
+        "meminfo": cgutils.voidptr_t(None),
+        "parent": cgutils.voidptr_t(None),
+        "nitems": count,
+        "itemsize": ir.Constant(_WORD, layout.dtype.itemsize),
+        "data": _word(builder, words, place, ir.PointerType(item)),
+    }
+    made = ir.Constant(model.get_value_type(), ir.Undefined)
+    for name, value in values.items():
+        made = builder.insert_value(made, value, model.get_field_position(name))
+    for name, lengths in (("shape", shape), ("strides", strides)):
+        for axis in range(layout.ndim):
+            at = [model.get_field_position(name), axis]
+            made = builder.insert_value(made, lengths[axis], at)
+    return made
+
+
+@type_callable(operator.getitem)
+def _type_of_row(_: object) -> Callable[..., Any]:
+    def typer(rows: Any, place: Any) -> Any:  # noqa: ANN401 - untyped
+        whole = isinstance(rows, Rows) and isinstance(types.unliteral(place), types.Integer)
+        return rows.item if whole else None
+
+    return typer
+
+
+@lower_builtin(operator.getitem, Rows, types.Integer)
+def _row(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401 - untyped
+    place = context.cast(builder, args[1], signature.args[1], types.int64)
+    first = builder.extract_value(args[0], 0)
+    return _address(builder, first, place, signature.return_type)
+
+
+@type_callable(len)
+def _type_of_len(_: object) -> Callable[..., Any]:
+    def typer(rows: Any) -> Any:  # noqa: ANN401 - untyped
+        return types.int64 if isinstance(rows, Rows) else None
+
+    return typer
+
+
+@lower_builtin(len, Rows)
+def _len(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:  # noqa: ANN401 - untyped
+    return builder.extract_value(args[0], 1)
+
+
+def spread(columns: Any) -> Any:  # noqa: ANN401 - untyped
+    """Return the fields of columns as a tuple; it exists in compiled code alone.
+
+    Raises:
+        TypeError: It is called by Python.
+    """
+    raise TypeError(f"only compiled code can spread {columns!r:.80}")
+
+
+@type_callable(spread)
+def _type_of_spread(_: object) -> Callable[..., Any]:
+    def typer(columns: Any) -> Any:  # noqa: ANN401 - untyped
+        if not isinstance(columns, Columns):
+            return None
+        return types.Tuple([type_of(one) for _, one in columns.fields.values()])
+
+    return typer
+
+
+@lower_builtin(spread, Columns)
+def _spread(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401 - untyped
+    fields = signature.args[0].fields.values()
+    items = [_load(context, builder, args[0], *field) for field in fields]
+    return context.make_tuple(builder, signature.return_type, items)

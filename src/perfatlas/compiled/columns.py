@@ -1,0 +1,198 @@
+"""Arguments as compiled code receives them: one address, and 64-bit words behind it.
+
+A named tuple of fifty arrays passed by value is some hundred arguments of every call. Here a call
+passes one address. An integer or a float is one word, an array its address and its shape, a named
+tuple the address of its own words, a plain tuple the words of its items, a list of named tuples the
+address of their addresses and their number. What a field is, apart from its value, is its layout;
+it is all that the compiler needs to know.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    Layout: TypeAlias = "str | ArrayLayout | ColumnsLayout | TupleLayout | RowsLayout"
+
+Value = TypeVar("Value")
+INTEGER: Final = "int64"
+FLOAT: Final = "float64"
+FLAG: Final = "bool"
+
+
+class ArrayLayout(NamedTuple):
+    """An array whose items lie one after the other.
+
+    Args:
+        dtype: Type of its items.
+        ndim: Number of its axes.
+    """
+
+    dtype: np.dtype[Any]
+    ndim: int
+
+
+class ColumnsLayout(NamedTuple):
+    """Named fields behind an address.
+
+    Args:
+        fields: Name and layout of each.
+    """
+
+    fields: tuple[tuple[str, Layout], ...]
+
+
+class TupleLayout(NamedTuple):
+    """Items one after the other.
+
+    Args:
+        items: Layout of each.
+    """
+
+    items: tuple[Layout, ...]
+
+
+class RowsLayout(NamedTuple):
+    """A list of named tuples of one layout.
+
+    Args:
+        item: Layout of each.
+    """
+
+    item: Layout
+
+
+def words_of(layout: Layout) -> int:
+    """Return how many words a value takes.
+
+    Args:
+        layout: Of the value.
+    """
+    if isinstance(layout, ArrayLayout):
+        return 1 + layout.ndim
+    if isinstance(layout, TupleLayout):
+        return sum(words_of(item) for item in layout.items)
+    return 2 if isinstance(layout, RowsLayout) else 1
+
+
+def layout_of(value: Any) -> Layout:  # noqa: ANN401 - whatever compiled code can receive
+    """Return what the compiler must know of a value.
+
+    Args:
+        value: A number, an array, a tuple, a named tuple or a list of named tuples.
+
+    Raises:
+        TypeError: Compiled code cannot receive it.
+
+    Example:
+        >>> from perfatlas.compiled.columns import layout_of
+        >>> layout_of((1, 2.0))
+        TupleLayout(items=('int64', 'float64'))
+    """
+    if isinstance(value, Held):
+        return value.layout
+    if isinstance(value, np.ndarray):
+        return ArrayLayout(value.dtype, value.ndim)
+    if isinstance(value, tuple):
+        items = tuple(layout_of(item) for item in value)
+        if hasattr(value, "_fields"):
+            return ColumnsLayout(tuple(zip(value._fields, items, strict=True)))
+        return TupleLayout(items)
+    if isinstance(value, list):
+        kinds = {layout_of(item) for item in value}
+        if len(kinds) == 1:
+            return RowsLayout(kinds.pop())
+    for kinds_of_number, name in _NUMBERS:
+        if isinstance(value, kinds_of_number):
+            return name
+    raise TypeError(f"compiled code cannot receive {type(value).__name__} {value!r:.80}")
+
+
+_NUMBERS: Final = (
+    ((bool, np.bool_), FLAG),
+    ((int, np.integer), INTEGER),
+    ((float, np.floating), FLOAT),
+)
+
+
+class Packed:
+    """Arguments as words, with all they point to: it lives as long as this does.
+
+    Args:
+        values: The arguments.
+
+    Attributes:
+        words: The words of the arguments.
+        address: Of the first of them.
+    """
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        """Write the words."""
+        self._kept: list[NDArray[Any]] = []
+        self.words = self._words(values)
+        self.address = self._keep(self.words)
+
+    def _words(self, values: Iterable[Any]) -> list[int | float]:
+        """Return values as words."""
+        words: list[int | float] = []
+        for value in values:
+            self._append(words, value)
+        return words
+
+    def _keep(self, words: list[int | float]) -> int:
+        packed = np.zeros(len(words), np.int64)
+        floats = packed.view(np.float64)
+        for place, word in enumerate(words):
+            if isinstance(word, float):
+                floats[place] = word
+            else:
+                packed[place] = word
+        self._kept.append(packed)
+        return packed.ctypes.data
+
+    def _append(self, words: list[int | float], value: Any) -> None:  # noqa: ANN401 - any argument
+        """Append the words of a value."""
+        if isinstance(value, Held):
+            words += value.packed.words
+        elif isinstance(value, np.ndarray):
+            if not value.flags.c_contiguous:
+                raise TypeError(f"compiled code cannot receive the strided array {value!r:.80}")
+            self._kept.append(value)
+            words += [value.ctypes.data, *value.shape]
+        elif isinstance(value, list):
+            words += [self._keep([self._keep(self._words(item)) for item in value]), len(value)]
+        elif hasattr(value, "_fields"):
+            words.append(self._keep(self._words(value)))
+        elif isinstance(value, tuple):
+            for item in value:
+                self._append(words, item)
+        else:
+            words.append(float(value) if isinstance(value, float | np.floating) else int(value))
+
+
+class Held:
+    """An argument of many calls: its words are written once, and found as often as it is passed.
+
+    Args:
+        value: The argument; what it points to is read and written in place.
+    """
+
+    def __init__(self, value: Any) -> None:  # noqa: ANN401 - any argument
+        """Write the words."""
+        self.layout = layout_of(value)
+        self.packed = Packed((value,))
+
+
+def hold(value: Value) -> Value:
+    """Return what stands for an argument in calls of entries, without being packed in each.
+
+    Args:
+        value: Named columns, or a list of them.
+    """
+    return cast("Value", Held(value))

@@ -1,0 +1,305 @@
+"""The short way through the compiler: all parts into one module, optimised and emitted once.
+
+The compiler finishes every function by itself: it optimises it, emits machine code and wraps it
+for Python and for C, though only the entry of a simulator is ever called from outside. Here its
+own classes are derived from, so that parts lower into one module, which is optimised and emitted
+when the last of them is there; calls of one function with integers of several widths, or with
+constants, use one compilation of it. No class or function of the compiler is changed, and other
+users of it in the process meet none of this.
+
+These classes are not of its public interface: `fits` tells whether they are as expected, and where
+they are not `public_way` compiles the same source to the same answers, in several times the time.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, Final
+
+import llvmlite.binding as llvm
+import numba
+from numba import _dynfunc, njit
+from numba.core import compiler, typed_passes, types, untyped_passes
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.dispatcher import _FunctionCompiler
+from numba.core.imputils import builtin_registry
+from numba.core.registry import cpu_target
+
+from perfatlas.compiled.column_types import Columns
+from perfatlas.compiled.machine_code import target_machine
+from perfatlas.compiled.unit_files import MachineCode
+
+if TYPE_CHECKING:
+    from types import FunctionType
+
+KNOWN: Final = ("0.68.",)  # versions of numba whose answers were compared
+OPTIMISATION: Final = 1  # the code is as fast as at 3 and takes half the time to make
+INLINED: Final = 25  # LLVM's measure of the largest part copied into its callers unasked
+OPTIONS: Final[dict[str, Any]] = {
+    "error_model": "numpy",
+    "_nrt": False,  # nothing here allocates: no references are counted
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
+_PASSES: Final = (
+    untyped_passes.TranslateByteCode,
+    untyped_passes.FixupArgs,
+    untyped_passes.IRProcessing,
+    untyped_passes.GenericRewrites,
+    untyped_passes.ReconstructSSA,
+    typed_passes.NopythonTypeInference,
+    typed_passes.PreLowerStripPhis,
+    typed_passes.IRLegalization,
+)
+
+
+def fits(version: str = numba.__version__) -> bool:
+    """Return whether the compiler is one whose inner classes are known.
+
+    Args:
+        version: Of the compiler.
+    """
+    return version.startswith(KNOWN)
+
+
+class _Typing(type(cpu_target.typing_context)):  # type: ignore[misc] # untyped
+    """Remembers what operators and attributes return: the answer never changes."""
+
+    def refresh(self) -> None:
+        """Learn of what was registered since; the compiler's own is known."""
+        self._load_builtins()
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:  # noqa: ANN401 - as its base
+        if kws or isinstance(func, types.Dispatcher):
+            return super().resolve_function_type(func, args, kws)
+        try:
+            found = self.calls.get((func, args))
+        except TypeError:  # a constant slice has no hash
+            return super().resolve_function_type(func, args, kws)
+        if found is None:
+            found = self.calls[func, args] = super().resolve_function_type(func, args, kws)
+        return found
+
+    def resolve_getattr(self, typ: Any, attr: str) -> Any:  # noqa: ANN401 - as its base
+        found = self.attributes.get((typ, attr))
+        if found is None:
+            found = self.attributes[typ, attr] = super().resolve_getattr(typ, attr)
+        return found
+
+
+class _Target(type(cpu_target.target_context)):  # type: ignore[misc] # untyped
+    """Is the same for all parts of a unit, and names them by number."""
+
+    of_parts: Any
+    sizes: dict[Any, int]
+
+    def refresh(self) -> None:
+        """Learn of what was registered since; the compiler's own is known."""
+        self.install_registry(builtin_registry)
+
+    def subtarget(self, **kws: Any) -> Any:  # noqa: ANN401 - as its base
+        if self.of_parts is None:
+            self.of_parts = super().subtarget(**kws)
+        return self.of_parts
+
+    def get_abi_sizeof(self, ty: Any) -> int:  # noqa: ANN401 - as its base
+        if ty not in self.sizes:
+            self.sizes[ty] = super().get_abi_sizeof(ty)
+        return self.sizes[ty]
+
+    def mangler(self, name: str, types: Any, *, abi_tags: Any = (), uid: Any = None) -> str:  # noqa: ANN401, ARG002 - as its base
+        kind = "environment" if name.startswith(".NumbaEnv") else "part"
+        return f"{kind}{uid}.{name.rsplit('.', 1)[-1]}"
+
+
+class _Library(JITCodeLibrary):  # type: ignore[misc] # untyped
+    """One module that all parts lower into; what else they call is linked at the end."""
+
+    def __init__(self, codegen: Any, name: str) -> None:  # noqa: ANN401 - untyped
+        super().__init__(codegen, name)
+        self.parts = super().create_ir_module(name)
+        self.others: dict[Any, None] = {}
+
+    def create_ir_module(self, name: str) -> Any:  # noqa: ANN401, ARG002 - as its base
+        return self.parts
+
+    def add_ir_module(self, ir_module: Any) -> None:  # noqa: ANN401 - as its base
+        if ir_module is not self.parts:
+            super().add_ir_module(ir_module)
+
+    def add_linking_library(self, library: Any) -> None:  # noqa: ANN401 - as its base
+        if library is not self:
+            self.others[library] = None
+
+
+class _Unit:
+    """What parts compile into, while they do: they are one at a time."""
+
+    library: Any = None
+    typing: Any = None
+    target: Any = None
+
+    def begin(self, name: str) -> None:
+        """Begin a module without parts."""
+        cpu_target.target_context.refresh()
+        self.typing = copy.copy(cpu_target.typing_context)
+        self.typing.__class__ = _Typing
+        self.typing.calls, self.typing.attributes = {}, {}
+        self.target = copy.copy(cpu_target.target_context)
+        self.target.__class__ = _Target
+        self.target.typing_context = self.typing
+        self.target.of_parts, self.target.sizes = None, {}
+        self.library = _Library(self.target.codegen(), name)
+
+    def end(self) -> None:
+        """Forget the module."""
+        self.library = self.typing = self.target = None
+
+
+_UNIT: Final = _Unit()
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(typed_passes.NativeLowering):  # type: ignore[misc] # untyped
+    """Lowers a part into the module of its unit and makes it known to callers, unfinished."""
+
+    _name = "perfatlas_lowering"
+
+    def run_pass(self, state: Any) -> bool:  # noqa: ANN401 - untyped
+        """Lower a part."""
+        super().run_pass(state)
+        lowered = state["cr"]
+        function = state.library.parts.get_global(lowered.fndesc.llvm_func_name)
+        kinds = {
+            f"arg.{name}": kind for name, kind in zip(lowered.fndesc.args, state.args, strict=True)
+        }
+        for argument in function.args:
+            kind = kinds.get(argument.name)
+            if isinstance(kind, Columns):
+                argument.attributes.dereferenceable = kind.size
+                argument.attributes.align = 8
+        module, name = lowered.fndesc.lookup_module(), lowered.fndesc.qualname
+        stand_in = _dynfunc.make_function(module, name, "", 0, lowered.env, ())
+        state.targetctx.insert_user_function(stand_in, lowered.fndesc, ())
+        state["cr"] = lowered._replace(cfunc=stand_in)
+        return True
+
+
+class _Pipeline(compiler.CompilerBase):  # type: ignore[misc] # untyped
+    """Compiles a part: without closures to inline, loops to lift, Python to fall back to."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - as its base
+        self,
+        typingctx: Any,  # noqa: ANN401, ARG002
+        targetctx: Any,  # noqa: ANN401, ARG002
+        library: Any,  # noqa: ANN401, ARG002
+        args: Any,  # noqa: ANN401
+        return_type: Any,  # noqa: ANN401
+        flags: Any,  # noqa: ANN401
+        locals: Any,  # noqa: A002, ANN401
+    ) -> None:
+        flags.no_compile = True
+        unit = (_UNIT.typing, _UNIT.target, _UNIT.library)
+        super().__init__(*unit, args, return_type, flags, locals)
+
+    def define_pipelines(self) -> list[Any]:
+        """Return the passes."""
+        manager = PassManager("perfatlas")
+        for one in (*_PASSES, _Lowering, typed_passes.NoPythonBackend):
+            manager.add_pass(one, one.__name__)
+        manager.finalize()
+        return [manager]
+
+
+class _PartCompiler(_FunctionCompiler):  # type: ignore[misc] # untyped
+    """Compiles a part once, whatever the width of the integers it is called with."""
+
+    def fold_argument_types(self, args: Any, kws: Any) -> Any:  # noqa: ANN401 - as its base
+        signature, folded = super().fold_argument_types(args, kws)
+        return signature, tuple(_widest(one) for one in folded)
+
+
+def _widest(kind: Any) -> Any:  # noqa: ANN401 - untyped
+    """Return the type that an argument is passed as."""
+    kind = types.unliteral(kind)
+    if isinstance(kind, types.Integer) and kind.signed:
+        return types.int64
+    if type(kind) in (types.Tuple, types.UniTuple):
+        return types.Tuple([_widest(one) for one in kind.types])
+    return kind
+
+
+def part(function: FunctionType, *, inline: bool = False) -> Any:  # noqa: ANN401 - untyped
+    """Return what callers compiled by `machine_code` call.
+
+    Args:
+        function: A function whose own parts are bound.
+        inline: It is copied into its callers.
+    """
+    made = njit(pipeline_class=_Pipeline, forceinline=inline, **OPTIONS)(function)
+    options = (made.targetdescr, made.targetoptions, made.locals)
+    made._compiler = _PartCompiler(function, *options, _Pipeline)  # noqa: SLF001 - as said above
+    return made
+
+
+@global_compiler_lock
+def machine_code(function: FunctionType, signature: Any, name: str) -> MachineCode:  # noqa: ANN401 - untyped
+    """Return machine code of a function and all it calls.
+
+    Args:
+        function: From the addresses of arguments and result to 0; its parts are bound.
+        signature: Types of those.
+        name: Of the function in the machine code.
+    """
+    _UNIT.begin(name)
+    try:
+        inner = part(function).get_compile_result(signature).fndesc.llvm_func_name
+        module = llvm.parse_assembly(str(_UNIT.library.parts))
+        for library in _UNIT.library.others:
+            module.link_in(library._final_module, preserve=True)  # noqa: SLF001 - as said above
+    finally:
+        _UNIT.end()
+    module.link_in(llvm.parse_assembly(_OUTER.format(name=name, inner=inner)))
+    for one in (*module.functions, *module.global_variables):
+        if not one.is_declaration and one.name != name:
+            one.linkage = "internal"
+    module.verify()
+    machine = target_machine()
+    options = llvm.create_pipeline_tuning_options(speed_level=OPTIMISATION)
+    options.inlining_threshold = INLINED
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    code: bytes = machine.emit_object(module)
+    return MachineCode(name, _symbols(module), code)
+
+
+_OUTER: Final = """
+declare i32 @"{inner}"(ptr, ptr, ptr, ptr)
+define i32 @"{name}"(ptr %arguments, ptr %result) {{
+  %returned = alloca i64
+  %raised = alloca ptr
+  %status = call i32 @"{inner}"(ptr %returned, ptr %raised, ptr %arguments, ptr %result)
+  ret i32 %status
+}}
+"""
+
+
+# what LLVM's own operations become where the processor has no instruction for them
+_LIBRARY: Final = ("cos", "exp", "exp2", "log", "log10", "log2", "pow", "sin")
+_MEMORY: Final = ("memcpy", "memmove", "memset")
+
+
+def _symbols(module: Any) -> tuple[str, ...]:  # noqa: ANN401 - untyped
+    """Return the functions of the process that a module calls."""
+    names: set[str] = set()
+    for one in module.functions:
+        if not one.is_declaration:
+            continue
+        operation = one.name.split(".")
+        if operation[0] != "llvm":
+            names.add(one.name)
+        elif operation[1] in (*_LIBRARY, *_MEMORY):
+            names.add(operation[1])
+    return tuple(sorted(names))

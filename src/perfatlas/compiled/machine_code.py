@@ -1,0 +1,62 @@
+"""Machine code made callable, without the compiler that made it."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perfatlas.compiled.unit_files import MachineCode
+
+    Native: TypeAlias = Callable[[int, int], int]
+
+# of compiled code: the address of its arguments and of its result -> 0, or what went wrong
+NATIVE: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+_ENGINES: Final[list[Any]] = []  # they own the code
+
+
+@cache
+def host() -> tuple[str, str]:
+    """Return the processor that machine code is for, and its features."""
+    import llvmlite.binding as llvm
+
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+@cache
+def target_machine() -> Any:  # noqa: ANN401 - untyped
+    """Return what emits and loads machine code of this processor."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    name, features = host()
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    model = "static" if target.name.startswith("x86") else "default"
+    return target.create_target_machine(
+        cpu=name, features=features, opt=3, reloc=model, codemodel="jitdefault", jit=True
+    )
+
+
+def load(unit: MachineCode) -> Native | None:
+    """Return the function that machine code defines, None where the process lacks what it calls.
+
+    Args:
+        unit: The machine code.
+    """
+    import llvmlite.binding as llvm
+
+    machine = target_machine()
+    process = ctypes.CDLL(None)
+    for symbol in unit.symbols:  # LLVM ends the process where it finds one missing
+        if not hasattr(process, symbol):
+            return None
+        llvm.add_symbol(symbol, ctypes.cast(process[symbol], ctypes.c_void_p).value)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(unit.code))
+    engine.finalize_object()
+    _ENGINES.append(engine)
+    return NATIVE(engine.get_function_address(unit.name))

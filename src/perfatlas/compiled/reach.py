@@ -1,0 +1,146 @@
+"""Which parts a function reaches, and a digest of all that their machine code depends on.
+
+Two functions have the same digest where they compile to the same: comments, docstrings, line
+numbers, names of modules and whatever else is in the files are not in it.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import hashlib
+from types import CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# marked as what compiled code may call: whether it is copied into its callers
+PARTS: Final[dict[FunctionType, bool]] = {}
+_PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
+
+
+class Reached(NamedTuple):
+    """A function and what the names in it stand for.
+
+    Args:
+        function: The function.
+        values: By name; of a module's attribute, by "module.attribute".
+    """
+
+    function: Any  # of type FunctionType, which checkers take for a method of this
+    values: dict[str, Any]
+
+
+def reached(function: FunctionType) -> list[Reached]:
+    """Return a function and all parts that it reaches, each once, callers first.
+
+    Args:
+        function: Where to start.
+
+    Raises:
+        TypeError: It reaches a Python function that is not marked as a part.
+    """
+    found = {function: Reached(function, dict(_values(function)))}
+    ahead = [function]
+    while ahead:
+        for name, value in found[ahead.pop()].values.items():
+            if not isinstance(value, FunctionType) or value in found or _is_foreign(value):
+                continue
+            if value not in PARTS:
+                raise TypeError(f"{value.__module__}.{name} is called and is not a part")
+            found[value] = Reached(value, dict(_values(value)))
+            ahead.append(value)
+    return list(found.values())
+
+
+def digest(function: FunctionType) -> str:
+    """Return a digest of a function and of all parts and values that it reaches.
+
+    Args:
+        function: Where to start.
+    """
+    found = reached(function)
+    place = {one.function: number for number, one in enumerate(found)}
+    told = [
+        (
+            code_text(one.function.__code__),
+            repr((one.function.__defaults__, PARTS.get(one.function))),
+            sorted((name, _told(value, place)) for name, value in one.values.items()),
+        )
+        for one in found
+    ]
+    return hashlib.sha256(repr(told).encode()).hexdigest()
+
+
+def code_text(code: CodeType) -> str:
+    """Return what a code object does, as text, without its docstring, names of files and lines.
+
+    Args:
+        code: The code object.
+    """
+    constants = list(code.co_consts)
+    if code.co_flags & 0x2 and constants and isinstance(constants[0], str):
+        constants[0] = None  # its docstring, or a text that nothing compiled can do without
+        if _loads(code, 0):
+            constants[0] = code.co_consts[0]
+    told = [code_text(one) if isinstance(one, CodeType) else _constant(one) for one in constants]
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+    return repr((code.co_code, told, names, counts, code.co_exceptiontable))
+
+
+def _loads(code: CodeType, constant: int) -> bool:
+    """Return whether a function loads one of its constants."""
+    return any(
+        one.opname == "LOAD_CONST" and one.arg == constant for one in dis.get_instructions(code)
+    )
+
+
+def _constant(value: object) -> str:
+    """Return a constant as text that is the same in all processes."""
+    if isinstance(value, frozenset):
+        return f"frozenset({sorted(map(_constant, value))})"
+    return f"{type(value).__name__} {value!r}"
+
+
+def _values(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """Yield the global names that a function reads, and what they stand for."""
+    instructions = list(dis.get_instructions(function.__code__))
+    for place, one in enumerate(instructions):
+        if one.opname != "LOAD_GLOBAL":
+            continue
+        name = str(one.argval)
+        value = function.__globals__.get(name, getattr(builtins, name, None))
+        for after in instructions[place + 1 :]:
+            if not isinstance(value, ModuleType):
+                break
+            if after.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+                break
+            name, value = f"{name}.{after.argval}", getattr(value, str(after.argval))
+        yield name, value
+
+
+def _is_foreign(function: FunctionType) -> bool:
+    """Return whether a function is a library's, which the compiler knows by name."""
+    return not str(function.__module__).startswith("perfatlas") and function not in PARTS
+
+
+def _told(value: Any, place: dict[FunctionType, int]) -> str:  # noqa: ANN401 - any global
+    """Return what a name stands for, as text that is the same in all processes."""
+    if isinstance(value, FunctionType) and value in place:
+        return f"part {place[value]}"
+    if isinstance(value, _PLAIN):
+        return _constant(value)
+    if isinstance(value, tuple | list):
+        return f"{type(value).__name__} {[_told(one, place) for one in value]}"
+    if isinstance(value, np.ndarray):
+        return f"array {value.dtype} {value.shape} {value.tobytes().hex()}"
+    if isinstance(value, np.dtype):
+        return f"dtype {value.str} {value.descr if value.names is None else value.fields}"
+    if callable(value) and hasattr(value, "__name__"):  # a type, or a function of a library
+        name = getattr(value, "__qualname__", value.__name__)
+        return f"named {name} {getattr(value, '_fields', ())}"
+    raise TypeError(f"compiled code cannot depend on {type(value).__name__} {value!r:.80}")

@@ -1,0 +1,82 @@
+"""Machine code kept on disk: whole and of this machine, or as if it were not there.
+
+A folder that cannot be read or written, or a file that is damaged, costs a compilation and never an
+answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from perfatlas.files import atomic_file, user_folder
+from perfatlas.quantities import InvalidSpecError
+
+KEPT: Final = 64  # files of a folder; older ones were of other versions of the code
+
+
+class MachineCode(NamedTuple):
+    """An object file in memory.
+
+    Args:
+        name: Of the function it defines.
+        symbols: Functions of the process that it calls.
+        code: The file's bytes.
+    """
+
+    name: str
+    symbols: tuple[str, ...]
+    code: bytes
+
+
+def unit_folder() -> Path:
+    """Return the folder for machine code: in $NUMBA_CACHE_DIR, else the user's cache folder."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    return Path(chosen) / "perfatlas" if chosen else user_folder("cache") / "compiled"
+
+
+def read_unit(key: str) -> MachineCode | None:
+    """Return the machine code kept under a key, None where there is none or it is damaged.
+
+    Args:
+        key: All it depends on, as a digest.
+    """
+    try:
+        head, _, code = (unit_folder() / f"{key}.unit").read_bytes().partition(b"\n")
+        told = json.loads(head)
+        if told["digest"] == hashlib.sha256(code).hexdigest():
+            return MachineCode(str(told["name"]), tuple(map(str, told["symbols"])), code)
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return None
+
+
+def write_unit(key: str, unit: MachineCode) -> None:
+    """Keep machine code under a key, if that is possible.
+
+    Args:
+        key: All it depends on, as a digest.
+        unit: The machine code.
+    """
+    folder = unit_folder()
+    told = {
+        "name": unit.name,
+        "symbols": unit.symbols,
+        "digest": hashlib.sha256(unit.code).hexdigest(),
+    }
+    with suppress(OSError, InvalidSpecError):
+        folder.mkdir(parents=True, exist_ok=True)
+        with atomic_file(folder / f"{key}.unit") as scratch:
+            scratch.write_bytes(json.dumps(told).encode() + b"\n" + unit.code)
+        _drop_oldest(folder)
+
+
+def _drop_oldest(folder: Path) -> None:
+    """Remove all but the newest files of a folder."""
+    by_age = sorted(folder.glob("*.unit"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in by_age[KEPT:]:
+        path.unlink(missing_ok=True)

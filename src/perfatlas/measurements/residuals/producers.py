@@ -1,0 +1,141 @@
+"""A digest of the code that produces something: of the functions it reaches, and of nothing else.
+
+What is kept under it is made anew where one of them changes, and stays where a comment, a docstring
+or another function of the same file does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from importlib import import_module
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.compiled import code_text
+from perfatlas.files import content_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_OWN: Final = "perfatlas."
+_PLAIN: Final = (bool, int, float, str, bytes, type(None), np.generic, np.dtype, slice)
+
+
+def producers_hash(*producers: Callable[..., Any], by_value: tuple[Any, ...] = ()) -> str:
+    """Return a digest of functions, of all that they reach, and of the lists those read from data.
+
+    Args:
+        producers: The functions.
+        by_value: Functions that are not looked into: what they return is told elsewhere.
+
+    Limits: a function that is looked up under a name made at run time is not reached, and is given
+        as a producer.
+
+    Example:
+        >>> from perfatlas.measurements.residuals.producers import producers_hash
+        >>> producers_hash(producers_hash) == producers_hash(producers_hash)
+        True
+    """
+    walk = _Walk(by_value)
+    told = [walk.told(one) for one in producers]
+    while walk.ahead:
+        told.append(walk.inside(walk.ahead.pop()))
+    data = Path(__file__).parents[1] / "data"
+    lists = [data / name for name in sorted(walk.files) if (data / name).is_file()]
+    return content_hash(repr((told, [content_hash(path.read_bytes()) for path in lists])))
+
+
+class _Walk:
+    """Functions and classes met so far.
+
+    Args:
+        by_value: What is not looked into.
+
+    Attributes:
+        ahead: Met and not looked into yet.
+        files: Names of lists that they read.
+    """
+
+    def __init__(self, by_value: tuple[Any, ...]) -> None:
+        """Nothing is met yet."""
+        self._number: dict[int, int] = {}
+        self._by_value = by_value
+        self.ahead: list[Any] = []
+        self.files: set[str] = set()
+
+    def told(self, value: Any) -> str:  # noqa: ANN401 - any global
+        """Return what a name stands for, as text that is the same in all processes."""
+        if any(value is one for one in self._by_value):
+            return "by value"
+        value = getattr(value, "__wrapped__", value)
+        if isinstance(value, str) and value.endswith(".toml"):
+            self.files.add(Path(value).name)
+        if isinstance(value, FunctionType | type):
+            return self._met(value)
+        if isinstance(value, np.ndarray):
+            return f"array {value.dtype} {value.shape} {value.tobytes().hex()}"
+        if isinstance(value, Mapping | tuple | list | set | frozenset):
+            return f"{type(value).__name__} {self._items(value)}"
+        if isinstance(value, Enum) or not isinstance(value, _PLAIN):
+            return f"{type(value).__name__} {getattr(value, '__qualname__', '')}"
+        return f"{type(value).__name__} {value!r}"
+
+    def _items(self, value: Any) -> list[Any]:  # noqa: ANN401 - a collection
+        """Return what is in a collection."""
+        if isinstance(value, Mapping):
+            return [(self.told(key), self.told(value[key])) for key in value]
+        items = [self.told(one) for one in value]
+        return sorted(items) if isinstance(value, set | frozenset) else items
+
+    def _met(self, value: Any) -> str:  # noqa: ANN401 - a function or a class
+        """Return the number of a function or class of perfatlas, the name of another."""
+        if not f"{value.__module__}.".startswith(_OWN):
+            return f"{value.__module__}.{value.__qualname__}"
+        if id(value) not in self._number:
+            self._number[id(value)] = len(self._number)
+            self.ahead.append(value)
+        return f"number {self._number[id(value)]}"
+
+    def inside(self, value: Any) -> str:  # noqa: ANN401 - a function or a class
+        """Return what a function or class of perfatlas is made of, as text."""
+        if isinstance(value, type):
+            names = sorted(name for name in vars(value) if not name.startswith("__"))
+            members = [(name, self._member(vars(value)[name])) for name in names]
+            return f"class {[self.told(one) for one in value.__bases__]} {members}"
+        cells = [self.told(cell.cell_contents) for cell in value.__closure__ or ()]
+        names = [(name, self.told(one)) for name, one in self._globals(value)]
+        defaults = self.told((value.__defaults__, value.__kwdefaults__))
+        return f"function {code_text(value.__code__)} {defaults} {cells} {sorted(names)}"
+
+    def _member(self, value: Any) -> str:  # noqa: ANN401 - of a class
+        """Return what a member of a class is."""
+        return self.told(getattr(value, "__func__", getattr(value, "fget", None) or value))
+
+    def _globals(self, function: FunctionType) -> Iterator[tuple[str, Any]]:
+        """Yield the global names of a function, those of modules that it names, and imports."""
+        names: set[str] = set()
+        for code in _codes(function.__code__):
+            names.update(code.co_names)
+            texts = (one for one in code.co_consts if isinstance(one, str))
+            self.files.update(Path(one).name for one in texts if one.endswith(".toml"))
+        found = {name: function.__globals__[name] for name in names & function.__globals__.keys()}
+        found |= {name: import_module(name) for name in names if name.startswith(_OWN)}
+        for name, value in found.items():
+            if not isinstance(value, ModuleType):
+                yield name, value
+            elif value.__name__.startswith(_OWN):
+                yield from (
+                    (f"{name}.{one}", getattr(value, one)) for one in names & set(vars(value))
+                )
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield a code object and those of the functions and comprehensions within."""
+    yield code
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield from _codes(one)

@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from contextlib import contextmanager
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from perfatlas.compiled import Entry, direct_way, entry, hold, listening, part, unit_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ROW = np.dtype([("count", "i4"), ("weight", "f8")], align=True)
+
+
+class Table(NamedTuple):
+    row_R: NDArray[Any]
+    scale: float
+    doubled: bool
+    grid_RS: NDArray[np.int64]
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def started(self) -> None:
+        self.count += 1
+
+    def ended(self, seconds: float) -> None:
+        assert seconds > 0.0
+
+
+@contextmanager
+def compilations(expected: int) -> Iterator[None]:
+    counter = Counter()
+    with listening(counter):
+        yield
+    assert counter.count == expected
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    return tmp_path / "perfatlas"
+
+
+@part
+def weighted(table: Table, r: int) -> float:
+    row = table.row_R[r]
+    row.count += 1
+    return float(row.count * row.weight * table.scale)
+
+
+def total(tables: list[Table], ends: tuple[int, int], most: int) -> int:
+    found = 0.0
+    for k in range(len(tables)):
+        table = tables[k]
+        for r in range(ends[0], min(ends[1], table.row_R.shape[0])):
+            found += weighted(table, r) * (2 if table.doubled else 1)
+            found += table.grid_RS[r, -1]
+    return min(int(found), most)
+
+
+def of_one(table: Table) -> int:
+    return int(weighted(table, 1))
+
+
+def tables() -> list[Table]:
+    row_R = np.zeros(3, ROW)
+    row_R["weight"] = (1.0, 2.0, 3.0)
+    grid_RS = np.arange(6).reshape(3, 2)
+    first = Table(row_R=row_R, scale=0.5, doubled=True, grid_RS=grid_RS)
+    second = Table(row_R=row_R.copy(), scale=2.0, doubled=False, grid_RS=2 * grid_RS)
+    return [first, second]
+
+
+# counts become 1: (1 + 2 + 3) * 0.5 * 2 + (1 + 3 + 5), and (1 + 2 + 3) * 2 + (2 + 6 + 10)
+ANSWER = 45
+
+
+def test_columns_rows_and_tuples_reach_compiled_code_and_are_written_in_place(
+    folder: Path,
+) -> None:
+    called = tables()
+    with compilations(1):
+        compiled = entry(total)
+        assert compiled(called, (0, 9), 1000) == ANSWER
+        assert compiled(hold(called), (0, 9), 10) == 10
+    assert called[1].row_R["count"].tolist() == [2, 2, 2]
+    assert len(list(folder.iterdir())) == 1
+    with compilations(0):
+        assert entry(total)(tables(), (0, 9), 1000) == ANSWER
+
+
+def test_both_ways_through_the_compiler_give_one_answer(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert direct_way.fits(), "numba is of a version whose inner classes were not looked at"
+    assert not direct_way.fits("0.60.0")
+    assert entry(total)(tables(), (0, 9), 1000) == ANSWER
+    for kept in folder.iterdir():
+        kept.unlink()
+    monkeypatch.setattr(direct_way, "fits", lambda: False)
+    with compilations(1):
+        assert entry(total)(tables(), (0, 9), 1000) == ANSWER
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "empty", "folder"])
+def test_a_damaged_file_is_compiled_anew_and_replaced(folder: Path, damage: str) -> None:
+    assert entry(total)(tables(), (0, 9), 1000) == ANSWER
+    (path,) = folder.iterdir()
+    whole = path.read_bytes()
+    if damage == "folder":
+        path.unlink()
+        path.mkdir()
+    else:
+        changed = whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:]
+        path.write_bytes({"cut": whole[:-100], "changed": changed, "empty": b""}[damage])
+    with compilations(1):
+        assert entry(total)(tables(), (0, 9), 1000) == ANSWER
+    with compilations(1 if damage == "folder" else 0):
+        assert entry(total)(tables(), (0, 9), 1000) == ANSWER
+
+
+def test_a_folder_that_cannot_be_written_costs_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(blocked))
+    with compilations(1):
+        assert entry(total)(tables(), (0, 9), 1000) == ANSWER
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "full"))
+    monkeypatch.setattr(unit_files, "atomic_file", _full)
+    with compilations(1):
+        assert entry(total)(tables(), (0, 9), 1000) == ANSWER
+
+
+def _full(_: Path) -> None:
+    raise OSError(28, os.strerror(28))
+
+
+def test_only_the_newest_files_are_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unit_files, "KEPT", 2)
+    for key in "abc":
+        unit_files.write_unit(key, unit_files.MachineCode(key, (), b""))
+        os.utime(folder / f"{key}.unit", (ord(key), ord(key)))
+    unit_files.write_unit("d", unit_files.MachineCode("d", (), b""))
+    assert sorted(path.stem for path in folder.iterdir()) == ["c", "d"]
+
+
+SOURCE = '''
+from __future__ import annotations
+
+from perfatlas.compiled import entry, part
+
+RATE = 3
+
+
+@part
+def leaf(value: int) -> int:
+    """Return a value times a rate."""
+    return value * RATE  # a rate
+
+
+@part
+def policy(value: int) -> int:
+    return leaf(value) + 1
+
+
+@part
+def other(value: int) -> int:
+    return leaf(value) - 1
+
+
+@entry
+def first(value: int) -> int:
+    return policy(value)
+
+
+@entry
+def second(value: int) -> int:
+    return other(value)
+'''
+
+
+def loaded(folder: Path, name: str, source: str, monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401
+    (folder / f"{name}.py").write_text(source)
+    monkeypatch.syspath_prepend(str(folder))
+    importlib.invalidate_caches()
+    return importlib.import_module(name)
+
+
+def keys(module: Any) -> tuple[str, str]:  # noqa: ANN401 - made above
+    layout = module.first.layout((1,))
+    return module.first.key(layout), module.second.key(layout)
+
+
+def test_an_edit_recompiles_the_units_that_reach_it_and_no_other(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def edited(name: str, old: str, new: str) -> Any:  # noqa: ANN401 - a module
+        assert SOURCE.count(old) == 1
+        return loaded(tmp_path, f"units_{name}", SOURCE.replace(old, new), monkeypatch)
+
+    plain = loaded(tmp_path, "units_plain", SOURCE, monkeypatch)
+    with compilations(2):
+        assert (plain.first(5), plain.second(5)) == (16, 14)
+    comment = edited("comment", "  # a rate", "  # what a comment says\n    # is not compiled")
+    docstring = edited("docstring", "a value times a rate", "what a docstring says")
+    with compilations(0):
+        for same in (comment, docstring):
+            assert keys(same) == keys(plain)
+            assert (same.first(5), same.second(5)) == (16, 14)
+    with compilations(1):
+        policy = edited("policy", "+ 1", "+ 2")
+        assert (policy.first(5), policy.second(5)) == (17, 14)
+    with compilations(2):
+        leaf = edited("leaf", "value * RATE", "value + RATE")
+        assert (leaf.first(5), leaf.second(5)) == (9, 7)
+    constant = edited("constant", "RATE = 3", "RATE = 4")
+    assert not set(keys(constant)) & set(keys(plain))
+    assert len(list(folder.iterdir())) == 5
+    for name in list(sys.modules):
+        if name.startswith("units_"):
+            del sys.modules[name]
+
+
+def test_what_is_no_part_is_refused() -> None:
+    def plain(value: int) -> int:
+        return value
+
+    plain.__module__ = "perfatlas.somewhere"
+    asks = FunctionType(of_one.__code__, {"weighted": plain}, "asks")
+    asks.__annotations__["return"] = "int"
+    with pytest.raises(TypeError, match="weighted is called and is not a part"):
+        Entry(asks)(1)
+
+
+def test_what_compiled_code_cannot_receive_is_refused() -> None:
+    with pytest.raises(TypeError, match="cannot receive str 'three'"):
+        entry(total)("three", (0, 1), 1)
+    strided = [one._replace(grid_RS=one.grid_RS[:, ::-1]) for one in tables()]
+    with pytest.raises(TypeError, match="strided"):
+        entry(total)(strided, (0, 1), 1)
