@@ -84,10 +84,10 @@ class _Walk:
             return f"{type(value).__name__} {getattr(value, '__qualname__', '')}"
         return f"{type(value).__name__} {value!r}"
 
-    def _items(self, value: Any) -> list[Any]:  # noqa: ANN401 - a collection
+    def _items(self, value: Any) -> list[str]:  # noqa: ANN401 - a collection
         """Return what is in a collection."""
         if isinstance(value, Mapping):
-            return [(self.told(key), self.told(value[key])) for key in value]
+            return [f"{self.told(key)}: {self.told(value[key])}" for key in value]
         items = [self.told(one) for one in value]
         return sorted(items) if isinstance(value, set | frozenset) else items
 
