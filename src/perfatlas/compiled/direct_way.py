@@ -30,6 +30,7 @@ from numba.core.registry import cpu_target
 
 from perfatlas.compiled.column_types import Columns
 from perfatlas.compiled.machine_code import target_machine
+from perfatlas.compiled.settling import Settling
 from perfatlas.compiled.unit_files import MachineCode
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ _PASSES: Final = (
     untyped_passes.TranslateByteCode,
     untyped_passes.FixupArgs,
     untyped_passes.IRProcessing,
+    Settling,
     untyped_passes.GenericRewrites,
     untyped_passes.ReconstructSSA,
     typed_passes.NopythonTypeInference,
