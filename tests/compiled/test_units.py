@@ -252,3 +252,40 @@ def test_what_compiled_code_cannot_receive_is_refused() -> None:
     strided = [one._replace(grid_RS=one.grid_RS[:, ::-1]) for one in tables()]
     with pytest.raises(TypeError, match="strided"):
         entry(total)(strided, (0, 1), 1)
+
+
+class Settles(NamedTuple):
+    mode: int
+    value_N: NDArray[np.int64]
+
+    def settled(self) -> dict[str, int]:
+        return {"mode": self.mode}
+
+
+@part
+def never_typed(settles: Settles) -> int:
+    return settles.no_such_column  # type: ignore[attr-defined, no-any-return] # never compiled
+
+
+def by_mode(items: list[Settles]) -> int:
+    found = 0
+    for k in range(len(items)):
+        one = items[k]
+        if one.mode == 0:
+            found += one.value_N[0]
+        elif one.mode == 1 and one.value_N.shape[0] > 0:
+            found -= one.value_N[0]
+        else:
+            found += never_typed(one)
+    return found
+
+
+def test_what_settled_fields_rule_out_is_not_compiled(folder: Path) -> None:
+    value_N = np.array([7])
+    compiled = entry(by_mode)
+    with compilations(2):
+        assert compiled([Settles(0, value_N)]) == 7
+        assert compiled([Settles(0, 2 * value_N), Settles(0, value_N)]) == 21
+        with pytest.raises(Exception, match="no_such_column"):
+            compiled([Settles(1, value_N)])
+    assert len(list(folder.iterdir())) == 1

@@ -20,6 +20,7 @@ from perfatlas.compiled.columns import (
     ArrayLayout,
     ColumnsLayout,
     RowsLayout,
+    Settled,
     TupleLayout,
     words_of,
 )
@@ -44,14 +45,18 @@ class Columns(types.Type):  # type: ignore[misc] # untyped
     Attributes:
         fields: First word and layout of each, by name.
         size: Of all words [B].
+        settled: Fields that are the same in all calls.
     """
 
     def __init__(self, number: int, layout: ColumnsLayout) -> None:
         """Lay the fields out."""
         self.fields: dict[str, tuple[int, Layout]] = {}
+        self.settled: dict[str, int | float] = {}
         place = 0
         for name, one in layout.fields:
             self.fields[name] = (place, one)
+            if isinstance(one, Settled):
+                self.settled[name] = one.value
             place += words_of(one)
         self.size = 8 * place
         super().__init__(f"Columns{number}")
@@ -79,6 +84,8 @@ def type_of(layout: Layout) -> Any:  # noqa: ANN401 - a type of the compiler, un
     Args:
         layout: Of the value.
     """
+    if isinstance(layout, Settled):
+        layout = layout.kind
     if isinstance(layout, str):
         return _NUMBERS[layout]
     if layout not in _TYPES:
@@ -161,6 +168,13 @@ def _load(context: Any, builder: Any, words: Any, place: int, layout: Layout) ->
         return builder.insert_value(rows, _word(builder, words, place + 1), 1)
     if isinstance(layout, ColumnsLayout):
         return _address(builder, words, place, type_of(layout))
+    if isinstance(layout, Settled):
+        return context.get_constant(type_of(layout), layout.value)
+    return _number(builder, words, place, layout)
+
+
+def _number(builder: Any, words: Any, place: int, layout: str) -> Any:  # noqa: ANN401 - untyped
+    """Return the number that lies at a place."""
     if layout == FLAG:
         return builder.icmp_unsigned("!=", _word(builder, words, place), ir.Constant(_WORD, 0))
     return _word(builder, words, place, ir.DoubleType() if layout == FLOAT else _WORD)

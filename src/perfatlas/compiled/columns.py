@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Layout: TypeAlias = "str | ArrayLayout | ColumnsLayout | TupleLayout | RowsLayout"
+    Layout: TypeAlias = "str | ArrayLayout | ColumnsLayout | TupleLayout | RowsLayout | Settled"
 
 Value = TypeVar("Value")
 INTEGER: Final = "int64"
@@ -36,6 +36,18 @@ class ArrayLayout(NamedTuple):
 
     dtype: np.dtype[Any]
     ndim: int
+
+
+class Settled(NamedTuple):
+    """A number that is the same in all calls of a unit: what needs another one is not compiled.
+
+    Args:
+        kind: Layout of the number.
+        value: The number.
+    """
+
+    kind: str
+    value: int | float
 
 
 class ColumnsLayout(NamedTuple):
@@ -81,11 +93,14 @@ def words_of(layout: Layout) -> int:
     return 2 if isinstance(layout, RowsLayout) else 1
 
 
-def layout_of(value: Any) -> Layout:  # noqa: ANN401 - whatever compiled code can receive
+def layout_of(value: Any, *, settles: bool = True) -> Layout:  # noqa: ANN401 - any argument
     """Return what the compiler must know of a value.
 
     Args:
-        value: A number, an array, a tuple, a named tuple or a list of named tuples.
+        value: A number, an array, a tuple, a named tuple or a list of named tuples. A named tuple
+            may have a method `settled` that names fields and their values: units are compiled for
+            these values alone.
+        settles: Units are.
 
     Raises:
         TypeError: Compiled code cannot receive it.
@@ -100,18 +115,36 @@ def layout_of(value: Any) -> Layout:  # noqa: ANN401 - whatever compiled code ca
     if isinstance(value, np.ndarray):
         return ArrayLayout(value.dtype, value.ndim)
     if isinstance(value, tuple):
-        items = tuple(layout_of(item) for item in value)
-        if hasattr(value, "_fields"):
-            return ColumnsLayout(tuple(zip(value._fields, items, strict=True)))
-        return TupleLayout(items)
+        items = tuple(layout_of(item, settles=settles) for item in value)
+        return (
+            _columns(value, items, settles=settles)
+            if hasattr(value, "_fields")
+            else (TupleLayout(items))
+        )
     if isinstance(value, list):
-        kinds = {layout_of(item) for item in value}
-        if len(kinds) == 1:
-            return RowsLayout(kinds.pop())
+        return _rows(value)
     for kinds_of_number, name in _NUMBERS:
         if isinstance(value, kinds_of_number):
             return name
     raise TypeError(f"compiled code cannot receive {type(value).__name__} {value!r:.80}")
+
+
+def _columns(value: Any, items: tuple[Layout, ...], *, settles: bool) -> ColumnsLayout:  # noqa: ANN401 - a named tuple
+    """Return the layout of a named tuple."""
+    fields = dict(zip(value._fields, items, strict=True))
+    if settles and hasattr(value, "settled"):
+        for name, number in value.settled().items():
+            fields[name] = Settled(str(fields[name]), number)
+    return ColumnsLayout(tuple(fields.items()))
+
+
+def _rows(value: list[Any]) -> RowsLayout:
+    """Return the layout of a list of named tuples; where they differ in it, nothing is settled."""
+    for settles in (True, False):
+        kinds = {layout_of(item, settles=settles) for item in value}
+        if len(kinds) == 1:
+            return RowsLayout(kinds.pop())
+    raise TypeError(f"compiled code cannot receive {len(value)} values of {len(kinds)} layouts")
 
 
 _NUMBERS: Final = (

@@ -14,6 +14,7 @@ they are not `public_way` compiles the same source to the same answers, in sever
 from __future__ import annotations
 
 import copy
+import gc
 from typing import TYPE_CHECKING, Any, Final
 
 import llvmlite.binding as llvm
@@ -29,6 +30,7 @@ from numba.core.registry import cpu_target
 
 from perfatlas.compiled.column_types import Columns
 from perfatlas.compiled.machine_code import target_machine
+from perfatlas.compiled.settling import Settling
 from perfatlas.compiled.unit_files import MachineCode
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ _PASSES: Final = (
     untyped_passes.TranslateByteCode,
     untyped_passes.FixupArgs,
     untyped_passes.IRProcessing,
+    Settling,
     untyped_passes.GenericRewrites,
     untyped_passes.ReconstructSSA,
     typed_passes.NopythonTypeInference,
@@ -254,6 +257,8 @@ def machine_code(function: FunctionType, signature: Any, name: str) -> MachineCo
         name: Of the function in the machine code.
     """
     _UNIT.begin(name)
+    collecting = gc.isenabled()
+    gc.disable()  # millions of objects live until the end: looking through them is a fifth of all
     try:
         inner = part(function).get_compile_result(signature).fndesc.llvm_func_name
         module = llvm.parse_assembly(str(_UNIT.library.parts))
@@ -261,6 +266,8 @@ def machine_code(function: FunctionType, signature: Any, name: str) -> MachineCo
             module.link_in(library._final_module, preserve=True)  # noqa: SLF001 - as said above
     finally:
         _UNIT.end()
+        if collecting:
+            gc.enable()
     module.link_in(llvm.parse_assembly(_OUTER.format(name=name, inner=inner)))
     for one in (*module.functions, *module.global_variables):
         if not one.is_declaration and one.name != name:

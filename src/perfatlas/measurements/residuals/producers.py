@@ -84,10 +84,10 @@ class _Walk:
             return f"{type(value).__name__} {getattr(value, '__qualname__', '')}"
         return f"{type(value).__name__} {value!r}"
 
-    def _items(self, value: Any) -> list[Any]:  # noqa: ANN401 - a collection
+    def _items(self, value: Any) -> list[str]:  # noqa: ANN401 - a collection
         """Return what is in a collection."""
         if isinstance(value, Mapping):
-            return [(self.told(key), self.told(value[key])) for key in value]
+            return [f"{self.told(key)}: {self.told(value[key])}" for key in value]
         items = [self.told(one) for one in value]
         return sorted(items) if isinstance(value, set | frozenset) else items
 
@@ -107,9 +107,9 @@ class _Walk:
             members = [(name, self._member(vars(value)[name])) for name in names]
             return f"class {[self.told(one) for one in value.__bases__]} {members}"
         cells = [self.told(cell.cell_contents) for cell in value.__closure__ or ()]
-        names = [(name, self.told(one)) for name, one in self._globals(value)]
+        read = [(name, self.told(one)) for name, one in self._globals(value)]
         defaults = self.told((value.__defaults__, value.__kwdefaults__))
-        return f"function {code_text(value.__code__)} {defaults} {cells} {sorted(names)}"
+        return f"function {code_text(value.__code__)} {defaults} {cells} {sorted(read)}"
 
     def _member(self, value: Any) -> str:  # noqa: ANN401 - of a class
         """Return what a member of a class is."""

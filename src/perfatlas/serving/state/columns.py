@@ -262,6 +262,10 @@ CLOCK: Final = np.dtype(
 Rows = NDArray[Any]
 
 
+# pools, routers, tiers below the GPU, shared prefixes, drafts, failures and scaling: 0 without them
+_FEATURES: Final = (*("role", "routing", "offloads", "prefix_caching", "draft_tokens", "varies"),)
+
+
 class World(NamedTuple):
     """Engines of one kind in a simulation: what holds throughout, then what changes.
 
@@ -385,3 +389,8 @@ class World(NamedTuple):
     stock_S2: Rows
     shelf_S2K: Rows
     slot_S2U: NDArray[np.int32]  # first block of a bucket, and one more; 0 for none
+
+    def settled(self) -> dict[str, int]:
+        """Return the fields for whose values compiled code stands: rules, and features it lacks."""
+        told = {name: int(getattr(self, name)) for name in _FEATURES}
+        return {"rules": self.rules} | ({} if any(told.values()) else told)
