@@ -11,12 +11,13 @@ from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import DeviceColumns, silicon_row
 from perfatlas.kernels.shapes import carry, coordinates, correct, physics_model
-from perfatlas.kernels.tiers import PricedOperators, measured as tier, price_operators
+from perfatlas.kernels.tiers import measured as tier, price_operators
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.measurements.residuals import Correction
 from perfatlas.measurements.residuals.interpolation import interpolate
 from perfatlas.measurements.tables import has_silicon, table_rows
 from perfatlas.operators import FloatArray, Gemm
+from perfatlas.pricing import PricedOperators
 from perfatlas.quantities import MissingDependencyError
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.kernel import kernel_gemm

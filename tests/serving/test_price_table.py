@@ -183,11 +183,11 @@ def test_host_work_shows_where_it_is_longer() -> None:
 
 def test_a_table_tells_what_it_rests_on() -> None:
     _, table = case("experts over two ranks")
-    names = {match.calibration.operator for match in table.decode.matches}
+    names = {match.calibration.operator for match in table.decode.prices.matches}
     assert {"gemm", "decode_attention", "moe"} <= names
     assert table.decode.bound_share()[0] < 0.01
     bound = case("bound")[1]
-    assert bound.prefill.matches == ()
+    assert bound.prefill.prices.matches == ()
     assert bound.prefill.bound_share()[0] == pytest.approx(1.0, abs=0.1)
 
 

@@ -35,7 +35,7 @@ def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str,
         times are over all executions of the step [s], shares of the step sum to 1.
     """
     count_O = cost.count_CO[candidate]
-    total_O = count_O * cost.time_s_CO[candidate]
+    total_O = count_O * cost.prices.time_s_CO[candidate]
     step_s = float(cost.total_s()[candidate])
     rows: dict[str, dict[str, Any]] = {}
     longest: dict[str, float] = {}
@@ -44,13 +44,13 @@ def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str,
         row = rows.setdefault(operator.name, _empty_row(operator.name, phase, operator.kind))
         row["count"] += float(count_O[o])
         row["time_s"] += float(total_O[o])
-        row["bound_time_s"] += float(count_O[o] * cost.bound_s_CO[candidate, o])
+        row["bound_time_s"] += float(count_O[o] * cost.prices.bound_s_CO[candidate, o])
         if total_O[o] >= longest.get(operator.name, -1.0):
             longest[operator.name] = float(total_O[o])
-            match = int(cost.match_CO[candidate, o])
-            row["bound"] = BOUND_NAMES[cost.code_CO[candidate, o]]
+            match = int(cost.prices.match_CO[candidate, o])
+            row["bound"] = BOUND_NAMES[cost.prices.code_CO[candidate, o]]
             row["tier"] = _tier(cost, candidate, o)
-            row["calibration"] = None if match < 0 else cost.matches[match].calibration.id
+            row["calibration"] = None if match < 0 else cost.prices.matches[match].calibration.id
     host_s = float(cost.host_s_C[candidate])
     if host_s > 0:
         rows["host"] = _empty_row("host", phase, "host") | {
@@ -85,9 +85,9 @@ def used_matches(costs: Sequence[StepCost], candidate: int) -> list[CalibrationM
     found: dict[str, CalibrationMatch] = {}
     for cost in costs:
         runs = cost.count_CO[candidate] > 0
-        for position in np.unique(cost.match_CO[candidate][runs]).tolist():
+        for position in np.unique(cost.prices.match_CO[candidate][runs]).tolist():
             if position >= 0:
-                match = cost.matches[position]
+                match = cost.prices.matches[position]
                 found.setdefault(match.calibration.id, match)
     return list(found.values())
 
@@ -111,15 +111,15 @@ def tier_of(costs: Sequence[StepCost], candidate: int) -> str:
     """Return the tier of an answer: physics, bound, or physics+bound where they mix."""
     tiers = set()
     for cost in costs:
-        runs = (cost.count_CO[candidate] > 0) & (cost.time_s_CO[candidate] > 0)
+        runs = (cost.count_CO[candidate] > 0) & (cost.prices.time_s_CO[candidate] > 0)
         tiers |= {_tier(cost, candidate, o) for o in np.flatnonzero(runs).tolist()}
     return joined_tiers(tiers)
 
 
 def _tier(cost: StepCost, candidate: int, operator: int) -> str:
     return tier_name(
-        calibrated=bool(cost.match_CO[candidate, operator] >= 0),
-        measured=bool(cost.measured_CO[candidate, operator]),
+        calibrated=bool(cost.prices.match_CO[candidate, operator] >= 0),
+        measured=bool(cost.prices.measured_CO[candidate, operator]),
     )
 
 

@@ -1,8 +1,13 @@
+from .composition import (
+    compose_single_stream as compose_single_stream,
+    step_costs as step_costs,
+)
 from .context import (
     Placement as Placement,
     StepContext as StepContext,
 )
 from .cost import (
+    PricedStep as PricedStep,
     Step as Step,
     StepCost as StepCost,
     price_steps as price_steps,

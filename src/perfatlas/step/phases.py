@@ -24,7 +24,8 @@ from perfatlas.operators import (
     Phase,
     Scan,
 )
-from perfatlas.step.cost import Step, StepCost, price_steps
+from perfatlas.step.composition import step_costs
+from perfatlas.step.cost import Step, StepCost
 from perfatlas.step.drafting import drafting_passes, prompt_pass, verified
 from perfatlas.step.local import run_locally
 from perfatlas.step.tokens import padded_batch
@@ -43,7 +44,7 @@ def prefill_step(context: StepContext, tokens: StepTokens) -> StepCost:
         context: Model, engine, systems and plan.
         tokens: The chunk on one attention-DP rank.
     """
-    return price_steps((prefill_work(context, tokens),), context)[0]
+    return step_costs((prefill_work(context, tokens),), context)[0]
 
 
 def decode_step(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> StepCost:
@@ -54,7 +55,7 @@ def decode_step(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
         batch: Sequences on one attention-DP rank (C,).
         kv_len: Keys per sequence, the new token included (C,).
     """
-    return price_steps((decode_work(context, batch, kv_len),), context)[0]
+    return step_costs((decode_work(context, batch, kv_len),), context)[0]
 
 
 def prefill_work(

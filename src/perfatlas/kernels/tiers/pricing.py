@@ -6,8 +6,8 @@ rows, D shape columns, S silicon fields, P parameters.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from perfatlas.kernels.shapes import (
     stand_in,
     widening_per_octave,
 )
-from perfatlas.kernels.tiers.bound import bound_time, resource_code
+from perfatlas.kernels.tiers.bound import price_at_bound, resource_code
 from perfatlas.kernels.tiers.measured import (
     correct_rows,
     lacks_quantization,
@@ -36,6 +36,7 @@ from perfatlas.measurements.calibrations import (
     kernel_families,
     lend,
 )
+from perfatlas.pricing import choose, write
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -46,49 +47,9 @@ if TYPE_CHECKING:
     from perfatlas.hardware import Device
     from perfatlas.kernels.devices import DeviceColumns
     from perfatlas.operators import FloatArray, IntArray, Operator
+    from perfatlas.pricing import PricedOperators
 
 Tier = Literal["auto", "bound", "physics", "measured"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PricedOperators:
-    """What operators cost, one execution each.
-
-    Args:
-        time_s_CO: Predicted time (C, O) [s].
-        low_s_CO: 5 % quantile (C, O) [s].
-        high_s_CO: 95 % quantile (C, O) [s].
-        bound_s_CO: Least possible time (C, O) [s].
-        code_CO: Which resource sets the time, a code of `BOUND_NAMES` (C, O).
-        match_CO: Position in `matches` of the calibration used, -1 in tier bound (C, O).
-        matches: Calibrations used, each once.
-        measured_CO: Where measured rows corrected the physics (C, O).
-        outside_CO: Octaves outside the shapes the calibration has seen (C, O).
-        rows_O: Rows priced by physics (O,).
-        distinct_O: Distinct shapes among them, each counted where it is met first (O,).
-    """
-
-    time_s_CO: FloatArray
-    low_s_CO: FloatArray
-    high_s_CO: FloatArray
-    bound_s_CO: FloatArray
-    code_CO: NDArray[np.int8]
-    match_CO: IntArray
-    matches: tuple[CalibrationMatch, ...]
-    measured_CO: NDArray[np.bool_]
-    outside_CO: FloatArray
-    rows_O: IntArray
-    distinct_O: IntArray
-
-    @property
-    def rows(self) -> int:
-        """Rows priced by physics."""
-        return int(self.rows_O.sum())
-
-    @property
-    def distinct(self) -> int:
-        """Distinct shapes among them."""
-        return int(self.distinct_O.sum())
 
 
 def price_operators(
@@ -137,49 +98,49 @@ def _price_family(
     version: str | None,
 ) -> PricedOperators:
     """Return what the operators cost with the kernels of one engine."""
-    bounds = [bound_time(operator, devices) for operator in operators]
-    bound_CO = np.stack([b.time_s_C for b in bounds], axis=1)
-    code_CO = np.stack([b.code_C for b in bounds], axis=1)
-    match_CO = np.full(bound_CO.shape, -1, np.int64)
-    time_CO, low_CO, high_CO = bound_CO.copy(), bound_CO.copy(), bound_CO.copy()
-    measured_CO, outside_CO = np.zeros(bound_CO.shape, np.bool_), np.zeros(bound_CO.shape)
+    prices = price_at_bound(operators, devices)
+    if tier == "bound":
+        return prices
     catalog = _Matches(devices, family, version)
-    distinct_O = np.zeros(len(operators), np.int64)
-    if tier != "bound":
-        for name, (columns_O, formats_O) in _by_model(operators).items():
-            chosen = [operators[position] for position in columns_O]
-            match_KC = catalog.rows(name, chosen, formats_O)
-            table = _gather(chosen, columns_O, match_KC, catalog, name)
-            if table is None:
-                continue
-            first_U, inverse_R = unique_rows(table.key_RD)
-            priced = _price(table, first_U, catalog)
-            at = (table.candidate_R, table.operator_R)
-            time_R = np.maximum(priced.time_s_U[inverse_R], bound_CO[at])
-            time_CO[at], match_CO[at] = time_R, table.match_R
-            code_CO[at] = resource_code(priced.code_U[inverse_R], code_CO[at])
-            measured_CO[at] = priced.measured_U[inverse_R]
-            outside_CO[at] = priced.outside_U[inverse_R]
-            low_CO[at] = np.maximum(time_R * priced.low_U[inverse_R], bound_CO[at])
-            # Measurements that all lie below the bound contradict it: by how much tells how wrong
-            # they are, not that the answer is sure.
-            high_R = time_R * priced.high_U[inverse_R]
-            mirrored_R = time_R / priced.low_U[inverse_R]
-            high_CO[at] = np.where(high_R < bound_CO[at], mirrored_R, high_R)
-            distinct_O += np.bincount(table.operator_R[first_U], minlength=distinct_O.size)
-    return PricedOperators(
-        time_s_CO=time_CO,
-        low_s_CO=np.minimum(low_CO, time_CO),
-        high_s_CO=np.maximum(high_CO, time_CO),
-        bound_s_CO=bound_CO,
-        code_CO=code_CO,
-        match_CO=match_CO,
+    for name, (columns_O, formats_O) in _by_model(operators).items():
+        chosen = [operators[position] for position in columns_O]
+        match_KC = catalog.rows(name, chosen, formats_O)
+        table = _gather(chosen, columns_O, match_KC, catalog, name)
+        if table is not None:
+            _write_physics(prices, table, catalog)
+    return replace(
+        prices,
+        low_s_CO=np.minimum(prices.low_s_CO, prices.time_s_CO),
+        high_s_CO=np.maximum(prices.high_s_CO, prices.time_s_CO),
         matches=tuple(catalog.matches),
-        measured_CO=measured_CO,
-        outside_CO=outside_CO,
-        rows_O=(match_CO >= 0).sum(axis=0),
-        distinct_O=distinct_O,
+        rows_O=(prices.match_CO >= 0).sum(axis=0),
     )
+
+
+def _write_physics(prices: PricedOperators, table: _Table, catalog: _Matches) -> None:
+    """Write the prices of the rows of one physics model over their bounds."""
+    first_U, inverse_R = unique_rows(table.key_RD)
+    priced = _price(table, first_U, catalog)
+    at = (table.candidate_R, table.operator_R)
+    bound_R = prices.bound_s_CO[at]
+    time_R = np.maximum(priced.time_s_U[inverse_R], bound_R)
+    # Measurements that all lie below the bound contradict it: by how much tells how wrong
+    # they are, not that the answer is sure.
+    high_R = time_R * priced.high_U[inverse_R]
+    mirrored_R = time_R / priced.low_U[inverse_R]
+    write(
+        prices,
+        at,
+        time_s_CO=time_R,
+        low_s_CO=np.maximum(time_R * priced.low_U[inverse_R], bound_R),
+        high_s_CO=np.where(high_R < bound_R, mirrored_R, high_R),
+        code_CO=resource_code(priced.code_U[inverse_R], prices.code_CO[at]),
+        match_CO=table.match_R,
+        measured_CO=priced.measured_U[inverse_R],
+        outside_CO=priced.outside_U[inverse_R],
+    )
+    distinct_O = prices.distinct_O
+    distinct_O += np.bincount(table.operator_R[first_U], minlength=distinct_O.size)
 
 
 def _fastest(priced: Sequence[PricedOperators]) -> PricedOperators:
@@ -191,30 +152,8 @@ def _fastest(priced: Sequence[PricedOperators]) -> PricedOperators:
     time_FCO = np.stack([p.time_s_CO for p in priced])
     own_FCO = np.stack([np.array([*(m.own for m in p.matches), False])[p.match_CO] for p in priced])
     fastest_FCO = time_FCO == time_FCO.min(axis=0)
-    chosen_CO = np.argmax(fastest_FCO * (1 + own_FCO), axis=0)[None]
-
-    def take(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        taken: NDArray[Any] = np.take_along_axis(np.stack(columns), chosen_CO, axis=0)[0]
-        return taken
-
-    first_F = np.cumsum([0, *(len(p.matches) for p in priced[:-1])])
-    matches_F = [
-        np.where(p.match_CO < 0, -1, p.match_CO + first)
-        for p, first in zip(priced, first_F, strict=True)
-    ]
-    return PricedOperators(
-        time_s_CO=take([p.time_s_CO for p in priced]),
-        low_s_CO=take([p.low_s_CO for p in priced]),
-        high_s_CO=np.min([p.high_s_CO for p in priced], axis=0),
-        bound_s_CO=priced[0].bound_s_CO,
-        code_CO=take([p.code_CO for p in priced]),
-        match_CO=take(matches_F),
-        matches=tuple(match for p in priced for match in p.matches),
-        measured_CO=take([p.measured_CO for p in priced]),
-        outside_CO=take([p.outside_CO for p in priced]),
-        rows_O=priced[0].rows_O,
-        distinct_O=priced[0].distinct_O,
-    )
+    chosen = choose(priced, np.argmax(fastest_FCO * (1 + own_FCO), axis=0))
+    return replace(chosen, high_s_CO=np.min([p.high_s_CO for p in priced], axis=0))
 
 
 class _Prices(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.models import StepTokens
 from perfatlas.operators import Attention, KeyScores, KeySelection, LatentAttention
-from perfatlas.step import ALONE, decode_work, prefill_work, price_steps
+from perfatlas.step import ALONE, decode_work, prefill_work, step_costs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,7 @@ class StepParts:
         step = decode_work(context, batch_R, np.ones_like(batch_R))
         cost = _price(step, context, lambda op: not _is_head(op) and not isinstance(op, KEYED))
         linear = np.array([op.name in self.shared for op in cost.operators])
-        busy_RO = cost.count_CO * cost.time_s_CO
+        busy_RO = cost.count_CO * cost.prices.time_s_CO
         return busy_RO[:, linear].sum(axis=1), busy_RO[:, ~linear].sum(axis=1)
 
     def decode_keyed_s(self, batch_R: FloatArray, keys_R: FloatArray) -> FloatArray:
@@ -141,10 +141,9 @@ def _repeated(context: StepContext, rows: int) -> StepContext:
 def _price(step: Step, context: StepContext, keep: Callable[[Operator], bool]) -> StepCost:
     """Return the cost of some operators of a step; what hides beside others stays hidden."""
     kept = tuple(op for op in step.operators if keep(op))
-    return price_steps((replace(step, operators=kept),), context)[0]
+    return step_costs((replace(step, operators=kept),), context)[0]
 
 
 def _busy_s(cost: StepCost) -> FloatArray:
     """Return the time of the device (R,) [s]."""
-    busy_R: FloatArray = (cost.count_CO * cost.time_s_CO).sum(axis=1)
-    return busy_R
+    return cost.total("time_s_CO")
