@@ -10,6 +10,7 @@ from perfatlas.answer.envelope import Evidence
 from perfatlas.answer.tiers import joined_tiers, tier_name
 from perfatlas.hardware import cited_sources
 from perfatlas.operators import BOUND_NAMES
+from perfatlas.pricing import HOST, STREAM_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,12 +37,13 @@ def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str,
     """
     count_O = cost.count_CO[candidate]
     total_O = count_O * cost.prices.time_s_CO[candidate]
+    stream_O = cost.prices.stream_O.tolist()
     step_s = float(cost.total_s()[candidate])
     rows: dict[str, dict[str, Any]] = {}
     longest: dict[str, float] = {}
     for o in np.flatnonzero(count_O > 0).tolist():
         operator = cost.operators[o]
-        row = rows.setdefault(operator.name, _empty_row(operator.name, phase, operator.kind))
+        row = rows.setdefault(operator.name, _empty_row(operator.name, phase, stream_O[o]))
         row["count"] += float(count_O[o])
         row["time_s"] += float(total_O[o])
         row["bound_time_s"] += float(count_O[o] * cost.prices.bound_s_CO[candidate, o])
@@ -53,7 +55,7 @@ def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str,
             row["calibration"] = None if match < 0 else cost.prices.matches[match].calibration.id
     host_s = float(cost.host_s_C[candidate])
     if host_s > 0:
-        rows["host"] = _empty_row("host", phase, "host") | {
+        rows["host"] = _empty_row("host", phase, HOST) | {
             "count": 1.0,
             "time_s": host_s,
             "bound": "host",
@@ -64,8 +66,7 @@ def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str,
     return list(rows.values())
 
 
-def _empty_row(name: str, phase: str, kind: str) -> dict[str, Any]:
-    stream = {"collective": "communication", "host": "host"}.get(kind, "compute")
+def _empty_row(name: str, phase: str, stream: int) -> dict[str, Any]:
     return {
         "name": name,
         "phase": phase,
@@ -76,7 +77,7 @@ def _empty_row(name: str, phase: str, kind: str) -> dict[str, Any]:
         "bound_time_s": 0.0,
         "tier": "bound",
         "calibration": None,
-        "stream": stream,
+        "stream": STREAM_NAMES[stream],
     }
 
 

@@ -11,6 +11,7 @@ from .cost import (
     Step as Step,
     StepCost as StepCost,
     price_steps as price_steps,
+    price_steps_at_clocks as price_steps_at_clocks,
 )
 from .phases import (
     ALONE as ALONE,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.kernels.tiers import price_operators
+from perfatlas.kernels.tiers import price_at_clocks
 from perfatlas.operators import Collective
 from perfatlas.pricing import join, select, total
 from perfatlas.step.links import price_links
@@ -113,29 +113,49 @@ def price_steps(steps: Sequence[Step], context: StepContext) -> tuple[PricedStep
         steps: Steps of one question, such as its prefill and its decode.
         context: Engine, systems and tier.
     """
+    return price_steps_at_clocks(steps, context, (1.0,))[0]
+
+
+def price_steps_at_clocks(
+    steps: Sequence[Step], context: StepContext, clock_ratios: Sequence[float]
+) -> tuple[tuple[PricedStep, ...], ...]:
+    """Return the prices of each step on one rank at several clocks; links do not follow them.
+
+    Args:
+        steps: Steps of one question.
+        context: Engine, systems and tier.
+        clock_ratios: Over the clock of each candidate (K).
+
+    Returns:
+        The steps at each ratio (K).
+    """
     compute = [[op for op in s.operators if not isinstance(op, Collective)] for s in steps]
     links = [[op for op in s.operators if isinstance(op, Collective)] for s in steps]
-    priced = price_operators(
+    priced_K = price_at_clocks(
         list(chain(*compute)),
         context.placement.devices(),
+        clock_ratios,
         family=context.profile.kernel_family,
         tier=context.tier,
         silicon_version=context.silicon_version,
     )
     moved = price_links(list(chain(*links)), context)
-    found, first, first_link = [], 0, 0
+    found_K: list[list[PricedStep]] = [[] for _ in clock_ratios]
+    first, first_link = 0, 0
     for step, own, between in zip(steps, compute, links, strict=True):
-        mine = select(priced, slice(first, first + len(own)))
-        theirs = select(moved, slice(first_link, first_link + len(between)))
         operators = (*own, *between)
-        found.append(
-            PricedStep(
-                operators=operators,
-                count_CO=np.stack([op.count for op in operators], axis=1),
-                prices=join((mine, theirs)),
-                tokens_C=step.tokens_C,
-                host_s_C=step.host_s_C,
+        count_CO = np.stack([op.count for op in operators], axis=1)
+        theirs = select(moved, slice(first_link, first_link + len(between)))
+        for found, priced in zip(found_K, priced_K, strict=True):
+            mine = select(priced, slice(first, first + len(own)))
+            found.append(
+                PricedStep(
+                    operators=operators,
+                    count_CO=count_CO,
+                    prices=join((mine, theirs)),
+                    tokens_C=step.tokens_C,
+                    host_s_C=step.host_s_C,
+                )
             )
-        )
         first, first_link = first + len(own), first_link + len(between)
-    return tuple(found)
+    return tuple(tuple(found) for found in found_K)

@@ -1,5 +1,6 @@
 from .measured import holds_quantization as holds_quantization
 from .pricing import (
     Tier as Tier,
+    price_at_clocks as price_at_clocks,
     price_operators as price_operators,
 )
