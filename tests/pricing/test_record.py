@@ -40,7 +40,10 @@ ENERGY = Column(composition=Composition.WHOLE, ticks_per_unit=10**6)
 WithEnergy: Any = make_dataclass(
     "WithEnergy",
     [
-        *((f.name, f.type, field(metadata=f.metadata)) for f in fields(PricedOperators)),
+        *(
+            (f.name, f.type, field(default=f.default, metadata=f.metadata))
+            for f in fields(PricedOperators)
+        ),
         ("energy_j_CO", FloatArray, field(metadata=ENERGY.metadata)),
     ],
     frozen=True,
