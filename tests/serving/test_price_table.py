@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from perfatlas.operators import FloatArray
+from perfatlas.pricing import PricedOperators, columns_of
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.serving.prices import PriceTable, StepLoads, TableLimits, price_table, step_s
 from perfatlas.serving.prices.parts import step_parts
 from perfatlas.serving.requests import TICKS_PER_SECOND, whole_ticks
-from perfatlas.step import StepContext
+from perfatlas.step import StepContext, decode_step
 from tests.serving import price_support as support
 
 LLAMA_70B = "meta-llama/Llama-3.1-70B-Instruct"
@@ -98,8 +99,8 @@ def test_the_linear_part_is_that_of_every_number_of_tokens(name: str) -> None:
     one, table = case(name)
     tokens_T = np.arange(1.0, support.LIMITS.max_num_batched_tokens + 1.0)
     parts, shortest = step_parts(one), np.ones(1)
-    direct_s = parts.mixed_s(tokens_T)
-    start = whole_ticks(parts.chunk_s(shortest, shortest, 0.0 * shortest))
+    direct_s = parts.mixed(tokens_T)[0]
+    start = whole_ticks(parts.chunk(shortest, shortest, 0.0 * shortest)[0])
     ticks_T = table.prices.mixed_linear_T[1:] - start
     miss = misses(ticks_T / TICKS_PER_SECOND, direct_s)
     assert np.quantile(miss, 0.99) < 0.007
@@ -216,3 +217,28 @@ def test_clocks_are_kept() -> None:
     slow = replace(one, placement=replace(one.placement, clock_ratio_C=np.full(1, 0.5)))
     fast_T, slow_T = (support.table(each).prices.mixed_linear_T for each in (one, slow))
     assert slow_T[8000] > 1.5 * fast_T[8000]
+
+
+@pytest.mark.parametrize("name", ["bound", "dense"])
+def test_tables_hold_every_quantity_that_the_record_declares(name: str) -> None:
+    one, table = case(name)
+    tables = table.tables
+    declared = {n for n, c in columns_of(PricedOperators).items() if c.ticks_per_unit}
+    assert set(tables.quantities) == declared
+    assert tables.quantities[0] == "time_s_CO"
+    for own, read in zip(tables.of("time_s_CO"), table.prices, strict=True):
+        if isinstance(own, np.ndarray):
+            np.testing.assert_array_equal(own, read)
+    # 40 sequences decode at a mean of 300 keys: as many FLOP as the step has, priced directly
+    decodes = StepLoads(
+        decodes_R=np.array([40]),
+        keys_R=np.array([40 * 300]),
+        sampled_R=np.array([40]),
+        step_M=np.zeros(0, np.int64),
+        queries_M=np.zeros(0, np.int64),
+        before_M=np.zeros(0, np.int64),
+    )
+    direct = decode_step(one, np.full(1, 40.0), np.full(1, 300.0))
+    for quantity in ("flop_CO", "memory_bytes_CO"):
+        ticks = step_s(tables.of(quantity), decodes)[0] * TICKS_PER_SECOND
+        assert ticks == pytest.approx(direct.total(quantity)[0], rel=0.02), quantity

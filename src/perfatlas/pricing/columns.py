@@ -251,20 +251,27 @@ def exposed(record: Record, share_CO: FloatArray) -> Record:
     )
 
 
-def total(record: DataclassInstance, name: str, count_CO: FloatArray) -> FloatArray:
-    """Return the sum of a column over the executions of all operators (C,).
+def total(
+    record: DataclassInstance,
+    name: str,
+    count_CO: FloatArray,
+    some_O: NDArray[np.bool_] | None = None,
+) -> FloatArray:
+    """Return the sum of a column over the executions of operators (C,).
 
     Args:
         record: Of one execution each.
         name: A column that is summed.
         count_CO: Executions (C, O).
+        some_O: Which operators are counted (O,), None for all.
 
     Raises:
         KeyError: It has no such column, or one that stays with its operator.
     """
     if columns_of(type(record))[name].composition is Composition.EACH:
         raise KeyError(name)
-    total_C: FloatArray = (count_CO * getattr(record, name)).sum(axis=1)
+    each_CO = count_CO * getattr(record, name)
+    total_C: FloatArray = (each_CO if some_O is None else each_CO[:, some_O]).sum(axis=1)
     return total_C
 
 

@@ -25,7 +25,7 @@ HOST: Final = 2
 STREAM_NAMES: Final = ("compute", "communication", "host")
 PICOSECONDS: Final = 10**12  # per second: a simulator's clock
 _TIME: Final = Column(composition=Composition.EXPOSED)
-_WORK: Final = Column(composition=Composition.WHOLE)
+_WORK: Final = Column(composition=Composition.WHOLE, ticks_per_unit=1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,8 @@ from perfatlas.step.links import price_links
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.pricing import PricedOperators
     from perfatlas.step.context import StepContext
@@ -74,13 +76,14 @@ class StepCost:
     prices: PricedOperators
     host_s_C: FloatArray
 
-    def total(self, name: str) -> FloatArray:
+    def total(self, name: str, some_O: NDArray[np.bool_] | None = None) -> FloatArray:
         """Return a quantity of the whole step without host time (C,).
 
         Args:
             name: A column of `prices` that is summed, such as "flop_CO".
+            some_O: Which operators are counted (O,), None for all.
         """
-        return total(self.prices, name, self.count_CO)
+        return total(self.prices, name, self.count_CO, some_O)
 
     def total_s(self) -> FloatArray:
         """Return the time of the step (C,) [s]."""
