@@ -220,25 +220,31 @@ def test_clocks_are_kept() -> None:
 
 
 @pytest.mark.parametrize("name", ["bound", "dense"])
-def test_tables_hold_every_quantity_that_the_record_declares(name: str) -> None:
+def test_tables_hold_every_quantity_that_is_asked_for(name: str) -> None:
     one, table = case(name)
-    tables = table.tables
-    declared = {n for n, c in columns_of(PricedOperators).items() if c.ticks_per_unit}
-    assert set(tables.quantities) == declared
-    assert tables.quantities[0] == "time_s_CO"
-    for own, read in zip(tables.of("time_s_CO"), table.prices, strict=True):
-        if isinstance(own, np.ndarray):
-            np.testing.assert_array_equal(own, read)
-    # 40 sequences decode at a mean of 300 keys: as many FLOP as the step has, priced directly
+    assert table.tables.quantities == ("time_s_CO",)
+    work = ("flop_CO", "memory_bytes_CO")
+    tables = price_table(one, support.LIMITS, ("time_s_CO", *work)).tables
+    # a further quantity leaves the tables of time as they are
+    for alone, among in zip(table.tables.of("time_s_CO"), tables.of("time_s_CO"), strict=True):
+        np.testing.assert_array_equal(alone, among)
+    # 40 sequences decode at a mean of 300 keys: the work of that step, priced directly
+    none = np.zeros(0, np.int64)
     decodes = StepLoads(
         decodes_R=np.array([40]),
         keys_R=np.array([40 * 300]),
         sampled_R=np.array([40]),
-        step_M=np.zeros(0, np.int64),
-        queries_M=np.zeros(0, np.int64),
-        before_M=np.zeros(0, np.int64),
+        step_M=none,
+        queries_M=none,
+        before_M=none,
     )
     direct = decode_step(one, np.full(1, 40.0), np.full(1, 300.0))
-    for quantity in ("flop_CO", "memory_bytes_CO"):
+    for quantity in work:
         ticks = step_s(tables.of(quantity), decodes)[0] * TICKS_PER_SECOND
         assert ticks == pytest.approx(direct.total(quantity)[0], rel=0.02), quantity
+
+
+def test_what_the_record_tabulates_starts_with_time_at_the_clock_of_the_simulators() -> None:
+    declared = columns_of(PricedOperators)
+    assert next(name for name, column in declared.items() if column.tabulated) == "time_s_CO"
+    assert declared["time_s_CO"].ticks_per_unit == TICKS_PER_SECOND

@@ -52,8 +52,8 @@ class Column:
         positions_in: Name of the part that its values are positions in, -1 for none; they move
             with the part when records are combined.
         per_operator: One value per operator (O,), else one per candidate and operator (C, O).
-        ticks_per_unit: Resolution in the integer tables that simulators read; 0 keeps it out of
-            them.
+        ticks_per_unit: Resolution in integer tables of steps; 0 where it cannot be tabulated.
+        tabulated: Whether the tables that simulators read hold it.
     """
 
     composition: Composition = Composition.EACH
@@ -62,6 +62,7 @@ class Column:
     positions_in: str = ""
     per_operator: bool = False
     ticks_per_unit: int = 0
+    tabulated: bool = False
 
     @property
     def metadata(self) -> Mapping[str, Column]:

@@ -5,7 +5,7 @@ Shape legend: C candidates, O operators.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -24,7 +24,7 @@ COMMUNICATION: Final = 1
 HOST: Final = 2
 STREAM_NAMES: Final = ("compute", "communication", "host")
 PICOSECONDS: Final = 10**12  # per second: a simulator's clock
-_TIME: Final = Column(composition=Composition.EXPOSED)
+_TIME: Final = Column(composition=Composition.EXPOSED, ticks_per_unit=PICOSECONDS)
 _WORK: Final = Column(composition=Composition.WHOLE, ticks_per_unit=1)
 
 
@@ -54,9 +54,7 @@ class PricedOperators:
         notes: What was substituted or extrapolated.
     """
 
-    time_s_CO: FloatArray = field(
-        metadata=Column(composition=Composition.EXPOSED, ticks_per_unit=PICOSECONDS).metadata
-    )
+    time_s_CO: FloatArray = field(metadata=replace(_TIME, tabulated=True).metadata)
     low_s_CO: FloatArray = field(metadata=_TIME.metadata)
     high_s_CO: FloatArray = field(metadata=_TIME.metadata)
     bound_s_CO: FloatArray = field(metadata=_TIME.metadata)

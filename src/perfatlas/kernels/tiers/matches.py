@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perfatlas.kernels.shapes import StandIn, stand_in
+from perfatlas.kernels.shapes import stand_in
 from perfatlas.kernels.tiers.measured import with_table
 from perfatlas.measurements.calibrations import CalibrationMatch, find_calibration, lend
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.hardware import Device
+    from perfatlas.kernels.declarations import StandIn
     from perfatlas.kernels.devices import DeviceColumns
     from perfatlas.operators import FloatArray, IntArray, Operator
 

@@ -106,7 +106,7 @@ def price_at_clocks(
     Limits: as of `price_operators`; no kernel was measured at another than the sustained clock.
     """
     version = silicon_version if tier == "measured" else None
-    names = [family]
+    names: tuple[str, ...] = (family,)
     if not family and tier != "bound":
         names = kernel_families(device.name for device in devices.devices)
     priced_FK = [

@@ -16,7 +16,7 @@ from perfatlas.pricing import PricedOperators, columns_of
 from perfatlas.step import ALONE, decode_work, prefill_work, step_costs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -28,7 +28,7 @@ KEYED: Final = (Attention, KeyScores, KeySelection, LatentAttention)
 # Names of `models`: what runs once per sequence that is sampled, and its collective.
 HEAD: Final = ("lm_head", "sampling")
 TABULATED: Final = tuple(
-    name for name, column in columns_of(PricedOperators).items() if column.ticks_per_unit
+    name for name, column in columns_of(PricedOperators).items() if column.tabulated
 )
 
 
@@ -116,7 +116,7 @@ class StepParts:
         return np.stack([cost.total(name, some_O) for name in self.quantities])
 
 
-def step_parts(context: StepContext, quantities: tuple[str, ...] = TABULATED) -> StepParts:
+def step_parts(context: StepContext, quantities: Sequence[str] = TABULATED) -> StepParts:
     """Return the parts of the steps of a candidate.
 
     Args:
@@ -128,7 +128,9 @@ def step_parts(context: StepContext, quantities: tuple[str, ...] = TABULATED) ->
     decode = decode_work(context, one, one).operators
     shared = {op.name for op in prefill} & {op.name for op in decode}
     apart = {op.name for op in (*prefill, *decode) if _is_head(op) or isinstance(op, ALONE)}
-    return StepParts(context=context, shared=frozenset(shared - apart), quantities=quantities)
+    return StepParts(
+        context=context, shared=frozenset(shared - apart), quantities=tuple(quantities)
+    )
 
 
 def _is_head(operator: Operator) -> bool:

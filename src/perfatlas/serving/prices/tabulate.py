@@ -14,12 +14,14 @@ from perfatlas.models import StepTokens
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.serving.prices.chunk_prices import chunk_prices
 from perfatlas.serving.prices.grids import Sizes, needed_sizes, sizes_up_to, spaced_sizes
-from perfatlas.serving.prices.parts import StepParts, step_parts
+from perfatlas.serving.prices.parts import TABULATED, StepParts, step_parts
 from perfatlas.serving.prices.tables import QuantityTables, StepPrices, Ticks, quantity_ticks
 from perfatlas.serving.requests import whole_ticks
 from perfatlas.step import decode_step, padded_batch, prefill_step
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from perfatlas.operators import FloatArray
     from perfatlas.step import StepContext, StepCost
 
@@ -59,7 +61,7 @@ class PriceTable:
 
     Args:
         prices: The tables of time, with the host work of the engine.
-        tables: The tables of every quantity that the priced record tabulates.
+        tables: The tables of every quantity.
         decode: Cost of the largest batch at half the longest context: its calibrations, tiers,
             notes and share priced at the bound.
         prefill: The same of the longest chunk, without keys before it.
@@ -71,7 +73,9 @@ class PriceTable:
     prefill: StepCost
 
 
-def price_table(context: StepContext, limits: TableLimits) -> PriceTable:
+def price_table(
+    context: StepContext, limits: TableLimits, quantities: Sequence[str] = TABULATED
+) -> PriceTable:
     """Return the step prices of one candidate.
 
     The attention of prompts starts once per step, however many chunks it holds: what the
@@ -84,6 +88,7 @@ def price_table(context: StepContext, limits: TableLimits) -> PriceTable:
         context: Model, engine, system and plan; one candidate.
         limits: How far the table reaches. Cost and size grow with max_num_seqs: give what the
             cache holds where that is less than what the engine admits.
+        quantities: Columns of the priced record to tabulate, time first.
 
     Raises:
         InvalidSpecError: Several candidates.
@@ -102,7 +107,7 @@ def price_table(context: StepContext, limits: TableLimits) -> PriceTable:
             f"pp = {stages}: the stages of a pipeline run different steps at the same time, and a"
             " simulated scheduler runs one; use pp = 1, or method formula"
         )
-    parts = step_parts(context)
+    parts = step_parts(context, quantities)
     tables = _tabulate(parts, limits)
     host = context.profile.host
     prices = tables.of(parts.quantities[0])._replace(

@@ -1,0 +1,13 @@
+from .declaration import (
+    Axis as Axis,
+    CalibrationKey as CalibrationKey,
+    Columns as Columns,
+    KernelShape as KernelShape,
+    OperatorKernels as OperatorKernels,
+    StandIn as StandIn,
+)
+from .fields import (
+    fitted_format as fitted_format,
+    is_fp8 as is_fp8,
+    named as named,
+)
