@@ -71,9 +71,9 @@ def prefill_work(
         tokens: The chunk on one attention-DP rank.
         busy_ranks: Attention-DP ranks that prefill at the same time (C,); all of them if None.
     """
-    operators = rank_operators(context, "prefill", tokens)
+    operators = rank_operators(context, Phase.PREFILL, tokens)
     if context.drafts:
-        operators += prompt_pass(context, "prefill", tokens)
+        operators += prompt_pass(context, Phase.PREFILL, tokens)
     if busy_ranks is not None:
         idle = 1.0 - busy_ranks / context.plan.attention_dp
         operators = _among_busy(operators, 1.0 - idle * tokens.own / tokens.all)
@@ -98,7 +98,7 @@ def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
     padded = padded_batch(batch * queries, context.profile.scheduler.graph_sizes)
     tokens = StepTokens(batch=padded, q_len=np.ones_like(batch), kv_len=kv_len)
     operators = tuple(
-        verified(op, batch, queries) for op in rank_operators(context, "decode", tokens)
+        verified(op, batch, queries) for op in rank_operators(context, Phase.DECODE, tokens)
     )
     if context.drafts:
         operators += drafting_passes(context, batch, kv_len)

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.kernels.declarations import Axis, KernelShape, OperatorKernels, is_fp8, named
+from perfatlas.kernels.declarations import (
+    Axis,
+    KernelShape,
+    OperatorKernels,
+    is_fp8,
+    kernel_phase,
+    named,
+)
 from perfatlas.operators import Attention
 
 if TYPE_CHECKING:
@@ -82,8 +89,11 @@ def selects_keys(operator: LatentAttention) -> bool:
     return bool(np.any(operator.selected > 0))
 
 
-def _key(operator: Attention) -> CalibrationKey:
-    if operator.phase == "decode":
+def _key(operator: Attention) -> CalibrationKey | None:
+    phase = kernel_phase(operator.phase)
+    if phase is None:
+        return None
+    if phase == "decode":
         return "decode_attention", (decode_format(operator),)
     return "prefill_attention", prefill_formats(operator)
 

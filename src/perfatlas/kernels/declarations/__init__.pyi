@@ -9,5 +9,6 @@ from .declaration import (
 from .fields import (
     fitted_format as fitted_format,
     is_fp8 as is_fp8,
+    kernel_phase as kernel_phase,
     named as named,
 )

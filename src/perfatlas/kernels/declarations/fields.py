@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.formats import get_format
+from perfatlas.operators import Phase
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, Operator
+
+
+_MEASURED: Final = {
+    Phase.PREFILL: "prefill",
+    Phase.FORWARD: "prefill",
+    Phase.DECODE: "decode",
+}
 
 
 def named(operator: Operator, names: tuple[str, ...]) -> dict[str, FloatArray | float]:
@@ -27,6 +35,17 @@ def is_fp8(format_name: str) -> bool:
         format_name: A name of `formats`.
     """
     return get_format(format_name).tensor_peak == "fp8"
+
+
+def kernel_phase(phase: Phase) -> str | None:
+    """Return the phase whose measured kernels run an operator, None where nobody measured any.
+
+    The forward step of training runs the kernels of a prefill; gradients have their own.
+
+    Args:
+        phase: Of the operator.
+    """
+    return _MEASURED.get(phase)
 
 
 def fitted_format(format_name: str) -> str:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.kernels.declarations import Axis, KernelShape, OperatorKernels, named
+from perfatlas.kernels.declarations import Axis, KernelShape, OperatorKernels, kernel_phase, named
 from perfatlas.operators import KeyScores
 
 if TYPE_CHECKING:
     from perfatlas.kernels.declarations import CalibrationKey, Columns
 
 
-def _key(operator: KeyScores) -> CalibrationKey:
-    return f"key_scores_{operator.phase}", ("fp8",)
+def _key(operator: KeyScores) -> CalibrationKey | None:
+    phase = kernel_phase(operator.phase)
+    return None if phase is None else (f"key_scores_{phase}", ("fp8",))
 
 
 def _columns(operator: KeyScores) -> Columns:

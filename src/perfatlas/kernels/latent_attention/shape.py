@@ -15,19 +15,22 @@ from perfatlas.kernels.attention import (
     protocol_columns,
     selects_keys,
 )
-from perfatlas.kernels.declarations import Axis, KernelShape, OperatorKernels, named
-from perfatlas.operators import LatentAttention
+from perfatlas.kernels.declarations import Axis, KernelShape, OperatorKernels, kernel_phase, named
+from perfatlas.operators import LatentAttention, Phase
 
 if TYPE_CHECKING:
     from perfatlas.kernels.declarations import CalibrationKey, Columns
 
 
 def _accepts(operator: LatentAttention) -> bool:
-    return operator.phase == "decode" or not selects_keys(operator)
+    return operator.phase == Phase.DECODE or not selects_keys(operator)
 
 
-def _key(operator: LatentAttention) -> CalibrationKey:
-    if operator.phase != "decode":
+def _key(operator: LatentAttention) -> CalibrationKey | None:
+    phase = kernel_phase(operator.phase)
+    if phase is None:
+        return None
+    if phase == "prefill":
         return "mla_prefill", prefill_formats(operator)
     own = decode_format(operator)
     expanded = ("bf16",) if own != "bf16" and selects_keys(operator) else ()

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.kernels.declarations import Axis, KernelShape, OperatorKernels, StandIn, named
+from perfatlas.kernels.declarations import (
+    Axis,
+    KernelShape,
+    OperatorKernels,
+    StandIn,
+    kernel_phase,
+    named,
+)
 from perfatlas.operators import Convolution, Scan
 
 if TYPE_CHECKING:
@@ -25,8 +32,9 @@ STAND_INS: Final = {
 
 
 def _scan_key(operator: Scan) -> CalibrationKey | None:
+    phase = kernel_phase(operator.phase)
     known = operator.mixer == MEASURED_MIXER or operator.mixer in STAND_INS
-    return (f"scan_{operator.phase}", ("bf16",)) if known else None
+    return (f"scan_{phase}", ("bf16",)) if phase and known else None
 
 
 def _scan_columns(operator: Scan) -> Columns:
@@ -43,8 +51,9 @@ def _stand_in(operator: Scan) -> StandIn | None:
     return STAND_INS.get(operator.mixer)
 
 
-def _convolution_key(operator: Convolution) -> CalibrationKey:
-    return f"conv_{operator.phase}", ("bf16",)
+def _convolution_key(operator: Convolution) -> CalibrationKey | None:
+    phase = kernel_phase(operator.phase)
+    return None if phase is None else (f"conv_{phase}", ("bf16",))
 
 
 def _convolution_columns(operator: Convolution) -> Columns:

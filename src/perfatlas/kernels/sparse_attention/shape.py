@@ -5,24 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.kernels.attention import LATENT_SIZES, protocol_columns, selects_keys
-from perfatlas.kernels.declarations import Axis, KernelShape, OperatorKernels, named
-from perfatlas.operators import LatentAttention
+from perfatlas.kernels.declarations import Axis, KernelShape, OperatorKernels, kernel_phase, named
+from perfatlas.operators import LatentAttention, Phase
 
 if TYPE_CHECKING:
     from perfatlas.kernels.declarations import CalibrationKey, Columns
 
 
 def _accepts(operator: LatentAttention) -> bool:
-    return operator.phase != "decode" and selects_keys(operator)
+    return operator.phase != Phase.DECODE and selects_keys(operator)
 
 
-def _key(_: LatentAttention) -> CalibrationKey:
+def _key(operator: LatentAttention) -> CalibrationKey | None:
     """Return the key.
 
     Sparse prefill kernels read 16-bit rows: engines expand an fp8 cache first, a pass over it that
     is not priced.
     """
-    return "sparse_mla_prefill", ("bf16",)
+    return None if kernel_phase(operator.phase) is None else ("sparse_mla_prefill", ("bf16",))
 
 
 def _columns(operator: LatentAttention) -> Columns:
