@@ -1,7 +1,6 @@
 from .columns import (
     Column as Column,
     Composition as Composition,
-    Part as Part,
     choose as choose,
     columns_of as columns_of,
     exposed as exposed,
@@ -16,7 +15,6 @@ from .columns import (
 )
 from .record import (
     COMMUNICATION as COMMUNICATION,
-    COMPUTE as COMPUTE,
     HOST as HOST,
     STREAM_NAMES as STREAM_NAMES,
     PricedOperators as PricedOperators,

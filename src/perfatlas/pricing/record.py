@@ -67,7 +67,9 @@ class PricedOperators:
     flop_CO: FloatArray = field(metadata=_WORK.metadata)
     memory_bytes_CO: FloatArray = field(metadata=_WORK.metadata)
     link_bytes_CO: FloatArray = field(metadata=_WORK.metadata)
-    stream_O: NDArray[np.int8] = field(metadata=Column(dtype=np.int8, per_operator=True).metadata)
+    stream_O: NDArray[np.int8] = field(
+        metadata=Column(dtype=np.int8, unpriced=COMPUTE, per_operator=True).metadata
+    )
     rows_O: IntArray = field(metadata=Column(dtype=np.int64, per_operator=True).metadata)
     distinct_O: IntArray = field(metadata=Column(dtype=np.int64, per_operator=True).metadata)
     matches: tuple[CalibrationMatch, ...] = field(default=(), metadata=Part().metadata)
