@@ -15,7 +15,7 @@ from perfatlas.kernels.gemm.physics import GEMM_PARAMETERS
 from perfatlas.kernels.shapes import shape_columns
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.measurements.calibrations import find_calibration
-from perfatlas.operators import Gemm
+from perfatlas.operators import Gemm, Phase
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray
@@ -48,7 +48,7 @@ def gemm_operator(rows_R3: FloatArray) -> Gemm:
     number_format = get_format(FORMAT)
     return Gemm(
         name="product",
-        phase="decode",
+        phase=Phase.DECODE,
         count=np.ones(rows_R3.shape[0]),
         m=rows_R3[:, 0].copy(),
         n=rows_R3[:, 1].copy(),

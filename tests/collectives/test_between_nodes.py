@@ -32,8 +32,8 @@ def priced(
         tier="physics",
         implementation=Implementation(),
     )
-    ends = (found.time_s_U, found.low_s_U, found.high_s_U)
-    return *(float(one[0]) for one in ends), " ".join(found.notes)  # type: ignore[return-value]
+    ends = (found.prices.time_s_CO[:, 0], found.prices.low_s_CO[:, 0], found.prices.high_s_CO[:, 0])
+    return *(float(one[0]) for one in ends), " ".join(found.prices.notes)  # type: ignore[return-value]
 
 
 def test_large_all_reduce_of_eight_nodes_by_hand() -> None:
@@ -130,9 +130,11 @@ def test_bytes_for_both_levels_share_the_host_link_by_hand() -> None:
         )
         for ranks in (8.0, 16.0)
     )
-    assert few.bound_s_U[0] == pytest.approx(2.0**30 * 7.0 / 8.0 / 32e9)
-    assert many.bound_s_U[0] == pytest.approx(2.0**30 * 15.0 / 16.0 / 32e9)
-    assert many.time_s_U[0] == pytest.approx(few.time_s_U[0] * 15.0 / 14.0, rel=1e-3)
+    assert few.prices.bound_s_CO[0, 0] == pytest.approx(2.0**30 * 7.0 / 8.0 / 32e9)
+    assert many.prices.bound_s_CO[0, 0] == pytest.approx(2.0**30 * 15.0 / 16.0 / 32e9)
+    assert many.prices.time_s_CO[0, 0] == pytest.approx(
+        few.prices.time_s_CO[0, 0] * 15.0 / 14.0, rel=1e-3
+    )
 
 
 @given(

@@ -59,8 +59,8 @@ def public_error(cell: Cell) -> float:
             custom_groups=all_reduce_groups(resolve_engine(cell.family)) if custom else {},
         ),
     )
-    assert {match.calibration.id for match in priced.matches} >= {cell.id}
-    return error_statistics(priced.time_s_U, rows.measured_s).mape
+    assert {match.calibration.id for match in priced.prices.matches} >= {cell.id}
+    return error_statistics(priced.prices.time_s_CO[:, 0], rows.measured_s).mape
 
 
 @pytest.mark.parametrize(("op", "format_name"), list(LIBRARY_BUDGETS))
@@ -136,7 +136,9 @@ def test_extrapolated_ranks_stay_in_their_interval() -> None:
         system_index_U=np.zeros(measured_s.size, np.int64),
         tier="physics",
     )
-    inside = (measured_s >= priced.low_s_U) & (measured_s <= priced.high_s_U)
+    inside = (measured_s >= priced.prices.low_s_CO[:, 0]) & (
+        measured_s <= priced.prices.high_s_CO[:, 0]
+    )
     assert measured_s.size > 40
     assert np.mean(inside) >= 0.85
-    assert error_statistics(priced.time_s_U, measured_s).mape <= 0.15
+    assert error_statistics(priced.prices.time_s_CO[:, 0], measured_s).mape <= 0.15

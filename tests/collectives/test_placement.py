@@ -115,7 +115,12 @@ def test_a_send_inside_a_domain_does_not_see_the_size_of_its_group(
         system_index_U=np.zeros(3, np.int64),
         tier=tier,
     )
-    for one_U in (priced.bound_s_U, priced.time_s_U, priced.low_s_U, priced.high_s_U):
+    for one_U in (
+        priced.prices.bound_s_CO[:, 0],
+        priced.prices.time_s_CO[:, 0],
+        priced.prices.low_s_CO[:, 0],
+        priced.prices.high_s_CO[:, 0],
+    ):
         np.testing.assert_array_equal(one_U, one_U[0])
     if system == "mi300x":  # one Infinity Fabric link of 64 GB/s joins two devices
-        assert priced.bound_s_U[0] == pytest.approx(2.0**30 / 64e9, rel=1e-6)
+        assert priced.prices.bound_s_CO[0, 0] == pytest.approx(2.0**30 / 64e9, rel=1e-6)

@@ -55,18 +55,18 @@ def price(
 def test_bound_of_the_check_value_by_hand() -> None:
     # 512 MiB, 8 ranks, switch: 1.125 x 536,870,912 / 450 GB/s = 1.34218 ms
     priced = price("all_reduce", 2.0**29, 8.0, tier="bound")
-    assert priced.time_s_U[0] == pytest.approx(1.34218e-3, rel=1e-5)
-    assert priced.match_U[0] == -1
+    assert priced.prices.time_s_CO[0, 0] == pytest.approx(1.34218e-3, rel=1e-5)
+    assert priced.prices.match_CO[0, 0] == -1
 
 
 def test_measured_all_reduce_of_512_mib_on_h200() -> None:
     # NCCL 2.29.2, 8 GPUs, half precision: 2.040 ms; int8, which no switch reduces: 2.665 ms
     half = price("all_reduce", 2.0**29, 8.0)
-    assert half.time_s_U[0] == pytest.approx(2.040e-3, rel=0.10)
+    assert half.prices.time_s_CO[0, 0] == pytest.approx(2.040e-3, rel=0.10)
     assert half.algorithm_U[0] == "in_network"
-    assert half.low_s_U[0] < half.time_s_U[0] < half.high_s_U[0]
+    assert half.prices.low_s_CO[0, 0] < half.prices.time_s_CO[0, 0] < half.prices.high_s_CO[0, 0]
     integer = price("all_reduce", 2.0**29, 8.0, format_name="int8")
-    assert integer.time_s_U[0] == pytest.approx(2.665e-3, rel=0.10)
+    assert integer.prices.time_s_CO[0, 0] == pytest.approx(2.665e-3, rel=0.10)
     assert integer.algorithm_U[0] == "ring"
 
 
@@ -74,9 +74,12 @@ def test_small_messages_run_the_engine_kernel() -> None:
     # vLLM 0.24 custom all-reduce in a graph, 8 x H200, 128 KiB: 7.9 us; NCCL: 21.4 us
     engine = price("all_reduce", 2.0**17, 8.0, family="vllm")
     library = price("all_reduce", 2.0**17, 8.0)
-    assert engine.time_s_U[0] == pytest.approx(7.9e-6, rel=0.15)
-    assert library.time_s_U[0] == pytest.approx(21.4e-6, rel=0.20)
-    assert engine.matches[engine.match_U[0]].calibration.operator == "custom_all_reduce"
+    assert engine.prices.time_s_CO[0, 0] == pytest.approx(7.9e-6, rel=0.15)
+    assert library.prices.time_s_CO[0, 0] == pytest.approx(21.4e-6, rel=0.20)
+    assert (
+        engine.prices.matches[engine.prices.match_CO[0, 0]].calibration.operator
+        == "custom_all_reduce"
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,58 +94,61 @@ def test_groups_the_engine_kernel_refuses_go_to_the_library(
 ) -> None:
     engine = price("all_reduce", 65536.0, ranks, family=family)
     library = price("all_reduce", 65536.0, ranks)
-    assert (engine.time_s_U[0] < library.time_s_U[0]) == own
+    assert (engine.prices.time_s_CO[0, 0] < library.prices.time_s_CO[0, 0]) == own
     assert (engine.algorithm_U[0] in {"one_shot", "two_shot"}) == own
-    assert any(f"{family} reduces groups of 2" in note for note in engine.notes) != own
+    assert any(f"{family} reduces groups of 2" in note for note in engine.prices.notes) != own
 
 
 def test_the_engine_kernel_stops_at_the_domain() -> None:
     across = price("all_reduce", 2.0**17, 16.0, family="vllm")
     assert across.algorithm_U[0] == "hierarchical_ring"
-    assert any("between nodes" in note for note in across.notes)
+    assert any("between nodes" in note for note in across.prices.notes)
 
 
 def test_stride_decides_what_crosses_nodes() -> None:
     inside = price("all_reduce", 2.0**26, 4.0, stride=2.0)
     across = price("all_reduce", 2.0**26, 4.0, stride=8.0)
     # 2 x 64 MiB x 3/4 over one 50 GB/s NIC
-    assert across.bound_s_U[0] == pytest.approx(1.5 * 2.0**26 / 50e9)
-    assert across.time_s_U[0] > 5.0 * inside.time_s_U[0]
+    assert across.prices.bound_s_CO[0, 0] == pytest.approx(1.5 * 2.0**26 / 50e9)
+    assert across.prices.time_s_CO[0, 0] > 5.0 * inside.prices.time_s_CO[0, 0]
     assert across.algorithm_U[0] == "fabric"
 
 
 def test_nvl72_stays_in_its_domain_and_says_it_extrapolates() -> None:
     far = price("all_reduce", 2.0**24, 72.0, system="gb200")
     near = price("all_reduce", 2.0**24, 4.0, system="gb200")
-    assert any("extrapolated" in note for note in far.notes)
-    assert not any("extrapolated" in note for note in near.notes)
-    assert far.high_s_U[0] / far.low_s_U[0] > near.high_s_U[0] / near.low_s_U[0]
+    assert any("extrapolated" in note for note in far.prices.notes)
+    assert not any("extrapolated" in note for note in near.prices.notes)
+    assert (
+        far.prices.high_s_CO[0, 0] / far.prices.low_s_CO[0, 0]
+        > near.prices.high_s_CO[0, 0] / near.prices.low_s_CO[0, 0]
+    )
 
 
 def test_small_messages_on_16_ranks_of_gb300_as_measured() -> None:
     # SGLang 0.5.14 falls back to NCCL beyond 4 GPUs: 16 ranks, 256 B, 47.8 us (not in the fit)
     priced = price("all_reduce", 256.0, 16.0, system="gb300")
-    assert priced.low_s_U[0] < 47.8e-6 < priced.high_s_U[0]
+    assert priced.prices.low_s_CO[0, 0] < 47.8e-6 < priced.prices.high_s_CO[0, 0]
 
 
 def test_never_measured_devices_answer_with_the_bound_and_say_so() -> None:
     priced = price("all_reduce", 2.0**20, 8.0, system="mi300x")
-    assert priced.match_U[0] == -1
-    assert priced.time_s_U[0] == priced.bound_s_U[0]
-    assert "mi300x" in priced.notes[0]
+    assert priced.prices.match_CO[0, 0] == -1
+    assert priced.prices.time_s_CO[0, 0] == priced.prices.bound_s_CO[0, 0]
+    assert "mi300x" in priced.prices.notes[0]
 
 
 def test_a_relative_on_other_links_is_not_trusted() -> None:
     priced = price("all_reduce", 2.0**20, 8.0, system="h100_pcie")
-    assert priced.matches[0].calibration.device == "rtx_pro_6000_server"
-    assert not priced.matches[0].own
+    assert priced.prices.matches[0].calibration.device == "rtx_pro_6000_server"
+    assert not priced.prices.matches[0].own
 
 
 def test_a_send_moves_the_message_once() -> None:
     inside = price("send_recv", 2.0**30, 2.0)
     across = price("send_recv", 2.0**30, 2.0, stride=8.0)
-    assert inside.bound_s_U[0] == pytest.approx(2.0**30 / 450e9)
-    assert across.bound_s_U[0] == pytest.approx(2.0**30 / 50e9)
+    assert inside.prices.bound_s_CO[0, 0] == pytest.approx(2.0**30 / 450e9)
+    assert across.prices.bound_s_CO[0, 0] == pytest.approx(2.0**30 / 50e9)
 
 
 @settings(max_examples=60, deadline=None)
@@ -162,18 +168,22 @@ def test_monotone_in_bytes_and_never_below_bound(  # noqa: PLR0917 - one argumen
     second = price(
         op, size * growth, float(ranks), stride=float(stride), system=system, family=family
     )
-    assert first.time_s_U[0] <= second.time_s_U[0] * (1.0 + 1e-9)
-    assert first.bound_s_U[0] <= second.bound_s_U[0] * (1.0 + 1e-9)
+    assert first.prices.time_s_CO[0, 0] <= second.prices.time_s_CO[0, 0] * (1.0 + 1e-9)
+    assert first.prices.bound_s_CO[0, 0] <= second.prices.bound_s_CO[0, 0] * (1.0 + 1e-9)
     for priced in (first, second):
-        assert priced.time_s_U[0] >= priced.bound_s_U[0]
-        assert priced.low_s_U[0] <= priced.time_s_U[0] <= priced.high_s_U[0]
-        assert np.isfinite(priced.high_s_U[0])
+        assert priced.prices.time_s_CO[0, 0] >= priced.prices.bound_s_CO[0, 0]
+        assert (
+            priced.prices.low_s_CO[0, 0]
+            <= priced.prices.time_s_CO[0, 0]
+            <= priced.prices.high_s_CO[0, 0]
+        )
+        assert np.isfinite(priced.prices.high_s_CO[0, 0])
 
 
 @pytest.mark.parametrize("op", OPS)
 def test_one_rank_costs_nothing(op: str) -> None:
     priced = price(op, 2.0**20, 1.0, family="vllm")
-    assert priced.time_s_U[0] == priced.high_s_U[0] == 0.0
+    assert priced.prices.time_s_CO[0, 0] == priced.prices.high_s_CO[0, 0] == 0.0
 
 
 def test_twice_the_rates_halve_the_bound() -> None:
@@ -182,8 +192,10 @@ def test_twice_the_rates_halve_the_bound() -> None:
     node = replace(system.node, nic_bandwidth=2.0 * system.node.nic_bandwidth)
     faster = replace(system, device=replace(system.device, scale_up=scale_up), node=node)
     for ranks in (8.0, 64.0):
-        slow = price("all_reduce", 2.0**28, ranks, tier="bound").time_s_U[0]
-        fast = price("all_reduce", 2.0**28, ranks, tier="bound", system=faster).time_s_U[0]
+        slow = price("all_reduce", 2.0**28, ranks, tier="bound").prices.time_s_CO[0, 0]
+        fast = price("all_reduce", 2.0**28, ranks, tier="bound", system=faster).prices.time_s_CO[
+            0, 0
+        ]
         assert fast == pytest.approx(slow / 2.0)
 
 
@@ -199,8 +211,8 @@ def test_a_table_prices_each_row_as_alone() -> None:
     )
     for row, place in enumerate(index):
         alone = price("all_gather", sizes[row], ranks[row], system=systems[place])
-        assert together.time_s_U[row] == pytest.approx(alone.time_s_U[0])
-        assert together.high_s_U[row] == pytest.approx(alone.high_s_U[0])
+        assert together.prices.time_s_CO[row, 0] == pytest.approx(alone.prices.time_s_CO[0, 0])
+        assert together.prices.high_s_CO[row, 0] == pytest.approx(alone.prices.high_s_CO[0, 0])
 
 
 def test_unknown_op_is_refused() -> None:
@@ -213,12 +225,12 @@ def test_an_engine_exchange_on_nvl72_is_measured_to_64_ranks() -> None:
     # 22 us to prepare. A token reaches 64 (1 - (252/256)(251/255)...) = 7.62 ranks on average.
     size = 1024.0 * 7.62 * 7168.0 * 2.0
     priced = price("dispatch", size, 64.0, system="gb200", family="trtllm")
-    assert priced.time_s_U[0] == pytest.approx(244e-6, rel=0.15)
-    assert not any("extrapolated" in note for note in priced.notes)
+    assert priced.prices.time_s_CO[0, 0] == pytest.approx(244e-6, rel=0.15)
+    assert not any("extrapolated" in note for note in priced.prices.notes)
 
 
 def test_an_ideal_engine_exchanges_through_the_library() -> None:
     exchange = price("combine", 2.0**24, 8.0)
     plain = price("all_to_all", 2.0**24, 8.0)
-    assert exchange.time_s_U[0] == plain.time_s_U[0]
-    assert "all_to_all" in exchange.notes[0]
+    assert exchange.prices.time_s_CO[0, 0] == plain.prices.time_s_CO[0, 0]
+    assert "all_to_all" in exchange.prices.notes[0]

@@ -65,9 +65,12 @@ def test_a_measured_size_is_the_measured_time(
         tier="measured",
     )
     assert keys.shape[0] >= once.size > 15
-    assert priced.measured_U.all()
-    np.testing.assert_allclose(priced.time_s_U, rows.measured_s[once], rtol=1e-5)
-    assert np.all((priced.low_s_U <= priced.time_s_U) & (priced.time_s_U <= priced.high_s_U))
+    assert priced.prices.measured_CO[:, 0].all()
+    np.testing.assert_allclose(priced.prices.time_s_CO[:, 0], rows.measured_s[once], rtol=1e-5)
+    assert np.all(
+        (priced.prices.low_s_CO[:, 0] <= priced.prices.time_s_CO[:, 0])
+        & (priced.prices.time_s_CO[:, 0] <= priced.prices.high_s_CO[:, 0])
+    )
 
 
 def test_the_interval_widens_between_sizes_and_physics_answers_far_away() -> None:
@@ -75,13 +78,16 @@ def test_the_interval_widens_between_sizes_and_physics_answers_far_away() -> Non
     at, between, far = (
         price("h200_sxm", "all_gather", [one], [8.0], family="", tier="measured") for one in size
     )
-    widths = [float((p.high_s_U - p.low_s_U)[0] / p.time_s_U[0]) for p in (at, between)]
+    widths = [
+        float((p.prices.high_s_CO[:, 0] - p.prices.low_s_CO[:, 0])[0] / p.prices.time_s_CO[0, 0])
+        for p in (at, between)
+    ]
     assert widths[0] <= widths[1]
-    assert at.measured_U.all()
-    assert between.measured_U.all()
-    assert not far.measured_U.any()
+    assert at.prices.measured_CO[:, 0].all()
+    assert between.prices.measured_CO[:, 0].all()
+    assert not far.prices.measured_CO[:, 0].any()
     physics = price("h200_sxm", "all_gather", [size[2]], [8.0], family="", tier="physics")
-    assert far.time_s_U == physics.time_s_U
+    assert far.prices.time_s_CO[:, 0] == physics.prices.time_s_CO[:, 0]
 
 
 @pytest.mark.parametrize(("device", "ranks"), [("h200_sxm", 16.0), ("gb200", 8.0)])
@@ -90,9 +96,9 @@ def test_more_ranks_than_measured_stay_in_physics(device: str, ranks: float) -> 
     asked = (device, "all_reduce", [2.0**24], [ranks])
     measured = price(*asked, family="", tier="measured")
     physics = price(*asked, family="", tier="physics")
-    assert not measured.measured_U.any()
-    assert measured.time_s_U == physics.time_s_U
-    assert measured.high_s_U == physics.high_s_U
+    assert not measured.prices.measured_CO[:, 0].any()
+    assert measured.prices.time_s_CO[:, 0] == physics.prices.time_s_CO[:, 0]
+    assert measured.prices.high_s_CO[:, 0] == physics.prices.high_s_CO[:, 0]
 
 
 def test_the_answer_names_the_table() -> None:
@@ -146,10 +152,16 @@ def test_expert_exchanges_stay_in_physics_and_say_so(device: str, op: str) -> No
     for family in ("trtllm", ""):
         measured = price(*asked, family=family, tier="measured")
         physics = price(*asked, family=family, tier="physics")
-        assert not measured.measured_U.any()
-        np.testing.assert_array_equal(measured.time_s_U, physics.time_s_U)
-        np.testing.assert_array_equal(measured.high_s_U, physics.high_s_U)
-        assert any("dispatch and combine answer in physics" in note for note in measured.notes)
+        assert not measured.prices.measured_CO[:, 0].any()
+        np.testing.assert_array_equal(
+            measured.prices.time_s_CO[:, 0], physics.prices.time_s_CO[:, 0]
+        )
+        np.testing.assert_array_equal(
+            measured.prices.high_s_CO[:, 0], physics.prices.high_s_CO[:, 0]
+        )
+        assert any(
+            "dispatch and combine answer in physics" in note for note in measured.prices.notes
+        )
 
 
 def test_a_row_ten_times_its_neighbours_is_not_the_answer() -> None:
@@ -162,7 +174,7 @@ def test_a_row_ten_times_its_neighbours_is_not_the_answer() -> None:
         family="sglang",
         tier="measured",
     )
-    below, at, above = priced.time_s_U
+    below, at, above = priced.prices.time_s_CO[:, 0]
     assert below < at < above
-    assert priced.high_s_U[1] == pytest.approx(38.1e-6, rel=0.01)
-    assert priced.high_s_U[0] < 4e-6
+    assert priced.prices.high_s_CO[1, 0] == pytest.approx(38.1e-6, rel=0.01)
+    assert priced.prices.high_s_CO[0, 0] < 4e-6

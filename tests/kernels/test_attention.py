@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from perfatlas.kernels.attention import PREFILL_ATTENTION_SHAPE, prefill_attention_time_s
 from perfatlas.kernels.attention.physics import PREFILL_ATTENTION_PARAMETERS
 from perfatlas.kernels.devices import BANDWIDTH, CLOCK, PEAK
-from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, Attention
+from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, Attention, Phase
 from tests.kernels.attention_support import NO_LIMIT, PREFILL, SHAPE, price, silicon
 
 
@@ -200,7 +200,7 @@ def test_cold_time_is_never_below_the_bound(
     full = SHAPE | shape
     work = Attention(
         name="attention",
-        phase="prefill" if phase == "prefill" else "decode",
+        phase=Phase(phase),
         count=np.ones(1),
         **{  # type: ignore[arg-type] # every value is a column
             name: np.array([value])

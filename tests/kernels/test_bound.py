@@ -10,7 +10,7 @@ from perfatlas.hardware import Device, resolve_system
 from perfatlas.kernels.devices import DeviceColumns
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.kernels.tiers.bound import bound_time
-from perfatlas.operators import BOUND_NAMES, FloatArray, Gemm
+from perfatlas.operators import BOUND_NAMES, FloatArray, Gemm, Phase
 from perfatlas.quantities import UnsupportedError
 
 SIZES = st.integers(1, 65536)
@@ -27,7 +27,7 @@ def on(device: Device, candidates: int = 1) -> DeviceColumns:
 def gemm(m: float, n: float, k: float, format_name: str = "bf16") -> Gemm:
     return Gemm(
         name="gemm",
-        phase="decode",
+        phase=Phase.DECODE,
         count=np.ones(1),
         m=column(m),
         n=column(n),

@@ -11,7 +11,14 @@ from perfatlas.kernels.key_scores.physics import (
     key_scores_decode_time_s,
     key_scores_prefill_time_s,
 )
-from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY, FloatArray, KeyScores
+from perfatlas.operators import (
+    BOUND_COMPUTE,
+    BOUND_LATENCY,
+    BOUND_MEMORY,
+    FloatArray,
+    KeyScores,
+    Phase,
+)
 
 PARAMETERS = {
     "efficiency_compute": 0.5,
@@ -125,7 +132,7 @@ def test_cold_time_is_never_below_the_bound(
     sizes = (float(batch), queries, queries + prefix)
     work = KeyScores(
         name="scores",
-        phase="prefill" if phase == "prefill" else "decode",
+        phase=Phase(phase),
         count=np.ones(1),
         batch=np.array([sizes[0]]),
         q_len=np.array([queries]),

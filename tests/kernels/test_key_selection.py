@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from perfatlas.kernels.devices import BANDWIDTH, CLOCK, L2, NUM_SILICON, SM_COUNT
 from perfatlas.kernels.key_selection import KEY_SELECTION_SHAPE
 from perfatlas.kernels.key_selection.physics import KEY_SELECTION_PARAMETERS, key_selection_time_s
-from perfatlas.operators import BOUND_LATENCY, BOUND_MEMORY, FloatArray, KeySelection
+from perfatlas.operators import BOUND_LATENCY, BOUND_MEMORY, FloatArray, KeySelection, Phase
 
 PARAMETERS = {
     "efficiency_bandwidth": 0.8,
@@ -100,7 +100,7 @@ def test_cold_time_is_never_below_the_bytes_it_must_move(
     sizes = (float(batch), float(q_len), float(q_len + prefix))
     work = KeySelection(
         name="selection",
-        phase="prefill",
+        phase=Phase.PREFILL,
         count=np.ones(1),
         batch=np.array([sizes[0]]),
         q_len=np.array([sizes[1]]),

@@ -26,6 +26,7 @@ from perfatlas.operators import (
     BOUND_MEMORY,
     FloatArray,
     LatentAttention,
+    Phase,
 )
 
 SHAPE = {
@@ -189,7 +190,7 @@ def test_cold_time_is_never_below_the_bound(
     }
     work = LatentAttention(
         name="attention",
-        phase="prefill" if phase == "prefill" else "decode",
+        phase=Phase(phase),
         count=np.ones(1),
         **{  # type: ignore[arg-type] # every value is a column
             name: np.array([value])

@@ -11,12 +11,13 @@ from perfatlas.formats import get_format
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import DeviceColumns, silicon_row
 from perfatlas.kernels.shapes import carry, coordinates, correct, physics_model
-from perfatlas.kernels.tiers import PricedOperators, measured as tier, price_operators
+from perfatlas.kernels.tiers import measured as tier, price_operators
 from perfatlas.measurements.calibrations import load_calibrations
 from perfatlas.measurements.residuals import Correction
 from perfatlas.measurements.residuals.interpolation import interpolate
 from perfatlas.measurements.tables import has_silicon, table_rows
-from perfatlas.operators import FloatArray, Gemm
+from perfatlas.operators import FloatArray, Gemm, Phase
+from perfatlas.pricing import PricedOperators
 from perfatlas.quantities import MissingDependencyError
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.kernel import kernel_gemm
@@ -48,7 +49,7 @@ def products(
     ones = np.ones_like(m)
     return Gemm(
         name="gemm",
-        phase="prefill",
+        phase=Phase.PREFILL,
         count=ones,
         m=m,
         n=n * ones,
@@ -187,7 +188,7 @@ def test_asked_as_it_was_measured_a_shape_takes_what_was_measured(
     layout = get_format(format_name)
     operator = Gemm(
         name="gemm",
-        phase="prefill",
+        phase=Phase.PREFILL,
         count=np.ones(400),
         m=rows.columns["m"][some],
         n=rows.columns["n"][some],

@@ -232,7 +232,7 @@ def test_no_time_is_below_the_bound(device: str, phase: Phase, batch: float) -> 
 
 
 def test_the_operators_become_the_shapes_of_their_physics() -> None:
-    scan, conv = (step(DELTA, "prefill", 2.0, 100.0)[name] for name in ("scan", "causal_conv"))
+    scan, conv = (step(DELTA, Phase.PREFILL, 2.0, 100.0)[name] for name in ("scan", "causal_conv"))
     assert calibration_key(scan) == ("scan_prefill", ("bf16",))
     assert calibration_key(conv) == ("conv_prefill", ("bf16",))
     columns = {name: float(np.max(value)) for name, value in shape_columns(scan).items()}
@@ -261,7 +261,7 @@ PUBLISHED = {4096: 12.06e6, 8192: 12.62e6, 16384: 12.92e6, 32768: 11.80e6, 65536
 
 @pytest.mark.parametrize("length", PUBLISHED)
 def test_the_stand_in_for_mamba2_is_near_a_published_measurement(length: int) -> None:
-    scan = step(SSD, "prefill", 1.0, float(length))["scan"]
+    scan = step(SSD, Phase.PREFILL, 1.0, float(length))["scan"]
     priced = price_operators([scan], devices("h100_sxm"), family="vllm", tier="physics")
     assert float(priced.time_s_CO[0, 0]) == pytest.approx(length / PUBLISHED[length], rel=0.3)
     (match,) = priced.matches

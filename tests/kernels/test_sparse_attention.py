@@ -16,6 +16,7 @@ from perfatlas.operators import (
     BOUND_MEMORY,
     FloatArray,
     LatentAttention,
+    Phase,
 )
 
 PARAMETERS = {
@@ -142,7 +143,7 @@ def test_cold_time_is_never_below_the_bound(
     }
     work = LatentAttention(
         name="attention",
-        phase="prefill",
+        phase=Phase.PREFILL,
         count=np.ones(1),
         **column,  # type: ignore[arg-type] # every value is a column
     ).work()

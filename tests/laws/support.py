@@ -128,7 +128,7 @@ def fast_system(name: str, factor: float) -> System:
 def gemm(m: FloatArray, n: FloatArray, k: FloatArray, format_name: str, width: float) -> Gemm:
     return Gemm(
         name="gemm",
-        phase="decode",
+        phase=Phase.DECODE,
         count=np.ones_like(m),
         m=m,
         n=n,
@@ -146,7 +146,7 @@ def experts(
     hidden, intermediate, count, top_k = (np.full_like(tokens, size) for size in sizes)
     return GroupedGemm(
         name="experts",
-        phase="decode",
+        phase=Phase.DECODE,
         count=np.ones_like(tokens),
         tokens=tokens,
         hidden=hidden,
@@ -205,7 +205,7 @@ def latent_attention(
 def streaming(stream: str, tokens: FloatArray, width: float) -> Streaming:
     return Streaming(
         name=stream,
-        phase="decode",
+        phase=Phase.DECODE,
         count=np.ones_like(tokens),
         stream=stream,
         tokens=tokens,
@@ -218,7 +218,7 @@ def streaming(stream: str, tokens: FloatArray, width: float) -> Streaming:
 def scan(batch: FloatArray, tokens: FloatArray) -> Scan:
     return Scan(
         name="scan",
-        phase="decode",
+        phase=Phase.DECODE,
         count=np.ones_like(batch),
         batch=batch,
         tokens=tokens,

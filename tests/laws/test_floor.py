@@ -11,7 +11,8 @@ from hypothesis import given, settings, strategies as st
 from perfatlas.collectives import OPS, CollectiveShapes, Implementation, price_collectives
 from perfatlas.engines import all_reduce_groups, resolve_engine
 from perfatlas.hardware import resolve_system
-from perfatlas.kernels.tiers import PricedOperators, price_operators
+from perfatlas.kernels.tiers import price_operators
+from perfatlas.pricing import PricedOperators
 from tests.laws.support import (
     ENGINES,
     all_systems,
@@ -181,11 +182,11 @@ def test_collectives(
             custom_groups=all_reduce_groups(resolve_engine(engine)) if engine else {},
         ),
     )
-    assert np.isfinite(priced.high_s_U).all()
-    assert (priced.bound_s_U <= priced.low_s_U).all()
-    assert (priced.low_s_U <= priced.time_s_U).all()
-    assert (priced.time_s_U <= priced.high_s_U).all()
-    assert (priced.time_s_U > 0).all() == (ranks > 1)
+    assert np.isfinite(priced.prices.high_s_CO[:, 0]).all()
+    assert (priced.prices.bound_s_CO[:, 0] <= priced.prices.low_s_CO[:, 0]).all()
+    assert (priced.prices.low_s_CO[:, 0] <= priced.prices.time_s_CO[:, 0]).all()
+    assert (priced.prices.time_s_CO[:, 0] <= priced.prices.high_s_CO[:, 0]).all()
+    assert (priced.prices.time_s_CO[:, 0] > 0).all() == (ranks > 1)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 from perfatlas.collectives import OPS, CollectiveShapes, price_collectives
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.tiers.bound import bound_time
+from perfatlas.operators import Phase
 from tests.laws.support import (
     ENGINES,
     MODELS,
@@ -146,10 +147,10 @@ def test_operators_over_keys(
     cached = column(*lengths)
     batch_C, q_len = np.full_like(cached, batch), np.full_like(cached, queries)
     for operator in (
-        attention("prefill", batch_C, q_len, cached + q_len, limit),
-        attention("decode", batch_C, np.ones_like(cached), cached + 1.0, limit),
-        latent_attention("prefill", batch_C, q_len, cached + q_len, limit),
-        latent_attention("decode", batch_C, np.ones_like(cached), cached + 1.0, limit),
+        attention(Phase.PREFILL, batch_C, q_len, cached + q_len, limit),
+        attention(Phase.DECODE, batch_C, np.ones_like(cached), cached + 1.0, limit),
+        latent_attention(Phase.PREFILL, batch_C, q_len, cached + q_len, limit),
+        latent_attention(Phase.DECODE, batch_C, np.ones_like(cached), cached + 1.0, limit),
     ):
         assert rises(bound_of(operator, device)), operator.kind
 
@@ -163,8 +164,8 @@ def test_operators_over_tokens(tokens: list[int], device: str) -> None:
         streaming("norm", rows, 16384.0),
         scan(np.ones_like(rows), rows),
         scan(rows, rows),
-        attention("prefill", rows, np.full_like(rows, 8.0), np.full_like(rows, 64.0)),
-        latent_attention("decode", rows, np.ones_like(rows), np.full_like(rows, 64.0)),
+        attention(Phase.PREFILL, rows, np.full_like(rows, 8.0), np.full_like(rows, 64.0)),
+        latent_attention(Phase.DECODE, rows, np.ones_like(rows), np.full_like(rows, 64.0)),
     ):
         assert rises(bound_of(operator, device)), operator.kind
 
@@ -186,7 +187,7 @@ def test_collectives_over_bytes(op: str, sizes: list[int], ranks: int, system: s
         system_index_U=np.zeros(len(sizes), np.int64),
         tier="bound",
     )
-    assert rises(priced.time_s_U)
+    assert rises(priced.prices.time_s_CO[:, 0])
 
 
 def bound_of(operator: Operator, device: str) -> FloatArray:
@@ -196,7 +197,7 @@ def bound_of(operator: Operator, device: str) -> FloatArray:
 @given(window=RISING, queries=st.integers(1, 512))
 def test_a_wider_window_never_saves_time(window: list[int], queries: int) -> None:
     one = np.ones(len(window))
-    operator = attention("prefill", one, queries * one, 100_000 * one)
+    operator = attention(Phase.PREFILL, one, queries * one, 100_000 * one)
     wider = replace(operator, window=column(*window))
     assert rises(bound_of(wider, "h200_sxm"))
     unlimited = replace(operator, window=0.0 * one)

@@ -13,6 +13,7 @@ from perfatlas.collectives import OPS, CollectiveShapes, Implementation, price_c
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.tiers import price_operators
 from perfatlas.kernels.tiers.bound import bound_time
+from perfatlas.operators import Phase
 from perfatlas.verbs.estimate import estimate
 from tests.laws.support import (
     MODELS,
@@ -46,10 +47,10 @@ def operators(tokens: int, queries: int) -> list[Operator]:
         gemm(rows, 4096 * ones, 8192 * ones, "bf16", 2.0),
         experts(rows, (4096, 1024, 64, 4), 2, "balanced"),
         experts(rows, (4096, 1024, 64, 4), 2, "power_law_1.2"),
-        attention("prefill", ones, q_len, q_len + rows),
-        attention("decode", ones, ones, ones + rows, 128),
-        latent_attention("prefill", ones, q_len, q_len + rows),
-        latent_attention("decode", ones, ones, ones + rows),
+        attention(Phase.PREFILL, ones, q_len, q_len + rows),
+        attention(Phase.DECODE, ones, ones, ones + rows, 128),
+        latent_attention(Phase.PREFILL, ones, q_len, q_len + rows),
+        latent_attention(Phase.DECODE, ones, ones, ones + rows),
         streaming("norm", rows, 16384.0),
         scan(ones, rows),
     ]
@@ -99,8 +100,14 @@ def test_collectives(op: str, size: int, ranks: int, name: str) -> None:
         )
         for s in (system, scaled(system, 2.0))
     )
-    assert fast.bound_s_U == pytest.approx(slow.bound_s_U / 2, rel=1e-12)
-    assert slow.time_s_U / 2 * (1 - 1e-9) <= fast.time_s_U <= slow.time_s_U * (1 + 1e-9)
+    assert fast.prices.bound_s_CO[:, 0] == pytest.approx(
+        slow.prices.bound_s_CO[:, 0] / 2, rel=1e-12
+    )
+    assert (
+        slow.prices.time_s_CO[:, 0] / 2 * (1 - 1e-9)
+        <= fast.prices.time_s_CO[:, 0]
+        <= slow.prices.time_s_CO[:, 0] * (1 + 1e-9)
+    )
 
 
 @given(

@@ -60,7 +60,7 @@ def _flop(operator: Operator) -> float:
 
 def test_dense_decode_by_hand() -> None:
     # 64 sequences of 2048 keys, Llama-3.1-70B: width 8192, 64 + 8 heads of 128, 28672 inside.
-    step = _step(LLAMA, "decode", _tokens(64, 1, 2048))
+    step = _step(LLAMA, Phase.DECODE, _tokens(64, 1, 2048))
     assert _flop(step["qkv_projection"]) == 2 * 64 * 8192 * (64 + 2 * 8) * 128
     assert _flop(step["attention"]) == 2 * 64 * 64 * 2048 * (128 + 128)
     assert _flop(step["gate_up_projection"]) == 2 * 64 * 8192 * 2 * 28672
@@ -72,7 +72,7 @@ def test_dense_decode_by_hand() -> None:
 
 def test_weights_of_the_gemms_are_the_parameters() -> None:
     architecture = resolve_model(LLAMA).architecture
-    operators = step_operators(architecture, BF16, "prefill", _tokens(1, 1, 1))
+    operators = step_operators(architecture, BF16, Phase.PREFILL, _tokens(1, 1, 1))
     elements = sum(float((op.n * op.k * op.count)[0]) for op in operators if isinstance(op, Gemm))
     counts = parameter_counts(architecture)
     assert elements == counts.dense_linear + counts.lm_head
@@ -80,7 +80,7 @@ def test_weights_of_the_gemms_are_the_parameters() -> None:
 
 def test_key_value_heads_are_repeated_for_more_ranks() -> None:
     # 16 ranks of 8 key-value heads: each has 4 query heads and one copied pair, (4 + 2) x 128.
-    step = _step(LLAMA, "decode", _tokens(1, 1, 8, ranks=16))
+    step = _step(LLAMA, Phase.DECODE, _tokens(1, 1, 8, ranks=16))
     qkv, attention = step["qkv_projection"], step["attention"]
     assert isinstance(qkv, Gemm)
     assert isinstance(attention, Attention)
@@ -91,7 +91,7 @@ def test_key_value_heads_are_repeated_for_more_ranks() -> None:
 def test_quantization_precedes_dynamic_formats_only() -> None:
     tokens = _tokens(4, 1, 8)
     formats = replace(BF16, gemm="fp8_dynamic")
-    dynamic = _step(LLAMA, "decode", tokens, formats)
+    dynamic = _step(LLAMA, Phase.DECODE, tokens, formats)
     quantized = {op.name for op in dynamic.values() if isinstance(op, Streaming)}
     assert {"qkv_projection_quantize", "down_projection_quantize"} <= quantized
     assert "lm_head_quantize" not in quantized
@@ -106,7 +106,7 @@ def test_projections_follow_the_checkpoint() -> None:
     unquantized = replace(architecture.checkpoint, attention_quantized=False)
     model = replace(architecture, checkpoint=unquantized)
     formats = replace(BF16, gemm="mxfp4", moe="mxfp4")
-    named = {op.name: op for op in step_operators(model, formats, "decode", _tokens(1, 1, 8))}
+    named = {op.name: op for op in step_operators(model, formats, Phase.DECODE, _tokens(1, 1, 8))}
     assert named["qkv_projection"].compute_format == "bf16"
     qkv, experts = named["qkv_projection"], named["experts"]
     assert isinstance(qkv, Gemm)
@@ -116,12 +116,12 @@ def test_projections_follow_the_checkpoint() -> None:
 
 def test_unknown_format_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="fp9"):
-        _step(LLAMA, "decode", _tokens(1, 1, 8), replace(BF16, gemm="fp9"))
+        _step(LLAMA, Phase.DECODE, _tokens(1, 1, 8), replace(BF16, gemm="fp9"))
 
 
 def test_absorbed_decode_by_hand() -> None:
     # DeepSeek-V3: 128 heads, latent 512, rope 64, nope 128, value 128; 8 sequences of 1000 keys.
-    decode = _step("deepseek-ai/DeepSeek-V3", "decode", _tokens(8, 1, 1000))
+    decode = _step("deepseek-ai/DeepSeek-V3", Phase.DECODE, _tokens(8, 1, 1000))
     assert _flop(decode["latent_q_absorb"]) == 2 * 8 * 128 * 128 * 512
     assert _flop(decode["latent_v_expand"]) == 2 * 8 * 128 * 512 * 128
     assert _flop(decode["latent_attention"]) == 2 * 8 * 128 * 1000 * (512 + 64 + 512)
@@ -130,7 +130,7 @@ def test_absorbed_decode_by_hand() -> None:
 
 def test_expanded_prefill_by_hand() -> None:
     # 2 sequences: 10 new tokens after 30 cached; keys 31..40 per query, 355 pairs.
-    prefill = _step("deepseek-ai/DeepSeek-V3", "prefill", _tokens(2, 10, 40))
+    prefill = _step("deepseek-ai/DeepSeek-V3", Phase.PREFILL, _tokens(2, 10, 40))
     assert _flop(prefill["kv_b_projection"]) == 2 * (2 * 40) * 512 * 128 * (128 + 128)
     assert _flop(prefill["latent_attention"]) == 2 * 2 * 128 * 355 * (128 + 64 + 128)
 
@@ -138,7 +138,7 @@ def test_expanded_prefill_by_hand() -> None:
 @pytest.mark.parametrize("kv_len", [1000.0, 100_000.0])
 def test_sparse_decode_by_hand(kv_len: float) -> None:
     # DeepSeek-V3.2: 64 index heads of 128, keys in 8 bit with a 4-byte scale, 2048 selected.
-    step = _step("deepseek-ai/DeepSeek-V3.2", "decode", _tokens(4, 1, kv_len))
+    step = _step("deepseek-ai/DeepSeek-V3.2", Phase.DECODE, _tokens(4, 1, kv_len))
     scores, attention = step["indexer_scores"], step["latent_attention"]
     assert _flop(scores) == 2 * 4 * kv_len * 64 * 128
     assert float(scores.work().cold_bytes[0]) == pytest.approx(4 * kv_len * 132)
@@ -149,7 +149,7 @@ def test_sparse_decode_by_hand(kv_len: float) -> None:
 
 def test_sparse_prefill_by_hand() -> None:
     # 4096 tokens: scores over every causal pair; 2048 growing queries, then 2048 of 2048 keys.
-    step = _step("deepseek-ai/DeepSeek-V3.2", "prefill", _tokens(1, 4096, 4096))
+    step = _step("deepseek-ai/DeepSeek-V3.2", Phase.PREFILL, _tokens(1, 4096, 4096))
     causal = 4096 * 4097 // 2
     selected = 2048 * 2049 // 2 + 2048 * 2048
     assert _flop(step["indexer_scores"]) == 2 * causal * 64 * 128
@@ -160,7 +160,7 @@ def test_sparse_prefill_by_hand() -> None:
 
 def test_window_bounds_decode_of_interleaved_layers() -> None:
     architecture = resolve_model("openai/gpt-oss-120b").architecture
-    operators = step_operators(architecture, BF16, "decode", _tokens(1, 1, 5000))
+    operators = step_operators(architecture, BF16, Phase.DECODE, _tokens(1, 1, 5000))
     attention = [op for op in operators if isinstance(op, Attention)]
     flop = sorted(_flop(op) for op in attention)
     assert flop == [2 * 64 * 128 * 128, 2 * 64 * 5000 * 128]
@@ -176,8 +176,10 @@ def test_columns_are_the_single_answers(name: str, batch: int, queries: int, cac
         q_len=np.array([1.0, queries]),
         kv_len=np.array([1.0, queries + cached]),
     )
-    together = step_operators(architecture, BF16, "prefill", column)
-    alone = step_operators(architecture, BF16, "prefill", _tokens(batch, queries, queries + cached))
+    together = step_operators(architecture, BF16, Phase.PREFILL, column)
+    alone = step_operators(
+        architecture, BF16, Phase.PREFILL, _tokens(batch, queries, queries + cached)
+    )
     for many, one in zip(together, alone, strict=True):
         assert many.name == one.name
         for both, single in zip(many.work(), one.work(), strict=True):
@@ -195,7 +197,7 @@ def test_splitting_a_group_of_equal_layers_changes_nothing(name: str, count: int
         sum(
             float((op.count * op.work().flop)[0])
             for op in step_operators(
-                replace(architecture, layers=layers), BF16, "decode", _tokens(3, 1, 77)
+                replace(architecture, layers=layers), BF16, Phase.DECODE, _tokens(3, 1, 77)
             )
         )
         for layers in ((layer,), halves)
@@ -220,7 +222,7 @@ def test_direct_query_projection_has_no_query_latent() -> None:
         tie_word_embeddings=True,
         layers=(LayerGroup(count=1, mixer=mla, ffn=None, norms=1),),
     )
-    named = {op.name: op for op in step_operators(model, BF16, "decode", _tokens(1, 1, 9))}
+    named = {op.name: op for op in step_operators(model, BF16, Phase.DECODE, _tokens(1, 1, 9))}
     query, index = named["q_projection"], named["indexer_q_projection"]
     assert isinstance(query, Gemm)
     assert isinstance(index, Gemm)

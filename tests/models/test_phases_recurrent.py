@@ -59,7 +59,7 @@ def test_delta_net_by_hand() -> None:
     # Chunks of 64: 6 x 128 x 128 with the state; inside 2 x 64 x 5 x 128; inverse 64 x 64 / 3.
     per_head = 98_304 + 81_920 + 4096 / 3
     assert delta_net_flop_per_token(DELTA, chunk=64.0) == pytest.approx(32 * per_head)
-    step = _step(DELTA, "decode", batch=8, q_len=1)
+    step = _step(DELTA, Phase.DECODE, batch=8, q_len=1)
     # State 32 x 128 x 128 in fp32, read and written for 8 sequences.
     assert step["scan"].work().cold_bytes[0] == 2 * 8 * 32 * 128 * 128 * 4
     # Convolution over 2 x 16 x 128 + 32 x 128 = 8192 channels; 3 earlier inputs per sequence.
@@ -75,14 +75,14 @@ def test_mamba2_by_hand() -> None:
     chunked = 64 * (4 * 64 * 128 + 2 * 128 * 64) + 8 * 2 * 128 * 128
     assert mamba2_flop_per_token(SSD, groups=8, chunk=128.0) == chunked
     # z 4096, x 4096, B and C 8 x 128 each, dt 64.
-    projection = _step(SSD, "decode", batch=2, q_len=1)["input_projection"]
+    projection = _step(SSD, Phase.DECODE, batch=2, q_len=1)["input_projection"]
     assert projection.work().flop[0] == 2 * 2 * 2048 * (4096 + 4096 + 2048 + 64)
 
 
 def test_mamba1_by_hand() -> None:
     # 6 per channel and state, 3 per channel.
     assert mamba1_flop_per_token(SELECTIVE) == 8192 * (6 * 16 + 3)
-    step = _step(SELECTIVE, "prefill", batch=1, q_len=10)
+    step = _step(SELECTIVE, Phase.PREFILL, batch=1, q_len=10)
     assert step["state_projection"].work().flop[0] == 2 * 10 * 8192 * (256 + 32)
     assert step["state_projection"].shard == "row"
     assert "state_norm" in step
@@ -101,7 +101,7 @@ def test_decode_products_of_the_library_are_a_known_share(family: str, share: fl
     one = np.ones(1)
     tokens = StepTokens(batch=case["batch"] * one, q_len=one, kv_len=one)
     model = read_config(case["config"], family)
-    scans = [op for op in step_operators(model, BF16, "decode", tokens) if isinstance(op, Scan)]
+    scans = [op for op in step_operators(model, BF16, Phase.DECODE, tokens) if isinstance(op, Scan)]
     ours = sum(float((op.count * op.work().flop)[0]) for op in scans)
     assert case["decode_scan_flop"] == pytest.approx(share * ours)
 
@@ -109,8 +109,8 @@ def test_decode_products_of_the_library_are_a_known_share(family: str, share: fl
 @pytest.mark.parametrize("mixer", [DELTA, SSD, SELECTIVE])
 @given(batch=st.integers(1, 50), length=st.integers(1, 5000))
 def test_recurrent_work_is_linear_in_length(mixer: Mixer, batch: int, length: int) -> None:
-    one = _step(mixer, "prefill", batch, length)["scan"].work()
-    two = _step(mixer, "prefill", batch, 2 * length)["scan"].work()
+    one = _step(mixer, Phase.PREFILL, batch, length)["scan"].work()
+    two = _step(mixer, Phase.PREFILL, batch, 2 * length)["scan"].work()
     assert two.flop[0] == pytest.approx(2 * one.flop[0])
     assert two.cold_bytes[0] == one.cold_bytes[0]
 
@@ -125,6 +125,6 @@ def test_mamba_groups_are_repeated_for_more_ranks() -> None:
     )
     one = np.ones(1)
     wide = StepTokens(batch=one, q_len=one, kv_len=one, head_ranks=16 * one)
-    named = {op.name: op for op in step_operators(model, BF16, "decode", wide)}
+    named = {op.name: op for op in step_operators(model, BF16, Phase.DECODE, wide)}
     columns = named["input_projection"].work().flop[0] / (2 * 2048)
     assert columns == 4096 + 4096 + 2 * 16 * 128 + 64

@@ -11,6 +11,7 @@ from perfatlas.operators import (
     GroupedGemm,
     KeySelection,
     LatentAttention,
+    Phase,
     visible_pairs,
 )
 
@@ -36,7 +37,7 @@ def gqa(phase: str, **sizes: float) -> Attention:
     values = {**defaults, "head_dim": 128, "value_head_dim": 128, "window": 0, **sizes}
     return Attention(
         name="attention",
-        phase="prefill" if phase == "prefill" else "decode",
+        phase=Phase(phase),
         count=np.ones(1),
         **{name: column(value) for name, value in values.items()},  # type: ignore[arg-type]
     )
@@ -65,7 +66,7 @@ def test_window_limits_what_decode_reads() -> None:
 def test_gemm_work_by_hand() -> None:
     product = Gemm(
         name="gemm",
-        phase="decode",
+        phase=Phase.DECODE,
         count=np.ones(1),
         m=column(64),
         n=column(8192),
@@ -83,7 +84,7 @@ def test_gemm_work_by_hand() -> None:
 def experts(tokens: float, ep: float = 1.0) -> GroupedGemm:
     return GroupedGemm(
         name="experts",
-        phase="decode",
+        phase=Phase.DECODE,
         count=np.ones(1),
         tokens=column(tokens),
         hidden=column(7168),
@@ -116,7 +117,7 @@ def test_expert_parallel_ranks_share_the_work() -> None:
 def latent(phase: str, *, selected: float = 0.0) -> LatentAttention:
     return LatentAttention(
         name="latent_attention",
-        phase="decode" if phase == "decode" else "prefill",
+        phase=Phase(phase),
         count=np.ones(1),
         batch=column(32),
         q_len=column(1 if phase == "decode" else 4096),
@@ -152,7 +153,7 @@ def test_a_selection_reads_the_scores_of_queries_that_choose() -> None:
     # and 10 scores of 4 bytes; all 8 queries write 8 positions of 4 bytes.
     work = KeySelection(
         name="selection",
-        phase="prefill",
+        phase=Phase.PREFILL,
         count=np.ones(1),
         batch=column(2),
         q_len=column(4),

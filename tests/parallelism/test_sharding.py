@@ -48,7 +48,7 @@ from tests.parallelism.examples import (
 def step(
     model: Architecture,
     plan: PlanColumns,
-    phase: Phase = "prefill",
+    phase: Phase = Phase.PREFILL,
     *,
     batch: float = 2,
     q_len: float = 128,
@@ -85,7 +85,7 @@ def test_one_rank_runs_the_unsharded_step() -> None:
 def test_llama_70b_on_eight_ranks_by_hand() -> None:
     plan = plan_of(tp=8)
     sharded = shard_operators(
-        step(LLAMA_70B, plan, "decode", batch=64, q_len=1, kv_len=2048), plan, LLAMA_70B
+        step(LLAMA_70B, plan, Phase.DECODE, batch=64, q_len=1, kv_len=2048), plan, LLAMA_70B
     )
     qkv, gate_up = named(sharded, "qkv_projection"), named(sharded, "gate_up_projection")
     down, attention = named(sharded, "down_projection"), named(sharded, "attention")
@@ -225,9 +225,9 @@ def test_two_context_ranks_see_three_quarters_of_the_keys() -> None:
 
 def test_context_ranks_repeat_decode() -> None:
     one, two = plan_of(), plan_of(cp=2)
-    alone = shard_operators(step(SMALL_DENSE, one, "decode", q_len=1), one, SMALL_DENSE)
+    alone = shard_operators(step(SMALL_DENSE, one, Phase.DECODE, q_len=1), one, SMALL_DENSE)
     assert flop(alone) == flop(
-        shard_operators(step(SMALL_DENSE, two, "decode", q_len=1), two, SMALL_DENSE)
+        shard_operators(step(SMALL_DENSE, two, Phase.DECODE, q_len=1), two, SMALL_DENSE)
     )
 
 
@@ -333,7 +333,7 @@ def test_columns_of_plans_mix_ranks() -> None:
     tokens = StepTokens(
         batch=column(8, 8), q_len=column(1, 1), kv_len=column(64, 64), head_ranks=plan.tp
     )
-    whole = step_operators(SMALL_MOE, BF16, "decode", tokens)
+    whole = step_operators(SMALL_MOE, BF16, Phase.DECODE, tokens)
     found = collectives(shard_operators(whole, plan, SMALL_MOE))
     assert found["experts_dispatch"].count.tolist() == [4.0, 0.0]
     assert found["experts_all_reduce"].count.tolist() == [0.0, 4.0]

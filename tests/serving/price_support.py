@@ -88,7 +88,7 @@ def _floats(counts_R: Counts) -> FloatArray:
 
 
 def busy_s(cost: StepCost) -> FloatArray:
-    total_R: FloatArray = (cost.count_CO * cost.time_s_CO).sum(axis=1)
+    total_R: FloatArray = (cost.count_CO * cost.prices.time_s_CO).sum(axis=1)
     return total_R
 
 
@@ -110,7 +110,7 @@ def direct_mixed_s(one: StepContext, steps: RandomSteps) -> FloatArray:
     decode = decode_step(rows, decodes_R, _floats(steps.context_R))
     shared = {op.name for op in prefill.operators if not isinstance(op, ALONE)}
     alone = [i for i, op in enumerate(decode.operators) if op.name not in shared]
-    gpu_s_R = busy_s(prefill) + (decode.count_CO * decode.time_s_CO)[:, alone].sum(axis=1)
+    gpu_s_R = busy_s(prefill) + (decode.count_CO * decode.prices.time_s_CO)[:, alone].sum(axis=1)
     host, layers = one.profile.host, one.architecture.num_layers
     sequences_R = decodes_R + steps.chunks_R
     host_s_R = host.step_s + sequences_R * host.per_sequence_s + layers * host.per_layer_prefill_s

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from perfatlas.operators import FloatArray
+from perfatlas.pricing import PricedOperators, columns_of
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.serving.prices import PriceTable, StepLoads, TableLimits, price_table, step_s
 from perfatlas.serving.prices.parts import step_parts
 from perfatlas.serving.requests import TICKS_PER_SECOND, whole_ticks
-from perfatlas.step import StepContext
+from perfatlas.step import StepContext, decode_step
 from tests.serving import price_support as support
 
 LLAMA_70B = "meta-llama/Llama-3.1-70B-Instruct"
@@ -98,8 +99,8 @@ def test_the_linear_part_is_that_of_every_number_of_tokens(name: str) -> None:
     one, table = case(name)
     tokens_T = np.arange(1.0, support.LIMITS.max_num_batched_tokens + 1.0)
     parts, shortest = step_parts(one), np.ones(1)
-    direct_s = parts.mixed_s(tokens_T)
-    start = whole_ticks(parts.chunk_s(shortest, shortest, 0.0 * shortest))
+    direct_s = parts.mixed(tokens_T)[0]
+    start = whole_ticks(parts.chunk(shortest, shortest, 0.0 * shortest)[0])
     ticks_T = table.prices.mixed_linear_T[1:] - start
     miss = misses(ticks_T / TICKS_PER_SECOND, direct_s)
     assert np.quantile(miss, 0.99) < 0.007
@@ -183,11 +184,11 @@ def test_host_work_shows_where_it_is_longer() -> None:
 
 def test_a_table_tells_what_it_rests_on() -> None:
     _, table = case("experts over two ranks")
-    names = {match.calibration.operator for match in table.decode.matches}
+    names = {match.calibration.operator for match in table.decode.prices.matches}
     assert {"gemm", "decode_attention", "moe"} <= names
     assert table.decode.bound_share()[0] < 0.01
     bound = case("bound")[1]
-    assert bound.prefill.matches == ()
+    assert bound.prefill.prices.matches == ()
     assert bound.prefill.bound_share()[0] == pytest.approx(1.0, abs=0.1)
 
 
@@ -216,3 +217,34 @@ def test_clocks_are_kept() -> None:
     slow = replace(one, placement=replace(one.placement, clock_ratio_C=np.full(1, 0.5)))
     fast_T, slow_T = (support.table(each).prices.mixed_linear_T for each in (one, slow))
     assert slow_T[8000] > 1.5 * fast_T[8000]
+
+
+@pytest.mark.parametrize("name", ["bound", "dense"])
+def test_tables_hold_every_quantity_that_is_asked_for(name: str) -> None:
+    one, table = case(name)
+    assert table.tables.quantities == ("time_s_CO",)
+    work = ("flop_CO", "memory_bytes_CO")
+    tables = price_table(one, support.LIMITS, ("time_s_CO", *work)).tables
+    # a further quantity leaves the tables of time as they are
+    for alone, among in zip(table.tables.of("time_s_CO"), tables.of("time_s_CO"), strict=True):
+        np.testing.assert_array_equal(alone, among)
+    # 40 sequences decode at a mean of 300 keys: the work of that step, priced directly
+    none = np.zeros(0, np.int64)
+    decodes = StepLoads(
+        decodes_R=np.array([40]),
+        keys_R=np.array([40 * 300]),
+        sampled_R=np.array([40]),
+        step_M=none,
+        queries_M=none,
+        before_M=none,
+    )
+    direct = decode_step(one, np.full(1, 40.0), np.full(1, 300.0))
+    for quantity in work:
+        ticks = step_s(tables.of(quantity), decodes)[0] * TICKS_PER_SECOND
+        assert ticks == pytest.approx(direct.total(quantity)[0], rel=0.02), quantity
+
+
+def test_what_the_record_tabulates_starts_with_time_at_the_clock_of_the_simulators() -> None:
+    declared = columns_of(PricedOperators)
+    assert next(name for name, column in declared.items() if column.tabulated) == "time_s_CO"
+    assert declared["time_s_CO"].ticks_per_unit == TICKS_PER_SECOND

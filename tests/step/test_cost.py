@@ -9,6 +9,7 @@ import pytest
 from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.models import StepTokens
+from perfatlas.operators import Phase
 from perfatlas.scenario import Scenario, resolve_scenarios
 from perfatlas.step import StepContext, decode_step, prefill_step, rank_operators
 from perfatlas.verbs.estimate import estimate
@@ -106,8 +107,8 @@ def test_prefill_dispatches_every_layer_from_the_host() -> None:
 def test_a_rank_runs_its_share_and_the_collectives() -> None:
     one = np.ones(1)
     tokens = StepTokens(batch=one, q_len=one, kv_len=100 * one)
-    alone = rank_operators(context(), "decode", tokens)
-    eighth = rank_operators(context(tp=8), "decode", tokens)
+    alone = rank_operators(context(), Phase.DECODE, tokens)
+    eighth = rank_operators(context(tp=8), Phase.DECODE, tokens)
     assert not [op for op in alone if op.kind == "collective"]
     links = {op.name: op for op in eighth if op.kind == "collective"}
     assert {name: float(op.count[0]) for name, op in links.items()} == {
@@ -125,7 +126,9 @@ def test_skewed_experts_are_passed_on() -> None:
     one = np.ones(1)
     tokens = StepTokens(batch=one, q_len=one, kv_len=one)
     skewed = context(model="openai/gpt-oss-20b", expert_distribution="power_law_1.2")
-    found = {getattr(op, "distribution", None) for op in rank_operators(skewed, "decode", tokens)}
+    found = {
+        getattr(op, "distribution", None) for op in rank_operators(skewed, Phase.DECODE, tokens)
+    }
     assert found == {None, "power_law_1.2"}
 
 

@@ -119,7 +119,7 @@ def test_sixteen_bit_weights_quantize_nothing() -> None:
 def test_a_fused_operator_costs_nothing() -> None:
     cost = decode("vllm")
     fused = [i for i, op in enumerate(cost.operators) if op.name == "input_norm"]
-    assert float((cost.count_CO * cost.time_s_CO)[:, fused].sum()) == 0.0
+    assert float((cost.count_CO * cost.prices.time_s_CO)[:, fused].sum()) == 0.0
 
 
 @pytest.mark.parametrize(("engine", "largest"), [("vllm", 256), ("sglang", 512), ("trtllm", 2048)])
@@ -128,7 +128,7 @@ def test_shared_experts_hide_beside_the_routed_ones(engine: str, largest: int) -
         cost = decode(engine, model="deepseek-ai/DeepSeek-V3", batch=batch, format_name="fp8_block")
         names = [op.name for op in cost.operators]
         shared = [i for i, name in enumerate(names) if name.startswith("shared_expert_")]
-        return float((cost.count_CO * cost.time_s_CO)[0, shared].sum())
+        return float((cost.count_CO * cost.prices.time_s_CO)[0, shared].sum())
 
     assert shared_s(largest) == 0.0
     assert shared_s(largest + 1) > 0.0

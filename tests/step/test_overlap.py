@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from perfatlas.engines import resolve_engine
-from perfatlas.operators import Operator, Streaming
+from perfatlas.operators import Operator, Phase, Streaming
 from perfatlas.step.fusion import exposed_share
 
 
@@ -14,7 +14,7 @@ def streaming(name: str) -> Operator:
     one = np.ones(1)
     return Streaming(
         name=name,
-        phase="decode",
+        phase=Phase.DECODE,
         count=one,
         stream="norm",
         tokens=one,

@@ -10,6 +10,7 @@ from perfatlas.answer.envelope import Evidence
 from perfatlas.answer.tiers import joined_tiers, tier_name
 from perfatlas.hardware import cited_sources
 from perfatlas.operators import BOUND_NAMES
+from perfatlas.pricing import HOST, STREAM_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,25 +36,26 @@ def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str,
         times are over all executions of the step [s], shares of the step sum to 1.
     """
     count_O = cost.count_CO[candidate]
-    total_O = count_O * cost.time_s_CO[candidate]
+    total_O = count_O * cost.prices.time_s_CO[candidate]
+    stream_O = cost.prices.stream_O.tolist()
     step_s = float(cost.total_s()[candidate])
     rows: dict[str, dict[str, Any]] = {}
     longest: dict[str, float] = {}
     for o in np.flatnonzero(count_O > 0).tolist():
         operator = cost.operators[o]
-        row = rows.setdefault(operator.name, _empty_row(operator.name, phase, operator.kind))
+        row = rows.setdefault(operator.name, _empty_row(operator.name, phase, stream_O[o]))
         row["count"] += float(count_O[o])
         row["time_s"] += float(total_O[o])
-        row["bound_time_s"] += float(count_O[o] * cost.bound_s_CO[candidate, o])
+        row["bound_time_s"] += float(count_O[o] * cost.prices.bound_s_CO[candidate, o])
         if total_O[o] >= longest.get(operator.name, -1.0):
             longest[operator.name] = float(total_O[o])
-            match = int(cost.match_CO[candidate, o])
-            row["bound"] = BOUND_NAMES[cost.code_CO[candidate, o]]
+            match = int(cost.prices.match_CO[candidate, o])
+            row["bound"] = BOUND_NAMES[cost.prices.code_CO[candidate, o]]
             row["tier"] = _tier(cost, candidate, o)
-            row["calibration"] = None if match < 0 else cost.matches[match].calibration.id
+            row["calibration"] = None if match < 0 else cost.prices.matches[match].calibration.id
     host_s = float(cost.host_s_C[candidate])
     if host_s > 0:
-        rows["host"] = _empty_row("host", phase, "host") | {
+        rows["host"] = _empty_row("host", phase, HOST) | {
             "count": 1.0,
             "time_s": host_s,
             "bound": "host",
@@ -64,8 +66,7 @@ def breakdown_rows(cost: StepCost, phase: str, candidate: int) -> list[dict[str,
     return list(rows.values())
 
 
-def _empty_row(name: str, phase: str, kind: str) -> dict[str, Any]:
-    stream = {"collective": "communication", "host": "host"}.get(kind, "compute")
+def _empty_row(name: str, phase: str, stream: int) -> dict[str, Any]:
     return {
         "name": name,
         "phase": phase,
@@ -76,7 +77,7 @@ def _empty_row(name: str, phase: str, kind: str) -> dict[str, Any]:
         "bound_time_s": 0.0,
         "tier": "bound",
         "calibration": None,
-        "stream": stream,
+        "stream": STREAM_NAMES[stream],
     }
 
 
@@ -85,9 +86,9 @@ def used_matches(costs: Sequence[StepCost], candidate: int) -> list[CalibrationM
     found: dict[str, CalibrationMatch] = {}
     for cost in costs:
         runs = cost.count_CO[candidate] > 0
-        for position in np.unique(cost.match_CO[candidate][runs]).tolist():
+        for position in np.unique(cost.prices.match_CO[candidate][runs]).tolist():
             if position >= 0:
-                match = cost.matches[position]
+                match = cost.prices.matches[position]
                 found.setdefault(match.calibration.id, match)
     return list(found.values())
 
@@ -111,15 +112,15 @@ def tier_of(costs: Sequence[StepCost], candidate: int) -> str:
     """Return the tier of an answer: physics, bound, or physics+bound where they mix."""
     tiers = set()
     for cost in costs:
-        runs = (cost.count_CO[candidate] > 0) & (cost.time_s_CO[candidate] > 0)
+        runs = (cost.count_CO[candidate] > 0) & (cost.prices.time_s_CO[candidate] > 0)
         tiers |= {_tier(cost, candidate, o) for o in np.flatnonzero(runs).tolist()}
     return joined_tiers(tiers)
 
 
 def _tier(cost: StepCost, candidate: int, operator: int) -> str:
     return tier_name(
-        calibrated=bool(cost.match_CO[candidate, operator] >= 0),
-        measured=bool(cost.measured_CO[candidate, operator]),
+        calibrated=bool(cost.prices.match_CO[candidate, operator] >= 0),
+        measured=bool(cost.prices.measured_CO[candidate, operator]),
     )
 
 

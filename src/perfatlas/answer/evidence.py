@@ -67,7 +67,7 @@ def step_evidence(question: Candidates, steps: PricedSteps, standing: Sequence[s
     matches = used_matches(costs, 0)
     system = question.placement.systems[int(question.placement.index_C[0])]
     notes = dict.fromkeys(note for match in matches for note in match.notes)
-    notes |= dict.fromkeys(note for cost in costs for note in cost.notes)
+    notes |= dict.fromkeys(note for cost in costs for note in cost.prices.notes)
     return Evidence(
         tier=tier_of(costs, 0),
         calibrations=calibration_rows(matches),
@@ -157,12 +157,12 @@ def _outside(costs: Sequence[StepCost]) -> list[str]:
     """Return which operators lie outside the shapes their calibration has seen."""
     said = []
     for cost in costs:
-        busy_O = cost.count_CO[0] * cost.time_s_CO[0]
+        busy_O = cost.count_CO[0] * cost.prices.time_s_CO[0]
         share_O = busy_O / cost.total_s()[0]
-        far = np.flatnonzero((cost.outside_CO[0] >= FAR_OCTAVES) & (share_O >= FAR_SHARE))
+        far = np.flatnonzero((cost.prices.outside_CO[0] >= FAR_OCTAVES) & (share_O >= FAR_SHARE))
         names = dict.fromkeys(cost.operators[o].name for o in far.tolist())
         if names:
-            octaves = float(cost.outside_CO[0][far].max())
+            octaves = float(cost.prices.outside_CO[0][far].max())
             said.append(
                 f"{cost.operators[0].phase}: {', '.join(names)} up to {octaves:.1f} octaves"
                 " outside the shapes that were measured: the interval is widened"
@@ -189,8 +189,10 @@ def _uncorrected(question: Candidates, costs: Sequence[StepCost]) -> list[str]:
         return []
     said = [MEASURED_STANDING]
     for cost in costs:
-        busy_O = cost.count_CO[0] * cost.time_s_CO[0]
-        left = np.flatnonzero((cost.match_CO[0] >= 0) & ~cost.measured_CO[0] & (busy_O > 0))
+        busy_O = cost.count_CO[0] * cost.prices.time_s_CO[0]
+        left = np.flatnonzero(
+            (cost.prices.match_CO[0] >= 0) & ~cost.prices.measured_CO[0] & (busy_O > 0)
+        )
         names = dict.fromkeys(cost.operators[o].name for o in left.tolist())
         share = float(busy_O[left].sum() / cost.total_s()[0])
         if names:
@@ -207,9 +209,9 @@ def _uncorrected(question: Candidates, costs: Sequence[StepCost]) -> list[str]:
 def _alone(cost: StepCost) -> Iterator[str]:
     """Yield the products of the first candidate corrected by rows that hold a quantization too."""
     for o, operator in enumerate(cost.operators):
-        if isinstance(operator, Gemm) and cost.measured_CO[0, o] and cost.count_CO[0, o] > 0:
+        if isinstance(operator, Gemm) and cost.prices.measured_CO[0, o] and cost.count_CO[0, o] > 0:
             excluded = np.broadcast_to(operator.quantizes_input, operator.m.shape)[0] == 0.0
-            if excluded and holds_quantization(cost.matches[cost.match_CO[0, o]]):
+            if excluded and holds_quantization(cost.prices.matches[cost.prices.match_CO[0, o]]):
                 yield operator.name
 
 

@@ -6,7 +6,7 @@ Shape legend: U unique shapes, S distinct systems, L levels, P parameters, D sha
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from perfatlas.collectives.placement import (
 )
 from perfatlas.collectives.wire import least_wire_bytes, ring_wire_bytes
 from perfatlas.operators import BOUND_LATENCY, BOUND_NETWORK
+from perfatlas.pricing import COMMUNICATION, PricedOperators, choose, of_one_operator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.hardware import System
-    from perfatlas.measurements.calibrations import CalibrationMatch
     from perfatlas.operators import FloatArray, IntArray
 
 Tier = Literal["auto", "bound", "physics", "measured"]
@@ -78,31 +78,15 @@ LIBRARY_ALONE: Final = Implementation()
 
 @dataclass(frozen=True, kw_only=True)
 class PricedCollectives:
-    """What collectives cost, one execution each.
+    """What one collective costs at many shapes, one execution each.
 
     Args:
-        time_s_U: Predicted time (U,) [s].
-        low_s_U: 5 % quantile (U,) [s].
-        high_s_U: 95 % quantile (U,) [s].
-        bound_s_U: Least possible time (U,) [s].
-        code_U: BOUND_NETWORK or BOUND_LATENCY (U,).
+        prices: Its prices, every shape a candidate (U, 1).
         algorithm_U: Name of the algorithm that was fastest (U,).
-        match_U: Position in `matches`, -1 in tier bound (U,).
-        measured_U: Where measured rows corrected the physics (U,).
-        matches: Calibrations used.
-        notes: What was substituted or extrapolated.
     """
 
-    time_s_U: FloatArray
-    low_s_U: FloatArray
-    high_s_U: FloatArray
-    bound_s_U: FloatArray
-    code_U: NDArray[np.int8]
+    prices: PricedOperators
     algorithm_U: NDArray[np.str_]
-    match_U: IntArray
-    measured_U: NDArray[np.bool_]
-    matches: tuple[CalibrationMatch, ...]
-    notes: tuple[str, ...]
 
 
 def price_collectives(
@@ -120,8 +104,8 @@ def price_collectives(
         systems: Distinct systems.
         system_index_U: Position in `systems` of each shape (U,).
         tier: "bound", or "physics" and "auto": physics where the device (or its nearest relative)
-            was measured, else bound; `match_U` tells which. "measured": inside a domain, physics
-            times what it misses at the nearest measured sizes, where there are any (`measured_U`).
+            was measured, else bound; `match_CO` tells which. "measured": inside a domain, physics
+            times what it misses at the nearest measured sizes, where there are any (`measured_CO`).
         implementation: Whose collectives run.
 
     Returns:
@@ -145,7 +129,7 @@ def price_collectives(
         ...     system_index_U=np.array([0]),
         ...     tier="bound",
         ... )
-        >>> round(float(priced.bound_s_U[0]) * 1e3, 3)
+        >>> round(float(priced.prices.bound_s_CO[0, 0]) * 1e3, 3)
         1.342
     """
     check_op(shapes.op)
@@ -153,9 +137,9 @@ def price_collectives(
     links = link_columns(systems, system_index_U)
     group = talking_group(shapes.op, place_group(shapes.ranks, shapes.stride, links))
     links = within_group(links, group)
-    bound_U = _bound_time_s(shapes, group, links)
+    bound = _bound(shapes, group, links)
     if tier == "bound":
-        return _in_bound(bound_U, ())
+        return _in_bound(bound)
     question = Question(
         op=shapes.op,
         bytes_U=shapes.bytes,
@@ -174,63 +158,48 @@ def price_collectives(
         for name, groups in implementation.custom_groups.items()
     ]
     if question.family or not engines or shapes.op != "all_reduce":
-        return _compose(shapes, bound_U, level_times(question))
-    return _fastest([_compose(shapes, bound_U, level_times(one)) for one in (question, *engines)])
+        return _compose(shapes, bound, level_times(question))
+    return _fastest([_compose(shapes, bound, level_times(one)) for one in (question, *engines)])
 
 
 def _fastest(priced: Sequence[PricedCollectives]) -> PricedCollectives:
     """Return the fastest implementation of every shape, the first of equally fast ones."""
-    time_FU = np.stack([p.time_s_U for p in priced])
-    chosen_U = np.argmin(time_FU, axis=0)[None]
-
-    def take(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        taken: NDArray[Any] = np.take_along_axis(np.stack(columns), chosen_U, axis=0)[0]
-        return taken
-
-    first_F = np.cumsum([0, *(len(p.matches) for p in priced[:-1])])
+    records = [p.prices for p in priced]
+    chosen_U1 = np.argmin(np.stack([p.time_s_CO for p in records]), axis=0)
+    algorithm_FU = np.stack([p.algorithm_U for p in priced])
     return PricedCollectives(
-        time_s_U=take([p.time_s_U for p in priced]),
-        low_s_U=take([p.low_s_U for p in priced]),
-        high_s_U=take([p.high_s_U for p in priced]),
-        bound_s_U=priced[0].bound_s_U,
-        code_U=take([p.code_U for p in priced]),
-        algorithm_U=take([p.algorithm_U for p in priced]),
-        match_U=take(
-            [
-                np.where(p.match_U < 0, -1, p.match_U + first)
-                for p, first in zip(priced, first_F, strict=True)
-            ]
-        ),
-        measured_U=take([p.measured_U for p in priced]),
-        matches=tuple(match for p in priced for match in p.matches),
-        notes=tuple(
-            dict.fromkeys(
-                note
-                for position, p in enumerate(priced)
-                if (chosen_U == position).any()
-                for note in p.notes
-            )
-        ),
+        prices=choose(records, chosen_U1),
+        algorithm_U=np.take_along_axis(algorithm_FU, chosen_U1.T, axis=0)[0],
     )
 
 
-def _bound_time_s(shapes: CollectiveShapes, group: Group, links: Links) -> FloatArray:
-    """Return the least time: each link's least bytes over its full bandwidth, all at once (U,)."""
+class _Bound(NamedTuple):
+    """Least time of a collective and the bytes behind it.
+
+    Args:
+        time_s_U: Least time (U,) [s].
+        link_bytes_U: Least bytes a rank sends, over the links of all levels (U,) [bytes].
+    """
+
+    time_s_U: FloatArray
+    link_bytes_U: FloatArray
+
+
+def _bound(shapes: CollectiveShapes, group: Group, links: Links) -> _Bound:
+    """Return the least time: each link's least bytes over its full bandwidth, all at once."""
     size_LU = level_bytes(shapes.op, shapes.bytes, group)
     none_U = np.zeros_like(shapes.bytes)
     helped_LU = (links.in_network_U, none_U, none_U)
-    times = [
-        least_wire_bytes(shapes.op, size_U, ranks_U, helped_U) / bandwidth_U
-        for size_U, ranks_U, helped_U, bandwidth_U in zip(
-            size_LU, group.ranks_LU, helped_LU, links.bandwidth_LU, strict=True
-        )
+    least_LU = [
+        least_wire_bytes(shapes.op, size_U, ranks_U, helped_U)
+        for size_U, ranks_U, helped_U in zip(size_LU, group.ranks_LU, helped_LU, strict=True)
     ]
-    times.append(_host_link_bytes(shapes, links) / links.bandwidth_LU[1])
     if shapes.op == "all_reduce":  # switches between nodes that add take S from each and return S
-        once_U = size_LU[2] / links.bandwidth_LU[2]
-        times[2] = np.where(links.fabric_adds_U > 0.0, np.minimum(times[2], once_U), times[2])
-    bound_U: FloatArray = np.max(np.stack(times), axis=0)
-    return bound_U
+        once_U = np.minimum(least_LU[2], size_LU[2])
+        least_LU[2] = np.where(links.fabric_adds_U > 0.0, once_U, least_LU[2])
+    times = [each_U / rate_U for each_U, rate_U in zip(least_LU, links.bandwidth_LU, strict=True)]
+    times.append(_host_link_bytes(shapes, links) / links.bandwidth_LU[1])
+    return _Bound(np.max(np.stack(times), axis=0), np.sum(least_LU, axis=0))
 
 
 def _on_one_link(shapes: CollectiveShapes, group: Group, links: Links) -> FloatArray:
@@ -261,25 +230,33 @@ def _host_link_bytes(shapes: CollectiveShapes, links: Links) -> FloatArray:
     return links.one_link_U * whole_U
 
 
-def _in_bound(bound_U: FloatArray, notes: tuple[str, ...]) -> PricedCollectives:
+def _in_bound(bound: _Bound) -> PricedCollectives:
+    bound_U = bound.time_s_U
     return PricedCollectives(
-        time_s_U=bound_U,
-        low_s_U=bound_U,
-        high_s_U=bound_U,
-        bound_s_U=bound_U,
-        code_U=np.full(bound_U.shape, BOUND_NETWORK, np.int8),
+        prices=_at_bound(bound),
         algorithm_U=np.full(bound_U.shape, "least_bytes"),
-        match_U=np.full(bound_U.shape, -1, np.int64),
-        measured_U=np.zeros(bound_U.shape, np.bool_),
-        matches=(),
-        notes=notes,
     )
 
 
-def _compose(
-    shapes: CollectiveShapes, bound_U: FloatArray, levels: LevelTimes
-) -> PricedCollectives:
+def _at_bound(bound: _Bound) -> PricedOperators:
+    """Return the prices of a collective in tier bound (U, 1)."""
+    bound_U = bound.time_s_U
+    return of_one_operator(
+        PricedOperators,
+        bound_U.size,
+        time_s_CO=bound_U,
+        low_s_CO=bound_U,
+        high_s_CO=bound_U,
+        bound_s_CO=bound_U,
+        code_CO=np.full(bound_U.shape, BOUND_NETWORK, np.int8),
+        link_bytes_CO=bound.link_bytes_U,
+        stream_O=np.array([COMMUNICATION], np.int8),
+    )
+
+
+def _compose(shapes: CollectiveShapes, bound: _Bound, levels: LevelTimes) -> PricedCollectives:
     """Return levels that pipeline their chunks as one time: latencies add, the slowest moves."""
+    bound_U = bound.time_s_U
     latency_U = levels.latency_s_LU.sum(axis=0)
     moving_U = np.max(levels.time_s_LU - levels.latency_s_LU, axis=0)
     known_U = (levels.match_U >= 0) & (shapes.ranks > 1.0)
@@ -287,15 +264,18 @@ def _compose(
     spread_U2 = np.where(known_U[:, None], np.exp(levels.tails_U2), 1.0)
     least_U = np.maximum(bound_U, np.where(known_U, levels.least_s_U, 0.0))
     waits_U = known_U & (2.0 * latency_U > time_U)
-    return PricedCollectives(
-        time_s_U=time_U,
-        low_s_U=np.minimum(np.maximum(time_U * spread_U2[:, 0], least_U), time_U),
-        high_s_U=np.maximum(time_U * spread_U2[:, 1], time_U),
-        bound_s_U=bound_U,
-        code_U=np.where(waits_U, BOUND_LATENCY, BOUND_NETWORK).astype(np.int8),
-        algorithm_U=np.where(known_U, levels.algorithm_U, "least_bytes"),
-        match_U=levels.match_U,
-        measured_U=levels.measured_U & known_U,
+    low_U = np.minimum(np.maximum(time_U * spread_U2[:, 0], least_U), time_U)
+    prices = replace(
+        _at_bound(bound),
+        time_s_CO=time_U[:, None],
+        low_s_CO=low_U[:, None],
+        high_s_CO=np.maximum(time_U * spread_U2[:, 1], time_U)[:, None],
+        code_CO=np.where(waits_U, BOUND_LATENCY, BOUND_NETWORK).astype(np.int8)[:, None],
+        match_CO=levels.match_U[:, None],
+        measured_CO=(levels.measured_U & known_U)[:, None],
         matches=levels.matches,
         notes=levels.notes,
+    )
+    return PricedCollectives(
+        prices=prices, algorithm_U=np.where(known_U, levels.algorithm_U, "least_bytes")
     )

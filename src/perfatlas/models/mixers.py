@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.formats import get_format
 from perfatlas.models.emission import ACTIVATION_BYTES
-from perfatlas.operators import Attention, KeyScores, KeySelection, LatentAttention
+from perfatlas.operators import Attention, KeyScores, KeySelection, LatentAttention, Phase
 
 if TYPE_CHECKING:
     from perfatlas.models.architecture import GqaAttention, MlaAttention, SparseIndexer
@@ -133,7 +133,7 @@ def mla_operators(emission: Emission, mixer: MlaAttention) -> tuple[Operator, ..
         are exact and the smaller of their activations is counted once instead of per head.
     """
     indexer = () if mixer.indexer is None else indexer_operators(emission, mixer, mixer.indexer)
-    absorbed = emission.phase == "decode" or mixer.indexer is not None
+    absorbed = emission.phase == Phase.DECODE or mixer.indexer is not None
     core = _absorbed(emission, mixer) if absorbed else _expanded(emission, mixer)
     return (
         *_latent_projections(emission, mixer),
@@ -202,7 +202,7 @@ def _absorbed(emission: Emission, mixer: MlaAttention) -> tuple[Operator, ...]:
     rank, heads, head = mixer.kv_lora_rank, mixer.num_heads, emission.formats.head
     # In prefill LatentAttention prices nope + rope + value per pair: the latent widths here.
     nope, value = (
-        (mixer.nope_dim, mixer.value_head_dim) if emission.phase == "decode" else (rank, rank)
+        (mixer.nope_dim, mixer.value_head_dim) if emission.phase == Phase.DECODE else (rank, rank)
     )
     return (
         *emission.gemm(

@@ -8,7 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from perfatlas.models.emission import ACTIVATION_BYTES
-from perfatlas.operators import DELTA_CHUNK, Convolution, Scan, delta_rule_flop, delta_rule_width
+from perfatlas.operators import (
+    DELTA_CHUNK,
+    Convolution,
+    Phase,
+    Scan,
+    delta_rule_flop,
+    delta_rule_width,
+)
 
 if TYPE_CHECKING:
     from perfatlas.models.architecture import GatedDeltaNet, Mamba1, Mamba2
@@ -147,7 +154,7 @@ def delta_net_operators(emission: Emission, mixer: GatedDeltaNet) -> tuple[Opera
     """
     key = float(mixer.num_key_heads * mixer.key_head_dim)
     value = float(mixer.num_value_heads * mixer.value_head_dim)
-    chunk = DELTA_CHUNK if emission.phase == "prefill" else 0.0
+    chunk = DELTA_CHUNK if emission.phase != Phase.DECODE else 0.0
     projection, hidden = emission.projection_format, emission.hidden
     return (
         *emission.gemm(
@@ -198,7 +205,7 @@ def mamba2_operators(emission: Emission, mixer: Mamba2) -> tuple[Operator, ...]:
     groups_C = emission.repeated(mixer.num_groups)
     channels_C = inner + 2.0 * groups_C * mixer.state_size
     projection, hidden = emission.projection_format, emission.hidden
-    chunk = SSD_CHUNK if emission.phase == "prefill" else 0.0
+    chunk = SSD_CHUNK if emission.phase != Phase.DECODE else 0.0
     flop = mamba2_flop_per_token(mixer, groups=mixer.num_groups, chunk=chunk)
     return (
         *emission.gemm(

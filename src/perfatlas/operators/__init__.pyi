@@ -18,7 +18,6 @@ from .columns import (
     Gemm as Gemm,
     GroupedGemm as GroupedGemm,
     Operator as Operator,
-    Phase as Phase,
     Scan as Scan,
     Shard as Shard,
     Streaming as Streaming,
@@ -27,6 +26,7 @@ from .expert_load import (
     UNIFORM as UNIFORM,
     load_skew as load_skew,
 )
+from .phases import Phase as Phase
 from .recurrences import (
     DELTA_CHUNK as DELTA_CHUNK,
     delta_rule_flop as delta_rule_flop,

@@ -12,6 +12,7 @@ import numpy as np
 
 from perfatlas.formats import get_format
 from perfatlas.operators.columns import Operator
+from perfatlas.operators.phases import Phase
 from perfatlas.operators.work import FloatArray, Work
 
 
@@ -122,7 +123,7 @@ class LatentAttention(Operator):
         """Return multiply-adds per query-key pair and head (C,)."""
         absorbed = 2.0 * self.kv_lora_rank + self.rope_dim
         expanded = self.nope_dim + self.rope_dim + self.value_head_dim
-        return absorbed if self.phase == "decode" else expanded
+        return absorbed if self.phase == Phase.DECODE else expanded
 
     def visible_pairs(self) -> FloatArray:
         """Return query-key pairs of one sequence and head (C,)."""

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from perfatlas.operators.expert_load import least_active_experts
 from perfatlas.operators.work import FloatArray, Work
 
-Phase = Literal["prefill", "decode"]
+if TYPE_CHECKING:
+    from perfatlas.operators.phases import Phase
+
 # How a tensor-parallel group divides an operator (see parallelism).
 # replicated: every rank does all of it. column: n is divided. row: k is divided and the partial
 # sums are reduced. row_partial: as row, but summed into the expert output and reduced with it.

@@ -30,6 +30,7 @@ from perfatlas.operators import (
     KeySelection,
     LatentAttention,
     Operator,
+    Phase,
     Scan,
     Streaming,
     visible_pairs,
@@ -125,7 +126,7 @@ def _spans_sequence(operator: Operator) -> bool:
     The head sees one row per sequence, on the rank of the last token. The expansion of latent
     keys and values runs for every key on every rank: gathering the expanded heads costs more.
     """
-    return operator.phase == "prefill" and not operator.name.startswith(_UNDIVIDED)
+    return operator.phase != Phase.DECODE and not operator.name.startswith(_UNDIVIDED)
 
 
 def _divide(operator: Operator, plan: PlanColumns, parts: FloatArray) -> Operator:
@@ -253,7 +254,7 @@ def _communication(
         return (collective(local, "all_reduce", size, tensor),), ()
     if isinstance(local, Streaming) and local.shard == "vocab":
         return (), (collective(local, "all_reduce", local.write_bytes, tensor),)
-    if isinstance(local, Attention | LatentAttention) and local.phase == "prefill":
+    if isinstance(local, Attention | LatentAttention) and local.phase != Phase.DECODE:
         sequence = Group(ranks=plan.cp, stride=plan.tp * plan.attention_dp)
         size = local.batch * local.q_len * plan.cp * _cache_row(local) * ACTIVATION_BYTES
         return (collective(local, "all_gather", size, sequence),), ()
@@ -274,7 +275,7 @@ def _stage_transfer(
     if not operators or not bool(np.any(plan.pp > 1)):
         return []
     phase = operators[0].phase
-    cp = plan.cp if phase == "prefill" else np.ones_like(plan.cp)
+    cp = plan.cp if phase != Phase.DECODE else np.ones_like(plan.cp)
     tokens = _tokens(operators[0]) / cp
     transfer = Collective(
         name="pipeline_send_recv",

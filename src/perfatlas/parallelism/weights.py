@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.models import StepTokens, parameter_counts, step_operators
-from perfatlas.operators import Gemm, GroupedGemm
+from perfatlas.operators import Gemm, GroupedGemm, Phase
 from perfatlas.parallelism.groups import ACTIVATION_BYTES
 from perfatlas.parallelism.sharding import divide_gemm, stage_share
 
@@ -21,7 +21,7 @@ Multiples = tuple[int, int]
 
 if TYPE_CHECKING:
     from perfatlas.models import Architecture, ModelFormats
-    from perfatlas.operators import FloatArray, Phase
+    from perfatlas.operators import FloatArray
     from perfatlas.parallelism.plan import PlanColumns
 
 # The head's GEMM of `models`, and the weights held twice.
@@ -87,7 +87,7 @@ def weight_columns(
     )
     head_bytes = np.zeros_like(plan.tp)
     quantized_expansion = False
-    for operator in _linear_layers(architecture, formats, "prefill", plan.tp):
+    for operator in _linear_layers(architecture, formats, Phase.PREFILL, plan.tp):
         if operator.name == _HEAD:
             head_bytes = _held_bytes(operator, plan)
         else:
@@ -136,7 +136,7 @@ def expert_padding_bytes(
     """
     hidden_multiple, width_multiple = multiples
     total = np.zeros_like(plan.tp)
-    for operator in _linear_layers(architecture, formats, "prefill", plan.tp):
+    for operator in _linear_layers(architecture, formats, Phase.PREFILL, plan.tp):
         if isinstance(operator, GroupedGemm):
             width = operator.intermediate / plan.moe_tp
             padded = (np.ceil(operator.hidden / hidden_multiple) * hidden_multiple) * (
@@ -186,7 +186,7 @@ def _absorbed_copies(
     return sum(
         (
             _held_bytes(operator, plan)
-            for operator in _linear_layers(architecture, formats, "decode", plan.tp)
+            for operator in _linear_layers(architecture, formats, Phase.DECODE, plan.tp)
             if operator.name in _ABSORBED
         ),
         np.zeros_like(plan.tp),
@@ -199,7 +199,7 @@ def _small_parameters(architecture: Architecture, formats: ModelFormats) -> floa
     counts = parameter_counts(architecture)
     linear = sum(
         float(_elements(operator)[0])
-        for operator in _linear_layers(architecture, formats, "prefill", None)
+        for operator in _linear_layers(architecture, formats, Phase.PREFILL, None)
         if operator.name != _HEAD
     )
     return counts.total - counts.embedding - counts.lm_head - linear

@@ -4,14 +4,20 @@ from .columns import (
     Load as Load,
     take_columns as take_columns,
 )
+from .composition import (
+    compose_single_stream as compose_single_stream,
+    step_costs as step_costs,
+)
 from .context import (
     Placement as Placement,
     StepContext as StepContext,
 )
 from .cost import (
+    PricedStep as PricedStep,
     Step as Step,
     StepCost as StepCost,
     price_steps as price_steps,
+    price_steps_at_clocks as price_steps_at_clocks,
 )
 from .memory import (
     does_not_fit as does_not_fit,

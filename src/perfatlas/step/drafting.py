@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.models import StepTokens, draft_operators
-from perfatlas.operators import Attention, KeyScores, KeySelection, LatentAttention
+from perfatlas.operators import Attention, KeyScores, KeySelection, LatentAttention, Phase
 from perfatlas.step.local import run_locally
 from perfatlas.step.tokens import padded_batch
 
 if TYPE_CHECKING:
-    from perfatlas.operators import FloatArray, Operator, Phase
+    from perfatlas.operators import FloatArray, Operator
     from perfatlas.step.context import StepContext
 
 FIRST: Final = "draft_"  # names of the pass over all tokens of a step,
@@ -98,7 +98,7 @@ def _pass(
 ) -> tuple[Operator, ...]:
     one = np.ones_like(batch)
     tokens = StepTokens(batch=rows, q_len=one, kv_len=kv_len, logits_rows=batch)
-    return _local_draft(context, "decode", tokens)
+    return _local_draft(context, Phase.DECODE, tokens)
 
 
 def _local_draft(context: StepContext, phase: Phase, tokens: StepTokens) -> tuple[Operator, ...]:

@@ -24,7 +24,8 @@ from perfatlas.operators import (
     Phase,
     Scan,
 )
-from perfatlas.step.cost import Step, StepCost, price_steps
+from perfatlas.step.composition import step_costs
+from perfatlas.step.cost import Step, StepCost
 from perfatlas.step.drafting import drafting_passes, prompt_pass, verified
 from perfatlas.step.local import run_locally
 from perfatlas.step.tokens import padded_batch
@@ -43,7 +44,7 @@ def prefill_step(context: StepContext, tokens: StepTokens) -> StepCost:
         context: Model, engine, systems and plan.
         tokens: The chunk on one attention-DP rank.
     """
-    return price_steps((prefill_work(context, tokens),), context)[0]
+    return step_costs((prefill_work(context, tokens),), context)[0]
 
 
 def decode_step(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> StepCost:
@@ -54,7 +55,7 @@ def decode_step(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
         batch: Sequences on one attention-DP rank (C,).
         kv_len: Keys per sequence, the new token included (C,).
     """
-    return price_steps((decode_work(context, batch, kv_len),), context)[0]
+    return step_costs((decode_work(context, batch, kv_len),), context)[0]
 
 
 def prefill_work(
@@ -70,9 +71,9 @@ def prefill_work(
         tokens: The chunk on one attention-DP rank.
         busy_ranks: Attention-DP ranks that prefill at the same time (C,); all of them if None.
     """
-    operators = rank_operators(context, "prefill", tokens)
+    operators = rank_operators(context, Phase.PREFILL, tokens)
     if context.drafts:
-        operators += prompt_pass(context, "prefill", tokens)
+        operators += prompt_pass(context, Phase.PREFILL, tokens)
     if busy_ranks is not None:
         idle = 1.0 - busy_ranks / context.plan.attention_dp
         operators = _among_busy(operators, 1.0 - idle * tokens.own / tokens.all)
@@ -97,7 +98,7 @@ def decode_work(context: StepContext, batch: FloatArray, kv_len: FloatArray) -> 
     padded = padded_batch(batch * queries, context.profile.scheduler.graph_sizes)
     tokens = StepTokens(batch=padded, q_len=np.ones_like(batch), kv_len=kv_len)
     operators = tuple(
-        verified(op, batch, queries) for op in rank_operators(context, "decode", tokens)
+        verified(op, batch, queries) for op in rank_operators(context, Phase.DECODE, tokens)
     )
     if context.drafts:
         operators += drafting_passes(context, batch, kv_len)

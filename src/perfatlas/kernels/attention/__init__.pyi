@@ -12,3 +12,10 @@ from .physics import (
     tile_size as tile_size,
     visible_blocks as visible_blocks,
 )
+from .shape import (
+    LATENT_SIZES as LATENT_SIZES,
+    decode_format as decode_format,
+    prefill_formats as prefill_formats,
+    protocol_columns as protocol_columns,
+    selects_keys as selects_keys,
+)

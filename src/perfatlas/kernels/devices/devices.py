@@ -5,7 +5,7 @@ Shape legend: C candidates, D distinct devices.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,6 +47,16 @@ class DeviceColumns:
         if self.clock_ratio_C is None:
             return np.ones(self.index_C.shape[0])
         return self.clock_ratio_C
+
+    def at_clock(self, ratio: float) -> DeviceColumns:
+        """Return the same devices with every clock times a ratio.
+
+        Args:
+            ratio: Over the clock that each candidate has.
+        """
+        if ratio == 1.0:
+            return self
+        return replace(self, clock_ratio_C=self.clock_ratio() * ratio, gathered={})
 
     def peak_flop_per_s(self, format_name: str) -> FloatArray:
         """Return the dense peak that bounds products in a format, at the clock (C,) [FLOP/s].

@@ -1,11 +1,3 @@
-from .models import (
-    PhysicsModel as PhysicsModel,
-    StandIn as StandIn,
-    calibration_key as calibration_key,
-    physics_model as physics_model,
-    shape_columns as shape_columns,
-    stand_in as stand_in,
-)
 from .neighbours import (
     AXES as AXES,
     GROUPS as GROUPS,
@@ -15,6 +7,14 @@ from .neighbours import (
     correct as correct,
     followed as followed,
     no_residuals as no_residuals,
+)
+from .registry import (
+    PhysicsModel as PhysicsModel,
+    calibration_key as calibration_key,
+    kernel_shapes as kernel_shapes,
+    physics_model as physics_model,
+    shape_columns as shape_columns,
+    stand_in as stand_in,
 )
 from .shape_range import (
     BEYOND_RANGE as BEYOND_RANGE,

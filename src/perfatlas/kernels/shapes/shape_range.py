@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.kernels.shapes.models import physics_model
 from perfatlas.kernels.shapes.neighbours import AXES, LEAST_RATIO
+from perfatlas.kernels.shapes.registry import physics_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from perfatlas.kernels.shapes.neighbours import Axis
+    from perfatlas.kernels.declarations import Axis
     from perfatlas.operators import FloatArray, IntArray
 
 BEYOND_RANGE: Final = "data/beyond_range.toml"

@@ -2,7 +2,7 @@ from .measured import (
     holds_quantization as holds_quantization,
 )
 from .pricing import (
-    PricedOperators as PricedOperators,
     Tier as Tier,
+    price_at_clocks as price_at_clocks,
     price_operators as price_operators,
 )

@@ -1,17 +1,21 @@
 """Tier `bound`: the speed of light of an operator on a device.
 
-Shape legend: C candidates, R rows.
+Shape legend: C candidates, O operators, R rows.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from perfatlas.operators import BOUND_COMPUTE, BOUND_LATENCY, BOUND_MEMORY
+from perfatlas.pricing import PricedOperators, unpriced
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from perfatlas.kernels.devices import DeviceColumns
@@ -19,10 +23,19 @@ if TYPE_CHECKING:
 
 
 class BoundTime(NamedTuple):
-    """Least time of one execution (C,) [s] and which resource sets it (C,) [bound code]."""
+    """Least time of one execution (C,) [s], which resource sets it, and the work behind it.
+
+    Args:
+        time_s_C: Least time (C,) [s].
+        code_C: Bound code (C,).
+        flop_C: Arithmetic (C,) [FLOP].
+        memory_bytes_C: Traffic of device memory (C,) [bytes].
+    """
 
     time_s_C: FloatArray
     code_C: NDArray[np.int8]
+    flop_C: FloatArray
+    memory_bytes_C: FloatArray
 
 
 def bound_time(operator: Operator, devices: DeviceColumns) -> BoundTime:
@@ -36,7 +49,7 @@ def bound_time(operator: Operator, devices: DeviceColumns) -> BoundTime:
         devices: Device and clock of each candidate (C,).
 
     Returns:
-        Time [s] and bound code, each (C,).
+        Time [s], bound code and work, each (C,).
 
     Source: roofline, Williams, Waterman, Patterson, CACM 52(4), 2009, with tensor residency.
 
@@ -46,12 +59,38 @@ def bound_time(operator: Operator, devices: DeviceColumns) -> BoundTime:
     spilled = np.where(
         work.activation_bytes > devices.gather("l2_bytes"), work.activation_bytes, 0.0
     )
-    memory_s = (work.cold_bytes + spilled) / devices.gather("memory_bandwidth")
+    memory_bytes = work.cold_bytes + spilled
+    memory_s = memory_bytes / devices.gather("memory_bandwidth")
     if not np.any(work.flop):
-        return BoundTime(memory_s, np.full(memory_s.shape, BOUND_MEMORY, np.int8))
+        code = np.full(memory_s.shape, BOUND_MEMORY, np.int8)
+        return BoundTime(memory_s, code, work.flop, memory_bytes)
     compute_s = work.flop / devices.peak_flop_per_s(operator.compute_format)
     code = np.where(compute_s >= memory_s, BOUND_COMPUTE, BOUND_MEMORY).astype(np.int8)
-    return BoundTime(np.maximum(compute_s, memory_s), code)
+    return BoundTime(np.maximum(compute_s, memory_s), code, work.flop, memory_bytes)
+
+
+def price_at_bound(operators: Sequence[Operator], devices: DeviceColumns) -> PricedOperators:
+    """Return the prices of operators in tier bound.
+
+    Args:
+        operators: Columns over candidates.
+        devices: Device and clock of each candidate (C,).
+    """
+    bounds = [bound_time(operator, devices) for operator in operators]
+    shape = (devices.index_C.size, len(operators))
+    bound_CO = np.stack([one.time_s_C for one in bounds], axis=1)
+    prices = replace(
+        unpriced(PricedOperators, shape),
+        time_s_CO=bound_CO.copy(),
+        low_s_CO=bound_CO.copy(),
+        high_s_CO=bound_CO.copy(),
+        bound_s_CO=bound_CO,
+        code_CO=np.stack([one.code_C for one in bounds], axis=1),
+    )
+    for place, one in enumerate(bounds):
+        prices.flop_CO[:, place] = one.flop_C
+        prices.memory_bytes_CO[:, place] = one.memory_bytes_C
+    return prices
 
 
 def resource_code(code_R: NDArray[np.int8], bound_R: NDArray[np.int8]) -> NDArray[np.int8]:

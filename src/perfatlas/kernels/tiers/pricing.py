@@ -1,41 +1,36 @@
 """One face for the tiers: operators and devices in, time with its bound and evidence out.
 
 Shape legend: C candidates, O operators, R priced rows (one operator of one candidate), U unique
-rows, D shape columns, S silicon fields, P parameters.
+rows, D shape columns, S silicon fields, P parameters, F kernel families,
+K clocks, G operators of one physics model.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from perfatlas.kernels.devices import CLOCK, PEAK, SiliconRows, unique_rows
 from perfatlas.kernels.shapes import (
     PhysicsModel,
-    StandIn,
     calibration_key,
     octaves_outside,
     physics_model,
     shape_columns,
-    stand_in,
     widening_per_octave,
 )
-from perfatlas.kernels.tiers.bound import bound_time, resource_code
+from perfatlas.kernels.tiers.bound import price_at_bound, resource_code
+from perfatlas.kernels.tiers.matches import Matches
 from perfatlas.kernels.tiers.measured import (
     correct_rows,
     lacks_quantization,
     product_alone,
     with_quantization,
-    with_table,
 )
-from perfatlas.measurements.calibrations import (
-    CalibrationMatch,
-    find_calibration,
-    kernel_families,
-    lend,
-)
+from perfatlas.measurements.calibrations import CalibrationMatch, kernel_families
+from perfatlas.pricing import choose, write
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
@@ -43,52 +38,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from perfatlas.hardware import Device
     from perfatlas.kernels.devices import DeviceColumns
     from perfatlas.operators import FloatArray, IntArray, Operator
+    from perfatlas.pricing import PricedOperators
 
 Tier = Literal["auto", "bound", "physics", "measured"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PricedOperators:
-    """What operators cost, one execution each.
-
-    Args:
-        time_s_CO: Predicted time (C, O) [s].
-        low_s_CO: 5 % quantile (C, O) [s].
-        high_s_CO: 95 % quantile (C, O) [s].
-        bound_s_CO: Least possible time (C, O) [s].
-        code_CO: Which resource sets the time, a code of `BOUND_NAMES` (C, O).
-        match_CO: Position in `matches` of the calibration used, -1 in tier bound (C, O).
-        matches: Calibrations used, each once.
-        measured_CO: Where measured rows corrected the physics (C, O).
-        outside_CO: Octaves outside the shapes the calibration has seen (C, O).
-        rows_O: Rows priced by physics (O,).
-        distinct_O: Distinct shapes among them, each counted where it is met first (O,).
-    """
-
-    time_s_CO: FloatArray
-    low_s_CO: FloatArray
-    high_s_CO: FloatArray
-    bound_s_CO: FloatArray
-    code_CO: NDArray[np.int8]
-    match_CO: IntArray
-    matches: tuple[CalibrationMatch, ...]
-    measured_CO: NDArray[np.bool_]
-    outside_CO: FloatArray
-    rows_O: IntArray
-    distinct_O: IntArray
-
-    @property
-    def rows(self) -> int:
-        """Rows priced by physics."""
-        return int(self.rows_O.sum())
-
-    @property
-    def distinct(self) -> int:
-        """Distinct shapes among them."""
-        return int(self.distinct_O.sum())
 
 
 def price_operators(
@@ -118,67 +72,116 @@ def price_operators(
 
     Limits: prices a cold cache and back-to-back kernels of one graph.
     """
+    return price_at_clocks(
+        operators, devices, (1.0,), family=family, tier=tier, silicon_version=silicon_version
+    )[0]
+
+
+def price_at_clocks(
+    operators: Sequence[Operator],
+    devices: DeviceColumns,
+    clock_ratios: Sequence[float],
+    *,
+    family: str,
+    tier: Tier,
+    silicon_version: str = "",
+) -> tuple[PricedOperators, ...]:
+    """Return the price of every operator at several clocks; its shapes are gathered once.
+
+    Args:
+        operators: As `price_operators` takes them.
+        devices: Device and clock of each candidate.
+        clock_ratios: Over the clock of each candidate (K).
+        family: As of `price_operators`.
+        tier: As of `price_operators`.
+        silicon_version: As of `price_operators`.
+
+    Returns:
+        One record for each ratio (K).
+
+    Raises:
+        UnsupportedError: A device cannot multiply in a format that is asked for.
+        MissingDependencyError: Tier measured without the measured tables.
+
+    Limits: as of `price_operators`; no kernel was measured at another than the sustained clock.
+    """
     version = silicon_version if tier == "measured" else None
-    if family or tier == "bound":
-        return _price_family(operators, devices, family, tier, version)
-    return _fastest(
-        [
-            _price_family(operators, devices, name, tier, version)
-            for name in kernel_families(device.name for device in devices.devices)
-        ]
-    )
+    names: tuple[str, ...] = (family,)
+    if not family and tier != "bound":
+        names = kernel_families(device.name for device in devices.devices)
+    priced_FK = [
+        _price_family(operators, devices, clock_ratios, _Kernels(name, tier, version))
+        for name in names
+    ]
+    if len(priced_FK) == 1:
+        return tuple(priced_FK[0])
+    return tuple(_fastest(priced_F) for priced_F in zip(*priced_FK, strict=True))
+
+
+class _Kernels(NamedTuple):
+    """Whose kernels run, how they are priced, and the version of the tables of tier measured."""
+
+    family: str
+    tier: Tier
+    version: str | None
 
 
 def _price_family(
     operators: Sequence[Operator],
     devices: DeviceColumns,
-    family: str,
-    tier: Tier,
-    version: str | None,
-) -> PricedOperators:
-    """Return what the operators cost with the kernels of one engine."""
-    bounds = [bound_time(operator, devices) for operator in operators]
-    bound_CO = np.stack([b.time_s_C for b in bounds], axis=1)
-    code_CO = np.stack([b.code_C for b in bounds], axis=1)
-    match_CO = np.full(bound_CO.shape, -1, np.int64)
-    time_CO, low_CO, high_CO = bound_CO.copy(), bound_CO.copy(), bound_CO.copy()
-    measured_CO, outside_CO = np.zeros(bound_CO.shape, np.bool_), np.zeros(bound_CO.shape)
-    catalog = _Matches(devices, family, version)
-    distinct_O = np.zeros(len(operators), np.int64)
-    if tier != "bound":
-        for name, (columns_O, formats_O) in _by_model(operators).items():
-            chosen = [operators[position] for position in columns_O]
-            match_KC = catalog.rows(name, chosen, formats_O)
-            table = _gather(chosen, columns_O, match_KC, catalog, name)
-            if table is None:
-                continue
-            first_U, inverse_R = unique_rows(table.key_RD)
-            priced = _price(table, first_U, catalog)
-            at = (table.candidate_R, table.operator_R)
-            time_R = np.maximum(priced.time_s_U[inverse_R], bound_CO[at])
-            time_CO[at], match_CO[at] = time_R, table.match_R
-            code_CO[at] = resource_code(priced.code_U[inverse_R], code_CO[at])
-            measured_CO[at] = priced.measured_U[inverse_R]
-            outside_CO[at] = priced.outside_U[inverse_R]
-            low_CO[at] = np.maximum(time_R * priced.low_U[inverse_R], bound_CO[at])
-            # Measurements that all lie below the bound contradict it: by how much tells how wrong
-            # they are, not that the answer is sure.
-            high_R = time_R * priced.high_U[inverse_R]
-            mirrored_R = time_R / priced.low_U[inverse_R]
-            high_CO[at] = np.where(high_R < bound_CO[at], mirrored_R, high_R)
+    clock_ratios: Sequence[float],
+    kernels: _Kernels,
+) -> list[PricedOperators]:
+    """Return what the operators cost with the kernels of one engine, at every clock (K)."""
+    prices_K = [price_at_bound(operators, devices.at_clock(ratio)) for ratio in clock_ratios]
+    if kernels.tier == "bound":
+        return prices_K
+    catalog = Matches(devices, kernels.family, kernels.version)
+    for name, (columns_O, formats_O) in _by_model(operators).items():
+        chosen = [operators[position] for position in columns_O]
+        match_GC = catalog.rows(name, chosen, formats_O)
+        table = _gather(chosen, columns_O, match_GC, catalog, name)
+        if table is None:
+            continue
+        first_U, inverse_R = unique_rows(table.key_RD)
+        priced_K = _price(table, first_U, catalog, clock_ratios)
+        for prices, priced in zip(prices_K, priced_K, strict=True):
+            _write_physics(prices, table, priced, inverse_R)
+            distinct_O = prices.distinct_O
             distinct_O += np.bincount(table.operator_R[first_U], minlength=distinct_O.size)
-    return PricedOperators(
-        time_s_CO=time_CO,
-        low_s_CO=np.minimum(low_CO, time_CO),
-        high_s_CO=np.maximum(high_CO, time_CO),
-        bound_s_CO=bound_CO,
-        code_CO=code_CO,
-        match_CO=match_CO,
-        matches=tuple(catalog.matches),
-        measured_CO=measured_CO,
-        outside_CO=outside_CO,
-        rows_O=(match_CO >= 0).sum(axis=0),
-        distinct_O=distinct_O,
+    return [
+        replace(
+            prices,
+            low_s_CO=np.minimum(prices.low_s_CO, prices.time_s_CO),
+            high_s_CO=np.maximum(prices.high_s_CO, prices.time_s_CO),
+            matches=tuple(catalog.matches),
+            rows_O=(prices.match_CO >= 0).sum(axis=0),
+        )
+        for prices in prices_K
+    ]
+
+
+def _write_physics(
+    prices: PricedOperators, table: _Table, priced: _Prices, inverse_R: IntArray
+) -> None:
+    """Write the prices of the rows of one physics model over their bounds."""
+    at = (table.candidate_R, table.operator_R)
+    bound_R = prices.bound_s_CO[at]
+    time_R = np.maximum(priced.time_s_U[inverse_R], bound_R)
+    # Measurements that all lie below the bound contradict it: by how much tells how wrong
+    # they are, not that the answer is sure.
+    high_R = time_R * priced.high_U[inverse_R]
+    mirrored_R = time_R / priced.low_U[inverse_R]
+    write(
+        prices,
+        at,
+        time_s_CO=time_R,
+        low_s_CO=np.maximum(time_R * priced.low_U[inverse_R], bound_R),
+        high_s_CO=np.where(high_R < bound_R, mirrored_R, high_R),
+        code_CO=resource_code(priced.code_U[inverse_R], prices.code_CO[at]),
+        match_CO=table.match_R,
+        measured_CO=priced.measured_U[inverse_R],
+        outside_CO=priced.outside_U[inverse_R],
     )
 
 
@@ -191,30 +194,8 @@ def _fastest(priced: Sequence[PricedOperators]) -> PricedOperators:
     time_FCO = np.stack([p.time_s_CO for p in priced])
     own_FCO = np.stack([np.array([*(m.own for m in p.matches), False])[p.match_CO] for p in priced])
     fastest_FCO = time_FCO == time_FCO.min(axis=0)
-    chosen_CO = np.argmax(fastest_FCO * (1 + own_FCO), axis=0)[None]
-
-    def take(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        taken: NDArray[Any] = np.take_along_axis(np.stack(columns), chosen_CO, axis=0)[0]
-        return taken
-
-    first_F = np.cumsum([0, *(len(p.matches) for p in priced[:-1])])
-    matches_F = [
-        np.where(p.match_CO < 0, -1, p.match_CO + first)
-        for p, first in zip(priced, first_F, strict=True)
-    ]
-    return PricedOperators(
-        time_s_CO=take([p.time_s_CO for p in priced]),
-        low_s_CO=take([p.low_s_CO for p in priced]),
-        high_s_CO=np.min([p.high_s_CO for p in priced], axis=0),
-        bound_s_CO=priced[0].bound_s_CO,
-        code_CO=take([p.code_CO for p in priced]),
-        match_CO=take(matches_F),
-        matches=tuple(match for p in priced for match in p.matches),
-        measured_CO=take([p.measured_CO for p in priced]),
-        outside_CO=take([p.outside_CO for p in priced]),
-        rows_O=priced[0].rows_O,
-        distinct_O=priced[0].distinct_O,
-    )
+    chosen = choose(priced, np.argmax(fastest_FCO * (1 + own_FCO), axis=0))
+    return replace(chosen, high_s_CO=np.min([p.high_s_CO for p in priced], axis=0))
 
 
 class _Prices(NamedTuple):
@@ -228,82 +209,41 @@ class _Prices(NamedTuple):
     outside_U: FloatArray
 
 
-def _price(table: _Table, first_U: IntArray, catalog: _Matches) -> _Prices:
-    """Return the prices of distinct rows of a table in the tier of the catalog."""
+def _price(
+    table: _Table, first_U: IntArray, catalog: Matches, clock_ratios: Sequence[float]
+) -> list[_Prices]:
+    """Return the prices of distinct rows of a table in the tier of the catalog, at every clock."""
     key_UD = table.key_RD[first_U]
-    shape_UD, time_s_U, code_U = table.price(key_UD)
+    shape_UD = table.shape(key_UD)
     match_U = table.match_R[first_U]
     low_U, high_U = catalog.spread()[match_U].T
     name, limits_M = table.operator_name, [match.limits for match in catalog.matches]
     outside_U = octaves_outside(name, shape_UD, match_U, limits_M)
     wider_U = np.exp(widening_per_octave().get(name, 0.0) * outside_U)
     low_U, high_U = low_U / wider_U, high_U * wider_U
+    times_K = [table.physics(key_UD, ratio) for ratio in clock_ratios]
     if catalog.version is None:
         nowhere_U = np.zeros(first_U.shape, np.bool_)
-        return _Prices(time_s_U, code_U, low_U, high_U, nowhere_U, outside_U)
+        return [_Prices(*physics, low_U, high_U, nowhere_U, outside_U) for physics in times_K]
     near = correct_rows(name, catalog.matches, shape_UD, match_U)
     alone_U = near.measured_U & lacks_quantization(name, catalog.matches, shape_UD, match_U)
-    if alone_U.any():
-        whole_s_U = table.price(with_quantization(key_UD))[1]
-        near = product_alone(near, alone_U, whole_s_U / time_s_U)
-    return _Prices(
-        time_s_U=time_s_U * near.factor_U,
-        code_U=code_U,
-        low_U=np.where(near.measured_U, np.exp(near.low_U) / wider_U, low_U),
-        high_U=np.where(near.measured_U, np.exp(near.high_U) * wider_U, high_U),
-        measured_U=near.measured_U,
-        outside_U=outside_U,
-    )
-
-
-class _Matches:
-    """Calibrations met so far, each looked up once per (device, operator, format)."""
-
-    def __init__(self, devices: DeviceColumns, family: str, version: str | None) -> None:
-        self.devices = devices
-        self.family = family
-        self.version = version  # of the tables of tier measured; None in the other tiers
-        self.matches: list[CalibrationMatch] = []
-        self._known: dict[tuple[str, tuple[str, ...], StandIn | None], IntArray] = {}
-
-    def column(self, operator: str, formats: tuple[str, ...], lent: StandIn | None) -> IntArray:
-        """Return the position of the best match of every candidate, -1 if there is none (C,)."""
-        key = (operator, formats, lent)
-        if key not in self._known:
-            found = [self._find(device, *key) for device in self.devices.devices]
-            self._known[key] = np.array(found, np.int64)[self.devices.index_C]
-        return self._known[key]
-
-    def rows(
-        self, name: str, operators: Sequence[Operator], formats_K: Sequence[tuple[str, ...]]
-    ) -> IntArray:
-        """Return the positions of the matches of operators of one physics model (K, C)."""
-        return np.stack(
-            [
-                self.column(name, formats, stand_in(operator))
-                for operator, formats in zip(operators, formats_K, strict=True)
-            ]
+    found = []
+    for (time_s_U, code_U), ratio in zip(times_K, clock_ratios, strict=True):
+        own = near
+        if alone_U.any():
+            whole_s_U, _ = table.physics(with_quantization(key_UD), ratio)
+            own = product_alone(near, alone_U, whole_s_U / time_s_U)
+        found.append(
+            _Prices(
+                time_s_U=time_s_U * own.factor_U,
+                code_U=code_U,
+                low_U=np.where(own.measured_U, np.exp(own.low_U) / wider_U, low_U),
+                high_U=np.where(own.measured_U, np.exp(own.high_U) * wider_U, high_U),
+                measured_U=own.measured_U,
+                outside_U=outside_U,
+            )
         )
-
-    def _find(
-        self, device: Device, operator: str, formats: tuple[str, ...], lent: StandIn | None
-    ) -> int:
-        family = lent.family if lent else self.family
-        found = [find_calibration(device, operator, family, name) for name in formats]
-        matches = [match for match in found if match is not None]
-        if not matches:
-            return -1
-        chosen = next((m for m in matches if m.own), matches[0])
-        if lent:
-            chosen = lend(chosen, lent.note)
-        self.matches.append(chosen if self.version is None else with_table(chosen, self.version))
-        return len(self.matches) - 1
-
-    def spread(self) -> FloatArray:
-        """Return exp of the 5 % and 95 % residual quantiles of every match (M, 2)."""
-        pairs = [(m.quantiles["q05"], m.quantiles["q95"]) for m in self.matches]
-        spread: FloatArray = np.exp(np.array(pairs, dtype=np.float64))
-        return spread
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,16 +259,21 @@ class _Table:
     candidate_R: IntArray
     operator_R: IntArray
 
-    def price(self, key_UD: FloatArray) -> tuple[FloatArray, FloatArray, NDArray[np.int8]]:
-        """Return shapes of distinct keys (U, D), their physics (U,) [s] and bound codes (U,)."""
+    def shape(self, key_UD: FloatArray) -> FloatArray:
+        """Return the shape columns of distinct keys (U, D)."""
+        return np.ascontiguousarray(key_UD[:, : self.shape_width])
+
+    def physics(
+        self, key_UD: FloatArray, clock_ratio: float
+    ) -> tuple[FloatArray, NDArray[np.int8]]:
+        """Return the times of distinct keys (U,) [s] and their bound codes (U,)."""
         silicon_US = self.silicon_MS[key_UD[:, self.shape_width + 1].astype(np.int64)]
-        clock_ratio_U = key_UD[:, self.shape_width + 2]
+        clock_ratio_U = key_UD[:, self.shape_width + 2] * clock_ratio
         silicon_US[:, PEAK] *= clock_ratio_U
         silicon_US[:, CLOCK] *= clock_ratio_U
         parameters_UP = self.parameters_MP[key_UD[:, self.shape_width].astype(np.int64)]
-        shape_UD = np.ascontiguousarray(key_UD[:, : self.shape_width])
         model = physics_model(self.operator_name)
-        return shape_UD, *model.physics(shape_UD, silicon_US, parameters_UP)
+        return model.physics(self.shape(key_UD), silicon_US, parameters_UP)
 
 
 def _by_model(
@@ -348,28 +293,28 @@ def _by_model(
 def _gather(
     wanted: Sequence[Operator],
     columns_O: list[int],
-    match_KC: IntArray,
-    catalog: _Matches,
+    match_GC: IntArray,
+    catalog: Matches,
     name: str,
 ) -> _Table | None:
     """Stack the rows of the operators of one model that run and have a calibration."""
     model = physics_model(name)
     width = len(model.shape_names)
     devices = catalog.devices
-    runs_KC = (np.stack([operator.count for operator in wanted]) > 0) & (match_KC >= 0)
-    which_R, candidate_R = np.nonzero(runs_KC)
+    runs_GC = (np.stack([operator.count for operator in wanted]) > 0) & (match_GC >= 0)
+    which_R, candidate_R = np.nonzero(runs_GC)
     if not which_R.size:
         return None
-    key_KCD = np.empty((*match_KC.shape, width + 3))
+    key_GCD = np.empty((*match_GC.shape, width + 3))
     silicon = SiliconRows(devices.devices)
     for place, operator in enumerate(wanted):
         columns = shape_columns(operator)
         for column, shape_name in enumerate(model.shape_names):
-            key_KCD[place, :, column] = columns[shape_name]
-        key_KCD[place, :, width + 1] = silicon.first(operator.compute_format) + devices.index_C
-    key_KCD[:, :, width] = match_KC
-    key_KCD[:, :, width + 2] = devices.clock_ratio()
-    key_RD = key_KCD[which_R, candidate_R]
+            key_GCD[place, :, column] = columns[shape_name]
+        key_GCD[place, :, width + 1] = silicon.first(operator.compute_format) + devices.index_C
+    key_GCD[:, :, width] = match_GC
+    key_GCD[:, :, width + 2] = devices.clock_ratio()
+    key_RD = key_GCD[which_R, candidate_R]
     parameters = [_parameters(match, name, model) for match in catalog.matches]
     return _Table(
         operator_name=name,
@@ -377,7 +322,7 @@ def _gather(
         shape_width=width,
         silicon_MS=np.array(silicon.rows),
         parameters_MP=np.array(parameters, dtype=np.float64),
-        match_R=match_KC[which_R, candidate_R],
+        match_R=match_GC[which_R, candidate_R],
         candidate_R=candidate_R,
         operator_R=np.array(columns_O)[which_R],
     )

@@ -21,7 +21,7 @@ from perfatlas.kernels.attention import (
 from perfatlas.kernels.devices import BANDWIDTH, PEAK
 from perfatlas.lab.cells.cell import FAMILIES, Cell, Range, Rows, is_excluded, silicon_columns
 from perfatlas.measurements.tables import default_kernels, table_rows
-from perfatlas.operators import Attention
+from perfatlas.operators import Attention, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -259,7 +259,7 @@ def _roofline_s(
     }
     work = Attention(
         name=operator,
-        phase="prefill" if operator == "prefill_attention" else "decode",
+        phase=Phase.PREFILL if operator == "prefill_attention" else Phase.DECODE,
         count=np.ones_like(fields["batch"]),
         kv_bytes_per_element=float(np.max(columns["kv_bytes_per_element"])),
         **fields,

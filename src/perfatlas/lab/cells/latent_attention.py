@@ -23,7 +23,7 @@ from perfatlas.kernels.latent_attention import (
 from perfatlas.lab.cells.attention import PROTOCOL, QUERY_TILES, product_silicon
 from perfatlas.lab.cells.cell import FAMILIES, Cell, Range, Rows, is_excluded
 from perfatlas.measurements.tables import default_kernels, table_rows
-from perfatlas.operators import LatentAttention
+from perfatlas.operators import LatentAttention, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -149,7 +149,7 @@ def _roofline_s(
     }
     work = LatentAttention(
         name=operator,
-        phase="prefill" if operator == "mla_prefill" else "decode",
+        phase=Phase.PREFILL if operator == "mla_prefill" else Phase.DECODE,
         count=np.ones_like(fields["batch"]),
         kv_bytes_per_element=float(np.max(columns["kv_bytes_per_element"])),
         **fields,

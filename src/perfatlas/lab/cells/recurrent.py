@@ -21,7 +21,7 @@ from perfatlas.measurements.tables import (
     recurrent_kernel,
     table_rows,
 )
-from perfatlas.operators import Convolution, Operator, Scan
+from perfatlas.operators import Convolution, Operator, Phase, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -154,7 +154,7 @@ def _operator(columns: Mapping[str, FloatArray], operator: str) -> Operator:
     if operator.startswith("conv"):
         return Convolution(
             name=operator,
-            phase="prefill" if operator == "conv_prefill" else "decode",
+            phase=Phase.PREFILL if operator == "conv_prefill" else Phase.DECODE,
             count=np.ones_like(batch),
             batch=batch,
             tokens=tokens,
@@ -163,7 +163,7 @@ def _operator(columns: Mapping[str, FloatArray], operator: str) -> Operator:
         )
     return Scan(
         name=operator,
-        phase="prefill" if operator == "scan_prefill" else "decode",
+        phase=Phase.PREFILL if operator == "scan_prefill" else Phase.DECODE,
         count=np.ones_like(batch),
         batch=batch,
         tokens=tokens,

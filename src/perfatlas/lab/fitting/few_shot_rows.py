@@ -40,6 +40,7 @@ from perfatlas.operators import (
     Gemm,
     GroupedGemm,
     LatentAttention,
+    Phase,
     Scan,
     Streaming,
     delta_rule_flop,
@@ -287,7 +288,7 @@ def _operator(rows: MeasuredRows) -> Operator:
     shape: dict[str, Any] = {name: rows.numbers[name] for name in SHAPE_COLUMNS[kind]}
     common: dict[str, Any] = {
         "name": kind,
-        "phase": "decode" if "decode" in kind else "prefill",
+        "phase": Phase.DECODE if "decode" in kind else Phase.PREFILL,
         "count": np.ones(rows.rows),
     }
     if kind in ("gemm", "moe"):
@@ -331,7 +332,7 @@ def _recurrent(common: dict[str, Any], shape: Mapping[str, FloatArray]) -> Opera
             **common, batch=batch, tokens=tokens, channels=shape["channels"], kernel=taps
         )
     heads, key, value = (shape[name] for name in ("num_heads", "head_dim", "value_head_dim"))
-    chunk = DELTA_CHUNK if common["phase"] == "prefill" else 0.0
+    chunk = DELTA_CHUNK if common["phase"] == Phase.PREFILL else 0.0
     return Scan(
         **common,
         batch=batch,

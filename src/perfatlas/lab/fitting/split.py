@@ -10,23 +10,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from perfatlas.collectives import COLLECTIVE_SHAPE, FABRIC_SHAPE
-from perfatlas.kernels.attention import DECODE_ATTENTION_SHAPE
-from perfatlas.kernels.gemm import GEMM_SHAPE
-from perfatlas.kernels.key_scores import KEY_SCORES_DECODE_SHAPE
-from perfatlas.kernels.key_selection import KEY_SELECTION_SHAPE
-from perfatlas.kernels.latent_attention import MLA_DECODE_SHAPE
-from perfatlas.kernels.moe import MOE_SHAPE
-from perfatlas.kernels.recurrent import (
-    CONV_DECODE_SHAPE,
-    CONV_PREFILL_SHAPE,
-    SCAN_DECODE_SHAPE,
-    SCAN_PREFILL_SHAPE,
-)
-from perfatlas.kernels.sparse_attention import SPARSE_MLA_PREFILL_SHAPE
-from perfatlas.kernels.streaming import STREAMING_SHAPE
+from perfatlas.kernels.shapes import kernel_shapes, physics_model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -36,39 +23,8 @@ if TYPE_CHECKING:
 HELD_SHARE: Final = 0.2
 LEAST_GROUPS: Final = 3
 SPLIT_SEED: Final = 7
-# operator -> columns of its shape and those that name a group: (n, k), heads, model
-GROUPS: Final[Mapping[str, tuple[Sequence[str], Sequence[str]]]] = {
-    "gemm": (GEMM_SHAPE, ("n", "k")),
-    "moe": (MOE_SHAPE, ("hidden", "intermediate", "experts", "top_k")),
-    "prefill_attention": (DECODE_ATTENTION_SHAPE, ("num_heads", "num_kv_heads")),
-    "decode_attention": (DECODE_ATTENTION_SHAPE, ("num_heads", "num_kv_heads")),
-    "mla_prefill": (MLA_DECODE_SHAPE, ("num_heads",)),
-    "mla_decode": (MLA_DECODE_SHAPE, ("num_heads",)),
-    "sparse_mla_prefill": (SPARSE_MLA_PREFILL_SHAPE, ("queries",)),
-    "key_scores_prefill": (KEY_SCORES_DECODE_SHAPE, ("queries",)),
-    "key_scores_decode": (KEY_SCORES_DECODE_SHAPE, ("queries",)),
-    "key_selection": (KEY_SELECTION_SHAPE, ("queries",)),
-    "scan_prefill": (SCAN_PREFILL_SHAPE, ("num_heads", "io_bytes_per_token")),
-    "scan_decode": (SCAN_DECODE_SHAPE, ("num_heads", "io_bytes_per_token")),
-    "conv_prefill": (CONV_PREFILL_SHAPE, ("channels",)),
-    "conv_decode": (CONV_DECODE_SHAPE, ("channels",)),
-}
-GROUPED_BY: Final = {
-    "gemm": "(n, k)",
-    "moe": "model (hidden, intermediate, experts, top-k)",
-    "prefill_attention": "(heads, KV heads)",
-    "decode_attention": "(heads, KV heads)",
-    "mla_prefill": "heads",
-    "mla_decode": "heads",
-    "sparse_mla_prefill": "queries",
-    "key_scores_prefill": "queries",
-    "key_scores_decode": "queries",
-    "key_selection": "queries",
-    "scan_prefill": "(value heads, key heads)",
-    "scan_decode": "(value heads, key heads)",
-    "conv_prefill": "channels",
-    "conv_decode": "channels",
-    "streaming": "row length",
+GROUPED_BY: Final[Mapping[str, str]] = {
+    **{name: shape.split_words for name, shape in kernel_shapes().items()},
     "collectives": "message size, in powers of two",
 }
 
@@ -80,11 +36,13 @@ def row_groups(operator: str, rows: Rows) -> NDArray[np.int64]:
         operator: What was measured.
         rows: Its measured rows.
     """
-    if operator in GROUPS:
-        names, keys = GROUPS[operator]
-        values = rows.shape_UD[:, [list(names).index(key) for key in keys]]
+    kernel = kernel_shapes().get(operator)
+    if kernel is not None and kernel.split_by:
+        names = physics_model(operator).shape_names
+        values = rows.shape_UD[:, [names.index(key) for key in kernel.split_by]]
     elif operator == "streaming":
-        moved, _, tokens = (rows.shape_UD[:, column] for column in range(len(STREAMING_SHAPE)))
+        names = physics_model(operator).shape_names
+        moved, tokens = (rows.shape_UD[:, names.index(name)] for name in ("bytes", "tokens"))
         values = np.round(moved / tokens)[:, None]
     else:
         fabric = operator == "fabric_exchange"

@@ -25,7 +25,7 @@ from perfatlas.lab.fitting import error_statistics
 from perfatlas.measurements.tables import GEMM_FORMATS, has_table, read_table
 from perfatlas.measurements.tables.sparse_tables import FOLDER
 from perfatlas.models import MlaAttention, ModelFormats, StepTokens, resolve_model
-from perfatlas.operators import Collective
+from perfatlas.operators import Collective, Phase
 from perfatlas.parallelism import PlanColumns
 from perfatlas.quantities import UnsupportedError, did_you_mean, shown
 from perfatlas.sampling import seeded_subset
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from perfatlas.measurements.tables import SiliconTable
-    from perfatlas.operators import FloatArray, Phase
+    from perfatlas.operators import FloatArray
 
 TABLES: Final[dict[Phase, str]] = {
-    "prefill": "dsa_context_module_perf",
-    "decode": "dsa_generation_module_perf",
+    Phase.PREFILL: "dsa_context_module_perf",
+    Phase.DECODE: "dsa_generation_module_perf",
 }
 MODELS: Final = ("deepseek-ai/DeepSeek-V3.2", "zai-org/GLM-5", "zai-org/GLM-5-FP8")
 CACHES: Final = {"bfloat16": "bf16", "fp8": "fp8_static"}
@@ -75,7 +75,7 @@ class BlockScore:
 
     system: str
     engine: str
-    phase: str
+    phase: Phase
     kernel: str
     kv_format: str
     rows: int
@@ -146,7 +146,7 @@ def _comparable(table: SiliconTable, phase: Phase) -> tuple[NDArray[np.bool_], d
         | (np.char.find(text["op_name"], "skip_indexer") >= 0),
         "the engine's dense path": np.char.find(text["kernel_source"], "dense") >= 0,
     }
-    if phase == "prefill":
+    if phase == Phase.PREFILL:
         reasons["launched one by one, few tokens"] = batch * q_len < LEAST_PROMPT_TOKENS
     elif table.framework == "sglang":
         reasons["batch above the largest graph"] = batch > LARGEST_GRAPH
@@ -236,5 +236,5 @@ def _question(
         plan=PlanColumns(tp=ranks, pp=one, cp=one, attention_dp=one, ep=one, moe_tp=ranks, dp=one),
         tier="physics",
     )
-    queries = q_len if phase == "prefill" else one
+    queries = q_len if phase == Phase.PREFILL else one
     return context, StepTokens(batch=batch, q_len=queries, kv_len=cached + queries)

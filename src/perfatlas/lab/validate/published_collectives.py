@@ -57,7 +57,8 @@ def _scored(run: Mapping[str, Any]) -> dict[str, Any]:
         implementation=Implementation(family=run.get("family", "")),
     )
     time_s, low_s, high_s = (
-        float(each[0]) for each in (priced.time_s_U, priced.low_s_U, priced.high_s_U)
+        float(each_CO[0, 0])
+        for each_CO in (priced.prices.time_s_CO, priced.prices.low_s_CO, priced.prices.high_s_CO)
     )
     return {
         **run,

@@ -11,7 +11,7 @@ import numpy as np
 
 from perfatlas.hardware import resolve_system
 from perfatlas.measurements.tables.silicon import has_table, read_table, table_paths
-from perfatlas.operators import GroupedGemm
+from perfatlas.operators import GroupedGemm, Phase
 from perfatlas.parallelism import expert_groups_reached
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def _experts(
     ones = np.ones_like(hidden)
     return GroupedGemm(
         name="experts",
-        phase="decode",
+        phase=Phase.DECODE,
         count=ones,
         tokens=ones,
         hidden=hidden,

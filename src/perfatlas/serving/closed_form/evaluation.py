@@ -29,8 +29,8 @@ from perfatlas.step import (
     padded_batch,
     prefill_chunks,
     prefill_work,
-    price_steps,
     question_memory,
+    step_costs,
     take_columns,
 )
 
@@ -111,7 +111,7 @@ def evaluate(question: Candidates) -> Evaluation:
     if np.any(chunks.last_count):
         steps.append(prefill_work(context, chunks.last_tokens, busy_ranks))
     # priced together: what steps share (weights, most shapes) is gathered and priced once
-    decode, prefill, *others = price_steps(steps, context)
+    decode, prefill, *others = step_costs(steps, context)
     last = others[0] if others else prefill
     parts = _Parts(
         question=question,
@@ -331,6 +331,6 @@ def _alone(decode: StepCost, prefill: StepCost) -> FloatArray:
     """
     shared = {op.name for op in prefill.operators if not isinstance(op, ALONE)}
     columns = [i for i, op in enumerate(decode.operators) if op.name not in shared]
-    alone_C = (decode.count_CO * decode.time_s_CO)[:, columns].sum(axis=1) + decode.host_s_C
+    alone_C = (decode.count_CO * decode.prices.time_s_CO)[:, columns].sum(axis=1) + decode.host_s_C
     share_C: FloatArray = alone_C / decode.total_s()
     return share_C

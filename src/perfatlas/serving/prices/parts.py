@@ -1,6 +1,6 @@
 """What each part of a step costs at many sizes, through the public functions of `step`.
 
-Shape legend: R rows, one shape of a step each.
+Shape legend: N quantities, R rows, one shape of a step each.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ import numpy as np
 
 from perfatlas.models import StepTokens
 from perfatlas.operators import Attention, KeyScores, KeySelection, LatentAttention
-from perfatlas.step import ALONE, decode_work, prefill_work, price_steps
+from perfatlas.pricing import PricedOperators, columns_of
+from perfatlas.step import ALONE, decode_work, prefill_work, step_costs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
     from perfatlas.operators import FloatArray, Operator
     from perfatlas.step import Step, StepContext, StepCost
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
 KEYED: Final = (Attention, KeyScores, KeySelection, LatentAttention)
 # Names of `models`: what runs once per sequence that is sampled, and its collective.
 HEAD: Final = ("lm_head", "sampling")
+TABULATED: Final = tuple(
+    name for name, column in columns_of(PricedOperators).items() if column.tabulated
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,13 +42,15 @@ class StepParts:
     Args:
         context: Model, engine, system and plan of one candidate.
         shared: Names of the operators of the linear part.
+        quantities: Columns of the priced record, each summed over a part (N).
     """
 
     context: StepContext
     shared: frozenset[str]
+    quantities: tuple[str, ...]
 
-    def decode_s(self, batch_R: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return linear part, and what decoding runs apart whatever the keys, each (R,) [s].
+    def decode(self, batch_R: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return linear part, and what decoding runs apart whatever the keys, each (N, R).
 
         Args:
             batch_R: Sequences, as padded (R,).
@@ -51,11 +59,10 @@ class StepParts:
         step = decode_work(context, batch_R, np.ones_like(batch_R))
         cost = _price(step, context, lambda op: not _is_head(op) and not isinstance(op, KEYED))
         linear = np.array([op.name in self.shared for op in cost.operators])
-        busy_RO = cost.count_CO * cost.time_s_CO
-        return busy_RO[:, linear].sum(axis=1), busy_RO[:, ~linear].sum(axis=1)
+        return self._totals(cost, linear), self._totals(cost, ~linear)
 
-    def decode_keyed_s(self, batch_R: FloatArray, keys_R: FloatArray) -> FloatArray:
-        """Return what decoding sequences run over their keys (R,) [s].
+    def decode_keyed(self, batch_R: FloatArray, keys_R: FloatArray) -> FloatArray:
+        """Return what decoding sequences run over their keys (N, R).
 
         Args:
             batch_R: Sequences (R,).
@@ -63,10 +70,10 @@ class StepParts:
         """
         context = _repeated(self.context, batch_R.size)
         step = decode_work(context, batch_R, keys_R)
-        return _busy_s(_price(step, context, lambda op: isinstance(op, KEYED)))
+        return self._totals(_price(step, context, lambda op: isinstance(op, KEYED)))
 
-    def mixed_s(self, tokens_R: FloatArray) -> FloatArray:
-        """Return the linear part of a step with prompts (R,) [s].
+    def mixed(self, tokens_R: FloatArray) -> FloatArray:
+        """Return the linear part of a step with prompts (N, R).
 
         Args:
             tokens_R: Tokens of prompts and of decoding sequences together (R,).
@@ -74,12 +81,12 @@ class StepParts:
         context = _repeated(self.context, tokens_R.size)
         tokens = StepTokens(batch=np.ones_like(tokens_R), q_len=tokens_R, kv_len=tokens_R)
         step = prefill_work(context, tokens)
-        return _busy_s(_price(step, context, lambda op: op.name in self.shared))
+        return self._totals(_price(step, context, lambda op: op.name in self.shared))
 
-    def chunk_s(
+    def chunk(
         self, chunks_R: FloatArray, queries_R: FloatArray, before_R: FloatArray
     ) -> FloatArray:
-        """Return what equal chunks of prompts in one step run apart, all of them (R,) [s].
+        """Return what equal chunks of prompts in one step run apart, all of them (N, R).
 
         Args:
             chunks_R: Chunks of the step (R,).
@@ -89,12 +96,12 @@ class StepParts:
         context = _repeated(self.context, queries_R.size)
         tokens = StepTokens(batch=chunks_R, q_len=queries_R, kv_len=before_R + queries_R)
         step = prefill_work(context, tokens)
-        return _busy_s(
+        return self._totals(
             _price(step, context, lambda op: not _is_head(op) and op.name not in self.shared)
         )
 
-    def head_s(self, sampled_R: FloatArray) -> FloatArray:
-        """Return logits and sampling (R,) [s].
+    def head(self, sampled_R: FloatArray) -> FloatArray:
+        """Return logits and sampling (N, R).
 
         Args:
             sampled_R: Sequences sampled (R,).
@@ -102,21 +109,28 @@ class StepParts:
         context = _repeated(self.context, sampled_R.size)
         one_R = np.ones_like(sampled_R)
         tokens = StepTokens(batch=one_R, q_len=one_R, kv_len=one_R, logits_rows=sampled_R)
-        return _busy_s(_price(prefill_work(context, tokens), context, _is_head))
+        return self._totals(_price(prefill_work(context, tokens), context, _is_head))
+
+    def _totals(self, cost: StepCost, some_O: NDArray[np.bool_] | None = None) -> FloatArray:
+        """Return every quantity over the executions of all or some operators (N, R)."""
+        return np.stack([cost.total(name, some_O) for name in self.quantities])
 
 
-def step_parts(context: StepContext) -> StepParts:
+def step_parts(context: StepContext, quantities: Sequence[str] = TABULATED) -> StepParts:
     """Return the parts of the steps of a candidate.
 
     Args:
         context: Model, engine, system and plan of one candidate.
+        quantities: Columns of the priced record that are summed, time first (N).
     """
     one = np.ones(1)
     prefill = prefill_work(context, StepTokens(batch=one, q_len=one, kv_len=one)).operators
     decode = decode_work(context, one, one).operators
     shared = {op.name for op in prefill} & {op.name for op in decode}
     apart = {op.name for op in (*prefill, *decode) if _is_head(op) or isinstance(op, ALONE)}
-    return StepParts(context=context, shared=frozenset(shared - apart))
+    return StepParts(
+        context=context, shared=frozenset(shared - apart), quantities=tuple(quantities)
+    )
 
 
 def _is_head(operator: Operator) -> bool:
@@ -141,10 +155,4 @@ def _repeated(context: StepContext, rows: int) -> StepContext:
 def _price(step: Step, context: StepContext, keep: Callable[[Operator], bool]) -> StepCost:
     """Return the cost of some operators of a step; what hides beside others stays hidden."""
     kept = tuple(op for op in step.operators if keep(op))
-    return price_steps((replace(step, operators=kept),), context)[0]
-
-
-def _busy_s(cost: StepCost) -> FloatArray:
-    """Return the time of the device (R,) [s]."""
-    busy_R: FloatArray = (cost.count_CO * cost.time_s_CO).sum(axis=1)
-    return busy_R
+    return step_costs((replace(step, operators=kept),), context)[0]

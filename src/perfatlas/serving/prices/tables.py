@@ -14,16 +14,26 @@ exactly. The cell is that of S // n; the last one has no upper border. Tables of
 along the queries at both borders of keys, then along the keys, each rounded down. Ranks that step
 together share linear(most tokens of a rank) and wait for the longest sum of the rest.
 
-Shape legend: T tokens of a step (from 0), B sequences (from 0), K borders of mean context,
-Q borders of chunk length, P borders of keys before a chunk.
+Every quantity of a step, energy as well as time, is tabulated so, over the borders that its time
+needs; the loop reads the tables of time.
+
+Shape legend: N quantities, T tokens of a step (from 0), B sequences (from 0), K borders of mean
+context, Q borders of chunk length, P borders of keys before a chunk.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from perfatlas.pricing import PricedOperators, columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.operators import FloatArray
 
 Ticks = NDArray[np.int64]
 
@@ -70,3 +80,75 @@ class StepPrices(NamedTuple):
     host_prefill: int
     host_overlapped: bool
     tokens_per_decode: int = 1
+
+
+class QuantityTables(NamedTuple):
+    """The integer tables of every quantity of a step, which share their borders.
+
+    Args:
+        quantities: Columns of the priced record, time first (N); a tick is what each declares.
+        decode_linear_NB: As `decode_linear_B` of `StepPrices`, of each quantity (N, B) [ticks].
+        mixed_linear_NT: As `mixed_linear_T` (N, T) [ticks].
+        head_NB: As `head_B` (N, B) [ticks].
+        context_K: Borders of the mean context (K,) [tokens].
+        decode_base_NBK: As `decode_base_BK` (N, B, K) [ticks].
+        decode_slope_NBK: As `decode_slope_BK` (N, B, K) [ticks/token].
+        queries_Q: Borders of chunk length (Q,) [tokens].
+        before_P: Borders of keys before a chunk (P,) [tokens].
+        prefill_added_NQP: As `prefill_added_QP` (N, Q, P) [ticks].
+        prefill_last_NQP: As `prefill_last_QP` (N, Q, P) [ticks].
+        tokens_per_decode: Query tokens of a sequence in a decode step.
+    """
+
+    quantities: tuple[str, ...]
+    decode_linear_NB: Ticks
+    mixed_linear_NT: Ticks
+    head_NB: Ticks
+    context_K: NDArray[np.int64]
+    decode_base_NBK: Ticks
+    decode_slope_NBK: Ticks
+    queries_Q: NDArray[np.int64]
+    before_P: NDArray[np.int64]
+    prefill_added_NQP: Ticks
+    prefill_last_NQP: Ticks
+    tokens_per_decode: int
+
+    def of(self, quantity: str) -> StepPrices:
+        """Return the tables of one quantity, without host work.
+
+        Args:
+            quantity: A name of `quantities`.
+        """
+        n = self.quantities.index(quantity)
+        return StepPrices(
+            decode_linear_B=self.decode_linear_NB[n],
+            mixed_linear_T=self.mixed_linear_NT[n],
+            head_B=self.head_NB[n],
+            context_K=self.context_K,
+            decode_base_BK=self.decode_base_NBK[n],
+            decode_slope_BK=self.decode_slope_NBK[n],
+            queries_Q=self.queries_Q,
+            before_P=self.before_P,
+            prefill_added_QP=self.prefill_added_NQP[n],
+            prefill_last_QP=self.prefill_last_NQP[n],
+            host_step=0,
+            host_sequence=0,
+            host_prefill=0,
+            host_overlapped=False,
+            tokens_per_decode=self.tokens_per_decode,
+        )
+
+
+def quantity_ticks(values_N: FloatArray, quantities: Sequence[str]) -> Ticks:
+    """Return values as whole ticks of their quantities, of the same shape.
+
+    Args:
+        values_N: Quantities first (N, ...).
+        quantities: Columns of the priced record (N).
+    """
+    declared = columns_of(PricedOperators)
+    whole = [
+        np.rint(values * declared[name].ticks_per_unit).astype(np.int64)
+        for values, name in zip(values_N, quantities, strict=True)
+    ]
+    return np.stack(whole)

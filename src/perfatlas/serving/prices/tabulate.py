@@ -14,12 +14,14 @@ from perfatlas.models import StepTokens
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.serving.prices.chunk_prices import chunk_prices
 from perfatlas.serving.prices.grids import Sizes, needed_sizes, sizes_up_to, spaced_sizes
-from perfatlas.serving.prices.parts import StepParts, step_parts
-from perfatlas.serving.prices.tables import StepPrices, Ticks
+from perfatlas.serving.prices.parts import TABULATED, StepParts, step_parts
+from perfatlas.serving.prices.tables import QuantityTables, StepPrices, Ticks, quantity_ticks
 from perfatlas.serving.requests import whole_ticks
 from perfatlas.step import decode_step, padded_batch, prefill_step
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from perfatlas.operators import FloatArray
     from perfatlas.step import StepContext, StepCost
 
@@ -58,18 +60,22 @@ class PriceTable:
     """Step prices of one candidate, and two whole steps that tell what they rest on.
 
     Args:
-        prices: The tables.
+        prices: The tables of time, with the host work of the engine.
+        tables: The tables of every quantity.
         decode: Cost of the largest batch at half the longest context: its calibrations, tiers,
             notes and share priced at the bound.
         prefill: The same of the longest chunk, without keys before it.
     """
 
     prices: StepPrices
+    tables: QuantityTables
     decode: StepCost
     prefill: StepCost
 
 
-def price_table(context: StepContext, limits: TableLimits) -> PriceTable:
+def price_table(
+    context: StepContext, limits: TableLimits, quantities: Sequence[str] = TABULATED
+) -> PriceTable:
     """Return the step prices of one candidate.
 
     The attention of prompts starts once per step, however many chunks it holds: what the
@@ -82,6 +88,7 @@ def price_table(context: StepContext, limits: TableLimits) -> PriceTable:
         context: Model, engine, system and plan; one candidate.
         limits: How far the table reaches. Cost and size grow with max_num_seqs: give what the
             cache holds where that is less than what the engine admits.
+        quantities: Columns of the priced record to tabulate, time first.
 
     Raises:
         InvalidSpecError: Several candidates.
@@ -100,33 +107,41 @@ def price_table(context: StepContext, limits: TableLimits) -> PriceTable:
             f"pp = {stages}: the stages of a pipeline run different steps at the same time, and a"
             " simulated scheduler runs one; use pp = 1, or method formula"
         )
-    parts = step_parts(context)
-    most = limits.max_num_seqs
-    queries = 1 + context.drafts
-    head_s_T = _head(parts, most * queries)
-    linear_B, apart_B = _decode(parts, most, head_s_T)
-    context_K, base_BK, slope_BK = _decode_keyed(parts, most, limits.longest_context)
-    chunks = chunk_prices(parts, limits.max_num_batched_tokens, limits.longest_context)
+    parts = step_parts(context, quantities)
+    tables = _tabulate(parts, limits)
     host = context.profile.host
-    prices = StepPrices(
-        decode_linear_B=linear_B,
-        mixed_linear_T=_mixed(parts, limits.max_num_batched_tokens) + chunks.start,
-        head_B=whole_ticks(head_s_T[: most * queries + 1]),
-        context_K=context_K,
-        decode_base_BK=base_BK + apart_B[:, None],
-        decode_slope_BK=slope_BK,
-        queries_Q=chunks.queries_Q,
-        before_P=chunks.before_P,
-        prefill_added_QP=chunks.added_QP,
-        prefill_last_QP=chunks.last_QP,
+    prices = tables.of(parts.quantities[0])._replace(
         host_step=int(whole_ticks(host.step_s)),
         host_sequence=int(whole_ticks(host.per_sequence_s)),
         host_prefill=int(whole_ticks(context.architecture.num_layers * host.per_layer_prefill_s)),
         host_overlapped=host.overlapped,
-        tokens_per_decode=queries,
     )
     decode, prefill = _largest_steps(context, limits)
-    return PriceTable(prices=prices, decode=decode, prefill=prefill)
+    return PriceTable(prices=prices, tables=tables, decode=decode, prefill=prefill)
+
+
+def _tabulate(parts: StepParts, limits: TableLimits) -> QuantityTables:
+    """Return the tables of every quantity of the steps."""
+    most, queries = limits.max_num_seqs, 1 + parts.context.drafts
+    head_NT = _head(parts, most * queries)
+    linear_NB, apart_NB = _decode(parts, most, head_NT)
+    context_K, base_NBK, slope_NBK = _decode_keyed(parts, most, limits.longest_context)
+    chunks = chunk_prices(parts, limits.max_num_batched_tokens, limits.longest_context)
+    mixed_NT = _mixed(parts, limits.max_num_batched_tokens)
+    return QuantityTables(
+        quantities=parts.quantities,
+        decode_linear_NB=linear_NB,
+        mixed_linear_NT=mixed_NT + chunks.start_N[:, None],
+        head_NB=quantity_ticks(head_NT[:, : most * queries + 1], parts.quantities),
+        context_K=context_K,
+        decode_base_NBK=base_NBK + apart_NB[:, :, None],
+        decode_slope_NBK=slope_NBK,
+        queries_Q=chunks.queries_Q,
+        before_P=chunks.before_P,
+        prefill_added_NQP=chunks.added_NQP,
+        prefill_last_NQP=chunks.last_NQP,
+        tokens_per_decode=queries,
+    )
 
 
 def _largest_steps(context: StepContext, limits: TableLimits) -> tuple[StepCost, StepCost]:
@@ -138,17 +153,17 @@ def _largest_steps(context: StepContext, limits: TableLimits) -> tuple[StepCost,
 
 
 def _head(parts: StepParts, most: int) -> FloatArray:
-    """Return logits and sampling, by sequences sampled, up to the largest padded batch [s]."""
+    """Return logits and sampling, by sequences sampled, up to the largest padded batch (N, T)."""
     graphs = parts.context.profile.scheduler.graph_sizes
     padded = int(padded_batch(np.array([float(most)]), graphs)[0])
     sizes_X = _token_sizes(padded)
-    time_s = np.interp(np.arange(padded + 1), sizes_X, parts.head_s(sizes_X.astype(np.float64)))
-    time_s[0] = 0.0
-    return time_s
+    head_NT = _between(np.arange(padded + 1), sizes_X, parts.head(sizes_X.astype(np.float64)))
+    head_NT[:, 0] = 0.0
+    return head_NT
 
 
-def _decode(parts: StepParts, most: int, head_s_T: FloatArray) -> tuple[Ticks, Ticks]:
-    """Return linear part and what hangs on no keys of a decode step, by batch, each (B,) [ps]."""
+def _decode(parts: StepParts, most: int, head_NT: FloatArray) -> tuple[Ticks, Ticks]:
+    """Return linear part and what hangs on no keys of a decode step, by batch, each (N, B)."""
     graphs, queries = parts.context.profile.scheduler.graph_sizes, 1 + parts.context.drafts
     tried_X = _token_sizes(most)
     # both sides of every step of the padding: of all tokens, and of those of later drafts
@@ -156,24 +171,32 @@ def _decode(parts: StepParts, most: int, head_s_T: FloatArray) -> tuple[Ticks, T
         full = np.array([size // tokens for size in graphs], np.int64)
         tried_X = np.union1d(tried_X, np.append(full, full + 1))
     tried_X = tried_X[(tried_X > 0) & (tried_X <= most)]
-    linear_s_X, apart_s_X = parts.decode_s(tried_X.astype(np.float64))
+    linear_NX, apart_NX = parts.decode(tried_X.astype(np.float64))
     every_B = np.arange(most + 1)
     padded_B = padded_batch(queries * np.arange(most + 1.0), graphs)
     padded_B[0] = 0.0
-    padding_s_B = head_s_T[padded_B.astype(np.int64)] - head_s_T[queries * every_B]
-    linear_s_B = np.interp(every_B, tried_X, linear_s_X) + padding_s_B
-    apart_s_B = np.interp(every_B, tried_X, apart_s_X)
-    linear_s_B[0] = apart_s_B[0] = 0.0
-    return whole_ticks(linear_s_B), whole_ticks(apart_s_B)
+    padding_NB = head_NT[:, padded_B.astype(np.int64)] - head_NT[:, queries * every_B]
+    linear_NB = _between(every_B, tried_X, linear_NX) + padding_NB
+    apart_NB = _between(every_B, tried_X, apart_NX)
+    linear_NB[:, 0] = apart_NB[:, 0] = 0.0
+    return (
+        quantity_ticks(linear_NB, parts.quantities),
+        quantity_ticks(apart_NB, parts.quantities),
+    )
 
 
 def _mixed(parts: StepParts, most: int) -> Ticks:
-    """Return the linear part of steps with prompts, by tokens (T,) [ps]."""
+    """Return the linear part of steps with prompts, by tokens (N, T) [ticks]."""
     sizes_X = _token_sizes(most)
-    time_s_X = parts.mixed_s(sizes_X.astype(np.float64))
-    return whole_ticks(
-        np.interp(np.arange(most + 1), np.append(0, sizes_X), np.append(0.0, time_s_X))
-    )
+    mixed_NX = parts.mixed(sizes_X.astype(np.float64))
+    none_N1 = np.zeros((mixed_NX.shape[0], 1))
+    mixed_NT = _between(np.arange(most + 1), np.append(0, sizes_X), np.hstack((none_N1, mixed_NX)))
+    return quantity_ticks(mixed_NT, parts.quantities)
+
+
+def _between(wanted_Y: Sizes, sizes_X: Sizes, values_NX: FloatArray) -> FloatArray:
+    """Return the values of every quantity at some sizes, linear between those priced (N, Y)."""
+    return np.stack([np.interp(wanted_Y, sizes_X, values_X) for values_X in values_NX])
 
 
 def _token_sizes(most: int) -> Sizes:
@@ -187,36 +210,41 @@ def _token_sizes(most: int) -> Sizes:
 
 
 def _decode_keyed(parts: StepParts, most: int, longest: int) -> tuple[Sizes, Ticks, Ticks]:
-    """Return borders of context (K,), attention at them and its growth per key, each (B, K).
+    """Return borders of context (K,), attention at them and its growth per key, each (N, B, K).
 
-    Borders and the batches that are priced lie where the kernels need them.
+    Borders and the batches that are priced lie where the times of the kernels need them.
     """
     contexts = sizes_up_to(longest, least_step=CONTEXT_STEP, parts=CONTEXT_PARTS, around=(-1, 0, 1))
     contexts = np.union1d(contexts, np.arange(1, min(longest, CONTEXT_STEP), SHORT_STEP))
     batches = sizes_up_to(most, least_step=1, parts=BATCH_PARTS)
     probes = spaced_sizes(most, 2 + int(np.log(most) / np.log(PROBE_GROWTH)))
-    contexts = needed_sizes(contexts, _keyed_grid_s(parts, probes, contexts).T, TOLERANCE)
+    contexts = needed_sizes(contexts, _keyed_grid(parts, probes, contexts)[0].T, TOLERANCE)
     few = spaced_sizes(longest, PROBE_CONTEXTS)
-    needed = needed_sizes(batches, _keyed_grid_s(parts, batches, few), TOLERANCE)
+    needed = needed_sizes(batches, _keyed_grid(parts, batches, few)[0], TOLERANCE)
     batches = np.union1d(np.arange(1, min(most, EVERY_BATCH) + 1), needed)
-    time_s_XK = _keyed_grid_s(parts, batches, contexts)
     every_B = np.arange(most + 1)
-    time_s_BK = np.stack([np.interp(every_B, batches, time_s) for time_s in time_s_XK.T], axis=1)
-    time_s_BK[0] = 0.0
-    keys_BK = np.maximum(every_B, 1)[:, None] * np.diff(contexts)
-    slope_s_BK = np.diff(time_s_BK, axis=1) / keys_BK
-    # nothing is below one key, and the last border continues the cell before it, but never down
-    none_B1 = np.zeros((most + 1, 1))
-    last_B1 = np.maximum(slope_s_BK[:, -1:], 0.0) if contexts.size > 1 else none_B1
-    slope_s_BK = np.hstack((none_B1, slope_s_BK, last_B1))
-    time_s_BK = np.hstack((time_s_BK[:, :1], time_s_BK))
-    return np.append(0, contexts), whole_ticks(time_s_BK), whole_ticks(slope_s_BK)
+    bases, slopes = [], []
+    for priced_XK in _keyed_grid(parts, batches, contexts):
+        at_BK = np.stack([np.interp(every_B, batches, each_X) for each_X in priced_XK.T], axis=1)
+        at_BK[0] = 0.0
+        keys_BK = np.maximum(every_B, 1)[:, None] * np.diff(contexts)
+        slope_BK = np.diff(at_BK, axis=1) / keys_BK
+        # nothing is below one key, and the last border continues the cell before it, but never down
+        none_B1 = np.zeros((most + 1, 1))
+        last_B1 = np.maximum(slope_BK[:, -1:], 0.0) if contexts.size > 1 else none_B1
+        slopes.append(np.hstack((none_B1, slope_BK, last_B1)))
+        bases.append(np.hstack((at_BK[:, :1], at_BK)))
+    return (
+        np.append(0, contexts),
+        quantity_ticks(np.stack(bases), parts.quantities),
+        quantity_ticks(np.stack(slopes), parts.quantities),
+    )
 
 
-def _keyed_grid_s(parts: StepParts, batch_X: Sizes, keys_Y: Sizes) -> FloatArray:
-    """Return decode attention of batches at mean contexts (X, Y) [s]."""
+def _keyed_grid(parts: StepParts, batch_X: Sizes, keys_Y: Sizes) -> FloatArray:
+    """Return decode attention of batches at mean contexts (N, X, Y)."""
     batch_XY, keys_XY = np.meshgrid(batch_X, keys_Y, indexing="ij")
-    time_s = parts.decode_keyed_s(
+    attention_NR = parts.decode_keyed(
         batch_XY.ravel().astype(np.float64), keys_XY.ravel().astype(np.float64)
     )
-    return time_s.reshape(batch_XY.shape)
+    return attention_NR.reshape(-1, *batch_XY.shape)

@@ -20,7 +20,6 @@ from perfatlas.collectives import (
     OPS,
     CollectiveShapes,
     Implementation,
-    PricedCollectives,
     bus_bandwidth,
     price_collectives,
 )
@@ -31,6 +30,7 @@ from perfatlas.verbs.kernel import OperatorReader
 
 if TYPE_CHECKING:
     from perfatlas.hardware import System
+    from perfatlas.pricing import PricedOperators
 
 LARGEST_BUFFER: Final = 10**15  # bytes; a larger one is a typing error
 NOT_NEAR: Final = "no measured rows of this size and ranks inside one domain are near: physics"
@@ -75,7 +75,7 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
     tier = reader.tier()
     implementation = _implementation(reader)
     require_tier(system, tier, implementation.family, implementation.silicon_version or None)
-    priced = price_collectives(
+    found = price_collectives(
         CollectiveShapes(
             op=op,
             bytes=size,
@@ -88,18 +88,21 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
         tier=tier,
         implementation=implementation,
     )
-    time_s = float(priced.time_s_U[0])
+    priced = found.prices
+    time_s = float(priced.time_s_CO[0, 0])
     results = {
         "time_s": time_s,
-        "time_s_low": float(priced.low_s_U[0]),
+        "time_s_low": float(priced.low_s_CO[0, 0]),
         # a bound is a lower limit: it has no upper end
-        "time_s_high": None if priced.match_U[0] < 0 else float(priced.high_s_U[0]),
-        "bus_bandwidth_bytes_per_s": float(bus_bandwidth(op, size, gpus, priced.time_s_U)[0]),
-        "algorithm": str(priced.algorithm_U[0]),
-        "bound": BOUND_NAMES[priced.code_U[0]],
-        "bound_time_s": float(priced.bound_s_U[0]),
+        "time_s_high": None if priced.match_CO[0, 0] < 0 else float(priced.high_s_CO[0, 0]),
+        "bus_bandwidth_bytes_per_s": float(
+            bus_bandwidth(op, size, gpus, priced.time_s_CO[:, 0])[0]
+        ),
+        "algorithm": str(found.algorithm_U[0]),
+        "bound": BOUND_NAMES[priced.code_CO[0, 0]],
+        "bound_time_s": float(priced.bound_s_CO[0, 0]),
         "tier": tier_name(
-            calibrated=bool(priced.match_U[0] >= 0), measured=bool(priced.measured_U[0])
+            calibrated=bool(priced.match_CO[0, 0] >= 0), measured=bool(priced.measured_CO[0, 0])
         ),
     }
     return _answer(reader, op, system, priced, results)
@@ -156,10 +159,10 @@ def _answer(
     reader: OperatorReader,
     op: str,
     system: System,
-    priced: PricedCollectives,
+    priced: PricedOperators,
     results: dict[str, Any],
 ) -> Answer:
-    match = priced.matches[priced.match_U[0]] if priced.match_U[0] >= 0 else None
+    match = priced.matches[priced.match_CO[0, 0]] if priced.match_CO[0, 0] >= 0 else None
     said = list(priced.notes)
     if reader.tier() == "measured":
         said.append(MEASURED_STANDING)

@@ -101,8 +101,8 @@ def _at_bound(question: Candidates, costs: Sequence[StepCost]) -> Said:
     asked_C = np.full(question.size, question.tier != "bound")
     known_C, runs_C = np.zeros_like(asked_C), np.zeros_like(asked_C)
     for cost in costs:
-        runs_CO = (cost.count_CO > 0) & (cost.time_s_CO > 0)
-        known_C |= (runs_CO & ((cost.match_CO >= 0) | cost.measured_CO)).any(axis=1)
+        runs_CO = (cost.count_CO > 0) & (cost.prices.time_s_CO > 0)
+        known_C |= (runs_CO & ((cost.prices.match_CO >= 0) | cost.prices.measured_CO)).any(axis=1)
         runs_C |= runs_CO.any(axis=1)
     none_C = asked_C & runs_C & ~known_C
     for c in np.flatnonzero(none_C).tolist():
@@ -114,8 +114,8 @@ def _at_bound(question: Candidates, costs: Sequence[StepCost]) -> Said:
 
 def _some_at_bound(cost: StepCost, asked_C: NDArray[np.bool_]) -> Said:
     """Yield which operators of a step have no measured kernels, and their share."""
-    busy_CO = cost.count_CO * cost.time_s_CO
-    bound_CO = (cost.match_CO < 0) & (busy_CO > 0)
+    busy_CO = cost.count_CO * cost.prices.time_s_CO
+    bound_CO = (cost.prices.match_CO < 0) & (busy_CO > 0)
     share_C = np.where(bound_CO, busy_CO, 0.0).sum(axis=1) / cost.total_s()
     for c in np.flatnonzero(asked_C & bound_CO.any(axis=1) & (share_C >= LEAST_BOUND_SHARE)):
         names = dict.fromkeys(cost.operators[o].name for o in np.flatnonzero(bound_CO[c]).tolist())

@@ -168,8 +168,8 @@ class _Sink:
         if evaluation.last is not evaluation.prefill:
             costs.append(evaluation.last)
         for cost in costs:
-            self.rows_priced += cost.rows
-            self.distinct += cost.distinct
+            self.rows_priced += cost.prices.rows
+            self.distinct += cost.prices.distinct
 
     def answer(self) -> TableAnswer:
         columns = {name: plain_column(name, values) for name, values in self.columns.items()}

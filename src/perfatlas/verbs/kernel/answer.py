@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.answer import CHOICES, quantizes_input
-from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention
+from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, Phase
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario import check_distribution
 from perfatlas.verbs.kernel.operator_answer import OperatorReader
@@ -95,7 +95,7 @@ def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name 
     quantization = reader.choice("quantization", CHOICES, "excluded")
     operator = Gemm(
         name="gemm",
-        phase="prefill",
+        phase=Phase.PREFILL,
         count=np.ones(1),
         m=reader.size("m"),
         n=reader.size("n"),
@@ -122,10 +122,10 @@ def kernel_attention(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, 
     """
     reader = OperatorReader("kernel attention", fields)
     reader.allow(ATTENTION_FIELDS)
-    phase = reader.choice("phase", ("prefill", "decode"), "decode")
+    phase = Phase(reader.choice("phase", (Phase.PREFILL, Phase.DECODE), Phase.DECODE))
     kind = reader.choice("kind", ("gqa", "mla"), "gqa")
     kv_len = reader.size("kv_len")
-    q_len = reader.size("q_len", 1 if phase == "decode" else float(kv_len[0]))
+    q_len = reader.size("q_len", 1 if phase == Phase.DECODE else float(kv_len[0]))
     if q_len[0] > kv_len[0]:
         raise InvalidSpecError(
             f"q_len = {q_len[0]:g} exceeds kv_len = {kv_len[0]:g}: kv_len counts the cached prefix"
@@ -200,7 +200,7 @@ def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name b
         )
     operator = GroupedGemm(
         name="experts",
-        phase="prefill",
+        phase=Phase.PREFILL,
         count=np.ones(1),
         tokens=reader.size("tokens"),
         hidden=reader.size("hidden"),

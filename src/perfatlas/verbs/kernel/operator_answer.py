@@ -20,7 +20,7 @@ from perfatlas.engines import resolve_engine
 from perfatlas.formats import Format, get_format
 from perfatlas.hardware import System, resolve_system
 from perfatlas.kernels.devices import DeviceColumns
-from perfatlas.kernels.tiers import PricedOperators, Tier, price_operators
+from perfatlas.kernels.tiers import Tier, price_operators
 from perfatlas.operators import BOUND_NAMES
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from perfatlas.engines import EngineProfile
     from perfatlas.operators import FloatArray, Operator
+    from perfatlas.pricing import PricedOperators
 
 TIERS: Final[tuple[Tier, ...]] = ("auto", "bound", "physics", "measured")
 LARGEST: Final = 10**9  # a dimension beyond this is a typing error

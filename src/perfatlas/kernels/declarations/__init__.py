@@ -1,0 +1,7 @@
+"""What the folder of an operator declares: which columns it prices, their key and their shapes."""
+
+from __future__ import annotations
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,42 @@
+"""Products: their calibration, shape columns and neighbours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.kernels.declarations import Axis, KernelShape, OperatorKernels, fitted_format, named
+from perfatlas.operators import Gemm
+
+if TYPE_CHECKING:
+    from perfatlas.kernels.declarations import CalibrationKey, Columns
+
+
+def _key(operator: Gemm) -> CalibrationKey:
+    """Return the key; a static quantization is a pass over the activation, as a norm is."""
+    return "gemm", (fitted_format(operator.format),)
+
+
+def _columns(operator: Gemm) -> Columns:
+    sizes = ("m", "n", "k", "weight_bytes_per_element", "input_bytes_per_element")
+    return named(operator, (*sizes, "output_bytes_per_element")) | {
+        "quantize": operator.quantizes_input,
+        "copies": 0.0,
+        "shared_activation": 0.0,
+    }
+
+
+DECLARATIONS: Final = (
+    OperatorKernels(
+        kind=Gemm,
+        calibration_key=_key,
+        shape_columns=_columns,
+        shapes={
+            "gemm": KernelShape(
+                axes=(Axis(("m",), 2.0), Axis(("n",)), Axis(("k",), 0.5)),
+                groups=("n", "k"),
+                split_by=("n", "k"),
+                split_words="(n, k)",
+            )
+        },
+    ),
+)

@@ -1,0 +1,51 @@
+"""Expert networks: their calibration, shape columns and neighbours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.kernels.declarations import Axis, KernelShape, OperatorKernels, fitted_format, named
+from perfatlas.operators import GroupedGemm, load_skew
+
+if TYPE_CHECKING:
+    from perfatlas.kernels.declarations import CalibrationKey, Columns
+
+SIZES: Final = ("tokens", "hidden", "intermediate", "experts", "top_k", "ep", "moe_tp")
+
+
+def _key(operator: GroupedGemm) -> CalibrationKey:
+    return "moe", (fitted_format(operator.format),)
+
+
+def _columns(operator: GroupedGemm) -> Columns:
+    fields = (*SIZES, "weight_bytes_per_element", "input_bytes_per_element")
+    return named(operator, fields) | {
+        "matrices": float(operator.matrices),
+        "skew": load_skew(operator.distribution),
+        "hot": 0.0,
+    }
+
+
+DECLARATIONS: Final = (
+    OperatorKernels(
+        kind=GroupedGemm,
+        calibration_key=_key,
+        shape_columns=_columns,
+        shapes={
+            "moe": KernelShape(
+                axes=(
+                    Axis(("tokens",), 2.0),
+                    Axis(("hidden",), 2.0),
+                    Axis(("intermediate",), over=("moe_tp",)),
+                    Axis(("experts",), over=("ep",)),
+                    *(Axis(("top_k",)), Axis(("ep",)), Axis(("matrices",), 8.0)),
+                    Axis(("tokens", "top_k"), 2.0, over=("experts",)),
+                    Axis(("skew",), 16.0, linear=True),
+                ),
+                groups=("hidden", "intermediate", "experts", "top_k", "ep", "moe_tp"),
+                split_by=("hidden", "intermediate", "experts", "top_k"),
+                split_words="model (hidden, intermediate, experts, top-k)",
+            )
+        },
+    ),
+)

@@ -1,0 +1,73 @@
+"""Which calibration prices each operator of each candidate.
+
+Shape legend: C candidates, G operators of one physics model, M matches.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perfatlas.kernels.shapes import stand_in
+from perfatlas.kernels.tiers.measured import with_table
+from perfatlas.measurements.calibrations import CalibrationMatch, find_calibration, lend
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perfatlas.hardware import Device
+    from perfatlas.kernels.declarations import StandIn
+    from perfatlas.kernels.devices import DeviceColumns
+    from perfatlas.operators import FloatArray, IntArray, Operator
+
+
+class Matches:
+    """Calibrations met so far, each looked up once per (device, operator, format)."""
+
+    def __init__(self, devices: DeviceColumns, family: str, version: str | None) -> None:
+        """Start with none."""
+        self.devices = devices
+        self.family = family
+        self.version = version  # of the tables of tier measured; None in the other tiers
+        self.matches: list[CalibrationMatch] = []
+        self._known: dict[tuple[str, tuple[str, ...], StandIn | None], IntArray] = {}
+
+    def column(self, operator: str, formats: tuple[str, ...], lent: StandIn | None) -> IntArray:
+        """Return the position of the best match of every candidate, -1 if there is none (C,)."""
+        key = (operator, formats, lent)
+        if key not in self._known:
+            found = [self._find(device, *key) for device in self.devices.devices]
+            self._known[key] = np.array(found, np.int64)[self.devices.index_C]
+        return self._known[key]
+
+    def rows(
+        self, name: str, operators: Sequence[Operator], formats_G: Sequence[tuple[str, ...]]
+    ) -> IntArray:
+        """Return the positions of the matches of operators of one physics model (G, C)."""
+        return np.stack(
+            [
+                self.column(name, formats, stand_in(operator))
+                for operator, formats in zip(operators, formats_G, strict=True)
+            ]
+        )
+
+    def _find(
+        self, device: Device, operator: str, formats: tuple[str, ...], lent: StandIn | None
+    ) -> int:
+        family = lent.family if lent else self.family
+        found = [find_calibration(device, operator, family, name) for name in formats]
+        matches = [match for match in found if match is not None]
+        if not matches:
+            return -1
+        chosen = next((m for m in matches if m.own), matches[0])
+        if lent:
+            chosen = lend(chosen, lent.note)
+        self.matches.append(chosen if self.version is None else with_table(chosen, self.version))
+        return len(self.matches) - 1
+
+    def spread(self) -> FloatArray:
+        """Return exp of the 5 % and 95 % residual quantiles of every match (M, 2)."""
+        pairs = [(m.quantiles["q05"], m.quantiles["q95"]) for m in self.matches]
+        spread: FloatArray = np.exp(np.array(pairs, dtype=np.float64))
+        return spread

@@ -1,0 +1,7 @@
+"""The priced record: what operators cost, and how each of its columns combines and composes."""
+
+from __future__ import annotations
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

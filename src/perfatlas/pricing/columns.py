@@ -1,0 +1,302 @@
+"""Records of columns that declare how they combine, and the operations that follow from it.
+
+A record is a frozen dataclass. Its columns have one row per candidate and one column per operator,
+or one value per operator; its parts are tuples, such as the calibrations that a column of positions
+points into. Nothing here knows a column by its name.
+
+Shape legend: C candidates, O operators, R rows (one operator of one candidate), U shapes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from enum import Enum, auto
+from functools import cache
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from _typeshed import DataclassInstance
+    from numpy.typing import NDArray
+
+    from perfatlas.operators import FloatArray, IntArray
+
+    Record = TypeVar("Record", bound=DataclassInstance)
+    Places = tuple[IntArray, IntArray]
+    Values = NDArray[Any]
+
+_COLUMN: Final = "column"
+_PART: Final = "part"
+
+
+class Composition(Enum):
+    """How the column of an operator becomes a figure of its step."""
+
+    EXPOSED = auto()  # summed over executions, less what runs hidden beside other operators: time
+    WHOLE = auto()  # summed over executions, hidden or not: work, energy
+    EACH = auto()  # stays with its operator: codes, positions, marks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """What a column declares.
+
+    Args:
+        composition: How it becomes a figure of a step.
+        unpriced: Its value where nothing was priced.
+        dtype: Its type.
+        positions_in: Name of the part that its values are positions in, -1 for none; they move
+            with the part when records are combined.
+        per_operator: One value per operator (O,), else one per candidate and operator (C, O).
+        ticks_per_unit: Resolution in integer tables of steps; 0 where it cannot be tabulated.
+        tabulated: Whether the tables that simulators read hold it.
+    """
+
+    composition: Composition = Composition.EACH
+    unpriced: float = 0.0
+    dtype: type[np.generic] = np.float64
+    positions_in: str = ""
+    per_operator: bool = False
+    ticks_per_unit: int = 0
+    tabulated: bool = False
+
+    @property
+    def metadata(self) -> Mapping[str, Column]:
+        """The declaration as `dataclasses.field` takes it."""
+        return {_COLUMN: self}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What a part declares.
+
+    Args:
+        distinct: Combined records keep each of its members once; else all of them, in order.
+    """
+
+    distinct: bool = False
+
+    @property
+    def metadata(self) -> Mapping[str, Part]:
+        """The declaration as `dataclasses.field` takes it."""
+        return {_PART: self}
+
+
+@cache
+def columns_of(kind: type[DataclassInstance]) -> Mapping[str, Column]:
+    """Return the columns of a kind of record by name.
+
+    Args:
+        kind: The dataclass.
+    """
+    return {one.name: one.metadata[_COLUMN] for one in fields(kind) if _COLUMN in one.metadata}
+
+
+@cache
+def _parts_of(kind: type[DataclassInstance]) -> Mapping[str, Part]:
+    """Return the parts of a kind of record by name."""
+    return {one.name: one.metadata[_PART] for one in fields(kind) if _PART in one.metadata}
+
+
+def unpriced(kind: type[Record], shape: tuple[int, int]) -> Record:
+    """Return a record in which nothing is priced yet.
+
+    Args:
+        kind: The dataclass.
+        shape: Candidates and operators.
+    """
+    return kind(
+        **{
+            name: np.full(shape[1] if one.per_operator else shape, one.unpriced, one.dtype)
+            for name, one in columns_of(kind).items()
+        }
+    )
+
+
+def of_one_operator(kind: type[Record], size: int, **given: Values | tuple[Any, ...]) -> Record:
+    """Return the record of one operator at many shapes, each a candidate (U, 1).
+
+    Args:
+        kind: The dataclass.
+        size: Number of shapes.
+        **given: Columns (U,), values per operator (1,), and parts; the others are unpriced.
+    """
+    known = columns_of(kind)
+    shaped = {
+        name: values[:, None]
+        if name in known and not known[name].per_operator and isinstance(values, np.ndarray)
+        else values
+        for name, values in given.items()
+    }
+    return replace(unpriced(kind, (size, 1)), **shaped)
+
+
+def take(record: Record, candidates: IntArray) -> Record:
+    """Return some candidates of a record, in that order.
+
+    Args:
+        record: Of all candidates.
+        candidates: Their positions.
+    """
+    return replace(
+        record,
+        **{
+            name: getattr(record, name)[candidates]
+            for name, one in columns_of(type(record)).items()
+            if not one.per_operator
+        },
+    )
+
+
+def select(record: Record, operators: slice) -> Record:
+    """Return some operators of a record; its parts stay whole.
+
+    Args:
+        record: Of all operators.
+        operators: Which.
+    """
+    return replace(
+        record, **{name: getattr(record, name)[..., operators] for name in columns_of(type(record))}
+    )
+
+
+def join(records: Sequence[Record]) -> Record:
+    """Return the operators of several records of the same candidates, one after the other.
+
+    Args:
+        records: One at least.
+    """
+    joined = {
+        name: np.concatenate(_placed(records, name, one), axis=-1)
+        for name, one in columns_of(type(records[0])).items()
+    }
+    return replace(records[0], **joined, **_combined_parts(records))
+
+
+def choose(records: Sequence[Record], chosen_CO: IntArray) -> Record:
+    """Return, for every operator of every candidate, the prices of one of several records.
+
+    Values per operator are those of the first record. A part that keeps each member once leaves
+    out records that were never chosen.
+
+    Args:
+        records: Of the same operators and candidates.
+        chosen_CO: Position of a record (C, O).
+    """
+    columns = {
+        name: np.take_along_axis(np.stack(_placed(records, name, one)), chosen_CO[None], axis=0)[0]
+        for name, one in columns_of(type(records[0])).items()
+        if not one.per_operator
+    }
+    used = [bool((chosen_CO == position).any()) for position in range(len(records))]
+    return replace(records[0], **columns, **_combined_parts(records, used))
+
+
+def scatter(
+    kind: type[Record], shape: tuple[int, int], pieces: Sequence[tuple[Places, Record]]
+) -> Record:
+    """Return a record of all operators, filled from records of one operator at many shapes.
+
+    Args:
+        kind: The dataclass.
+        shape: Candidates and operators.
+        pieces: Candidate and operator of each shape of a record, and that record (R, 1). Values
+            per operator are those of the record.
+    """
+    whole = unpriced(kind, shape)
+    if not pieces:
+        return whole
+    records = [record for _, record in pieces]
+    for name, one in columns_of(kind).items():
+        into = getattr(whole, name)
+        for ((candidate_R, operator_R), _), values in zip(
+            pieces, _placed(records, name, one), strict=True
+        ):
+            if one.per_operator:
+                into[operator_R] = values[0]
+            else:
+                into[candidate_R, operator_R] = values[:, 0]
+    return replace(whole, **_combined_parts(records))
+
+
+def write(record: Record, at: Places, **rows: Values) -> None:
+    """Write rows into the columns of a record that nobody else holds yet.
+
+    Args:
+        record: Changed in place.
+        at: Candidate and operator of each row.
+        **rows: Values by the name of their column, each (R,).
+    """
+    for name, values_R in rows.items():
+        getattr(record, name)[at] = values_R
+
+
+def exposed(record: Record, share_CO: FloatArray) -> Record:
+    """Return a record with only the exposed share of columns that shrink where they are hidden.
+
+    Args:
+        record: Of one execution each.
+        share_CO: Share of each operator's time that no other one hides (C, O).
+    """
+    return replace(
+        record,
+        **{
+            name: getattr(record, name) * share_CO
+            for name, one in columns_of(type(record)).items()
+            if one.composition is Composition.EXPOSED
+        },
+    )
+
+
+def total(
+    record: DataclassInstance,
+    name: str,
+    count_CO: FloatArray,
+    some_O: NDArray[np.bool_] | None = None,
+) -> FloatArray:
+    """Return the sum of a column over the executions of operators (C,).
+
+    Args:
+        record: Of one execution each.
+        name: A column that is summed.
+        count_CO: Executions (C, O).
+        some_O: Which operators are counted (O,), None for all.
+
+    Raises:
+        KeyError: It has no such column, or one that stays with its operator.
+    """
+    if columns_of(type(record))[name].composition is Composition.EACH:
+        raise KeyError(name)
+    each_CO = count_CO * getattr(record, name)
+    total_C: FloatArray = (each_CO if some_O is None else each_CO[:, some_O]).sum(axis=1)
+    return total_C
+
+
+def _placed(records: Sequence[DataclassInstance], name: str, one: Column) -> list[Values]:
+    """Return a column of each record, its positions those of the combined part."""
+    values = [getattr(record, name) for record in records]
+    if not one.positions_in:
+        return values
+    sizes = [len(getattr(record, one.positions_in)) for record in records]
+    first = accumulate(sizes[:-1], initial=0)
+    return [
+        np.where(each >= 0, each + start, -1) for each, start in zip(values, first, strict=True)
+    ]
+
+
+def _combined_parts(
+    records: Sequence[DataclassInstance], used: Sequence[bool] = ()
+) -> dict[str, tuple[Any, ...]]:
+    """Return the parts of several records as one; distinct members are those of records used."""
+    parts: dict[str, tuple[Any, ...]] = {}
+    for name, one in _parts_of(type(records[0])).items():
+        if one.distinct:
+            kept = [r for n, r in enumerate(records) if not used or used[n]]
+            parts[name] = tuple(dict.fromkeys(each for r in kept for each in getattr(r, name)))
+        else:
+            parts[name] = tuple(each for r in records for each in getattr(r, name))
+    return parts

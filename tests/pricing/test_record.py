@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from dataclasses import field, fields, make_dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perfatlas.engines import resolve_engine
+from perfatlas.operators import FloatArray
+from perfatlas.pricing import (
+    COMMUNICATION,
+    Column,
+    Composition,
+    PricedOperators,
+    choose,
+    columns_of,
+    exposed,
+    join,
+    of_one_operator,
+    scatter,
+    select,
+    take,
+    total,
+    unpriced,
+    write,
+)
+from perfatlas.scenario import Scenario, resolve_scenarios
+from perfatlas.step import (
+    PricedStep,
+    StepContext,
+    compose_single_stream,
+    decode_work,
+    price_steps,
+    price_steps_at_clocks,
+)
+
+# The record with one more declared column, as a change to `record.py` alone would make it.
+ENERGY = Column(composition=Composition.WHOLE, ticks_per_unit=10**6)
+WithEnergy: Any = make_dataclass(
+    "WithEnergy",
+    [
+        *(
+            (f.name, f.type, field(default=f.default, metadata=f.metadata))
+            for f in fields(PricedOperators)
+        ),
+        ("energy_j_CO", FloatArray, field(metadata=ENERGY.metadata)),
+    ],
+    frozen=True,
+    kw_only=True,
+)
+
+
+def context(**fields_: object) -> StepContext:
+    given = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "tier": "bound"}
+    question, problems = resolve_scenarios([Scenario.model_validate({**given, **fields_})])
+    assert question is not None, problems
+    return question.context()
+
+
+def record(candidates: int, operators: int, first: float, matches: tuple[str, ...] = ()) -> Any:  # noqa: ANN401 - made when the tests start
+    """Return a record whose energy counts from `first` and whose time is ten times that."""
+    number_CO = first + np.arange(float(candidates * operators)).reshape(candidates, operators)
+    bare = PricedOperators(**vars(unpriced(PricedOperators, (candidates, operators))))
+    return WithEnergy(
+        **{
+            **vars(bare),
+            "energy_j_CO": number_CO,
+            "time_s_CO": 10.0 * number_CO,
+            "match_CO": np.where(number_CO % 2 == 0, 0 if matches else -1, -1),
+            "matches": matches,
+            "notes": matches,
+        }
+    )
+
+
+def test_every_column_declares_how_it_combines() -> None:
+    names = {f.name for f in fields(PricedOperators)}
+    assert set(columns_of(PricedOperators)) | {"matches", "notes"} == names
+    for name, declared in columns_of(PricedOperators).items():
+        assert declared.per_operator == name.endswith("_O")
+        assert (declared.composition is Composition.EXPOSED) == ("_s_" in name)
+    assert columns_of(PricedOperators)["match_CO"].unpriced == -1
+
+
+def test_a_column_that_is_only_declared_is_taken_joined_and_chosen() -> None:
+    first, second = record(2, 2, 0.0, ("a",)), record(2, 3, 10.0, ("b",))
+    joined = join((first, second))
+    assert joined.energy_j_CO.tolist() == [[0, 1, 10, 11, 12], [2, 3, 13, 14, 15]]
+    # positions move with the calibrations they point into
+    assert joined.match_CO.tolist() == [[0, -1, 1, -1, 1], [0, -1, -1, 1, -1]]
+    assert joined.matches == joined.notes == ("a", "b")
+    assert take(joined, np.array([1])).energy_j_CO.tolist() == [[2, 3, 13, 14, 15]]
+    assert select(joined, slice(2, 4)).energy_j_CO.tolist() == [[10, 11], [13, 14]]
+    other = record(2, 2, 50.0, ("c",))
+    chosen = choose((first, other), np.array([[0, 1], [1, 0]]))
+    assert chosen.energy_j_CO.tolist() == [[0, 51], [52, 3]]
+    assert chosen.match_CO.tolist() == [[0, -1], [1, -1]]
+    assert chosen.matches == ("a", "c")
+    assert choose((first, other), np.zeros((2, 2), np.int64)).notes == ("a",)
+
+
+def test_a_column_that_is_only_declared_is_scattered_with_what_is_unpriced() -> None:
+    rows = of_one_operator(
+        WithEnergy,
+        2,
+        energy_j_CO=np.array([5.0, 6.0]),
+        match_CO=np.array([0, -1]),
+        stream_O=np.array([COMMUNICATION], np.int8),
+        matches=("a",),
+        notes=(),
+    )
+    again = replace(rows, matches=("b",))
+    at, later = (np.array([0, 1]), np.array([0, 0])), (np.array([1, 0]), np.array([2, 2]))
+    whole = scatter(WithEnergy, (2, 3), [(at, rows), (later, again)])
+    assert whole.energy_j_CO.tolist() == [[5, 0, 6], [6, 0, 5]]
+    assert whole.match_CO.tolist() == [[0, -1, -1], [-1, -1, 1]]
+    assert whole.stream_O.tolist() == [COMMUNICATION, 0, COMMUNICATION]
+    write(whole, (np.array([0]), np.array([1])), energy_j_CO=np.array([7.0]))
+    assert whole.energy_j_CO[0].tolist() == [5, 7, 6]
+
+
+def test_a_column_that_is_only_declared_composes_as_it_says() -> None:
+    # energy 1 and 2, time 10 and 20, executed 3 and 4 times, three quarters of the second hidden
+    alone = record(1, 2, 1.0)
+    count = np.array([[3.0, 4.0]])
+    hidden = exposed(alone, np.array([[1.0, 0.25]]))
+    assert total(hidden, "time_s_CO", count)[0] == 3 * 10 + 4 * 20 * 0.25
+    assert total(hidden, "energy_j_CO", count)[0] == 3 * 1 + 4 * 2
+    with pytest.raises(KeyError):
+        total(hidden, "match_CO", count)
+
+
+def test_a_step_totals_a_column_that_is_only_declared() -> None:
+    bound = context()
+    (priced,) = price_steps([decode_work(bound, np.ones(1), np.full(1, 1024.0))], bound)
+    energy_CO = 2.0 * priced.prices.flop_CO
+    prices = WithEnergy(**vars(priced.prices), energy_j_CO=energy_CO)
+    step: PricedStep = replace(priced, prices=prices)
+    cost = compose_single_stream(step, resolve_engine("ideal"))
+    assert cost.total("energy_j_CO") == pytest.approx(2.0 * cost.total("flop_CO"))
+
+
+def test_the_work_of_a_decode_step_by_hand() -> None:
+    # one sequence after one key, 32 layers of 4096 with 14336 wide products, 128256 words
+    linear = 32 * ((4096 + 2 * 1024) * 4096 + 4096 * 4096 + 3 * 4096 * 14336) + 128256 * 4096
+    attention = 32 * 2 * 2 * 32 * 128  # Q K and P V of 32 heads of 128 over one key
+    bound = context()
+    (priced,) = price_steps([decode_work(bound, np.ones(1), np.ones(1))], bound)
+    cost = compose_single_stream(priced, bound.profile)
+    assert cost.total("flop_CO")[0] == pytest.approx(2 * linear + attention, rel=1e-12)
+    # weights, 65 norm weights and one embedding row; no earlier key, and activations stay in cache
+    assert cost.total("memory_bytes_CO")[0] == pytest.approx(2 * linear + 66 * 4096 * 2, rel=1e-12)
+    assert cost.total("link_bytes_CO")[0] == 0.0
+
+
+def test_the_bytes_of_a_tensor_parallel_step_by_hand() -> None:
+    # two all-reduces per layer of 16-bit rows of 4096: 2 S (n - 1)/n each on two GPUs, S with
+    # sums in the switch
+    bound = context(tp=2)
+    (priced,) = price_steps([decode_work(bound, np.ones(1), np.ones(1))], bound)
+    cost = compose_single_stream(priced, bound.profile)
+    sums = [o for o, op in enumerate(cost.operators) if getattr(op, "op", "") == "all_reduce"]
+    sent = (cost.count_CO * cost.prices.link_bytes_CO)[0, sums].sum()
+    reductions = cost.count_CO[0, sums].sum()
+    assert sent == pytest.approx(reductions * 4096 * 2, rel=1e-12)
+    assert (cost.prices.stream_O[sums] == COMMUNICATION).all()
+
+
+@pytest.mark.parametrize("tier", ["bound", "physics"])
+def test_several_clocks_in_one_call_are_separate_calls(tier: str) -> None:
+    base = context(tier=tier, engine="vllm", tp=2, clock_ratio=0.9)
+    ratios = (1.0, 0.5, 0.8)
+    work = [decode_work(base, np.full(1, 8.0), np.full(1, 512.0))]
+    together = price_steps_at_clocks(work, base, ratios)
+    for ratio, (found,) in zip(ratios, together, strict=True):
+        placement = replace(base.placement, clock_ratio_C=np.array([0.9 * ratio]))
+        (alone,) = price_steps(work, replace(base, placement=placement))
+        for name in columns_of(PricedOperators):
+            np.testing.assert_array_equal(
+                getattr(found.prices, name), getattr(alone.prices, name), err_msg=name
+            )
+        assert found.prices.matches == alone.prices.matches
+    fast, slow = (found.prices.time_s_CO.sum() for (found,) in together[:2])
+    assert fast < slow or tier == "bound"  # a decode step moves bytes, which take no longer
