@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.scenario.engine_deployment import DRAFTING
 from perfatlas.scenario.front_end import client_side, said_of_client
 from perfatlas.scenario.services import Service, price_ends, run_traffic, service, slowed
 from perfatlas.scenario.serving_formula import Prompt
@@ -246,7 +245,12 @@ def _is_known(question: Question) -> bool:
     known = scenario.pp == 1 and scenario.prefix == 0 and _takes_prompt(scenario, question)
     known &= _least_steps(scenario, question) <= MOST_STEPS
     known &= float(question.plan.dp[0]) <= MOST_ENGINES
-    return known and (question.drafts == 0 or question.profile.scheduler.rules == DRAFTING)
+    if not known or question.drafts == 0:
+        return known
+    from perfatlas.serving.policies import names_where
+
+    drafting = names_where(lambda policy: policy.supports_drafts)
+    return question.profile.scheduler.rules in drafting
 
 
 def _waiting_matters(question: Question, prompt: Prompt) -> bool:

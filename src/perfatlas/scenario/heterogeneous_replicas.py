@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from perfatlas.scenario.engine_deployment import SAID
 from perfatlas.scenario.evidence import engine_assumptions, merged_evidence, step_evidence
 from perfatlas.scenario.replica_kinds import ReplicaKind
 from perfatlas.serving.outcome import request_latencies, statistics
@@ -114,7 +113,9 @@ def said_of_kinds(pools: Sequence[Deployment]) -> tuple[str, ...]:
     Args:
         pools: The kinds.
     """
-    said = _by_holders([[SAID[pool.limits.rules]] for pool in pools])
+    from perfatlas.serving.policies import policies_named
+
+    said = _by_holders([[policies_named(pool.limits.rules)[0].description] for pool in pools])
     count = f"{len(pools)} kinds" if len(pools) > 1 else "1 kind"
     total = sum(pool.replicas.number for pool in pools)
     router = (

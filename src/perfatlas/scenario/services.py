@@ -19,7 +19,6 @@ from perfatlas.scenario.disaggregated import (
     split_pools,
 )
 from perfatlas.scenario.engine_deployment import (
-    SAID,
     Deployment,
     check_count,
     deployment,
@@ -120,13 +119,15 @@ class Service:
 
     def said(self) -> tuple[str, ...]:
         """Return what the schedulers and the way between them do, in sentences."""
-        rules = SAID[self.entry.limits.rules]
+        from perfatlas.serving.policies import policies_named
+
+        rules = policies_named(self.entry.limits.rules)[0].description
         if self.kinds:
             return said_of_kinds(self.pools)
         if len(self.pools) == 1:
             below = self.entry.tiers.said
             return (rules, below) if below else (rules,)
-        own = SAID[self.decoding.limits.rules]
+        own = policies_named(self.decoding.limits.rules)[0].description
         return (
             f"prefill workers: {rules}",
             *((f"decode workers: {own}",) if own != rules else ()),

@@ -1,7 +1,20 @@
-from .sglang import (
-    forget_ratio as forget_ratio,
-    schedule_sglang as schedule_sglang,
+from .checks import check_policies as check_policies
+from .dispatch import (
+    can_hold as can_hold,
+    enqueue as enqueue,
+    on_idle as on_idle,
+    on_last_token as on_last_token,
+    schedule as schedule,
+    steady_steps as steady_steps,
 )
-from .sglang_decode import schedule_sglang_decode as schedule_sglang_decode
-from .trtllm import schedule_trtllm as schedule_trtllm
-from .vllm import schedule_vllm as schedule_vllm
+from .policy import Policy as Policy
+from .table import (
+    POLICIES as POLICIES,
+    find_policy as find_policy,
+    names_where as names_where,
+    policies_named as policies_named,
+    policies_where as policies_where,
+    policy_files as policy_files,
+    policy_names as policy_names,
+    register as register,
+)

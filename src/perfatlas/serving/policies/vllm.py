@@ -19,9 +19,11 @@ Shape legend: S schedulers, B places in a cache block.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from perfatlas.serving.policies.policy import Policy
 from perfatlas.serving.sequences import (
+    MANY,
     admit_head,
     blocks,
     fetch,
@@ -100,7 +102,7 @@ def _admit(world: World, s: int, now: int) -> None:
         if is_handed(world, i):
             if blocks.count(world, places(world, i)) - hits + idle_hits > lane.free:
                 break
-            fetch(world, i, (hits, idle_hits), now)
+            fetch(world, i, (hits, idle_hits), places(world, i), now)
             continue
         found = hits
         below = (0, 0)
@@ -129,3 +131,38 @@ def preempt_last(world: World, s: int) -> None:
     i = world.lane_S[s].running_tail
     throw_out(world, i)
     queue_first(world, i)
+
+
+@part
+def _steady_steps(world: World, s: int) -> int:
+    """Return 1 where the head of the queue might fit later though it does not fit now.
+
+    Where its whole prompt must fit, an evicted block that it would have found takes as much from
+    the free ones as from its need. A chunk alone can start earlier in a prompt and need less.
+    """
+    chunk_alone = world.prefix_caching and not world.reserve_full_isl
+    return 1 if chunk_alone and world.lane_S[s].waiting > 0 else MANY
+
+
+@part
+def _can_hold(world: World, i: int, tokens: int) -> bool:  # noqa: ARG001 - of the protocol
+    """Return whether the cache holds a request: its drafts too, but never its last token."""
+    return bool(blocks.count(world, tokens + 2 * world.draft_tokens - 1) <= world.kv_blocks)
+
+
+VLLM: Final = Policy(
+    name="vllm",
+    title="vLLM",
+    description=(
+        "requests wait in the queues of vLLM V1 schedulers: one token budget for prompts and"
+        " decodes, cache by blocks, the last admitted recomputed when none is free"
+    ),
+    roles=("both", "prefill", "decode"),
+    supports_drafts=True,
+    supports_offload=True,
+    requires_chunks=True,
+    shares_scheduled=True,
+    schedule=schedule_vllm,
+    steady_steps=_steady_steps,
+    can_hold=_can_hold,
+)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfatlas.serving.config import VLLM
 from perfatlas.serving.sequences import prefix
 from perfatlas.serving.sequences.offload import keep_below, take_up
 from perfatlas.serving.state import part
@@ -172,14 +171,14 @@ def release(world: World, i: int) -> None:
 
 @part
 def learn(world: World, i: int) -> None:
-    """Let others find the full blocks of a prompt that has ended; by the rules of vLLM they do.
+    """Let others find the full blocks of a prompt that has ended, where they do not yet.
 
     Args:
         world: The simulation.
         i: The request; one that has been thrown out meanwhile has nothing to be found.
     """
     request = world.request_N[i]
-    if world.prefix_caching and world.rules != VLLM and request.placed > 0:
+    if world.prefix_caching and not world.shares_scheduled and request.placed > 0:
         prefix.register(world, i, request.isl + request.generated)
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfatlas.serving.config import DECODE, VLLM
+from perfatlas.serving.config import DECODE
 from perfatlas.serving.state import LOCAL, NOBODY, part
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def share_prefix(world: World, i: int, found: int) -> None:
 def extend_named(world: World, i: int, tokens: int) -> None:
     """Give a request, whose prompt runs, blocks for its first tokens.
 
-    By the rules of vLLM, full ones are known at once, to others of the same step too.
+    Where scheduled blocks are shared, full ones are known at once, to others of the same step too.
 
     Args:
         world: The simulation.
@@ -101,7 +101,7 @@ def extend_named(world: World, i: int, tokens: int) -> None:
         world.table_SHL[s, request.row, b] = _take(world, s)
     here = world.role != DECODE or world.travel_N[i].stage == LOCAL
     # neither of drafts nor of a cache that is not there yet
-    if world.rules == VLLM and here and tokens <= request.isl + request.generated:
+    if world.shares_scheduled and here and tokens <= request.isl + request.generated:
         register(world, i, tokens)
 
 

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.serving.sequences import blocks
+from perfatlas.serving.sequences.preemption import throw_out
 from perfatlas.serving.sequences.prefix import mixed
-from perfatlas.serving.sequences.running import queue_first, throw_out
+from perfatlas.serving.sequences.running import queue_first
 from perfatlas.serving.state import NOBODY, part
 
 if TYPE_CHECKING:

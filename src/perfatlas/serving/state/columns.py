@@ -297,7 +297,11 @@ class World(NamedTuple):
     reserve_full_isl: bool
     prefix_caching: bool
     async_scheduling: bool
-    rules: int  # place in RULES
+    policy: int  # place in POLICIES
+    reserves_blocks: bool  # and facts about it
+    foresees_ends: bool
+    shares_scheduled: bool
+    idle_passes: int
     chunked_prefill: bool
     mixed_chunk: bool
     new_token_ratio: float

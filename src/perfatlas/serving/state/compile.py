@@ -11,7 +11,7 @@ from numba.experimental import structref
 from perfatlas.compiled import kept_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 
 def part(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -43,13 +43,14 @@ def apart(compiled: Any) -> Callable[..., Any]:  # noqa: ANN401 - what numba mak
     return part(compiled.py_func)
 
 
-def entry(function: Callable[..., Any]) -> Callable[..., Any]:
+def entry(function: Callable[..., Any], others: Iterable[Path] = ()) -> Callable[..., Any]:
     """Return a function compiled once for all processes, where a folder can be written.
 
     Args:
         function: What Python calls; its parts are marked `part`.
+        others: Files of parts from outside this package.
     """
-    sources = Path(__file__).parents[1].rglob("*.py")
+    sources = {*Path(__file__).parents[1].rglob("*.py"), *others}
     return kept_entry(function, sources, {"error_model": "numpy"})
 
 

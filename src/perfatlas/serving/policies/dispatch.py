@@ -1,0 +1,53 @@
+"""From the scheduler of a kind of engines to its functions: the one place that chooses.
+
+The functions here stand for those of all policies: each is a chain of comparisons with the place of
+a policy, generated from the table. The event loop calls them and knows no policy by name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.serving.policies.table import POLICIES
+from perfatlas.serving.state import part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+PROTOCOL: Final = {
+    "schedule": ("world", "s", "now"),
+    "enqueue": ("world", "i"),
+    "steady_steps": ("world", "s"),
+    "on_last_token": ("world", "i"),
+    "on_idle": ("world", "s"),
+    "can_hold": ("world", "i", "tokens"),
+}
+
+
+def choice(name: str, places: Iterable[int]) -> Callable[..., Any]:
+    """Return a compiled function that stands for those of some policies.
+
+    Args:
+        name: Of the protocol.
+        places: Of the policies in `POLICIES`; only these are compiled.
+    """
+    given = ", ".join(PROTOCOL[name])
+    names: dict[str, Any] = {"__name__": __name__}
+    lines = [f"def {name}({given}):"]
+    chosen = {place: getattr(POLICIES[place], name) for place in places}
+    last = max(chosen)
+    for place, function in chosen.items():
+        names[f"{name}_{place}"] = function
+        test = "" if place == last else f"if world.policy == {place}: "
+        lines.append(f"    {test}return {name}_{place}({given})")
+    exec("\n".join(lines), names)  # noqa: S102 - a branch for every policy, from names in this file
+    return part(names[name])
+
+
+_ALL = range(len(POLICIES))
+schedule = choice("schedule", _ALL)
+enqueue = choice("enqueue", _ALL)
+steady_steps = choice("steady_steps", _ALL)
+on_last_token = choice("on_last_token", _ALL)
+on_idle = choice("on_idle", _ALL)
+can_hold = choice("can_hold", _ALL)
