@@ -10,7 +10,7 @@ import pytest
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.serving.config import ROLES, Limits, Replicas, equal_engines
-from perfatlas.serving.policies import POLICIES, check_policies, find_policy, register
+from perfatlas.serving.policies import POLICIES, Policy, check_policies, find_policy
 from tests.serving.serving_support import flat_prices
 
 # A decode step takes 10 ps, one with a prompt 100 ps. Arrivals (0, 10, 50, 125), outputs (3, 2, 1,
@@ -54,16 +54,33 @@ def test_every_name_has_one_policy_for_each_of_its_roles() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda one: f"{one.name}-{one.roles[-1]}")
-def test_what_a_policy_reads_and_fixes_are_limits(policy: object) -> None:
-    assert policy in POLICIES
+def test_what_a_policy_reads_and_fixes_are_limits(policy: Policy) -> None:
     fixed = {name for each in policy.fixed.values() for name in each}
     assert policy.reads | fixed <= set(Limits._fields)
     assert set(policy.fixed) <= set(policy.roles) <= set(ROLES)
 
 
-def test_a_name_is_registered_once() -> None:
-    with pytest.raises(InvalidSpecError, match="vllm is registered for role both"):
-        register(find_policy("vllm"))
+# the event loop of this process is loaded or is not: a process of its own knows
+LATE = """
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.serving.policies import find_policy, register
+from tests.serving.toy_policy import NEWEST_FIRST
+
+for policy, load in ((find_policy("vllm"), False), (NEWEST_FIRST, True)):
+    if load:
+        from perfatlas.serving.policies import schedule
+    try:
+        register(policy)
+    except InvalidSpecError as error:
+        print(error)
+"""
+
+
+def test_a_name_is_registered_once_and_before_the_loop_is_loaded() -> None:
+    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, check=True)
+    twice, late = done.stdout.splitlines()
+    assert twice == "scheduler vllm is registered for role both; choose another name"
+    assert late.startswith("scheduler newest_first comes after the event loop was loaded")
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ PROTOCOL: Final = {
 def choice(name: str, places: Iterable[int]) -> Callable[..., Any]:
     """Return a compiled function that stands for those of some policies.
 
+    Policies that share a function share a branch; the most shared one has no test.
+
     Args:
         name: Of the protocol.
         places: Of the policies in `POLICIES`; only these are compiled.
@@ -34,12 +36,16 @@ def choice(name: str, places: Iterable[int]) -> Callable[..., Any]:
     given = ", ".join(PROTOCOL[name])
     names: dict[str, Any] = {"__name__": __name__}
     lines = [f"def {name}({given}):"]
-    chosen = {place: getattr(POLICIES[place], name) for place in places}
-    last = max(chosen)
-    for place, function in chosen.items():
-        names[f"{name}_{place}"] = function
-        test = "" if place == last else f"if world.policy == {place}: "
-        lines.append(f"    {test}return {name}_{place}({given})")
+    owners: dict[Callable[..., Any], list[int]] = {}
+    for place in places:
+        owners.setdefault(getattr(POLICIES[place], name), []).append(place)
+    *others, most = sorted(owners, key=lambda function: len(owners[function]))
+    for function in others:
+        test = " or ".join(f"world.policy == {place}" for place in owners[function])
+        names[f"{name}_{owners[function][0]}"] = function
+        lines.append(f"    if {test}: return {name}_{owners[function][0]}({given})")
+    names[f"{name}_otherwise"] = most
+    lines.append(f"    return {name}_otherwise({given})")
     exec("\n".join(lines), names)  # noqa: S102 - a branch for every policy, from names in this file
     return part(names[name])
 

@@ -29,11 +29,17 @@ def register(policy: Policy) -> None:
     """Add a scheduler to those there are, before the first simulation of a process.
 
     Args:
-        policy: Its row. Compiled code keeps the schedulers that it was compiled with.
+        policy: Its row.
 
     Raises:
-        InvalidSpecError: There is one of this name for one of its roles.
+        InvalidSpecError: There is one of this name for one of its roles, or the event loop is
+            loaded and keeps the schedulers there were.
     """
+    if f"{__package__}.dispatch" in sys.modules:
+        raise InvalidSpecError(
+            f"scheduler {policy.name} comes after the event loop was loaded; register it before the"
+            " first simulation of the process"
+        )
     for known in POLICIES:
         shared = set(known.roles) & set(policy.roles)
         if known.name == policy.name and shared:
