@@ -102,8 +102,7 @@ def _end_request(world: World, i: int, now: int) -> None:
     world.finished_N[i] = now
     if request.computed > 0:
         leave_running(world, i)
-        if request.heir != NOBODY:
-            blocks.keep_answer(world, i)
+        blocks.keep_answer(world, i)
         blocks.release(world, i)
     replica = world.replica_R[request.lane // world.ranks]
     replica.load -= 1

@@ -42,6 +42,8 @@ class Policy:
             are known; otherwise they decode once more.
         shares_scheduled: Others find the full blocks of a prompt as soon as they are scheduled,
             otherwise when the whole prompt has been computed.
+        reuses_unnamed: With prefix caching, blocks of which nothing can be found are given out
+            before those that still hold a prefix.
         idle_passes: Times that an engine with nothing to run schedules at one instant.
         schedule: (world, s, now): decides what scheduler s runs in the step that begins at `now`
             [ps]: admits, runs chunks, grows, preempts.
@@ -73,6 +75,7 @@ class Policy:
     reserves_blocks: bool = False
     foresees_ends: bool = True
     shares_scheduled: bool = False
+    reuses_unnamed: bool = False
     idle_passes: int = 1
     schedule: Callable[..., Any]
     enqueue: Callable[..., Any] = put_in_queue

@@ -70,9 +70,30 @@ def _keep_decoding(world: World, s: int) -> None:
     """Give decoding sequences their blocks, throwing out the last admitted while one is missing."""
     lane = world.lane_S[s]
     residue = -lane.step % world.block_size
-    while world.growth_SB[s, residue] > lane.free:
-        preempt_last(world, s)
-    blocks.grow(world, s, 1)
+    if world.growth_SB[s, residue] <= lane.free:
+        blocks.grow(world, s, 1)
+    elif world.prefix_caching:
+        _grow_one_by_one(world, s, residue)
+    else:
+        while world.growth_SB[s, residue] > lane.free:
+            preempt_last(world, s)
+        blocks.grow(world, s, 1)
+
+
+@part
+def _grow_one_by_one(world: World, s: int, residue: int) -> None:
+    """Give decoding sequences blocks in order of admission: who is early takes what is free first.
+
+    The blocks of those thrown out are only there for those after that.
+    """
+    lane = world.lane_S[s]
+    i = world.growers_SB[s, residue].head
+    while i != NOBODY:
+        while lane.free == 0 and world.request_N[i].computed > 0:
+            preempt_last(world, s)
+        if world.request_N[i].computed == 0:  # it was the last admitted itself
+            break
+        i = blocks.grow_one(world, s, i)
 
 
 @part
@@ -162,6 +183,7 @@ VLLM: Final = Policy(
     supports_offload=True,
     requires_chunks=True,
     shares_scheduled=True,
+    reuses_unnamed=True,
     schedule=schedule_vllm,
     steady_steps=_steady_steps,
     can_hold=_can_hold,

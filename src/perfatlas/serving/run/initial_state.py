@@ -102,6 +102,7 @@ def _policy_facts(name: str, role: str) -> dict[str, Any]:
         "reserves_blocks": policy.reserves_blocks,
         "foresees_ends": policy.foresees_ends,
         "shares_scheduled": policy.shares_scheduled,
+        "reuses_unnamed": policy.reuses_unnamed,
         # caches on their way hold blocks: the last sequence may be thrown out, and others can run
         "idle_passes": max(policy.idle_passes, 1 if role == "both" else 2),
     }

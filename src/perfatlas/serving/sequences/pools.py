@@ -102,13 +102,16 @@ def free_at_home(world: World, i: int) -> None:
     request = world.request_N[i]
     travel = world.travel_N[i]
     lane, row, placed = request.lane, request.row, request.placed
+    registered = request.registered
     request.lane = travel.lane
     request.row = travel.row
     request.placed = travel.placed
+    request.registered = travel.registered
     blocks.release(world, i)
     request.lane = lane
     request.row = row
     request.placed = placed
+    request.registered = registered
 
 
 @part

@@ -63,25 +63,29 @@ def give_up(world: World, i: int) -> None:
 def _start_over(world: World, i: int) -> int:
     """Let a running request have computed nothing; return the tokens others may find of it."""
     request = world.request_N[i]
-    s = request.lane
-    lane = world.lane_S[s]
-    known = request.computed
-    if not has_ended(world, i):
-        loss = world.loss_N[i]
-        if loss.gone == 0:
-            loss.gone = lane.start + 1
-        if i == lane.partial:
-            lane.partial = NOBODY
-            loss.mark = max(loss.mark, request.computed)
-        else:
-            loss.since = last_joined(world, i)
-            if request.joined <= lane.beat:
-                loss.since = max(loss.since, lane.last_end)
-            _back_to_prompt(world, i)
-            loss.mark = request.computed + 1
-            # what the step that runs computes of its own output is not known
-            known = request.computed - (request.gave if world.async_scheduling else 0)
-    return int(known)
+    lane = world.lane_S[request.lane]
+    if has_ended(world, i):
+        return _seen(world, i)
+    loss = world.loss_N[i]
+    if loss.gone == 0:
+        loss.gone = lane.start + 1
+    if i == lane.partial:
+        lane.partial = NOBODY
+        loss.mark = max(loss.mark, request.computed)
+        return int(request.computed)
+    loss.since = last_joined(world, i)
+    if request.joined <= lane.beat:
+        loss.since = max(loss.since, lane.last_end)
+    _back_to_prompt(world, i)
+    loss.mark = request.computed + 1
+    return _seen(world, i)
+
+
+@part
+def _seen(world: World, i: int) -> int:
+    """Return the tokens in the cache without what the running step computes of its own output."""
+    request = world.request_N[i]
+    return int(request.computed - (request.gave if world.async_scheduling else 0))
 
 
 @part

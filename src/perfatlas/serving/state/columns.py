@@ -301,6 +301,7 @@ class World(NamedTuple):
     reserves_blocks: bool  # and facts about it
     foresees_ends: bool
     shares_scheduled: bool
+    reuses_unnamed: bool
     idle_passes: int
     chunked_prefill: bool
     mixed_chunk: bool
