@@ -20,13 +20,12 @@ from tests.serving.serving_support import flat_prices
 TOY = """
 import json
 from perfatlas.serving.config import Control, Fleet, Kind, Limits
-from perfatlas.serving.policies import register
 from perfatlas.serving.run import run_fleet
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
-from tests.serving.toy_policy import NEWEST_FIRST
+from tests.serving.toy_policy import add_newest_first
 
-register(NEWEST_FIRST)
+add_newest_first()
 requests = requests_of([(0, 4, 3), (10, 4, 2), (50, 4, 1), (125, 4, 2)])
 prices, toy = flat_prices(10, 100), Limits(4, 64, 4, 100, rules="newest_first")
 both = Fleet((Kind(prices, toy), Kind(prices, toy._replace(rules="vllm"))))

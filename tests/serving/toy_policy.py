@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perfatlas.serving.policies import Policy
+from perfatlas.serving.policies import Policy, register
 from perfatlas.serving.sequences import admit_head, blocks, leave_queue, queue_first, run_chunk
 from perfatlas.serving.state import part
 
@@ -31,3 +31,7 @@ NEWEST_FIRST = Policy(
     description="the newest request runs alone",
     schedule=schedule_newest,
 )
+
+
+def add_newest_first() -> None:
+    register(NEWEST_FIRST)
