@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -97,7 +98,7 @@ def test_a_name_is_registered_once_and_before_the_loop_is_loaded() -> None:
     ],
 )
 def test_what_a_policy_does_not_do_is_refused(
-    limits: dict[str, object], error: type[Exception], words: str
+    limits: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     asked = Limits(4, 64, 4, 100)._replace(**limits)
     with pytest.raises(error, match=words):

@@ -57,10 +57,10 @@ def refuse_unread(traffic: Traffic, scenario: Scenario, *, finds_rate: bool = Fa
 
 
 def _refuse_of_scheduler(traffic: Traffic, scenario: Scenario) -> None:
-    from perfatlas.serving.policies import policies_where
+    from perfatlas.serving.policies import POLICIES
 
     for name in sorted(traffic.model_fields_set):
-        readers = policies_where(lambda policy, name=name: name in policy.reads)
+        readers = [policy for policy in POLICIES if name in policy.reads]
         if not readers:
             continue
         rules = _rules(traffic, scenario)

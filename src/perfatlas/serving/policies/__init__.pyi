@@ -13,7 +13,6 @@ from .table import (
     find_policy as find_policy,
     names_where as names_where,
     policies_named as policies_named,
-    policies_where as policies_where,
     policy_files as policy_files,
     policy_names as policy_names,
     register as register,
