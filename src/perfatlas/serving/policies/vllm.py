@@ -89,9 +89,10 @@ def _grow_one_by_one(world: World, s: int, residue: int) -> None:
     lane = world.lane_S[s]
     i = world.growers_SB[s, residue].head
     while i != NOBODY:
-        while lane.free == 0 and world.request_N[i].computed > 0:
+        before = world.preempted_N[i]
+        while lane.free == 0 and world.preempted_N[i] == before:
             preempt_last(world, s)
-        if world.request_N[i].computed == 0:  # it was the last admitted itself
+        if world.preempted_N[i] > before:  # it was the last admitted itself
             break
         i = blocks.grow_one(world, s, i)
 

@@ -65,7 +65,7 @@ def _start_over(world: World, i: int) -> int:
     request = world.request_N[i]
     lane = world.lane_S[request.lane]
     if has_ended(world, i):
-        return _seen(world, i)
+        return int(_seen(world, i))
     loss = world.loss_N[i]
     if loss.gone == 0:
         loss.gone = lane.start + 1
@@ -78,7 +78,7 @@ def _start_over(world: World, i: int) -> int:
         loss.since = max(loss.since, lane.last_end)
     _back_to_prompt(world, i)
     loss.mark = request.computed + 1
-    return _seen(world, i)
+    return int(_seen(world, i))
 
 
 @part
