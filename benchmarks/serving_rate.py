@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from timing import Row, timed
 
-from perfatlas.serving.config import RULES, Limits, Replicas
+from perfatlas.serving.config import Limits, Replicas
+from perfatlas.serving.policies import policy_names
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import Requests, plain_requests
 from perfatlas.serving.run.simulate import run
@@ -57,10 +58,10 @@ def serving_rows(
     draw = np.random.default_rng(1)
     arrival_N = np.cumsum(draw.exponential(1e12 / 200, count)).astype(np.int64)
     poisson = plain_requests(arrival_N, np.full(count, 512), np.full(count, 128))
-    yield _rate(f"Poisson, 512 in, 128 out, rules {RULES[0]}", poisson, LIMITS, runs)
+    yield _rate(f"Poisson, 512 in, 128 out, rules {policy_names()[0]}", poisson, LIMITS, runs)
     ahead = LIMITS._replace(async_scheduling=True)
     yield _rate("the same, scheduled ahead", poisson, ahead, runs)
-    for rules in RULES[1:]:
+    for rules in policy_names()[1:]:
         yield _rate(f"the same, rules {rules}", poisson, LIMITS._replace(rules=rules), runs)
 
 

@@ -81,12 +81,13 @@ class Part:
 class Pool:
     """Cache blocks by name: a queue of free ones, a map from hash to its blocks."""
 
-    def __init__(self, count: int, *, caching: bool) -> None:
+    def __init__(self, count: int, *, caching: bool, unnamed_first: bool) -> None:
         self.free = list(range(count))
         self.references = [0] * count
         self.key_of: dict[int, Hashable] = {}
         self.cached: dict[Hashable, list[int]] = {}
         self.caching = caching
+        self.unnamed_first = unnamed_first
 
     def take(self) -> int:
         block = self.free.pop(0)
@@ -109,8 +110,10 @@ class Pool:
     def give_back(self, blocks: list[int]) -> None:
         for block in reversed(blocks):
             self.references[block] -= 1
-            if self.references[block] == 0:
-                self.free.append(block)
+            if self.references[block] > 0:
+                continue
+            unnamed = self.caching and block not in self.key_of
+            self.free.insert(0 if unnamed and self.unnamed_first else len(self.free), block)
 
     def register(self, block: int, key: Hashable) -> None:
         if self.caching:

@@ -30,7 +30,11 @@ class Scheduler:
         self.limits = limits
         self.waiting: list[Sequence] = []
         self.running: list[Sequence] = []
-        self.pool = Pool(limits.kv_blocks, caching=limits.prefix_caching)
+        self.pool = Pool(
+            limits.kv_blocks,
+            caching=limits.prefix_caching,
+            unnamed_first=limits.rules == "vllm",
+        )
         self.scheduled: list[Part] = []
         self.preemptions = 0
         self.now = 0

@@ -9,14 +9,13 @@ import numpy as np
 from perfatlas.serving.config import (
     FIRST_FROM,
     ROUTINGS,
-    RULES,
     Affinity,
     Fleet,
     Kind,
     Limits,
     Link,
 )
-from perfatlas.serving.config.checks import POOLED
+from perfatlas.serving.policies import names_where, policy_names
 from perfatlas.serving.prices import StepPrices
 from perfatlas.serving.requests import Requests, plain_requests
 
@@ -92,7 +91,7 @@ def random_limits(draw: np.random.Generator) -> Limits:
     """Mostly tight ones."""
     seqs = int(draw.choice([1, 2, 3, 4, 6, 8, 30]))
     size = int(draw.choice([1, 2, 3, 4, 8, 16]))
-    rules = str(draw.choice(["vllm", "sglang", *RULES]))
+    rules = str(draw.choice(["vllm", "sglang", *policy_names()]))
     drafts = int(draw.choice([0, 0, 1, 3])) if rules == "vllm" else 0
     return Limits(
         max_num_seqs=seqs,
@@ -166,14 +165,16 @@ def random_fleet(draw: np.random.Generator, kinds: int = 1) -> Fleet:
     return Fleet(tuple(made), routing, seed=int(draw.integers(100)), affinity=affinity)
 
 
+def _drawn_rules(draw: np.random.Generator, role: str) -> str:
+    return str(draw.choice(names_where(lambda policy: role in policy.roles)))
+
+
 def random_pools(draw: np.random.Generator) -> Fleet:
     """Two pools with links between them, mostly as fast as steps."""
     fleet = random_fleet(draw, kinds=2)
     kinds = []
     for kind, role in zip(fleet.kinds, ("prefill", "decode"), strict=True):
-        limits = kind.limits._replace(
-            draft_tokens=0, acceptance=(), rules=str(draw.choice(POOLED[role]))
-        )
+        limits = kind.limits._replace(draft_tokens=0, acceptance=(), rules=_drawn_rules(draw, role))
         if limits.rules in ("vllm", "sglang"):
             limits = limits._replace(chunked_prefill=True)
         if role == "decode":

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.serving.config import RULES, Control, Limits, Replicas
+from perfatlas.serving.config import Control, Limits, Replicas
 from perfatlas.serving.engine import advance
+from perfatlas.serving.policies import policy_names
 from perfatlas.serving.requests import plain_requests
 from perfatlas.serving.run.initial_state import build_worlds
 from perfatlas.serving.run.simulate import LAST_TICK, run
@@ -34,7 +35,7 @@ def _mean_wait(
     return float(wait_N.mean()), float(batches.std(ddof=1) / np.sqrt(50))
 
 
-@pytest.mark.parametrize("rules", RULES)
+@pytest.mark.parametrize("rules", policy_names())
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
 def test_constant_service_waits_as_m_d_1(load: float, rules: str) -> None:
     # W = load D / (2 (1 - load)); D = 1,000 tokens of 1,000 ps
@@ -45,7 +46,7 @@ def test_constant_service_waits_as_m_d_1(load: float, rules: str) -> None:
     assert error < 0.06 * mean
 
 
-@pytest.mark.parametrize("rules", RULES)
+@pytest.mark.parametrize("rules", policy_names())
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
 def test_exponential_service_waits_as_m_m_1(load: float, rules: str) -> None:
     # W = load S / (1 - load); S = 1,000 tokens on average, rounded up: half a token more

@@ -78,12 +78,13 @@ def test_what_the_host_evicts_is_loaded_from_the_ssd(control: Control) -> None:
 
 
 def test_copies_delay_those_that_decode_beside_them() -> None:
-    # 5 blocks. D comes last before C and takes the one that still holds A's first: 101 ps from
-    # 1980. Then D decodes in C's step: 5 + 1 tokens, 2 loads, 1 store: 106 + 21 instead of 10
-    requests = _requests([*ROWS[:2], (1980, 1, 2), ROWS[2]], [*HASHES[:2], [30], HASHES[2]])
+    # 5 blocks. B's 16 tokens fill four and leave A's first. D comes last before C and takes it: 101
+    # ps from 1980. Then D decodes in C's step: 5 + 1 tokens, 2 loads, 1 store: 106 + 21, not 10
+    rows = [ROWS[0], (1000, 16, 1), (1980, 1, 2), ROWS[2]]
+    requests = _requests(rows, [*HASHES[:2], [30], HASHES[2]])
     outcome = run(requests, PRICES, _limits(5, host_blocks=100))
     assert outcome.offloaded.loaded_2.tolist() == [2, 0]
-    assert outcome.finished_N.tolist() == [123, 1134, 2208, 2208]
+    assert outcome.finished_N.tolist() == [123, 1144, 2208, 2208]
     assert outcome.interference_N.tolist() == [0, 0, 117, 0]
 
 

@@ -123,3 +123,25 @@ def test_a_victim_whose_blocks_were_taken_computes_all_again() -> None:
     outcome = run(requests, PRICES, _limits(4))
     assert outcome.preempted_N.tolist() == [0, 1]
     assert outcome.finished_N.tolist() == [228, 337]
+
+
+@pytest.mark.parametrize(
+    ("rules", "found"),
+    # A, then B: 5 of the 6 blocks, free again as 5 | A2 A1 | - B2 B1, where - was never full. C
+    # takes two. vLLM puts - first, and takes it and 5; the others take 5 and A2.
+    [("vllm", [0, 0, 0, 8]), ("trtllm_guaranteed_no_evict", [0, 0, 0, 4])],
+)
+def test_blocks_of_which_nothing_can_be_found_are_taken_first(rules: str, found: list[int]) -> None:
+    rows = [(0, 8, 1), (1000, 10, 1), (2000, 7, 1), (3000, 9, 1)]
+    hashes = [[1, 2], [11, 12, 13], [21, 22], [1, 2, 3]]
+    outcome = run(_requests(rows, hashes), PRICES, _limits(6)._replace(rules=rules))
+    assert outcome.cached_N.tolist() == found
+
+
+def test_full_blocks_of_outputs_are_taken_after_older_ones() -> None:
+    # 4 blocks. X: 0, free 1 2 3 X. A's 4 + 4 tokens in the cache fill two, 1 and 2, the second with
+    # output: free 3 X A2 A1. B takes 3 and X, so that D, which asks for X, finds nothing.
+    rows = [(0, 4, 1), (1000, 4, 5), (2000, 7, 1), (3000, 5, 1)]
+    hashes = [[1], [11], [21, 22], [1, 2]]
+    outcome = run(_requests(rows, hashes), PRICES, _limits(4))
+    assert outcome.cached_N.tolist() == [0, 0, 0, 0]

@@ -15,7 +15,6 @@ import numpy as np
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.arrivals import Arriving
-from perfatlas.scenario.engine_deployment import DRAFTING
 from perfatlas.scenario.services import Service, price_ends, run_traffic, service, slowed
 from perfatlas.scenario.traffic import Traffic
 from perfatlas.serving.closed_form import Prompt, client_side, said_of_client
@@ -245,7 +244,12 @@ def _is_known(scenario: Scenario, question: Candidates) -> bool:
     known = scenario.pp == 1 and scenario.prefix == 0 and _takes_prompt(scenario, question)
     known &= _least_steps(scenario, question) <= MOST_STEPS
     known &= float(question.plan.dp[0]) <= MOST_ENGINES
-    return known and (question.drafts == 0 or question.profile.scheduler.rules == DRAFTING)
+    if not known or question.drafts == 0:
+        return known
+    from perfatlas.serving.policies import names_where
+
+    drafting = names_where(lambda policy: policy.supports_drafts)
+    return question.profile.scheduler.rules in drafting
 
 
 def _waiting_matters(question: Candidates, prompt: Prompt) -> bool:

@@ -33,34 +33,10 @@ if TYPE_CHECKING:
 # price tables known so far, by question and limits
 Priced: TypeAlias = "dict[tuple[str, TableLimits], PriceTable]"
 
-# what the rules of a scheduler are, in words
-SAID: Final = {
-    "vllm": (
-        "requests wait in the queues of vLLM V1 schedulers: one token budget for prompts and"
-        " decodes, cache by blocks, the last admitted recomputed when none is free"
-    ),
-    "trtllm_guaranteed_no_evict": (
-        "requests wait in the queues of TensorRT-LLM's in-flight batching: one starts where the"
-        " blocks to its last token are promised to nobody, and nobody is thrown out"
-    ),
-    "trtllm_max_utilization": (
-        "requests wait in the queues of TensorRT-LLM's in-flight batching: one starts where its"
-        " prompt fits; without a free block the last started is paused and starts over"
-    ),
-    "sglang": (
-        "requests wait in the queues of SGLang schedulers: prompts run before decodes and apart"
-        " from them, one starts where what is expected of the others leaves room, the shortest"
-        " outputs retracted when none is left"
-    ),
-    "static": (
-        "requests wait for a batch to end: the next one starts when its longest output is done"
-    ),
-}
 # fields of a scenario that no step price depends on
 LOAD: Final = frozenset(
     ("mode", "method", "isl", "osl", "batch", "concurrency", "kv_blocks", "stream_interval", "dp")
 )
-DRAFTING: Final = "vllm"  # rules under which drafts are simulated
 NULL_BLOCKS: Final = 1  # vLLM keeps one block that holds nothing
 
 
@@ -233,11 +209,7 @@ def _limits(
     shared = traffic.prefix_caching
     profile = question.profile.scheduler
     rules = traffic.scheduler or profile.rules
-    if question.drafts and rules != DRAFTING:
-        raise UnsupportedError(
-            f"speculative_depth = {question.drafts} under scheduler {rules} is not simulated, only"
-            f" under {DRAFTING}; method formula of estimate answers"
-        )
+    _refuse_drafts(question.drafts, rules)
     chunked = profile.chunked_prefill
     if traffic.scheduler is not None or traffic.chunked_prefill is not None:
         chunked = traffic.chunked_prefill is not False
@@ -255,6 +227,19 @@ def _limits(
         draft_seed=traffic.seed,
         mixed_chunk=traffic.mixed_chunk,
     )
+
+
+def _refuse_drafts(drafts: int, rules: str) -> None:
+    if drafts == 0:
+        return
+    from perfatlas.serving.policies import names_where
+
+    drafting = names_where(lambda policy: policy.supports_drafts)
+    if rules not in drafting:
+        raise UnsupportedError(
+            f"speculative_depth = {drafts} under scheduler {rules} is not simulated, only under"
+            f" {' or '.join(drafting)}; method formula of estimate answers"
+        )
 
 
 def scaled_prices(prices: StepPrices, factor: float) -> StepPrices:

@@ -13,7 +13,6 @@ from perfatlas.engines import step_errors
 from perfatlas.parallelism import cache_borders
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.engine_deployment import (
-    SAID,
     Deployment,
     check_count,
     deployment,
@@ -116,13 +115,15 @@ class Service:
 
     def said(self) -> tuple[str, ...]:
         """Return what the schedulers and the way between them do, in sentences."""
-        rules = SAID[self.entry.limits.rules]
+        from perfatlas.serving.policies import policies_named
+
+        rules = policies_named(self.entry.limits.rules)[0].description
         if self.kinds:
             return said_of_kinds(self.pools)
         if len(self.pools) == 1:
             below = self.entry.tiers.said
             return (rules, below) if below else (rules,)
-        own = SAID[self.decoding.limits.rules]
+        own = policies_named(self.decoding.limits.rules)[0].description
         return (
             f"prefill workers: {rules}",
             *((f"decode workers: {own}",) if own != rules else ()),
@@ -362,7 +363,9 @@ def said_of_kinds(pools: Sequence[Deployment]) -> tuple[str, ...]:
     Args:
         pools: The kinds.
     """
-    said = by_holders([[SAID[pool.limits.rules]] for pool in pools])
+    from perfatlas.serving.policies import policies_named
+
+    said = by_holders([[policies_named(pool.limits.rules)[0].description] for pool in pools])
     count = f"{len(pools)} kinds" if len(pools) > 1 else "1 kind"
     total = sum(pool.replicas.number for pool in pools)
     router = (

@@ -13,11 +13,12 @@ from perfatlas.scenario.replica_kinds import ReplicaKind, kind_scenarios
 from perfatlas.scenario.vocabulary import Scenario
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from perfatlas.scenario.arrivals import Arriving
     from perfatlas.scenario.services import Service
     from perfatlas.scenario.traffic import Traffic
 
-SGLANG: Final = "sglang"
 OF_EXPERTS: Final = {"moe_format": None, "expert_distribution": "uniform"}
 
 
@@ -56,14 +57,24 @@ def refuse_unread(traffic: Traffic, scenario: Scenario, *, finds_rate: bool = Fa
 
 
 def _refuse_of_scheduler(traffic: Traffic, scenario: Scenario) -> None:
-    if "mixed_chunk" not in traffic.model_fields_set:
-        return
-    rules = _rules(traffic, scenario)
-    if SGLANG not in rules:
-        raise InvalidSpecError(
-            "mixed_chunk is of the scheduler of SGLang, and the rules here are"
-            f" {' and '.join(rules)}; use engine sglang, or leave mixed_chunk out"
-        )
+    from perfatlas.serving.policies import POLICIES
+
+    for name in sorted(traffic.model_fields_set):
+        readers = [policy for policy in POLICIES if name in policy.reads]
+        if not readers:
+            continue
+        rules = _rules(traffic, scenario)
+        if not any(policy.name in rules for policy in readers):
+            raise InvalidSpecError(
+                f"{name} is of the scheduler of {_alternatives(one.title for one in readers)},"
+                f" and the rules here are {' and '.join(rules)}; use engine"
+                f" {_alternatives(one.name for one in readers)}, or leave {name} out"
+            )
+
+
+def _alternatives(names: Iterable[str]) -> str:
+    """Return names, each once, as a choice."""
+    return " or ".join(dict.fromkeys(names))
 
 
 def _rules(traffic: Traffic, scenario: Scenario) -> list[str]:

@@ -16,7 +16,6 @@ from .checks import (
 )
 from .engines import (
     ARRIVAL as ARRIVAL,
-    BOTH as BOTH,
     DECODE as DECODE,
     FIRST_FROM as FIRST_FROM,
     MOST_KINDS as MOST_KINDS,
@@ -32,17 +31,11 @@ from .front_end_checks import (
     check_front as check_front,
 )
 from .limits import (
-    MAX_UTILIZATION as MAX_UTILIZATION,
     MOST_SCHEDULERS as MOST_SCHEDULERS,
-    NO_EVICT as NO_EVICT,
     PREFIX_AWARE as PREFIX_AWARE,
     RANDOM as RANDOM,
     ROUND_ROBIN as ROUND_ROBIN,
     ROUTINGS as ROUTINGS,
-    RULES as RULES,
-    SGLANG as SGLANG,
-    STATIC as STATIC,
-    VLLM as VLLM,
     Affinity as Affinity,
     Control as Control,
     Limits as Limits,

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError, did_you_mean, shown
 from perfatlas.serving.config.engines import FIRST_FROM, MOST_KINDS
-from perfatlas.serving.config.limits import MOST_SCHEDULERS, RULES
+from perfatlas.serving.config.limits import MOST_SCHEDULERS
 from perfatlas.serving.config.router_checks import check_router
 
 if TYPE_CHECKING:
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from perfatlas.serving.prices import StepPrices
     from perfatlas.serving.requests import Requests
 
-POOLED: Final = {  # rules of engines by role
-    "prefill": ("vllm", "sglang", "trtllm_guaranteed_no_evict", "trtllm_max_utilization"),
-    "decode": ("vllm", "sglang", "trtllm_guaranteed_no_evict"),
-}
 LONGEST_REQUEST: Final = 1 << 30  # tokens, prompt and output
 LONGEST_STEP: Final = 1_000_000_000_000_000  # ps, of any part of a step: 1,000 s
 LONGEST_THINK: Final = 4_000_000_000_000_000_000  # ps: may begin at the last tick of the clock
@@ -89,26 +85,10 @@ def _check_roles(fleet: Fleet) -> None:
             f" {', '.join(FIRST_FROM)}{did_you_mean(fleet.first_from, FIRST_FROM)}"
         )
     for kind in fleet.kinds:
-        rules, drafts = kind.limits.rules, kind.limits.draft_tokens
-        named = POOLED.get(kind.role, (rules,))
-        if rules not in named:
-            raise UnsupportedError(
-                f"role {kind.role} under rules {rules} is not simulated; use one of"
-                f" {', '.join(named)}"
-            )
+        drafts = kind.limits.draft_tokens
         if kind.role != "both" and drafts:
             raise UnsupportedError(
                 f"draft_tokens {drafts} in role {kind.role} is not simulated; set it to 0"
-            )
-        interval = kind.limits.scheduler_recv_interval
-        if kind.role == "decode" and interval > 1:
-            raise UnsupportedError(
-                f"scheduler_recv_interval {interval} in role decode is not simulated; set it to 1"
-            )
-        waits = kind.limits.batch_wait_timeout_iters
-        if kind.role == "decode" and waits:
-            raise UnsupportedError(
-                f"batch_wait_timeout_iters {waits} in role decode is not simulated; set it to 0"
             )
 
 
@@ -150,11 +130,6 @@ def check_limits(limits: Limits) -> None:
     """
     for name in ("max_num_seqs", "max_num_batched_tokens", "block_size", "kv_blocks"):
         _at_least(name, getattr(limits, name), 1)
-    if limits.rules not in RULES:
-        raise InvalidSpecError(
-            f"rules {shown(limits.rules)} are unknown; choose one of {', '.join(RULES)}"
-            f"{did_you_mean(limits.rules, RULES)}"
-        )
     _check_chunks(limits)
     _check_drafts(limits)
     if limits.long_prefill_token_threshold != 0:
@@ -173,10 +148,6 @@ def _check_drafts(limits: Limits) -> None:
             f"acceptance is {shown(str(limits.acceptance))}; {drafts} draft_tokens need as many "
             "probabilities, one for each position"
         )
-    if drafts and limits.rules != "vllm":
-        raise UnsupportedError(
-            f"draft_tokens {drafts} under rules {limits.rules} are not simulated; use rules vllm"
-        )
     if limits.max_num_seqs * (1 + drafts) > limits.max_num_batched_tokens:
         raise InvalidSpecError(
             f"max_num_seqs {limits.max_num_seqs} is above max_num_batched_tokens "
@@ -193,16 +164,6 @@ def _check_chunks(limits: Limits) -> None:
     if not 0.0 < limits.new_token_ratio <= 1.0:
         raise InvalidSpecError(
             f"new_token_ratio is {limits.new_token_ratio}; it is above 0 and at most 1"
-        )
-    whole = limits.rules in ("vllm", "sglang")
-    if whole and not limits.chunked_prefill:
-        raise UnsupportedError(
-            f"rules {limits.rules} without chunked_prefill are not simulated; set it to true"
-        )
-    if not whole and limits.chunked_prefill and limits.max_num_batched_tokens < limits.block_size:
-        raise InvalidSpecError(
-            f"max_num_batched_tokens {limits.max_num_batched_tokens} is below block_size "
-            f"{limits.block_size}: a chunk of whole blocks never fits; raise the first"
         )
 
 

@@ -9,14 +9,6 @@ from perfatlas.serving.config.availability import Upkeep
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-RULES: Final = (
-    "vllm",
-    "sglang",
-    "trtllm_guaranteed_no_evict",
-    "trtllm_max_utilization",
-    "static",
-)
-VLLM, SGLANG, NO_EVICT, MAX_UTILIZATION, STATIC = range(len(RULES))
 ROUTINGS: Final = ("round_robin", "random", "least_loaded", "prefix_aware")
 ROUND_ROBIN, RANDOM, LEAST_LOADED, PREFIX_AWARE = range(len(ROUTINGS))
 
@@ -39,7 +31,7 @@ class Limits(NamedTuple):
         async_scheduling: A step is scheduled when the one before it begins, so that what arrives
             or is given back in a step counts from the step after the next. The engine is never
             ahead of itself when idle. Host work is hidden only where the prices say so.
-        rules: One of `RULES`; what `rules_*` modules say of them.
+        rules: Name of its policy, as the modules of `policies` describe them.
         chunked_prefill: A prompt may run in several steps; where it may not, one longer than
             `max_num_batched_tokens` is rejected. TensorRT-LLM and static batches alone do without.
         mixed_chunk: Of SGLang: sequences decode in steps with prompts too.
@@ -64,7 +56,7 @@ class Limits(NamedTuple):
         ssd_move: What a block takes from the SSD to host memory [ps].
 
     Limits: The prefix cache of every engine shares whole blocks and gives up the least recently
-        freed; SGLang's tree shares single tokens. More is in the `rules_*` modules, `overlap` and
+        freed; SGLang's tree shares single tokens. More is in `policies`, `async_scheduling` and
         `speculation`.
     """
 

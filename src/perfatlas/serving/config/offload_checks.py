@@ -16,7 +16,7 @@ MOST_BLOCKS: Final = 1 << 30  # of a tier
 
 
 def check_offload(fleet: Fleet, requests: Requests) -> None:
-    """Refuse tiers with rules, pools and failures they are not simulated with.
+    """Refuse tiers with pools and failures they are not simulated with.
 
     Args:
         fleet: Engines and what changes them.
@@ -24,19 +24,13 @@ def check_offload(fleet: Fleet, requests: Requests) -> None:
 
     Raises:
         InvalidSpecError: A size or a time is out of range.
-        UnsupportedError: Other rules than vLLM's, no prefix caching, two pools, or replicas that
-            fail, start or stop.
+        UnsupportedError: No prefix caching, two pools, or replicas that fail, start or stop.
     """
     for kind in fleet.kinds:
         limits = kind.limits
         _check_sizes(limits, requests)
         if not limits.offloads:
             continue
-        if limits.rules != "vllm":
-            raise UnsupportedError(
-                f"cache tiers below the GPU under rules {limits.rules} are not simulated; use"
-                " rules vllm"
-            )
         if not limits.prefix_caching:
             raise InvalidSpecError(
                 "cache tiers below the GPU hold shared prefixes, and prefix_caching is off; turn it"

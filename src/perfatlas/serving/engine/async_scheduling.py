@@ -26,9 +26,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfatlas.compiled import part
-from perfatlas.serving.config import SGLANG
 from perfatlas.serving.engine.front_end import stream
 from perfatlas.serving.engine.step_end import finish_step
+from perfatlas.serving.policies import on_last_token
 from perfatlas.serving.sequences import steps_until, stretch_time, take_finishing
 from perfatlas.serving.state import NOBODY
 
@@ -51,10 +51,11 @@ def foresee(world: World, r: int, end: int) -> None:
     for s in range(r * world.ranks, (r + 1) * world.ranks):
         finish_step(world, s, steps, end)
         lane = world.lane_S[s]
-        while world.rules != SGLANG:
+        while world.foresees_ends:
             i = take_finishing(world, s)
             if i == NOBODY:
                 break
+            on_last_token(world, i)
             world.leaving_SH[s, lane.leaving] = i
             lane.leaving += 1
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfatlas.compiled import part
-from perfatlas.serving.config import SGLANG
 from perfatlas.serving.engine.arrival_queue import follow
 from perfatlas.serving.engine.async_scheduling import end_overlapped
 from perfatlas.serving.engine.handover import make_ready
 from perfatlas.serving.engine.step_batching import end
 from perfatlas.serving.engine.step_end import learn_late
+from perfatlas.serving.policies import on_last_token
 from perfatlas.serving.sequences import (
     blocks,
     goes_on,
@@ -56,7 +56,7 @@ def end_step(world: World, r: int, now: int) -> None:
         if end_overlapped(world, r):
             for s in range(r * world.ranks, (r + 1) * world.ranks):
                 learn_late(world, s)
-                if world.rules == SGLANG:
+                if not world.foresees_ends:
                     _finish(world, s, now)
                 _let_leave(world, s, now)
     else:
@@ -73,6 +73,7 @@ def _finish(world: World, s: int, now: int) -> None:
         i = take_finishing(world, s)
         if i == NOBODY:
             break
+        on_last_token(world, i)
         _end_request(world, i, now)
 
 
@@ -102,8 +103,7 @@ def _end_request(world: World, i: int, now: int) -> None:
     world.finished_N[i] = now
     if request.computed > 0:
         leave_running(world, i)
-        if request.heir != NOBODY:
-            blocks.keep_answer(world, i)
+        blocks.keep_answer(world, i)
         blocks.release(world, i)
     replica = world.replica_R[request.lane // world.ranks]
     replica.load -= 1

@@ -12,7 +12,7 @@ come, W rows of the series and V its columns.
 from __future__ import annotations
 
 from perfatlas.compiled import entry, part
-from perfatlas.serving.config import DECODE, PREFILL, SGLANG, VLLM
+from perfatlas.serving.config import DECODE, PREFILL
 from perfatlas.serving.engine.arrival_queue import follow, next_arrival, take_arrival
 from perfatlas.serving.engine.completions import end_steps
 from perfatlas.serving.engine.front_end import is_read
@@ -20,7 +20,7 @@ from perfatlas.serving.engine.handover import is_fetched, land, send
 from perfatlas.serving.engine.replica_events import change, next_change, serves, wait_outside
 from perfatlas.serving.engine.routing import queue_at, route
 from perfatlas.serving.engine.step_batching import begin
-from perfatlas.serving.sequences import blocks
+from perfatlas.serving.policies import can_hold
 from perfatlas.serving.state import HANDED, LOCAL, NEVER, NOBODY, REJECTED, UP, World
 
 
@@ -125,15 +125,7 @@ def _can_ever_run(world: World, i: int) -> bool:
     output = world.osl_N[i]
     if world.role == PREFILL:
         output = min(output, 1)
-    tokens = request.isl + output
-    if world.rules == VLLM:
-        tokens += 2 * world.draft_tokens - 1  # the last one is never stored
-    fits = blocks.count(world, tokens) <= world.kv_blocks
-    if world.rules == SGLANG:  # it starts where a block more is free
-        fits = tokens + world.block_size < world.kv_blocks * world.block_size
-        if world.role == DECODE:  # retracted at its end, it comes back where all of it fits
-            need = blocks.count(world, tokens) * world.block_size + world.reserved_decode_tokens
-            fits = fits and need <= world.kv_blocks * world.block_size
+    fits = can_hold(world, i, request.isl + output)
     whole = world.chunked_prefill or request.isl <= world.max_num_batched_tokens
     whole = whole or world.role == DECODE
     return bool(request.isl > 0 and output > 0 and fits and whole)

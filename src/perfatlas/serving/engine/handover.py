@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
-from perfatlas.serving.config import NO_EVICT, RECOMPUTED
+from perfatlas.serving.config import RECOMPUTED
 from perfatlas.serving.engine.async_scheduling import cut_overlapped
 from perfatlas.serving.engine.step_batching import cut
 from perfatlas.serving.sequences import blocks, expect, free_at_home
@@ -113,7 +113,7 @@ def land(kinds: list[World], i: int, now: int) -> bool:
     r = travel.replica - world.first_replica
     ends = request.osl == 1 and world.first_from != RECOMPUTED
     if ends:
-        if world.rules == NO_EVICT:
+        if world.reserves_blocks:
             lane.spare += blocks.promised(world, i) - blocks.count(world, request.placed)
         blocks.keep_known(world, i, request.isl)
         blocks.release(world, i)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.compiled import inlined, part
-from perfatlas.serving.config import DECODE, PREFIX_AWARE, RANDOM, ROUND_ROBIN, SGLANG
+from perfatlas.serving.config import PREFIX_AWARE, RANDOM, ROUND_ROBIN
 from perfatlas.serving.engine.async_scheduling import cut_overlapped
 from perfatlas.serving.engine.balance import least_loaded
 from perfatlas.serving.engine.handover import make_ready
 from perfatlas.serving.engine.prefix_routing import follow_prefix
 from perfatlas.serving.engine.step_batching import cut
-from perfatlas.serving.sequences import leave_unread, queue_last
+from perfatlas.serving.policies import enqueue
 from perfatlas.serving.state import UP
 
 if TYPE_CHECKING:
@@ -91,19 +91,10 @@ def queue_at(world: World, i: int, place: int, now: int) -> None:
     """
     request = world.request_N[i]
     r = place - world.first_replica
-    s = _rank(world, r)
-    request.lane = s
+    request.lane = _rank(world, r)
     replica = world.replica_R[r]
     replica.load += 1
-    lane = world.lane_S[s]
-    open_door = lane.waiting == 0 and lane.running < world.max_num_seqs
-    if world.rules == SGLANG:
-        open_door = lane.unread == 0 and (open_door or world.scheduler_recv_interval > 1)
-        open_door = open_door or (world.role == DECODE and lane.waiting == 0)
-    if world.rules == SGLANG and world.scheduler_recv_interval > 1:
-        leave_unread(world, i)
-    else:
-        queue_last(world, i)
+    open_door = enqueue(world, i)
     if replica.steps == 0:
         make_ready(world, r)
     if open_door and world.async_scheduling:

@@ -10,20 +10,13 @@ Shape legend: N requests, S schedulers, R replicas.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
-from perfatlas.serving.config import BOTH, DECODE, SGLANG, VLLM
 from perfatlas.serving.engine.async_scheduling import foresee, note_done
 from perfatlas.serving.engine.front_end import stream
 from perfatlas.serving.engine.step_end import finish_step
-from perfatlas.serving.policies import (
-    forget_ratio,
-    schedule_sglang,
-    schedule_sglang_decode,
-    schedule_trtllm,
-    schedule_vllm,
-)
+from perfatlas.serving.policies import on_idle, schedule, steady_steps
 from perfatlas.serving.sequences import (
     MANY,
     Line,
@@ -36,7 +29,7 @@ from perfatlas.serving.sequences import (
     steps_until,
     stretch_time,
 )
-from perfatlas.serving.state import NEVER, NOBODY
+from perfatlas.serving.state import NEVER
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World
@@ -88,11 +81,7 @@ def _plan(world: World, r: int, start: int) -> None:
     replica = world.replica_R[r]
     first = r * world.ranks
     busy = 0
-    tries = 1
-    if (world.rules == SGLANG or world.role != BOTH) and replica.steps == 0:
-        # a batch that is found empty has let those leave that had ended; where caches on their way
-        # hold blocks, the last one may have been thrown out, and others can run
-        tries = 3 if world.rules == SGLANG and world.role == DECODE else 2
+    tries = world.idle_passes if replica.steps == 0 else 1
     while busy == 0 and tries > 0:
         busy = _schedule_ranks(world, first, start)
         tries -= 1
@@ -111,18 +100,11 @@ def _schedule_ranks(world: World, first: int, start: int) -> int:
     busy = 0
     for s in range(first, first + world.ranks):
         clear_step(world, s, start)
-        if world.rules == VLLM:
-            schedule_vllm(world, s, start)
-        elif world.rules == SGLANG and world.role == DECODE:
-            schedule_sglang_decode(world, s, start)
-        elif world.rules == SGLANG:
-            schedule_sglang(world, s, start)
-        else:
-            schedule_trtllm(world, s, start)
+        schedule(world, s, start)
         busy += world.lane_S[s].decodes + world.lane_S[s].chunks
     if busy == 0 and world.replica_R[first // world.ranks].steps == 0:
         for s in range(first, first + world.ranks):
-            forget_ratio(world, s)
+            on_idle(world, s)
     return int(busy)
 
 
@@ -184,16 +166,9 @@ def _alike(world: World, first: int, line: Line) -> int:
     steps = line.steps
     for s in range(first, first + world.ranks):
         lane = world.lane_S[s]
-        if lane.chunks > 0 or lane.preempted > 0 or _may_open(world, lane):
+        if lane.chunks > 0 or lane.preempted > 0:
             return 1
-        if lane.unread > 0 and lane.decodes == 0:
-            return 1
-        if lane.unread > 0:
-            steps = min(
-                steps,
-                world.scheduler_recv_interval
-                - (lane.step - lane.read) % world.scheduler_recv_interval,
-            )
+        steps = min(steps, steady_steps(world, s))
         if lane.decodes > 0:  # one that has ended already decodes once more
             steps = min(steps, max(1, world.finishing_SH[s, 0].key - lane.step))
     last = float(line.base) + float(line.rise) * steps + 1.0
@@ -201,29 +176,6 @@ def _alike(world: World, first: int, line: Line) -> int:
     for s in range(first, first + world.ranks):
         steps = 1 + blocks.affordable(world, s, steps - 1)
     return steps
-
-
-@part
-def _may_open(world: World, lane: Any) -> bool:  # noqa: ANN401 - a row of lanes
-    """Return whether the head of a queue might fit later though it does not fit now.
-
-    By the rules of vLLM, where its whole prompt must fit, an evicted block that it would have found
-    takes as much from the free ones as from its need. A chunk alone can start earlier in a prompt
-    and need less. By those of SGLang it has not been told to wait, or the step had no tokens left;
-    where it decodes for prefill engines, what may be retracted grows with every step.
-    """
-    if world.rules == SGLANG and world.role == DECODE:
-        return bool(lane.waiting + lane.arrived + lane.ready + lane.retracted > 0)
-    if world.rules == SGLANG:
-        return bool(lane.partial != NOBODY or (lane.waiting > 0 and not lane.full))
-    if lane.held > 0 and (lane.waiting > 0 or lane.partial != NOBODY):
-        return True
-    return bool(
-        world.rules == VLLM
-        and world.prefix_caching
-        and not world.reserve_full_isl
-        and lane.waiting > 0
-    )
 
 
 @part

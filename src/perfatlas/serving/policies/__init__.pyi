@@ -1,13 +1,22 @@
-from .sglang import (
-    forget_ratio as forget_ratio,
-    schedule_sglang as schedule_sglang,
+from .checks import (
+    check_policies as check_policies,
 )
-from .sglang_decode import (
-    schedule_sglang_decode as schedule_sglang_decode,
+from .dispatch import (
+    can_hold as can_hold,
+    enqueue as enqueue,
+    on_idle as on_idle,
+    on_last_token as on_last_token,
+    schedule as schedule,
+    steady_steps as steady_steps,
 )
-from .trtllm import (
-    schedule_trtllm as schedule_trtllm,
+from .policy import (
+    Policy as Policy,
 )
-from .vllm import (
-    schedule_vllm as schedule_vllm,
+from .table import (
+    POLICIES as POLICIES,
+    find_policy as find_policy,
+    names_where as names_where,
+    policies_named as policies_named,
+    policy_names as policy_names,
+    register as register,
 )

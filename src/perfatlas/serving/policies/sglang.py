@@ -9,7 +9,7 @@ at a value of the engine, falls with every step that decodes, and is estimated a
 out. Then the sequences with the least output, of equals the longest prompt, are retracted: they
 start over from the end of the queue, what they have in the cache given up. A prefill engine runs
 prompts alone and looks at its queue anew in every step; decode engines have rules of their own
-(`rules_sglang_decode`).
+(`sglang_decode`).
 
 Requests that have arrived are read once every so many steps that only decode
 (`scheduler_recv_interval`), and at once after a step with prompts or where nothing runs.
@@ -37,13 +37,16 @@ from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
 from perfatlas.serving.config import DECODE, PREFILL
+from perfatlas.serving.policies.policy import Policy
 from perfatlas.serving.sequences import (
+    MANY,
     admit_head,
     blocks,
+    give_up,
+    leave_unread,
     queue_last,
     read_all,
     run_chunk,
-    throw_out,
     unseen,
 )
 from perfatlas.serving.state import NOBODY
@@ -186,11 +189,14 @@ def _retract(world: World, s: int) -> None:
                 victim = i
                 least = output
         i = world.request_N[i].before
-    throw_out(world, victim)
+    give_up(world, victim)
+    request = world.request_N[victim]
+    request.generated -= unseen(world, victim)
+    if request.generated == 0:
+        world.first_token_N[victim] = NOBODY
     if world.role != DECODE:
         queue_last(world, victim)
         return
-    request = world.request_N[victim]
     lane.joiners -= 1 if request.joined > lane.beat else 0
     if lane.retracted == 0:
         lane.retracted_head = victim
@@ -311,3 +317,82 @@ def _try_one(
     admit_head(world, i, found, now)
     run_chunk(world, i, chunk)
     return int(blocks.count(world, chunk) * size + may_give + size)
+
+
+@part
+def _enqueue(world: World, i: int) -> bool:
+    """Let a request wait to be read, or in the queue where every step reads what has arrived."""
+    lane = world.lane_S[world.request_N[i].lane]
+    if world.scheduler_recv_interval > 1:
+        opens = lane.unread == 0
+        leave_unread(world, i)
+    else:
+        opens = lane.waiting == 0 and lane.running < world.max_num_seqs
+        queue_last(world, i)
+    return bool(opens)
+
+
+@part
+def _steady_steps(world: World, s: int) -> int:
+    """Return how many steps may follow before the queue is looked at or read again."""
+    lane = world.lane_S[s]
+    if lane.partial != NOBODY or (lane.waiting > 0 and not lane.full):
+        return 1
+    if lane.unread == 0:
+        return MANY
+    if lane.decodes == 0:
+        return 1
+    since = (lane.step - lane.read) % world.scheduler_recv_interval
+    return int(world.scheduler_recv_interval - since)
+
+
+@part
+def keep_in_batch(world: World, i: int) -> None:
+    """Leave a sequence that has its last token in the batch until the next step decodes.
+
+    Args:
+        world: The simulation.
+        i: The request.
+    """
+    request = world.request_N[i]
+    lane = world.lane_S[request.lane]
+    if world.async_scheduling:  # decodes once more in the next step, where that decodes
+        request.placed += 1 if lane.decodes > 0 else 0
+    if world.async_scheduling or world.role == DECODE or request.joined != lane.beat:
+        lane.ended += 1
+    else:
+        lane.full = 0
+
+
+@part
+def starts_alone(world: World, i: int, tokens: int) -> bool:  # noqa: ARG001 - of the protocol
+    """Return whether an empty cache holds a request and the block that must be free beside it.
+
+    Args:
+        world: The simulation.
+        i: The request.
+        tokens: Of its prompt and its output.
+    """
+    return bool(tokens + world.block_size < world.kv_blocks * world.block_size)
+
+
+SGLANG: Final = Policy(
+    name="sglang",
+    title="SGLang",
+    description=(
+        "requests wait in the queues of SGLang schedulers: prompts run before decodes and apart"
+        " from them, one starts where what is expected of the others leaves room, the shortest"
+        " outputs retracted when none is left"
+    ),
+    roles=("both", "prefill"),
+    reads=frozenset(("mixed_chunk", "new_token_ratio", "scheduler_recv_interval")),
+    requires_chunks=True,
+    foresees_ends=False,
+    idle_passes=2,  # a batch found empty has let those leave that had ended
+    schedule=schedule_sglang,
+    enqueue=_enqueue,
+    steady_steps=_steady_steps,
+    on_last_token=keep_in_batch,
+    on_idle=forget_ratio,
+    can_hold=starts_alone,
+)

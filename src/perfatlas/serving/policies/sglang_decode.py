@@ -28,8 +28,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
-from perfatlas.serving.policies.sglang import MOST_EXPECTED, decode_batch, output_of
-from perfatlas.serving.sequences import blocks, fetch, first_output, join_one
+from perfatlas.serving.policies.policy import Policy
+from perfatlas.serving.policies.sglang import (
+    MOST_EXPECTED,
+    SGLANG,
+    decode_batch,
+    forget_ratio,
+    keep_in_batch,
+    output_of,
+    starts_alone,
+)
+from perfatlas.serving.sequences import (
+    MANY,
+    blocks,
+    fetch,
+    first_output,
+    join_one,
+    queue_last,
+)
 from perfatlas.serving.state import NOBODY
 
 if TYPE_CHECKING:
@@ -147,4 +163,46 @@ def _take(world: World, s: int, now: int) -> None:
         need = max(need, request.isl + min(request.osl, MOST_EXPECTED) - freed)
         if need > lane.free * size - max(_reserved(world, s), longest - freed):
             break
-        fetch(world, i, (0, 0), now)
+        # blocks for what it decodes are taken when it does
+        fetch(world, i, (0, 0), prompt, now)
+
+
+@part
+def _enqueue(world: World, i: int) -> bool:
+    """Put a request at the end of the queue; return whether its cache may be fetched next."""
+    opens = world.lane_S[world.request_N[i].lane].waiting == 0
+    queue_last(world, i)
+    return bool(opens)
+
+
+@part
+def _steady_steps(world: World, s: int) -> int:
+    """Return 1 where requests wait: what may be retracted for them grows with every step."""
+    lane = world.lane_S[s]
+    return 1 if lane.waiting + lane.arrived + lane.ready + lane.retracted > 0 else MANY
+
+
+@part
+def _can_hold(world: World, i: int, tokens: int) -> bool:
+    """Return whether a request fits, and comes back when it is retracted at its end."""
+    need = blocks.count(world, tokens) * world.block_size + world.reserved_decode_tokens
+    return bool(starts_alone(world, i, tokens) and need <= world.kv_blocks * world.block_size)
+
+
+SGLANG_DECODE: Final = Policy(
+    name=SGLANG.name,
+    title=SGLANG.title,
+    description=SGLANG.description,
+    roles=("decode",),
+    reads=frozenset(("new_token_ratio", "reserved_decode_tokens")),
+    fixed={"decode": {"scheduler_recv_interval": 1}},
+    requires_chunks=True,
+    foresees_ends=False,
+    idle_passes=3,  # the last sequence may have been retracted for caches that are on their way
+    schedule=schedule_sglang_decode,
+    enqueue=_enqueue,
+    steady_steps=_steady_steps,
+    on_last_token=keep_in_batch,
+    on_idle=forget_ratio,
+    can_hold=_can_hold,
+)

@@ -1,10 +1,10 @@
-"""One step of one scheduler by the rules of TensorRT-LLM: in-flight batches and static ones.
+"""One step of one scheduler by the rules of TensorRT-LLM: in-flight batches.
 
 What fits is decided in two parts. Capacity: under `trtllm_guaranteed_no_evict` a request starts
 where all blocks it will ever hold are neither held nor needed by those that run to reach their
 ends, so that nobody is ever thrown out; under `trtllm_max_utilization` where its prompt fits, and
 when a sequence that decodes finds no block the last started is paused, to start over from the head
-of the queue. `static` promises blocks too, and starts requests only when none is left that decodes.
+of the queue.
 Tokens: those that decode take one each, prompts what is left, in their order. Without chunks the
 first prompt that does not fit whole ends it; with chunks it is cut to a multiple of a block, and
 may get nothing. A prompt takes blocks for all its tokens when it starts.
@@ -30,17 +30,19 @@ Shape legend: S schedulers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
-from perfatlas.serving.config import MAX_UTILIZATION, STATIC
+from perfatlas.serving.policies.policy import Policy
 from perfatlas.serving.sequences import (
+    MANY,
     admit_head,
     blocks,
     fetch,
     has_ended,
     is_handed,
     join,
+    places,
     queue_first,
     run_chunk,
     throw_out,
@@ -60,6 +62,20 @@ def schedule_trtllm(world: World, s: int, now: int) -> None:
         s: The scheduler.
         now: When the step begins [ps].
     """
+    decode_all(world, s, now)
+    if world.lane_S[s].preempted == 0:
+        run_prompts(world, s, now)
+
+
+@part
+def decode_all(world: World, s: int, now: int) -> None:
+    """Let all sequences past their prompts decode, pausing the last started while blocks miss.
+
+    Args:
+        world: The simulation.
+        s: The scheduler.
+        now: When the step begins [ps].
+    """
     lane = world.lane_S[s]
     residue = -lane.step % world.block_size
     while world.growth_SB[s, residue] > lane.free:
@@ -68,8 +84,18 @@ def schedule_trtllm(world: World, s: int, now: int) -> None:
     if lane.arrived > 0 and lane.preempted == 0 and lane.partial == NOBODY:
         join(world, s, world.max_num_seqs - (lane.running - lane.leaving), now)
     lane.decodes = lane.decoding
-    if lane.preempted > 0 or (world.rules == STATIC and lane.decoding > 0):
-        return
+
+
+@part
+def run_prompts(world: World, s: int, now: int) -> None:
+    """Put prompts into the step, or let them wait for more of them.
+
+    Args:
+        world: The simulation.
+        s: The scheduler, nobody paused in this step.
+        now: When the step begins [ps].
+    """
+    lane = world.lane_S[s]
     budget = world.max_num_batched_tokens - lane.decoding
     if world.batch_wait_timeout_iters > 0 and _wait(world, s, budget):
         return
@@ -131,16 +157,16 @@ def _fitting(world: World, s: int, budget: int) -> int:
         tokens = total if chunk > 0 else 0
         if chunk < total - request.computed:
             return int(tokens)
-    left = lane.free if world.rules == MAX_UTILIZATION else lane.spare
+    left = lane.spare if world.reserves_blocks else lane.free
     running = lane.running - lane.leaving
     i = lane.waiting_head
     for _ in range(lane.waiting):
         request = world.request_N[i]
         total = request.isl + request.generated
-        if world.rules == MAX_UTILIZATION:
-            left -= blocks.count(world, total)
-        else:
+        if world.reserves_blocks:
             left -= blocks.promised(world, i)
+        else:
+            left -= blocks.count(world, total)
         wanted = total - blocks.hits(world, i)[0] * world.block_size
         chunk = _cut(world, wanted, budget)
         if left < 0 or running >= world.max_num_seqs or chunk <= 0:
@@ -160,20 +186,20 @@ def _fitting(world: World, s: int, budget: int) -> int:
 def _start(world: World, s: int, budget: int, now: int) -> None:
     """Start requests from the head of the queue while they fit."""
     lane = world.lane_S[s]
-    left = lane.free if world.rules == MAX_UTILIZATION else lane.spare
+    left = lane.spare if world.reserves_blocks else lane.free
     while lane.waiting > 0 and budget > 0 and lane.partial == NOBODY:
         i = lane.waiting_head
         request = world.request_N[i]
         total = request.isl + request.generated
-        if world.rules == MAX_UTILIZATION:
-            left -= blocks.count(world, total)
-        else:
+        if world.reserves_blocks:
             left -= blocks.promised(world, i)
+        else:
+            left -= blocks.count(world, total)
         found = blocks.hits(world, i)
         if is_handed(world, i):
             if left < 0 or lane.running - lane.leaving >= world.max_num_seqs:
                 break
-            fetch(world, i, found, now)
+            fetch(world, i, found, places(world, i), now)
             left = lane.spare
             continue
         wanted = total - found[0] * world.block_size
@@ -187,3 +213,46 @@ def _start(world: World, s: int, budget: int, now: int) -> None:
         blocks.extend(world, i, total)
         run_chunk(world, i, chunk)
         budget -= chunk
+
+
+@part
+def look_while_held(world: World, s: int) -> int:
+    """Return 1 where prompts wait for more of them: every step counts.
+
+    Args:
+        world: The simulation.
+        s: The scheduler.
+    """
+    lane = world.lane_S[s]
+    return 1 if lane.held > 0 and (lane.waiting > 0 or lane.partial != NOBODY) else MANY
+
+
+READS: Final = frozenset(("batch_wait_timeout_iters", "batch_wait_max_tokens"))
+GUARANTEED_NO_EVICT: Final = Policy(
+    name="trtllm_guaranteed_no_evict",
+    title="TensorRT-LLM",
+    description=(
+        "requests wait in the queues of TensorRT-LLM's in-flight batching: one starts where the"
+        " blocks to its last token are promised to nobody, and nobody is thrown out"
+    ),
+    roles=("both", "prefill", "decode"),
+    reads=READS,
+    fixed={"decode": {"batch_wait_timeout_iters": 0}},
+    chunks_whole_blocks=True,
+    reserves_blocks=True,
+    schedule=schedule_trtllm,
+    steady_steps=look_while_held,
+)
+MAX_UTILIZATION: Final = Policy(
+    name="trtllm_max_utilization",
+    title="TensorRT-LLM",
+    description=(
+        "requests wait in the queues of TensorRT-LLM's in-flight batching: one starts where its"
+        " prompt fits; without a free block the last started is paused and starts over"
+    ),
+    roles=("both", "prefill"),
+    reads=READS,
+    chunks_whole_blocks=True,
+    schedule=schedule_trtllm,
+    steady_steps=look_while_held,
+)

@@ -19,10 +19,12 @@ Shape legend: S schedulers, B places in a cache block.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.compiled import part
+from perfatlas.serving.policies.policy import Policy
 from perfatlas.serving.sequences import (
+    MANY,
     admit_head,
     blocks,
     fetch,
@@ -69,9 +71,31 @@ def _keep_decoding(world: World, s: int) -> None:
     """Give decoding sequences their blocks, throwing out the last admitted while one is missing."""
     lane = world.lane_S[s]
     residue = -lane.step % world.block_size
-    while world.growth_SB[s, residue] > lane.free:
-        preempt_last(world, s)
-    blocks.grow(world, s, 1)
+    if world.growth_SB[s, residue] <= lane.free:
+        blocks.grow(world, s, 1)
+    elif world.prefix_caching:
+        _grow_one_by_one(world, s, residue)
+    else:
+        while world.growth_SB[s, residue] > lane.free:
+            preempt_last(world, s)
+        blocks.grow(world, s, 1)
+
+
+@part
+def _grow_one_by_one(world: World, s: int, residue: int) -> None:
+    """Give decoding sequences blocks in order of admission: who is early takes what is free first.
+
+    The blocks of those thrown out are only there for those after that.
+    """
+    lane = world.lane_S[s]
+    i = world.growers_SB[s, residue].head
+    while i != NOBODY:
+        before = world.preempted_N[i]
+        while lane.free == 0 and world.preempted_N[i] == before:
+            preempt_last(world, s)
+        if world.preempted_N[i] > before:  # it was the last admitted itself
+            break
+        i = blocks.grow_one(world, s, i)
 
 
 @part
@@ -101,7 +125,7 @@ def _admit(world: World, s: int, now: int) -> None:
         if is_handed(world, i):
             if blocks.count(world, places(world, i)) - hits + idle_hits > lane.free:
                 break
-            fetch(world, i, (hits, idle_hits), now)
+            fetch(world, i, (hits, idle_hits), places(world, i), now)
             continue
         found = hits
         below = (0, 0)
@@ -130,3 +154,39 @@ def preempt_last(world: World, s: int) -> None:
     i = world.lane_S[s].running_tail
     throw_out(world, i)
     queue_first(world, i)
+
+
+@part
+def _steady_steps(world: World, s: int) -> int:
+    """Return 1 where the head of the queue might fit later though it does not fit now.
+
+    Where its whole prompt must fit, an evicted block that it would have found takes as much from
+    the free ones as from its need. A chunk alone can start earlier in a prompt and need less.
+    """
+    chunk_alone = world.prefix_caching and not world.reserve_full_isl
+    return 1 if chunk_alone and world.lane_S[s].waiting > 0 else MANY
+
+
+@part
+def _can_hold(world: World, i: int, tokens: int) -> bool:  # noqa: ARG001 - of the protocol
+    """Return whether the cache holds a request: its drafts too, but never its last token."""
+    return bool(blocks.count(world, tokens + 2 * world.draft_tokens - 1) <= world.kv_blocks)
+
+
+VLLM: Final = Policy(
+    name="vllm",
+    title="vLLM",
+    description=(
+        "requests wait in the queues of vLLM V1 schedulers: one token budget for prompts and"
+        " decodes, cache by blocks, the last admitted recomputed when none is free"
+    ),
+    roles=("both", "prefill", "decode"),
+    supports_drafts=True,
+    supports_offload=True,
+    requires_chunks=True,
+    shares_scheduled=True,
+    reuses_unnamed=True,
+    schedule=schedule_vllm,
+    steady_steps=_steady_steps,
+    can_hold=_can_hold,
+)

@@ -15,8 +15,9 @@ import numpy as np
 
 from perfatlas.files import roomy
 from perfatlas.quantities import InfeasibleError
-from perfatlas.serving.config import FIRST_FROM, ROLES, ROUTINGS, RULES
+from perfatlas.serving.config import FIRST_FROM, ROLES, ROUTINGS
 from perfatlas.serving.outcome import GAP_EDGES
+from perfatlas.serving.policies import POLICIES, find_policy
 from perfatlas.serving.run.initial_availability import upkeep_state
 from perfatlas.serving.run.initial_offload import loaded_rows, offload_state
 from perfatlas.serving.state import (
@@ -78,7 +79,7 @@ def _world(requests: Requests, kind: Kind, shared: dict[str, Any], first: int) -
     limits = kind.limits
     holds = shared | kind.prices._asdict() | limits._asdict()
     holds |= {
-        "rules": RULES.index(limits.rules),
+        **_policy_facts(limits.rules, kind.role),
         "accepted_D": np.array([int(p * 2**53) for p in limits.acceptance], np.int64),
         "ranks": kind.ranks,
         "role": ROLES.index(kind.role),
@@ -91,6 +92,20 @@ def _world(requests: Requests, kind: Kind, shared: dict[str, Any], first: int) -
     }
     holds |= _own_state(requests, kind)
     return World(**{name: holds[name] for name in World._fields})
+
+
+def _policy_facts(name: str, role: str) -> dict[str, Any]:
+    """Return which scheduler decides, and what the loop knows of it."""
+    policy = find_policy(name, role)
+    return {
+        "policy": POLICIES.index(policy),
+        "reserves_blocks": policy.reserves_blocks,
+        "foresees_ends": policy.foresees_ends,
+        "shares_scheduled": policy.shares_scheduled,
+        "reuses_unnamed": policy.reuses_unnamed,
+        # caches on their way hold blocks: the last sequence may be thrown out, and others can run
+        "idle_passes": max(policy.idle_passes, 1 if role == "both" else 2),
+    }
 
 
 def _stream_step(kind: Kind) -> int:

@@ -51,11 +51,9 @@ def run(
 ) -> Outcome:
     """Return what comes of requests at replicas of an engine, to the picosecond.
 
-    Requests wait in the queue of their scheduler, which follows the rules of `limits.rules`: those
-    of vLLM V1, with one budget of tokens for decoding and prompts, chunked prompts, blocks of cache
-    given out as contexts grow, the last admitted thrown out when none is left and recomputed later;
-    of SGLang, prompts before decoding; of TensorRT-LLM, blocks promised or used to the utmost; or
-    static batches. Ctrl-C ends the simulation and keeps what was simulated.
+    Requests wait in the queue of their scheduler, which follows the policy that `limits.rules`
+    names; the modules of `policies` describe them. Ctrl-C ends the simulation and keeps what was
+    simulated.
 
     Args:
         requests: What arrives. In a closed loop they are issued in order, the next one when one
@@ -115,7 +113,10 @@ def run_fleet(
     requests = _columns(requests)
     kinds = tuple(kind._replace(prices=_tables(kind.prices)) for kind in fleet.kinds)
     fleet = fleet._replace(kinds=kinds)
+    from perfatlas.serving.policies import check_policies
+
     check_fleet(fleet, concurrency, control)
+    check_policies(fleet)
     check_upkeep(fleet, LAST_TICK)
     check_requests(requests, LAST_TICK)
     check_links(fleet, requests)

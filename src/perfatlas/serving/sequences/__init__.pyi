@@ -13,6 +13,10 @@ from .pools import (
     join_one as join_one,
     places as places,
 )
+from .preemption import (
+    give_up as give_up,
+    throw_out as throw_out,
+)
 from .running import (
     admit_head as admit_head,
     clear_step as clear_step,
@@ -27,7 +31,6 @@ from .running import (
     run_chunk as run_chunk,
     start_decoding as start_decoding,
     take_finishing as take_finishing,
-    throw_out as throw_out,
     unseen as unseen,
 )
 from .speculation import (

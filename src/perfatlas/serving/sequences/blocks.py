@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfatlas.compiled import part
-from perfatlas.serving.config import VLLM
 from perfatlas.serving.sequences import prefix
 from perfatlas.serving.sequences.offload import keep_below, take_up
+from perfatlas.serving.state import NOBODY
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World
@@ -58,6 +58,18 @@ def grow(world: World, s: int, steps: int) -> None:
     lane.free -= steps // size * lane.decoding
     for j in range(steps % size):
         lane.free -= world.growth_SB[s, -(lane.step + j) % size]
+
+
+@part
+def grow_one(world: World, s: int, i: int) -> int:
+    """Give a decoding sequence the block of the coming step; return who needs one after it.
+
+    Args:
+        world: The simulation, with prefix caching.
+        s: The scheduler; a block is free.
+        i: The request, one that needs a block in this step.
+    """
+    return int(prefix.grow_one(world, s, i))
 
 
 @part
@@ -172,27 +184,29 @@ def release(world: World, i: int) -> None:
 
 @part
 def learn(world: World, i: int) -> None:
-    """Let others find the full blocks of a prompt that has ended; by the rules of vLLM they do.
+    """Let others find the full blocks of a prompt that has ended, where they do not yet.
 
     Args:
         world: The simulation.
         i: The request; one that has been thrown out meanwhile has nothing to be found.
     """
     request = world.request_N[i]
-    if world.prefix_caching and world.rules != VLLM and request.placed > 0:
+    if world.prefix_caching and not world.shares_scheduled and request.placed > 0:
         prefix.register(world, i, request.isl + request.generated)
 
 
 @part
 def keep_answer(world: World, i: int) -> None:
-    """Let the next turn find the full blocks of a request's output.
+    """Let the next turn, where there is one, find the full blocks of a request's output.
 
     Args:
         world: The simulation.
         i: The request, finished, with its blocks.
     """
-    if world.prefix_caching:
+    if world.prefix_caching and world.request_N[i].heir != NOBODY:
         prefix.name_answer(world, i)
+    elif world.prefix_caching:
+        prefix.count_answer(world, i)
 
 
 @part

@@ -5,7 +5,7 @@ the queue like any other. When its scheduler reaches it and has blocks for the p
 after it, they are taken and the cache is fetched; until it is there it holds blocks on both sides
 and runs on neither. Then it joins those that decode as soon as there is a slot, before others are
 admitted, in order of the arrivals of caches. A sequence that is thrown out later starts over on its
-decode engine, prompt and all; by the rules of SGLang its cache waits in host memory.
+decode engine, prompt and all, or its cache waits in host memory: that is up to the scheduler.
 
 Whose first token counts is a matter of the engine: the prefill engine's, given when its step ends;
 the same, given when the sequence joins those that decode; or the one that the decode engine
@@ -28,7 +28,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfatlas.compiled import part
-from perfatlas.serving.config import ARRIVAL, DECODE, NO_EVICT, PREFILL, RECOMPUTED, SGLANG
+from perfatlas.serving.config import ARRIVAL, DECODE, PREFILL, RECOMPUTED
 from perfatlas.serving.sequences import blocks
 from perfatlas.serving.sequences.running import leave_running, start_decoding
 from perfatlas.serving.state import FETCHED, HANDED, LOCAL, NOBODY, put
@@ -103,13 +103,16 @@ def free_at_home(world: World, i: int) -> None:
     request = world.request_N[i]
     travel = world.travel_N[i]
     lane, row, placed = request.lane, request.row, request.placed
+    registered = request.registered
     request.lane = travel.lane
     request.row = travel.row
     request.placed = travel.placed
+    request.registered = travel.registered
     blocks.release(world, i)
     request.lane = lane
     request.row = row
     request.placed = placed
+    request.registered = registered
 
 
 @part
@@ -132,8 +135,6 @@ def places(world: World, i: int) -> int:
         i: The request.
     """
     request = world.request_N[i]
-    if world.rules == SGLANG:  # blocks for what it decodes are taken when it does
-        return int(request.isl + first_output(world) - 1)
     more = 0 if world.first_from == RECOMPUTED else min(request.osl - 1, 1)
     return int(request.isl + more)
 
@@ -149,13 +150,14 @@ def first_output(world: World) -> int:
 
 
 @part
-def fetch(world: World, i: int, found: tuple[int, int], now: int) -> None:
+def fetch(world: World, i: int, found: tuple[int, int], tokens: int, now: int) -> None:
     """Take the head of a queue and blocks for its cache, which is fetched from now on.
 
     Args:
         world: The simulation.
         i: The request at the head; there are blocks enough.
         found: Leading blocks found in the cache, and those of them nobody holds.
+        tokens: That it gets blocks for.
         now: When the step begins [ps].
     """
     request = world.request_N[i]
@@ -166,10 +168,10 @@ def fetch(world: World, i: int, found: tuple[int, int], now: int) -> None:
     if lane.waiting == 0:
         lane.waiting_tail = NOBODY
     hits, idle = found
-    if world.rules == NO_EVICT:
+    if world.reserves_blocks:
         lane.spare -= blocks.promised(world, i) - hits + idle
     blocks.share(world, i, hits)
-    blocks.extend(world, i, places(world, i))
+    blocks.extend(world, i, tokens)
     travel.tokens = request.isl - hits * world.block_size
     travel.stage = FETCHED
     lane.away += 1
@@ -193,7 +195,10 @@ def join(world: World, s: int, most: int, now: int) -> None:
         lane.arrived -= 1
         lane.away -= 1
         lane.joiners += 1
+        first = world.travel_N[i].stage != LOCAL
         join_one(world, s, i, now)
+        if first:
+            blocks.keep_known(world, i, world.request_N[i].isl)
 
 
 @part
@@ -212,8 +217,6 @@ def join_one(world: World, s: int, i: int, now: int) -> None:
     _run_last(world, s, i)
     if first:
         request.generated = first_output(world)
-        if world.rules != SGLANG:
-            blocks.keep_known(world, i, request.isl)
     request.computed = request.isl + request.generated - 1
     start_decoding(world, i, request.osl - request.generated)
     request.joined += 1  # not in the step that runs

@@ -2,7 +2,9 @@
 
 Free blocks queue in order of their reuse: taken from the head, given back at the tail, a sequence's
 last block first. A block keeps its hash until it is taken again, so that taking is evicting, least
-recently used first. Equal blocks computed at the same time stay apart; a lookup finds the oldest.
+recently used first. Where unnamed blocks are reused first, those without a hash, of which nothing
+can be found, are given back at the head. Equal blocks computed at the same time stay apart; a
+lookup finds the oldest.
 
 The hash of block b of a prompt is made of the chained hash of the traffic's block that holds its
 last token, and of b: two prompts share it exactly where the traffic says that they agree that far.
@@ -10,7 +12,8 @@ Blocks with tokens of the model's own are known to their request alone, which fi
 it is thrown out and resumed. When it has ended, they are named as in the prompt of the next turn,
 where that holds what was said.
 
-Source: vllm-project/vllm, vllm/v1/core/block_pool.py and kv_cache_utils.py.
+Source: vllm-project/vllm, vllm/v1/core/block_pool.py and kv_cache_utils.py; from 0.24 on,
+BlockPool.free_blocks() puts blocks without a hash first.
 
 Shape legend: N requests, S schedulers, H sequences of a scheduler, B places in a cache block, K
 cache blocks of a scheduler, U buckets of its hash table, L cache blocks of the longest request.
@@ -23,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfatlas.compiled import part
-from perfatlas.serving.config import DECODE, VLLM
+from perfatlas.serving.config import DECODE
 from perfatlas.serving.state import LOCAL, NOBODY
 
 if TYPE_CHECKING:
@@ -88,7 +91,7 @@ def share_prefix(world: World, i: int, found: int) -> None:
 def extend_named(world: World, i: int, tokens: int) -> None:
     """Give a request, whose prompt runs, blocks for its first tokens.
 
-    By the rules of vLLM, full ones are known at once, to others of the same step too.
+    Where scheduled blocks are shared, full ones are known at once, to others of the same step too.
 
     Args:
         world: The simulation.
@@ -102,8 +105,25 @@ def extend_named(world: World, i: int, tokens: int) -> None:
         world.table_SHL[s, request.row, b] = _take(world, s)
     here = world.role != DECODE or world.travel_N[i].stage == LOCAL
     # neither of drafts nor of a cache that is not there yet
-    if world.rules == VLLM and here and tokens <= request.isl + request.generated:
+    if world.shares_scheduled and here and tokens <= request.isl + request.generated:
         register(world, i, tokens)
+
+
+@part
+def grow_one(world: World, s: int, i: int) -> int:
+    """Give a decoding sequence the block of the coming step; return who needs one after it.
+
+    Args:
+        world: The simulation.
+        s: The scheduler; a block is free.
+        i: The request, one that needs a block in this step.
+    """
+    request = world.request_N[i]
+    b = (request.isl + request.osl - 1 - (request.finish - world.lane_S[s].step)) // (
+        world.block_size
+    )
+    world.table_SHL[s, request.row, b] = _take(world, s)
+    return int(request.growth_after)
 
 
 @part
@@ -130,6 +150,8 @@ def grow_named(world: World, s: int, steps: int) -> None:
 def release_named(world: World, i: int) -> None:
     """Give back the blocks of a request's tokens, the last one first, and its row.
 
+    Blocks that are not full have no hash, nor have those whose tokens are not known yet.
+
     Args:
         world: The simulation.
         i: The request.
@@ -142,7 +164,9 @@ def release_named(world: World, i: int) -> None:
         block = world.table_SHL[s, request.row, b]
         row = world.block_SK[s, block]
         row.references -= 1
-        if row.references == 0:
+        if row.references == 0 and world.reuses_unnamed and b >= request.registered:
+            _join_free_first(world, s, block)
+        elif row.references == 0:
             _join_free(world, s, block)
     world.spare_SH[s, lane.spare_rows] = request.row
     lane.spare_rows += 1
@@ -193,6 +217,20 @@ def name_answer(world: World, i: int) -> None:
             _forget(world, request.lane, block)
     request.registered = min(request.registered, first)
     register(world, i, request.isl + request.osl - 1)
+
+
+@part
+def count_answer(world: World, i: int) -> None:
+    """Let the full blocks of a request's output count as named, though nobody will look for them.
+
+    Args:
+        world: The simulation.
+        i: The request, finished, with its blocks; its last token is not in the cache.
+    """
+    request = world.request_N[i]
+    request.registered = max(
+        request.registered, (request.isl + request.osl - 1) // world.block_size
+    )
 
 
 @part
@@ -251,6 +289,21 @@ def _join_free(world: World, s: int, block: int) -> None:
     else:
         world.block_SK[s, lane.free_tail].after = block
     lane.free_tail = block
+    lane.free += 1
+
+
+@part
+def _join_free_first(world: World, s: int, block: int) -> None:
+    """Add a block at the head of the free ones."""
+    lane = world.lane_S[s]
+    row = world.block_SK[s, block]
+    row.before = NOBODY
+    row.after = lane.free_head
+    if lane.free_head == NOBODY:
+        lane.free_tail = block
+    else:
+        world.block_SK[s, lane.free_head].before = block
+    lane.free_head = block
     lane.free += 1
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perfatlas.compiled import part
-from perfatlas.serving.config import DECODE, NO_EVICT, SGLANG, STATIC
 from perfatlas.serving.sequences import blocks
 from perfatlas.serving.sequences.step_time import NEVER, chunk_time
 from perfatlas.serving.state import NOBODY, drop, put
@@ -56,7 +55,7 @@ def admit_head(world: World, i: int, found: tuple[int, int], now: int) -> None:
     request = world.request_N[i]
     lane = world.lane_S[request.lane]
     hits, idle = found
-    if world.rules in (NO_EVICT, STATIC):
+    if world.reserves_blocks:
         lane.spare -= blocks.promised(world, i) - hits + idle
     if world.scheduled_N[i] == NOBODY:
         world.scheduled_N[i] = now
@@ -136,8 +135,7 @@ def has_ended(world: World, i: int) -> bool:
     """
     request = world.request_N[i]
     lane = world.lane_S[request.lane]
-    known = world.rules != SGLANG
-    return bool(known and i != lane.partial and request.finish <= lane.step)
+    return bool(world.foresees_ends and i != lane.partial and request.finish <= lane.step)
 
 
 @part
@@ -152,62 +150,6 @@ def last_joined(world: World, i: int) -> int:
     if world.preempted_N[i] > 0:
         joined = max(joined, world.loss_N[i].since)
     return int(joined)
-
-
-@part
-def _back_to_prompt(world: World, i: int) -> None:
-    """Take a request from those that decode; what it has generated becomes part of its prompt."""
-    request = world.request_N[i]
-    s = request.lane
-    lane = world.lane_S[s]
-    if world.draft_tokens == 0:
-        request.generated = request.osl - (request.finish - lane.step)
-        request.computed = request.isl + request.generated - 1
-        request.placed = request.computed
-    drop(world.finishing_SH[s], world.request_N, lane.heap, request.place)
-    lane.heap -= 1
-    stop_decoding(world, i)
-    if world.rules == SGLANG:
-        request.generated -= unseen(world, i)
-        if request.generated == 0:
-            world.first_token_N[i] = NOBODY
-
-
-@part
-def throw_out(world: World, i: int) -> None:
-    """Take a running request out with all it has computed but its tokens.
-
-    Args:
-        world: The simulation.
-        i: The request; one that ends in the step now running ends all the same.
-    """
-    request = world.request_N[i]
-    s = request.lane
-    lane = world.lane_S[s]
-    known = request.computed
-    if not has_ended(world, i):
-        loss = world.loss_N[i]
-        if loss.gone == 0:
-            loss.gone = lane.start + 1
-        if i == lane.partial:
-            lane.partial = NOBODY
-            loss.mark = max(loss.mark, request.computed)
-        else:
-            loss.since = last_joined(world, i)
-            if request.joined <= lane.beat:
-                loss.since = max(loss.since, lane.last_end)
-            _back_to_prompt(world, i)
-            loss.mark = request.computed + 1
-            # what the step that runs computes of its own output is not known
-            known = request.computed - (request.gave if world.async_scheduling else 0)
-    if world.rules != SGLANG:
-        blocks.keep_known(world, i, known)
-    blocks.release(world, i)
-    leave_running(world, i)
-    request.computed = 0
-    world.preempted_N[i] += 1
-    lane.preempted += 1
-    world.clock_1[0].preemptions += 1
 
 
 @part
@@ -344,14 +286,7 @@ def take_finishing(world: World, s: int) -> int:
     request.computed = request.isl + request.osl - 1
     if world.draft_tokens == 0:
         request.placed = request.computed
-    if world.rules == SGLANG:
-        if world.async_scheduling:  # decodes once more in the next step, where that decodes
-            request.placed += 1 if lane.decodes > 0 else 0
-        if world.async_scheduling or world.role == DECODE or request.joined != lane.beat:
-            lane.ended += 1
-        else:
-            lane.full = 0
-    if world.rules in (NO_EVICT, STATIC):
+    if world.reserves_blocks:
         lane.spare += blocks.promised(world, i) - blocks.count(world, request.placed)
     stop_decoding(world, i)
     return int(i)

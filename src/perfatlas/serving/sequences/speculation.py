@@ -24,8 +24,9 @@ import numpy as np
 
 from perfatlas.compiled import part
 from perfatlas.serving.sequences import blocks
+from perfatlas.serving.sequences.preemption import throw_out
 from perfatlas.serving.sequences.prefix import mixed
-from perfatlas.serving.sequences.running import queue_first, throw_out
+from perfatlas.serving.sequences.running import queue_first
 from perfatlas.serving.state import NOBODY
 
 if TYPE_CHECKING:

@@ -263,6 +263,10 @@ Rows = NDArray[Any]
 
 
 # pools, routers, tiers below the GPU, shared prefixes, drafts, failures and scaling: 0 without them
+_SCHEDULER: Final = (
+    *("policy", "reserves_blocks", "foresees_ends"),
+    *("shares_scheduled", "reuses_unnamed", "idle_passes"),
+)
 _FEATURES: Final = (*("role", "routing", "offloads", "prefix_caching", "draft_tokens", "varies"),)
 
 
@@ -301,7 +305,12 @@ class World(NamedTuple):
     reserve_full_isl: bool
     prefix_caching: bool
     async_scheduling: bool
-    rules: int  # place in RULES
+    policy: int  # place in POLICIES
+    reserves_blocks: bool  # and facts about it
+    foresees_ends: bool
+    shares_scheduled: bool
+    reuses_unnamed: bool
+    idle_passes: int
     chunked_prefill: bool
     mixed_chunk: bool
     new_token_ratio: float
@@ -391,6 +400,7 @@ class World(NamedTuple):
     slot_S2U: NDArray[np.int32]  # first block of a bucket, and one more; 0 for none
 
     def settled(self) -> dict[str, int]:
-        """Return the fields for whose values compiled code stands: rules, and features it lacks."""
+        """Return the fields for whose values compiled code stands: its scheduler, what it lacks."""
         told = {name: int(getattr(self, name)) for name in _FEATURES}
-        return {"rules": self.rules} | ({} if any(told.values()) else told)
+        own = {name: int(getattr(self, name)) for name in _SCHEDULER}
+        return own | ({} if any(told.values()) else told)

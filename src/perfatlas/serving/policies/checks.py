@@ -1,0 +1,66 @@
+"""What is refused of schedulers before a simulation starts: what theirs does not simulate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.quantities import InvalidSpecError, UnsupportedError
+from perfatlas.serving.policies.table import find_policy, names_where
+
+if TYPE_CHECKING:
+    from perfatlas.serving.config import Fleet, Limits
+    from perfatlas.serving.policies.policy import Policy
+
+
+def check_policies(fleet: Fleet) -> None:
+    """Refuse engines whose scheduler does not do what is asked of it.
+
+    Args:
+        fleet: Kinds of engines.
+
+    Raises:
+        InvalidSpecError: A scheduler is unknown, or could never run a chunk.
+        UnsupportedError: A role or an option is not simulated with a scheduler.
+    """
+    for kind in fleet.kinds:
+        policy = find_policy(kind.limits.rules, kind.role)
+        _check_fixed(policy, kind.limits, kind.role)
+        _check_chunks(policy, kind.limits)
+        _check_options(policy, kind.limits)
+
+
+def _check_fixed(policy: Policy, limits: Limits, role: str) -> None:
+    for name, value in policy.fixed.get(role, {}).items():
+        asked = getattr(limits, name)
+        if asked != value:
+            raise UnsupportedError(
+                f"{name} {asked} in role {role} is not simulated; set it to {value}"
+            )
+
+
+def _check_chunks(policy: Policy, limits: Limits) -> None:
+    if policy.requires_chunks and not limits.chunked_prefill:
+        raise UnsupportedError(
+            f"rules {policy.name} without chunked_prefill are not simulated; set it to true"
+        )
+    cut = policy.chunks_whole_blocks and limits.chunked_prefill
+    if cut and limits.max_num_batched_tokens < limits.block_size:
+        raise InvalidSpecError(
+            f"max_num_batched_tokens {limits.max_num_batched_tokens} is below block_size "
+            f"{limits.block_size}: a chunk of whole blocks never fits; raise the first"
+        )
+
+
+def _check_options(policy: Policy, limits: Limits) -> None:
+    if limits.draft_tokens and not policy.supports_drafts:
+        named = " or ".join(names_where(lambda row: row.supports_drafts))
+        raise UnsupportedError(
+            f"draft_tokens {limits.draft_tokens} under rules {policy.name} are not simulated; use"
+            f" rules {named}"
+        )
+    if limits.offloads and not policy.supports_offload:
+        named = " or ".join(names_where(lambda row: row.supports_offload))
+        raise UnsupportedError(
+            f"cache tiers below the GPU under rules {policy.name} are not simulated; use rules"
+            f" {named}"
+        )

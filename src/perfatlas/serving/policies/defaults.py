@@ -1,0 +1,63 @@
+"""What most schedulers do alike: parts of the protocol that a policy may leave as they are.
+
+Shape legend: N requests, S schedulers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perfatlas.compiled import part
+from perfatlas.serving.sequences import MANY, blocks, queue_last
+
+if TYPE_CHECKING:
+    from perfatlas.serving.state import World
+
+
+@part
+def put_in_queue(world: World, i: int) -> bool:
+    """Put a request at the end of the queue; return whether it may start with the next step.
+
+    Args:
+        world: The simulation.
+        i: The request, at its scheduler.
+    """
+    lane = world.lane_S[world.request_N[i].lane]
+    opens = lane.waiting == 0 and lane.running < world.max_num_seqs
+    queue_last(world, i)
+    return bool(opens)
+
+
+@part
+def keeps_waiting(world: World, s: int) -> int:  # noqa: ARG001 - of the protocol
+    """Return that a request at the head of the queue that does not fit now will not fit later.
+
+    While sequences only decode, free blocks shrink and nobody leaves.
+
+    Args:
+        world: The simulation.
+        s: The scheduler.
+    """
+    return MANY
+
+
+@part
+def ignore(world: World, place: int) -> None:
+    """Let something happen without consequence.
+
+    Args:
+        world: The simulation.
+        place: Of the request or the scheduler.
+    """
+
+
+@part
+def fits_in_cache(world: World, i: int, tokens: int) -> bool:  # noqa: ARG001 - of the protocol
+    """Return whether the cache has blocks for every token of a request.
+
+    Args:
+        world: The simulation.
+        i: The request.
+        tokens: Of its prompt and its output.
+    """
+    return bool(blocks.count(world, tokens) <= world.kv_blocks)

@@ -1,0 +1,60 @@
+"""From the scheduler of a kind of engines to its functions: the one place that chooses.
+
+The functions here stand for those of all policies: each is a chain of comparisons with the place of
+a policy, generated from the table. The event loop calls them and knows no policy by name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.compiled import part
+from perfatlas.serving.policies.table import POLICIES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+PROTOCOL: Final = {
+    "schedule": ("world", "s", "now"),
+    "enqueue": ("world", "i"),
+    "steady_steps": ("world", "s"),
+    "on_last_token": ("world", "i"),
+    "on_idle": ("world", "s"),
+    "can_hold": ("world", "i", "tokens"),
+}
+
+
+def choice(name: str, places: Iterable[int]) -> Callable[..., Any]:
+    """Return a compiled function that stands for those of some policies.
+
+    Policies that share a function share a branch; the most shared one has no test.
+
+    Args:
+        name: Of the protocol.
+        places: Of the policies in `POLICIES`; only these are compiled.
+    """
+    given = ", ".join(PROTOCOL[name])
+    names: dict[str, Any] = {"__name__": __name__}
+    lines = [f"def {name}({given}):"]
+    owners: dict[Callable[..., Any], list[int]] = {}
+    for place in places:
+        owners.setdefault(getattr(POLICIES[place], name), []).append(place)
+    *others, most = sorted(owners, key=lambda function: len(owners[function]))
+    for function in others:
+        test = " or ".join(f"world.policy == {place}" for place in owners[function])
+        names[f"{name}_{owners[function][0]}"] = function
+        lines.append(f"    if {test}: return {name}_{owners[function][0]}({given})")
+    names[f"{name}_otherwise"] = most
+    lines.append(f"    return {name}_otherwise({given})")
+    exec("\n".join(lines), names)  # noqa: S102 - a branch for every policy, from names in this file
+    chosen: Callable[..., Any] = part(names[name])
+    return chosen
+
+
+_ALL = range(len(POLICIES))
+schedule = choice("schedule", _ALL)
+enqueue = choice("enqueue", _ALL)
+steady_steps = choice("steady_steps", _ALL)
+on_last_token = choice("on_last_token", _ALL)
+on_idle = choice("on_idle", _ALL)
+can_hold = choice("can_hold", _ALL)

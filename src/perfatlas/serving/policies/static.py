@@ -1,0 +1,50 @@
+"""One step of one scheduler of static batches: the next one starts when all of it has ended.
+
+Blocks are reserved and prompts run as under `trtllm_guaranteed_no_evict`; requests start only when
+none is left that decodes.
+
+Source: NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/batch_manager/capacityScheduler.cpp,
+StaticBatchScheduler::operator().
+
+Shape legend: S schedulers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.compiled import part
+from perfatlas.serving.policies.policy import Policy
+from perfatlas.serving.policies.trtllm import READS, decode_all, look_while_held, run_prompts
+
+if TYPE_CHECKING:
+    from perfatlas.serving.state import World
+
+
+@part
+def schedule_static(world: World, s: int, now: int) -> None:
+    """Decide what a scheduler runs in its next step.
+
+    Args:
+        world: The simulation.
+        s: The scheduler.
+        now: When the step begins [ps].
+    """
+    decode_all(world, s, now)
+    lane = world.lane_S[s]
+    if lane.preempted == 0 and lane.decoding == 0:
+        run_prompts(world, s, now)
+
+
+STATIC: Final = Policy(
+    name="static",
+    title="static batching",
+    description=(
+        "requests wait for a batch to end: the next one starts when its longest output is done"
+    ),
+    reads=READS,
+    chunks_whole_blocks=True,
+    reserves_blocks=True,
+    schedule=schedule_static,
+    steady_steps=look_while_held,
+)
