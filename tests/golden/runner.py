@@ -9,6 +9,7 @@ writes one JSON object per line.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import json
 import os
@@ -73,6 +74,7 @@ class Preloaded:
             if not self.preload or needed in self.loaded:
                 continue
             self.loaded.add(needed)
+            importlib.import_module("scipy.stats")  # most of the time of a fit, in every fork
             for words in (PRELOAD[needed],) if needed else LIBRARIES:
                 _run_quietly(words)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
 
     from tests.golden.question import Question
 
-EVERY: Final = 7  # of each stratum
+EVERY: Final = 8  # of each stratum
 QUESTIONS: Final = read_questions()
+GOLDEN: Final = read_answers()
 FIRST: Final = {question.verb: question.name for question in reversed(QUESTIONS)}
 SAMPLE: Final = [
     number
@@ -58,7 +60,7 @@ def test_an_answer_is_what_it_was(answerer: Answerer, number: int) -> None:
     question: Question = QUESTIONS[number]
     if question.silicon and not has_silicon():
         pytest.skip("needs aiconfigurator-core")
-    golden, keys = read_answers(), read_key_map()
+    golden, keys = GOLDEN, read_key_map()
     exact = golden.environment == environment()
     expected, found = golden.answers[question.name], answerer.ask(number)
     told = [*map(str, differences(question.name, expected, found, keys=keys, exact=exact))]
@@ -66,7 +68,7 @@ def test_an_answer_is_what_it_was(answerer: Answerer, number: int) -> None:
 
 
 def test_every_question_has_an_answer_and_every_verb_is_sampled() -> None:
-    assert {question.name for question in QUESTIONS} == set(read_answers().answers)
+    assert {question.name for question in QUESTIONS} == set(GOLDEN.answers)
     assert len(QUESTIONS) >= 600
     assert {question.verb for question in QUESTIONS} >= VERBS
     assert {question.stratum for question in QUESTIONS} == {QUESTIONS[n].stratum for n in SAMPLE}
@@ -115,7 +117,8 @@ def test_a_comparison_by_statistics_is_refused_until_there_is_one(tmp_path: Path
 
 
 def test_answers_are_written_the_same_each_time(tmp_path: Path) -> None:
-    golden = read_answers()
+    few = dict([*GOLDEN.answers.items()][:9])
+    golden = replace(GOLDEN, answers=few)
     paths = [tmp_path / "a", tmp_path / "b"]
     for path in paths:
         write_answers(golden, path)
