@@ -109,11 +109,16 @@ def test_keys_are_renamed_dropped_and_added_as_reviewed() -> None:
     assert one.key == "1/operators[3].duration_s"
 
 
-def test_a_comparison_by_statistics_is_refused_until_there_is_one(tmp_path: Path) -> None:
-    path = tmp_path / "map.toml"
-    path.write_text('[statistical]\n"q" = "another stream"\n', "utf-8")
-    with pytest.raises(ValueError, match="no comparison by statistics"):
-        read_key_map(path)
+def test_questions_named_for_it_are_compared_by_statistics() -> None:
+    keys = KeyMap(statistical={"q": "another order of ties"})
+    expected = {"exit": 0, "results.ttft_s.mean": 1.0, "results.series.time_s.sha256": "a"}
+    near = {"exit": 0, "results.ttft_s.mean": 1.01, "results.series.time_s.sha256": "b", "more": 1}
+    assert not [*differences("q", expected, near, keys=keys, exact=True)]
+    assert len([*differences("other", expected, near, keys=keys, exact=True)]) == 3
+    (one,) = differences("q", expected, {**near, "results.ttft_s.mean": 1.1}, keys=keys, exact=True)
+    assert one.key == "results.ttft_s.mean"
+    (one,) = differences("q", expected, {**near, "exit": 4}, keys=keys, exact=True)
+    assert one.key == "exit"
 
 
 def test_answers_are_written_the_same_each_time(tmp_path: Path) -> None:
