@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perfatlas.scenario import Groups, read_scenario
+from perfatlas.scenario import resolve
 from perfatlas.verbs.estimate import estimate, estimate_table
 
 
@@ -28,13 +28,19 @@ def test_a_row_carries_the_warnings_of_its_own_estimate() -> None:
 
 def test_rows_are_grouped_by_what_their_formats_mean() -> None:
     """Names of a format that mean the same on both devices are one group, others are not."""
-    groups = Groups()
-
-    def key(**fields: object) -> object:
-        asked = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"} | fields
-        return groups.key(read_scenario(asked))
-
-    assert key() == key(format="bf16") == key(gemm_format="bf16", batch=7, system="b200_sxm")
-    assert key(format="fp8") != key()
-    assert key(format="fp8") != key(format="fp8", tier="bound")
-    assert key(format="none such") != key(format="no other")
+    rows: list[dict[str, Any]] = [
+        {},
+        {"format": "bf16"},
+        {"gemm_format": "bf16", "batch": 7, "system": "b200_sxm"},
+        {"format": "fp8"},
+        {"format": "fp8", "tier": "bound"},
+        {"format": "none such"},
+        {"format": "no other"},
+    ]
+    asked = [{"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"} | row for row in rows]
+    names = {name for row in asked for name in row}
+    resolution = resolve({name: [row.get(name) for row in asked] for name in names})
+    found = [group.rows_C.tolist() for group in resolution.groups]
+    assert found == [[0, 1, 2], [3], [4], [5], [6]]
+    assert resolution.refusals.rows() == [5, 6]
+    assert "none such" in str(resolution.refusals.error(5))
