@@ -74,7 +74,8 @@ class Refusals:
         Args:
             row: Its position.
         """
-        return self._reasons[self._reason_N[row]](row)
+        reason = self._reasons[int(self._reason_N[row])]
+        return reason(row)
 
     def rows(self) -> list[int]:
         """Return the positions of the refused rows."""

@@ -212,4 +212,4 @@ def _pool(
     )
     if not np.any(legal_C):
         return None
-    return Pool(rows_C[legal_C], candidates.take(np.flatnonzero(legal_C)))
+    return Pool(rows_C[legal_C], candidates.take(np.flatnonzero(legal_C).tolist()))

@@ -79,7 +79,9 @@ def are_pools_simulated(columns: ScenarioColumns, rates: PoolRates) -> BoolArray
     matters_C = others_C * prompt.engine_s >= WAITING * prompt.request_s
     auto_C = columns.equals("method", "auto") & (concurrency_C > 0.0)
     simulated_C: BoolArray = columns.equals("method", "simulate")
-    return simulated_C | (auto_C & matters_C & known_C & np.equal(prefill.drafts, 0))
+    if prefill.drafts == 0:
+        simulated_C |= auto_C & matters_C & known_C
+    return simulated_C
 
 
 def _least_steps(question: Candidates, in_flight_C: FloatArray, osl_C: FloatArray) -> FloatArray:
@@ -108,8 +110,9 @@ def _is_known(columns: ScenarioColumns, question: Candidates) -> BoolArray:
     known_C = (plan.pp == 1.0) & (load.prefix == 0.0) & _takes_prompt(question)
     known_C &= _least_steps(question, in_flight_C, load.osl) <= MOST_STEPS
     known_C &= plan.dp <= MOST_ENGINES
-    drafts = question.drafts == 0 or question.profile.scheduler.rules == DRAFTING
-    return known_C & np.bool_(drafts)
+    if question.drafts and question.profile.scheduler.rules != DRAFTING:
+        known_C[:] = False
+    return known_C
 
 
 def _is_held_back(question: Candidates, results: Mapping[str, FloatArray]) -> BoolArray:

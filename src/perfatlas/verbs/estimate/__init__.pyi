@@ -9,7 +9,6 @@ from .chart import (
     print_frontier as print_frontier,
 )
 from .columns import (
-    EstimateColumns as EstimateColumns,
     estimate_columns as estimate_columns,
 )
 from .table import (

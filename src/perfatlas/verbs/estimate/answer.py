@@ -198,6 +198,10 @@ def _answer_pools(scenario: Scenario) -> Answer:
     results["prefill_memory"] = plain_results(memory_columns(rates.prefill[1].memory))
     results["method"] = "formula"
     simulated = bool(are_pools_simulated(columns, rates)[0])
+    worker_warnings = [
+        question_warnings(*rates.prefill, ("prefill",)),
+        question_warnings(*rates.decode, ("decode",)),
+    ]
     asked = asked_scenario(scenario, rates.decode[0])
     if simulated:  # what is not given limits nothing
         derived = {"prefill_batch", "decode_batch"} - scenario.model_fields_set
@@ -213,7 +217,7 @@ def _answer_pools(scenario: Scenario) -> Answer:
         evidence=merged_evidence(
             question_evidence(*rates.prefill), question_evidence(*rates.decode), rates.said()
         ),
-        warnings=pool_warnings(rates, [simulated])[0],
+        warnings=pool_warnings(rates, worker_warnings, [simulated])[0],
     )
     return _simulated(scenario, formula) if simulated else formula
 

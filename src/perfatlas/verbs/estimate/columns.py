@@ -235,7 +235,16 @@ def _two_pools(group: Group, found: EstimateColumns) -> Iterator[Answered]:
     found.put(rows_C, {f"memory_{name}": memory[name] for name in MEMORY})
     simulated_C = are_pools_simulated(asked, rates)
     found.simulate(rows_C[simulated_C])
-    yield Answered(rows_C, lambda: pool_warnings(rates, simulated_C.tolist()))
+
+    def warnings() -> list[tuple[str, ...]]:
+        said = (
+            question_warnings(prefill.candidates, first, ("prefill",)),
+            question_warnings(decode.candidates, second, ("decode",)),
+        )
+        workers = [[texts[c] for c in kept] for texts, kept in zip(said, places, strict=True)]
+        return pool_warnings(rates, workers, simulated_C.tolist())
+
+    yield Answered(rows_C, warnings)
 
 
 def _shortfall(memory: MemoryColumns, candidate: int) -> InfeasibleError:
