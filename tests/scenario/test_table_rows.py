@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from perfatlas.scenario import Groups, read_scenario
-from perfatlas.verbs.estimate import estimate, estimate_table
+import numpy as np
+
+from perfatlas.scenario import resolve
+from perfatlas.verbs.estimate import estimate, estimate_columns, estimate_table
 
 
 def test_a_row_carries_the_warnings_of_its_own_estimate() -> None:
@@ -28,13 +30,61 @@ def test_a_row_carries_the_warnings_of_its_own_estimate() -> None:
 
 def test_rows_are_grouped_by_what_their_formats_mean() -> None:
     """Names of a format that mean the same on both devices are one group, others are not."""
-    groups = Groups()
+    rows: list[dict[str, Any]] = [
+        {},
+        {"format": "bf16"},
+        {"gemm_format": "bf16", "batch": 7, "system": "b200_sxm"},
+        {"format": "fp8"},
+        {"format": "fp8", "tier": "bound"},
+        {"format": "none such"},
+        {"format": "no other"},
+    ]
+    asked = [{"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"} | row for row in rows]
+    names = {name for row in asked for name in row}
+    resolution = resolve({name: [row.get(name) for row in asked] for name in names})
+    found = [group.rows_C.tolist() for group in resolution.groups]
+    assert found == [[0, 1, 2], [3], [4], [5], [6]]
+    assert resolution.refusals.rows() == [5, 6]
+    assert "none such" in str(resolution.refusals.error(5))
 
-    def key(**fields: object) -> object:
-        asked = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"} | fields
-        return groups.key(read_scenario(asked))
 
-    assert key() == key(format="bf16") == key(gemm_format="bf16", batch=7, system="b200_sxm")
-    assert key(format="fp8") != key()
-    assert key(format="fp8") != key(format="fp8", tier="bound")
-    assert key(format="none such") != key(format="no other")
+def test_columns_are_the_numbers_of_the_table_without_sentences() -> None:
+    """Refused, too large, aggregated and disaggregated rows; NaN where there is no answer."""
+    rows: list[dict[str, Any]] = [
+        {"batch": 8},
+        {"tp": 3},
+        {"batch": "many"},
+        {"system": "l40s", "batch": 4096},
+        {"mode": "aggregated", "concurrency": 64, "method": "formula"},
+        {"mode": "disaggregated", "decode_batch": 16},
+        {"mode": "disaggregated", "decode_batch": 16, "decode_tp": 5},
+    ]
+    asked = [{"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"} | row for row in rows]
+    names = {name for row in asked for name in row}
+    table = {name: [row.get(name) for row in asked] for name in names}
+    found, told = estimate_columns(table), estimate_table(table).columns
+    assert found.refused.tolist() == [code != "" for code in told["error_code"]]
+    assert found.refused.tolist() == [False, True, True, True, False, False, True]
+    assert list(found.columns) == [name for name in told if not name.startswith(("warn", "error"))]
+    for name, values in found.columns.items():
+        expected = np.array(told[name], np.float64)
+        np.testing.assert_array_equal(values, expected, err_msg=name)
+
+
+def test_a_row_of_two_pools_that_does_not_fit_leaves_the_others_of_its_group() -> None:
+    shared = {"model": "meta-llama/Llama-3.1-70B", "system": "h200_sxm", "mode": "disaggregated"}
+    rows: list[dict[str, Any]] = [
+        {"tp": 4},
+        {"tp": 4, "prefill_tp": 1},
+        {"tp": 4, "decode_tp": 1},
+        {"tp": 4, "prefill_tp": 1, "decode_tp": 3},
+        {"tp": 8},
+    ]
+    names = {name for row in rows for name in (*shared, *row)}
+    table = {name: [(shared | row).get(name) for row in rows] for name in names}
+    columns = estimate_table(table).columns
+    assert columns["error_code"] == ["", "infeasible", "infeasible", "infeasible", ""]
+    for place in (0, 4):
+        alone = estimate(**shared, **rows[place])
+        assert columns["tpot_s"][place] == alone.results["tpot_s"]
+        assert columns["warnings"][place] == "; ".join(alone.warnings)

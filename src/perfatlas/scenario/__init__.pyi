@@ -9,8 +9,6 @@ from .capacity import (
     cache_capacity as cache_capacity,
 )
 from .closed_loop import (
-    are_pools_simulated as are_pools_simulated,
-    is_simulated as is_simulated,
     steady_state as steady_state,
 )
 from .engine_deployment import (
@@ -18,8 +16,9 @@ from .engine_deployment import (
     Priced as Priced,
     deployment as deployment,
 )
-from .groups import (
-    Groups as Groups,
+from .field_columns import (
+    BoolArray as BoolArray,
+    columns_of as columns_of,
 )
 from .heterogeneous_replicas import (
     kind_column as kind_column,
@@ -47,8 +46,14 @@ from .rate_stability import (
 from .replica_results import (
     operated_results as operated_results,
 )
+from .resolution import (
+    EVALUATED as EVALUATED,
+    Group as Group,
+    Pool as Pool,
+    Resolution as Resolution,
+    resolve as resolve,
+)
 from .resolved_scenario import (
-    plan_sizes as plan_sizes,
     resolve_scenarios as resolve_scenarios,
 )
 from .scenario_checks import (
@@ -62,6 +67,11 @@ from .services import (
     run_traffic as run_traffic,
     service as service,
     slowed as slowed,
+)
+from .simulation_choice import (
+    are_pools_simulated as are_pools_simulated,
+    is_simulated as is_simulated,
+    may_be_simulated as may_be_simulated,
 )
 from .simulation_remarks import (
     said_of_client as said_of_client,

@@ -17,30 +17,21 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.arrivals import Arriving
 from perfatlas.scenario.services import Service, price_ends, run_traffic, service, slowed
 from perfatlas.scenario.traffic import Traffic
-from perfatlas.serving.closed_form import Prompt, client_side, said_of_client
+from perfatlas.serving.closed_form import said_of_client
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies
 from perfatlas.serving.requests import all_at_once, plain_requests
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from perfatlas.scenario.engine_deployment import Priced
     from perfatlas.scenario.vocabulary import Scenario
-    from perfatlas.step import Candidates
 
 WARM_ROUNDS: Final = 2  # requests per one in flight, before the ones that count
 ROUNDS: Final = 8  # requests per one in flight that count
 MOST_IN_FLIGHT: Final = 1_000_000  # a simulation keeps rows of all of them, and ten times as many
-MOST_ENGINES: Final = 1_000  # beyond, auto does not wait: every event looks at every engine
-MOST_STEPS: Final = 2_000_000  # beyond, auto does not wait: some seconds for three runs of them
 FEWEST: Final = 24  # requests that count
-HELD_BACK: Final = 0.8  # of a step, that its tokens take to be sent, from which on auto waits
 NAMES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 RATES: Final = ("output_tokens_per_s_per_gpu", "output_tokens_per_s_per_user")
-# mean number of others at their prompts, from which on waiting matters: each of them adds some part
-# of its prompt to a TTFT that is mostly one
-WAITING: Final = 0.05
 HOW: Final = (
     "method simulate: mean over {count:,} requests of a closed loop that ran before, all of {isl:,}"
     " tokens in and {osl:,} out; {rules}; {client}"
@@ -181,94 +172,3 @@ def _means(ready: Service, came: Arriving, window: slice) -> dict[str, Any]:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def are_pools_simulated(scenario: Scenario, prefill: Candidates, prompt: Prompt) -> bool:
-    """Return whether method simulate answers for two pools, as `is_simulated` does for one.
-
-    Without a concurrency the closed forms' pools are full, which no closed loop is.
-
-    Args:
-        scenario: Of mode disaggregated.
-        prefill: Of a prefill worker.
-        prompt: By the closed forms.
-    """
-    if scenario.method != "auto":
-        return scenario.method == "simulate"
-    if scenario.concurrency is None:
-        return False
-    depths = (scenario.prefill_pp or scenario.pp, scenario.decode_pp or scenario.pp)
-    known = max(depths) == 1 and scenario.prefix == 0 and _takes_prompt(scenario, prefill)
-    known &= prefill.drafts == 0 and _least_steps(scenario, prefill) <= MOST_STEPS
-    known &= max(scenario.prefill_workers, scenario.decode_workers) <= MOST_ENGINES
-    others = scenario.concurrency / scenario.prefill_workers - 1.0
-    return known and others * prompt.engine_s >= WAITING * prompt.request_s
-
-
-def is_simulated(scenario: Scenario, question: Candidates, results: Mapping[str, Any]) -> bool:
-    """Return whether method simulate answers: asked for, or auto where waiting matters.
-
-    Args:
-        scenario: As asked.
-        question: Of it alone.
-        results: Its closed forms: TTFT and request latency.
-    """
-    if scenario.mode != "aggregated" or scenario.method == "formula":
-        return False
-    late_s = float(client_side(question).late_s[0])
-    prompt = Prompt(results["ttft_s"] - late_s, results["request_latency_s"] - late_s)
-    if scenario.method == "simulate":
-        return True
-    matters = _waiting_matters(question, prompt) or _is_held_back(question, results)
-    return matters and _is_known(scenario, question)
-
-
-def _least_steps(scenario: Scenario, question: Candidates) -> float:
-    """Return how many steps the simulation of a steady state has at least.
-
-    Args:
-        scenario: What is asked.
-        question: Of an engine that runs it.
-    """
-    limits, ranks = question.limits, float(question.plan.attention_dp[0])
-    in_flight = _in_flight(scenario)
-    requests = (WARM_ROUNDS + ROUNDS + 1) * in_flight
-    tokens = requests * (scenario.isl + scenario.osl) / float(limits.max_num_batched_tokens[0])
-    held = in_flight / float(question.plan.dp[0]) / ranks
-    sequences = max(min(float(limits.max_num_seqs[0]), held), 1.0)
-    return max(tokens / ranks, requests * scenario.osl / sequences / ranks)
-
-
-def _is_known(scenario: Scenario, question: Candidates) -> bool:
-    """Return whether a simulation can tell, in some seconds."""
-    known = scenario.pp == 1 and scenario.prefix == 0 and _takes_prompt(scenario, question)
-    known &= _least_steps(scenario, question) <= MOST_STEPS
-    known &= float(question.plan.dp[0]) <= MOST_ENGINES
-    if not known or question.drafts == 0:
-        return known
-    from perfatlas.serving.policies import names_where
-
-    drafting = names_where(lambda policy: policy.supports_drafts)
-    return question.profile.scheduler.rules in drafting
-
-
-def _waiting_matters(question: Candidates, prompt: Prompt) -> bool:
-    """Return whether prompts meet others at their prompts."""
-    others = float(question.load.sequences[0]) - 1.0
-    return others * prompt.engine_s >= WAITING * prompt.request_s
-
-
-def _is_held_back(question: Candidates, results: Mapping[str, Any]) -> bool:
-    """Return whether a front end is hardly done with the tokens of a step when the next ends."""
-    gaps = float(question.load.osl[0]) - 1.0
-    between_s = results["request_latency_s"] - results["ttft_s"]
-    on_rank = float(question.load.sequences[0] / question.plan.attention_dp[0])
-    sends_s = on_rank * float(client_side(question).stream_s[0])
-    return gaps > 0.0 and gaps * sends_s > HELD_BACK * between_s
-
-
-def _takes_prompt(scenario: Scenario, question: Candidates) -> bool:
-    """Return whether the engine takes a prompt, in one step or in several."""
-    return question.profile.scheduler.chunked_prefill or (
-        scenario.isl <= float(question.limits.max_num_batched_tokens[0])
-    )

@@ -1,74 +1,133 @@
-"""Which scenarios are answered together, as columns of one question."""
+"""Which rows are answered together, as candidates that share model, engine, formats and tier.
+
+Shape legend: N rows, C rows of one group, U distinct rows.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
 
 from perfatlas.engines import resolve_engine
 from perfatlas.models import ModelFormats, resolve_model
 from perfatlas.quantities import PerfatlasError
-from perfatlas.scenario.resolved_scenario import device_architecture, resolve_formats
+from perfatlas.scenario.model_formats import FormatNames, device_architecture, resolve_formats
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Sequence
 
-    from perfatlas.scenario.vocabulary import Scenario
+    from perfatlas.operators import IntArray
+    from perfatlas.scenario.field_columns import FieldColumn, ScenarioColumns
 
-NAMES: Final = (
+SHARED_FIELDS: Final = (
     "model",
     "engine",
-    "format",
-    "gemm_format",
-    "moe_format",
-    "kv_format",
-    "attention_format",
+    "tier",
+    "silicon_version",
+    "expert_distribution",
+    "speculative_depth",
+    "speculative_acceptance",
 )
 
 
-class Groups:
-    """Keys of scenarios; those that share one have model, engine, formats and tier in common.
+class Distinct(NamedTuple):
+    """Distinct rows of some codes.
 
-    Formats count as they are resolved: what no format is named for, what is named bf16 and what an
-    engine takes for it on two devices is one group.
+    Args:
+        first_U: The first row that has them, rising (U,).
+        codes_N: Which of them each row has (N,).
     """
 
-    def __init__(self) -> None:
-        """Know no formats yet."""
-        self._known: dict[Hashable, ModelFormats | None] = {}
+    first_U: IntArray
+    codes_N: IntArray
 
-    def key(self, scenario: Scenario) -> Hashable:
-        """Return what a scenario shares with all that are answered with it.
+    def members(self) -> list[IntArray]:
+        """Return the rows of each distinct one, rising."""
+        order_N = np.argsort(self.codes_N, kind="stable")
+        sizes_U = np.bincount(self.codes_N, minlength=self.first_U.size)
+        return np.split(order_N, np.cumsum(sizes_U)[:-1])
+
+
+def distinct_rows(codes: Sequence[IntArray]) -> Distinct:
+    """Return the distinct rows of several columns of codes, in the order of their first rows.
+
+    Args:
+        codes: Columns, each (N,).
+    """
+    table = np.column_stack(codes)
+    _, first_U, codes_N = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    order_U = np.argsort(first_U)
+    rank_U = np.argsort(order_U)
+    return Distinct(first_U[order_U], rank_U[codes_N.reshape(-1)])
+
+
+class ResolvedFormats(NamedTuple):
+    """Number formats of rows: an index column into distinct ones.
+
+    Args:
+        found: Distinct formats, or why there are none.
+        assumptions: Sentences that say where each comes from, of every row that differs in names.
+        codes_N: Formats of each row (N,).
+        names_N: Distinct names of each row, by which `assumptions` are found (N,).
+    """
+
+    found: tuple[ModelFormats | PerfatlasError, ...]
+    assumptions: tuple[tuple[str, ...], ...]
+    codes_N: IntArray
+    names_N: IntArray
+
+    def at(self, row: int) -> tuple[ModelFormats | PerfatlasError, tuple[str, ...]]:
+        """Return the formats of one row, or why there are none, and where they come from.
 
         Args:
-            scenario: What is asked.
+            row: Its position.
         """
-        systems = [scenario.system]
-        if scenario.mode == "disaggregated":
-            systems = [scenario.prefill_system or scenario.system]
-            systems.append(scenario.decode_system or scenario.system)
-        return (
-            scenario.model,
-            scenario.engine,
-            scenario.tier,
-            scenario.silicon_version,
-            scenario.expert_distribution,
-            scenario.speculative_depth,
-            scenario.speculative_acceptance,
-            *(self._formats(scenario, system) for system in systems),
-        )
-
-    def _formats(self, scenario: Scenario, system: str) -> Hashable:
-        """Return the formats on a system; the names as given where they cannot be resolved."""
-        names = (getattr(scenario, name) for name in NAMES)
-        asked = (*names, device_architecture(system))
-        if asked not in self._known:
-            self._known[asked] = _resolved(scenario.model_copy(update={"system": system}))
-        return self._known[asked] or asked
+        return self.found[self.codes_N[row]], self.assumptions[self.names_N[row]]
 
 
-def _resolved(scenario: Scenario) -> ModelFormats | None:
+def formats_of_rows(columns: ScenarioColumns) -> ResolvedFormats:
+    """Return the number formats of every row; distinct names are resolved once each.
+
+    Formats count as they are resolved: what no format is named for, what is named bf16 and what an
+    engine takes for it on two devices is one.
+
+    Args:
+        columns: What is asked (N).
+    """
+    architectures = [
+        device_architecture(system) if system else None for system in columns["system"].values
+    ]
+    device_N = _positions(architectures)[columns["system"].codes_N]
+    named = [columns[name] for name in ("model", "engine", *FormatNames._fields)]
+    distinct = distinct_rows([*(column.value_codes for column in named), device_N])
+    results = [
+        _resolved(named, architectures[columns["system"].codes_N[row]], row)
+        for row in distinct.first_U.tolist()
+    ]
+    index: dict[ModelFormats | PerfatlasError, int] = {}
+    codes_U = np.array([index.setdefault(found, len(index)) for found, _ in results], np.int64)
+    return ResolvedFormats(
+        found=tuple(index),
+        assumptions=tuple(said for _, said in results),
+        codes_N=codes_U[distinct.codes_N],
+        names_N=distinct.codes_N,
+    )
+
+
+def _positions(values: Sequence[object]) -> IntArray:
+    """Return for each value the position of the first that equals it."""
+    first: dict[object, int] = {}
+    return np.array([first.setdefault(value, len(first)) for value in values], np.int64)
+
+
+def _resolved(
+    named: Sequence[FieldColumn], device: str | None, row: int
+) -> tuple[ModelFormats | PerfatlasError, tuple[str, ...]]:
+    """Return the formats of one row and where they come from, or why there are none."""
+    model, engine, *names = (column.values[column.codes_N[row]] for column in named)
     try:
-        model, profile = resolve_model(scenario.model), resolve_engine(scenario.engine)
-        return resolve_formats(scenario, model.architecture, profile)[0]
-    except PerfatlasError:
-        return None  # refused by itself when the question is resolved
+        architecture = resolve_model(model).architecture
+        return resolve_formats(FormatNames(*names), architecture, resolve_engine(engine), device)
+    except PerfatlasError as error:
+        return error, ()

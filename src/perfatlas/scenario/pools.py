@@ -1,4 +1,7 @@
-"""One disaggregated scenario as two: a prefill worker and a decode worker."""
+"""One disaggregated scenario as two: a prefill worker and a decode worker.
+
+Shape legend: N rows, C candidates.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.scenario.field_columns import FieldColumn, constant_column, number_column
+from perfatlas.scenario.vocabulary import FIELD_NAMES
 from perfatlas.serving.closed_form import PoolLoad
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from perfatlas.scenario.field_columns import ScenarioColumns
     from perfatlas.scenario.vocabulary import Scenario
 
+ROLES: Final = ("prefill", "decode")
 SHARED: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp")
 
 
@@ -64,17 +69,41 @@ def asked_of_pools(scenario: Scenario) -> dict[str, int]:
     return asked
 
 
-def pool_load(scenarios: Sequence[Scenario]) -> PoolLoad:
+def worker_columns(columns: ScenarioColumns, role: str) -> ScenarioColumns:
+    """Return the columns of one worker of a pool, as `split_pools` returns its scenario.
+
+    Args:
+        columns: Scenarios in mode disaggregated (N).
+        role: "prefill" or "decode".
+    """
+    ones = constant_column(columns.size, 1)
+    none = FieldColumn(values=(None,), codes_N=np.zeros(columns.size, np.int64))
+    changes = {"mode": constant_column(columns.size, "static"), "dp": ones}
+    changes |= {"gpus": none, "concurrency": none}
+    for name in ("system", *SHARED):
+        if f"{role}_{name}" in FIELD_NAMES:
+            changes[name] = columns[name].overridden_by(columns[f"{role}_{name}"])
+    if role == "prefill":
+        changes |= {"batch": columns["prefill_batch"], "osl": ones}
+    else:
+        workers_N = columns.numbers("decode_workers")
+        in_flight_N = columns.numbers("concurrency")
+        in_flight_N = np.where(np.isnan(in_flight_N), workers_N, in_flight_N)
+        each_N = np.maximum(np.floor(in_flight_N / workers_N), 1.0)
+        held_N = columns.numbers("decode_batch")
+        changes |= {"batch": number_column(np.where(np.isnan(held_N), each_N, held_N)), "cp": ones}
+    return columns.changed(changes)
+
+
+def pool_load(columns: ScenarioColumns) -> PoolLoad:
     """Return the workers and the requests in flight of disaggregated scenarios.
 
     Args:
-        scenarios: In mode disaggregated (C).
+        columns: In mode disaggregated (C).
     """
-    asked_C = np.array([float(s.concurrency or 0) for s in scenarios])
-    given_C = np.array([s.decode_batch is not None for s in scenarios])
     return PoolLoad(
-        prefill_workers=np.array([float(s.prefill_workers) for s in scenarios]),
-        decode_workers=np.array([float(s.decode_workers) for s in scenarios]),
-        concurrency=np.where(asked_C > 0.0, asked_C, np.inf),
-        derived=np.where(given_C, 0.0, asked_C),
+        prefill_workers=columns.numbers("prefill_workers"),
+        decode_workers=columns.numbers("decode_workers"),
+        concurrency=columns.numbers("concurrency", np.inf),
+        derived=np.where(columns.given("decode_batch"), 0.0, columns.numbers("concurrency", 0.0)),
     )

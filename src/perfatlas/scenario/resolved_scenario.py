@@ -1,169 +1,251 @@
-"""From what a user wrote to typed columns: names resolved, defaults filled in, rules checked.
+"""From columns of fields to candidates: plans, loads and limits filled in, systems resolved.
 
-Shape legend: C candidates.
+Shape legend: N rows, C candidates.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from perfatlas.answer import require_tier
 from perfatlas.engines import EngineProfile, resolve_engine
-from perfatlas.formats import formats, get_format
 from perfatlas.hardware import System, resolve_system
 from perfatlas.kernels.devices import device_peak
 from perfatlas.models import INDEX_FORMAT, Architecture, ModelFormats, resolve_model
 from perfatlas.parallelism import PlanColumns, default_moe_split
-from perfatlas.quantities import InvalidSpecError, PerfatlasError, UnsupportedError
-from perfatlas.scenario.scenario_checks import check_running
-from perfatlas.step import Candidates, EngineLimits, Load, Placement
+from perfatlas.quantities import InvalidSpecError, PerfatlasError
+from perfatlas.scenario.field_columns import columns_of
+from perfatlas.scenario.groups import SHARED_FIELDS, distinct_rows, formats_of_rows
+from perfatlas.scenario.refusals import Refusals
+from perfatlas.step import Candidates, EngineLimits, Load, Placement, take_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from perfatlas.operators import FloatArray
+    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.scenario.field_columns import BoolArray, ScenarioColumns
+    from perfatlas.scenario.refusals import Reason
     from perfatlas.scenario.vocabulary import Scenario
 
-
-def device_architecture(system: str) -> str | None:
-    """Return the architecture of a device, by which engines choose formats; None if not known.
-
-    Args:
-        system: Its name or file.
-    """
-    try:
-        return resolve_system(system).device.architecture
-    except InvalidSpecError:
-        return None  # refused by itself when the question is resolved
+LIMITS: Final = (
+    "max_num_seqs",
+    "max_num_batched_tokens",
+    "block_size",
+    "gpu_memory_utilization",
+    "kv_blocks",
+    "stream_interval",
+)
 
 
-def resolve_formats(
-    scenario: Scenario, architecture: Architecture, profile: EngineProfile
-) -> tuple[ModelFormats, tuple[str, ...]]:
-    """Return the number formats of a scenario and sentences that say where each comes from.
-
-    Precedence: the specific flag, `format`, the checkpoint's quantization config, bf16. Loose
-    names such as "fp8" become what the engine documents as its default on the device.
-
-    Raises:
-        UnsupportedError: A format is unknown.
-    """
-    checkpoint = architecture.checkpoint
-    device = device_architecture(scenario.system) or ""
-    said: list[str] = []
-
-    def pick(role: str, given: str | None, stated: str | None) -> str:
-        same = given is not None and stated is not None and stated.startswith(f"{given}_")
-        name = (stated if same else given or stated) or "bf16"
-        meant = profile.alias(name, device)
-        alias = meant.value if meant else name
-        if role == "moe_format" and not architecture.has_experts:
-            return get_format(alias).name
-        if meant:
-            said.append(f"{role} {name} is {alias} on {profile.id}: {meant.source}")
-        elif stated is not None and (same or given is None):
-            said.append(f"{role} {alias} as the checkpoint states: {checkpoint.source}")
-        return get_format(alias).name
-
-    gemm = pick("gemm_format", scenario.gemm_format or scenario.format, checkpoint.gemm_format)
-    moe_stated = checkpoint.moe_format or checkpoint.gemm_format
-    moe = pick("moe_format", scenario.moe_format or scenario.format, moe_stated)
-    kv = _cache_format(scenario.kv_format, checkpoint.kv_format)
-    attention = _cache_format(scenario.attention_format, checkpoint.kv_format)
-    return ModelFormats(gemm=gemm, moe=moe, kv=kv, attention=attention), tuple(said)
-
-
-def _cache_format(given: str | None, stated: str | None) -> str:
-    name = given or stated or "bf16"
-    chosen = get_format("fp8_static" if name == "fp8" else name)
-    if not chosen.cache:
-        known = ", ".join(f.name for f in formats().values() if f.cache)
-        raise UnsupportedError(f"format {chosen.name!r} is not one of a KV cache: use {known}")
-    return chosen.name
-
-
-def resolve_scenarios(
-    scenarios: Sequence[Scenario],
-) -> tuple[Candidates | None, list[PerfatlasError | None]]:
-    """Return the columns of scenarios with one group key, and each scenario's own error.
+@dataclass(frozen=True, kw_only=True)
+class Workers:
+    """What the workers of one pool are asked, in every row.
 
     Args:
-        scenarios: Scenarios of one group (N).
-
-    Returns:
-        Columns of the scenarios without an error (None if none is left), and N entries.
-
-    Raises:
-        PerfatlasError: What they share (model, engine, format) cannot be resolved.
+        columns: Fields (N,).
+        plan: Parallel sizes; what is not given follows from gpus.
+        load: Sequences per replica and lengths.
+        limits: Engine limits, NaN where they are not given.
+        clock_ratio_N: Clock over the default clock (N,).
+        aggregated_N: Where requests are batched continuously (N,).
+        rules: Where sizes contradict each other (N,), and the error of one row.
+        stage: Of refusals.
     """
-    first = scenarios[0]
-    model = resolve_model(first.model)
-    profile = resolve_engine(first.engine)
-    chosen, assumptions = resolve_formats(first, model.architecture, profile)
-    errors: list[PerfatlasError | None] = [None] * len(scenarios)
-    systems: dict[str, System | PerfatlasError] = {}
-    index: dict[str, int] = {}
-    plans: list[tuple[float, ...]] = []
-    kept: list[int] = []
-    for position, scenario in enumerate(scenarios):
-        system = systems.get(scenario.system)
-        if system is None:
-            system = _usable_system(scenario, chosen, model.architecture, profile.kernel_family)
-            systems[scenario.system] = system
-        if isinstance(system, PerfatlasError):
-            errors[position] = system
-            continue
-        try:
-            sizes = plan_sizes(scenario)
-            check_running(scenario, sizes)
-        except InvalidSpecError as error:
-            errors[position] = error
-            continue
-        plans.append(sizes)
-        index.setdefault(scenario.system, len(index))
-        kept.append(position)
-    if not kept:
-        return None, errors
-    asked = tuple(scenarios[k] for k in kept)
-    used = tuple(s for s in (systems[name] for name in index) if isinstance(s, System))
-    placement = Placement(
-        systems=used,
-        index_C=np.array([index[s.system] for s in asked], np.int64),
-        clock_ratio_C=_clock(asked),
+
+    columns: ScenarioColumns
+    plan: PlanColumns
+    load: Load
+    limits: EngineLimits
+    clock_ratio_N: FloatArray
+    aggregated_N: BoolArray
+    rules: tuple[tuple[BoolArray, Reason], ...]
+    stage: int
+
+
+def workers_of(
+    columns: ScenarioColumns, scenario: Callable[[int], Scenario], stage: int = 0
+) -> Workers:
+    """Return what workers are asked, what is not given filled in.
+
+    Args:
+        columns: Fields of every row (N).
+        scenario: Returns the scenario of a row.
+        stage: Of its refusals.
+    """
+    plan = _plan_columns(columns)
+    return Workers(
+        columns=columns,
+        plan=plan,
+        load=_load(columns, plan.dp),
+        limits=EngineLimits(**{name: columns.numbers(name) for name in LIMITS}),
+        clock_ratio_N=columns.numbers("clock_ratio"),
+        aggregated_N=columns.equals("mode", "aggregated"),
+        rules=_size_rules(columns, plan, scenario),
+        stage=stage,
     )
-    resolved = Candidates(
+
+
+def _plan_columns(columns: ScenarioColumns) -> PlanColumns:
+    """Return the sizes of plans; tp, then dp, follow from gpus where they divide them."""
+    pp, cp, attention_dp = (columns.numbers(name) for name in ("pp", "cp", "attention_dp"))
+    inner = pp * cp * attention_dp
+    gpus, tp, dp = columns.numbers("gpus", 0.0), columns.numbers("tp"), columns.numbers("dp")
+    others = inner * columns.numbers("dp", 1.0)
+    tp = np.where(np.isnan(tp), _quotient(gpus, others), tp)
+    dp = np.where(np.isnan(dp), _quotient(gpus, tp * inner), dp)
+    given = columns.numbers("ep"), columns.numbers("moe_tp")
+    ep, moe_tp = default_moe_split(tp, attention_dp, *given)
+    return PlanColumns(tp=tp, pp=pp, cp=cp, attention_dp=attention_dp, ep=ep, moe_tp=moe_tp, dp=dp)
+
+
+def _quotient(gpus_N: FloatArray, others_N: FloatArray) -> FloatArray:
+    """Return how often some devices are in all (N,); 1 where they do not divide, or none are."""
+    divides_N = (gpus_N > 0.0) & (np.mod(gpus_N, others_N) == 0.0)
+    quotient_N: FloatArray = np.where(divides_N, gpus_N / others_N, 1.0)
+    return quotient_N
+
+
+def _load(columns: ScenarioColumns, replicas_N: FloatArray) -> Load:
+    """Sequences of one replica: `batch` is per replica, `concurrency` over the deployment."""
+    batch, concurrency = columns.numbers("batch"), columns.numbers("concurrency")
+    concurrency = np.where(np.isnan(concurrency), replicas_N, concurrency)
+    asked = np.where(np.isnan(batch), concurrency / replicas_N, batch)
+    return Load(
+        occupancy=np.minimum(asked, 1.0),
+        sequences=np.maximum(asked, 1.0),
+        isl=columns.numbers("isl"),
+        osl=columns.numbers("osl"),
+        prefix=columns.numbers("prefix"),
+    )
+
+
+def _size_rules(
+    columns: ScenarioColumns, plan: PlanColumns, scenario: Callable[[int], Scenario]
+) -> tuple[tuple[BoolArray, Reason], ...]:
+    """Return plans that are not all GPUs, and static batches that the engine does not let run."""
+    total_N = plan.tp * plan.pp * plan.cp * plan.attention_dp * plan.dp
+    batch_N, concurrency_N = columns.numbers("batch"), columns.numbers("concurrency", 1.0)
+    batch_N = np.where(np.isnan(batch_N), np.ceil(concurrency_N / plan.dp), batch_N)
+    most_N = columns.numbers("max_num_seqs", np.inf)
+    too_many_N = np.ceil(batch_N / plan.attention_dp) > most_N
+
+    def false_product(row: int) -> InvalidSpecError:
+        sizes = int(plan.tp[row]), int(plan.dp[row])
+        return InvalidSpecError(_false_product(scenario(row), *sizes))
+
+    def too_many(row: int) -> InvalidSpecError:
+        return InvalidSpecError(_too_many(scenario(row), int(batch_N[row])))
+
+    return (
+        (columns.given("gpus") & (columns.numbers("gpus") != total_N), false_product),
+        (columns.equals("mode", "static") & too_many_N, too_many),
+    )
+
+
+def _false_product(s: Scenario, tp: int, dp: int) -> str:
+    """Return that the devices of a plan are not those that are given."""
+    total = tp * s.pp * s.cp * s.attention_dp * dp
+    return (
+        f"gpus = {s.gpus}, but tp x pp x cp x attention_dp x dp ="
+        f" {tp} x {s.pp} x {s.cp} x {s.attention_dp} x {dp} = {total};"
+        " leave gpus out, or make the product match"
+    )
+
+
+def _too_many(s: Scenario, batch: int) -> str:
+    """Return that a static batch is more than the stated limit of the engine lets run."""
+    ranks, most = s.attention_dp, s.max_num_seqs or 0
+    return (
+        f"max_num_seqs = {most}, but a batch of {batch} runs {-(-batch // ranks)}"
+        f" sequences at a time; use a batch of at most {most * ranks} per replica,"
+        " raise max_num_seqs, or use mode aggregated, where the rest queue"
+    )
+
+
+def candidates_of(
+    workers: Workers,
+    rows_C: IntArray,
+    formats: tuple[ModelFormats, tuple[str, ...]],
+    refusals: Refusals,
+) -> tuple[IntArray, Candidates] | None:
+    """Return rows that share model, engine, formats and tier as candidates, and which are left.
+
+    Args:
+        workers: What is asked.
+        rows_C: The rows (C,).
+        formats: Number formats, resolved, and sentences on where they come from.
+        refusals: Takes the rows that are refused.
+
+    Raises:
+        PerfatlasError: Model or engine cannot be resolved.
+    """
+    fields = workers.columns.at(int(rows_C[0]), SHARED_FIELDS)
+    model, profile = resolve_model(fields["model"]), resolve_engine(fields["engine"])
+    version = fields["silicon_version"]
+
+    def usable(name: str) -> System:
+        system = resolve_system(name)
+        require_tier(system, fields["tier"], profile.kernel_family, version)
+        for format_name in _needed_formats(formats[0], model.architecture):
+            device_peak(system.device, format_name)
+        return system
+
+    systems = _systems(workers, rows_C, usable, refusals)
+    for broken_N, reason in workers.rules:
+        refusals.refuse(rows_C[broken_N[rows_C]], reason, workers.stage)
+    kept_C = refusals.kept(rows_C, workers.stage)
+    if not np.any(kept_C):
+        return None
+    rows_C = rows_C[kept_C]
+    used = distinct_rows([workers.columns["system"].value_codes[rows_C]])
+    column = workers.columns["system"]
+    names = [column.values[code] for code in column.codes_N[rows_C[used.first_U]].tolist()]
+    clock_C = workers.clock_ratio_N[rows_C]
+    placement = Placement(
+        systems=tuple(systems[name] for name in names),
+        index_C=used.codes_N,
+        clock_ratio_C=None if np.all(clock_C == 1.0) else clock_C,
+    )
+    return rows_C, Candidates(
         model=model,
         profile=profile,
-        formats=chosen,
-        tier=first.tier,
-        silicon_version=first.silicon_version or "",
-        expert_distribution=first.expert_distribution,
-        drafts=first.speculative_depth,
-        draft_acceptance=first.speculative_acceptance or 0.0,
-        assumptions=assumptions,
+        formats=formats[0],
+        tier=fields["tier"],
+        silicon_version=version or "",
+        expert_distribution=fields["expert_distribution"],
+        drafts=fields["speculative_depth"],
+        draft_acceptance=fields["speculative_acceptance"] or 0.0,
+        assumptions=formats[1],
         placement=placement,
-        plan=_plan_columns(plans),
-        load=_load(asked, plans),
-        limits=_limits(asked, profile, placement),
-        aggregated_C=np.array([s.mode == "aggregated" for s in asked]),
+        plan=PlanColumns(**take_columns(workers.plan, rows_C)),
+        load=Load(**take_columns(workers.load, rows_C)),
+        limits=_filled(workers.limits, rows_C, profile, placement),
+        aggregated_C=workers.aggregated_N[rows_C],
     )
-    return resolved, errors
 
 
-def _usable_system(
-    scenario: Scenario, formats: ModelFormats, architecture: Architecture, family: str
-) -> System | PerfatlasError:
-    """Resolve a system and check that it multiplies in the formats, and has the tier, asked for."""
-    try:
-        system = resolve_system(scenario.system)
-        require_tier(system, scenario.tier, family, scenario.silicon_version)
-        for format_name in _needed_formats(formats, architecture):
-            device_peak(system.device, format_name)
-    except (InvalidSpecError, UnsupportedError) as error:
-        return error
-    return system
+def _systems(
+    workers: Workers, rows_C: IntArray, usable: Callable[[str], System], refusals: Refusals
+) -> dict[str, System]:
+    """Return the distinct systems of rows by name, and refuse the rows of those not usable."""
+    column = workers.columns["system"]
+    distinct = distinct_rows([column.value_codes[rows_C]])
+    systems = {}
+    for code, place in enumerate(distinct.first_U.tolist()):
+        name = column.values[column.codes_N[rows_C[place]]]
+        try:
+            systems[name] = usable(name)
+        except PerfatlasError as error:
+            refused_C = rows_C[distinct.codes_N == code]
+            refusals.refuse(refused_C, _always(error), workers.stage)
+    return systems
+
+
+def _always(error: PerfatlasError) -> Callable[[int], PerfatlasError]:
+    return lambda _: error
 
 
 def _needed_formats(formats: ModelFormats, architecture: Architecture) -> set[str]:
@@ -175,67 +257,10 @@ def _needed_formats(formats: ModelFormats, architecture: Architecture) -> set[st
     return needed
 
 
-def _clock(scenarios: Sequence[Scenario]) -> FloatArray | None:
-    ratios = np.array([s.clock_ratio for s in scenarios])
-    return None if np.all(ratios == 1.0) else ratios
-
-
-def plan_sizes(s: Scenario) -> tuple[float, ...]:
-    """Return (tp, pp, cp, attention_dp, ep, moe_tp, dp); what is not given follows from gpus."""
-    inner = s.pp * s.cp * s.attention_dp
-    tp = s.tp
-    if tp is None:
-        tp = 1
-        if s.gpus is not None and s.gpus % (inner * (s.dp or 1)) == 0:
-            tp = s.gpus // (inner * (s.dp or 1))
-    dp = s.dp
-    if dp is None:
-        dp = 1
-        if s.gpus is not None and s.gpus % (tp * inner) == 0:
-            dp = s.gpus // (tp * inner)
-    total = tp * inner * dp
-    if s.gpus is not None and total != s.gpus:
-        raise InvalidSpecError(
-            f"gpus = {s.gpus}, but tp x pp x cp x attention_dp x dp ="
-            f" {tp} x {s.pp} x {s.cp} x {s.attention_dp} x {dp} = {total};"
-            " leave gpus out, or make the product match"
-        )
-    missing = float("nan")
-    return (
-        float(tp),
-        float(s.pp),
-        float(s.cp),
-        float(s.attention_dp),
-        missing if s.ep is None else float(s.ep),
-        missing if s.moe_tp is None else float(s.moe_tp),
-        float(dp),
-    )
-
-
-def _plan_columns(plans: Sequence[tuple[float, ...]]) -> PlanColumns:
-    tp, pp, cp, attention_dp, ep, moe_tp, dp = np.array(plans, dtype=np.float64).T
-    ep, moe_tp = default_moe_split(tp, attention_dp, ep, moe_tp)
-    return PlanColumns(tp=tp, pp=pp, cp=cp, attention_dp=attention_dp, ep=ep, moe_tp=moe_tp, dp=dp)
-
-
-def _load(scenarios: Sequence[Scenario], plans: Sequence[tuple[float, ...]]) -> Load:
-    """Sequences of one replica: `batch` is per replica, `concurrency` over the deployment."""
-    asked = [
-        float(s.batch) if s.batch is not None else float(s.concurrency or plan[-1]) / plan[-1]
-        for s, plan in zip(scenarios, plans, strict=True)
-    ]
-    return Load(
-        occupancy=np.minimum(np.array(asked), 1.0),
-        sequences=np.maximum(np.array(asked), 1.0),
-        isl=np.array([float(s.isl) for s in scenarios]),
-        osl=np.array([float(s.osl) for s in scenarios]),
-        prefix=np.array([float(s.prefix) for s in scenarios]),
-    )
-
-
-def _limits(
-    scenarios: Sequence[Scenario], profile: EngineProfile, placement: Placement
+def _filled(
+    given: EngineLimits, rows_C: IntArray, profile: EngineProfile, placement: Placement
 ) -> EngineLimits:
+    """Return the limits of rows (C,); those of the engine where they are not given."""
     rules = profile.scheduler
     large_D = [
         s.device.memory_bytes >= rules.large_memory_bytes
@@ -243,21 +268,43 @@ def _limits(
         for s in placement.systems
     ]
     large_C = np.array(large_D)[placement.index_C]
-
-    def column(name: str, default: FloatArray | float) -> FloatArray:
-        given = [getattr(s, name) for s in scenarios]
-        values = np.array([np.nan if g is None else float(g) for g in given])
-        return np.where(np.isnan(values), default, values)
-
-    seqs = np.where(large_C, rules.max_num_seqs_large, rules.max_num_seqs).astype(np.float64)
+    seqs = np.where(large_C, rules.max_num_seqs_large, rules.max_num_seqs)
     tokens = np.where(large_C, rules.max_num_batched_tokens_large, rules.max_num_batched_tokens)
-    return EngineLimits(
-        max_num_seqs=column("max_num_seqs", seqs),
-        max_num_batched_tokens=column("max_num_batched_tokens", tokens.astype(np.float64)),
-        block_size=column("block_size", float(rules.block_size)),
-        gpu_memory_utilization=column(
-            "gpu_memory_utilization", profile.memory.gpu_memory_utilization
-        ),
-        kv_blocks=column("kv_blocks", np.nan),
-        stream_interval=column("stream_interval", 1.0),
-    )
+    defaults: dict[str, FloatArray | float] = {
+        "max_num_seqs": seqs.astype(np.float64),
+        "max_num_batched_tokens": tokens.astype(np.float64),
+        "block_size": float(rules.block_size),
+        "gpu_memory_utilization": profile.memory.gpu_memory_utilization,
+        "kv_blocks": np.nan,
+        "stream_interval": 1.0,
+    }
+    stated = take_columns(given, rows_C)
+    return EngineLimits(**{n: np.where(np.isnan(v), defaults[n], v) for n, v in stated.items()})
+
+
+def resolve_scenarios(
+    scenarios: Sequence[Scenario],
+) -> tuple[Candidates | None, list[PerfatlasError | None]]:
+    """Return scenarios that share model, engine, formats and tier as candidates, and their errors.
+
+    Args:
+        scenarios: Scenarios of one group (N).
+
+    Returns:
+        Candidates of the scenarios without an error (None if none is left), and N entries.
+
+    Raises:
+        PerfatlasError: What they share (model, engine, format) cannot be resolved.
+    """
+    columns, refusals = columns_of(scenarios), Refusals(len(scenarios))
+    formats = formats_of_rows(columns)
+    found, assumptions = formats.at(0)
+    if isinstance(found, PerfatlasError):
+        raise found
+    workers = workers_of(columns, lambda row: scenarios[row])
+    rows = np.arange(len(scenarios))
+    answered = candidates_of(workers, rows, (found, assumptions), refusals)
+    errors: list[PerfatlasError | None] = [None] * len(scenarios)
+    for row in refusals.rows():
+        errors[row] = refusals.error(row)
+    return None if answered is None else answered[1], errors

@@ -1,15 +1,28 @@
-"""What a scenario may not say: fields its mode does not read, and sizes that contradict."""
+"""What a scenario may not say: fields its mode does not read, and sizes that contradict.
+
+Every rule is declared once: where it is broken, over columns, and its sentence for one scenario.
+
+Shape legend: N rows.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.pools import split_pools
+from perfatlas.scenario.field_columns import columns_of
+from perfatlas.scenario.pools import ROLES, split_pools, worker_columns
 from perfatlas.scenario.vocabulary import Scenario, parse_scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    from perfatlas.scenario.field_columns import BoolArray, ScenarioColumns
+
+    Sentence = Callable[[Scenario], str]
 
 POOL_FIELDS: Final = tuple(
     name for name in Scenario.model_fields if name.startswith(("prefill_", "decode_"))
@@ -32,117 +45,129 @@ def read_scenario(fields: Mapping[str, Any], *, queues: bool = False) -> Scenari
         8
     """
     scenario = parse_scenario(fields)
-    _check_load(scenario)
-    _check_drafts(scenario)
-    if scenario.mode == "disaggregated":
-        _check_pools(scenario)
-        if scenario.concurrency is not None and not queues:
-            _check_in_flight(scenario, scenario.concurrency)
-    else:
-        _check_one_pool(scenario)
+    for broken_N, sentence in broken_rules(columns_of([scenario]), queues=queues):
+        if broken_N[0]:
+            raise InvalidSpecError(sentence(scenario))
     return scenario
 
 
-def _check_load(s: Scenario) -> None:
-    """Refuse a load that contradicts itself.
+def broken_rules(columns: ScenarioColumns, *, queues: bool) -> Iterator[tuple[BoolArray, Sentence]]:
+    """Yield where each rule between fields is broken (N,), and its sentence for a scenario.
 
-    Raises:
-        InvalidSpecError: Batch and concurrency are both given, or the prefix leaves no token.
+    Args:
+        columns: Scenarios, every value of them legal.
+        queues: Requests queue: batches of workers are limits, not loads.
     """
-    if s.batch is not None and s.concurrency is not None:
-        raise InvalidSpecError(
+    yield from _load_rules(columns)
+    yield from _draft_rules(columns)
+    two_pools_N = columns.equals("mode", "disaggregated")
+    for name in POOL_FIELDS:
+        yield columns.given(name) & ~two_pools_N, partial(_not_read_by_one_pool, name)
+    if np.any(two_pools_N):
+        rules = list(_pool_rules(columns))
+        if not queues:
+            rules += _in_flight_rules(columns)
+        for broken_N, sentence in rules:
+            yield broken_N & two_pools_N, sentence
+
+
+def _load_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
+    """Yield that batch and concurrency are both given, and that the prefix leaves no token."""
+    yield (
+        columns.given("batch") & columns.given("concurrency"),
+        lambda s: (
             f"batch = {s.batch} and concurrency = {s.concurrency}: batch counts the sequences of"
             " one replica, concurrency those of the deployment; give one of the two"
-        )
-    if s.prefix >= s.isl:
-        raise InvalidSpecError(
+        ),
+    )
+    yield (
+        columns.numbers("prefix") >= columns.numbers("isl"),
+        lambda s: (
             f"prefix = {s.prefix}: cached tokens are part of isl = {s.isl} and at least one token"
             f" is computed; prefix is at most {s.isl - 1}"
-        )
+        ),
+    )
 
 
-def _check_drafts(s: Scenario) -> None:
-    """Refuse drafts without the chance that one is accepted, and the chance without drafts.
-
-    Raises:
-        InvalidSpecError: One of the two is missing.
-    """
-    if s.speculative_depth and s.speculative_acceptance is None:
-        raise InvalidSpecError(
+def _draft_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
+    """Yield drafts without the chance that one is accepted, and the chance without drafts."""
+    drafts_N = columns.numbers("speculative_depth") > 0.0
+    chance_N = columns.given("speculative_acceptance")
+    yield (
+        drafts_N & ~chance_N,
+        lambda s: (
             f"speculative_depth = {s.speculative_depth} needs speculative_acceptance, the chance"
             " that a draft is accepted where all before it are: it depends on model, drafter and"
             " text, so measure it (engines print accepted over drafted tokens)"
-        )
-    if s.speculative_acceptance is not None and not s.speculative_depth:
-        raise InvalidSpecError(
+        ),
+    )
+    yield (
+        chance_N & ~drafts_N,
+        lambda s: (
             f"speculative_acceptance = {s.speculative_acceptance:g}, but nothing is drafted; give"
             " speculative_depth, the tokens drafted per step"
-        )
+        ),
+    )
 
 
-def check_running(s: Scenario, plan: tuple[float, ...]) -> None:
-    """Refuse a static batch that the stated limit of the engine does not let run at a time.
-
-    Args:
-        s: A scenario; in mode aggregated what exceeds the limit waits.
-        plan: Its sizes, as `plan_sizes` returns them.
-
-    Raises:
-        InvalidSpecError: More sequences on an attention-DP rank than max_num_seqs.
-    """
-    if s.mode != "static" or s.max_num_seqs is None:
-        return
-    replicas, ranks = int(plan[-1]), s.attention_dp
-    batch = s.batch or -(-(s.concurrency or 1) // replicas)
-    if -(-batch // ranks) > s.max_num_seqs:
-        raise InvalidSpecError(
-            f"max_num_seqs = {s.max_num_seqs}, but a batch of {batch} runs {-(-batch // ranks)}"
-            f" sequences at a time; use a batch of at most {s.max_num_seqs * ranks} per replica,"
-            " raise max_num_seqs, or use mode aggregated, where the rest queue"
-        )
+def _not_read_by_one_pool(name: str, s: Scenario) -> str:
+    return (
+        f"{name} = {getattr(s, name)}: mode {s.mode} has one pool of workers and does not"
+        f" read {name}; use mode disaggregated or leave {name} out"
+    )
 
 
-def _check_one_pool(s: Scenario) -> None:
-    for name in POOL_FIELDS:
-        if name in s.model_fields_set:
-            raise InvalidSpecError(
-                f"{name} = {getattr(s, name)}: mode {s.mode} has one pool of workers and does not"
-                f" read {name}; use mode disaggregated or leave {name} out"
-            )
-
-
-def _check_pools(s: Scenario) -> None:
-    """Refuse what two pools do not read, and a false number of GPUs."""
-    if s.batch is not None:
-        raise InvalidSpecError(
+def _pool_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
+    """Yield what two pools do not read, and a false number of GPUs."""
+    yield (
+        columns.given("batch"),
+        lambda s: (
             f"batch = {s.batch}: mode disaggregated does not read batch; use prefill_batch and"
             " decode_batch, of one worker, or concurrency, of the deployment"
-        )
-    if s.dp not in (None, 1):
-        raise InvalidSpecError(
+        ),
+    )
+    yield (
+        columns.numbers("dp", 1.0) != 1.0,
+        lambda s: (
             f"dp = {s.dp}: mode disaggregated does not read dp; its replicas are prefill_workers"
             " and decode_workers"
-        )
+        ),
+    )
+    gpus_N = np.zeros(columns.size)
+    for role in ROLES:
+        worker = worker_columns(columns, role)
+        ways = [worker.numbers(name, 1.0) for name in ("tp", "pp", "cp", "attention_dp")]
+        gpus_N += columns.numbers(f"{role}_workers") * np.prod(ways, axis=0)
+    yield columns.given("gpus") & (columns.numbers("gpus") != gpus_N), _false_sum
+
+
+def _false_sum(s: Scenario) -> str:
+    """Return that the devices of two pools are not those that are given."""
     pools = split_pools(s)
-    prefill, decode = (p.tp or 1 for p in (pools.prefill, pools.decode))
-    prefill *= pools.prefill.pp * pools.prefill.cp * pools.prefill.attention_dp
-    decode *= pools.decode.pp * pools.decode.attention_dp
+    prefill, decode = (
+        (p.tp or 1) * p.pp * p.cp * p.attention_dp for p in (pools.prefill, pools.decode)
+    )
     total = s.prefill_workers * prefill + s.decode_workers * decode
-    if s.gpus is not None and s.gpus != total:
-        raise InvalidSpecError(
-            f"gpus = {s.gpus}, but prefill_workers x {prefill} + decode_workers x {decode} GPUs ="
-            f" {s.prefill_workers} x {prefill} + {s.decode_workers} x {decode} = {total};"
-            " leave gpus out, or make the sum match"
-        )
+    return (
+        f"gpus = {s.gpus}, but prefill_workers x {prefill} + decode_workers x {decode} GPUs ="
+        f" {s.prefill_workers} x {prefill} + {s.decode_workers} x {decode} = {total};"
+        " leave gpus out, or make the sum match"
+    )
 
 
-def _check_in_flight(s: Scenario, concurrency: int) -> None:
-    """Refuse batches of more requests than are in flight."""
-    rules = {"prefill_batch": concurrency, "decode_batch": max(concurrency // s.decode_workers, 1)}
-    for name, most in rules.items():
-        held = getattr(s, name)
-        if held is not None and held > most:
-            raise InvalidSpecError(
-                f"{name} = {held} on each worker, but concurrency = {concurrency} requests are in"
-                f" flight over the deployment; use {name} = {most} or less, or raise concurrency"
-            )
+def _in_flight_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
+    """Yield batches of more requests than are in flight."""
+    in_flight_N = columns.numbers("concurrency", np.inf)
+    most_N = np.maximum(np.floor(in_flight_N / columns.numbers("decode_workers")), 1.0)
+    for name, limit_N in (("prefill_batch", in_flight_N), ("decode_batch", most_N)):
+        yield columns.numbers(name, 0.0) > limit_N, partial(_more_than_in_flight, name)
+
+
+def _more_than_in_flight(name: str, s: Scenario) -> str:
+    most = concurrency = s.concurrency or 0
+    if name == "decode_batch":
+        most = max(concurrency // s.decode_workers, 1)
+    return (
+        f"{name} = {getattr(s, name)} on each worker, but concurrency = {concurrency} requests are"
+        f" in flight over the deployment; use {name} = {most} or less, or raise concurrency"
+    )

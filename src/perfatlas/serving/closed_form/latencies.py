@@ -28,10 +28,10 @@ class Latencies(NamedTuple):
 
 
 class Prompt(NamedTuple):
-    """How long engines are at a prompt, and at the whole request, of one candidate [s]."""
+    """How long engines are at a prompt, and at the whole request, each (C,) [s]."""
 
-    engine_s: float
-    request_s: float
+    engine_s: FloatArray
+    request_s: FloatArray
 
 
 def static_latencies(

@@ -175,15 +175,10 @@ class PoolRates:
             first = np.full_like(first, np.nan)  # a floor that leaves queueing out
         return Latencies(first, tpot_s, last, rate * osl)
 
-    def prompt(self, place: int) -> Prompt:
-        """Return what one candidate spends on a prompt and a request, for both pools together.
-
-        Args:
-            place: The candidate.
-        """
-        late_s = float(client_side(self.prefill[0]).late_s[place])
-        request_s = float(self.latencies("latencies").request_latency_s[place]) - late_s
-        return Prompt(float(self.prompt_s()[place]), request_s)
+    def prompt(self) -> Prompt:
+        """Return what is spent on a prompt and a request, for both pools together."""
+        late_s = client_side(self.prefill[0]).late_s
+        return Prompt(self.prompt_s(), self.latencies("latencies").request_latency_s - late_s)
 
     @property
     def first_from(self) -> str:

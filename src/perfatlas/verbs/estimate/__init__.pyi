@@ -8,6 +8,9 @@ from .batch_frontier import (
 from .chart import (
     print_frontier as print_frontier,
 )
+from .columns import (
+    estimate_columns as estimate_columns,
+)
 from .table import (
     TableAnswer as TableAnswer,
     estimate_table as estimate_table,

@@ -11,8 +11,9 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario import (
     are_pools_simulated,
     asked_of_pools,
+    columns_of,
     is_simulated,
-    plan_sizes,
+    may_be_simulated,
     pool_load,
     read_scenario,
     resolve_scenarios,
@@ -79,9 +80,13 @@ def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is check
     if scenario.mode == "disaggregated":
         return _answer_pools(scenario)
     question, evaluation = evaluate_one(scenario)
-    answer = _answer(question, evaluation, asked_scenario(scenario) | resolved_formats(question))
-    if is_simulated(scenario, question, answer.results):
-        return _simulated(scenario, answer)
+    asked = asked_scenario(scenario, question) | resolved_formats(question)
+    answer = _answer(question, evaluation, asked)
+    columns = columns_of([scenario])
+    if may_be_simulated(columns)[0]:
+        closed_forms = result_columns(question, evaluation)
+        if is_simulated(columns, question, closed_forms)[0]:
+            return _simulated(scenario, answer)
     return answer
 
 
@@ -100,10 +105,14 @@ def _simulated(scenario: Scenario, formula: Answer) -> Answer:
     )
 
 
-def asked_scenario(scenario: Scenario) -> dict[str, Any]:
+def asked_scenario(scenario: Scenario, question: Candidates) -> dict[str, Any]:
     """Return the scenario an answer is for: what was given, and the load and engine it implies.
 
     Asking exactly this again gives the same answer whatever the defaults are then.
+
+    Args:
+        scenario: As it was asked.
+        question: What runs; of two pools the decode workers.
     """
     asked: dict[str, Any] = {"model": scenario.model, "system": scenario.system}
     asked |= {"engine": scenario.engine, "mode": scenario.mode}
@@ -111,15 +120,15 @@ def asked_scenario(scenario: Scenario) -> dict[str, Any]:
     asked |= {"isl": scenario.isl, "osl": scenario.osl}
     if scenario.mode == "disaggregated":
         return asked | asked_of_pools(scenario)
-    tp, *_, dp = plan_sizes(scenario)
-    asked |= {"tp": int(tp), "dp": int(dp)}
+    dp = int(question.plan.dp[0])
+    asked |= {"tp": int(question.plan.tp[0]), "dp": dp}
     if scenario.mode == "static" and scenario.batch is None:
-        per_replica, rest = divmod(scenario.concurrency or asked["dp"], asked["dp"])
+        per_replica, rest = divmod(scenario.concurrency or dp, dp)
         if not rest:  # otherwise replicas differ and only the concurrency says it
             asked.pop("concurrency", None)
             asked["batch"] = per_replica
     elif scenario.batch is None and scenario.concurrency is None:
-        asked["concurrency"] = asked["dp"]
+        asked["concurrency"] = dp
     return asked
 
 
@@ -178,8 +187,9 @@ def _answer(question: Candidates, evaluation: Evaluation, given: Mapping[str, An
 def _answer_pools(scenario: Scenario) -> Answer:
     """Answer a disaggregated scenario; the decode pool's memory is reported."""
     pools = split_pools(scenario)
+    columns = columns_of([scenario])
     rates = PoolRates(
-        load=pool_load([scenario]),
+        load=pool_load(columns),
         prefill=_worker("prefill", pools.prefill),
         decode=_worker("decode", pools.decode),
     )
@@ -187,8 +197,12 @@ def _answer_pools(scenario: Scenario) -> Answer:
     results["memory"] = plain_results(memory_columns(rates.decode[1].memory))
     results["prefill_memory"] = plain_results(memory_columns(rates.prefill[1].memory))
     results["method"] = "formula"
-    simulated = are_pools_simulated(scenario, rates.prefill[0], rates.prompt(0))
-    asked = asked_scenario(scenario)
+    simulated = bool(are_pools_simulated(columns, rates)[0])
+    worker_warnings = [
+        question_warnings(*rates.prefill, ("prefill",)),
+        question_warnings(*rates.decode, ("decode",)),
+    ]
+    asked = asked_scenario(scenario, rates.decode[0])
     if simulated:  # what is not given limits nothing
         derived = {"prefill_batch", "decode_batch"} - scenario.model_fields_set
         asked = {name: value for name, value in asked.items() if name not in derived}
@@ -203,7 +217,7 @@ def _answer_pools(scenario: Scenario) -> Answer:
         evidence=merged_evidence(
             question_evidence(*rates.prefill), question_evidence(*rates.decode), rates.said()
         ),
-        warnings=pool_warnings(rates, [simulated])[0],
+        warnings=pool_warnings(rates, worker_warnings, [simulated])[0],
     )
     return _simulated(scenario, formula) if simulated else formula
 

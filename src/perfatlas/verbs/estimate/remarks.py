@@ -54,18 +54,22 @@ def question_warnings(
     return [tuple(texts) for texts in said]
 
 
-def pool_warnings(rates: PoolRates, simulated: Sequence[bool]) -> list[tuple[str, ...]]:
+def pool_warnings(
+    rates: PoolRates,
+    workers: Sequence[Sequence[tuple[str, ...]]],
+    simulated: Sequence[bool],
+) -> list[tuple[str, ...]]:
     """Return what the user should know of two pools before trusting each answer (C).
 
     Args:
         rates: Both pools.
+        workers: What `question_warnings` says of each pool's workers, each (C).
         simulated: Whether a simulation replaces the closed forms of a candidate (C).
     """
-    prefill = question_warnings(*rates.prefill, ("prefill",))
-    decode = question_warnings(*rates.decode, ("decode",))
+    said = zip(*workers, simulated, _emptier(rates), strict=True)
     return [
-        tuple(dict.fromkeys((*prefill[c], *decode[c], *(() if replaced else emptier))))
-        for c, (replaced, emptier) in enumerate(zip(simulated, _emptier(rates), strict=True))
+        tuple(dict.fromkeys((*prefill, *decode, *(() if replaced else emptier))))
+        for prefill, decode, replaced, emptier in said
     ]
 
 

@@ -1,0 +1,301 @@
+"""Fields of scenarios as typed columns: distinct values, read once each, and the code of each row.
+
+Shape legend: N rows, C some of them, V distinct values of a field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import PydanticUndefined
+
+from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.scenario.vocabulary import FIELD_NAMES, Scenario
+
+if TYPE_CHECKING:
+    from perfatlas.operators import FloatArray, IntArray
+
+BoolArray = NDArray[np.bool_]
+Table = Mapping[str, Sequence[Any]]
+NOT_GIVEN: Final = 0  # code of rows that do not give a field
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldColumn:
+    """One field of every row.
+
+    Args:
+        values: Distinct values (V); the first is what holds where the field is not given.
+        codes_N: Which of them each row has (N,).
+    """
+
+    values: tuple[Any, ...]
+    codes_N: IntArray
+
+    @cached_property
+    def given(self) -> BoolArray:
+        """Where the field is given (N,)."""
+        given_N: BoolArray = self.codes_N != NOT_GIVEN
+        return given_N
+
+    @cached_property
+    def numbers(self) -> FloatArray:
+        """The values as numbers (N,), NaN for None."""
+        numbers_N: FloatArray = np.array(self.values, np.float64)[self.codes_N]
+        return numbers_N
+
+    @cached_property
+    def value_codes(self) -> IntArray:
+        """Codes (N,) that are the same wherever the value is, given or by default."""
+        first: dict[Any, int] = {}
+        same_V = [first.setdefault(value, code) for code, value in enumerate(self.values)]
+        codes_N: IntArray = np.array(same_V, np.int64)[self.codes_N]
+        return codes_N
+
+    def equals(self, word: str) -> BoolArray:
+        """Return where the field has a word (N,).
+
+        Args:
+            word: Such as a mode.
+        """
+        equal_V = np.array([isinstance(v, str) and v == word for v in self.values])
+        equal_N: BoolArray = equal_V[self.codes_N]
+        return equal_N
+
+    def overridden_by(self, own: FieldColumn) -> FieldColumn:
+        """Return another column where that is given, and this one elsewhere.
+
+        Args:
+            own: The other column of the same rows.
+        """
+        moved_N = own.codes_N + len(self.values) - 1
+        return FieldColumn(
+            values=self.values + own.values[1:],
+            codes_N=np.where(own.given, moved_N, self.codes_N),
+        )
+
+
+class ScenarioColumns:
+    """Every field of the vocabulary as a column (N,)."""
+
+    def __init__(self, size: int, fields: Mapping[str, FieldColumn]) -> None:
+        """Hold the columns that are given; others hold the defaults.
+
+        Args:
+            size: Rows N.
+            fields: Columns by name.
+        """
+        self.size = size
+        self._fields = dict(fields)
+
+    def __getitem__(self, name: str) -> FieldColumn:
+        """Return the column of a field."""
+        if name not in self._fields:
+            codes_N = np.full(self.size, NOT_GIVEN, np.int64)
+            self._fields[name] = FieldColumn(values=(_default(name),), codes_N=codes_N)
+        return self._fields[name]
+
+    def numbers(self, name: str, missing: float = np.nan) -> FloatArray:
+        """Return a field as numbers (N,).
+
+        Args:
+            name: Of a number.
+            missing: Where it is not given and has no default.
+        """
+        numbers_N = self[name].numbers
+        filled_N: FloatArray = np.where(np.isnan(numbers_N), missing, numbers_N)
+        return filled_N
+
+    def given(self, name: str) -> BoolArray:
+        """Return where a field is given (N,)."""
+        return self[name].given
+
+    def equals(self, name: str, word: str) -> BoolArray:
+        """Return where a field has a word (N,)."""
+        return self[name].equals(word)
+
+    def at(self, row: int, names: Sequence[str]) -> dict[str, Any]:
+        """Return some fields of one row.
+
+        Args:
+            row: Its position.
+            names: The fields.
+        """
+        columns = {name: self[name] for name in names}
+        return {name: column.values[column.codes_N[row]] for name, column in columns.items()}
+
+    def take(self, rows_C: IntArray) -> ScenarioColumns:
+        """Return some rows.
+
+        Args:
+            rows_C: Positions (C,).
+        """
+        fields = {
+            name: replace(column, codes_N=column.codes_N[rows_C])
+            for name, column in self._fields.items()
+        }
+        return ScenarioColumns(rows_C.size, fields)
+
+    def changed(self, changes: Mapping[str, FieldColumn]) -> ScenarioColumns:
+        """Return the same rows with other columns of some fields."""
+        return ScenarioColumns(self.size, self._fields | dict(changes))
+
+
+def constant_column(size: int, value: object) -> FieldColumn:
+    """Return a column that every row gives the same value.
+
+    Args:
+        size: Rows N.
+        value: The value.
+    """
+    return FieldColumn(values=(None, value), codes_N=np.ones(size, np.int64))
+
+
+def number_column(numbers_N: FloatArray) -> FieldColumn:
+    """Return a column of numbers that follow from other fields, all of them given.
+
+    Args:
+        numbers_N: The numbers (N,).
+    """
+    distinct_V, codes_N = np.unique(numbers_N, return_inverse=True)
+    return FieldColumn(values=(None, *distinct_V.tolist()), codes_N=codes_N.reshape(-1) + 1)
+
+
+def columns_of(scenarios: Sequence[Scenario]) -> ScenarioColumns:
+    """Return scenarios as columns.
+
+    Args:
+        scenarios: One per row (N).
+    """
+    names = {name for scenario in scenarios for name in scenario.model_fields_set}
+    fields = {}
+    for name in names:
+        raw = _distinct([getattr(scenario, name) for scenario in scenarios])
+        fields[name] = replace(raw, values=(_default(name), *raw.values[1:]))
+    return ScenarioColumns(len(scenarios), fields)
+
+
+def read_columns(table: Table) -> tuple[ScenarioColumns, BoolArray]:
+    """Return the columns of a table, and where a value of a row breaks the rule of its field (N,).
+
+    Every distinct value is read once. Fields that break their rule hold the default.
+
+    Args:
+        table: Columns by name; names of the vocabulary are read, others are ignored. None, NaN
+            and empty text are "not given".
+
+    Raises:
+        InvalidSpecError: A column is not a list, or columns differ in length.
+    """
+    size = _rows(table)
+    raw = {name: _distinct(list(table[name])) for name in table if name in FIELD_NAMES}
+    if {"mode", "prefill_system", "decode_system"} <= raw.keys():
+        raw["system"] = _system_of_pools(raw)
+    broken_N = np.zeros(size, np.bool_)
+    fields = {}
+    for name, column in raw.items():
+        fields[name], wrong_N = _typed(name, column)
+        broken_N |= wrong_N
+    columns = ScenarioColumns(size, fields)
+    broken_N |= ~columns.given("model") | ~columns.given("system")
+    return columns, broken_N
+
+
+def _rows(table: Table) -> int:
+    """Return the rows of a table whose columns are lists of one length."""
+    lengths: dict[str, int] = {}
+    for name, column in table.items():
+        if isinstance(column, str) or not hasattr(column, "__len__"):
+            raise InvalidSpecError(
+                f"column {name!r} is {shown(column)}: expected a list with one value per row"
+            )
+        lengths[name] = len(column)
+    if len(set(lengths.values())) > 1:
+        raise InvalidSpecError(f"columns differ in length: {lengths}")
+    return next(iter(lengths.values()), 0)
+
+
+def is_absent(value: object) -> bool:
+    """Return whether a cell of a table is not given: None, NaN or empty text."""
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or (isinstance(value, float) and value != value)  # noqa: PLR0124 - NaN
+
+
+def _distinct(cells: Sequence[Any]) -> FieldColumn:
+    """Return the distinct cells as they were written, and the code of each row.
+
+    Cells are one where type and value are equal: True is not 1, and "8" is not 8.
+    """
+    keys: list[Any] = list(zip(map(type, cells), cells, strict=True))
+    try:
+        first = dict(zip(keys, cells, strict=True))
+    except TypeError:  # lists and the like are not hashable: each is its own
+        keys = list(map(id, cells))
+        first = dict(zip(keys, cells, strict=True))
+    place = dict(zip(first, count(), strict=False))
+    places_N = np.fromiter(map(place.__getitem__, keys), np.int64, len(keys))
+    given_V = np.array([not is_absent(value) for value in first.values()], np.bool_)
+    code_V = np.where(given_V, np.cumsum(given_V), NOT_GIVEN)
+    given = (value for value in first.values() if not is_absent(value))
+    return FieldColumn(values=(None, *given), codes_N=code_V[places_N])
+
+
+def _system_of_pools(raw: Mapping[str, FieldColumn]) -> FieldColumn:
+    """Return the column of systems; two pools that both name theirs need no shared one."""
+    prefill, decode = raw["prefill_system"], raw["decode_system"]
+    none = FieldColumn(values=(None,), codes_N=np.zeros_like(prefill.codes_N))
+    system = raw.get("system", none)
+    named_N = raw["mode"].equals("disaggregated") & prefill.given & decode.given
+    codes_N = np.where(named_N & ~system.given, prefill.codes_N, NOT_GIVEN)
+    return system.overridden_by(replace(prefill, codes_N=codes_N))
+
+
+def _typed(name: str, raw: FieldColumn) -> tuple[FieldColumn, BoolArray]:
+    """Return a column of typed values, and where a cell breaks the rule of the field (N,)."""
+    default, cells = _default(name), list(raw.values[1:])
+    adapter = _adapter(name)
+    try:
+        values, good = adapter.validate_python(cells), [True] * len(cells)
+    except (ValidationError, InvalidSpecError):
+        values, good = _one_by_one(adapter, cells)
+    code_V = np.where([True, *good], np.arange(len(cells) + 1), NOT_GIVEN)
+    wrong_N: BoolArray = ~np.array([True, *good])[raw.codes_N]
+    return FieldColumn(values=(default, *values), codes_N=code_V[raw.codes_N]), wrong_N
+
+
+def _one_by_one(
+    adapter: TypeAdapter[list[Any]], cells: Sequence[Any]
+) -> tuple[list[Any], list[bool]]:
+    """Return the value of each cell, None where it breaks the rule, and which keep it."""
+    values, good = [], []
+    for cell in cells:
+        try:
+            values.extend(adapter.validate_python([cell]))
+            good.append(True)
+        except (ValidationError, InvalidSpecError):
+            values.append(None)
+            good.append(False)
+    return values, good
+
+
+@cache
+def _adapter(name: str) -> TypeAdapter[list[Any]]:
+    """Return the reader of values of a field: the type that the field has in `Scenario`."""
+    hint: Any = get_type_hints(Scenario, include_extras=True)[name]
+    strip = Scenario.model_config.get("str_strip_whitespace", False)
+    many: Any = list.__class_getitem__(hint)
+    return TypeAdapter(many, config=ConfigDict(str_strip_whitespace=strip))
+
+
+def _default(name: str) -> Any:  # noqa: ANN401 - values of every type of the vocabulary
+    """Return the default of a field, None where it has none."""
+    default = Scenario.model_fields[name].default
+    return None if default is PydanticUndefined else default

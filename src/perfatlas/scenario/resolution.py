@@ -1,0 +1,215 @@
+"""From what a user wrote, a question or a table of them, to candidates as typed columns.
+
+Shape legend: N rows, C candidates of one group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from perfatlas.parallelism import plan_problems
+from perfatlas.quantities import InvalidSpecError, PerfatlasError
+from perfatlas.scenario.field_columns import is_absent, read_columns
+from perfatlas.scenario.groups import SHARED_FIELDS, distinct_rows, formats_of_rows
+from perfatlas.scenario.pools import ROLES, split_pools, worker_columns
+from perfatlas.scenario.refusals import Refusals
+from perfatlas.scenario.resolved_scenario import candidates_of, workers_of
+from perfatlas.scenario.scenario_checks import broken_rules
+from perfatlas.scenario.vocabulary import FIELD_NAMES, Scenario, parse_scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from perfatlas.models import ModelFormats
+    from perfatlas.operators import IntArray
+    from perfatlas.scenario.field_columns import ScenarioColumns, Table
+    from perfatlas.scenario.refusals import Reason
+    from perfatlas.scenario.resolved_scenario import Workers
+    from perfatlas.scenario.scenario_checks import Sentence
+    from perfatlas.step import Candidates
+
+# Stages of refusals, in the order in which one estimate meets them: what is written, then each pool
+# resolved and, by the caller, evaluated.
+WRITTEN: Final = 0
+RESOLVED: Final = (1, 3)
+EVALUATED: Final = (2, 4)
+
+
+class Pool(NamedTuple):
+    """Workers of one kind.
+
+    Args:
+        rows_C: Their rows (C,).
+        candidates: What runs in each.
+    """
+
+    rows_C: IntArray
+    candidates: Candidates
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Rows that are answered together.
+
+    Args:
+        rows_C: The rows (C,).
+        pools: The workers, where any row of them is left: of the one pool, or of the prefill and
+            of the decode pool.
+    """
+
+    rows_C: IntArray
+    pools: tuple[Pool | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolution:
+    """What a table asks.
+
+    Args:
+        table: As it was written.
+        columns: Fields of every row; those of refused rows may hold defaults.
+        groups: Rows that are answered together, in the order of their first rows.
+        refusals: The rows that are refused.
+    """
+
+    table: Table
+    columns: ScenarioColumns
+    groups: tuple[Group, ...]
+    refusals: Refusals
+
+    @property
+    def size(self) -> int:
+        """Rows N."""
+        return self.columns.size
+
+    def scenario(self, row: int) -> Scenario:
+        """Return one row as a scenario.
+
+        Args:
+            row: Its position.
+
+        Raises:
+            InvalidSpecError: A value of it breaks the rule of its field.
+        """
+        return _scenario(self.table, row)
+
+
+def resolve(table: Table) -> Resolution:
+    """Return the rows of a table as candidates in groups; rows that break a rule are refused.
+
+    Args:
+        table: Columns by name; names of the vocabulary are read, others are ignored. None, NaN
+            and empty text are "not given".
+
+    Raises:
+        InvalidSpecError: A column is not a list, or columns differ in length.
+
+    Example:
+        >>> from perfatlas.scenario import resolve
+        >>> rows = {"model": ["meta-llama/Llama-3.1-8B"] * 2, "system": ["h200_sxm", "h2000"]}
+        >>> resolve(rows).refusals.rows()
+        [1]
+    """
+    columns, broken_N = read_columns(table)
+    refusals = Refusals(columns.size)
+
+    def scenario(row: int) -> Scenario:
+        return _scenario(table, row)
+
+    refusals.refuse(np.flatnonzero(broken_N), lambda row: _reading_error(table, row), WRITTEN)
+    for rule_N, sentence in broken_rules(columns, queues=False):
+        refusals.refuse(np.flatnonzero(rule_N), _worded(sentence, scenario), WRITTEN)
+    two_pools_N = columns.equals("mode", "disaggregated")
+    one = workers_of(columns, scenario, RESOLVED[0])
+    groups = _groups(columns, (one,), np.flatnonzero(~two_pools_N & ~refusals.refused), refusals)
+    if np.any(two_pools_N):
+        pools = tuple(
+            workers_of(worker_columns(columns, role), _worker(scenario, role), stage)
+            for role, stage in zip(ROLES, RESOLVED, strict=True)
+        )
+        rows_N = np.flatnonzero(two_pools_N & ~refusals.refused)
+        groups += _groups(columns, pools, rows_N, refusals)
+        groups.sort(key=lambda group: int(group.rows_C[0]))
+    return Resolution(table=table, columns=columns, groups=tuple(groups), refusals=refusals)
+
+
+def _scenario(table: Table, row: int) -> Scenario:
+    cells = {name: table[name][row] for name in table if name in FIELD_NAMES}
+    return parse_scenario({name: cell for name, cell in cells.items() if not is_absent(cell)})
+
+
+def _reading_error(table: Table, row: int) -> PerfatlasError:
+    """Return what `parse_scenario` finds wrong with a row that the columns refuse."""
+    try:
+        _scenario(table, row)
+    except PerfatlasError as error:
+        return error
+    raise AssertionError(f"row {row} has a value that its column refuses and a scenario takes")
+
+
+def _worded(sentence: Sentence, scenario: Callable[[int], Scenario]) -> Reason:
+    return lambda row: InvalidSpecError(sentence(scenario(row)))
+
+
+def _worker(scenario: Callable[[int], Scenario], role: str) -> Callable[[int], Scenario]:
+    return lambda row: getattr(split_pools(scenario(row)), role)
+
+
+def _groups(
+    columns: ScenarioColumns, pools: Sequence[Workers], rows_N: IntArray, refusals: Refusals
+) -> list[Group]:
+    """Return rows in groups that share model, engine, formats and tier of every pool.
+
+    Args:
+        columns: Fields of the table.
+        pools: What the workers of each pool are asked.
+        rows_N: The rows.
+        refusals: Takes the rows that are refused.
+    """
+    if not rows_N.size:
+        return []
+    formats = [formats_of_rows(pool.columns.take(rows_N)) for pool in pools]
+    codes = [columns[name].value_codes[rows_N] for name in SHARED_FIELDS]
+    distinct = distinct_rows([*codes, *(found.codes_N for found in formats)])
+    return [
+        Group(
+            rows_C=rows_N[members],
+            pools=tuple(
+                _pool(workers, rows_N[members], found.at(int(members[0])), refusals)
+                for workers, found in zip(pools, formats, strict=True)
+            ),
+        )
+        for members in distinct.members()
+    ]
+
+
+def _pool(
+    workers: Workers,
+    rows_C: IntArray,
+    formats: tuple[ModelFormats | PerfatlasError, tuple[str, ...]],
+    refusals: Refusals,
+) -> Pool | None:
+    """Return the rows of a group whose plans are legal as candidates, None where none is left."""
+    found, assumptions = formats
+    if isinstance(found, PerfatlasError):
+        error = found
+        refusals.refuse(rows_C, lambda _: error, workers.stage)
+        return None
+    answered = candidates_of(workers, rows_C, (found, assumptions), refusals)
+    if answered is None:
+        return None
+    rows_C, candidates = answered
+    problems = plan_problems(candidates.model.architecture, candidates.plan)
+    legal_C = np.array([problem is None for problem in problems])
+    if np.all(legal_C):
+        return Pool(rows_C, candidates)
+    sentences = dict(zip(rows_C.tolist(), problems, strict=True))
+    refusals.refuse(
+        rows_C[~legal_C], lambda row: InvalidSpecError(sentences[row] or ""), workers.stage
+    )
+    if not np.any(legal_C):
+        return None
+    return Pool(rows_C[legal_C], candidates.take(np.flatnonzero(legal_C).tolist()))

@@ -1,0 +1,137 @@
+"""Which rows a short simulation answers instead of closed forms: asked for, or where it matters.
+
+Shape legend: C candidates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from perfatlas.scenario.closed_loop import ROUNDS, WARM_ROUNDS
+from perfatlas.serving.closed_form import Prompt, client_side
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.operators import FloatArray
+    from perfatlas.scenario.field_columns import BoolArray, ScenarioColumns
+    from perfatlas.serving.closed_form import PoolRates
+    from perfatlas.step import Candidates
+
+MOST_ENGINES: Final = 1_000  # beyond, auto does not wait: every event looks at every engine
+MOST_STEPS: Final = 2_000_000  # beyond, auto does not wait: some seconds for three runs of them
+HELD_BACK: Final = 0.8  # of a step, that its tokens take to be sent, from which on auto waits
+# mean number of others at their prompts, from which on waiting matters: each of them adds some part
+# of its prompt to a TTFT that is mostly one
+WAITING: Final = 0.05
+
+
+def may_be_simulated(columns: ScenarioColumns) -> BoolArray:
+    """Return the rows that closed forms do not answer in any case (C,).
+
+    Args:
+        columns: As asked.
+    """
+    may_C: BoolArray = ~(columns.equals("mode", "static") | columns.equals("method", "formula"))
+    return may_C
+
+
+def is_simulated(
+    columns: ScenarioColumns, question: Candidates, results: Mapping[str, FloatArray]
+) -> BoolArray:
+    """Return where method simulate answers: asked for, or auto where waiting matters (C,).
+
+    Args:
+        columns: As asked, in mode aggregated.
+        question: What runs.
+        results: Its closed forms: TTFT and request latency (C,).
+    """
+    late_s_C = client_side(question).late_s
+    prompt = Prompt(results["ttft_s"] - late_s_C, results["request_latency_s"] - late_s_C)
+    others_C = question.load.sequences - 1.0
+    matters_C = others_C * prompt.engine_s >= WAITING * prompt.request_s
+    matters_C |= _is_held_back(question, results)
+    auto_C = columns.equals("method", "auto")
+    simulated_C: BoolArray = columns.equals("method", "simulate")
+    return simulated_C | (auto_C & matters_C & _is_known(columns, question))
+
+
+def are_pools_simulated(columns: ScenarioColumns, rates: PoolRates) -> BoolArray:
+    """Return where method simulate answers for two pools (C,), as `is_simulated` does for one.
+
+    Without a concurrency the closed forms' pools are full, which no closed loop is.
+
+    Args:
+        columns: As asked, in mode disaggregated.
+        rates: By the closed forms.
+    """
+    prefill, prompt = rates.prefill[0], rates.prompt()
+    concurrency_C = columns.numbers("concurrency", 0.0)
+    deepest_C = np.maximum(prefill.plan.pp, rates.decode[0].plan.pp)
+    known_C = (deepest_C == 1.0) & (prefill.load.prefix == 0.0) & _takes_prompt(prefill)
+    osl_C = columns.numbers("osl")
+    known_C &= _least_steps(prefill, concurrency_C, osl_C) <= MOST_STEPS
+    known_C &= np.maximum(rates.load.prefill_workers, rates.load.decode_workers) <= MOST_ENGINES
+    others_C = concurrency_C / rates.load.prefill_workers - 1.0
+    matters_C = others_C * prompt.engine_s >= WAITING * prompt.request_s
+    auto_C = columns.equals("method", "auto") & (concurrency_C > 0.0)
+    simulated_C: BoolArray = columns.equals("method", "simulate")
+    if prefill.drafts == 0:
+        simulated_C |= auto_C & matters_C & known_C
+    return simulated_C
+
+
+def _least_steps(question: Candidates, in_flight_C: FloatArray, osl_C: FloatArray) -> FloatArray:
+    """Return how many steps the simulation of a steady state has at least (C,).
+
+    Args:
+        question: Of an engine that runs it.
+        in_flight_C: Requests of the closed loop (C,).
+        osl_C: Tokens out of each (C,).
+    """
+    limits, ranks_C, isl_C = question.limits, question.plan.attention_dp, question.load.isl
+    requests_C = (WARM_ROUNDS + ROUNDS + 1) * in_flight_C
+    tokens_C = requests_C * (isl_C + osl_C) / limits.max_num_batched_tokens
+    held_C = in_flight_C / question.plan.dp / ranks_C
+    sequences_C = np.maximum(np.minimum(limits.max_num_seqs, held_C), 1.0)
+    least_C: FloatArray = np.maximum(tokens_C / ranks_C, requests_C * osl_C / sequences_C / ranks_C)
+    return least_C
+
+
+def _is_known(columns: ScenarioColumns, question: Candidates) -> BoolArray:
+    """Return whether a simulation can tell, in some seconds (C,)."""
+    replicas_C = columns.numbers("batch", 1.0) * columns.numbers("dp", 1.0)
+    concurrency_C = columns.numbers("concurrency", 0.0)
+    in_flight_C = np.where(concurrency_C > 0.0, concurrency_C, replicas_C)
+    load, plan = question.load, question.plan
+    known_C: BoolArray = (plan.pp == 1.0) & (load.prefix == 0.0) & _takes_prompt(question)
+    known_C &= _least_steps(question, in_flight_C, load.osl) <= MOST_STEPS
+    known_C &= plan.dp <= MOST_ENGINES
+    if question.drafts and not _drafts_are_simulated(question):
+        known_C[:] = False
+    return known_C
+
+
+def _is_held_back(question: Candidates, results: Mapping[str, FloatArray]) -> BoolArray:
+    """Return where a front end is hardly done with the tokens of a step when the next ends (C,)."""
+    gaps_C = question.load.osl - 1.0
+    between_s_C = results["request_latency_s"] - results["ttft_s"]
+    on_rank_C = question.load.sequences / question.plan.attention_dp
+    sends_s_C = on_rank_C * client_side(question).stream_s
+    held_C: BoolArray = (gaps_C > 0.0) & (gaps_C * sends_s_C > HELD_BACK * between_s_C)
+    return held_C
+
+
+def _takes_prompt(question: Candidates) -> BoolArray:
+    """Return where the engine takes a prompt, in one step or in several (C,)."""
+    whole_C: BoolArray = question.load.isl <= question.limits.max_num_batched_tokens
+    return np.ones_like(whole_C) if question.profile.scheduler.chunked_prefill else whole_C
+
+
+def _drafts_are_simulated(question: Candidates) -> bool:
+    """Return whether the scheduler of the engine is simulated with drafts."""
+    from perfatlas.serving.policies import names_where
+
+    return question.profile.scheduler.rules in names_where(lambda policy: policy.supports_drafts)

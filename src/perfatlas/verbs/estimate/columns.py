@@ -1,0 +1,257 @@
+"""`estimate` as columns: the numbers of a table of scenarios, without a sentence.
+
+Shape legend: N rows, C candidates of one group.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from perfatlas.quantities import InfeasibleError, PerfatlasError, format_quantity
+from perfatlas.scenario import (
+    EVALUATED,
+    are_pools_simulated,
+    is_simulated,
+    may_be_simulated,
+    pool_load,
+    resolve,
+    steady_state,
+)
+from perfatlas.serving.closed_form import (
+    MEMORY,
+    Evaluation,
+    PoolRates,
+    evaluate,
+    memory_columns,
+    result_columns,
+)
+from perfatlas.verbs.estimate.remarks import pool_warnings, question_warnings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from perfatlas.operators import FloatArray, IntArray
+    from perfatlas.parallelism import MemoryColumns
+    from perfatlas.scenario import BoolArray, Group, Pool, Priced, Resolution
+
+
+class Answered(NamedTuple):
+    """Rows that closed forms answer together.
+
+    Args:
+        rows_C: Positions (C,).
+        warnings: Returns what a user should know of each (C).
+    """
+
+    rows_C: IntArray
+    warnings: Callable[[], Sequence[tuple[str, ...]]]
+
+
+class EstimateColumns:
+    """Numbers of every row; a row that is refused holds NaN.
+
+    Attributes:
+        resolution: What was asked, and which rows are refused.
+        columns: Results by name of the vocabulary, memory with the prefix `memory_`, each (N,).
+        may_be_simulated_N: Rows that closed forms do not answer in any case (N,).
+        simulated_N: Rows whose latencies and rates are simulated (N,).
+        rows_priced: Operator shapes priced by physics.
+        distinct_shapes: Distinct ones among them.
+    """
+
+    def __init__(self, resolution: Resolution) -> None:
+        """Hold no numbers yet.
+
+        Args:
+            resolution: What is asked.
+        """
+        self.resolution = resolution
+        self.columns: dict[str, FloatArray] = {}
+        self.simulated_N: BoolArray = np.zeros(resolution.size, np.bool_)
+        self.may_be_simulated_N = may_be_simulated(resolution.columns)
+        self.rows_priced = 0
+        self.distinct_shapes = 0
+        self._priced: Priced = {}
+
+    @property
+    def refused(self) -> BoolArray:
+        """Rows that cannot be answered (N,)."""
+        return self.resolution.refusals.refused
+
+    def put(self, rows_C: IntArray, columns: Mapping[str, FloatArray]) -> None:
+        """Set results of some rows.
+
+        Args:
+            rows_C: Positions (C,).
+            columns: Results by name, each (C,).
+        """
+        for name, values_C in columns.items():
+            if name not in self.columns:
+                self.columns[name] = np.full(self.resolution.size, np.nan)
+            self.columns[name][rows_C] = values_C
+
+    def simulate(self, rows_C: IntArray) -> None:
+        """Put what short simulations find in place of closed forms.
+
+        Args:
+            rows_C: Positions (C,); one that cannot be simulated is refused.
+        """
+        for row in rows_C.tolist():
+            try:
+                found = steady_state(self.resolution.scenario(row), self._priced).results
+            except PerfatlasError as error:
+                self.refuse(np.array([row]), error)
+                continue
+            self.simulated_N[row] = True
+            for name, value in found.items():
+                self.put(np.array([row]), {name: np.array([value], np.float64)})
+
+    def refuse(self, rows_C: IntArray, error: PerfatlasError, pool: int = -1) -> None:
+        """Refuse rows of which a pool, or a simulation, cannot be evaluated.
+
+        Args:
+            rows_C: Positions (C,).
+            error: Why.
+            pool: 0 for the one pool or the prefill pool.
+        """
+        self.resolution.refusals.refuse(rows_C, lambda _: error, EVALUATED[pool])
+
+    def count(self, evaluation: Evaluation) -> None:
+        """Count the operator shapes that were priced."""
+        costs = [evaluation.prefill, evaluation.decode]
+        if evaluation.last is not evaluation.prefill:
+            costs.append(evaluation.last)
+        self.rows_priced += sum(cost.prices.rows for cost in costs)
+        self.distinct_shapes += sum(cost.prices.distinct for cost in costs)
+
+
+def estimate_columns(table: Mapping[str, Sequence[Any]]) -> EstimateColumns:
+    """Return the numbers of every row of a table.
+
+    Args:
+        table: Columns by name; names of the vocabulary are read, others are ignored. None, NaN
+            and empty text are "not given".
+
+    Raises:
+        InvalidSpecError: A column is not a list, or columns differ in length.
+
+    Limits: what method simulate or auto simulates is simulated row by row, some milliseconds each.
+
+    Example:
+        >>> from perfatlas.verbs.estimate import estimate_columns
+        >>> rows = {"model": ["meta-llama/Llama-3.1-8B"] * 2, "system": ["h200_sxm", "h2000"]}
+        >>> found = estimate_columns(rows)
+        >>> found.refused.tolist(), found.columns["gpus"].tolist()
+        ([False, True], [1.0, nan])
+    """
+    found = EstimateColumns(resolve(table))
+    for _ in answered_groups(found):
+        pass  # the numbers are in `found`
+    return found
+
+
+def answered_groups(found: EstimateColumns) -> Iterator[Answered]:
+    """Fill in the numbers and yield the rows of each group whose closed forms answer.
+
+    Args:
+        found: Takes the numbers and the refusals.
+    """
+    for group in found.resolution.groups:
+        answered = _one_pool if len(group.pools) == 1 else _two_pools
+        yield from answered(group, found)
+
+
+def _evaluated(pool: Pool | None, number: int, found: EstimateColumns) -> Evaluation | None:
+    """Return the numbers of a pool, and refuse the rows that do not fit."""
+    if pool is None:
+        return None
+    rows_C, question = pool
+    try:
+        evaluation = evaluate(question)
+    except PerfatlasError as error:
+        found.refuse(rows_C, error, number)
+        return None
+    found.count(evaluation)
+    memory = evaluation.memory
+    place = {row: position for position, row in enumerate(rows_C.tolist())}
+    found.resolution.refusals.refuse(
+        rows_C[~memory.fits], lambda row: _shortfall(memory, place[row]), EVALUATED[number]
+    )
+    return evaluation
+
+
+def _one_pool(group: Group, found: EstimateColumns) -> Iterator[Answered]:
+    """Answer rows in mode static or aggregated."""
+    (pool,) = group.pools
+    evaluation = _evaluated(pool, 0, found)
+    if pool is None or evaluation is None:
+        return
+    rows_C, question = pool
+    memory = memory_columns(evaluation.memory)
+    found.put(rows_C, {f"memory_{name}": memory[name] for name in MEMORY})
+    good_C = np.flatnonzero(evaluation.memory.fits)
+    columns = {name: v[good_C] for name, v in result_columns(question, evaluation).items()}
+    rows_C = rows_C[good_C]
+    found.put(rows_C, columns)
+    may_C = np.flatnonzero(found.may_be_simulated_N[rows_C])
+    if may_C.size:
+        asked = found.resolution.columns.take(rows_C[may_C])
+        some = question.take(good_C[may_C].tolist())
+        closed_forms = {name: values[may_C] for name, values in columns.items()}
+        found.simulate(rows_C[may_C[is_simulated(asked, some, closed_forms)]])
+
+    def warnings() -> list[tuple[str, ...]]:
+        texts = question_warnings(question, evaluation)
+        return [texts[place] for place in good_C.tolist()]
+
+    yield Answered(rows_C, warnings)
+
+
+def _two_pools(group: Group, found: EstimateColumns) -> Iterator[Answered]:
+    """Answer rows in mode disaggregated."""
+    prefill, decode = group.pools
+    first = _evaluated(prefill, 0, found)
+    second = None if first is None else _evaluated(decode, 1, found)
+    if prefill is None or decode is None or first is None or second is None:
+        return
+    prefill_C = np.flatnonzero(first.memory.fits)
+    decode_C = np.flatnonzero(second.memory.fits)
+    rows_C, in_prefill, in_decode = np.intersect1d(
+        prefill.rows_C[prefill_C], decode.rows_C[decode_C], return_indices=True
+    )
+    if not rows_C.size:
+        return
+    places = prefill_C[in_prefill].tolist(), decode_C[in_decode].tolist()
+    asked = found.resolution.columns.take(rows_C)
+    rates = PoolRates(
+        load=pool_load(asked),
+        prefill=(prefill.candidates.take(places[0]), first.take(places[0])),
+        decode=(decode.candidates.take(places[1]), second.take(places[1])),
+    )
+    found.put(rows_C, rates.columns())
+    memory = memory_columns(rates.decode[1].memory)
+    found.put(rows_C, {f"memory_{name}": memory[name] for name in MEMORY})
+    simulated_C = are_pools_simulated(asked, rates)
+    found.simulate(rows_C[simulated_C])
+
+    def warnings() -> list[tuple[str, ...]]:
+        said = (
+            question_warnings(prefill.candidates, first, ("prefill",)),
+            question_warnings(decode.candidates, second, ("decode",)),
+        )
+        workers = [[texts[c] for c in kept] for texts, kept in zip(said, places, strict=True)]
+        return pool_warnings(rates, workers, simulated_C.tolist())
+
+    yield Answered(rows_C, warnings)
+
+
+def _shortfall(memory: MemoryColumns, candidate: int) -> InfeasibleError:
+    """Return by how much a candidate does not fit; one estimate of it says what would fit."""
+    need, have = float(memory.total_bytes[candidate]), float(memory.capacity_bytes[candidate])
+    return InfeasibleError(
+        f"does not fit: {format_quantity(need, 'B')} needed of {format_quantity(have, 'B')} usable"
+        f" per GPU; the cache holds {memory.max_sequences[candidate]:g} sequences per"
+        " attention-DP rank; an estimate of this row alone says what would fit"
+    )
