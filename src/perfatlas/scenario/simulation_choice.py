@@ -107,7 +107,7 @@ def _is_known(columns: ScenarioColumns, question: Candidates) -> BoolArray:
     concurrency_C = columns.numbers("concurrency", 0.0)
     in_flight_C = np.where(concurrency_C > 0.0, concurrency_C, replicas_C)
     load, plan = question.load, question.plan
-    known_C = (plan.pp == 1.0) & (load.prefix == 0.0) & _takes_prompt(question)
+    known_C: BoolArray = (plan.pp == 1.0) & (load.prefix == 0.0) & _takes_prompt(question)
     known_C &= _least_steps(question, in_flight_C, load.osl) <= MOST_STEPS
     known_C &= plan.dp <= MOST_ENGINES
     if question.drafts and question.profile.scheduler.rules != DRAFTING:
