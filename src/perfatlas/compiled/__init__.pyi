@@ -1,6 +1,16 @@
 from .columns import (
     hold as hold,
 )
+from .draws import (
+    exponential as exponential,
+    replica_key as replica_key,
+    uniform as uniform,
+)
+from .event_heap import (
+    NODE as NODE,
+    drop as drop,
+    push as push,
+)
 from .listeners import (
     listening as listening,
 )

@@ -289,10 +289,9 @@ def _one_by_one(
 @cache
 def _adapter(name: str) -> TypeAdapter[list[Any]]:
     """Return the reader of values of a field: the type that the field has in `Scenario`."""
-    hint: Any = get_type_hints(Scenario, include_extras=True)[name]
+    cells: Any = list.__class_getitem__(get_type_hints(Scenario, include_extras=True)[name])
     strip = Scenario.model_config.get("str_strip_whitespace", False)
-    many: Any = list.__class_getitem__(hint)
-    return TypeAdapter(many, config=ConfigDict(str_strip_whitespace=strip))
+    return TypeAdapter(cells, config=ConfigDict(str_strip_whitespace=strip))
 
 
 def _default(name: str) -> Any:  # noqa: ANN401 - values of every type of the vocabulary

@@ -8,16 +8,6 @@ from .columns import (
     probability as probability,
     whole as whole,
 )
-from .draws import (
-    exponential as exponential,
-    replica_key as replica_key,
-    uniform as uniform,
-)
-from .event_heap import (
-    NODE as NODE,
-    drop as drop,
-    push as push,
-)
 from .hazards import (
     ENDLESS as ENDLESS,
     LONGEST as LONGEST,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfatlas.compiled import entry
-from perfatlas.fleet.laws.draws import exponential, replica_key
+from perfatlas.compiled import entry, exponential, replica_key
 from perfatlas.fleet.laws.hazards import age_at
 from perfatlas.fleet.laws.laws import Law, PackedLaws
 from perfatlas.fleet.laws.records import TICKS_PER_SECOND

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.compiled import NODE
 from perfatlas.fleet.laws import (
     JOB,
     MOST_CAUSES,
     MOST_EVENTS,
     NEVER,
-    NODE,
     PLAN,
     SILENT,
     SLOWS,

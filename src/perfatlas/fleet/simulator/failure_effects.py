@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.compiled import inlined, part
-from perfatlas.fleet.laws import (
-    MOST_CAUSES,
-    MOST_EVENTS,
-    MOST_SLOW,
-    NEVER,
-    SLOWS,
-    STOPS,
-    exponential,
-    ticks_at,
-    uniform,
-)
+from perfatlas.compiled import exponential, inlined, part, uniform
+from perfatlas.fleet.laws import MOST_CAUSES, MOST_EVENTS, MOST_SLOW, NEVER, SLOWS, STOPS, ticks_at
 from perfatlas.fleet.simulator.checkpoint_schedule import begin, roll_back, set_lengths
 from perfatlas.fleet.simulator.failure_streams import (
     COUNTED,

@@ -10,18 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.compiled import inlined, part
-from perfatlas.fleet.laws import (
-    ENDLESS,
-    MOST_CAUSES,
-    NEVER,
-    age_at,
-    drop,
-    exponential,
-    hazard_at,
-    push,
-    uniform,
-)
+from perfatlas.compiled import drop, exponential, inlined, part, push, uniform
+from perfatlas.fleet.laws import ENDLESS, MOST_CAUSES, NEVER, age_at, hazard_at
 
 if TYPE_CHECKING:
     from perfatlas.fleet.laws import Stores

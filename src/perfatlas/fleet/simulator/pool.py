@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.compiled import inlined, part
-from perfatlas.fleet.laws import MOST_CAUSES, NEVER, age_at, drop, exponential, uniform
+from perfatlas.compiled import drop, exponential, inlined, part, uniform
+from perfatlas.fleet.laws import MOST_CAUSES, NEVER, age_at
 from perfatlas.fleet.simulator.failure_streams import (
     BAD_SPARE,
     PART,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.compiled import inlined, part
+from perfatlas.compiled import exponential, inlined, part, uniform
 from perfatlas.fleet.laws import (
     CHECKPOINT,
     DETECTION,
@@ -12,9 +12,7 @@ from perfatlas.fleet.laws import (
     NEVER,
     RESTART,
     WAITING,
-    exponential,
     ticks_at,
-    uniform,
 )
 from perfatlas.fleet.simulator.checkpoint_schedule import begin, place_of, work_ends_at
 from perfatlas.fleet.simulator.failure_effects import interrupt, new_speed, strike

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.compiled import part
-from perfatlas.fleet.laws import LONGEST, age_at, exponential, push, uniform
+from perfatlas.compiled import exponential, part, push, uniform
+from perfatlas.fleet.laws import LONGEST, age_at
 from perfatlas.fleet.simulator.failure_streams import FIXED, REPAIRED, stream
 
 if TYPE_CHECKING:

@@ -7,18 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.compiled import entry, inlined, part
-from perfatlas.fleet.laws import (
-    BUCKETS,
-    IDLE,
-    LOST_WORK,
-    NEVER,
-    PRODUCTIVE,
-    RESTART,
-    exponential,
-    replica_key,
-    uniform,
-)
+from perfatlas.compiled import entry, exponential, inlined, part, replica_key, uniform
+from perfatlas.fleet.laws import BUCKETS, IDLE, LOST_WORK, NEVER, PRODUCTIVE, RESTART
 from perfatlas.fleet.simulator.checkpoint_schedule import (
     begin,
     end_work,

@@ -29,7 +29,7 @@ from .columns import (
     Rows as Rows,
     World as World,
 )
-from .heap import (
+from .member_heap import (
     NODE as NODE,
     drop as drop,
     put as put,

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from perfatlas.compiled import inlined
+from perfatlas.compiled.parts import inlined
 
 _WEYL: Final = np.uint64(0x9E3779B97F4A7C15)
 _FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)

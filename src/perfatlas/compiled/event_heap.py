@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from perfatlas.compiled import inlined
+from perfatlas.compiled.parts import inlined
 
 NODE: Final = np.dtype([("time", "f8"), ("birth", "f8"), ("item", "i8")], align=True)
 Rows = NDArray[Any]
