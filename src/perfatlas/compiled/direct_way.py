@@ -195,19 +195,11 @@ class _Lowering(typed_passes.NativeLowering):  # type: ignore[misc] # untyped
 class _Pipeline(compiler.CompilerBase):  # type: ignore[misc] # untyped
     """Compiles a part: without closures to inline, loops to lift, Python to fall back to."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - as its base
-        self,
-        typingctx: Any,  # noqa: ANN401, ARG002
-        targetctx: Any,  # noqa: ANN401, ARG002
-        library: Any,  # noqa: ANN401, ARG002
-        args: Any,  # noqa: ANN401
-        return_type: Any,  # noqa: ANN401
-        flags: Any,  # noqa: ANN401
-        locals: Any,  # noqa: A002, ANN401
-    ) -> None:
+    def __init__(self, *given: Any) -> None:  # noqa: ANN401 - untyped
+        _, _, _, args, return_type, flags, types_of_locals = given
         flags.no_compile = True
         unit = (_UNIT.typing, _UNIT.target, _UNIT.library)
-        super().__init__(*unit, args, return_type, flags, locals)
+        super().__init__(*unit, args, return_type, flags, types_of_locals)
 
     def define_pipelines(self) -> list[Any]:
         """Return the passes."""
@@ -258,9 +250,27 @@ def machine_code(function: FunctionType, signature: Any, name: str) -> MachineCo
         signature: Types of those.
         name: Of the function in the machine code.
     """
-    _UNIT.begin(name)
     collecting = gc.isenabled()
     gc.disable()  # millions of objects live until the end: looking through them is a fifth of all
+    try:
+        module, options = _lowered(function, signature, name)
+    finally:
+        if collecting:
+            gc.enable()
+    for one in (*module.functions, *module.global_variables):
+        if not one.is_declaration and one.name != name:
+            one.linkage = "internal"
+    module.verify()
+    machine = target_machine()
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    code: bytes = machine.emit_object(module)
+    return MachineCode(name, _symbols(module), code)
+
+
+def _lowered(function: FunctionType, signature: Any, name: str) -> tuple[Any, Any]:  # noqa: ANN401 - untyped
+    """Return a module with a function and all it calls, and how it is to be optimised."""
+    _UNIT.begin(name)
     try:
         inner = part(function).get_compile_result(signature).fndesc.llvm_func_name
         text = str(_UNIT.library.parts)
@@ -269,21 +279,11 @@ def machine_code(function: FunctionType, signature: Any, name: str) -> MachineCo
             module.link_in(library._final_module, preserve=True)  # noqa: SLF001 - as said above
     finally:
         _UNIT.end()
-        if collecting:
-            gc.enable()
     module.link_in(llvm.parse_assembly(_OUTER.format(name=name, inner=inner)))
-    for one in (*module.functions, *module.global_variables):
-        if not one.is_declaration and one.name != name:
-            one.linkage = "internal"
-    module.verify()
-    machine = target_machine()
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     if len(text) > SMALL:
         options.speed_level, options.inlining_threshold = 1, INLINED
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
-    code: bytes = machine.emit_object(module)
-    return MachineCode(name, _symbols(module), code)
+    return module, options
 
 
 _OUTER: Final = """
