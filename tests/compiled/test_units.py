@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from perfatlas.compiled import Entry, direct_way, entry, hold, listening, part, unit_files
+from perfatlas.compiled import direct_way, entry, hold, listening, part, unit_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -243,7 +243,7 @@ def test_what_is_no_part_is_refused() -> None:
     asks = FunctionType(of_one.__code__, {"weighted": plain}, "asks")
     asks.__annotations__["return"] = "int"
     with pytest.raises(TypeError, match="weighted is called and is not a part"):
-        Entry(asks)(1)
+        entry(asks)(1)
 
 
 def test_what_compiled_code_cannot_receive_is_refused() -> None:

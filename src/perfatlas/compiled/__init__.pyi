@@ -18,7 +18,6 @@ from .loops import (
     compiled as compiled,
 )
 from .parts import (
-    Entry as Entry,
     entry as entry,
     inlined as inlined,
     part as part,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, ca
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -71,7 +71,7 @@ class TupleLayout(NamedTuple):
 
 
 class RowsLayout(NamedTuple):
-    """A list of named tuples of one layout.
+    """A sequence of named tuples of one layout.
 
     Args:
         item: Layout of each.
@@ -97,7 +97,7 @@ def layout_of(value: Any, *, settles: bool = True) -> Layout:  # noqa: ANN401 - 
     """Return what the compiler must know of a value.
 
     Args:
-        value: A number, an array, a tuple, a named tuple or a list of named tuples. A named tuple
+        value: A number, an array, a tuple, a named tuple or a sequence of those. A named tuple
             may have a method `settled` that names fields and their values: units are compiled for
             these values alone.
         settles: Units are.
@@ -114,15 +114,12 @@ def layout_of(value: Any, *, settles: bool = True) -> Layout:  # noqa: ANN401 - 
         return value.layout
     if isinstance(value, np.ndarray):
         return ArrayLayout(value.dtype, value.ndim)
+    if _is_rows(value):
+        return _rows(value)
     if isinstance(value, tuple):
         items = tuple(layout_of(item, settles=settles) for item in value)
-        return (
-            _columns(value, items, settles=settles)
-            if hasattr(value, "_fields")
-            else (TupleLayout(items))
-        )
-    if isinstance(value, list):
-        return _rows(value)
+        named = hasattr(value, "_fields")
+        return _columns(value, items, settles=settles) if named else TupleLayout(items)
     for kinds_of_number, name in _NUMBERS:
         if isinstance(value, kinds_of_number):
             return name
@@ -138,7 +135,13 @@ def _columns(value: Any, items: tuple[Layout, ...], *, settles: bool) -> Columns
     return ColumnsLayout(tuple(fields.items()))
 
 
-def _rows(value: list[Any]) -> RowsLayout:
+def _is_rows(value: Any) -> bool:  # noqa: ANN401 - any argument
+    """Return whether a value is a list or a plain tuple of named tuples."""
+    plain = isinstance(value, list) or (isinstance(value, tuple) and not hasattr(value, "_fields"))
+    return plain and bool(value) and all(hasattr(item, "_fields") for item in value)
+
+
+def _rows(value: Sequence[Any]) -> RowsLayout:
     """Return the layout of a list of named tuples; where they differ in it, nothing is settled."""
     for settles in (True, False):
         kinds = {layout_of(item, settles=settles) for item in value}
@@ -198,7 +201,7 @@ class Packed:
                 raise TypeError(f"compiled code cannot receive the strided array {value!r:.80}")
             self._kept.append(value)
             words += [value.ctypes.data, *value.shape]
-        elif isinstance(value, list):
+        elif _is_rows(value):
             words += [self._keep([self._keep(self._words(item)) for item in value]), len(value)]
         elif hasattr(value, "_fields"):
             words.append(self._keep(self._words(value)))

@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from types import FunctionType
 
 KNOWN: Final = ("0.68.",)  # versions of numba whose answers were compared
-OPTIMISATION: Final = 1  # the code is as fast as at 3 and takes half the time to make
+# A large unit is as fast at LLVM's first level of optimisation as at its third, in half the time;
+# the loops of a small one, as prices are, gain a tenth from it.
+SMALL: Final = 1_000_000  # characters
 INLINED: Final = 25  # LLVM's measure of the largest part copied into its callers unasked
 OPTIONS: Final[dict[str, Any]] = {
     "error_model": "numpy",
@@ -193,19 +195,11 @@ class _Lowering(typed_passes.NativeLowering):  # type: ignore[misc] # untyped
 class _Pipeline(compiler.CompilerBase):  # type: ignore[misc] # untyped
     """Compiles a part: without closures to inline, loops to lift, Python to fall back to."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - as its base
-        self,
-        typingctx: Any,  # noqa: ANN401, ARG002
-        targetctx: Any,  # noqa: ANN401, ARG002
-        library: Any,  # noqa: ANN401, ARG002
-        args: Any,  # noqa: ANN401
-        return_type: Any,  # noqa: ANN401
-        flags: Any,  # noqa: ANN401
-        locals: Any,  # noqa: A002, ANN401
-    ) -> None:
+    def __init__(self, *given: Any) -> None:  # noqa: ANN401 - untyped
+        _, _, _, args, return_type, flags, types_of_locals = given
         flags.no_compile = True
         unit = (_UNIT.typing, _UNIT.target, _UNIT.library)
-        super().__init__(*unit, args, return_type, flags, locals)
+        super().__init__(*unit, args, return_type, flags, types_of_locals)
 
     def define_pipelines(self) -> list[Any]:
         """Return the passes."""
@@ -256,30 +250,40 @@ def machine_code(function: FunctionType, signature: Any, name: str) -> MachineCo
         signature: Types of those.
         name: Of the function in the machine code.
     """
-    _UNIT.begin(name)
     collecting = gc.isenabled()
     gc.disable()  # millions of objects live until the end: looking through them is a fifth of all
     try:
-        inner = part(function).get_compile_result(signature).fndesc.llvm_func_name
-        module = llvm.parse_assembly(str(_UNIT.library.parts))
-        for library in _UNIT.library.others:
-            module.link_in(library._final_module, preserve=True)  # noqa: SLF001 - as said above
+        module, options = _lowered(function, signature, name)
     finally:
-        _UNIT.end()
         if collecting:
             gc.enable()
-    module.link_in(llvm.parse_assembly(_OUTER.format(name=name, inner=inner)))
     for one in (*module.functions, *module.global_variables):
         if not one.is_declaration and one.name != name:
             one.linkage = "internal"
     module.verify()
     machine = target_machine()
-    options = llvm.create_pipeline_tuning_options(speed_level=OPTIMISATION)
-    options.inlining_threshold = INLINED
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     code: bytes = machine.emit_object(module)
     return MachineCode(name, _symbols(module), code)
+
+
+def _lowered(function: FunctionType, signature: Any, name: str) -> tuple[Any, Any]:  # noqa: ANN401 - untyped
+    """Return a module with a function and all it calls, and how it is to be optimised."""
+    _UNIT.begin(name)
+    try:
+        inner = part(function).get_compile_result(signature).fndesc.llvm_func_name
+        text = str(_UNIT.library.parts)
+        module = llvm.parse_assembly(text)
+        for library in _UNIT.library.others:
+            module.link_in(library._final_module, preserve=True)  # noqa: SLF001 - as said above
+    finally:
+        _UNIT.end()
+    module.link_in(llvm.parse_assembly(_OUTER.format(name=name, inner=inner)))
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    if len(text) > SMALL:
+        options.speed_level, options.inlining_threshold = 1, INLINED
+    return module, options
 
 
 _OUTER: Final = """

@@ -52,7 +52,7 @@ def next_look(world: World) -> int:
 
 
 @part
-def scale(kinds: list[World], now: int) -> None:
+def scale(kinds: tuple[World, ...], now: int) -> None:
     """Let replicas have started and stopped, and look at the load where that is due.
 
     Args:
@@ -79,7 +79,7 @@ def scale(kinds: list[World], now: int) -> None:
 
 
 @part
-def _end_changes(kinds: list[World], now: int) -> None:
+def _end_changes(kinds: tuple[World, ...], now: int) -> None:
     """Let replicas serve that have started, and be gone that have drained."""
     world = kinds[0]
     for place in range(world.replica_F.shape[0]):
@@ -94,7 +94,7 @@ def _end_changes(kinds: list[World], now: int) -> None:
 
 
 @part
-def _wanted(kinds: list[World], current: int) -> int:
+def _wanted(kinds: tuple[World, ...], current: int) -> int:
     """Return the replicas that the load of this instant asks for."""
     world = kinds[0]
     scaler = world.scaler_1[0]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @part
-def end_steps(kinds: list[World], now: int) -> None:
+def end_steps(kinds: tuple[World, ...], now: int) -> None:
     """End every step that ends at this instant.
 
     Args:

@@ -25,7 +25,7 @@ from perfatlas.serving.state import HANDED, LOCAL, NEVER, NOBODY, REJECTED, UP, 
 
 
 @entry
-def advance(kinds: list[World], instants: int, last: int) -> int:
+def advance(kinds: tuple[World, ...], instants: int, last: int) -> int:
     """Go on for some instants; return how many were left when nothing more was to come.
 
     Args:
@@ -76,7 +76,7 @@ def _next_instant(world: World) -> int:
 
 
 @part
-def _arrive(kinds: list[World], i: int, now: int) -> None:
+def _arrive(kinds: tuple[World, ...], i: int, now: int) -> None:
     """Send a request to a scheduler's queue, or reject it."""
     world = kinds[0]
     request = world.request_N[i]
@@ -102,7 +102,7 @@ def _arrive(kinds: list[World], i: int, now: int) -> None:
 
 
 @part
-def _go_on(kinds: list[World], i: int, now: int) -> None:
+def _go_on(kinds: tuple[World, ...], i: int, now: int) -> None:
     """Let a request between two pools take its next step."""
     world = kinds[0]
     travel = world.travel_N[i]
@@ -132,7 +132,7 @@ def _can_ever_run(world: World, i: int) -> bool:
 
 
 @part
-def _sample(kinds: list[World], now: int) -> None:
+def _sample(kinds: tuple[World, ...], now: int) -> None:
     """Write a row of the series."""
     world = kinds[0]
     clock = world.clock_1[0]

@@ -63,7 +63,7 @@ def make_ready(world: World, r: int) -> None:
 
 
 @part
-def send(kinds: list[World], i: int, now: int) -> None:
+def send(kinds: tuple[World, ...], i: int, now: int) -> None:
     """Let a cache take its way as soon as both links are free.
 
     Args:
@@ -94,7 +94,7 @@ def _link_time(world: World, tokens: int) -> int:
 
 
 @part
-def land(kinds: list[World], i: int, now: int) -> bool:
+def land(kinds: tuple[World, ...], i: int, now: int) -> bool:
     """Let a cache have arrived; return whether its request ends with it.
 
     Args:

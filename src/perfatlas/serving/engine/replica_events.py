@@ -38,7 +38,7 @@ def next_change(world: World, time: int) -> int:
 
 
 @part
-def change(kinds: list[World], now: int) -> bool:
+def change(kinds: tuple[World, ...], now: int) -> bool:
     """Let replicas fail, return, start and stop; return whether a step was cut to end now.
 
     Then that step ends first, and what it leaves behind goes with it, before requests arrive.

@@ -146,7 +146,7 @@ def _simulate(worlds: tuple[World, ...], control: Control) -> bool:
     from perfatlas.compiled import hold
     from perfatlas.serving.engine import advance
 
-    kinds = hold(list(worlds))
+    kinds = hold(worlds)
     try:
         while advance(kinds, SLICE, LAST_TICK) == 0:
             left = int(world.clock_1["left"][0])
