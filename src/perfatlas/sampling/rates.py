@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
-
-from scipy.special import gammaincinv, ndtri
+from typing import Any, Final
 
 from perfatlas.quantities import InvalidSpecError, shown
 
@@ -82,7 +80,7 @@ def rate_posterior(
             f"{events} events in {exposure_s:g} s with the prior {prior}: shape and exposure with "
             "the prior must be over 0"
         )
-    low, high = gammaincinv(shape, [0.5 - 0.5 * level, 0.5 + 0.5 * level]) / more_s
+    low, high = _gamma_quantile(shape, [0.5 - 0.5 * level, 0.5 + 0.5 * level]) / more_s
     return RatePosterior(
         events=events,
         exposure_s=exposure_s,
@@ -119,9 +117,9 @@ def exact_rate_interval(events: int, exposure_s: float, level: float = 0.95) -> 
     if exposure_s == 0.0:
         raise InvalidSpecError("a rate needs an exposure over 0 s")
     if events == 0:
-        return 0.0, float(gammaincinv(1.0, level) / exposure_s)
-    low = gammaincinv(events, 0.5 - 0.5 * level) / exposure_s
-    high = gammaincinv(events + 1.0, 0.5 + 0.5 * level) / exposure_s
+        return 0.0, float(_gamma_quantile(1.0, level) / exposure_s)
+    low = _gamma_quantile(events, 0.5 - 0.5 * level) / exposure_s
+    high = _gamma_quantile(events + 1.0, 0.5 + 0.5 * level) / exposure_s
     return float(low), float(high)
 
 
@@ -139,7 +137,16 @@ def standard_errors(level: float) -> float:
         >>> print(f"{standard_errors(0.95):.3f}")
         1.960
     """
+    from scipy.special import ndtri  # late, as above
+
     return float(ndtri(0.5 + 0.5 * check_level(level)))
+
+
+def _gamma_quantile(shape: float, probability: Any) -> Any:  # noqa: ANN401 - scipy is untyped
+    """Return a quantile of the Gamma law of rate 1, or an array of them, one per probability."""
+    from scipy.special import gammaincinv  # late: half a second that only intervals need
+
+    return gammaincinv(shape, probability)
 
 
 def _check(events: int, exposure_s: float) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.arrivals import Arriving
 from perfatlas.scenario.services import Service, price_ends, run_traffic, service, slowed
+from perfatlas.scenario.simulation_choice import ROUNDS, WARM_ROUNDS
 from perfatlas.scenario.traffic import Traffic
 from perfatlas.serving.closed_form import said_of_client
 from perfatlas.serving.config import Control
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from perfatlas.scenario.engine_deployment import Priced
     from perfatlas.scenario.vocabulary import Scenario
 
-WARM_ROUNDS: Final = 2  # requests per one in flight, before the ones that count
-ROUNDS: Final = 8  # requests per one in flight that count
 MOST_IN_FLIGHT: Final = 1_000_000  # a simulation keeps rows of all of them, and ten times as many
 FEWEST: Final = 24  # requests that count
 NAMES: Final = ("ttft_s", "tpot_s", "request_latency_s")

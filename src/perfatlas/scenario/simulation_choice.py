@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from perfatlas.scenario.closed_loop import ROUNDS, WARM_ROUNDS
 from perfatlas.serving.closed_form import Prompt, client_side
 
 if TYPE_CHECKING:
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
     from perfatlas.serving.closed_form import PoolRates
     from perfatlas.step import Candidates
 
+WARM_ROUNDS: Final = 2  # requests per one in flight, before the ones that count
+ROUNDS: Final = 8  # requests per one in flight that count
 MOST_ENGINES: Final = 1_000  # beyond, auto does not wait: every event looks at every engine
 MOST_STEPS: Final = 2_000_000  # beyond, auto does not wait: some seconds for three runs of them
 HELD_BACK: Final = 0.8  # of a step, that its tokens take to be sent, from which on auto waits

@@ -18,7 +18,6 @@ from perfatlas.scenario import (
     read_scenario,
     resolve_scenarios,
     split_pools,
-    steady_state,
 )
 from perfatlas.serving.closed_form import (
     POOL_RULES,
@@ -92,6 +91,8 @@ def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is check
 
 def _simulated(scenario: Scenario, formula: Answer) -> Answer:
     """Return an answer whose latencies are simulated; memory and breakdown stay."""
+    from perfatlas.scenario import steady_state  # with it all of the simulator's modules
+
     found = steady_state(scenario)
     said = (
         text for text in formula.evidence.assumptions if not text.startswith((FORMULA, POOL_RULES))
