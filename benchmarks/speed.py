@@ -14,6 +14,7 @@ import argparse
 import sys
 from typing import Final
 
+from catalog_times import catalog_times
 from command_times import command_times, perfatlas_words
 from kernel_rate import gemm_rates
 from peers import SECTION as PEERS, draw_questions, peer_rows
@@ -59,6 +60,7 @@ def main() -> int:
     words = perfatlas_words()
     rows = [
         *command_times(words, runs=asked.command_runs),
+        *catalog_times(runs=asked.runs),
         *gemm_rates(asked.shapes, runs=asked.runs, seed=asked.seed),
         *table_rates(asked.rows, runs=asked.table_runs, seed=asked.seed, perfatlas=words),
         *peer_rows(

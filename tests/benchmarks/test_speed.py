@@ -62,7 +62,7 @@ def test_the_harness_runs_and_names_absent_peers() -> None:
     assert done.returncode == 0, done.stderr[-2000:] + done.stdout[-2000:]
     rows = json.loads(done.stdout)["rows"]
     absent = [row for row in rows if row["value"] is None]
-    assert {row["section"] for row in rows} >= {"commands", "GEMM pricing"}
+    assert {row["section"] for row in rows} >= {"commands", "catalogs", "GEMM pricing"}
     assert all(row["note"].startswith("not run: ") for row in absent)
     assert {row["name"].partition(": ")[2] for row in absent} == {"aiconfigurator", "llm-analysis"}
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +22,6 @@ def run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
         env={**os.environ, "COLUMNS": "80", **variables},
     )
 
@@ -50,16 +48,12 @@ def test_help_imports_no_model(words: list[str]) -> None:
     assert not imported_by(*words) & heavy
 
 
-def test_version_and_help_are_quick() -> None:
-    for words, budget_s in ((["--version"], 0.05), (["--help"], 0.2)):
-        times_s = []
-        for _ in range(5):
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            run(*words)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            times_s.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-        # processor time, the best of several: a test machine is never idle
-        assert min(times_s) < budget_s, f"{words}: {min(times_s):.3f} s"
+def test_version_and_help_need_few_packages_of_perfatlas() -> None:
+    # what makes them start at once; benchmarks/speed.py times them
+    for words, needed in ((["--version"], {"cli"}), (["--help"], {"cli", "quantities"})):
+        names = [name.split(".") for name in imported_by(*words)]
+        packages = {name[1] for name in names if name[0] == "perfatlas" and len(name) > 1}
+        assert packages - {"version"} <= needed, words
 
 
 def test_help_names_every_verb() -> None:
@@ -176,6 +170,8 @@ def test_control_c_exits_130() -> None:
     code = (
         "import os, signal, sys; from perfatlas.verbs.catalog.facts import CATALOGS;"
         " from perfatlas.cli import main;"
+        # a shell starts what runs in the background with Ctrl-C ignored
+        " signal.signal(signal.SIGINT, signal.default_int_handler);"
         " CATALOGS['formats'] = CATALOGS['formats']._replace("
         "rows=lambda: os.kill(os.getpid(), signal.SIGINT));"
         " sys.exit(main(['catalog', 'formats']))"
