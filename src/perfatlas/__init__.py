@@ -11,7 +11,13 @@ if TYPE_CHECKING:
 
     from perfatlas.answer import Answer
     from perfatlas.verbs.collective import collective
-    from perfatlas.verbs.estimate import TableAnswer, estimate, estimate_table, frontier
+    from perfatlas.verbs.estimate import (
+        TableAnswer,
+        estimate,
+        estimate_columns,
+        estimate_table,
+        frontier,
+    )
     from perfatlas.verbs.goodput import goodput, goodput_domains, goodput_spares, goodput_stragglers
     from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
     from perfatlas.verbs.schedule import fleet_schedule
@@ -23,6 +29,7 @@ _HOMES = {
     "TableAnswer": "verbs.estimate",
     "collective": "verbs.collective",
     "estimate": "verbs.estimate",
+    "estimate_columns": "verbs.estimate",
     "estimate_table": "verbs.estimate",
     "fleet_schedule": "verbs.schedule",
     "frontier": "verbs.estimate",
@@ -44,6 +51,7 @@ __all__ = [
     "__version__",
     "collective",
     "estimate",
+    "estimate_columns",
     "estimate_table",
     "fleet_schedule",
     "frontier",
