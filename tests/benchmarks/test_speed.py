@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from perfatlas.scenario import FIELD_NAMES
+from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.verbs.estimate import estimate_table
 
 if TYPE_CHECKING:

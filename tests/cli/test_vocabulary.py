@@ -10,8 +10,8 @@ from perfatlas.cli.flags import Formats, Limits, Plan, ScenarioFlags, given
 from perfatlas.cli.flags.scenario import Load, Phases, Subject
 from perfatlas.cli.output.answers import finite
 from perfatlas.collectives import OPS
-from perfatlas.scenario import FIELD_NAMES
-from perfatlas.scenario.vocabulary import parse_scenario
+from perfatlas.scenario.fields import FIELD_NAMES
+from perfatlas.scenario.fields.vocabulary import parse_scenario
 from perfatlas.verbs.collective.answer import FIELDS as COLLECTIVE_FIELDS
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 from perfatlas.cli import main
-from perfatlas.scenario import FIELD_NAMES
+from perfatlas.scenario.fields import FIELD_NAMES
 
 if TYPE_CHECKING:
     import pytest

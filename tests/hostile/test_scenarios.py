@@ -9,7 +9,7 @@ from typing import Any, Final
 from hypothesis import given, settings, strategies as st
 
 from perfatlas.answer import Answer
-from perfatlas.scenario import FIELD_NAMES
+from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.estimate import estimate, estimate_table
 from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe

@@ -21,7 +21,7 @@ from perfatlas.lab.runs.run_selection import parse_serving_rules
 from perfatlas.lab.validate.pools import pool_views
 from perfatlas.measurements.tables import has_silicon
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario import arriving, service
+from perfatlas.scenario.deployments import arriving, service
 from perfatlas.verbs.simulate import simulate, split_fields
 from tests.lab.test_validate_steps import RULES, run
 from tests.lab.test_validate_traffic import LAUNCHES

@@ -31,7 +31,7 @@ from perfatlas.lab.validate.traffic import traffic_views
 from perfatlas.lab.validate.traffic_page import page_text
 from perfatlas.measurements.tables import has_silicon
 from perfatlas.quantities import InvalidSpecError, MissingDependencyError
-from perfatlas.scenario import arriving, deployment
+from perfatlas.scenario.deployments import arriving, deployment
 from perfatlas.verbs.simulate import simulate, split_fields
 from tests.lab.test_validate_steps import RULES, run
 

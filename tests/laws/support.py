@@ -19,7 +19,8 @@ from perfatlas.operators import (
     Scan,
     Streaming,
 )
-from perfatlas.scenario import Scenario, resolve_scenarios
+from perfatlas.scenario.fields import Scenario
+from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.serving.closed_form import Evaluation, evaluate
 from perfatlas.step import Candidates
 from perfatlas.verbs.estimate import estimate_table

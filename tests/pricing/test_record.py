@@ -25,7 +25,8 @@ from perfatlas.pricing import (
     unpriced,
     write,
 )
-from perfatlas.scenario import Scenario, resolve_scenarios
+from perfatlas.scenario.fields import Scenario
+from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.step import (
     PricedStep,
     StepContext,

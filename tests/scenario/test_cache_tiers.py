@@ -10,7 +10,7 @@ from perfatlas.cli.flags import CacheTierFlags
 from perfatlas.files import write_table
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.report.text import reproduce_line
-from perfatlas.scenario.cache_tiers import CacheTiers
+from perfatlas.scenario.fields.cache_tiers import CacheTiers
 from perfatlas.verbs.simulate import simulate
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ import pytest
 
 from perfatlas.engines import resolve_engine
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario import Scenario, cache_capacity
+from perfatlas.scenario.deployments import cache_capacity
+from perfatlas.scenario.fields import Scenario
 from perfatlas.verbs.simulate import simulate
 
 LLAMA = Scenario(model="meta-llama/Llama-3.1-8B", system="h200_sxm")

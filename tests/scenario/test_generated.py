@@ -9,7 +9,8 @@ import pytest
 
 from perfatlas.files import mapped_arrays as scratch
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario import Arriving, Scenario, arriving, parse_traffic
+from perfatlas.scenario.deployments import Arriving, arriving
+from perfatlas.scenario.fields import Scenario, parse_traffic
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.simulate import simulate
 from tests.serving.support import FIXTURES

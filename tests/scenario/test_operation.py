@@ -11,8 +11,8 @@ from perfatlas.cli.flags import OperationFlags
 from perfatlas.files import write_table
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.report.text import reproduce_line
-from perfatlas.scenario.operation import Operation
-from perfatlas.scenario.row_input import given_rows
+from perfatlas.scenario.fields.operation import Operation
+from perfatlas.scenario.fields.row_input import given_rows
 from perfatlas.serving.config import Upkeep
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.simulate import SimulatedRun, simulate, traffic_page

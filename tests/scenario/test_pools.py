@@ -10,7 +10,7 @@ import pytest
 
 from perfatlas.engines import resolve_engine
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.scenario import arriving, run_traffic, service
+from perfatlas.scenario.deployments import arriving, run_traffic, service
 from perfatlas.serving.closed_form.pools import FIRST_TOKEN, cache_link_s
 from perfatlas.serving.config import Control
 from perfatlas.serving.requests import TICKS_PER_SECOND

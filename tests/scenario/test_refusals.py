@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, PerfatlasError, UnsupportedError
-from perfatlas.scenario import FIELD_NAMES
+from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.estimate import estimate, estimate_table
 from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe

@@ -9,7 +9,7 @@ import pytest
 
 from perfatlas.files import write_table
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.scenario import (
+from perfatlas.scenario.deployments import (
     arriving,
     kind_column,
     of_all,
@@ -18,7 +18,7 @@ from perfatlas.scenario import (
     service,
     slowed,
 )
-from perfatlas.scenario.replica_kinds import ReplicaKind, read_kinds
+from perfatlas.scenario.fields.replica_kinds import ReplicaKind, read_kinds
 from perfatlas.serving.config import MOST_KINDS, Control
 from perfatlas.verbs.simulate import (
     SimulatedRun,

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from perfatlas.scenario import resolve
+from perfatlas.scenario.resolution import resolve
 from perfatlas.verbs.estimate import estimate, estimate_columns, estimate_table
 
 

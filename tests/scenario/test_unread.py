@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario import refuse_unread
+from perfatlas.scenario.deployments import refuse_unread
 from perfatlas.verbs.simulate import max_request_rate, simulate, split_fields
 
 if TYPE_CHECKING:

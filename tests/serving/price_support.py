@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from perfatlas.models import StepTokens
 from perfatlas.operators import FloatArray
-from perfatlas.scenario import Scenario, resolve_scenarios
+from perfatlas.scenario.fields import Scenario
+from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.serving.prices import PriceTable, StepLoads, TableLimits, price_table
 from perfatlas.step import ALONE, StepContext, StepCost, decode_step, prefill_step, take_columns
 

@@ -10,7 +10,8 @@ from perfatlas.engines import resolve_engine
 from perfatlas.hardware import resolve_system
 from perfatlas.models import StepTokens
 from perfatlas.operators import Phase
-from perfatlas.scenario import Scenario, resolve_scenarios
+from perfatlas.scenario.fields import Scenario
+from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.step import StepContext, decode_step, prefill_step, rank_operators
 from perfatlas.verbs.estimate import estimate
 

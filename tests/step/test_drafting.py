@@ -9,7 +9,8 @@ import pytest
 
 from perfatlas.operators import Attention, Gemm, LatentAttention
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.scenario import Scenario, resolve_scenarios
+from perfatlas.scenario.fields import Scenario
+from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.step import StepContext, decode_step, decode_work
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.simulate import simulate

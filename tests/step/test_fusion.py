@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from perfatlas.operators import Gemm, Streaming
-from perfatlas.scenario import Scenario, resolve_scenarios
+from perfatlas.scenario.fields import Scenario
+from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.step import StepCost, decode_step
 
 LLAMA = "meta-llama/Llama-3.1-70B-Instruct"

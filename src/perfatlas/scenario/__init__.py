@@ -1,7 +1,3 @@
 """The vocabulary, and the one path from a scenario to its answer."""
 
 from __future__ import annotations
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -115,7 +115,7 @@ def _told(asked: Mapping[str, Any], *, as_json: bool) -> Iterator[None]:
 
 def _estimate_table(asked: dict[str, Any], output: OutputFlags) -> int:
     import perfatlas
-    from perfatlas.scenario import FIELD_NAMES
+    from perfatlas.scenario.fields import FIELD_NAMES
 
     priced = {"operators_priced": 0, "distinct_shapes": 0}
 

@@ -162,7 +162,7 @@ def _write_files(done: Simulation, extra: SimulateFlags, asked: dict[str, Any]) 
 
 def _simulate_table(asked: dict[str, Any], output: OutputFlags, *, find_rate: bool) -> int:
     import perfatlas
-    from perfatlas.scenario import FIELD_NAMES, TRAFFIC_NAMES
+    from perfatlas.scenario.fields import FIELD_NAMES, TRAFFIC_NAMES
 
     def face(**fields: Any) -> Any:  # noqa: ANN401 - the vocabulary is checked by its schema
         answered = perfatlas.max_request_rate if find_rate else perfatlas.simulate

@@ -10,7 +10,7 @@ import numpy as np
 from perfatlas.lab.fitting import error_statistics
 from perfatlas.lab.runs.shared_data import missing_data, read_table, shared_folder
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario import arriving, run_traffic, service
+from perfatlas.scenario.deployments import arriving, run_traffic, service
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import summarize
 from perfatlas.verbs.simulate import split_fields
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from perfatlas.lab.runs.run_selection import ServingRules
     from perfatlas.lab.runs.serving_rows import ServingRun
-    from perfatlas.scenario import Priced
+    from perfatlas.scenario.deployments import Priced
 
 Row = dict[str, Any]
 FILE: Final = "serving_measured.csv"

@@ -10,7 +10,7 @@ from perfatlas.lab.runs.pool_runs import POOLS
 from perfatlas.lab.runs.predictions import run_question
 from perfatlas.lab.runs.serving_traffic import DEFAULTS, METRICS, as_launched, drawn_lengths
 from perfatlas.quantities import InfeasibleError, PerfatlasError
-from perfatlas.scenario import arriving, run_traffic, service
+from perfatlas.scenario.deployments import arriving, run_traffic, service
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies, statistics
 from perfatlas.verbs.simulate import split_fields
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from perfatlas.lab.runs.pool_launches import PoolRun
     from perfatlas.lab.runs.run_selection import ServingRules
-    from perfatlas.scenario import Priced, Service
+    from perfatlas.scenario.deployments import Priced, Service
 
 Row = dict[str, Any]
 ROUNDS: Final = 10  # requests per one in flight: num_prompts of the benchmark's scripts

@@ -12,7 +12,7 @@ import numpy as np
 
 from perfatlas.lab.runs.shared_data import missing_data, read_settings, read_table, shared_folder
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario import Arriving, run_traffic, service, slowed
+from perfatlas.scenario.deployments import Arriving, run_traffic, service, slowed
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies
 from perfatlas.serving.requests import plain_requests, whole_ticks
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from perfatlas.lab.runs.run_selection import RecordedRun, ServingRules
     from perfatlas.operators import FloatArray
-    from perfatlas.scenario import Service
+    from perfatlas.scenario.deployments import Service
 
 Row = dict[str, Any]
 FOLDER: Final = "serving_requests"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.lab.runs.deduplication import is_dense
 from perfatlas.lab.runs.predictions import run_question
 from perfatlas.quantities import PerfatlasError
-from perfatlas.scenario import Service, arriving, deployment, run_traffic
+from perfatlas.scenario.deployments import Service, arriving, deployment, run_traffic
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies, statistics
 from perfatlas.verbs.simulate import split_fields
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from perfatlas.lab.runs.run_selection import ServingRules
     from perfatlas.lab.runs.serving_rows import ServingRun
-    from perfatlas.scenario import Deployment, Priced
+    from perfatlas.scenario.deployments import Deployment, Priced
 
 Row = dict[str, Any]
 METRICS: Final = ("ttft", "tpot")

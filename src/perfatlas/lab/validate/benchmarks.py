@@ -15,7 +15,7 @@ from perfatlas.lab.fitting import error_statistics
 from perfatlas.lab.runs import ask_rows, read_results, share_inside
 from perfatlas.models import model_names, resolve_model
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, did_you_mean, shown
-from perfatlas.scenario import FIELD_NAMES
+from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.verbs.estimate import estimate
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ import numpy as np
 
 from perfatlas.lab.fitting import error_statistics
 from perfatlas.quantities import InvalidSpecError, parse_quantity
-from perfatlas.scenario import Scenario, cache_capacity
+from perfatlas.scenario.deployments import cache_capacity
+from perfatlas.scenario.fields import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

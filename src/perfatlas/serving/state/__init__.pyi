@@ -1,4 +1,13 @@
 from .columns import (
+    Rows as Rows,
+    World as World,
+)
+from .member_heap import (
+    NODE as NODE,
+    drop as drop,
+    put as put,
+)
+from .rows import (
     BLOCK as BLOCK,
     CLOCK as CLOCK,
     DRAINING as DRAINING,
@@ -26,11 +35,4 @@ from .columns import (
     TRAVEL as TRAVEL,
     TRAVELLING as TRAVELLING,
     UP as UP,
-    Rows as Rows,
-    World as World,
-)
-from .member_heap import (
-    NODE as NODE,
-    drop as drop,
-    put as put,
 )

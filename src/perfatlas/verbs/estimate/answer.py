@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.answer import FORMULA, Answer, breakdown_rows, merged_evidence, question_evidence
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.scenario import (
+from perfatlas.scenario.resolution import (
     are_pools_simulated,
     asked_of_pools,
     columns_of,
@@ -34,7 +34,7 @@ from perfatlas.verbs.estimate.remarks import LEAVES_OUT, pool_warnings, question
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.scenario import Scenario
+    from perfatlas.scenario.fields import Scenario
 
 # results of the closed forms that a simulation replaces: all but memory
 NOT_SIMULATED: Final = frozenset(
@@ -91,7 +91,7 @@ def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is check
 
 def _simulated(scenario: Scenario, formula: Answer) -> Answer:
     """Return an answer whose latencies are simulated; memory and breakdown stay."""
-    from perfatlas.scenario import steady_state  # with it all of the simulator's modules
+    from perfatlas.scenario.deployments import steady_state
 
     found = steady_state(scenario)
     said = (

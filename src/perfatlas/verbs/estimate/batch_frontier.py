@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.scenario import read_scenario
+from perfatlas.scenario.resolution import read_scenario
 from perfatlas.verbs.estimate.answer import estimate, evaluate_one
 from perfatlas.verbs.estimate.table import estimate_table
 

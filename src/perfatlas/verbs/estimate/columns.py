@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from perfatlas.quantities import InfeasibleError, PerfatlasError, format_quantity
-from perfatlas.scenario import (
+from perfatlas.scenario.deployments import steady_state
+from perfatlas.scenario.resolution import (
     EVALUATED,
     are_pools_simulated,
     is_simulated,
     may_be_simulated,
     pool_load,
     resolve,
-    steady_state,
 )
 from perfatlas.serving.closed_form import (
     MEMORY,
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
     from perfatlas.operators import FloatArray, IntArray
     from perfatlas.parallelism import MemoryColumns
-    from perfatlas.scenario import BoolArray, Group, Pool, Priced, Resolution
+    from perfatlas.scenario.deployments import Priced
+    from perfatlas.scenario.resolution import BoolArray, Group, Pool, Resolution
 
 
 class Answered(NamedTuple):

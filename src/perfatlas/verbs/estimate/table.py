@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from perfatlas.scenario import resolve
+from perfatlas.scenario.resolution import resolve
 from perfatlas.serving.closed_form import plain_column
 from perfatlas.verbs.estimate.columns import EstimateColumns, answered_groups
 from perfatlas.verbs.estimate.remarks import LEAVES_OUT

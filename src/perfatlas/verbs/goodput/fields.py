@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario import Count, sentences
+from perfatlas.scenario.fields import sentences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from perfatlas.scenario.fields import Count
 
 DAY_S: Final = 86400.0
 MONTH_S: Final = 30.0 * DAY_S

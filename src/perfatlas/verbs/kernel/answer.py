@@ -9,7 +9,7 @@ import numpy as np
 from perfatlas.answer import CHOICES, quantizes_input
 from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, Phase
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario import check_distribution
+from perfatlas.scenario.fields import check_distribution
 from perfatlas.verbs.kernel.operator_answer import OperatorReader
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
-from perfatlas.scenario import Count
+from perfatlas.scenario.fields import Count
 from perfatlas.verbs.goodput import Duration, Number, Pause, Share, Whole, parsed
 
 if TYPE_CHECKING:

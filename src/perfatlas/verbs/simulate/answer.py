@@ -7,19 +7,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.answer import Answer, engine_assumptions, merged_evidence, step_evidence
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.scenario import (
-    TRAFFIC_NAMES,
+from perfatlas.scenario.deployments import (
     Arriving,
     Service,
-    Traffic,
     arriving,
     idle_remarks,
     kind_column,
     kinds_evidence,
     of_all,
-    parse_traffic,
     price_ends,
-    read_scenario,
     refuse_unread,
     reseeded,
     resolved_kinds,
@@ -28,10 +24,11 @@ from perfatlas.scenario import (
     said_of_interval,
     said_of_seeds,
     service,
-    shared_fields,
     slowed,
     traffic_warnings,
 )
+from perfatlas.scenario.fields import TRAFFIC_NAMES, Traffic, parse_traffic, shared_fields
+from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.config import Control, Outage
 from perfatlas.serving.outcome import (
     Outcome,
@@ -51,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from perfatlas.answer import Evidence
-    from perfatlas.scenario import Scenario
+    from perfatlas.scenario.fields import Scenario
 
     Watch = Callable[[float], bool]
 

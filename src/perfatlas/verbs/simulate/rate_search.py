@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.scenario import (
+from perfatlas.scenario.deployments import (
     Arriving,
     Service,
-    Traffic,
     arriving,
     behind,
     flow,
@@ -29,7 +28,8 @@ from perfatlas.serving.requests import TICKS_PER_SECOND
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from perfatlas.scenario import Flow, Scenario
+    from perfatlas.scenario.deployments import Flow
+    from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Outcome
     from perfatlas.serving.requests import Requests
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.scenario import arriving, price_ends, refuse_unread, service
+from perfatlas.scenario.deployments import arriving, price_ends, refuse_unread, service
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.simulate.answer import Simulation, simulate, simulated, split_fields
 from perfatlas.verbs.simulate.rate_search import Search, find, full_rate

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.scenario import fleet_of, kind_results, operated_results, tier_results
+from perfatlas.scenario.deployments import fleet_of, kind_results, operated_results
+from perfatlas.scenario.fields import tier_results
 from perfatlas.serving.outcome import tail_parts
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.scenario import Arriving, Service
+    from perfatlas.scenario.deployments import Arriving, Service
     from perfatlas.serving.outcome import Outcome
 
 RATES: Final = (

@@ -8,11 +8,11 @@ import numpy as np
 
 from perfatlas.answer import breakdown_rows
 from perfatlas.models import StepTokens
-from perfatlas.scenario import parts_of
+from perfatlas.scenario.deployments import parts_of
 from perfatlas.step import StepCost, decode_step, prefill_step
 
 if TYPE_CHECKING:
-    from perfatlas.scenario import Deployment, Service
+    from perfatlas.scenario.deployments import Deployment, Service
     from perfatlas.serving.outcome import Outcome
     from perfatlas.serving.requests import Requests
 

@@ -12,13 +12,17 @@ import numpy as np
 from perfatlas.engines import resolve_engine
 from perfatlas.models import ModelFormats, resolve_model
 from perfatlas.quantities import PerfatlasError
-from perfatlas.scenario.model_formats import FormatNames, device_architecture, resolve_formats
+from perfatlas.scenario.resolution.model_formats import (
+    FormatNames,
+    device_architecture,
+    resolve_formats,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.operators import IntArray
-    from perfatlas.scenario.field_columns import FieldColumn, ScenarioColumns
+    from perfatlas.scenario.resolution.field_columns import FieldColumn, ScenarioColumns
 
 SHARED_FIELDS: Final = (
     "model",

@@ -12,16 +12,14 @@ from perfatlas.answer import tier_of
 from perfatlas.engines import step_errors
 from perfatlas.parallelism import cache_borders
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.scenario.engine_deployment import (
+from perfatlas.scenario.deployments.engine_deployment import (
     Deployment,
     check_count,
     deployment,
     scaled_prices,
 )
-from perfatlas.scenario.pools import split_pools
-from perfatlas.scenario.replica_kinds import kind_scenarios
-from perfatlas.scenario.scenario_checks import POOL_FIELDS
-from perfatlas.scenario.vocabulary import MAX_COUNT, Scenario
+from perfatlas.scenario.fields import MAX_COUNT, Scenario, kind_scenarios
+from perfatlas.scenario.resolution import POOL_FIELDS, split_pools
 from perfatlas.serving.closed_form import FIRST_TOKEN, cache_link_s, fabric_latency_s
 from perfatlas.serving.config import Control, Fleet, Kind, Link
 from perfatlas.serving.requests import TICKS_PER_SECOND
@@ -31,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfatlas.quantities import PerfatlasError
-    from perfatlas.scenario.arrivals import Arriving
-    from perfatlas.scenario.engine_deployment import Priced
-    from perfatlas.scenario.traffic import Traffic
+    from perfatlas.scenario.deployments.arrivals import Arriving
+    from perfatlas.scenario.deployments.engine_deployment import Priced
+    from perfatlas.scenario.fields import Traffic
     from perfatlas.serving.outcome import Outcome, Seen
     from perfatlas.step import Candidates
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import ConfigDict, Field, ValidationError
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.cache_tiers import CacheTiers
-from perfatlas.scenario.operation import Operation
-from perfatlas.scenario.vocabulary import Count, Scenario, Tokens, sentences
+from perfatlas.scenario.fields.cache_tiers import CacheTiers
+from perfatlas.scenario.fields.operation import Operation
+from perfatlas.scenario.fields.vocabulary import Count, Scenario, Tokens, sentences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,7 +87,7 @@ def parse_traffic(fields: Mapping[str, Any]) -> Traffic:
         InvalidSpecError: A name is unknown or a value breaks its rule; all of them are named.
 
     Example:
-        >>> from perfatlas.scenario import parse_traffic
+        >>> from perfatlas.scenario.fields import parse_traffic
         >>> parse_traffic({"request_rate": "4", "arrival": None}).request_rate
         4.0
     """

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.scenario.field_columns import FieldColumn, constant_column, number_column
-from perfatlas.scenario.vocabulary import FIELD_NAMES
+from perfatlas.scenario.fields import FIELD_NAMES
+from perfatlas.scenario.resolution.field_columns import FieldColumn, constant_column, number_column
 from perfatlas.serving.closed_form import PoolLoad
 
 if TYPE_CHECKING:
-    from perfatlas.scenario.field_columns import ScenarioColumns
-    from perfatlas.scenario.vocabulary import Scenario
+    from perfatlas.scenario.fields import Scenario
+    from perfatlas.scenario.resolution.field_columns import ScenarioColumns
 
 ROLES: Final = ("prefill", "decode")
 SHARED: Final = ("tp", "pp", "cp", "attention_dp", "ep", "moe_tp")

@@ -31,8 +31,7 @@ from perfatlas.serving.traces import read_requests
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from perfatlas.scenario.traffic import Traffic
-    from perfatlas.scenario.vocabulary import Scenario
+    from perfatlas.scenario.fields import Scenario, Traffic
 
 MOST_REQUESTS: Final = 20_000_000  # some 8 GB of rows
 DEFAULT_REQUESTS: Final = 1000

@@ -12,7 +12,7 @@ from perfatlas.serving.outcome import Seen
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
-    from perfatlas.scenario.traffic import Traffic
+    from perfatlas.scenario.fields import Traffic
     from perfatlas.step import Candidates
 
 

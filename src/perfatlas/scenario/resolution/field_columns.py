@@ -17,7 +17,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticUndefined
 
 from perfatlas.quantities import InvalidSpecError, shown
-from perfatlas.scenario.vocabulary import FIELD_NAMES, Scenario
+from perfatlas.scenario.fields import FIELD_NAMES, Scenario
 
 if TYPE_CHECKING:
     from perfatlas.operators import FloatArray, IntArray

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.operators import FloatArray
-    from perfatlas.scenario.field_columns import BoolArray, ScenarioColumns
+    from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
     from perfatlas.serving.closed_form import PoolRates
     from perfatlas.step import Candidates
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.scenario.replica_events import Seconds, read_events
-from perfatlas.scenario.replica_kinds import ReplicaKind, read_kinds
-from perfatlas.scenario.vocabulary import MAX_COUNT, Count
+from perfatlas.scenario.fields.replica_events import Seconds, read_events
+from perfatlas.scenario.fields.replica_kinds import ReplicaKind, read_kinds
+from perfatlas.scenario.fields.vocabulary import MAX_COUNT, Count
 from perfatlas.serving.config import Affinity, Scaler, Upkeep
 from perfatlas.serving.requests import LONGEST_S, whole_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from perfatlas.scenario.replica_events import ReplicaEvent
+    from perfatlas.scenario.fields.replica_events import ReplicaEvent
 
 Routing = Literal["round_robin", "least_loaded", "random", "prefix_aware"]
 _AFFINITY: Final = ("cache_threshold", "balance_abs_threshold", "balance_rel_threshold")

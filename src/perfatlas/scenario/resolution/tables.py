@@ -12,23 +12,23 @@ import numpy as np
 
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
-from perfatlas.scenario.field_columns import is_absent, read_columns
-from perfatlas.scenario.groups import SHARED_FIELDS, distinct_rows, formats_of_rows
-from perfatlas.scenario.pools import ROLES, split_pools, worker_columns
-from perfatlas.scenario.refusals import Refusals
-from perfatlas.scenario.resolved_scenario import candidates_of, workers_of
-from perfatlas.scenario.scenario_checks import broken_rules
-from perfatlas.scenario.vocabulary import FIELD_NAMES, Scenario, parse_scenario
+from perfatlas.scenario.fields import FIELD_NAMES, Scenario, parse_scenario
+from perfatlas.scenario.resolution.field_columns import is_absent, read_columns
+from perfatlas.scenario.resolution.groups import SHARED_FIELDS, distinct_rows, formats_of_rows
+from perfatlas.scenario.resolution.pools import ROLES, split_pools, worker_columns
+from perfatlas.scenario.resolution.refusals import Refusals
+from perfatlas.scenario.resolution.resolved_scenario import candidates_of, workers_of
+from perfatlas.scenario.resolution.scenario_checks import broken_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from perfatlas.models import ModelFormats
     from perfatlas.operators import IntArray
-    from perfatlas.scenario.field_columns import ScenarioColumns, Table
-    from perfatlas.scenario.refusals import Reason
-    from perfatlas.scenario.resolved_scenario import Workers
-    from perfatlas.scenario.scenario_checks import Sentence
+    from perfatlas.scenario.resolution.field_columns import ScenarioColumns, Table
+    from perfatlas.scenario.resolution.refusals import Reason
+    from perfatlas.scenario.resolution.resolved_scenario import Workers
+    from perfatlas.scenario.resolution.scenario_checks import Sentence
     from perfatlas.step import Candidates
 
 # Stages of refusals, in the order in which one estimate meets them: what is written, then each pool
@@ -108,7 +108,7 @@ def resolve(table: Table) -> Resolution:
         InvalidSpecError: A column is not a list, or columns differ in length.
 
     Example:
-        >>> from perfatlas.scenario import resolve
+        >>> from perfatlas.scenario.resolution import resolve
         >>> rows = {"model": ["meta-llama/Llama-3.1-8B"] * 2, "system": ["h200_sxm", "h2000"]}
         >>> resolve(rows).refusals.rows()
         [1]

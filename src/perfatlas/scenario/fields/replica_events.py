@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.row_input import given_rows
-from perfatlas.scenario.vocabulary import sentences
+from perfatlas.scenario.fields.row_input import given_rows
+from perfatlas.scenario.fields.vocabulary import sentences
 from perfatlas.serving.config import Outage
 from perfatlas.serving.requests import LONGEST_S, whole_ticks
 
@@ -75,7 +75,7 @@ def read_events(given: Any) -> tuple[ReplicaEvent, ...] | None:  # noqa: ANN401 
         InvalidSpecError: The file cannot be read, or a row is no event; it is named.
 
     Example:
-        >>> from perfatlas.scenario.replica_events import read_events
+        >>> from perfatlas.scenario.fields.replica_events import read_events
         >>> read_events('[{"replica": 1, "fails_at_s": 60, "down_for_s": 30}]')[0].down_for_s
         30.0
     """

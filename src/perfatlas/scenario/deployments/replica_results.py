@@ -11,7 +11,7 @@ from perfatlas.serving.requests import TICKS_PER_SECOND
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.scenario.engine_deployment import Deployment
+    from perfatlas.scenario.deployments.engine_deployment import Deployment
     from perfatlas.serving.outcome import Outcome
 
 

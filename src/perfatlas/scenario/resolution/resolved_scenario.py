@@ -17,18 +17,18 @@ from perfatlas.kernels.devices import device_peak
 from perfatlas.models import INDEX_FORMAT, Architecture, ModelFormats, resolve_model
 from perfatlas.parallelism import PlanColumns, default_moe_split
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
-from perfatlas.scenario.field_columns import columns_of
-from perfatlas.scenario.groups import SHARED_FIELDS, distinct_rows, formats_of_rows
-from perfatlas.scenario.refusals import Refusals
+from perfatlas.scenario.resolution.field_columns import columns_of
+from perfatlas.scenario.resolution.groups import SHARED_FIELDS, distinct_rows, formats_of_rows
+from perfatlas.scenario.resolution.refusals import Refusals
 from perfatlas.step import Candidates, EngineLimits, Load, Placement, take_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from perfatlas.operators import FloatArray, IntArray
-    from perfatlas.scenario.field_columns import BoolArray, ScenarioColumns
-    from perfatlas.scenario.refusals import Reason
-    from perfatlas.scenario.vocabulary import Scenario
+    from perfatlas.scenario.fields import Scenario
+    from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
+    from perfatlas.scenario.resolution.refusals import Reason
 
 LIMITS: Final = (
     "max_num_seqs",

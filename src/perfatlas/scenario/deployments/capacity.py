@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.resolved_scenario import resolve_scenarios
+from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.step import question_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.parallelism import MemoryColumns
-    from perfatlas.scenario.vocabulary import Scenario
+    from perfatlas.scenario.fields import Scenario
     from perfatlas.step import Candidates
 
 
@@ -60,8 +60,8 @@ def cache_capacity(
         UnsupportedError: No model, data or engine for the combination.
 
     Example:
-        >>> from perfatlas.scenario import Scenario
-        >>> from perfatlas.scenario import cache_capacity
+        >>> from perfatlas.scenario.fields import Scenario
+        >>> from perfatlas.scenario.deployments import cache_capacity
         >>> found = cache_capacity(Scenario(model="meta-llama/Llama-3.1-8B", system="h200_sxm"))
         >>> found.tokens == 16 * found.blocks
         True

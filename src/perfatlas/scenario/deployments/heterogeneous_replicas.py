@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.answer import engine_assumptions, merged_evidence, step_evidence
-from perfatlas.scenario.replica_kinds import ReplicaKind
-from perfatlas.scenario.services import by_holders
+from perfatlas.scenario.deployments.services import by_holders
+from perfatlas.scenario.fields import ReplicaKind
 from perfatlas.serving.outcome import request_latencies, statistics
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from perfatlas.answer import Evidence
-    from perfatlas.scenario.services import Service
+    from perfatlas.scenario.deployments.services import Service
     from perfatlas.serving.outcome import Outcome
     from perfatlas.serving.requests import Requests
 

@@ -6,14 +6,13 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.generated import generated, seeds_said
-from perfatlas.scenario.traffic import OF_GENERATED
+from perfatlas.scenario.deployments.generated import generated, seeds_said
+from perfatlas.scenario.fields import OF_GENERATED
 from perfatlas.serving.requests import Requests, scale_lengths, scale_rate, spread_batches
 from perfatlas.serving.traces import Span, Window, generate_servegen, read_requests
 
 if TYPE_CHECKING:
-    from perfatlas.scenario.traffic import Traffic
-    from perfatlas.scenario.vocabulary import Scenario
+    from perfatlas.scenario.fields import Scenario, Traffic
 
 
 class Arriving(NamedTuple):

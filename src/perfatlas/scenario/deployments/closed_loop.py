@@ -14,18 +14,24 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
-from perfatlas.scenario.arrivals import Arriving
-from perfatlas.scenario.services import Service, price_ends, run_traffic, service, slowed
-from perfatlas.scenario.simulation_choice import ROUNDS, WARM_ROUNDS
-from perfatlas.scenario.traffic import Traffic
+from perfatlas.scenario.deployments.arrivals import Arriving
+from perfatlas.scenario.deployments.services import (
+    Service,
+    price_ends,
+    run_traffic,
+    service,
+    slowed,
+)
+from perfatlas.scenario.fields import Traffic
+from perfatlas.scenario.resolution import ROUNDS, WARM_ROUNDS
 from perfatlas.serving.closed_form import said_of_client
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies
 from perfatlas.serving.requests import all_at_once, plain_requests
 
 if TYPE_CHECKING:
-    from perfatlas.scenario.engine_deployment import Priced
-    from perfatlas.scenario.vocabulary import Scenario
+    from perfatlas.scenario.deployments.engine_deployment import Priced
+    from perfatlas.scenario.fields import Scenario
 
 MOST_IN_FLIGHT: Final = 1_000_000  # a simulation keeps rows of all of them, and ten times as many
 FEWEST: Final = 24  # requests that count

@@ -156,7 +156,7 @@ def parse_scenario(fields: Mapping[str, Any]) -> Scenario:
         InvalidSpecError: A name is unknown or a value breaks its rule; all of them are named.
 
     Example:
-        >>> from perfatlas.scenario.vocabulary import parse_scenario
+        >>> from perfatlas.scenario.fields.vocabulary import parse_scenario
         >>> parse_scenario({"model": "openai/gpt-oss-20b", "system": "h100_sxm", "tp": "2"}).tp
         2
     """

@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.engines import step_errors
-from perfatlas.scenario.replica_results import operated_warnings, requests_were, saturation_warning
-from perfatlas.scenario.services import price_ends
+from perfatlas.scenario.deployments.replica_results import (
+    operated_warnings,
+    requests_were,
+    saturation_warning,
+)
+from perfatlas.scenario.deployments.services import price_ends
 from perfatlas.serving.requests import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.scenario.arrivals import Arriving
-    from perfatlas.scenario.engine_deployment import Deployment
-    from perfatlas.scenario.services import Service
-    from perfatlas.scenario.traffic import Traffic
+    from perfatlas.scenario.deployments.arrivals import Arriving
+    from perfatlas.scenario.deployments.engine_deployment import Deployment
+    from perfatlas.scenario.deployments.services import Service
+    from perfatlas.scenario.fields import Traffic
     from perfatlas.serving.outcome import Outcome
 
 BUSY: Final = 0.8  # share of the time that front ends send, from which on they hold clients back

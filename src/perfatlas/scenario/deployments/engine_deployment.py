@@ -10,11 +10,10 @@ import numpy as np
 
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
-from perfatlas.scenario.cache_tiers import TierSizes, tier_sizes
-from perfatlas.scenario.capacity import derived_blocks
-from perfatlas.scenario.front_end import FrontEnd, front_end
-from perfatlas.scenario.resolved_scenario import resolve_scenarios
-from perfatlas.scenario.vocabulary import MAX_COUNT
+from perfatlas.scenario.deployments.capacity import derived_blocks
+from perfatlas.scenario.deployments.front_end import FrontEnd, front_end
+from perfatlas.scenario.fields import MAX_COUNT, TierSizes, tier_sizes
+from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.serving.closed_form import memory_columns, plain_results
 from perfatlas.serving.config import MOST_SCHEDULERS, Limits, Replicas
 from perfatlas.serving.prices import PriceTable, StepPrices, TableLimits, price_table
@@ -23,9 +22,8 @@ from perfatlas.step import does_not_fit, question_memory
 
 if TYPE_CHECKING:
     from perfatlas.parallelism import MemoryColumns
-    from perfatlas.scenario.arrivals import Arriving
-    from perfatlas.scenario.traffic import Traffic
-    from perfatlas.scenario.vocabulary import Scenario
+    from perfatlas.scenario.deployments.arrivals import Arriving
+    from perfatlas.scenario.fields import Scenario, Traffic
     from perfatlas.serving.outcome import Seen
     from perfatlas.step import Candidates
 

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Final
 from perfatlas.engines import resolve_engine
 from perfatlas.models import resolve_model
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.pools import SHARED
-from perfatlas.scenario.replica_kinds import ReplicaKind, kind_scenarios
-from perfatlas.scenario.vocabulary import Scenario
+from perfatlas.scenario.fields import ReplicaKind, Scenario, kind_scenarios
+from perfatlas.scenario.resolution import SHARED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from perfatlas.scenario.arrivals import Arriving
-    from perfatlas.scenario.services import Service
-    from perfatlas.scenario.traffic import Traffic
+    from perfatlas.scenario.deployments.arrivals import Arriving
+    from perfatlas.scenario.deployments.services import Service
+    from perfatlas.scenario.fields import Traffic
 
 OF_EXPERTS: Final = {"moe_format": None, "expert_distribution": "uniform"}
 
@@ -34,9 +33,9 @@ def refuse_unread(traffic: Traffic, scenario: Scenario, *, finds_rate: bool = Fa
         InvalidSpecError: An option would not be read; the message says what it belongs to.
 
     Example:
-        >>> from perfatlas.scenario import parse_traffic
-        >>> from perfatlas.scenario import refuse_unread
-        >>> from perfatlas.scenario.vocabulary import parse_scenario
+        >>> from perfatlas.scenario.fields import parse_traffic
+        >>> from perfatlas.scenario.deployments import refuse_unread
+        >>> from perfatlas.scenario.fields.vocabulary import parse_scenario
         >>> traffic = parse_traffic({"request_rate": 4, "mixed_chunk": True})
         >>> refuse_unread(traffic, parse_scenario({"model": "m", "system": "s"}))
         Traceback (most recent call last):

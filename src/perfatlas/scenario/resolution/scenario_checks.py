@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.field_columns import columns_of
-from perfatlas.scenario.pools import ROLES, split_pools, worker_columns
-from perfatlas.scenario.vocabulary import Scenario, parse_scenario
+from perfatlas.scenario.fields import Scenario, parse_scenario
+from perfatlas.scenario.resolution.field_columns import columns_of
+from perfatlas.scenario.resolution.pools import ROLES, split_pools, worker_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from perfatlas.scenario.field_columns import BoolArray, ScenarioColumns
+    from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
 
     Sentence = Callable[[Scenario], str]
 
@@ -40,7 +40,7 @@ def read_scenario(fields: Mapping[str, Any], *, queues: bool = False) -> Scenari
         InvalidSpecError: A name, a value or two values together break a rule.
 
     Example:
-        >>> from perfatlas.scenario import read_scenario
+        >>> from perfatlas.scenario.resolution import read_scenario
         >>> read_scenario({"model": "openai/gpt-oss-20b", "system": "h100_sxm", "batch": 8}).batch
         8
     """

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from perfatlas.quantities import InvalidSpecError, shown
-from perfatlas.scenario.row_input import given_rows
-from perfatlas.scenario.vocabulary import Count, Scenario, sentences
+from perfatlas.scenario.fields.row_input import given_rows
+from perfatlas.scenario.fields.vocabulary import Count, Scenario, sentences
 from perfatlas.serving.config import MOST_KINDS
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def read_kinds(given: Any) -> tuple[ReplicaKind, ...] | None:  # noqa: ANN401 - 
         InvalidSpecError: The file cannot be read, there is no kind, or a row is none; it is named.
 
     Example:
-        >>> from perfatlas.scenario.replica_kinds import read_kinds
+        >>> from perfatlas.scenario.fields.replica_kinds import read_kinds
         >>> [kind.dp for kind in read_kinds('[{"tp": 4, "dp": 2}, {"system": "b200_sxm"}]')]
         [2, 1]
     """

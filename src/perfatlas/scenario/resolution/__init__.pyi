@@ -1,0 +1,31 @@
+from .field_columns import (
+    BoolArray as BoolArray,
+    columns_of as columns_of,
+)
+from .pools import (
+    SHARED as SHARED,
+    asked_of_pools as asked_of_pools,
+    pool_load as pool_load,
+    split_pools as split_pools,
+)
+from .resolved_scenario import (
+    resolve_scenarios as resolve_scenarios,
+)
+from .scenario_checks import (
+    POOL_FIELDS as POOL_FIELDS,
+    read_scenario as read_scenario,
+)
+from .simulation_choice import (
+    ROUNDS as ROUNDS,
+    WARM_ROUNDS as WARM_ROUNDS,
+    are_pools_simulated as are_pools_simulated,
+    is_simulated as is_simulated,
+    may_be_simulated as may_be_simulated,
+)
+from .tables import (
+    EVALUATED as EVALUATED,
+    Group as Group,
+    Pool as Pool,
+    Resolution as Resolution,
+    resolve as resolve,
+)
