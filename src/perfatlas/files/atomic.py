@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,7 +94,7 @@ def atomic_file(path: str | Path) -> Iterator[Path]:
         '42'
     """
     target = _target_of(Path(path))
-    scratch = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    scratch = target.with_name(f".{target.name[:100]}.{os.urandom(6).hex()}.tmp")
     try:
         # 0o666 is cut by the umask, as for any file a program creates.
         os.close(os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))

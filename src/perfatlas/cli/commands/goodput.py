@@ -206,7 +206,7 @@ def goodput(
         output: Where the answer goes.
     """
     import perfatlas
-    from perfatlas.verbs.goodput import GOODPUT_NAMES, fleet_goodput
+    from perfatlas.verbs.goodput import GOODPUT_NAMES
 
     extra, output = extra or GoodputFiles(), output or OutputFlags()
     asked = given(flags or GoodputFlags())
@@ -228,6 +228,8 @@ def goodput(
     columns: dict[str, list[float]] = {}
     with told_if_slow(SLOW):
         if "fleet" in asked:
+            from perfatlas.verbs.goodput import fleet_goodput
+
             run = fleet_goodput(**asked)
             answer, columns = run.answer, run.per_replica()
         else:

@@ -9,7 +9,6 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import read_table, table_format, write_table
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, UsageError, counted, shown
 
 if TYPE_CHECKING:
@@ -72,6 +71,8 @@ def answer_table(
         InvalidSpecError: A file cannot be read or written, or a column's name is nearly a question.
     """
     started = time.perf_counter()
+    from perfatlas.files import read_table, table_format, write_table
+
     table_format(str(output.output))
     table = read_table(str(output.table))
     earlier = _earlier_answer(list(table.columns), first)

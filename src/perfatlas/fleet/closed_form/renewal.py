@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.fleet.closed_form.lambert import lambert_w
 from perfatlas.fleet.laws import FloatArray, Judged, not_negative, positive
 
 if TYPE_CHECKING:
@@ -106,12 +107,10 @@ def optimal_interval_s(write_s: ArrayLike, mtti_s: ArrayLike) -> FloatArray:
         >>> print(f"{optimal_interval_s(60.0, 7.9 * 3600) / 60:.3f} min")
         30.127 min
     """
-    from scipy.special import lambertw
-
     mtti = positive("mtti_s", mtti_s)
     d = positive("write_s", write_s) / mtti
     young = np.sqrt(2.0 * d)
-    x = np.where(d < 1e-6, young, 1.0 + lambertw(-np.exp(-1.0 - d)).real)
+    x = np.where(d < 1e-6, young, 1.0 + lambert_w(-np.exp(-1.0 - np.maximum(d, 1e-6))))
     for _ in range(2):
         near = np.minimum(x, 0.5)
         x = np.where(d < 0.1, near - (_deficit(near) - d) * (1.0 - near) / near, x)

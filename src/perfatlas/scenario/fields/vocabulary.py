@@ -82,7 +82,9 @@ class Scenario(BaseModel):
     Every field is a name of the vocabulary; None means "derive it".
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, str_strip_whitespace=True, defer_build=True
+    )
 
     model: Annotated[str, Field(min_length=1, max_length=4096)]
     system: Annotated[str, Field(min_length=1, max_length=4096)]

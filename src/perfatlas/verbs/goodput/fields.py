@@ -44,7 +44,9 @@ class Resilience(BaseModel):
     Every field is a name of the vocabulary; None means "derive it". Times in seconds.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, str_strip_whitespace=True, defer_build=True
+    )
 
     gpus: Count | None = None
     checkpoint_interval_s: Duration | None = None
@@ -98,7 +100,9 @@ class FleetGoodput(Resilience):
 class Step(BaseModel):
     """A step of training, as measured, and the state it leaves to save; all may be missing."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, str_strip_whitespace=True, defer_build=True
+    )
 
     model: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
     system: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
@@ -112,7 +116,9 @@ class Step(BaseModel):
 class SpareNodes(BaseModel):
     """Nodes of a job, nodes beside them, and how often a job waits."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, str_strip_whitespace=True, defer_build=True
+    )
 
     nodes: Count | None = None
     spares: Annotated[int, Number, Field(ge=0, le=100_000)] | None = None
@@ -128,7 +134,9 @@ class SpareNodes(BaseModel):
 class Domains(BaseModel):
     """GPUs of which one that is out takes others with it, and domains that do with some out."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, str_strip_whitespace=True, defer_build=True
+    )
 
     domain_size: Annotated[Count, Field(le=100_000)]
     needed: Count | None = None
@@ -144,7 +152,9 @@ class Domains(BaseModel):
 class Stragglers(BaseModel):
     """GPUs that wait for the slowest of them."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, str_strip_whitespace=True, defer_build=True
+    )
 
     gpus: Count
     persistent_cv: Annotated[float, Number, Field(ge=0.0, le=1.0, allow_inf_nan=False)] = 0.0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.fleet.laws import mean_s
 from perfatlas.fleet.model import cause_rate_per_s, published_rates, read_evidence
 from perfatlas.quantities import parse_duration
-from perfatlas.sampling import rate_posterior, standard_errors
+from perfatlas.sampling import rate_posterior
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from perfatlas.fleet.model import Cause, Fleet
 
 NINETY: Final = 0.9  # of the intervals of every answer
-NORMAL_90: Final = standard_errors(NINETY)
-NORMAL_95: Final = standard_errors(0.95)
+# standard errors to either side, as `standard_errors` gives; calling it here would load scipy
+NORMAL_90: Final = 1.6448536269514722
+NORMAL_95: Final = 1.959963984540054
 NARROWER: Final = NORMAL_90 / NORMAL_95  # from a 95 % to a 90 % interval of a normal law
 MOST: Final = 0.9  # of the rate; a wider interval than that is no normal one
 SAME: Final = 1e-6
