@@ -12,10 +12,15 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(```console\n\$ (perfatlas(?:[^\n\\]|\\\n)*)\n)(.*?)(```)", re.DOTALL)
 
+TERMINAL = {"COLUMNS": "80", "NO_COLOR": "1"}
 NEEDS_EXTRA = 6  # exit code of a command whose optional package is not installed
 
 
@@ -24,12 +29,16 @@ def documents() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
+def words_of(command: str) -> list[str]:
+    """Return the words after `perfatlas` of a quoted command."""
+    return shlex.split(command.replace("\\\n", " "))[1:]
+
+
 def output_of(command: str) -> str | None:
     """Return what a quoted command prints, without colours; None where a package is missing."""
-    words = shlex.split(command.replace("\\\n", " "))[1:]
-    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
+    environment = {**os.environ, **TERMINAL, "PYTHONIOENCODING": "utf-8"}
     done = subprocess.run(  # noqa: S603 - our own program with words of our own documents
-        [sys.executable, "-m", "perfatlas", *words],
+        [sys.executable, "-m", "perfatlas", *words_of(command)],
         capture_output=True,
         text=True,
         check=False,
@@ -40,14 +49,18 @@ def output_of(command: str) -> str | None:
     return None if done.returncode == NEEDS_EXTRA else done.stdout or done.stderr
 
 
-def renewed(text: str) -> str:
+def renewed(text: str, ask: Callable[[str], str | None] = output_of) -> str:
     """Return a document with every quoted output as it is now.
 
     A command whose optional packages are not installed keeps the output it has.
+
+    Args:
+        text: Of the document.
+        ask: Returns what a command prints, None to keep what is quoted.
     """
 
     def quoted(found: re.Match[str]) -> str:
-        output = output_of(found[2])
+        output = ask(found[2])
         return found[0] if output is None else f"{found[1]}{output.rstrip()}\n{found[4]}"
 
     return BLOCK.sub(quoted, text)

@@ -5,6 +5,7 @@ It shares no code with the loop it checks.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 GOLDEN = 0x9E3779B97F4A7C15
 WORD = 2**64 - 1
+EDGES = GAP_EDGES.tolist()
 
 
 def _chunk(prices: StepPrices, table: Ticks, queries: int, before: int) -> int:
@@ -340,7 +342,7 @@ class Simulation:
             if part.samples:
                 if one.generated > 0:
                     gap = now - one.last_token
-                    border = max(k for k, edge in enumerate(GAP_EDGES) if edge <= gap)
+                    border = bisect_right(EDGES, gap) - 1  # the last edge not above it
                     self.gaps[border] += 1
                 self.gaps[0] += part.gives - 1
                 one.last_token = now

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.compiled import hold
 from perfatlas.fleet.laws import IDLE, NEVER, PRODUCTIVE, TICKS_PER_SECOND
 from perfatlas.fleet.model import Job, grown, ticks
 from perfatlas.fleet.simulator.replica import FIELDS, run_replicas
@@ -57,6 +58,63 @@ class _Kept(NamedTuple):
     state: _State
     weight: float
     promise: float
+
+
+class _Room:
+    """Where replicas run, one at a time.
+
+    Args:
+        packed: The job, as the last replica left it.
+    """
+
+    def __init__(self, packed: Packed) -> None:
+        """Make room."""
+        self._row = hold(np.zeros((1, len(FIELDS)), np.int64))
+        self._use(packed)
+
+    def _use(self, packed: Packed) -> None:
+        self.packed = packed
+        self._held = (hold(packed.plan_1), hold(packed.job_1), hold(packed.stores))
+
+    def lost(self) -> int:
+        """Return the time that was not productive [ticks]."""
+        job = self.packed.job_1[0]
+        return int(job["now"] - job["bucket"][PRODUCTIVE] - job["bucket"][IDLE])
+
+    def advance(self, state: _State | None, drawn: tuple[int, int], loss: int) -> bool:
+        """Return whether a new or copied replica loses a time [ticks]; it stops there.
+
+        Args:
+            state: What it is copied from; None starts a new one.
+            drawn: Seed and number of the replica.
+            loss: The time [ticks].
+        """
+        until = (loss, state is not None)
+        while True:
+            if state is not None:
+                self._restore(state)
+            if run_replicas(*self._held, drawn, until, self._row):
+                return self.lost() >= loss
+            self._use(grown(self.packed))
+
+    def copied(self) -> _State:
+        """Return the replica as it is."""
+        job, stores = self.packed.job_1, self.packed.stores
+        return (
+            job.copy(),
+            stores.renewal_H[: job["renewals"][0]].copy(),
+            stores.return_G[: job["repairing"][0]].copy(),
+            stores.lemon_Q.copy(),
+            stores.down_D.copy(),
+            stores.order_D.copy(),
+            stores.spot_D.copy(),
+            stores.bad_DL.copy(),
+        )
+
+    def _restore(self, state: _State) -> None:
+        self.packed.job_1[:] = state[0]
+        for store, kept in zip(self.packed.stores[1:], state[1:], strict=True):
+            store[: kept.size] = kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,22 +181,19 @@ def loss_probability(
     """
     if not 0.0 < loss_s < job.horizon_s:
         raise InvalidSpecError(f"loss_s = {loss_s:g}: expected a time above 0 and in the horizon")
-    packed = packed_job(job, strategy)
-    levels, aim, packed = _levels(packed, ticks(loss_s), replicas, seed * 1000)
-    estimates = []
-    for turn in range(RUNS):
-        estimate, packed = _run(packed, (levels, aim), replicas, seed * 1000 + 1 + turn)
-        estimates.append(estimate)
+    room = _Room(packed_job(job, strategy))
+    way = _levels(room, ticks(loss_s), replicas, seed * 1000)
+    estimates = [_run(room, way, replicas, seed * 1000 + 1 + turn) for turn in range(RUNS)]
     return Tail(
         probability=float(np.mean(estimates)),
         standard_error=float(np.std(estimates, ddof=1) / math.sqrt(RUNS)),
-        levels_s=tuple(level / TICKS_PER_SECOND for level in levels),
+        levels_s=tuple(level / TICKS_PER_SECOND for level in way[0]),
         runs=RUNS,
         replicas=replicas,
     )
 
 
-def _levels(packed: Packed, loss: int, replicas: int, seed: int) -> tuple[list[int], _Aim, Packed]:
+def _levels(room: _Room, loss: int, replicas: int, seed: int) -> tuple[list[int], _Aim]:
     """Return losses at which replicas are copied [ticks], and the aim.
 
     One in five reaches each from the one before; equal steps beside them catch replicas that lose
@@ -151,8 +206,8 @@ def _levels(packed: Packed, loss: int, replicas: int, seed: int) -> tuple[list[i
     while len(levels) < MOST_LEVELS:
         lost = []
         for number, (start, _) in enumerate(_drawn(kept, replicas, random)):
-            _, packed = _advanced(packed, start, (seed, number), NEVER)
-            lost.append(_lost(packed))
+            room.advance(start, (seed, number), NEVER)
+            lost.append(room.lost())
         if not levels:
             aim = _Aim(loss, float(np.mean(lost)), float(np.var(lost)))
         beyond = [value for value in lost if value > (levels[-1] if levels else 0)]
@@ -161,46 +216,43 @@ def _levels(packed: Packed, loss: int, replicas: int, seed: int) -> tuple[list[i
             level = min(beyond, default=loss)
         if level >= loss:
             break
-        reached, packed = _reached(packed, (kept, level, aim), replicas, random)
+        reached = _reached(room, (kept, level, aim), replicas, random)
         if not reached:
             break
         levels.append(level)
         kept = reached
     steps = {loss * step // STEPS for step in range(1, STEPS)}
-    return sorted({*levels, *steps, loss} - {0}), aim, packed
+    return sorted({*levels, *steps, loss} - {0}), aim
 
 
-def _run(
-    packed: Packed, way: tuple[list[int], _Aim], replicas: int, seed: int
-) -> tuple[float, Packed]:
-    """Return one estimate, and the job with heaps as large as they needed to be."""
+def _run(room: _Room, way: tuple[list[int], _Aim], replicas: int, seed: int) -> float:
+    """Return one estimate."""
     levels, aim = way
     random = np.random.default_rng(seed)
     kept: list[_Kept] = []
     probability = 1.0
     for level in levels:
-        kept, packed = _reached(packed, (kept, level, aim), replicas, random)
+        kept = _reached(room, (kept, level, aim), replicas, random)
         probability *= sum(one.weight for one in kept) / replicas
         if not kept:
-            return 0.0, packed
-    return probability, packed
+            return 0.0
+    return probability
 
 
 def _reached(
-    packed: Packed,
+    room: _Room,
     stage: tuple[list[_Kept], int, _Aim],
     replicas: int,
     random: np.random.Generator,
-) -> tuple[list[_Kept], Packed]:
+) -> list[_Kept]:
     """Return the states in which replicas, copied from others or new, reach a level [ticks]."""
     kept, level, aim = stage
     seed = int(random.integers(2**62))
     reached = []
     for number, (start, weight) in enumerate(_drawn(kept, replicas, random)):
-        hit, packed = _advanced(packed, start, (seed, number), level)
-        if hit:
-            reached.append(_Kept(_copied(packed), weight, _promise(packed, aim)))
-    return reached, packed
+        if room.advance(start, (seed, number), level):
+            reached.append(_Kept(room.copied(), weight, _promise(room, aim)))
+    return reached
 
 
 def _drawn(
@@ -219,55 +271,16 @@ def _drawn(
     return [(kept[i].state, float(fair_S[i] / chance_S[i])) for i in chosen.tolist()]
 
 
-def _promise(packed: Packed, aim: _Aim) -> float:
+def _promise(room: _Room, aim: _Aim) -> float:
     """Return about how likely a job, as it is, goes on to lose what is asked."""
     from scipy.special import gammaincc
 
-    plan, job = packed.plan_1[0], packed.job_1[0]
-    if aim.variance <= 0.0 or _lost(packed) >= aim.loss:
+    plan, job, lost = room.packed.plan_1[0], room.packed.job_1[0], room.lost()
+    if aim.variance <= 0.0 or lost >= aim.loss:
         return 1.0
     left = 1.0 - float(job["now"]) / float(plan["horizon"])
     if plan["segments"] > 0:
         work = float(plan["segments"] - 1) * float(plan["work"]) + float(plan["last_work"])
         left = 1.0 - float(job["bucket"][PRODUCTIVE]) / work
     shape = max(left, 1e-9) * aim.mean**2 / aim.variance
-    return float(gammaincc(shape, (aim.loss - _lost(packed)) * aim.mean / aim.variance))
-
-
-def _lost(packed: Packed) -> int:
-    job = packed.job_1[0]
-    return int(job["now"] - job["bucket"][PRODUCTIVE] - job["bucket"][IDLE])
-
-
-def _advanced(
-    packed: Packed, state: _State | None, drawn: tuple[int, int], loss: int
-) -> tuple[bool, Packed]:
-    """Return whether a new or copied replica loses a time [ticks], and the job as it then is."""
-    row_1F = np.zeros((1, len(FIELDS)), np.int64)
-    while True:
-        if state is not None:
-            _restore(packed, state)
-        plan_1, job_1, stores, _ = packed
-        if run_replicas(plan_1, job_1, stores, drawn, (loss, state is not None), row_1F):
-            return _lost(packed) >= loss, packed
-        packed = grown(packed)
-
-
-def _copied(packed: Packed) -> _State:
-    job, stores = packed.job_1, packed.stores
-    return (
-        job.copy(),
-        stores.renewal_H[: job["renewals"][0]].copy(),
-        stores.return_G[: job["repairing"][0]].copy(),
-        stores.lemon_Q.copy(),
-        stores.down_D.copy(),
-        stores.order_D.copy(),
-        stores.spot_D.copy(),
-        stores.bad_DL.copy(),
-    )
-
-
-def _restore(packed: Packed, state: _State) -> None:
-    packed.job_1[:] = state[0]
-    for store, kept in zip(packed.stores[1:], state[1:], strict=True):
-        store[: kept.size] = kept
+    return float(gammaincc(shape, (aim.loss - lost) * aim.mean / aim.variance))
