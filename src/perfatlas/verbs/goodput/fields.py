@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.fields import sentences
+from perfatlas.scenario.fields import Count, sentences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from perfatlas.scenario.fields import Count
 
 DAY_S: Final = 86400.0
 MONTH_S: Final = 30.0 * DAY_S
