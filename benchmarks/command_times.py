@@ -16,12 +16,17 @@ ESTIMATE: Final = (
     *("--gpus", "8", "--tp", "8", "--engine", "vllm", "--format", "fp8", "--mode", "static"),
     *("--batch", "64", "--isl", "2048", "--osl", "512"),
 )
-# (words, goal [s]); the last is not a promise but what --json adds
+GOODPUT: Final = (
+    *("goodput", "--method", "exact", "--mtti-s", "10000"),
+    *("--checkpoint-write-s", "60", "--restart-s", "300"),
+)
+# (words, goal [s]); that of `estimate --json` is not a promise but what --json adds
 COMMANDS: Final[tuple[tuple[tuple[str, ...], float], ...]] = (
     (("--version",), 0.050),
-    (("--help",), 0.200),
+    (("--help",), 0.250),
     (ESTIMATE, 0.8),
     ((*ESTIMATE, "--json"), 0.8),
+    (GOODPUT, 0.8),
 )
 
 
@@ -32,7 +37,7 @@ def perfatlas_words() -> list[str]:
 
 
 def command_times(perfatlas: Sequence[str], *, runs: int) -> list[Row]:
-    """Return the wall time of --version, --help and one static estimate, warm.
+    """Return the wall time of --version, --help, one static estimate and one goodput, warm.
 
     Args:
         perfatlas: The words that start the CLI.
@@ -71,6 +76,8 @@ def command_times(perfatlas: Sequence[str], *, runs: int) -> list[Row]:
 
 
 def _short(words: Sequence[str]) -> str:
+    if words[0] == "goodput":
+        return "perfatlas goodput --method exact"
     if words[0] != "estimate":
         return f"perfatlas {words[0]}"
     return "perfatlas estimate --mode static" + (" --json" if words[-1] == "--json" else "")

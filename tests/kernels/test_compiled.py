@@ -39,13 +39,23 @@ def test_interpreted_and_compiled_loops_agree_to_the_last_digits() -> None:
     assert codes == compiled_codes
 
 
-def test_one_scenario_never_loads_the_compiler() -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        "estimate --model meta-llama/Llama-3.1-70B --system h200_sxm --tp 8 --format fp8",
+        "goodput --method exact --mtti-s 10000 --checkpoint-write-s 60 --restart-s 300",
+    ],
+    ids=["estimate", "goodput"],
+)
+def test_one_scenario_never_loads_the_compiler(words: str) -> None:
     program = (
-        "import sys; from perfatlas import estimate;"
-        "estimate(model='meta-llama/Llama-3.1-70B', system='h200_sxm', tp=8, format='fp8');"
-        "print(sorted({'numba', 'scipy', 'pyarrow', 'torch'} & set(sys.modules)))"
+        "import sys; from perfatlas.cli import main; code = main(sys.argv[1:]);"
+        "sys.stderr.write(' '.join(sys.modules)); sys.exit(code)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program, *words.split()], capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "[]"
+    loaded = set(done.stderr.split())
+    assert not loaded & {"numba", "scipy", "pyarrow", "torch", "plotly", "numpy.ma"}
+    simulators = ("serving.run", "serving.policies", "serving.traces", "fleet.simulator")
+    assert not loaded & {f"perfatlas.{name}" for name in (*simulators, "scenario.traffic")}

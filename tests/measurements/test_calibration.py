@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -14,6 +15,10 @@ from perfatlas.measurements.calibrations import (
     load_calibrations,
     read_calibrations,
 )
+from perfatlas.measurements.calibrations.calibration import shipped_cells
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MEASURED = ("a100_sxm", "h100_sxm", "h200_sxm", "b200_sxm", "l40s", "rtx_pro_6000_server")
 
@@ -141,3 +146,15 @@ def test_any_name_gets_a_match_or_none(operator: str, family: str, name: str) ->
 def test_the_file_is_what_is_loaded() -> None:
     path = calibration_folder() / "h200_sxm.toml"
     assert read_calibrations(path) == load_calibrations("h200_sxm")
+
+
+@pytest.mark.parametrize(
+    "path", sorted(calibration_folder().glob("*[0-9]*.toml")), ids=lambda path: path.stem
+)
+def test_cells_parsed_alone_are_those_of_the_whole_file(path: Path) -> None:
+    whole = read_calibrations(path)
+    kinds = dict.fromkeys((cell.operator, cell.format) for cell in whole.values())
+    alone = [cell for kind in kinds for cell in shipped_cells(path.stem, *kind)]
+    assert {cell.id: cell for cell in alone} == whole
+    assert len(alone) == len(whole) > 0
+    assert shipped_cells(path.stem, "gemm", "abacus") == ()

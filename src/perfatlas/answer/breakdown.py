@@ -86,7 +86,8 @@ def used_matches(costs: Sequence[StepCost], candidate: int) -> list[CalibrationM
     found: dict[str, CalibrationMatch] = {}
     for cost in costs:
         runs = cost.count_CO[candidate] > 0
-        for position in np.unique(cost.prices.match_CO[candidate][runs]).tolist():
+        # a set and not np.unique, which loads masked arrays for its first answer
+        for position in sorted(set(cost.prices.match_CO[candidate][runs].tolist())):
             if position >= 0:
                 match = cost.prices.matches[position]
                 found.setdefault(match.calibration.id, match)

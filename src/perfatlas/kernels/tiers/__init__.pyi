@@ -1,4 +1,4 @@
-from .measured import (
+from .matches import (
     holds_quantization as holds_quantization,
 )
 from .pricing import (

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.kernels.shapes import stand_in
-from perfatlas.kernels.tiers.measured import with_table
 from perfatlas.measurements.calibrations import CalibrationMatch, find_calibration, lend
+from perfatlas.measurements.tables import QUANTIZED_INSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +63,11 @@ class Matches:
         chosen = next((m for m in matches if m.own), matches[0])
         if lent:
             chosen = lend(chosen, lent.note)
-        self.matches.append(chosen if self.version is None else with_table(chosen, self.version))
+        if self.version is not None:
+            from perfatlas.kernels.tiers.measured import with_table  # no other tier reads tables
+
+            chosen = with_table(chosen, self.version)
+        self.matches.append(chosen)
         return len(self.matches) - 1
 
     def spread(self) -> FloatArray:
@@ -71,3 +75,13 @@ class Matches:
         pairs = [(m.quantiles["q05"], m.quantiles["q95"]) for m in self.matches]
         spread: FloatArray = np.exp(np.array(pairs, dtype=np.float64))
         return spread
+
+
+def holds_quantization(match: CalibrationMatch) -> bool:
+    """Return whether the activation was quantized inside the times of a calibration's rows.
+
+    Args:
+        match: The calibration of an operator on a device.
+    """
+    cell = match.calibration
+    return cell.operator == "gemm" and cell.format in QUANTIZED_INSIDE

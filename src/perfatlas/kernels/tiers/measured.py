@@ -19,6 +19,7 @@ import numpy as np
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import silicon_row
 from perfatlas.kernels.shapes import LEAST_RATIO, carry, correct, no_residuals, physics_model
+from perfatlas.kernels.tiers.matches import holds_quantization
 from perfatlas.measurements.residuals import (
     Correction,
     kept_residuals,
@@ -26,7 +27,6 @@ from perfatlas.measurements.residuals import (
     with_rows_of,
 )
 from perfatlas.measurements.tables import (
-    QUANTIZED_INSIDE,
     TABLES,
     measured_device,
     other_card,
@@ -213,16 +213,6 @@ def with_quantization(key_UD: FloatArray) -> FloatArray:
 
 def _quantize() -> int:
     return physics_model("gemm").shape_names.index("quantize")
-
-
-def holds_quantization(match: CalibrationMatch) -> bool:
-    """Return whether the activation was quantized inside the times of a calibration's rows.
-
-    Args:
-        match: The calibration of an operator on a device.
-    """
-    cell = match.calibration
-    return cell.operator == "gemm" and cell.format in QUANTIZED_INSIDE
 
 
 def product_alone(near: Correction, alone_U: NDArray[np.bool_], whole_U: FloatArray) -> Correction:

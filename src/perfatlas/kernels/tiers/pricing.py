@@ -23,12 +23,6 @@ from perfatlas.kernels.shapes import (
 )
 from perfatlas.kernels.tiers.bound import price_at_bound, resource_code
 from perfatlas.kernels.tiers.matches import Matches
-from perfatlas.kernels.tiers.measured import (
-    correct_rows,
-    lacks_quantization,
-    product_alone,
-    with_quantization,
-)
 from perfatlas.measurements.calibrations import CalibrationMatch, kernel_families
 from perfatlas.pricing import choose, write
 from perfatlas.quantities import InvalidSpecError
@@ -225,6 +219,13 @@ def _price(
     if catalog.version is None:
         nowhere_U = np.zeros(first_U.shape, np.bool_)
         return [_Prices(*physics, low_U, high_U, nowhere_U, outside_U) for physics in times_K]
+    from perfatlas.kernels.tiers.measured import (
+        correct_rows,
+        lacks_quantization,
+        product_alone,
+        with_quantization,
+    )
+
     near = correct_rows(name, catalog.matches, shape_UD, match_U)
     alone_U = near.measured_U & lacks_quantization(name, catalog.matches, shape_UD, match_U)
     found = []

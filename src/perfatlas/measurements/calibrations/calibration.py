@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from perfatlas.hardware import Device
 
+TABLE: Final = "[[calibration]]\n"  # each cell of a file begins with it
 KERNELS: Final = (
     "gemm",
     "moe",
@@ -169,6 +170,16 @@ def read_calibrations(path: Path) -> dict[str, Calibration]:
     return {cell.id: cell for cell in cells}
 
 
+@cache
+def shipped_cells(device_name: str, operator: str, format_name: str) -> tuple[Calibration, ...]:
+    """Return the shipped cells of one operator and format; only their tables are parsed."""
+    path = calibration_folder() / f"{device_name}.toml"
+    tables = path.read_text("utf-8").split(TABLE)[1:] if path.is_file() else []
+    wanted = (f'\noperator = "{operator}"\n', f'\nformat = "{format_name}"\n')
+    text = "".join(TABLE + table for table in tables if all(line in table for line in wanted))
+    return tuple(Calibration(**row) for row in tomllib.loads(text).get("calibration", []))
+
+
 def user_calibrations(device_name: str) -> dict[str, Calibration]:
     """Return the user's own calibrations of a device by id; empty where there are none.
 
@@ -290,8 +301,9 @@ def _cells(
     mine: Mapping[str, Calibration] = MappingProxyType({}),
 ) -> tuple[Calibration, ...]:
     """Return the cells of every family: the user's own, then the most accurate first."""
-    known = {**load_calibrations(device_name), **mine}.values()
-    found = [c for c in known if c.operator == operator and c.format == format_name]
+    shipped = {cell.id: cell for cell in shipped_cells(device_name, operator, format_name)}
+    known = {**shipped, **mine}.values()
+    found = (c for c in known if (c.operator, c.format) == (operator, format_name))
     return tuple(sorted(found, key=lambda cell: (cell.id not in mine, cell.mape)))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import re
 from dataclasses import dataclass
@@ -112,6 +111,8 @@ def choose_version(system: str, family: str, framework: str, name: str) -> str |
 @cache
 def data_hash(path: Path) -> str:
     """Return "sha256:" and the first 16 hex digits of a file's digest."""
+    import hashlib
+
     with path.open("rb") as stream:
         return "sha256:" + hashlib.file_digest(stream, "sha256").hexdigest()[:16]
 
