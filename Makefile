@@ -33,13 +33,7 @@ lint: $(STAMP) ## formatting, lint, types, architecture contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Simulators compile once, before the tests that would otherwise wait for them, each worker for itself.
 test: lint ## the whole test suite
-	$(BIN)/perfatlas goodput --fleet llama3 --gpus 16384 --checkpoint-write-s 60 --restart-s 600 --json \
-	  > /dev/null & compiled=$$!; \
-	$(BIN)/perfatlas simulate --model meta-llama/Llama-3.1-8B --system h200_sxm --request-rate 1 \
-	  --num-requests 1 --json > /dev/null && \
-	$(BIN)/perfatlas fleet schedule --num-jobs 10 --load 1 --nodes 4 --json > /dev/null && wait $$compiled
 	$(BIN)/python -m pytest -q -n 2
 
 golden: $(STAMP) ## compare every answer of the golden file with the recorded one
