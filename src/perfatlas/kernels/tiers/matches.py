@@ -11,7 +11,6 @@ import numpy as np
 
 from perfatlas.kernels.shapes import stand_in
 from perfatlas.measurements.calibrations import CalibrationMatch, find_calibration, lend
-from perfatlas.measurements.tables import QUANTIZED_INSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,13 +74,3 @@ class Matches:
         pairs = [(m.quantiles["q05"], m.quantiles["q95"]) for m in self.matches]
         spread: FloatArray = np.exp(np.array(pairs, dtype=np.float64))
         return spread
-
-
-def holds_quantization(match: CalibrationMatch) -> bool:
-    """Return whether the activation was quantized inside the times of a calibration's rows.
-
-    Args:
-        match: The calibration of an operator on a device.
-    """
-    cell = match.calibration
-    return cell.operator == "gemm" and cell.format in QUANTIZED_INSIDE
