@@ -23,8 +23,8 @@ CLOSE: Final = 1e-8  # relative; the next step, of third order, is below the las
 def lambert_w(z_N: FloatArray) -> FloatArray:
     """Return the principal branch of Lambert's function, W e^W = z, for -1/e <= z < 0 (N,).
 
-    A few values are equal to the last digit to those of `scipy.special.lambertw`, which answers
-    many values and those outside the range of the series.
+    A few values agree with `scipy.special.lambertw` within 1e-15; it answers many values and those
+    outside the range of the series.
 
     Args:
         z_N: Where (N,).

@@ -3,6 +3,6 @@ from .pricing import (
     price_at_clocks as price_at_clocks,
     price_operators as price_operators,
 )
-from .quantization import (
+from .quantized_rows import (
     holds_quantization as holds_quantization,
 )

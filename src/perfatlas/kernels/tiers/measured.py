@@ -19,7 +19,7 @@ import numpy as np
 from perfatlas.hardware import resolve_system
 from perfatlas.kernels.devices import silicon_row
 from perfatlas.kernels.shapes import LEAST_RATIO, carry, correct, no_residuals, physics_model
-from perfatlas.kernels.tiers.quantization import holds_quantization
+from perfatlas.kernels.tiers.quantized_rows import holds_quantization
 from perfatlas.measurements.residuals import (
     Correction,
     kept_residuals,

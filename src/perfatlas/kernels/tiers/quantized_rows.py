@@ -1,4 +1,4 @@
-"""Whether the rows behind a calibration hold the quantization of a product's input."""
+"""Which calibrations hold the quantization of an activation in the times of their rows."""
 
 from __future__ import annotations
 
