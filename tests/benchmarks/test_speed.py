@@ -67,7 +67,6 @@ def test_the_harness_runs_and_names_absent_peers() -> None:
     assert {row["name"].partition(": ")[2] for row in absent} == {"aiconfigurator", "llm-analysis"}
 
 
-@pytest.mark.timeout(300)  # the first one compiles the simulators
 def test_the_simulators_are_timed_beside_absent_peers(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     few = ("--requests", "200", "--replicas", "2", "--jobs", "200", "--runs", "1")

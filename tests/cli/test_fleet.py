@@ -13,7 +13,6 @@ from perfatlas.files import read_table
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.timeout(300)  # the first simulation compiles
 START = datetime(2026, 3, 1, tzinfo=UTC)
 WATCH = ["--start", "2026-03-01T00:00:00Z", "--end", "2026-04-01T00:00:00Z"]
 

@@ -26,8 +26,6 @@ COLUMNS = ["--age", "years", "--failed", "dead"]
 ROWS = [(age, "TRUE") for age in range(1, 21)] + [(21, "FALSE")] * 20
 TEXT = "years,dead,batch\n" + "".join(f"{age},{dead},old\n" for age, dead in ROWS)
 
-pytestmark = pytest.mark.timeout(300)  # the first simulation compiles
-
 
 @pytest.fixture
 def units(tmp_path: Path) -> Path:

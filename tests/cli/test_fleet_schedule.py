@@ -13,7 +13,6 @@ import pytest
 from perfatlas.cli import main
 from perfatlas.files import read_table
 
-pytestmark = pytest.mark.timeout(300)  # the first schedule compiles
 TABLE = "submit_s,run_s,gpus,user,kind\n0,100,8,ann,a\n1,50,16,bob,b\n2,10,8,bob,b\n3,9,0,bob,b\n"
 SACCT = """\
 JobID|State|Submit|Start|End|ElapsedRaw|AllocTRES|NodeList|ExitCode

@@ -13,8 +13,6 @@ from perfatlas.fleet.validation.agreement_patterns import verified_points
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
-
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:

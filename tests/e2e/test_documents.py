@@ -11,7 +11,6 @@ from perfatlas.cli import main
 if TYPE_CHECKING:
     from types import ModuleType
 
-pytestmark = pytest.mark.timeout(900)  # the first one of a kind compiles
 ROOT = Path(__file__).parents[2]
 
 

@@ -48,8 +48,6 @@ from perfatlas.fleet.validation.study import STUDIES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
-
 
 def test_the_studies_have_the_points_that_are_asked() -> None:
     assert len(MTTIS_S) * len(WRITES_S) * len(RESTARTS_S) >= 36

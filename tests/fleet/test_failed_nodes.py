@@ -11,7 +11,6 @@ from perfatlas.fleet.laws import Exponential
 from perfatlas.fleet.model import Cause, Fleet, Job, Level, Repair, RepairStage, Spares, Strategy
 from perfatlas.fleet.simulator import simulate
 
-pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 DAY = 86400.0
 
 

@@ -13,7 +13,6 @@ from perfatlas.fleet.model.fleet_file import read_fleet
 from perfatlas.fleet.simulator import simulate
 from perfatlas.quantities import InvalidSpecError, parse_duration, parse_rate
 
-pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 GOOD = """
 units = 20
 gpus_per_unit = 8

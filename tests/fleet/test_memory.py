@@ -26,7 +26,6 @@ from perfatlas.fleet.model import (
 )
 from perfatlas.fleet.simulator import chosen_interval_s, simulate
 
-pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 H = 3600.0
 DAY = 86400.0
 PLAIN = Strategy(

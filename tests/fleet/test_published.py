@@ -35,7 +35,6 @@ from perfatlas.fleet.validation.anchors import published_anchors
 from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
 
-pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 DATA = resources.files("perfatlas").joinpath("data/fleet")
 TABLE = DATA.joinpath("published_figures.csv")
 HEAD = "source,metric,value,value_max,qualifier,unit,n_gpus\n"

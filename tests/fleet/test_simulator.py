@@ -38,7 +38,6 @@ from perfatlas.fleet.simulator import Outcome, exact_sum, simulate, simulate_unt
 from perfatlas.fleet.simulator.replica import FIELDS
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 
-pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 H = 3600.0
 DAY = 86400.0
 PLAIN = Strategy(

@@ -12,7 +12,6 @@ from perfatlas.fleet.laws import Exponential
 from perfatlas.fleet.model import Cause, Fleet, Job, Level, Reach, Strategy
 from perfatlas.fleet.simulator import simulate
 
-pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 WORK_S = 100.0
 HORIZON_S = 100_000.0
 READ_S = (20.0, 80.0)

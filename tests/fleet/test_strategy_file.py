@@ -26,7 +26,6 @@ from perfatlas.fleet.model.strategy_file import strategies_of
 from perfatlas.fleet.simulator import simulate_until
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
 
-pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 GOOD = """
 [[strategy]]
 name = "two levels"

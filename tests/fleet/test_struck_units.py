@@ -25,7 +25,6 @@ from perfatlas.fleet.model import (
 from perfatlas.fleet.model.model import Effect
 from perfatlas.fleet.simulator import Outcome, simulate
 
-pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 H = 3600.0
 DAY = 86400.0
 FREE = Strategy(interval_s=1800.0, levels=(Level(write_s=0.0),), spares=Spares(count=0))

@@ -12,7 +12,6 @@ from perfatlas.fleet.model import Job, Level, Restart, Strategy, one_cause
 from perfatlas.fleet.simulator import loss_probability, simulate
 from perfatlas.quantities import InvalidSpecError
 
-pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 # every failure costs exactly 100 s of detection and nothing else; work takes 5 mean times between
 # failures, so that the number of failures is Poisson(5)
 STRATEGY = Strategy(interval_s=100.0, levels=(Level(write_s=0.0),), step_s=0.0)

@@ -21,7 +21,6 @@ from perfatlas.fleet.model import (
 )
 from perfatlas.fleet.simulator import Outcome, loss_probability, simulate
 
-pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 H = 3600.0
 STRATEGY = Strategy(
     interval_s=1000.0,

@@ -55,7 +55,6 @@ def answerer() -> Iterator[Answerer]:
         yield process
 
 
-@pytest.mark.timeout(600)  # the first simulations compile
 @pytest.mark.parametrize("number", SAMPLE, ids=[QUESTIONS[number].name for number in SAMPLE])
 def test_an_answer_is_what_it_was(answerer: Answerer, number: int) -> None:
     question: Question = QUESTIONS[number]

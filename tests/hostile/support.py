@@ -27,7 +27,7 @@ EXAMPLES: Final = {
 }
 # shrinking a failure takes long; what hangs is ended after HANG_S, see `survive`
 PATIENT: Final = [pytest.mark.timeout(3600), pytest.mark.slow]
-HANG_S: Final = 600.0
+HANG_S: Final = 600.0  # an answer takes milliseconds
 
 
 class Nest(NamedTuple):

@@ -59,12 +59,7 @@ def answered(fields: dict[str, Any]) -> Answer | None:
     return None
 
 
-@given(fields=SCENARIOS)
-@settings(max_examples=150)
-def test_intervals_hold_their_value(fields: dict[str, Any]) -> None:
-    answer = answered(fields)
-    if answer is None:
-        return
+def _intervals_hold_their_value(fields: dict[str, Any], answer: Answer) -> None:
     for name in METRICS:
         low, value, high = (answer.results[name + end] for end in ("_low", "", "_high"))
         if value is None:  # one token has no time between tokens
@@ -103,12 +98,7 @@ def test_metrics_keep_their_definitions(fields: dict[str, Any]) -> None:
     assert results["gpus"] == gpus * fields.get("dp", 1)
 
 
-@given(fields=SCENARIOS)
-@settings(max_examples=60)
-def test_memory_is_the_sum_of_its_parts_and_fits(fields: dict[str, Any]) -> None:
-    answer = answered(fields)
-    if answer is None:
-        return
+def _memory_is_the_sum_of_its_parts_and_fits(answer: Answer) -> None:
     memory = answer.results["memory"]
     parts = ("weights_bytes", "kv_bytes", "activation_bytes", "other_bytes")
     assert memory["total_bytes"] == pytest.approx(sum(memory[part] for part in parts))
@@ -117,12 +107,7 @@ def test_memory_is_the_sum_of_its_parts_and_fits(fields: dict[str, Any]) -> None
     assert all(memory[part] >= 0 for part in parts)
 
 
-@given(fields=SCENARIOS)
-@settings(max_examples=60)
-def test_breakdown_explains_the_step(fields: dict[str, Any]) -> None:
-    answer = answered(fields)
-    if answer is None:
-        return
+def _breakdown_explains_the_step(fields: dict[str, Any], answer: Answer) -> None:
     for phase in ("prefill", "decode"):
         rows = [row for row in answer.breakdown if row["phase"] == phase]
         assert sum(row["share"] for row in rows) == pytest.approx(1.0)
@@ -133,6 +118,17 @@ def test_breakdown_explains_the_step(fields: dict[str, Any]) -> None:
     step_s = sum(row["time_s"] for row in answer.breakdown if row["phase"] == "decode")
     if fields["mode"] == "static" and fields.get("pp", 1) == 1:
         assert fields["osl"] == 1 or step_s == pytest.approx(answer.results["tpot_s"])
+
+
+@given(fields=SCENARIOS)
+@settings(max_examples=150)
+def test_intervals_memory_and_breakdown_hold_together(fields: dict[str, Any]) -> None:
+    answer = answered(fields)
+    if answer is None:
+        return
+    _intervals_hold_their_value(fields, answer)
+    _memory_is_the_sum_of_its_parts_and_fits(answer)
+    _breakdown_explains_the_step(fields, answer)
 
 
 @pytest.mark.parametrize("pp", [1, 2, 4])

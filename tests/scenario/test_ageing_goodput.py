@@ -22,8 +22,6 @@ stages = [ {{ name = "swap", lasts = {{ law = "constant", value = "1 h" }} }} ]
 """
 JOB = {"gpus": 16384, "checkpoint_write_s": 60.0, "restart_s": 300.0, "half_width": 0.005}
 
-pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
-
 
 def asked(folder: Path, shape: float, scale: float, ages: str = "") -> dict[str, object]:
     path = folder / "fleet.toml"

@@ -22,7 +22,6 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.verbs.goodput import fleet_goodput, goodput, goodput_page
 from perfatlas.verbs.goodput.rate_interval import rate_interval
 
-pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 DAY = 86400.0
 ROOT = Path(__file__).parents[2]
 SMALL = """

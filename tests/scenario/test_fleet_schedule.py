@@ -13,8 +13,6 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedE
 from perfatlas.verbs.schedule import fleet_schedule
 from perfatlas.verbs.schedule.text import class_rows, compared_rows, schedule_lines
 
-pytestmark = pytest.mark.timeout(300)  # the first schedule compiles
-
 # The jobs of the example of `schedule`: 8 GPUs for 100 s, 16 for 50 s, 8 for 10 s, on two nodes.
 TABLE = "submit_s,run_s,gpus,limit_s\n0,100,8,100\n1,50,16,50\n2,10,8,10\n"
 MANY: dict[str, Any] = {"num_jobs": 3_000, "load": 0.9, "nodes": 48, "run_median_s": 900.0}

@@ -10,7 +10,6 @@ from perfatlas.fleet.model import find_rate
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.verbs.goodput import goodput, goodput_spares
 
-pytestmark = pytest.mark.timeout(300)  # the first simulation compiles
 HOUR, DAY = 3600.0, 86400.0
 CASE = {"mtti_s": 7.9 * HOUR, "checkpoint_write_s": 60.0, "restart_s": 300.0}
 FLEET = {"gpus": 512, "node_mtbf_s": 40 * DAY, "checkpoint_write_s": 30.0, "restart_s": 300.0}

@@ -12,7 +12,6 @@ from perfatlas.verbs.goodput import goodput, goodput_spares, goodput_stragglers
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 DAY = 86400.0
 JOB: dict[str, Any] = {"checkpoint_write_s": 60, "restart_s": 300}
 SIMPLE: dict[str, Any] = {**JOB, "mtti_s": 28_440}

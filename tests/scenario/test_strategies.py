@@ -10,7 +10,6 @@ from perfatlas.cli import main
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.goodput import fleet_goodput, goodput
 
-pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 DAY = 86400.0
 FLEET = """
 units = 40

@@ -14,7 +14,6 @@ from perfatlas.verbs.goodput import goodput
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.timeout(300)  # the first one compiles the simulator
 DAY = 86400.0
 SILENT = """
 units = 64

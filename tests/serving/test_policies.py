@@ -36,11 +36,8 @@ print(json.dumps([[one.scheduled_N.tolist(), one.finished_N.tolist()] for one in
 """
 
 
-@pytest.mark.timeout(900)
 def test_a_policy_of_one_file_runs_in_the_compiled_loop() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", TOY], capture_output=True, text=True, check=False, timeout=900
-    )
+    done = subprocess.run([sys.executable, "-c", TOY], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     alone = [[0, 330, 120, 220], [120, 440, 220, 330]]
     assert json.loads(done.stdout) == [alone, alone, [[0, 10, 120, 125], [120, 120, 220, 235]]]
