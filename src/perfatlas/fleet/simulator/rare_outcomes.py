@@ -60,7 +60,7 @@ class _Kept(NamedTuple):
     promise: float
 
 
-class _Room:
+class _PackedColumns:
     """Where replicas run, one at a time.
 
     Args:
@@ -181,7 +181,7 @@ def loss_probability(
     """
     if not 0.0 < loss_s < job.horizon_s:
         raise InvalidSpecError(f"loss_s = {loss_s:g}: expected a time above 0 and in the horizon")
-    room = _Room(packed_job(job, strategy))
+    room = _PackedColumns(packed_job(job, strategy))
     way = _levels(room, ticks(loss_s), replicas, seed * 1000)
     estimates = [_run(room, way, replicas, seed * 1000 + 1 + turn) for turn in range(RUNS)]
     return Tail(
@@ -193,7 +193,7 @@ def loss_probability(
     )
 
 
-def _levels(room: _Room, loss: int, replicas: int, seed: int) -> tuple[list[int], _Aim]:
+def _levels(room: _PackedColumns, loss: int, replicas: int, seed: int) -> tuple[list[int], _Aim]:
     """Return losses at which replicas are copied [ticks], and the aim.
 
     One in five reaches each from the one before; equal steps beside them catch replicas that lose
@@ -225,7 +225,7 @@ def _levels(room: _Room, loss: int, replicas: int, seed: int) -> tuple[list[int]
     return sorted({*levels, *steps, loss} - {0}), aim
 
 
-def _run(room: _Room, way: tuple[list[int], _Aim], replicas: int, seed: int) -> float:
+def _run(room: _PackedColumns, way: tuple[list[int], _Aim], replicas: int, seed: int) -> float:
     """Return one estimate."""
     levels, aim = way
     random = np.random.default_rng(seed)
@@ -240,7 +240,7 @@ def _run(room: _Room, way: tuple[list[int], _Aim], replicas: int, seed: int) -> 
 
 
 def _reached(
-    room: _Room,
+    room: _PackedColumns,
     stage: tuple[list[_Kept], int, _Aim],
     replicas: int,
     random: np.random.Generator,
@@ -271,7 +271,7 @@ def _drawn(
     return [(kept[i].state, float(fair_S[i] / chance_S[i])) for i in chosen.tolist()]
 
 
-def _promise(room: _Room, aim: _Aim) -> float:
+def _promise(room: _PackedColumns, aim: _Aim) -> float:
     """Return about how likely a job, as it is, goes on to lose what is asked."""
     from scipy.special import gammaincc
 
