@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from perfatlas.compiled import direct_way, entry, hold, listening, part, unit_files
+from perfatlas.compiled import building, entry, hold, listening, part, unit_files, versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,18 +103,18 @@ def test_columns_rows_and_tuples_reach_compiled_code_and_are_written_in_place(
 def test_both_ways_through_the_compiler_give_one_answer(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert direct_way.fits(), "numba is of a version whose inner classes were not looked at"
-    assert not direct_way.fits("0.60.0")
+    assert versions.fits(), "numba is of a version whose inner classes were not looked at"
+    assert not versions.fits("0.60.0")
     assert entry(total)(tables(), (0, 9), 1000) == ANSWER
     for kept in folder.iterdir():
         kept.unlink()
-    monkeypatch.setattr(direct_way, "fits", lambda: False)
+    monkeypatch.setattr(building, "fits", lambda: False)
     with compilations(1):
         assert entry(total)(tables(), (0, 9), 1000) == ANSWER
     assert not list(folder.iterdir())
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "empty", "folder"])
+@pytest.mark.parametrize("damage", ["cut", "changed", "empty", "folder", "name", "symbols"])
 def test_a_damaged_file_is_compiled_anew_and_replaced(folder: Path, damage: str) -> None:
     assert entry(total)(tables(), (0, 9), 1000) == ANSWER
     (path,) = folder.iterdir()
@@ -124,7 +124,15 @@ def test_a_damaged_file_is_compiled_anew_and_replaced(folder: Path, damage: str)
         path.mkdir()
     else:
         changed = whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:]
-        path.write_bytes({"cut": whole[:-100], "changed": changed, "empty": b""}[damage])
+        damaged = {
+            "cut": whole[:-100],
+            "changed": changed,
+            "empty": b"",
+            "name": whole.replace(b"perfatlas_", b"perfatlbs_", 1),
+            "symbols": whole.replace(b'"symbols": [', b'"symbols": ["no_such_function", ', 1),
+        }
+        path.write_bytes(damaged[damage])
+        assert path.read_bytes() != whole
     with compilations(1):
         assert entry(total)(tables(), (0, 9), 1000) == ANSWER
     with compilations(1 if damage == "folder" else 0):

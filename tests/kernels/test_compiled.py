@@ -39,6 +39,15 @@ def test_interpreted_and_compiled_loops_agree_to_the_last_digits() -> None:
     assert codes == compiled_codes
 
 
+@pytest.mark.parametrize("rows", [FEW_ROWS - 1, FEW_ROWS])
+def test_results_reach_a_strided_array_however_many_rows_there_are(rows: int) -> None:
+    loop = cast("Any", Compiled(cast("Any", _gemm).function))
+    times, codes = np.zeros((rows, 2)), np.empty(rows, np.int8)
+    loop(*gemm_arguments(rows), times[:, 0], codes)
+    assert (times[:, 0] > 0.0).all()
+    assert (times[:, 1] == 0.0).all()
+
+
 @pytest.mark.parametrize(
     "words",
     [

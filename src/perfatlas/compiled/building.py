@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from numba.core import types
 
-from perfatlas.compiled import direct_way, public_way
+from perfatlas.compiled import public_way
 from perfatlas.compiled.column_types import spread, type_of
 from perfatlas.compiled.machine_code import load
 from perfatlas.compiled.reach import PARTS, reached
 from perfatlas.compiled.unit_files import write_unit
+from perfatlas.compiled.versions import fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,12 +35,14 @@ def build(function: FunctionType, layout: ColumnsLayout, key: str) -> Native:
     """
     returns = function.__annotations__.get("return") != "None"
     signature = types.int32(type_of(layout), types.CPointer(types.int64))
-    if direct_way.fits():
+    if fits():
+        from perfatlas.compiled import direct_way  # another version may lack what it imports
+
         called = _called(bound(function, direct_way.part), returns=returns)
         unit = direct_way.machine_code(called, signature, f"perfatlas_{key[:16]}")
-        write_unit(key, unit)
         loaded = load(unit)
         if loaded is not None:
+            write_unit(key, unit)
             return loaded
     called = _called(bound(function, public_way.part), returns=returns)
     return public_way.native(called, signature)

@@ -197,8 +197,10 @@ class Packed:
         if isinstance(value, Held):
             words += value.packed.words
         elif isinstance(value, np.ndarray):
-            if not value.flags.c_contiguous:
-                raise TypeError(f"compiled code cannot receive the strided array {value!r:.80}")
+            if not (value.flags.c_contiguous and value.flags.aligned):
+                raise TypeError(
+                    f"compiled code cannot receive the strided or unaligned array {value!r:.80}"
+                )
             self._kept.append(value)
             words += [value.ctypes.data, *value.shape]
         elif _is_rows(value):

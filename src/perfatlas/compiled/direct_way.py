@@ -18,7 +18,6 @@ import gc
 from typing import TYPE_CHECKING, Any, Final
 
 import llvmlite.binding as llvm
-import numba
 from numba import _dynfunc, njit
 from numba.core import compiler, typed_passes, types, untyped_passes
 from numba.core.codegen import JITCodeLibrary
@@ -36,7 +35,6 @@ from perfatlas.compiled.unit_files import MachineCode
 if TYPE_CHECKING:
     from types import FunctionType
 
-KNOWN: Final = ("0.68.",)  # versions of numba whose answers were compared
 # A large unit is as fast at LLVM's first level of optimisation as at its third, in half the time;
 # the loops of a small one, as prices are, gain a tenth from it.
 SMALL: Final = 1_000_000  # characters
@@ -58,15 +56,6 @@ _PASSES: Final = (
     typed_passes.PreLowerStripPhis,
     typed_passes.IRLegalization,
 )
-
-
-def fits(version: str = numba.__version__) -> bool:
-    """Return whether the compiler is one whose inner classes are known.
-
-    Args:
-        version: Of the compiler.
-    """
-    return version.startswith(KNOWN)
 
 
 class _Typing(type(cpu_target.typing_context)):  # type: ignore[misc] # untyped

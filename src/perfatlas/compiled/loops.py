@@ -48,7 +48,15 @@ class Compiled:
                 return self.function(rows, *others)
         if self.machine is None:
             self.machine = entry(self.function)
-        return self.machine(*map(np.ascontiguousarray, (rows, *others)))
+        given = (rows, *others)
+        used = [np.ascontiguousarray(one) for one in given]
+        result = self.machine(*used)
+        for one, copied in zip(given, used, strict=True):
+            if (
+                copied is not one and one.flags.writeable
+            ):  # a strided array that it may have written
+                one[...] = copied
+        return result
 
 
 def compiled(function: Loop) -> Loop:

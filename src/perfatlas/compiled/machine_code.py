@@ -42,7 +42,7 @@ def target_machine() -> Any:  # noqa: ANN401 - untyped
 
 
 def load(unit: MachineCode) -> Native | None:
-    """Return the function that machine code defines, None where the process lacks what it calls.
+    """Return the function that machine code defines, None where it or what it calls is missing.
 
     Args:
         unit: The machine code.
@@ -58,5 +58,8 @@ def load(unit: MachineCode) -> Native | None:
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     engine.add_object_file(llvm.ObjectFileRef.from_data(unit.code))
     engine.finalize_object()
+    address = engine.get_function_address(unit.name)
+    if not address:
+        return None
     _ENGINES.append(engine)
-    return NATIVE(engine.get_function_address(unit.name))
+    return NATIVE(address)

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from perfatlas.files import atomic_file, user_folder
 from perfatlas.quantities import InvalidSpecError
 
-KEPT: Final = 64  # files of a folder; older ones were of other versions of the code
+KEPT: Final = 256  # files of a folder; the ones that were not used for longest are dropped
 
 
 class MachineCode(NamedTuple):
@@ -46,13 +46,23 @@ def read_unit(key: str) -> MachineCode | None:
         key: All it depends on, as a digest.
     """
     try:
-        head, _, code = (unit_folder() / f"{key}.unit").read_bytes().partition(b"\n")
+        path = unit_folder() / f"{key}.unit"
+        head, _, code = path.read_bytes().partition(b"\n")
         told = json.loads(head)
-        if told["digest"] == hashlib.sha256(code).hexdigest():
-            return MachineCode(str(told["name"]), tuple(map(str, told["symbols"])), code)
+        unit = MachineCode(str(told["name"]), tuple(map(str, told["symbols"])), code)
+        if told["digest"] == _digest(key, unit):
+            with suppress(OSError):
+                os.utime(path)
+            return unit
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return None
+
+
+def _digest(key: str, unit: MachineCode) -> str:
+    """Return a digest of a unit and of the key that it is kept under."""
+    named = json.dumps([key, unit.name, unit.symbols]).encode()
+    return hashlib.sha256(named + b"\n" + unit.code).hexdigest()
 
 
 def write_unit(key: str, unit: MachineCode) -> None:
@@ -66,7 +76,7 @@ def write_unit(key: str, unit: MachineCode) -> None:
     told = {
         "name": unit.name,
         "symbols": unit.symbols,
-        "digest": hashlib.sha256(unit.code).hexdigest(),
+        "digest": _digest(key, unit),
     }
     with suppress(OSError, InvalidSpecError):
         folder.mkdir(parents=True, exist_ok=True)
@@ -76,7 +86,7 @@ def write_unit(key: str, unit: MachineCode) -> None:
 
 
 def _drop_oldest(folder: Path) -> None:
-    """Remove all but the newest files of a folder."""
+    """Remove all but the last used files of a folder."""
     by_age = sorted(folder.glob("*.unit"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in by_age[KEPT:]:
         path.unlink(missing_ok=True)
