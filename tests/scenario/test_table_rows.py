@@ -3,7 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
+from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.resolution import resolve
 from perfatlas.verbs.estimate import estimate, estimate_columns, estimate_table
 
@@ -88,3 +90,11 @@ def test_a_row_of_two_pools_that_does_not_fit_leaves_the_others_of_its_group() -
         alone = estimate(**shared, **rows[place])
         assert columns["tpot_s"][place] == alone.results["tpot_s"]
         assert columns["warnings"][place] == "; ".join(alone.warnings)
+
+
+@pytest.mark.parametrize(
+    "table", [None, {"batch": {1: 2}}, {"batch": np.array(4)}, {"batch": b"4"}]
+)
+def test_what_is_no_table_of_lists_is_refused(table: Any) -> None:  # noqa: ANN401 - wrong on purpose
+    with pytest.raises(InvalidSpecError, match="expected"):
+        estimate_table(table)

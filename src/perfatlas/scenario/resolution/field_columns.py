@@ -210,9 +210,12 @@ def read_columns(table: Table) -> tuple[ScenarioColumns, BoolArray]:
 
 def _rows(table: Table) -> int:
     """Return the rows of a table whose columns are lists of one length."""
+    if not isinstance(table, Mapping):
+        raise InvalidSpecError(f"a table is {shown(table)}: expected columns by name")
     lengths: dict[str, int] = {}
     for name, column in table.items():
-        if isinstance(column, str) or not hasattr(column, "__len__"):
+        single = isinstance(column, str | bytes | Mapping) or getattr(column, "ndim", 1) != 1
+        if single or not hasattr(column, "__len__"):
             raise InvalidSpecError(
                 f"column {name!r} is {shown(column)}: expected a list with one value per row"
             )
