@@ -67,7 +67,7 @@ def parameter_counts(architecture: Architecture) -> ParameterCounts:
     Limits: Score-correction vectors of DeepSeek routers are buffers there and parameters here.
 
     Example:
-        ...     Architecture, DenseFfn, GqaAttention, LayerGroup)
+        >>> from perfatlas.models import Architecture, DenseFfn, GqaAttention, LayerGroup
         >>> from perfatlas.models import parameter_counts
         >>> attention = GqaAttention(num_heads=2, num_kv_heads=1, head_dim=4, value_head_dim=4)
         >>> layers = LayerGroup(count=1, mixer=attention, ffn=DenseFfn(intermediate_size=16))
