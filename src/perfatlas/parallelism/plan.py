@@ -126,7 +126,6 @@ def plan_problems(architecture: Architecture, plan: PlanColumns) -> list[str | N
 
     Example:
         >>> import numpy as np
-
         >>> from perfatlas.models import Architecture, DenseFfn, GqaAttention, LayerGroup
         >>> from perfatlas.parallelism import PlanColumns, plan_problems
         >>> mixer = GqaAttention(num_heads=64, num_kv_heads=8, head_dim=128, value_head_dim=128)
