@@ -68,7 +68,7 @@ def test_help_names_every_verb() -> None:
         (["estimte"], 'Did you mean "estimate"'),
         (["estimate", "--tp", "x"], "--tp: unable to convert 'x' into a whole number"),
         (["estimate", "--tp", "1.5"], "--tp: unable to convert '1.5' into a whole number"),
-        (["estimate", "--clock-ratio", "x"], '--clock-ratio: unable to convert "x" into float'),
+        (["estimate", "--clock-ratio", "x"], "--clock-ratio: unable to convert 'x' into a number"),
         (["estimate", "--tpp", "8"], "Did you mean --tp?"),
         (["estimate", "--modle", "m"], "Did you mean --model?"),
         (["estimate", "--kv_fromat", "fp8"], "Did you mean --kv-format?"),

@@ -1,47 +1,46 @@
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
-from typing import Any, get_args, get_type_hints
+from dataclasses import fields
+from typing import get_args, get_type_hints
 
+import pytest
 from hypothesis import given as when, strategies as st
 
 from perfatlas.cli.commands.collective import CollectiveFlags, Op
-from perfatlas.cli.flags import Formats, Limits, Plan, ScenarioFlags, given
-from perfatlas.cli.flags.scenario import Load, Phases, Subject
+from perfatlas.cli.flags import flags_of, set_flags
 from perfatlas.cli.output.answers import finite
 from perfatlas.collectives import OPS
-from perfatlas.scenario.fields import FIELD_NAMES
+from perfatlas.scenario.fields import FIELD_NAMES, TRAFFIC_NAMES
 from perfatlas.scenario.fields.vocabulary import parse_scenario
 from perfatlas.verbs.collective.answer import FIELDS as COLLECTIVE_FIELDS
+from perfatlas.vocabulary.fields import QUESTIONS, fields_asked
 
 
-def flag_names(flags: Any) -> list[str]:  # noqa: ANN401 - any dataclass of flags
-    names: list[str] = []
-    for item in fields(flags):
-        value = getattr(flags, item.name)
-        names += flag_names(value) if is_dataclass(value) else [item.name]
-    return names
+@pytest.mark.parametrize("verb", QUESTIONS)
+def test_every_field_of_a_verb_is_a_flag_and_no_other(verb: str) -> None:
+    assert [item.name for item in fields(flags_of(verb))] == list(fields_asked(verb))
 
 
-def test_every_name_of_the_scenario_is_a_flag_and_no_other() -> None:
-    names = flag_names(ScenarioFlags())
-    assert sorted(names) == sorted(FIELD_NAMES)
-    assert len(names) == len(set(names))
+def test_estimate_asks_the_fields_of_a_scenario() -> None:
+    assert sorted(fields_asked("estimate")) == sorted(FIELD_NAMES)
+
+
+def test_simulate_asks_the_fields_of_traffic_and_of_a_scenario() -> None:
+    unread = {"method", "batch", "prefix"}
+    assert fields_asked("simulate").keys() == {*FIELD_NAMES, *TRAFFIC_NAMES} - unread
 
 
 def test_help_tells_the_defaults_of_the_scenario() -> None:
     nothing = parse_scenario({"model": "m", "system": "s"})
-    told = 0
-    for part in (Subject, Load, Plan, Formats, Limits, Phases):
-        for name, hint in get_type_hints(part, include_extras=True).items():
-            for said in getattr(hint, "__metadata__", ()):
-                if isinstance(said.show_default, str) and name not in ("batch", "concurrency"):
-                    value = getattr(nothing, name)
-                    assert said.show_default == (
-                        f"{value:g}" if name == "clock_ratio" else str(value)
-                    )
-                    told += 1
-    assert told >= 10
+    told = {name: field for name, field in fields_asked("estimate").items() if not field.required}
+    assert {name: field.default for name, field in told.items()} == {
+        name: getattr(nothing, name) for name in told
+    }
+    hints = get_type_hints(flags_of("estimate"), include_extras=True)
+    shown = {name: hint.__metadata__[0] for name, hint in hints.items()}
+    assert shown["pp"].show_default == "1"
+    assert shown["tp"].show_default == "the GPUs of one replica"
+    assert not shown["model"].show_default
 
 
 def test_the_flag_offers_every_collective() -> None:
@@ -53,8 +52,8 @@ def test_every_argument_of_a_collective_is_a_flag() -> None:
 
 
 def test_only_what_was_given_is_passed_on() -> None:
-    flags = ScenarioFlags(load=Load(batch=64, prefix=0), plan=Plan(tp=8))
-    assert given(flags) == {"batch": 64, "prefix": 0, "tp": 8}
+    flags = flags_of("estimate")(batch=64, prefix=0, tp=8)
+    assert set_flags(flags) == {"tp": 8, "batch": 64, "prefix": 0}
 
 
 json_values = st.recursive(

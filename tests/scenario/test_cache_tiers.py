@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.cli.flags import CacheTierFlags
 from perfatlas.files import write_table
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.report.text import reproduce_line
-from perfatlas.scenario.fields.cache_tiers import CacheTiers
 from perfatlas.verbs.simulate import simulate
 
 if TYPE_CHECKING:
@@ -36,10 +34,6 @@ def _talks(folder: Path) -> dict[str, Any]:
     path = str(folder / "talks.jsonl")
     write_table(path, rows)
     return {**DEPLOYED, "requests": path}
-
-
-def test_the_flags_are_the_names_of_the_vocabulary() -> None:
-    assert list(get_type_hints(CacheTierFlags)) == list(CacheTiers.model_fields)
 
 
 def test_prompts_that_left_the_gpu_are_found_in_host_memory(tmp_path: Path) -> None:
@@ -112,8 +106,8 @@ def test_a_question_with_tiers_can_be_asked_again(tmp_path: Path) -> None:
         ({"ssd_bandwidth": "7GB/s"}, InvalidSpecError, "is that of ssd_cache_bytes"),
         ({"host_bandwidth": "7GB/s"}, InvalidSpecError, "is that of host_cache_bytes"),
         ({"host_cache_bytes": "much"}, InvalidSpecError, "host_cache_bytes = 'much'"),
-        ({"host_cache_bytes": "-1GB"}, InvalidSpecError, "above 0"),
-        ({"host_cache_bytes": [1]}, InvalidSpecError, "such as 200 GB"),
+        ({"host_cache_bytes": "-1GB"}, InvalidSpecError, "expected more than 0"),
+        ({"host_cache_bytes": [1]}, InvalidSpecError, "expected a number"),
         ({"host_cache_bytes": "1MB"}, InvalidSpecError, "holds no block of 2,097,152 bytes"),
         ({"host_cache_bytes": "1GB", "prefix_caching": False}, InvalidSpecError, "is off"),
         ({"host_cache_bytes": "1GB", "scheduler": "sglang"}, UnsupportedError, "use rules vllm"),

@@ -10,7 +10,7 @@ from perfatlas.scenario.deployments import cache_capacity
 from perfatlas.scenario.fields import Scenario
 from perfatlas.verbs.simulate import simulate
 
-LLAMA = Scenario(model="meta-llama/Llama-3.1-8B", system="h200_sxm")
+LLAMA = Scenario.read({"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"})
 
 
 def llama(**changes: int) -> Scenario:
@@ -44,7 +44,7 @@ def test_fewer_sequences_capture_fewer_graphs() -> None:
 
 def test_experts_are_padded_where_the_kernel_of_the_device_pads() -> None:
     def weights(system: str, engine: str = "vllm") -> float:
-        asked = Scenario(model="openai/gpt-oss-20b", system=system, engine=engine)
+        asked = Scenario.read({"model": "openai/gpt-oss-20b", "system": system, "engine": engine})
         return cache_capacity(asked).weights_bytes
 
     added = 24 * 32 * 3 * (3072 * 2944 - 2880 * 2880) * (0.5 + 1 / 32)

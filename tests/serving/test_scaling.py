@@ -8,7 +8,6 @@ from hypothesis import given, strategies as st
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.serving.requests import (
-    LONGEST_S,
     TICKS_PER_SECOND,
     Requests,
     Turns,
@@ -23,6 +22,7 @@ from perfatlas.serving.requests import (
     spread_batches,
 )
 from perfatlas.serving.requests.scaling import mean_rate, take_window
+from perfatlas.vocabulary.fields import LONGEST_S
 from tests.serving.support import check_invariants, hashes_of, hit_share
 
 

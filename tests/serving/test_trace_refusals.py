@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from perfatlas.quantities import InvalidSpecError, PerfatlasError
-from perfatlas.serving.requests import LONGEST_S
 from perfatlas.serving.traces import Window, blocks as trace_blocks, read_requests
 from perfatlas.serving.traces.formats import REQUEST_FORMATS
+from perfatlas.vocabulary.fields import LONGEST_S
 from tests.serving.support import FIXTURES, check_invariants
 
 if TYPE_CHECKING:

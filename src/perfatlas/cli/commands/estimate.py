@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from perfatlas.cli.flags import SWITCH, File, OutputFlags, ScenarioFlags, given
+from perfatlas.cli.flags import SWITCH, File, OutputFlags, asks, set_flags
 from perfatlas.cli.output import (
     answer_table,
     print_json,
@@ -49,9 +49,10 @@ class EstimateFlags:
     frontier: Annotated[bool, SWITCH] = False
 
 
+@asks("estimate")
 def estimate(
     *,
-    flags: ScenarioFlags | None = None,
+    flags: object = None,
     extra: EstimateFlags | None = None,
     output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
 ) -> int:
@@ -63,7 +64,7 @@ def estimate(
         output: Where the answer goes.
     """
     extra, output = extra or EstimateFlags(), output or OutputFlags()
-    asked = given(flags or ScenarioFlags())
+    asked = set_flags(flags)
     if extra.scenario is not None:
         asked = {**read_toml(extra.scenario), **asked}
     if wants_table(output):

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Group, Parameter
 
-from perfatlas.cli.flags import (
-    SWITCH,
-    CacheTierFlags,
-    File,
-    OperationFlags,
-    OutputFlags,
-    SimulationFlags,
-    default,
-    given,
-)
+from perfatlas.cli.flags import SWITCH, File, OutputFlags, asks, default, set_flags
 from perfatlas.cli.output import Watch, answer_rows, require, show_answer, show_summary, wants_table
 from perfatlas.files import check_writable, read_toml, table_format, write_atomic, write_table
 from perfatlas.quantities import UsageError
@@ -79,11 +69,10 @@ class SimulateFlags:
         return {flag: path for flag, path in named.items() if path is not None}
 
 
+@asks("simulate")
 def simulate(
     *,
-    flags: SimulationFlags | None = None,
-    operation: OperationFlags | None = None,
-    tiers: CacheTierFlags | None = None,
+    flags: object = None,
     extra: SimulateFlags | None = None,
     output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
 ) -> int:
@@ -91,18 +80,12 @@ def simulate(
 
     Args:
         flags: The deployment and its traffic.
-        operation: How its replicas are operated.
-        tiers: Where its replicas keep prompts that leave the GPU.
         extra: Scenario file and per-request output.
         output: Where the answer goes.
     """
     extra, output = extra or SimulateFlags(), output or OutputFlags()
     extra.refuse_unread()
-    asked = {
-        name: str(value) if isinstance(value, PurePath) else value
-        for name, value in given(flags or SimulationFlags()).items()
-    }
-    asked |= given(operation or OperationFlags()) | given(tiers or CacheTierFlags())
+    asked = set_flags(flags)
     if extra.scenario is not None:
         asked = {**read_toml(extra.scenario), **asked}
     if wants_table(output):

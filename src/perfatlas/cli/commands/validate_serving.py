@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
 from perfatlas.cli.commands.validate_traffic import compare_traffic
-from perfatlas.cli.flags import SWITCH, Count, File, Formats, Limits, Plan, default, given
+from perfatlas.cli.flags import SWITCH, File, asks, set_flags
 from perfatlas.cli.output import envelope, print_json, require
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError, UsageError
 
@@ -70,31 +70,6 @@ BOUND_HEADINGS: Final = {
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Served:
-    """What ran where, as far as the files do not say.
-
-    Args:
-        model: Catalog id, config.json or its folder, in place of the model of the files.
-        system: Catalog name, TOML file, or name with changes: h200_sxm{device.tdp=500W}.
-        engine: vllm, sglang or trtllm, dated as in vllm@0.24, in place of that of the files.
-        tier: Which pricing: a lower limit, physics, physics corrected by measured rows, or the
-            best without them.
-        silicon_version: Of the tables of tier measured; by default that of the calibrations.
-        clock_ratio: Clock over the sustained clock of the device.
-        prefix: Cached prefix tokens of the input.
-    """
-
-    model: str | None = None
-    system: str | None = None
-    engine: str | None = None
-    tier: Annotated[Literal["auto", "bound", "physics", "measured"] | None, default("auto")] = None
-    silicon_version: str | None = None
-    clock_ratio: Annotated[float | None, default("1")] = None
-    prefix: Annotated[Count, default("0")] = None
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
 class Measured:
     """What was measured.
 
@@ -107,13 +82,11 @@ class Measured:
     page: File | None = None
 
 
+@asks("validate serving")
 def serving(
     *,
     measured: Measured | None = None,
-    served: Served | None = None,
-    plan: Plan | None = None,
-    formats: Formats | None = None,
-    limits: Limits | None = None,
+    flags: object = None,
     json: Annotated[bool, SWITCH] = False,
 ) -> int:
     """Compare the estimate with benchmark results of vLLM, SGLang, TensorRT-LLM or AIPerf.
@@ -123,16 +96,13 @@ def serving(
 
     Args:
         measured: What was measured.
-        served: Model, system and engine.
-        plan: Parallel sizes.
-        formats: Number formats.
-        limits: Engine limits.
+        flags: The deployment, as far as the files do not say.
         json: Print one JSON object.
     """
-    asked: dict[str, Any] = {}
-    for flags in (measured, served, plan, formats, limits):
-        asked |= given(flags) if flags is not None else {}
-    page = asked.pop("page", None)
+    measured = measured or Measured()
+    asked, page = set_flags(flags), measured.page
+    if measured.results is not None:
+        asked = {"results": measured.results, **asked}
     if not asked:
         return compare_traffic(page, as_json=json)
     if page is not None:

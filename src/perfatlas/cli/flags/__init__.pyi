@@ -1,20 +1,14 @@
-from .cache_tiers import (
-    CacheTierFlags as CacheTierFlags,
+from .from_fields import (
+    asks as asks,
+    flags_of as flags_of,
+    set_flags as set_flags,
 )
-from .operation import (
-    OperationFlags as OperationFlags,
-)
-from .scenario import (
+from .output import (
     MANY as MANY,
     SWITCH as SWITCH,
     Count as Count,
     File as File,
-    Formats as Formats,
-    Limits as Limits,
     OutputFlags as OutputFlags,
-    Plan as Plan,
-    ScenarioFlags as ScenarioFlags,
-    SimulationFlags as SimulationFlags,
     default as default,
     given as given,
 )

@@ -153,7 +153,7 @@ def _parsed(raw: Mapping[str, Any], accounting: Mapping[str, Mapping[str, Any]])
     return CapacityRun(
         id=raw["id"],
         version=raw["version"],
-        scenario=Scenario(engine=raw["engine"], **raw["scenario"]),
+        scenario=Scenario.read({"engine": raw["engine"], **raw["scenario"]}),
         tokens=float(raw.get("tokens", "nan")),
         cache_bytes=_bytes(raw, "cache"),
         weights_bytes=_bytes(raw, "weights"),

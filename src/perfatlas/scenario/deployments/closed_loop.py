@@ -82,7 +82,7 @@ def steady_state(scenario: Scenario, known: Priced | None = None) -> SteadyState
     osl_N[:concurrency] = np.ceil(scenario.osl * np.arange(1, concurrency + 1) / concurrency)
     requests = plain_requests(all_at_once(total), np.full(total, scenario.isl), osl_N)
     came = Arriving(requests, concurrency, (), ())
-    ready = service(scenario, Traffic(routing="least_loaded"), came, known)
+    ready = service(scenario, Traffic.read({"routing": "least_loaded"}), came, known)
     limits, profile = ready.entry.limits, ready.entry.question.profile
     if not limits.chunked_prefill and scenario.isl > limits.max_num_batched_tokens:
         raise InfeasibleError(

@@ -12,13 +12,14 @@ from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments.capacity import derived_blocks
 from perfatlas.scenario.deployments.front_end import FrontEnd, front_end
-from perfatlas.scenario.fields import MAX_COUNT, TierSizes, tier_sizes
+from perfatlas.scenario.fields import TierSizes, tier_sizes
 from perfatlas.scenario.resolution import resolve_scenarios
 from perfatlas.serving.closed_form import memory_columns, plain_results
 from perfatlas.serving.config import MOST_SCHEDULERS, Limits, Replicas
 from perfatlas.serving.prices import PriceTable, StepPrices, TableLimits, price_table
 from perfatlas.serving.requests import Requests, whole_ticks
 from perfatlas.step import does_not_fit, question_memory
+from perfatlas.vocabulary.fields import LARGEST_COUNT
 
 if TYPE_CHECKING:
     from perfatlas.parallelism import MemoryColumns
@@ -88,7 +89,7 @@ def deployment(
     came: Arriving,
     known: Priced | None = None,
     *,
-    most_running: int = MAX_COUNT,
+    most_running: int = LARGEST_COUNT,
     pooled: bool = False,
 ) -> Deployment:
     """Return the deployment of a scenario, its steps priced for what arrives.

@@ -18,12 +18,13 @@ from perfatlas.scenario.deployments.engine_deployment import (
     deployment,
     scaled_prices,
 )
-from perfatlas.scenario.fields import MAX_COUNT, Scenario, kind_scenarios
+from perfatlas.scenario.fields import Scenario, kind_scenarios
 from perfatlas.scenario.resolution import POOL_FIELDS, split_pools
 from perfatlas.serving.closed_form import FIRST_TOKEN, cache_link_s, fabric_latency_s
 from perfatlas.serving.config import Control, Fleet, Kind, Link
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.run import run_fleet
+from perfatlas.vocabulary.fields import LARGEST_COUNT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -216,7 +217,7 @@ def _most_running(scenario: Scenario, worker: Scenario, role: str) -> int:
     """Return the sequences of a scheduler that the batch of a worker allows, where it is given."""
     name = f"{role}_batch"
     given = getattr(scenario, name) if name in scenario.model_fields_set else None
-    return MAX_COUNT if given is None else -(-given // worker.attention_dp)
+    return LARGEST_COUNT if given is None else -(-given // worker.attention_dp)
 
 
 def _handover(pools: list[Deployment]) -> Handover:

@@ -1,3 +1,6 @@
+from .asked import (
+    sentences as sentences,
+)
 from .cache_tiers import (
     TierSizes as TierSizes,
     tier_results as tier_results,
@@ -18,10 +21,6 @@ from .traffic import (
 )
 from .vocabulary import (
     FIELD_NAMES as FIELD_NAMES,
-    MAX_COUNT as MAX_COUNT,
-    Count as Count,
     Scenario as Scenario,
-    check_distribution as check_distribution,
     parse_scenario as parse_scenario,
-    sentences as sentences,
 )

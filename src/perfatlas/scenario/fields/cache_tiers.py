@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator
 
 from perfatlas.parallelism import kv_bytes_per_sequence
-from perfatlas.quantities import InvalidSpecError, format_quantity, parse_quantity
+from perfatlas.quantities import InvalidSpecError, format_quantity
+from perfatlas.scenario.fields.asked import Asked
 from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.vocabulary.fields import KvOffloading
 
 if TYPE_CHECKING:
     from perfatlas.parallelism import PlanColumns
@@ -19,35 +19,11 @@ if TYPE_CHECKING:
     from perfatlas.serving.requests import Requests
     from perfatlas.step import Candidates
 
-MOST_BYTES: Final = 1e17
 SOURCE: Final = "LMCache 0.5.7rc2 in the engine's process, its defaults"
 
 
-def _positive(value: Any, *, name: str, dimension: str) -> float:  # noqa: ANN401 - of a user
-    """Return a size or a rate with a unit as bytes or bytes/s.
-
-    Raises:
-        InvalidSpecError: It is not a number, has no unit of its kind, or is not above 0.
-    """
-    if not isinstance(value, str | int | float):
-        raise InvalidSpecError(f"{name} is not a number with a unit, such as 200 GB")
-    found = parse_quantity(value, dimension, field=name)
-    if not 0.0 < found <= MOST_BYTES:
-        raise InvalidSpecError(f"{name} = {value}: it is above 0 and at most {MOST_BYTES:g}")
-    return found
-
-
-def _read(name: str, dimension: str) -> BeforeValidator:
-    return BeforeValidator(partial(_positive, name=name, dimension=dimension))
-
-
-class CacheTiers(BaseModel):
+class CacheTiers(Asked, KvOffloading):
     """Where a replica keeps prompts that leave the GPU. None means "nowhere", or the catalog's."""
-
-    host_cache_bytes: Annotated[float, _read("host_cache_bytes", "bytes")] | None = None
-    host_bandwidth: Annotated[float, _read("host_bandwidth", "bytes_per_s")] | None = None
-    ssd_cache_bytes: Annotated[float, _read("ssd_cache_bytes", "bytes")] | None = None
-    ssd_bandwidth: Annotated[float, _read("ssd_bandwidth", "bytes_per_s")] | None = None
 
     def refuse_half(self) -> None:
         """Refuse a tier without its bandwidth, and a bandwidth without its tier.

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import field_validator
 
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
-from perfatlas.scenario.fields.replica_events import Seconds, read_events
+from perfatlas.scenario.fields.asked import Asked
+from perfatlas.scenario.fields.replica_events import ReplicaEvent, read_events
 from perfatlas.scenario.fields.replica_kinds import ReplicaKind, read_kinds
-from perfatlas.scenario.fields.vocabulary import MAX_COUNT, Count
 from perfatlas.serving.config import Affinity, Scaler, Upkeep
-from perfatlas.serving.requests import LONGEST_S, whole_ticks
+from perfatlas.serving.requests import whole_ticks
+from perfatlas.vocabulary.fields import ReplicaOperation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from perfatlas.scenario.fields.replica_events import ReplicaEvent
-
-Routing = Literal["round_robin", "least_loaded", "random", "prefix_aware"]
 _AFFINITY: Final = ("cache_threshold", "balance_abs_threshold", "balance_rel_threshold")
 _FAILURE: Final = ("on_failure", "retry_after_s")
 _SCALER: Final = (
@@ -32,27 +30,18 @@ _TIMES: Final = {  # fields of a scaler in seconds
 }
 
 
-class Operation(BaseModel):
+class Operation(Asked, ReplicaOperation):
     """How replicas share requests, fail, start and stop. None means "as it is by default"."""
 
-    replica_kinds: Annotated[Any, BeforeValidator(read_kinds)] = None
-    routing: Routing = "round_robin"
-    cache_threshold: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
-    balance_abs_threshold: Annotated[int, Field(ge=0, le=MAX_COUNT)] | None = None
-    balance_rel_threshold: Annotated[float, Field(ge=1.0, le=1e9)] | None = None
+    @field_validator("replica_kinds", mode="before")
+    @classmethod
+    def _read_kinds(cls, given: object) -> tuple[ReplicaKind, ...] | None:
+        return read_kinds(given)
 
-    replica_events: Annotated[Any, BeforeValidator(read_events)] = None
-    on_failure: Literal["retry", "lost"] | None = None
-    retry_after_s: Seconds | None = None
-
-    max_replicas: Count | None = None
-    min_replicas: Count | None = None
-    autoscale_target: Annotated[float, Field(gt=0.0, le=1e9)] | None = None
-    autoscale_metric: Literal["requests", "waiting"] | None = None
-    autoscale_period_s: Annotated[float, Field(ge=0.001, le=LONGEST_S)] | None = None
-    autoscale_tolerance: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
-    autoscale_down_after_s: Seconds | None = None
-    start_up_s: Seconds | None = None
+    @field_validator("replica_events", mode="before")
+    @classmethod
+    def _read_events(cls, given: object) -> tuple[ReplicaEvent, ...] | None:
+        return read_events(given)
 
     def affinity(self) -> Affinity:
         """Return when the router follows a prefix.

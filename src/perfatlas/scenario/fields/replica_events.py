@@ -7,13 +7,14 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from perfatlas.quantities import InvalidSpecError
+from perfatlas.scenario.fields.asked import sentences
 from perfatlas.scenario.fields.row_input import given_rows
-from perfatlas.scenario.fields.vocabulary import sentences
 from perfatlas.serving.config import Outage
-from perfatlas.serving.requests import LONGEST_S, whole_ticks
+from perfatlas.serving.requests import whole_ticks
+from perfatlas.vocabulary.fields import LONGEST_S, Number
 
 MOST_EVENTS: Final = 100_000
-Seconds = Annotated[float, Field(ge=0.0, le=LONGEST_S)]  # of what the clock can count
+Seconds = Annotated[float, Number(unit="s", at_least=0.0, at_most=LONGEST_S)]
 
 
 class ReplicaEvent(BaseModel):

@@ -2,58 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.scenario.fields.asked import Asked, sentences
 from perfatlas.scenario.fields.row_input import given_rows
-from perfatlas.scenario.fields.vocabulary import Count, Scenario, sentences
+from perfatlas.scenario.fields.vocabulary import Scenario
 from perfatlas.serving.config import MOST_KINDS
+from perfatlas.vocabulary.fields import ReplicaFields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 EXAMPLE: Final = '[{"system": "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}]'
-Name = Annotated[str, Field(min_length=1, max_length=4096)]
 
 
-class ReplicaKind(BaseModel):
-    """Equal replicas of a fleet; None means "as it is given for all kinds".
-
-    Args:
-        system: Where they run.
-        engine: What runs them.
-        tp: Plan of one replica, with `attention_dp`, `ep` and `moe_tp`.
-        dp: Replicas of this kind.
-        format: Number formats, with the `_format` of each part.
-        max_num_seqs: Engine limits of one scheduler, with those below it.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
-
-    system: Name | None = None
-    engine: Name | None = None
-
-    tp: Count | None = None
-    attention_dp: Count | None = None
-    ep: Count | None = None
-    moe_tp: Count | None = None
-    dp: Count = 1
-
-    format: Name | None = None
-    gemm_format: Name | None = None
-    moe_format: Name | None = None
-    kv_format: Name | None = None
-    attention_format: Name | None = None
-
-    max_num_seqs: Count | None = None
-    max_num_batched_tokens: Count | None = None
-    block_size: Count | None = None
-    gpu_memory_utilization: Annotated[float, Field(ge=0.01, le=1)] | None = None
-    kv_blocks: Count | None = None
-    stream_interval: Count | None = None
+class ReplicaKind(Asked, ReplicaFields):
+    """Equal replicas of a fleet; None means "as it is given for all kinds"."""
 
     def given(self) -> dict[str, Any]:
         """Return what is of this kind alone, its replicas among it."""

@@ -9,7 +9,6 @@ from .arrivals import (
     think_times as think_times,
 )
 from .columns import (
-    LONGEST_S as LONGEST_S,
     TICKS_PER_SECOND as TICKS_PER_SECOND,
     Requests as Requests,
     plain_requests as plain_requests,

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError, shown
-from perfatlas.serving.requests.columns import LONGEST_S, TICKS_PER_SECOND
+from perfatlas.serving.requests.columns import TICKS_PER_SECOND
+from perfatlas.vocabulary.fields import LONGEST_S
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

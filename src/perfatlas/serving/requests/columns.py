@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 Ticks = NDArray[np.int64]
 TICKS_PER_SECOND: Final = 1_000_000_000_000
-LONGEST_S: Final = 5e6  # of a simulation: int64 picoseconds end at 9.2e6 s
 
 
 def whole_ticks(time_s: FloatArray | float) -> Ticks:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.serving.requests.columns import LONGEST_S, TICKS_PER_SECOND, Requests
+from perfatlas.serving.requests.columns import TICKS_PER_SECOND, Requests
 from perfatlas.serving.requests.lengths import LONGEST_TOKENS
+from perfatlas.vocabulary.fields import LONGEST_S
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfatlas.quantities import InvalidSpecError, shown
-from perfatlas.serving.requests.columns import LONGEST_S, TICKS_PER_SECOND, Requests
+from perfatlas.serving.requests.columns import TICKS_PER_SECOND, Requests
 from perfatlas.serving.requests.lengths import LONGEST_TOKENS
+from perfatlas.vocabulary.fields import LONGEST_S
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

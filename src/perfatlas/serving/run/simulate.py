@@ -27,9 +27,10 @@ from perfatlas.serving.config import (
 )
 from perfatlas.serving.outcome import Fronted, Operated, Outcome, Series, Travels
 from perfatlas.serving.prices import StepPrices
-from perfatlas.serving.requests import LONGEST_S, TICKS_PER_SECOND, Requests
+from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.serving.run.initial_offload import offloaded
 from perfatlas.serving.state import LOST, REJECTED
+from perfatlas.vocabulary.fields import LONGEST_S
 
 if TYPE_CHECKING:
     from perfatlas.serving.state import World

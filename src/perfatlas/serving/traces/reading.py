@@ -18,9 +18,10 @@ import numpy as np
 
 from perfatlas.files import GrowingColumn, roomy
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.serving.requests import LONGEST_S, TICKS_PER_SECOND, Requests
+from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.serving.traces.blocks import refuse
 from perfatlas.serving.traces.fields import NO_LABEL
+from perfatlas.vocabulary.fields import LONGEST_S
 
 if TYPE_CHECKING:
     from pathlib import Path

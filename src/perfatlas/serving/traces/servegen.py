@@ -30,7 +30,6 @@ import numpy as np
 
 from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
 from perfatlas.serving.requests import (
-    LONGEST_S,
     LONGEST_TOKENS,
     TICKS_PER_SECOND,
     plain_requests,
@@ -38,6 +37,7 @@ from perfatlas.serving.requests import (
 )
 from perfatlas.serving.traces.blocks import line_blocks, refuse
 from perfatlas.serving.traces.reading import Trace
+from perfatlas.vocabulary.fields import LONGEST_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.fields import Count, sentences
+from perfatlas.scenario.fields import sentences
+from perfatlas.vocabulary.fields import Count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

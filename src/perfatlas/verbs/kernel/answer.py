@@ -9,8 +9,8 @@ import numpy as np
 from perfatlas.answer import CHOICES, quantizes_input
 from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, Phase
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.fields import check_distribution
 from perfatlas.verbs.kernel.operator_answer import OperatorReader
+from perfatlas.vocabulary.fields import check_distribution
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

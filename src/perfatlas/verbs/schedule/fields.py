@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
-from perfatlas.scenario.fields import Count
 from perfatlas.verbs.goodput import Duration, Number, Pause, Share, Whole, parsed
+from perfatlas.vocabulary.fields import Count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

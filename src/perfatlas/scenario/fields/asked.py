@@ -1,0 +1,103 @@
+"""What a user asks, checked against the table of fields."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pydantic_core import ErrorDetails
+
+_BOUNDS: Final = {
+    "gt": ("greater", "expected more than {}"),
+    "ge": ("greater", "expected {} or more"),
+    "lt": ("less", "expected less than {}"),
+    "le": ("less", "expected {} or less"),
+    "max_length": ("string", "expected {} characters at most"),
+}
+_KINDS: Final = {
+    "int": "expected a whole number",
+    "float": "expected a number",
+    "finite": "expected a finite number",
+    "string": "expected text",
+    "bool": "expected true or false",
+    "dict": "expected a table",
+}
+
+
+class Asked(BaseModel):
+    """Named fields of a question; subclasses add groups of the table of fields."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, str_strip_whitespace=True, defer_build=True
+    )
+
+    @classmethod
+    def read(cls, fields: Mapping[str, Any], others: Sequence[str] = ()) -> Self:
+        """Return named fields as typed ones; None and empty text count as not given.
+
+        Args:
+            fields: As given.
+            others: Further names a misspelt one may have meant.
+
+        Raises:
+            InvalidSpecError: A name is unknown or missing or a value breaks its rule; all of them
+                are named.
+        """
+        given = {
+            name: value
+            for name, value in fields.items()
+            if value is not None and not (isinstance(value, str) and not value.strip())
+        }
+        try:
+            return cls.model_validate(given)
+        except ValidationError as error:
+            raise InvalidSpecError(sentences(error, (*cls.model_fields, *others))) from None
+
+
+def sentences(error: ValidationError, names: Sequence[str]) -> str:
+    """Return what is wrong with named fields, for people.
+
+    Args:
+        error: What the schema found.
+        names: Every name that is known.
+    """
+    parts = []
+    for problem in error.errors(include_url=False):
+        name = ".".join(str(p) for p in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            parts.append(f"unknown field {name!r}{did_you_mean(name, names)}")
+        elif problem["type"] == "missing":
+            parts.append(f"{name} is required")
+        else:
+            parts.append(f"{name} = {shown(problem['input'])}: {_rule(problem)}")
+    return "; ".join(parts)
+
+
+def _rule(problem: ErrorDetails) -> str:
+    """Return what a value is expected to be, and the nearest word where it is one of several.
+
+    Args:
+        problem: As the schema found it.
+    """
+    bounds = problem.get("ctx", {})
+    if problem["type"] == "literal_error":
+        value, words = problem["input"], re.findall(r"'([^']*)'", str(bounds["expected"]))
+        hint = did_you_mean(value, words) if isinstance(value, str) else ""
+        return f"expected one of {', '.join(words)}{hint}"
+    if problem["type"] == "value_error":
+        return str(bounds["error"])
+    for name, template in _BOUNDS.items():
+        if name in bounds and problem["type"].startswith(template[0]):
+            return template[1].format(_plain(bounds[name]))
+    return _KINDS.get(problem["type"].split("_")[0], problem["msg"])
+
+
+def _plain(bound: float) -> str:
+    return f"{bound:,}" if isinstance(bound, int) else f"{bound:g}"

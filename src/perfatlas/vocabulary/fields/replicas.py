@@ -1,0 +1,143 @@
+"""Fields of how replicas are operated: routing, failures, autoscaling, caches below the GPU."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from perfatlas.vocabulary.fields.conditions import Equals, Given
+from perfatlas.vocabulary.fields.numbers import LONGEST_S, Count, Number
+from perfatlas.vocabulary.fields.rows import Row, group, varies_by_replica
+from perfatlas.vocabulary.fields.scenario import Formats, Limits, Plan, Subject, SystemName
+
+Seconds = Annotated[float, Number(unit="s", at_least=0.0, at_most=LONGEST_S)]
+Bytes = Annotated[float, Number(unit="bytes", above=0.0, at_most=1e17)]
+Bandwidth = Annotated[float, Number(unit="bytes/s", above=0.0, at_most=1e17)]
+PREFIX_AWARE: Final = Equals("routing", "prefix_aware")
+AUTOSCALED: Final = Given("max_replicas")
+FAILING: Final = Given("replica_events")
+
+
+@group("Replicas", 5)
+class ReplicaOperation:
+    """How replicas share requests, fail, start and stop."""
+
+    replica_kinds: Annotated[
+        Any,
+        Row(
+            'Unequal replicas behind one router: a JSON list such as [{"system": "h200_sxm", "tp":'
+            ' 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file of such rows.',
+            default="all replicas are equal",
+        ),
+    ] = None
+    routing: Annotated[
+        Literal["round_robin", "least_loaded", "random", "prefix_aware"],
+        Row(
+            "Routing policy: round_robin, least_loaded, random, or prefix_aware (the replica that"
+            " holds the longest cached prefix)."
+        ),
+    ] = "round_robin"
+    cache_threshold: Annotated[
+        Annotated[float, Number(unit="fraction", at_least=0.0, at_most=1.0)] | None,
+        Row(
+            "Fraction of a prompt that must be cached for prefix_aware routing to follow it.",
+            default="0.3",
+            needs=PREFIX_AWARE,
+        ),
+    ] = None
+    balance_abs_threshold: Annotated[
+        Annotated[int, Number(at_least=0, at_most=10**9)] | None,
+        Row(
+            "Largest difference of loads, in requests, for prefix_aware routing; beyond this and"
+            " balance_rel_threshold the least loaded replica is chosen.",
+            default="64",
+            needs=PREFIX_AWARE,
+        ),
+    ] = None
+    balance_rel_threshold: Annotated[
+        Annotated[float, Number(at_least=1.0, at_most=1e9)] | None,
+        Row(
+            "Largest ratio of loads for prefix_aware routing; beyond this and"
+            " balance_abs_threshold the least loaded replica is chosen.",
+            default="1.5",
+            needs=PREFIX_AWARE,
+        ),
+    ] = None
+    replica_events: Annotated[
+        Any,
+        Row(
+            "Replica failures: a file (CSV, Parquet, JSON Lines) or JSON list with replica,"
+            " fails_at_s, back_at_s or down_for_s, and kind (crash or drain).",
+            default="none",
+        ),
+    ] = None
+    on_failure: Annotated[
+        Literal["retry", "lost"] | None,
+        Row("Requests on a replica that fails: sent again, or lost.", "retry", FAILING),
+    ] = None
+    retry_after_s: Annotated[
+        Seconds | None, Row("Time from a failure to the retry.", "0", FAILING)
+    ] = None
+    max_replicas: Annotated[
+        Count | None,
+        Row("Most replicas; enables autoscaling from dp replicas.", "no autoscaling"),
+    ] = None
+    min_replicas: Annotated[Count | None, Row("Fewest replicas.", "1", AUTOSCALED)] = None
+    autoscale_target: Annotated[
+        Annotated[float, Number(above=0.0, at_most=1e9)] | None,
+        Row("Target of the autoscaler: requests per replica.", needs=AUTOSCALED),
+    ] = None
+    autoscale_metric: Annotated[
+        Literal["requests", "waiting"] | None,
+        Row(
+            "Metric of the autoscaler: requests (running and waiting) or waiting.",
+            default="requests",
+            needs=AUTOSCALED,
+        ),
+    ] = None
+    autoscale_period_s: Annotated[
+        Annotated[float, Number(unit="s", at_least=0.001, at_most=LONGEST_S)] | None,
+        Row("Time between two decisions of the autoscaler.", "15", AUTOSCALED),
+    ] = None
+    autoscale_tolerance: Annotated[
+        Annotated[float, Number(unit="fraction", at_least=0.0, below=1.0)] | None,
+        Row("Relative deviation from the target that is tolerated.", "0.1", AUTOSCALED),
+    ] = None
+    autoscale_down_after_s: Annotated[
+        Seconds | None, Row("Stabilization window for scaling down.", "300", AUTOSCALED)
+    ] = None
+    start_up_s: Annotated[
+        Seconds | None,
+        Row("Time from the decision to start a replica to its first request.", "0", AUTOSCALED),
+    ] = None
+
+
+@group("KV cache offloading", 6)
+class KvOffloading:
+    """KV cache in host memory and on SSDs."""
+
+    host_cache_bytes: Annotated[
+        Bytes | None, Row("Host memory of a replica for its KV cache, such as 200GB.", "none")
+    ] = None
+    host_bandwidth: Annotated[
+        Bandwidth | None,
+        Row("Bandwidth between a GPU and host memory, such as 50GB/s.", "host link of the GPU"),
+    ] = None
+    ssd_cache_bytes: Annotated[
+        Bytes | None, Row("SSD of a replica for its KV cache, such as 4TB.", "none")
+    ] = None
+    ssd_bandwidth: Annotated[
+        Bandwidth | None,
+        Row(
+            "Read bandwidth of the SSDs of a replica, such as 7GB/s.",
+            needs=Given("ssd_cache_bytes"),
+        ),
+    ] = None
+
+
+@group("Replica kind", 1)
+@varies_by_replica(Subject, Plan, Formats, Limits)
+class ReplicaFields:
+    """Equal replicas of a fleet of unequal ones."""
+
+    system: Annotated[SystemName | None, Row("System of these replicas.")] = None
+    dp: Annotated[Count, Row("Replicas of this kind.")] = 1

@@ -1,0 +1,396 @@
+"""Fields of an inference scenario: model, system, plan, formats, load, engine limits, pools."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.vocabulary.fields.conditions import Equals, Given, Holds
+from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
+from perfatlas.vocabulary.fields.rows import (
+    POOLS,
+    Catalog,
+    Checked,
+    Row,
+    Text,
+    group,
+    varies_by_pool,
+)
+
+MOST_DRAFTS: Final = 32
+STEEPEST: Final = 10.0  # exponent of an expert load nobody has
+Tier = Literal["auto", "bound", "physics", "measured"]
+Mode = Literal["static", "aggregated", "disaggregated"]
+Method = Literal["auto", "formula", "simulate"]
+ModelName = Annotated[str, Text(), Catalog("models")]
+SystemName = Annotated[str, Text(), Catalog("systems")]
+EngineName = Annotated[str, Text(), Catalog("engines")]
+FormatName = Annotated[str, Text(), Catalog("formats")]
+ClockRatio = Annotated[float, Number(at_least=0.05, at_most=2)]
+PREFILL: Final = POOLS[:1]
+DISAGGREGATED: Final = Equals("mode", "disaggregated")
+
+
+def check_distribution(text: str) -> str:
+    """Return an expert-load distribution as given.
+
+    Raises:
+        InvalidSpecError: Not "uniform", "balanced" or "power_law_<exponent>", exponent positive.
+    """
+    exponent = text.removeprefix("power_law_")
+    if text in ("uniform", "balanced"):
+        return text
+    try:
+        good = text.startswith("power_law_") and 0.0 < float(exponent) < STEEPEST
+    except ValueError:
+        good = False
+    if not good:
+        raise InvalidSpecError(
+            f"expert distribution {shown(text)}: use uniform, balanced or power_law_<exponent>,"
+            " such as power_law_1.2"
+        )
+    return text
+
+
+Distribution = Annotated[str, Checked(check_distribution)]
+
+
+@group("Scenario", 1)
+class Subject:
+    """The model, the system and the engine."""
+
+    model: Annotated[
+        ModelName,
+        Row(
+            "Model: a Hugging Face id, a catalog name, or the path of a config.json or its folder.",
+            elsewhere=("model_path", "model_name", "model_id", "hf_id"),
+        ),
+    ]
+    system: Annotated[
+        SystemName,
+        Row(
+            "System: a catalog name, a TOML file, or a name with overrides such as"
+            " h200_sxm{device.memory.bandwidth=6TB/s}.",
+            pools=POOLS,
+            by_replica=True,
+            elsewhere=("gpu", "gpu_type", "gpu_name", "device", "hardware", "accelerator"),
+        ),
+    ]
+    engine: Annotated[
+        EngineName,
+        Row(
+            "Inference engine: vllm, sglang, trtllm or ideal (no host time), dated as in"
+            " vllm@0.24.",
+            by_replica=True,
+            elsewhere=("backend", "framework"),
+        ),
+    ] = "vllm"
+    tier: Annotated[
+        Tier,
+        Row(
+            "Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured"
+            " rows), or auto, the best for the device without measured rows."
+        ),
+    ] = "auto"
+    silicon_version: Annotated[
+        Annotated[str, Text(64)] | None,
+        Row(
+            "Engine version of the measured tables.",
+            default="the version of the calibrations",
+            needs=Equals("tier", "measured"),
+        ),
+    ] = None
+    clock_ratio: Annotated[
+        ClockRatio, Row("Clock of the GPU over its sustained clock.", elsewhere=("clock",))
+    ] = 1.0
+
+
+@group("Scenario", 1)
+class Serving:
+    """How requests are served."""
+
+    mode: Annotated[
+        Mode,
+        Row("Serving mode: one batch, continuous batching, or separate prefill and decode pools."),
+    ] = "static"
+    method: Annotated[
+        Method,
+        Row(
+            "Method for aggregated and disaggregated serving: formula (closed forms without"
+            " queueing), simulate (a short simulation), or auto, which simulates where prompts"
+            " queue.",
+            needs=Equals("mode", "aggregated", "disaggregated"),
+        ),
+    ] = "auto"
+
+
+@group("Load", 2)
+class Batch:
+    """A static batch."""
+
+    batch: Annotated[
+        Count | None,
+        Row(
+            "Sequences in one static batch, per replica.",
+            default="1",
+            elsewhere=("batch_size", "bs", "global_batch_size"),
+        ),
+    ] = None
+
+
+@group("Load", 2)
+class CachedPrefix:
+    """What of a prompt is cached."""
+
+    prefix: Annotated[CountOrZero, Row("Cached prefix tokens, part of the input tokens.")] = 0
+
+
+@group("Load", 2)
+class Lengths:
+    """Requests in flight and their lengths."""
+
+    concurrency: Annotated[
+        Count | None,
+        Row(
+            "Requests in flight over the whole deployment (a closed loop).",
+            default="dp",
+            elsewhere=("max_concurrency", "num_concurrent", "users"),
+        ),
+    ] = None
+    isl: Annotated[
+        Count,
+        Row(
+            "Input tokens of a request, the mean where lengths vary.",
+            elsewhere=(
+                "input_len",
+                "input_length",
+                "prompt_len",
+                "random_input_len",
+                "input_tokens",
+            ),
+        ),
+    ] = 1024
+    osl: Annotated[
+        Count,
+        Row(
+            "Output tokens of a request, the mean where lengths vary.",
+            elsewhere=("output_len", "output_length", "max_tokens", "random_output_len"),
+        ),
+    ] = 128
+
+
+@group("Plan", 3)
+class Plan:
+    """How the model is spread over GPUs."""
+
+    gpus: Annotated[
+        Count | None,
+        Row(
+            "GPUs in total, tp x pp x cp x attention_dp x dp.",
+            default="the product",
+            elsewhere=("num_gpus", "n_gpus", "world_size", "total_gpus"),
+        ),
+    ] = None
+    tp: Annotated[
+        Count | None,
+        Row(
+            "Tensor-parallel size.",
+            default="the GPUs of one replica",
+            pools=POOLS,
+            by_replica=True,
+            elsewhere=("tensor_parallel_size", "tp_size", "tensor_parallel"),
+        ),
+    ] = None
+    pp: Annotated[
+        Count,
+        Row(
+            "Pipeline-parallel size.",
+            pools=POOLS,
+            elsewhere=("pipeline_parallel_size", "pp_size", "pipeline_parallel"),
+        ),
+    ] = 1
+    cp: Annotated[
+        Count,
+        Row(
+            "Context-parallel size, for prefill.",
+            pools=PREFILL,
+            elsewhere=("context_parallel_size", "cp_size"),
+        ),
+    ] = 1
+    attention_dp: Annotated[
+        Count,
+        Row(
+            "Attention data-parallel ranks inside a replica.",
+            pools=POOLS,
+            by_replica=True,
+            elsewhere=("enable_dp_attention", "attention_dp_size"),
+        ),
+    ] = 1
+    ep: Annotated[
+        Count | None,
+        Row(
+            "Expert-parallel size; tp x attention_dp = ep x moe_tp.",
+            default="all ranks of an MoE layer",
+            pools=POOLS,
+            by_replica=True,
+            elsewhere=("expert_parallel_size", "ep_size", "moe_ep", "moe_ep_size"),
+        ),
+    ] = None
+    moe_tp: Annotated[
+        Count | None,
+        Row(
+            "Tensor-parallel size inside an expert.",
+            default="tp x attention_dp / ep",
+            pools=POOLS,
+            by_replica=True,
+            elsewhere=("moe_tp_size", "expert_tensor_parallel_size"),
+        ),
+    ] = None
+    dp: Annotated[
+        Count | None,
+        Row(
+            "Independent replicas, each with its own requests.",
+            default="1",
+            alias="replicas",
+            elsewhere=("data_parallel_size", "dp_size", "num_replicas"),
+        ),
+    ] = None
+    expert_distribution: Annotated[
+        Distribution,
+        Row(
+            "Routing of tokens to experts: uniform (drawn evenly), balanced (dealt out evenly) or"
+            " power_law_1.2.",
+            needs=Holds("experts"),
+        ),
+    ] = "uniform"
+
+
+@group("Formats", 4)
+class Formats:
+    """Number formats; by default those of the checkpoint."""
+
+    format: Annotated[
+        FormatName | None,
+        Row(
+            "Number format of weights and products: sets gemm_format and moe_format; fp8 means the"
+            " engine's default.",
+            default="the checkpoint's",
+            by_replica=True,
+            elsewhere=("dtype", "quantization", "precision"),
+        ),
+    ] = None
+    gemm_format: Annotated[
+        FormatName | None,
+        Row("Number format of dense layers.", default="format", by_replica=True),
+    ] = None
+    moe_format: Annotated[
+        FormatName | None,
+        Row(
+            "Number format of expert layers.",
+            default="format",
+            needs=Holds("experts"),
+            by_replica=True,
+        ),
+    ] = None
+    kv_format: Annotated[
+        FormatName | None,
+        Row(
+            "Number format of the KV cache.",
+            default="the checkpoint's",
+            by_replica=True,
+            elsewhere=("kv_cache_dtype", "kvcache_dtype"),
+        ),
+    ] = None
+    attention_format: Annotated[
+        FormatName | None,
+        Row("Number format of attention arithmetic.", default="bf16", by_replica=True),
+    ] = None
+
+
+@group("Engine limits", 5)
+class Limits:
+    """Limits of the engine; by default its own."""
+
+    max_num_seqs: Annotated[
+        Count | None,
+        Row(
+            "Most sequences in one step.",
+            default="the engine's",
+            by_replica=True,
+            elsewhere=("max_batch_size", "max_running_requests"),
+        ),
+    ] = None
+    max_num_batched_tokens: Annotated[
+        Count | None,
+        Row(
+            "Most tokens in one step.",
+            default="the engine's",
+            by_replica=True,
+            elsewhere=("max_num_tokens", "chunked_prefill_size", "max_prefill_tokens"),
+        ),
+    ] = None
+    block_size: Annotated[
+        Count | None,
+        Row(
+            "Tokens in one KV block.",
+            default="the engine's",
+            by_replica=True,
+            elsewhere=("page_size", "tokens_per_block", "kv_block_size"),
+        ),
+    ] = None
+    gpu_memory_utilization: Annotated[
+        Annotated[float, Number(unit="fraction", at_least=0.01, at_most=1)] | None,
+        Row(
+            "Fraction of GPU memory the engine may fill.",
+            default="the engine's",
+            by_replica=True,
+            elsewhere=("mem_fraction_static", "kv_cache_free_gpu_mem_fraction"),
+        ),
+    ] = None
+    kv_blocks: Annotated[
+        Count | None,
+        Row(
+            "KV blocks, in place of the derived number.",
+            default="derived from memory",
+            by_replica=True,
+            elsewhere=("num_gpu_blocks_override",),
+        ),
+    ] = None
+    stream_interval: Annotated[
+        Count,
+        Row("Output tokens of a request that the front end sends at a time.", by_replica=True),
+    ] = 1
+    speculative_depth: Annotated[
+        Annotated[int, Number(at_least=0, at_most=MOST_DRAFTS)],
+        Row(
+            "Draft tokens per step, by a drafter of one layer (MTP, EAGLE).",
+            elsewhere=("num_speculative_tokens", "speculative_num_steps"),
+        ),
+    ] = 0
+    speculative_acceptance: Annotated[
+        Annotated[float, Number(unit="fraction", at_least=0.0, at_most=1.0)] | None,
+        Row(
+            "Probability that a draft token is accepted when all before it are.",
+            needs=Given("speculative_depth", "3"),
+        ),
+    ] = None
+
+
+@group("Disaggregated serving", 6)
+@varies_by_pool(Subject, Plan, needs=DISAGGREGATED)
+class Pools:
+    """What differs between prefill and decode workers."""
+
+    prefill_workers: Annotated[Count, Row("Number of prefill workers.", needs=DISAGGREGATED)] = 1
+    prefill_batch: Annotated[
+        Count, Row("Prompts in one prefill step; in a simulation, the most.", needs=DISAGGREGATED)
+    ] = 1
+    decode_workers: Annotated[Count, Row("Number of decode workers.", needs=DISAGGREGATED)] = 1
+    decode_batch: Annotated[
+        Count | None,
+        Row(
+            "Sequences in flight on one decode worker; in a simulation, the most.",
+            default="concurrency / decode_workers",
+            needs=DISAGGREGATED,
+        ),
+    ] = None

@@ -1,0 +1,207 @@
+"""Fields of traffic: what arrives, its lengths, the scheduler, the objectives."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from perfatlas.vocabulary.fields.conditions import AllOf, Equals, Given, Holds, NotGiven
+from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
+from perfatlas.vocabulary.fields.rows import InputFile, Row, Text, group
+
+Positive = Annotated[float, Number(above=0.0)]
+Rate = Annotated[float, Number(unit="1/s", above=0.0, finite=False)]
+Objective = Annotated[float, Number(unit="s", above=0.0, finite=False)]
+Elapsed = Annotated[float, Number(unit="s", at_least=0.0)]
+File = Annotated[str, Text(), InputFile()]
+Scheduler = Literal[
+    "vllm", "sglang", "trtllm_guaranteed_no_evict", "trtllm_max_utilization", "static"
+]
+GENERATED: Final = NotGiven("requests", "gives the requests; this applies to generated ones")
+FROM_FILE: Final = Given("requests", "trace.jsonl")
+RAMP: Final = AllOf(GENERATED, Equals("arrival", "ramp"))
+
+
+@group("Serving", 1)
+class SimulatedServing:
+    """How requests are served."""
+
+    mode: Annotated[
+        Literal["aggregated", "disaggregated"],
+        Row("Serving mode: continuous batching, or separate prefill and decode pools."),
+    ] = "aggregated"
+
+
+@group("Traffic", 2)
+class Arrivals:
+    """Requests that arrive: read from a file, or generated."""
+
+    requests: Annotated[
+        File | None,
+        Row(
+            "Trace of requests: CSV, Parquet or JSON Lines with arrival_s, isl and osl.",
+            elsewhere=("trace_file", "dataset", "dataset_path", "workload"),
+        ),
+    ] = None
+    request_format: Annotated[
+        str,
+        Row(
+            "Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm, aiperf, or"
+            " servegen for a folder of its clients."
+        ),
+    ] = "perfatlas"
+    request_rate: Annotated[
+        Rate | None,
+        Row(
+            "Rate of generated requests [1/s]; inf sends all at once.",
+            elsewhere=("rate", "qps", "rps"),
+        ),
+    ] = None
+    num_requests: Annotated[
+        Count | None,
+        Row(
+            "Requests to generate, or to read from the trace.",
+            default="1000",
+            elsewhere=("num_prompts", "request_count"),
+        ),
+    ] = None
+    arrival: Annotated[
+        Literal["poisson", "gamma", "constant", "ramp", "closed"] | None,
+        Row(
+            "Arrival process of generated requests.",
+            default="poisson, closed with concurrency",
+        ),
+    ] = None
+    burstiness: Annotated[
+        Positive | None,
+        Row(
+            "Burstiness of gamma arrivals (1 = Poisson, below 1 = bursty).",
+            needs=AllOf(GENERATED, Equals("arrival", "gamma")),
+        ),
+    ] = None
+    ramp_to_rate: Annotated[
+        Annotated[float, Number(unit="1/s", at_least=0.0)] | None,
+        Row("Final rate of ramp arrivals [1/s].", needs=RAMP),
+    ] = None
+    ramp_s: Annotated[
+        Elapsed | None, Row("Duration of the ramp from request_rate to ramp_to_rate.", needs=RAMP)
+    ] = None
+    turns: Annotated[
+        Count,
+        Row(
+            "Turns of a session: each prompt contains the conversation so far, and waits for the"
+            " previous answer.",
+            needs=GENERATED,
+        ),
+    ] = 1
+    think_time_s: Annotated[
+        Elapsed,
+        Row(
+            "Mean time between an answer and the next turn, exponentially distributed.",
+            needs=GENERATED,
+        ),
+    ] = 0.0
+    shared_prefix: Annotated[
+        CountOrZero,
+        Row("Tokens that all generated prompts begin with, in addition to isl.", needs=GENERATED),
+    ] = 0
+    length_distribution: Annotated[
+        Literal["fixed", "uniform", "lognormal", "empirical"],
+        Row("Distribution of generated lengths.", needs=GENERATED),
+    ] = "fixed"
+    length_spread: Annotated[
+        Annotated[float, Number(at_least=0.0, finite=False)] | None,
+        Row(
+            "Spread of generated lengths: fraction below and above the mean (uniform), or sigma"
+            " (lognormal).",
+            needs=AllOf(GENERATED, Equals("length_distribution", "uniform", "lognormal")),
+        ),
+    ] = None
+    lengths_from: Annotated[
+        File | None,
+        Row("Trace from which empirical lengths are drawn.", needs=GENERATED),
+    ] = None
+    rate_scale: Annotated[
+        Positive, Row("Speed-up factor of the arrival times of a trace.", needs=FROM_FILE)
+    ] = 1.0
+    length_scale: Annotated[
+        Positive, Row("Factor on the lengths of the requests of a trace.", needs=FROM_FILE)
+    ] = 1.0
+    requests_from_s: Annotated[
+        Elapsed, Row("Start of the window of the trace that is used.", needs=FROM_FILE)
+    ] = 0.0
+    requests_to_s: Annotated[
+        Objective | None,
+        Row("End of the window of the trace that is used.", "the end", FROM_FILE),
+    ] = None
+    spread_batches: Annotated[
+        bool,
+        Row(
+            "Spread requests of a trace with equal timestamps up to the next timestamp.",
+            needs=FROM_FILE,
+        ),
+    ] = False
+    seed: Annotated[
+        Annotated[int, Number(at_least=0, at_most=2**63 - 1)], Row("Seed of random draws.")
+    ] = 0
+    num_seeds: Annotated[
+        Annotated[int, Number(at_least=1, at_most=1000)],
+        Row("Simulations with seeds seed, seed + 1, ...: means with confidence intervals."),
+    ] = 1
+    prompt_text: Annotated[
+        Literal["natural", "random"],
+        Row("Text of prompts: natural language, or random tokens, which tokenize more slowly."),
+    ] = "natural"
+
+
+@group("Scheduler", 3)
+class Scheduling:
+    """How an engine schedules requests."""
+
+    prefix_caching: Annotated[
+        bool | None,
+        Row(
+            "Reuse KV blocks of shared prefixes.",
+            default="on where prompts share prefixes",
+            elsewhere=("enable_prefix_caching", "enable_radix_cache"),
+        ),
+    ] = None
+    scheduler: Annotated[Scheduler | None, Row("Scheduling policy.", "that of the engine")] = None
+    chunked_prefill: Annotated[
+        bool | None,
+        Row(
+            "Split prompts over several steps.",
+            default="as the engine does",
+            elsewhere=("enable_chunked_prefill", "enable_chunked_context"),
+        ),
+    ] = None
+    mixed_chunk: Annotated[
+        bool, Row("Let decode run in the same step as prefill chunks (SGLang).")
+    ] = False
+    measured_at: Annotated[
+        Literal["client", "engine"],
+        Row("Where latencies are measured: at an HTTP client, or inside the engine."),
+    ] = "client"
+
+
+@group("Service-level objectives", 4)
+class Objectives:
+    """What latencies should be."""
+
+    slo_ttft_s: Annotated[Objective | None, Row("SLO: maximum time to first token.", "none")] = None
+    slo_tpot_s: Annotated[
+        Objective | None, Row("SLO: maximum time per output token after the first.", "none")
+    ] = None
+    slo_itl_s: Annotated[
+        Objective | None, Row("SLO: maximum mean inter-token latency of a request.", "none")
+    ] = None
+    slo_request_latency_s: Annotated[
+        Objective | None, Row("SLO: maximum end-to-end latency of a request.", "none")
+    ] = None
+    slo_percentile: Annotated[
+        Annotated[float, Number(above=0.0, below=100.0)] | None,
+        Row(
+            "Percentile that must meet the SLOs in a rate search.",
+            default="the mean",
+            needs=Holds("rate search"),
+        ),
+    ] = None
