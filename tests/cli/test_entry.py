@@ -70,6 +70,10 @@ def test_help_names_every_verb() -> None:
         (["estimate", "--tp", "1.5"], "--tp: unable to convert '1.5' into a whole number"),
         (["estimate", "--clock-ratio", "x"], "--clock-ratio: unable to convert 'x' into a number"),
         (["estimate", "--tpp", "8"], "Did you mean --tp?"),
+        (["estimate", "--batch-size", "8"], "Here it is --batch."),
+        (["estimate", "--input-len", "8"], "Here it is --isl."),
+        (["simulate", "--gpu", "h100"], "Here it is --system."),
+        (["simulate", "--kv_cache_dtype=fp8"], "Here it is --kv-format."),
         (["estimate", "--modle", "m"], "Did you mean --model?"),
         (["estimate", "--kv_fromat", "fp8"], "Did you mean --kv-format?"),
         (["catalog"], "KIND requires an argument"),
@@ -189,6 +193,22 @@ def test_a_completion_script_knows_the_verbs(shell: str) -> None:
     assert script.returncode == 0
     for word in ("estimate", "collective", "kv-format"):
         assert word in script.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("estimate", "--system"), "h200_sxm"),
+        (("simulate", "--model"), "openai/gpt-oss-20b"),
+        (("estimate", "--engine"), "vllm@0.24"),
+        (("simulate", "--kv-format"), "fp8_static"),
+    ],
+)
+def test_names_of_catalogs_are_completed(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], name: str
+) -> None:
+    main(["__complete", *words, name[:2]])
+    assert name in capsys.readouterr().out.splitlines()
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import make_dataclass
+from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
@@ -62,6 +63,29 @@ def set_flags(flags: object) -> dict[str, Any]:
     }
 
 
+def catalog_names(catalog: str, _context: object = None) -> list[str]:
+    """Return the names of a catalog, for completion.
+
+    Args:
+        catalog: models, systems, engines or formats.
+    """
+    if catalog == "models":
+        from perfatlas.models import model_names
+
+        return list(model_names())
+    if catalog == "systems":
+        from perfatlas.hardware import system_names
+
+        return list(system_names())
+    if catalog == "engines":
+        from perfatlas.engines import engine_ids, engine_names
+
+        return [*engine_names(), *engine_ids()]
+    from perfatlas.formats import formats
+
+    return list(formats())
+
+
 def _hint(field: Field) -> Any:  # noqa: ANN401 - an annotated type
     group = Group(field.group.title, sort_key=field.group.order)
     unit = f" [{field.unit}]" if field.unit in ("s", "1/s") and "[" not in field.row.text else ""
@@ -73,6 +97,8 @@ def _hint(field: Field) -> Any:  # noqa: ANN401 - an annotated type
     if field.row.alias:
         options["alias"] = f"--{field.row.alias}"
     kind: Any = field.type
+    if field.catalog:
+        options["completer"] = partial(catalog_names, field.catalog)
     if field.choices:
         kind = _LITERAL[field.choices]
     elif field.number is not None:

@@ -8,6 +8,7 @@ import textwrap
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.quantities import InfeasibleError
+from perfatlas.vocabulary.fields import named_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -93,7 +94,11 @@ def unknown_option_text(problem: UnknownOptionError) -> str:
     """
     asked = str(problem.token.keyword or problem.token.value).partition("=")[0]
     known = [name for argument in problem.argument_collection for name in argument.names]
-    meant = nearest_flag(asked, [name for name in known if name.startswith("--")])
+    flags = [name for name in known if name.startswith("--")]
+    ours = named_elsewhere(asked.lstrip("-"), [flag[2:].replace("-", "_") for flag in flags])
+    if ours:
+        return f"Unknown option: {asked}. Here it is --{ours.replace('_', '-')}."
+    meant = nearest_flag(asked, flags)
     return f"Unknown option: {asked}." + (f" Did you mean {meant}?" if meant else "")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+from perfatlas.vocabulary.fields import named_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,7 +73,9 @@ def sentences(error: ValidationError, names: Sequence[str]) -> str:
     for problem in error.errors(include_url=False):
         name = ".".join(str(p) for p in problem["loc"])
         if problem["type"] == "extra_forbidden":
-            parts.append(f"unknown field {name!r}{did_you_mean(name, names)}")
+            ours = named_elsewhere(name, names)
+            hint = f"; here it is {ours!r}" if ours else did_you_mean(name, names)
+            parts.append(f"unknown field {name!r}{hint}")
         elif problem["type"] == "missing":
             parts.append(f"{name} is required")
         else:

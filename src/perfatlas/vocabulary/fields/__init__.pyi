@@ -7,6 +7,7 @@ from .numbers import (
 from .questions import (
     QUESTIONS as QUESTIONS,
     fields_asked as fields_asked,
+    named_elsewhere as named_elsewhere,
 )
 from .replicas import (
     KvOffloading as KvOffloading,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.vocabulary.fields.replicas import KvOffloading, ReplicaOperation
 from perfatlas.vocabulary.fields.rows import Field, fields_of
@@ -24,6 +24,9 @@ from perfatlas.vocabulary.fields.traffic import (
     SimulatedServing,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
     "estimate": (Subject, Serving, Plan, Formats, Batch, Lengths, CachedPrefix, Limits, Pools),
     "simulate": (
@@ -32,6 +35,26 @@ QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
     ),
     "validate serving": (Subject, Plan, Formats, CachedPrefix, Limits),
 }
+
+
+def named_elsewhere(name: str, known: Collection[str]) -> str:
+    """Return our name of a field that other tools call otherwise, "" for none.
+
+    Args:
+        name: Such as "tensor_parallel_size", with underscores or dashes.
+        known: Our names that may be meant.
+
+    Example:
+        >>> from perfatlas.vocabulary.fields import named_elsewhere
+        >>> named_elsewhere("tensor-parallel-size", ("tp", "pp"))
+        'tp'
+    """
+    plain = name.strip().lower().replace("-", "_")
+    for verb in QUESTIONS:
+        for field in fields_asked(verb).values():
+            if field.name in known and plain in field.row.elsewhere:
+                return field.name
+    return ""
 
 
 def fields_asked(verb: str) -> dict[str, Field]:
