@@ -8,7 +8,6 @@ import textwrap
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.quantities import InfeasibleError
-from perfatlas.vocabulary.fields import named_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -92,6 +91,8 @@ def unknown_option_text(problem: UnknownOptionError) -> str:
     Args:
         problem: What cyclopts found.
     """
+    from perfatlas.vocabulary.fields import named_elsewhere
+
     asked = str(problem.token.keyword or problem.token.value).partition("=")[0]
     known = [name for argument in problem.argument_collection for name in argument.names]
     flags = [name for name in known if name.startswith("--")]
