@@ -169,7 +169,7 @@ def test_what_is_not_a_spec_is_refused(tmp_path: Path) -> None:
     giant = tmp_path / "giant.toml"
     giant.write_bytes(b"#" * 1_000_000)
     cases = {
-        str(tmp_path / "absent.toml"): "is not a file",
+        str(tmp_path / "absent.toml"): "no file at this path",
         f"{tmp_path}/": "is a folder",
         str(binary): "not UTF-8",
         str(giant): "larger than",
@@ -180,8 +180,8 @@ def test_what_is_not_a_spec_is_refused(tmp_path: Path) -> None:
         write(tmp_path, "[device]\npeak = 3", "peak.toml"): "device.peak = 3: expected a table",
         write(tmp_path, "node = 3", "node.toml"): "expected a name or a table",
         f"/{'x' * 5000}.toml": "system",
-        "/dev/zero": "is not a file",
-        "./a\0b.toml": "not",
+        "/dev/zero": "not a regular file",
+        "./a\0b.toml": "no",
     }
     for path, words in cases.items():
         assert words in refusal(path)
