@@ -7,11 +7,11 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perfatlas.files import Entry
 from perfatlas.hardware import spec as catalog
 from perfatlas.hardware.changes import apply_changes, number, split_overrides
 from perfatlas.hardware.checks import check_spec, peaks
 from perfatlas.hardware.device import Device, Fabric, Node, ScaleUp, System
-from perfatlas.hardware.entries import Entry
 from perfatlas.hardware.spec import Spec, catalog_spec, file_spec
 from perfatlas.quantities import Source
 

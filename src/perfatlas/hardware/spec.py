@@ -10,13 +10,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from perfatlas.hardware.entries import (
-    Entry,
-    default_source,
-    nearest_field,
-    read_entry,
-    walk_section,
-)
+from perfatlas.files import Entry, default_source, sub_table
+from perfatlas.hardware.entries import nearest_field, read_section
 from perfatlas.hardware.schema import FIELDS
 from perfatlas.quantities import InvalidSpecError, Source, did_you_mean, resolve_name, shown
 
@@ -80,10 +75,7 @@ def catalog_group(section: str, name: str, origin: str) -> dict[str, Entry]:
         )
     default = default_source(table, None, f"{section} {name}")
     fields = {key: raw for key, raw in table.items() if key != "source"}
-    entries = {section: Entry(name, default)}
-    for path, raw in walk_section(section, fields, name):
-        entries[path] = read_entry(path, raw, default, name)
-    return entries
+    return {section: Entry(name, default)} | read_section(section, fields, default, name)
 
 
 @cache
@@ -147,9 +139,7 @@ def _group_entries(section: str, raw: object, default: Source, origin: str) -> d
         raise InvalidSpecError(f"{origin}: {section}.base = {shown(base)}: expected a name")
     entries = catalog_group(section, base, origin) if base is not None else {}
     fields = {key: value for key, value in raw.items() if key != "base"}
-    for path, value in walk_section(section, fields, origin):
-        entries[path] = read_entry(path, value, default, origin)
-    return entries
+    return entries | read_section(section, fields, default, origin)
 
 
 def _read_spec(table: Mapping[str, object], origin: str, fallback: Source | None) -> Spec:
@@ -159,13 +149,8 @@ def _read_spec(table: Mapping[str, object], origin: str, fallback: Source | None
             nearest = nearest_field(key) if elsewhere else did_you_mean(key[:80], _FILE_KEYS)
             raise InvalidSpecError(f"{origin}: unknown key {shown(key)}{nearest}")
     default = default_source(table, fallback, origin)
-    device = table.get("device", {})
-    if not isinstance(device, Mapping):
-        raise InvalidSpecError(f"{origin}: device = {shown(device)}: expected a table")
-    entries = {
-        path: read_entry(path, raw, default, origin)
-        for path, raw in walk_section("device", device, origin)
-    }
+    device = sub_table(table.get("device", {}), f"{origin}: device")
+    entries = read_section("device", device, default, origin)
     for section in ("node", "fabric"):
         if section in table:
             entries |= _group_entries(section, table[section], default, origin)
