@@ -65,6 +65,11 @@ def test_the_ideal_engine_costs_nothing_of_its_own() -> None:
     assert ideal.memory.context_bytes == 0.0
 
 
+@pytest.mark.parametrize("text", ["SGLang", "sglang@0.5", "SGLANG@0.5.14"])
+def test_an_engine_is_found_in_any_case_and_by_the_beginning_of_a_version(text: str) -> None:
+    assert resolve_engine(text).id == "sglang@0.5.14"
+
+
 def test_unknown_engine_names_the_nearest() -> None:
     with pytest.raises(InvalidSpecError, match="did you mean 'vllm'"):
         resolve_engine("vlm")

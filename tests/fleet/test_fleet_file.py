@@ -131,7 +131,7 @@ SWAP = '[[repair]]\nname = "swap"\nstages = [{ name = "a", lasts = "1 h" }]\n'
         (ONE.replace('mean = "100 d"', 'rate = "1e-30 FIT"'), "a rate of 2.78e-43 /s: expected"),
         ("units = 4\n", "nothing fails: give a [[cause]]"),
         ("units = 4\nx = " + "[" * 5000 + "]" * 5000, "nested too deeply"),
-        ('units = 4\n[[cause]]\npublished = "nope"\n', "'nope'; perfatlas catalog rates lists all"),
+        ('units = 4\n[[cause]]\npublished = "nope"\n', "'nope'; `perfatlas catalog rates` lists"),
         ('units = 4\n[[cause]]\npublished = "lama3_gpu"\n', "did you mean 'llama3_gpu'?"),
     ],
 )

@@ -22,6 +22,18 @@ def test_fields_change_and_are_recorded() -> None:
     assert resolve_system(system.name) == system
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("H100", "h100_sxm"), ("A100", "a100_sxm"), ("h100-PCIe", "h100_pcie"), ("MI300X", "mi300x")],
+)
+def test_a_name_is_found_without_its_form_factor(text: str, name: str) -> None:
+    system = resolve_system(text)
+    assert (system.name, system.device.name) == (name, name)
+    assert (f"system {text} is read as {name}" in system.notes) == (text.casefold() != name)
+    changed = resolve_system(f"{text}{{device.tdp=500W}}")
+    assert (changed.device.name, changed.device.tdp_w) == (name, 500.0)
+
+
 def test_nodes_and_fabrics_change_apart_from_the_chip() -> None:
     system = resolve_system("h200_sxm{node=hgx_b300, fabric.latency=1us, node.nics=16}")
     assert (system.node.name, system.node.nics, system.node.nic_bandwidth) == ("hgx_b300", 16, 1e11)
@@ -71,7 +83,8 @@ def test_wider_tensor_cores_leave_the_vector_units_alone() -> None:
             "h2000",
             ["unknown system 'h2000'; did you mean 'h200_sxm'? `perfatlas catalog systems`"],
         ),
-        ("H100", ["did you mean 'h100_sxm'"]),
+        ("H1000", ["did you mean 'h100'"]),
+        ("rtx", ["ambiguous system 'rtx': rtx_4090, rtx_pro_6000_server"]),
         ("", ["unknown system"]),
         ("h2000{device.tdp=1W}", ["did you mean 'h200_sxm'"]),
         ("h200_sxm{device.memory.bandwith=6TB/s}", ["did you mean 'device.memory.bandwidth'"]),

@@ -134,7 +134,7 @@ def test_a_slow_narrow_format_needs_a_reason(tmp_path: Path) -> None:
         ('tdp = "900 W"', f"tdp = 0x{'f' * 5000}", ["device.tdp", "bits"]),
         ('tdp = "900 W"', f"tdp = {'9' * 5000}", ["not TOML"]),
         ('tdp = "900 W"', 'tdp = { kind = "measured" }', ["device.tdp has no value"]),
-        ('tdp = "900 W"', 'tdp = { value = "900 W", wh = 1 }', ["device.tdp.wh"]),
+        ('tdp = "900 W"', 'tdp = { value = "900 W", wh = 1 }', ["device.tdp: unknown key 'wh'"]),
         ('tdp = "900 W"', 'tdp = { value = "900 W", kind = "guess" }', ["'guess'", "datasheet"]),
         ('tdp = "900 W"', 'tdp = { value = "900 W", ref = 3 }', ["ref = 3"]),
         ('tdp = "900 W"', 'tdp = { value = "900 W", reason = 3 }', ["device.tdp.reason"]),
@@ -163,13 +163,21 @@ def test_refusals_name_the_field(tmp_path: Path, old: str, new: str, words: list
     assert len(message) < 800
 
 
+def test_all_wrong_values_of_a_section_are_named_at_once(tmp_path: Path) -> None:
+    text = COMPLETE.replace('"900 W"', '"900 V"').replace("year = 2027", "year = 27")
+    message = refusal(write(tmp_path, text.replace('"100 MB"', "true")))
+    for word in ("device.tdp = '900 V'", "device.year = 27", "device.l2 = True"):
+        assert word in message
+    assert message.count("mine.toml") == 1
+
+
 def test_what_is_not_a_spec_is_refused(tmp_path: Path) -> None:
     binary = tmp_path / "binary.toml"
     binary.write_bytes(bytes(range(256)))
     giant = tmp_path / "giant.toml"
     giant.write_bytes(b"#" * 1_000_000)
     cases = {
-        str(tmp_path / "absent.toml"): "is not a file",
+        str(tmp_path / "absent.toml"): "no file at this path",
         f"{tmp_path}/": "is a folder",
         str(binary): "not UTF-8",
         str(giant): "larger than",
@@ -180,8 +188,8 @@ def test_what_is_not_a_spec_is_refused(tmp_path: Path) -> None:
         write(tmp_path, "[device]\npeak = 3", "peak.toml"): "device.peak = 3: expected a table",
         write(tmp_path, "node = 3", "node.toml"): "expected a name or a table",
         f"/{'x' * 5000}.toml": "system",
-        "/dev/zero": "is not a file",
-        "./a\0b.toml": "not",
+        "/dev/zero": "not a regular file",
+        "./a\0b.toml": "no",
     }
     for path, words in cases.items():
         assert words in refusal(path)

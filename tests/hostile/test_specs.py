@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hypothesis import given, settings, strategies as st
 
 from perfatlas.answer import Answer
+from perfatlas.files import Number, Text
 from perfatlas.hardware.schema import FIELDS
 from perfatlas.verbs.estimate import estimate
 from tests.hostile.support import EXAMPLES, PATIENT, TEXTS, numbers_are_sane, survive, write
@@ -106,11 +107,11 @@ CHANGES: Final = st.tuples(st.one_of(st.sampled_from(sorted(FIELDS)), TEXTS), VA
 
 def likely(path: str) -> st.SearchStrategy[tuple[str, str]]:
     """Return changes of one field to values its range allows."""
-    field = FIELDS[path]
-    if field.dimension == "flag":
-        return st.tuples(st.just(path), st.sampled_from(["true", "false"]))
-    if field.dimension == "text":
+    field = FIELDS[path].reader
+    if isinstance(field, Text):
         return st.tuples(st.just(path), st.sampled_from(field.choices or ("name", "h200_sxm")))
+    if not isinstance(field, Number):
+        return st.tuples(st.just(path), st.sampled_from(["true", "false"]))
     ends = (math.log10(max(field.least, 1e-9)), math.log10(field.most))
     value = st.floats(*ends).map(lambda power: round(10**power) if field.whole else 10**power)
     return st.tuples(st.just(path), value.map(str))

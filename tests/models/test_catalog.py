@@ -116,6 +116,25 @@ def test_unknown_name_says_what_to_do() -> None:
     assert error.value.exit_code == 3
 
 
+def test_a_model_unlike_all_of_the_catalog_gets_no_suggestion() -> None:
+    with pytest.raises(InvalidSpecError, match="unknown model 'resnet50'; `perfatlas catalog"):
+        resolve_model("resnet50")
+
+
+@pytest.mark.parametrize("path", ["/no/such/config.json", "./llama", "a/b/c", "~/llama", "x.json"])
+def test_a_path_that_leads_to_no_file_is_called_so(path: str) -> None:
+    with pytest.raises(InvalidSpecError, match="no file at this path"):
+        resolve_model(path)
+
+
+def test_the_beginning_of_a_name_is_no_model() -> None:
+    # the catalog has a quantized checkpoint of it, which is not what was asked for
+    with pytest.raises(InvalidSpecError, match=r"did you mean 'nvidia/Qwen3\.6-27B-NVFP4'"):
+        resolve_model("Qwen3.6-27B")
+    with pytest.raises(InvalidSpecError, match="ambiguous model 'mixtral-8x7b': mistralai/Mixtral"):
+        resolve_model("mixtral-8x7b")
+
+
 def test_path_and_folder(tmp_path: Path) -> None:
     config = catalog_config("Qwen/Qwen3-8B")
     (tmp_path / "config.json").write_text(json.dumps(config), "utf-8")

@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from perfatlas.quantities import InvalidSpecError, did_you_mean, format_quantity, parse_quantity
+from perfatlas.quantities import InvalidSpecError, format_quantity, parse_quantity
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,3 @@ def test_refuses_what_is_not_a_quantity_of_the_dimension(text: str | float, dime
 def test_formatting_keeps_three_digits(value: float) -> None:
     text = format_quantity(value, "B/s", digits=6)
     assert parse_quantity(text, "bytes_per_s") == pytest.approx(value, rel=1e-4)
-
-
-def test_nearest_name_is_suggested_only_when_near() -> None:
-    assert did_you_mean("H200", ["h200_sxm", "l4"]) == "; did you mean 'h200_sxm'?"
-    assert did_you_mean("zzz", ["h200_sxm", "l4"]) == ""

@@ -211,7 +211,7 @@ def test_the_page_needs_no_network(small: dict[str, object]) -> None:
         ({"gpus": 100}, InvalidSpecError, "use 96"),
         ({"gpus": None, "spares": 40}, InfeasibleError, "leave none"),
         ({"fleet": "llama4"}, InvalidSpecError, "did you mean 'llama3'"),
-        ({"fleet": "/no/such.toml"}, InvalidSpecError, "cannot be read"),
+        ({"fleet": "/no/such.toml"}, InvalidSpecError, "no file at this path"),
         ({"mtti_s": 5}, InvalidSpecError, "leave mtti_s out"),
         ({"work_s": 5.0, "what_if": True}, InvalidSpecError, "leave work_s out"),
         ({"replica_gpus": 8}, InvalidSpecError, "give fewest_gpus, .* or what_if"),

@@ -156,7 +156,7 @@ def test_a_rate_of_a_job_goes_with_its_gpus() -> None:
         ({"mtti_s": 1.0, "node_mtbf_s": 1.0}, "mtti_s and node_mtbf_s given"),
         ({"node_mtbf_s": 1e6}, "gpus is required"),
         ({"node_mtbf_s": 1e6, "gpus": 12}, "use 8"),
-        ({"failure_rate": "llama3"}, "unknown failure rate"),
+        ({"failure_rate": "llama3"}, "ambiguous failure rate 'llama3': llama3_gpu, "),
         ({"failure_rate": "hpn_tor", "gpus": 8}, "of a switch, and GPUs do not tell"),
         ({"failure_rate": "aegis_h100", "gpus": 8}, "of what is not known"),
         ({"failure_rate": "gemini_sdc", "gpus": 8}, "of a job whose GPUs its source does not say"),
@@ -312,7 +312,7 @@ def test_a_fleet_that_tells_no_spares_is_refused(tmp_path: Path) -> None:
         "leave nodes out": {"nodes": 3},
         "gpus of the job is missing": {"gpus": None},
         "do not fill units of 8: use 800": {"gpus": 801},
-        "neither a file nor": {"fleet": "nowhere"},
+        "unknown fleet 'nowhere'; no file at": {"fleet": "nowhere"},
         "give fleet, or nodes instead": {"fleet": None},
     }
     for words, changed in mistakes.items():

@@ -130,7 +130,7 @@ def test_a_strategy_and_fields_that_say_the_same_are_refused(
         "leave restart_s out": {"restart_s": 3},
         "did you mean 'far'": {"strategy": "fat"},
         "has no [[strategy]] table": {"strategy_file": str(tmp_path / "fleet2.toml")},
-        "neither a file nor": {"strategy_file": "nowhere"},
+        "unknown fleet 'nowhere'; no file": {"strategy_file": "nowhere"},
     }
     (tmp_path / "fleet2.toml").write_text(FLEET)
     endless = tmp_path / "endless.toml"

@@ -19,7 +19,7 @@ from perfatlas.engines.profile import (
     Overlap,
     SchedulerDefaults,
 )
-from perfatlas.quantities import InvalidSpecError, did_you_mean, parse_quantity
+from perfatlas.quantities import InvalidSpecError, parse_quantity, resolve_name
 
 MEBIBYTE = 2.0**20
 
@@ -47,7 +47,7 @@ def resolve_engine(text: str) -> EngineProfile:
     """Return the profile of "vllm" (newest) or of "vllm@0.24".
 
     Args:
-        text: Name of an engine, or a profile id.
+        text: Name of an engine, or a profile id; in any letter case.
 
     Raises:
         InvalidSpecError: No such engine or version, or a profile that lacks a key.
@@ -57,17 +57,11 @@ def resolve_engine(text: str) -> EngineProfile:
         >>> resolve_engine("vllm").format_aliases["fp8"].value
         'fp8_dynamic'
     """
-    name = text.strip()
-    if name in engine_ids():
-        return _load(name)
-    dated = sorted((i for i in engine_ids() if i.split("@")[0] == name), key=_version_key)
-    if dated:
-        return _load(dated[-1])
-    known = [*engine_names(), *engine_ids()]
-    raise InvalidSpecError(
-        f"unknown engine {text!r}{did_you_mean(text, known) or ';'}"
-        " `perfatlas catalog engines` lists all"
-    )
+    dated = sorted(engine_ids(), key=_version_key)
+    newest = {profile_id.split("@")[0]: profile_id for profile_id in dated}
+    known = newest | {profile_id: profile_id for profile_id in dated}
+    lists = "`perfatlas catalog engines` lists all"
+    return _load(known[resolve_name(text.strip(), known, what="engine", lists=lists)])
 
 
 def all_reduce_groups(profile: EngineProfile) -> dict[str, tuple[int, ...]]:
@@ -90,6 +84,7 @@ def all_reduce_groups(profile: EngineProfile) -> dict[str, tuple[int, ...]]:
     }
 
 
+@cache
 def _load(profile_id: str) -> EngineProfile:
     path = resources.files("perfatlas").joinpath(f"data/engines/{profile_id}.toml")
     return _read(profile_id, path.read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""Files written so that they are whole or not there; knows nothing of what is in them."""
+"""Files: written so that they are whole or not there, read field by field with refusals."""
 
 from __future__ import annotations
 

@@ -3,6 +3,19 @@ from .atomic import (
     check_writable as check_writable,
     write_atomic as write_atomic,
 )
+from .fields import (
+    Array as Array,
+    Duration as Duration,
+    Field as Field,
+    Flag as Flag,
+    Number as Number,
+    Reader as Reader,
+    Text as Text,
+    Whole as Whole,
+    read_fields as read_fields,
+    refuse_all as refuse_all,
+    sub_table as sub_table,
+)
 from .folders import (
     user_folder as user_folder,
 )
@@ -13,6 +26,12 @@ from .hashes import (
 from .mapped_arrays import (
     GrowingColumn as GrowingColumn,
     roomy as roomy,
+)
+from .sourced import (
+    Entry as Entry,
+    Value as Value,
+    default_source as default_source,
+    read_entry as read_entry,
 )
 from .tables import (
     Table as Table,

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Literal
 
-from perfatlas.quantities import UnsupportedError, did_you_mean
+from perfatlas.quantities import UnsupportedError, resolve_name
 
 Quantize = Literal["none", "static", "dynamic"]
 
@@ -56,7 +56,7 @@ def formats() -> dict[str, Format]:
 
 
 def get_format(name: str) -> Format:
-    """Return a format by name.
+    """Return a format by name, in any letter case.
 
     Raises:
         UnsupportedError: No such format.
@@ -67,9 +67,14 @@ def get_format(name: str) -> Format:
         0.5625
     """
     known = formats()
-    if name not in known:
-        raise UnsupportedError(
-            f"unknown format {name!r}{did_you_mean(name, known) or ';'}"
-            " `perfatlas catalog formats` lists all"
-        )
-    return known[name]
+    if name in known:
+        return known[name]
+    meant = resolve_name(
+        name,
+        known,
+        what="format",
+        lists="`perfatlas catalog formats` lists all",
+        shorten=False,
+        error=UnsupportedError,
+    )
+    return known[meant]

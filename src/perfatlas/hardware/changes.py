@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.hardware.entries import Entry, read_value, unknown_field
+from perfatlas.files import Entry
+from perfatlas.hardware.entries import unknown_field
 from perfatlas.hardware.schema import FIELDS, FORMATS, MATRIX_FORMATS
 from perfatlas.hardware.spec import Spec, catalog_group
 from perfatlas.quantities import InvalidSpecError, Source, shown
@@ -48,7 +49,7 @@ def split_overrides(text: str) -> tuple[str, dict[str, Entry]]:
             raise unknown_field(path, f"system {shown(text)}")
         if path in changes:
             raise InvalidSpecError(f"system {shown(text)}: {path} is given twice")
-        changes[path] = Entry(read_value(path, value.strip()), OVERRIDE)
+        changes[path] = Entry(FIELDS[path].reader.read(value.strip(), path), OVERRIDE)
     return head.strip(), changes
 
 

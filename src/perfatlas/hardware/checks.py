@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.hardware.changes import number
-from perfatlas.hardware.schema import FIELDS, FORMATS
+from perfatlas.hardware.schema import FIELDS, FORMATS, unit_of
 from perfatlas.hardware.spec import Spec, system_names
 from perfatlas.quantities import InvalidSpecError, did_you_mean, format_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from perfatlas.hardware.entries import Entry
+    from perfatlas.files import Entry
 
 IDENTITY_TOLERANCE: Final = 0.03
 # (narrow, wide): halving the operand must not lower the dense peak unless a reason is stated.
@@ -29,7 +29,7 @@ _ORDER: Final = (
 
 
 def _text(entries: Mapping[str, Entry], path: str) -> str:
-    unit = FIELDS[path].unit
+    unit = unit_of(path)
     return format_quantity(number(entries, path), unit) if unit else f"{number(entries, path):g}"
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from perfatlas.hardware.schema import FIELDS
+from perfatlas.hardware.schema import FIELDS, unit_of
 from perfatlas.quantities import format_quantity
 
 if TYPE_CHECKING:
+    from perfatlas.files import Value
     from perfatlas.hardware.device import System
-    from perfatlas.hardware.entries import Value
 
 
 class SpecRow(NamedTuple):
@@ -70,7 +70,7 @@ def _text(path: str, value: Value) -> str:
         return "true" if value else "false"
     if isinstance(value, str):
         return value
-    unit = FIELDS[path].unit
+    unit = unit_of(path)
     return format_quantity(value, unit, digits=4) if unit else f"{value:,.6g}"
 
 

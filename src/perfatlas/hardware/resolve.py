@@ -7,11 +7,11 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perfatlas.files import Entry
 from perfatlas.hardware import spec as catalog
 from perfatlas.hardware.changes import apply_changes, number, split_overrides
 from perfatlas.hardware.checks import check_spec, peaks
 from perfatlas.hardware.device import Device, Fabric, Node, ScaleUp, System
-from perfatlas.hardware.entries import Entry
 from perfatlas.hardware.spec import Spec, catalog_spec, file_spec
 from perfatlas.quantities import Source
 
@@ -57,10 +57,10 @@ def _user_spec(path: str) -> Spec:
     changes = dict(spec.entries)
     relative = "device.calibration_relative"
     if relative not in changes and not base.entries[relative].value:
-        source = Source(kind="assumed", ref=path, note=f"built on {base_name}")
-        changes[relative] = Entry(base_name, source)
+        source = Source(kind="assumed", ref=path, note=f"built on {base.name}")
+        changes[relative] = Entry(base.name, source)
     merged = apply_changes(replace(base, origin=path), changes, spec.name)
-    notes = (*base.notes, f"{spec.name} is {base_name} with changes from {path}", *spec.notes)
+    notes = (*base.notes, f"{spec.name} is {base.name} with changes from {path}", *spec.notes)
     return replace(merged, notes=notes, changed=merged.changed - {relative})
 
 
@@ -156,7 +156,8 @@ def _system(spec: Spec, name: str) -> System:
 
 @cache
 def _catalog_system(name: str) -> System:
-    return _system(_with_defaults(catalog_spec(name)), name)
+    spec = catalog_spec(name)
+    return _system(_with_defaults(spec), spec.name)
 
 
 @lru_cache(maxsize=1024)
@@ -186,11 +187,12 @@ def resolve_system(text: str) -> System:
     """Return the system a user names, checked for physical sense.
 
     Args:
-        text: A catalog name ("h200_sxm"), the path of a TOML spec (complete, or with
-            `base = "h200_sxm"` and changes), either followed by overrides in braces:
-            "h200_sxm{device.memory.bandwidth=6TB/s, device.tdp=500W}". Paths of overrides are
-            the TOML's own. Changing SMs, tensor clock or FLOP per clock scales the peaks that
-            are not given; changing a peak alone changes FLOP per clock and SM.
+        text: A catalog name ("h200_sxm", or "H200" as one name alone begins so), the path of a
+            TOML spec (complete, or with `base = "h200_sxm"` and changes), either followed by
+            overrides in braces: "h200_sxm{device.memory.bandwidth=6TB/s, device.tdp=500W}".
+            Paths of overrides are the TOML's own. Changing SMs, tensor clock or FLOP per clock
+            scales the peaks that are not given; changing a peak alone changes FLOP per clock and
+            SM.
 
     Raises:
         InvalidSpecError: Unknown name or field, unreadable file, unusable or unphysical value.

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from perfatlas.hardware.entries import (
-    Entry,
-    default_source,
-    nearest_field,
-    read_entry,
-    walk_section,
-)
+from perfatlas.files import Entry, default_source, sub_table
+from perfatlas.hardware.entries import nearest_field, read_section
 from perfatlas.hardware.schema import FIELDS
-from perfatlas.quantities import InvalidSpecError, Source, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, Source, did_you_mean, resolve_name, shown
 
 LARGEST_FILE: Final = 262_144  # bytes of a user's spec
 _FILE_KEYS: Final = ("name", "base", "source", "notes", "device", "node", "fabric")
@@ -81,41 +75,42 @@ def catalog_group(section: str, name: str, origin: str) -> dict[str, Entry]:
         )
     default = default_source(table, None, f"{section} {name}")
     fields = {key: raw for key, raw in table.items() if key != "source"}
-    entries = {section: Entry(name, default)}
-    for path, raw in walk_section(section, fields, name):
-        entries[path] = read_entry(path, raw, default, name)
-    return entries
+    return {section: Entry(name, default)} | read_section(section, fields, default, name)
 
 
-def _nearest_system(name: str) -> str:
-    """Return "; did you mean 'h200_sxm'?" for "h2000" (suffixes may be left out), else "."."""
-    spellings = {known.partition("_")[0]: known for known in system_names()}
-    spellings |= {known: known for known in system_names()}
-    close = difflib.get_close_matches(name[:80].casefold(), spellings, n=1, cutoff=0.4)
-    return f"; did you mean {spellings[close[0]]!r}?" if close else "."
+@cache
+def _spellings() -> dict[str, str]:
+    """Return the names of all systems, and what a name without a form factor means."""
+    main = {name: str(meant) for name, meant in _shipped("aliases.toml").items()}
+    return {name: name for name in system_names()} | main
 
 
 @cache
 def catalog_spec(name: str) -> Spec:
     """Return the shipped spec of a system.
 
+    Args:
+        name: Its name, in any letter case, or the first parts of it: "A100" is a100_sxm.
+
     Raises:
-        InvalidSpecError: The catalog has no such system.
+        InvalidSpecError: The catalog has no such system, or several.
     """
-    if name not in system_names():
-        raise InvalidSpecError(
-            f"unknown system {shown(name)}{_nearest_system(name)}"
-            " `perfatlas catalog systems` lists all"
-        )
-    table = _shipped(f"devices/{name}.toml")
-    return _read_spec(table, name, None)
+    lists = "`perfatlas catalog systems` lists all"
+    known = _spellings()[resolve_name(name, _spellings(), what="system", lists=lists)]
+    if known != name:
+        spec = catalog_spec(known)
+        said = () if name.casefold() == known else (f"system {name} is read as {known}",)
+        return replace(spec, notes=(*spec.notes, *said))
+    return _read_spec(_shipped(f"devices/{name}.toml"), name, None)
 
 
 def _read_file(path: str) -> dict[str, object]:
     file = Path(path)
     try:
+        if not file.exists():
+            raise InvalidSpecError(f"system {shown(path)}: no file at this path; give a TOML spec")
         if not file.is_file():
-            what = "is a folder" if file.is_dir() else "is not a file"
+            what = "is a folder" if file.is_dir() else "is not a regular file"
             raise InvalidSpecError(f"system {shown(path)} {what}; expected a TOML spec")
         with file.open("rb") as stream:
             data = stream.read(LARGEST_FILE + 1)
@@ -144,9 +139,7 @@ def _group_entries(section: str, raw: object, default: Source, origin: str) -> d
         raise InvalidSpecError(f"{origin}: {section}.base = {shown(base)}: expected a name")
     entries = catalog_group(section, base, origin) if base is not None else {}
     fields = {key: value for key, value in raw.items() if key != "base"}
-    for path, value in walk_section(section, fields, origin):
-        entries[path] = read_entry(path, value, default, origin)
-    return entries
+    return entries | read_section(section, fields, default, origin)
 
 
 def _read_spec(table: Mapping[str, object], origin: str, fallback: Source | None) -> Spec:
@@ -156,13 +149,8 @@ def _read_spec(table: Mapping[str, object], origin: str, fallback: Source | None
             nearest = nearest_field(key) if elsewhere else did_you_mean(key[:80], _FILE_KEYS)
             raise InvalidSpecError(f"{origin}: unknown key {shown(key)}{nearest}")
     default = default_source(table, fallback, origin)
-    device = table.get("device", {})
-    if not isinstance(device, Mapping):
-        raise InvalidSpecError(f"{origin}: device = {shown(device)}: expected a table")
-    entries = {
-        path: read_entry(path, raw, default, origin)
-        for path, raw in walk_section("device", device, origin)
-    }
+    device = sub_table(table.get("device", {}), f"{origin}: device")
+    entries = read_section("device", device, default, origin)
     for section in ("node", "fabric"):
         if section in table:
             entries |= _group_entries(section, table[section], default, origin)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.models.reader import read_config
-from perfatlas.quantities import InvalidSpecError, did_you_mean
+from perfatlas.quantities import InvalidSpecError, resolve_name, shown
 
 if TYPE_CHECKING:
     from perfatlas.models.architecture import Architecture
@@ -35,23 +35,23 @@ class Model:
 
 @cache
 def _index() -> dict[str, str]:
-    """Return the catalog id of every casefolded id."""
+    """Return the catalog id of every spelling of an id: itself, and the aliases."""
     root = resources.files("perfatlas").joinpath("data/models")
-    return {
-        name.casefold(): name
+    names = {
+        f"{org.name}/{entry.name[:-5]}"
         for org in root.iterdir()
         if org.is_dir()
         for entry in org.iterdir()
         if entry.name.endswith(".json")
-        for name in [f"{org.name}/{entry.name[:-5]}"]
     }
+    return {name: name for name in names} | catalog_aliases()
 
 
 @cache
 def catalog_aliases() -> dict[str, str]:
-    """Return the catalog id of every other casefolded spelling."""
+    """Return the catalog id of every other spelling."""
     text = resources.files("perfatlas").joinpath("data/models/aliases.json").read_text("utf-8")
-    aliases: dict[str, str] = {name.casefold(): id_ for name, id_ in json.loads(text).items()}
+    aliases: dict[str, str] = json.loads(text)
     return aliases
 
 
@@ -104,13 +104,14 @@ def model_names() -> list[str]:
         >>> "meta-llama/Llama-3.1-70B" in model_names()
         True
     """
-    return sorted(_index().values(), key=str.casefold)
+    return sorted(set(_index().values()), key=str.casefold)
 
 
 def resolve_model(text: str) -> Model:
     """Return the model of a catalog id, a config.json or the folder that holds one.
 
-    Case does not matter, and the part after "/" is enough where it names one model.
+    Case does not matter, and the part after "/" is enough where it names one model. The beginning
+    of a name is not: Qwen3.6-27B is another checkpoint than nvidia/Qwen3.6-27B-NVFP4.
 
     Args:
         text: What the user wrote.
@@ -124,21 +125,36 @@ def resolve_model(text: str) -> Model:
         >>> resolve_model("meta-llama/Llama-3.1-70B").architecture.num_layers
         80
     """
-    name = _catalog_id(text.strip())
-    if name is not None:
-        return _load(name)
+    if _names_a_path(text.strip()):
+        return _read_path(text)
+    try:
+        return _load(_catalog_id(text.strip()))
+    except InvalidSpecError:
+        if not _exists(text):
+            raise
     return _read_path(text)
 
 
+def _names_a_path(text: str) -> bool:
+    """Return whether a text can only be a path: an id has one "/" at most, not at its ends."""
+    outside = text.startswith(("/", "~", "./", "../")) or text.endswith(("/", ".json"))
+    return outside or "\\" in text or text.count("/") > 1
+
+
+def _exists(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):  # too long, or a NUL in it
+        return False
+
+
 @lru_cache(maxsize=4096)
-def _catalog_id(text: str) -> str | None:
-    index, folded = _index(), text.casefold()
-    if folded in index:
-        return index[folded]
-    if folded in catalog_aliases():
-        return catalog_aliases()[folded]
-    bare = [name for key, name in index.items() if key.partition("/")[2] == folded]
-    return bare[0] if len(bare) == 1 else None
+def _catalog_id(text: str) -> str:
+    lists = (
+        "`perfatlas catalog models` lists all; any other model: give the path of its config.json or"
+        " of the folder that holds it"
+    )
+    return _index()[resolve_name(text, _index(), what="model", lists=lists, shorten=False)]
 
 
 @cache
@@ -153,15 +169,18 @@ def _read_path(text: str) -> Model:
         if path.is_dir():
             path = path / "config.json"
             if not path.is_file():
-                raise InvalidSpecError(f"model {text[:200]!r}: the folder holds no config.json")
+                raise InvalidSpecError(f"model {shown(text)}: the folder holds no config.json")
         if not path.is_file():
-            raise _unknown(text)
+            raise InvalidSpecError(
+                f"model {shown(text)}: no file at this path; give a config.json, the folder that"
+                " holds one, or a name of `perfatlas catalog models`"
+            )
         config = _read_json(path)
         sidecar = path.with_name("hf_quant_config.json")
         if config.get("quantization_config") is None and sidecar.is_file():
             config["quantization_config"] = _read_json(sidecar)
     except (OSError, ValueError, RuntimeError) as error:  # NUL in a path, no home, no permission
-        raise InvalidSpecError(f"model {text[:200]!r} cannot be read: {error}") from error
+        raise InvalidSpecError(f"model {shown(text)} cannot be read: {error}") from error
     return Model(name=text, architecture=read_config(config, str(path)), source=str(path))
 
 
@@ -177,11 +196,3 @@ def _read_json(path: Path) -> dict[str, object]:
     if not isinstance(config, dict):
         raise InvalidSpecError(f"{path}: must hold a JSON object, holds a {type(config).__name__}")
     return config
-
-
-def _unknown(text: str) -> InvalidSpecError:
-    nearest = did_you_mean(text[:200], model_names())
-    return InvalidSpecError(
-        f"unknown model {text[:200]!r}{nearest}; `perfatlas catalog models` lists all; any other"
-        " model: give the path of its config.json or of the folder that holds it"
-    )

@@ -11,8 +11,12 @@ from .errors import (
     UsageError as UsageError,
     ValidationGateError as ValidationGateError,
     counted as counted,
-    did_you_mean as did_you_mean,
     shown as shown,
+)
+from .names import (
+    did_you_mean as did_you_mean,
+    nearest_name as nearest_name,
+    resolve_name as resolve_name,
 )
 from .provenance import (
     Kind as Kind,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 
 class PerfatlasError(Exception):
@@ -118,24 +117,3 @@ def shown(value: object) -> str:
         return repr(value)
     size = f" of {len(value)} items" if isinstance(value, (dict, list, tuple)) else ""
     return f"a {type(value).__name__}{size}"
-
-
-def did_you_mean(value: str, choices: Iterable[str]) -> str:
-    """Return "; did you mean 'x'?" for the nearest choice, or an empty string.
-
-    Args:
-        value: What the user wrote.
-        choices: The valid names.
-
-    Returns:
-        A clause to append to an error message.
-
-    Example:
-        >>> from perfatlas.quantities import did_you_mean
-        >>> did_you_mean("h2000", ["h200_sxm", "b200_sxm"])
-        "; did you mean 'h200_sxm'?"
-    """
-    known = list(choices)
-    folded = {name.casefold(): name for name in known}
-    close = difflib.get_close_matches(value.casefold(), list(folded), n=1, cutoff=0.4)
-    return f"; did you mean {folded[close[0]]!r}?" if close else ""

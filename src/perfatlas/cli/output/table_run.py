@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import re
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.quantities import InvalidSpecError, PerfatlasError, UsageError, counted, shown
+from perfatlas.quantities import (
+    InvalidSpecError,
+    PerfatlasError,
+    UsageError,
+    counted,
+    nearest_name,
+    shown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -174,10 +180,11 @@ def _with_column(error: str, unread: Mapping[str, str]) -> str:
         error: The row's error.
         unread: Columns that are not of the vocabulary, by their names in lower case.
     """
+    nearest = {name: nearest_name(name, unread) for name in re.findall(r"(\w+) is required", error)}
     said = [
         f"; column {unread[near]!r} is not read; did you mean {missing!r}?"
-        for missing in re.findall(r"(\w+) is required", error)
-        for near in difflib.get_close_matches(missing, unread, n=1)
+        for missing, near in nearest.items()
+        if near is not None
     ]
     return error + "".join(said)
 

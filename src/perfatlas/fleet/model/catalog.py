@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from perfatlas.fleet.laws import Exponential
 from perfatlas.fleet.model.model import Cause
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import InvalidSpecError, resolve_name
 from perfatlas.sampling import exact_rate_interval
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Evidence = Literal["read", "note", "hearsay", "derived"]
 DAY_S = 86400.0
@@ -151,10 +147,9 @@ def find_rate(name: str) -> PublishedRate:
         >>> find_rate("rsc1_node").per_day
         0.0065
     """
+    lists = "`perfatlas catalog rates` lists all"
     rates = published_rates()
-    if name not in rates:
-        raise InvalidSpecError(_unknown("failure rate", name, rates, "rates"))
-    return rates[name]
+    return rates[resolve_name(name, rates, what="failure rate", lists=lists, shorten=False)]
 
 
 def find_duration(name: str) -> PublishedDuration:
@@ -166,17 +161,9 @@ def find_duration(name: str) -> PublishedDuration:
     Raises:
         InvalidSpecError: There is none of that name.
     """
+    lists = "`perfatlas catalog durations` lists all"
     durations = published_durations()
-    if name not in durations:
-        raise InvalidSpecError(_unknown("duration", name, durations, "durations"))
-    return durations[name]
-
-
-def _unknown(what: str, name: str, known: Iterable[str], catalog: str) -> str:
-    """Return the refusal of a name, with one that is much like it if there is one."""
-    near = difflib.get_close_matches(name[:80].casefold(), list(known), n=1, cutoff=0.7)
-    hint = f" did you mean {near[0]!r}?" if near else ""
-    return f"unknown {what} {shown(name)};{hint} perfatlas catalog {catalog} lists all"
+    return durations[resolve_name(name, durations, what="duration", lists=lists, shorten=False)]
 
 
 def published_cause(name: str, *, gpus_per_unit: int = 8, **fields: Any) -> Cause:  # noqa: ANN401
@@ -215,7 +202,7 @@ def published_cause(name: str, *, gpus_per_unit: int = 8, **fields: Any) -> Caus
                 else "per_unit, how many a unit has"
             )
             raise InvalidSpecError(f"{problem}: give {asked}") from problem
-    return Cause(name=name, lifetime=Exponential(mean_s=rate.mean_s), **(given | fields))
+    return Cause(name=rate.name, lifetime=Exponential(mean_s=rate.mean_s), **(given | fields))
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.files import file_hash, read_toml
 from perfatlas.fleet.model.fleet_file import fleet_of, read_fleet
 from perfatlas.fleet.model.strategy_file import StrategyTable, strategies_of
-from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+from perfatlas.quantities import InvalidSpecError, resolve_name, shown
 
 if TYPE_CHECKING:
     from perfatlas.fleet.model.model import Fleet
@@ -80,9 +80,11 @@ def resolve_fleet(name: str) -> Fleet:
         >>> resolve_fleet("llama3").units
         2080
     """
-    if name in shipped_fleets():
-        return fleet_of(_shipped_table(name), name)
-    return read_fleet(_path_of(name))
+    path = _path_of(name)
+    if path is not None:
+        return read_fleet(path)
+    known = _shipped_name(name)
+    return fleet_of(_shipped_table(known), known)
 
 
 def resolve_strategies(name: str) -> tuple[StrategyTable, ...]:
@@ -94,9 +96,11 @@ def resolve_strategies(name: str) -> tuple[StrategyTable, ...]:
     Raises:
         InvalidSpecError: There is no such name or file, or the file is wrong.
     """
-    if name in shipped_fleets():
-        return strategies_of(_shipped_table(name), name)
-    return strategies_of(read_toml(_path_of(name)), name)
+    path = _path_of(name)
+    if path is not None:
+        return strategies_of(read_toml(path), name)
+    known = _shipped_name(name)
+    return strategies_of(_shipped_table(known), known)
 
 
 def _shipped_table(name: str) -> dict[str, Any]:
@@ -104,11 +108,20 @@ def _shipped_table(name: str) -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-def _path_of(name: str) -> Path:
+def _path_of(name: str) -> Path | None:
+    """Return the file that is named, None where it is the name of a shipped fleet."""
     path = Path(name)
-    if not path.is_file() and path.suffix != ".toml":
+    if name in shipped_fleets() or not (path.is_file() or path.suffix == ".toml" or "/" in name):
+        return None
+    if not path.is_file():
+        what = "a folder" if path.is_dir() else "no file"
         raise InvalidSpecError(
-            f"fleet = {shown(name)}: neither a file nor one of {', '.join(shipped_fleets())}"
-            f"{did_you_mean(name, shipped_fleets())}"
+            f"fleet {shown(name)}: {what} at this path; give a TOML file or one of"
+            f" {', '.join(shipped_fleets())}"
         )
     return path
+
+
+def _shipped_name(name: str) -> str:
+    lists = f"no file at this path either; shipped fleets: {', '.join(shipped_fleets())}"
+    return resolve_name(name, shipped_fleets(), what="fleet", lists=lists)

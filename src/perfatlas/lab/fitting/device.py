@@ -78,7 +78,7 @@ def calibrate(
             of the device holds calibrations of other silicon.
         UnsupportedError: The device has no measured tables for what is asked.
     """
-    resolve_system(device)
+    device = resolve_system(device).name
     path = calibration_target(device, folder)
     cells = [
         cell for cell in device_cells(device, operators) if not families or cell.family in families

@@ -122,9 +122,9 @@ def _checked(
     protocol: str,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the devices and operators that are asked for."""
-    for name in systems or ():
+    systems = [resolve_system(name).name for name in systems or ()]
+    for name in systems:
         if name not in MEASURED_DEVICES:
-            resolve_system(name)
             raise UnsupportedError(
                 f"no measured tables for {name!r}{did_you_mean(name, MEASURED_DEVICES)};"
                 f" systems with tables: {', '.join(MEASURED_DEVICES)}"

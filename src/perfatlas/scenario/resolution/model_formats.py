@@ -56,6 +56,7 @@ def resolve_formats(
     said: list[str] = []
 
     def pick(role: str, given: str | None, stated: str | None) -> str:
+        given = given and given.casefold()
         same = given is not None and stated is not None and stated.startswith(f"{given}_")
         name = (stated if same else given or stated) or "bf16"
         meant = profile.alias(name, device or "")
@@ -77,7 +78,7 @@ def resolve_formats(
 
 
 def _cache_format(given: str | None, stated: str | None) -> str:
-    name = given or stated or "bf16"
+    name = (given or stated or "bf16").casefold()
     chosen = get_format("fp8_static" if name == "fp8" else name)
     if not chosen.cache:
         known = ", ".join(f.name for f in formats().values() if f.cache)

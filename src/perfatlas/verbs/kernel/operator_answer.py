@@ -140,7 +140,7 @@ class OperatorReader:
     def number_format(self, name: str) -> Format:
         """Return a number format, bf16 by default; "fp8" is fp8 with static scales."""
         value = self.text(name, "bf16")
-        return get_format("fp8_static" if value == "fp8" else value)
+        return get_format("fp8_static" if value.casefold() == "fp8" else value)
 
     def family(self) -> str:
         """Return the kernel family, "" for the fastest of all."""

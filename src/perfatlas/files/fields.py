@@ -1,0 +1,326 @@
+"""Fields of files: what each may hold, declared once; one way to read them, one to refuse them.
+
+A reader takes a value as TOML, JSON or a table gave it and the place it stands at, and returns it
+checked and in SI units, or refuses it in a sentence: place, value, rule and what to write instead.
+
+Shape legend: L rows of a table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+
+from perfatlas.quantities import (
+    InvalidSpecError,
+    did_you_mean,
+    format_quantity,
+    parse_duration,
+    parse_quantity,
+    shown,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+LONGEST_VALUE: Final = 80  # characters of a quantity or a word
+_MOST_REFUSALS: Final = 5  # that one message lists
+_FLAGS: Final = {"true": True, "false": False}
+
+
+class Reader(Protocol[T_co]):
+    """What returns the checked value of a field."""
+
+    def read(self, value: object, where: str) -> T_co:
+        """Return the value.
+
+        Args:
+            value: As the file has it.
+            where: File, table and key, for the message.
+
+        Raises:
+            InvalidSpecError: It is not what the field holds.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    """A number, with a unit where it has a dimension.
+
+    Args:
+        dimension: Of `parse_quantity`; "" takes a bare number alone.
+        unit: SI unit in which the range is told.
+        least: Smallest value [SI].
+        most: Largest value [SI].
+        whole: Only whole numbers.
+        example: A text with a unit, where a bare number is not enough.
+
+    Example:
+        >>> from perfatlas.files import Number
+        >>> Number(dimension="bytes", unit="B", least=1.0).read("2 KiB", "spec.toml: l2")
+        2048.0
+    """
+
+    dimension: str = ""
+    unit: str = ""
+    least: float = -math.inf
+    most: float = math.inf
+    whole: bool = False
+    example: str = ""
+
+    def read(self, value: object, where: str) -> float:
+        """Return the number [SI]."""
+        if isinstance(value, int) and value.bit_length() > LONGEST_VALUE:
+            raise InvalidSpecError(f"{where} = {shown(value)} is out of range")
+        if not isinstance(value, str) and self.example:
+            raise InvalidSpecError(
+                f"{where} = {shown(value)}: write it with a unit, as {self.example!r}"
+            )
+        if not self.dimension or isinstance(value, bool):
+            number = self._bare(value, where)
+        elif isinstance(value, str) and len(value) > LONGEST_VALUE:
+            raise InvalidSpecError(f"{where} = {shown(value)} is not a number")
+        elif isinstance(value, (str, int, float)):
+            number = parse_quantity(value, self.dimension, field=where)
+        else:
+            raise InvalidSpecError(
+                f"{where} = {shown(value)}: expected a number, or text with a unit"
+            )
+        if problem := self._problem(number):
+            raise InvalidSpecError(f"{where} = {shown(value)}{problem}")
+        return number
+
+    def _bare(self, value: object, where: str) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            what = "a whole number" if self.whole else "a number"
+            raise InvalidSpecError(f"{where} = {shown(value)}: expected {what}")
+        return float(value)
+
+    def _problem(self, number: float) -> str:
+        """Return what is wrong with a number, "" where nothing is."""
+        if self.whole and not number.is_integer():
+            return ": expected a whole number"
+        if self.least <= number <= self.most:
+            return ""
+        if number < 0.0 <= self.least or (number == 0.0 < self.least):
+            return f": expected a positive number{'' if self.least > 0.0 else ' or 0'}"
+        if math.isinf(self.most):
+            return f": expected at least {format_quantity(self.least, self.unit)}"
+        low, high = (format_quantity(limit, self.unit) for limit in (self.least, self.most))
+        return f" is outside {low} to {high}{'; is the unit right?' if self.unit else ''}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Whole:
+    """A whole number without a unit, as an `int`.
+
+    Args:
+        least: Smallest value.
+        most: Largest value.
+    """
+
+    least: float = -math.inf
+    most: float = math.inf
+
+    def read(self, value: object, where: str) -> int:
+        """Return the number."""
+        if isinstance(value, float):
+            raise InvalidSpecError(f"{where} = {shown(value)}: expected a whole number")
+        number = Number(least=self.least, most=self.most, whole=True).read(value, where)
+        return int(number)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Duration:
+    """A time with its unit, such as "30 min", not below zero [s]."""
+
+    def read(self, value: object, where: str) -> float:
+        """Return the time [s]."""
+        return parse_duration(value, field=where)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text:
+    """A short text that can be printed.
+
+    Args:
+        choices: The words it may be, empty for any.
+        empty: Whether it may be empty.
+        expected: What a refusal of another type asks for.
+    """
+
+    choices: tuple[str, ...] = ()
+    empty: bool = True
+    expected: str = "a short text"
+
+    def read(self, value: object, where: str) -> str:
+        """Return the text."""
+        if not isinstance(value, str) or len(value) > LONGEST_VALUE or not (value or self.empty):
+            raise InvalidSpecError(f"{where} = {shown(value)}: expected {self.expected}")
+        if self.choices and value not in self.choices:
+            raise InvalidSpecError(
+                f"{where} = {value!r} is not one of {', '.join(self.choices)}"
+                f"{did_you_mean(value, self.choices)}"
+            )
+        if not value.isprintable():
+            raise InvalidSpecError(
+                f"{where} = {shown(value)}: expected {self.expected} without line breaks and"
+                " control characters"
+            )
+        return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flag:
+    """True or false, as TOML has them or as text."""
+
+    def read(self, value: object, where: str) -> bool:
+        """Return the flag."""
+        word = value.casefold() if isinstance(value, str) else ""
+        if isinstance(value, bool) or word in _FLAGS:
+            return value if isinstance(value, bool) else _FLAGS[word]
+        raise InvalidSpecError(f"{where} = {shown(value)}: expected true or false")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Array(Generic[T]):
+    """An array of values of one kind.
+
+    Args:
+        of: Reads one of them.
+        expected: What a refusal asks for.
+    """
+
+    of: Reader[T]
+    expected: str = "an array"
+
+    def read(self, value: object, where: str) -> tuple[T, ...]:
+        """Return the values."""
+        if not isinstance(value, list):
+            raise InvalidSpecError(f"{where} = {shown(value)}: expected {self.expected}")
+        return tuple(self.of.read(item, where) for item in value)
+
+
+@dataclass(frozen=True)
+class Field(Generic[T]):
+    """One key of a table.
+
+    Args:
+        reader: Reads its value.
+        required: The table must have it.
+        into: Name of what it becomes, that of the key if empty.
+        meaning: What it is, said where it is missing.
+    """
+
+    reader: Reader[T]
+    _: KW_ONLY
+    required: bool = False
+    into: str = ""
+    meaning: str = ""
+
+
+def read_fields(
+    table: Mapping[str, object], fields: Mapping[str, Field[Any]], where: str
+) -> dict[str, Any]:
+    """Return the fields that a table has, checked; all that is wrong is refused at once.
+
+    Args:
+        table: As TOML or JSON has it.
+        fields: Key to what it holds.
+        where: File and table, for messages.
+
+    Raises:
+        InvalidSpecError: A key is unknown or missing, or a value is not what its field holds.
+
+    Example:
+        >>> from perfatlas.files import Duration, Field, Whole, read_fields
+        >>> fields = {"every": Field(Duration(), into="every_s"), "count": Field(Whole(least=0))}
+        >>> read_fields({"every": "30 d", "count": 2}, fields, "job.toml: spares")
+        {'every_s': 2592000.0, 'count': 2}
+    """
+    problems = [_unknown(key, fields, where) for key in table if key not in fields]
+    found: dict[str, Any] = {}
+    for key, field in fields.items():
+        if key not in table:
+            if field.required:
+                problems.append(
+                    f"{where}: {key} is missing{field.meaning and f': {field.meaning}'}"
+                )
+            continue
+        try:
+            found[field.into or key] = field.reader.read(table[key], f"{where}: {key}")
+        except InvalidSpecError as problem:
+            problems.append(str(problem))
+    refuse_all(problems, where)
+    return found
+
+
+def refuse_all(problems: Sequence[str], where: str) -> None:
+    """Raise one error that tells all problems of a table; nothing where there is none.
+
+    Args:
+        problems: Sentences, each with its place.
+        where: The place they share, told once.
+
+    Raises:
+        InvalidSpecError: There is a problem.
+    """
+    if not problems:
+        return
+    first, *others = problems
+    told = [first, *(f"also {text.removeprefix(f'{where}: ')}" for text in others)]
+    more = f"; and {len(told) - _MOST_REFUSALS} more" if len(told) > _MOST_REFUSALS else ""
+    raise InvalidSpecError("; ".join(told[:_MOST_REFUSALS]) + more)
+
+
+def known_keys(table: Mapping[str, object], keys: Mapping[str, object], where: str) -> None:
+    """Refuse the keys that mean nothing.
+
+    Args:
+        table: As TOML has it.
+        keys: Those that mean something.
+        where: File and table, for messages.
+
+    Raises:
+        InvalidSpecError: A key is unknown.
+    """
+    refuse_all([_unknown(key, keys, where) for key in table if key not in keys], where)
+
+
+def _unknown(key: str, known: Mapping[str, object], where: str) -> str:
+    return f"{where}: unknown key {shown(key)}{did_you_mean(str(key), known)}"
+
+
+def sub_table(value: object, where: str, expected: str = "a table") -> Mapping[str, Any]:
+    """Return a table inside a table.
+
+    Args:
+        value: As TOML has it.
+        where: File and key, for messages.
+        expected: What a refusal asks for.
+
+    Raises:
+        InvalidSpecError: It is something else.
+    """
+    if not isinstance(value, Mapping):
+        raise InvalidSpecError(f"{where} = {shown(value)}: expected {expected}")
+    return value
+
+
+def sub_tables(value: object, where: str) -> list[Mapping[str, Any]]:
+    """Return an array of tables.
+
+    Args:
+        value: As TOML has it.
+        where: File and key, for messages.
+
+    Raises:
+        InvalidSpecError: It is something else.
+    """
+    if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
+        raise InvalidSpecError(f"{where} = {shown(value)}: expected an array of tables")
+    return value

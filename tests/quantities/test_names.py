@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given, strategies as st
+
+from perfatlas.quantities import (
+    InvalidSpecError,
+    UnsupportedError,
+    did_you_mean,
+    resolve_name,
+)
+
+SYSTEMS = ("a100_sxm", "h100_pcie", "h100_sxm", "h20", "h200_sxm", "mi300x", "rtx_4090")
+MODELS = ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-32B", "a/Twin-8B", "b/Twin-8B", "nvidia/Kimi-NVFP4")
+
+
+def resolve(given: str, names: tuple[str, ...], *, shorten: bool = True) -> str:
+    return resolve_name(given, names, what="thing", lists="see the list", shorten=shorten)
+
+
+def refusal(given: str, names: tuple[str, ...], *, shorten: bool = True) -> str:
+    with pytest.raises(InvalidSpecError) as error:
+        resolve(given, names, shorten=shorten)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "choices", "nearest"),
+    [
+        ("H200", ("h200_sxm", "l4"), "h200_sxm"),
+        ("h2000", SYSTEMS, "h200_sxm"),  # h200 alone is nearer than h20
+        ("rtx4090", SYSTEMS, "rtx_4090"),
+        ("vlm", ("sglang", "vllm", "vllm@0.24"), "vllm"),
+        ("Qwen3-33B", MODELS, "Qwen/Qwen3-32B"),
+        ("tpp", ("tp", "pp", "tp_size"), "tp"),
+        ("zzz", SYSTEMS, None),
+        ("resnet50", MODELS, None),
+        ("gpt2", ("openai/gpt-oss-20b", *MODELS), None),
+        ("", SYSTEMS, None),
+        ("x" * 100_000, SYSTEMS, None),
+    ],
+)
+def test_the_nearest_name_is_suggested_only_when_near(
+    value: str, choices: tuple[str, ...], nearest: str | None
+) -> None:
+    said = f"; did you mean {nearest!r}?" if nearest else ""
+    assert did_you_mean(value, choices) == said
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("h100_sxm", "h100_sxm"),
+        ("H100-SXM", "h100_sxm"),
+        (" h100 sxm ", "h100_sxm"),
+        ("H200", "h200_sxm"),  # and not h20, of which it is no first part
+        ("H20", "h20"),
+        ("RTX", "rtx_4090"),
+    ],
+)
+def test_case_separators_and_first_parts_are_enough(given: str, name: str) -> None:
+    assert resolve(given, SYSTEMS) == name
+
+
+def test_an_organization_may_be_left_out_where_one_has_the_name() -> None:
+    assert resolve("QWEN3-32b", MODELS) == "Qwen/Qwen3-32B"
+    assert (
+        refusal("Twin-8B", MODELS)
+        == "ambiguous thing 'Twin-8B': a/Twin-8B, b/Twin-8B; see the list"
+    )
+
+
+def test_several_names_that_begin_so_are_all_listed() -> None:
+    assert refusal("H100", SYSTEMS) == "ambiguous thing 'H100': h100_pcie, h100_sxm; see the list"
+    many = tuple(f"x_{digit}" for digit in range(10))
+    assert "x_6, x_7 and 2 more;" in refusal("x", many)
+
+
+def test_a_beginning_is_only_suggested_where_it_is_not_enough() -> None:
+    assert refusal("kimi", MODELS, shorten=False) == (
+        "unknown thing 'kimi'; did you mean 'nvidia/Kimi-NVFP4'? see the list"
+    )
+
+
+def test_no_letters_in_common_get_no_suggestion() -> None:
+    assert refusal("zzz", SYSTEMS) == "unknown thing 'zzz'; see the list"
+    assert refusal("", SYSTEMS) == "unknown thing ''; see the list"
+    with pytest.raises(UnsupportedError, match="unknown thing"):
+        resolve_name("zzz", SYSTEMS, what="thing", lists="", error=UnsupportedError)
+
+
+@given(st.lists(st.text("ab_-@./", max_size=6), max_size=6), st.text("abAB_-@./ ", max_size=6))
+def test_what_is_found_is_a_name_and_every_name_finds_itself(names: list[str], given: str) -> None:
+    known = tuple(names)
+    with contextlib.suppress(InvalidSpecError):
+        assert resolve(given, known) in known
+    assert all(resolve(name, known) == name for name in known)
