@@ -44,7 +44,7 @@ def test_a_document_as_a_person_would_write_it() -> None:
 
 
 def test_arrays_are_one_line_where_they_fit_and_tables_are_blocks() -> None:
-    document = {
+    document: dict[str, Any] = {
         "donors": ["a", "b], ["],
         "nested": [[1, 2], [3.5, 4]],
         "long": [10**9 + number for number in range(10)],
