@@ -31,7 +31,7 @@ def print_closing(
         >>> answer = {"evidence": {"tier": "exact"}, "warnings": ["few replicas"]}
         >>> print_closing(open_terminal(sys.stdout), answer, reproduce="...", method="closed form")
         <BLANKLINE>
-        how sure: closed form
+        confidence: closed form
         <BLANKLINE>
         warning: few replicas
         <BLANKLINE>
@@ -39,7 +39,7 @@ def print_closing(
     """
     if evidence := answer.get("evidence"):
         console.print()
-        print_line(console, f"how sure: {method or evidence_headline(evidence)}", style="bold")
+        print_line(console, f"confidence: {method or evidence_headline(evidence)}", style="bold")
         if calibrations := evidence.get("calibrations"):
             print_plain(console, calibration_table(calibrations, width=console.width))
         print_labelled(console, evidence_lines(evidence, width=console.width))
