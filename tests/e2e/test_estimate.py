@@ -94,7 +94,7 @@ def test_the_text_answers_explains_and_can_be_reproduced(
     text = capsys.readouterr().out
     *lines, reproduce = text.splitlines()
     assert max(map(len, lines)) <= 80
-    for part in ("TTFT", "TPOT", "memory per GPU", "decode step", "bound by", "how sure"):
+    for part in ("TTFT", "TPOT", "memory per GPU", "decode step", "bound by", "confidence"):
         assert part in text
     assert reproduce.startswith("reproduce: perfatlas estimate --model ")
     assert main(reproduce.split()[2:]) == 0

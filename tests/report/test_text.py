@@ -129,7 +129,15 @@ def test_what_moves_nothing_from_memory_says_so(answer: dict[str, Any]) -> None:
 
 def test_the_answer_comes_first_then_why_then_how_sure(answer: dict[str, Any]) -> None:
     text = written(answer)
-    parts = ["TTFT", "TPOT", "memory per GPU", "prefill step", "decode step", "how sure", "warning"]
+    parts = [
+        "TTFT",
+        "TPOT",
+        "memory per GPU",
+        "prefill step",
+        "decode step",
+        "confidence",
+        "warning",
+    ]
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
     assert "9.94 ms   9.24 - 11.0 ms\n" in text

@@ -2,103 +2,49 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import json
-import math
 import numbers
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
-_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
+import tomli_w
+
 _LINE_WIDTH: Final = 100
+_INDENT: Final = _LINE_WIDTH  # tomli-w writes tables that would fit on such a line as [[blocks]]
+_ITEM: Final = r" +[^ \]\n][^\n]*,\n"  # of an array: no string of TOML has a line break in it
+_INNERMOST: Final = re.compile(rf"^( *)([^\n]*)\[\n((?:{_ITEM})+) *\](,?)$", re.MULTILINE)
+_INDENTATION: Final = re.compile(rf"^(?: {{{_INDENT}}})+", re.MULTILINE)
 
 
-def _key(name: object) -> str:
-    if not isinstance(name, str):
-        raise TypeError(f"TOML keys are strings, not {name!r}")
-    return name if _BARE_KEY.fullmatch(name) else _string(name)
-
-
-def _string(text: str) -> str:
-    # JSON strings are TOML basic strings but for DEL, which TOML wants escaped.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _is_tables(value: object) -> TypeGuard[Sequence[Mapping[str, Any]]]:
-    """Tell whether a value is an array of tables, which TOML writes as [[name]] blocks."""
-    return (
-        isinstance(value, Sequence)
-        and not isinstance(value, (str, bytes))
-        and len(value) > 0
-        and all(isinstance(item, Mapping) for item in value)
-    )
-
-
-def _float(value: float) -> str:
-    if math.isnan(value):
-        return "nan"
-    if math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    return repr(value)
-
-
-def _scalar(value: object) -> str | None:
-    """Return a scalar as TOML text, or None where the value is a container."""
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any value of a document
+    """Return a value in the types that tomli-w knows, without keys whose value is None."""
     match value:
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return _string(value)
+        case Mapping():
+            return {name: _plain(item) for name, item in value.items() if item is not None}
+        case str() | bytes() | bool():
+            return value
         case numbers.Integral():
-            return str(int(value))
+            return int(value)
         case numbers.Real():
-            return _float(float(value))
-        case dt.datetime() | dt.date() | dt.time():
-            return value.isoformat()
-    return None
+            return float(value)
+        case Sequence():
+            return [_plain(item) for item in value]
+    return value
 
 
-def _array(items: Sequence[Any], indent: int) -> str:
-    cells = [_inline(item) for item in items]
-    line = f"[{', '.join(cells)}]"
-    if len(line) + indent <= _LINE_WIDTH:
-        return line
-    return "[\n" + "".join(f"  {cell},\n" for cell in cells) + "]"
-
-
-def _inline(value: object, indent: int = 0) -> str:
-    """Return a value as it stands right of an equals sign."""
-    scalar = _scalar(value)
-    if scalar is not None:
-        return scalar
-    if isinstance(value, Mapping):
-        cells = (f"{_key(k)} = {_inline(v)}" for k, v in value.items() if v is not None)
-        return "{" + ", ".join(cells) + "}"
-    if isinstance(value, Sequence) and not isinstance(value, bytes):
-        return _array(value, indent)
-    raise TypeError(f"TOML cannot hold {value!r} of type {type(value).__name__}")
-
-
-def _table_lines(table: Mapping[str, Any], path: str) -> list[str]:
-    """Return the lines of a table: its own values first, then its sub-tables."""
-    lines = []
-    for name, value in table.items():
-        if value is not None and not isinstance(value, Mapping) and not _is_tables(value):
-            key = _key(name)
-            lines.append(f"{key} = {_inline(value, indent=len(key) + 3)}")
-    for name, value in table.items():
-        here = f"{path}.{_key(name)}" if path else _key(name)
-        if isinstance(value, Mapping):
-            lines += ["", f"[{here}]", *_table_lines(value, here)]
-        elif _is_tables(value):
-            for item in value:
-                lines += ["", f"[[{here}]]", *_table_lines(item, here)]
-    return lines
+def _on_one_line(array: re.Match[str]) -> str:
+    """Return an array without arrays inside on one line, or as it is where that is too long."""
+    indent, name, items, comma = array.groups()
+    cells = ", ".join(item.strip(" ").removesuffix(",") for item in items.split("\n")[:-1])
+    line = f"{name}[{cells}]{comma}"
+    return f"{indent}{line}" if len(line) <= _LINE_WIDTH else array[0]
 
 
 def format_toml(document: Mapping[str, Any]) -> str:
     """Return a document as TOML text; `tomllib.loads` of it gives the document back.
+
+    Arrays of tables are [[blocks]], and other arrays one line where they fit, so that people can
+    read and extend a file.
 
     Args:
         document: Strings, booleans, numbers, dates, sequences and mappings, nested at will. A key
@@ -115,4 +61,7 @@ def format_toml(document: Mapping[str, Any]) -> str:
         [memory]
         bandwidth = "4.8 TB/s"
     """
-    return "\n".join(_table_lines(document, "")).lstrip("\n") + "\n"
+    text = tomli_w.dumps(_plain(document), indent=_INDENT)
+    while (shorter := _INNERMOST.sub(_on_one_line, text)) != text:
+        text = shorter
+    return _INDENTATION.sub(lambda found: "  " * (len(found[0]) // _INDENT), text)

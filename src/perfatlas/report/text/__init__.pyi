@@ -6,9 +6,11 @@ from .answer import (
 from .breakdown import (
     rows_by_phase as rows_by_phase,
 )
+from .closing import (
+    print_closing as print_closing,
+)
 from .evidence import (
     evidence_headline as evidence_headline,
-    evidence_lines as evidence_lines,
 )
 from .latencies import (
     STATISTICS as STATISTICS,

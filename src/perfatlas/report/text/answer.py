@@ -7,13 +7,13 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.text.breakdown import phase_table, phase_title, phases_of
-from perfatlas.report.text.evidence import calibration_table, evidence_headline, evidence_lines
+from perfatlas.report.text.closing import print_closing
 from perfatlas.report.text.latencies import print_distributions, print_tail
 from perfatlas.report.text.memory_bar import memory_bar, memory_verdict
 from perfatlas.report.text.quantities import format_number, format_value
 from perfatlas.report.text.replica_kinds import kind_name, kinds_of, print_kinds
 from perfatlas.report.text.results import print_results
-from perfatlas.report.text.rows import label_of, print_labelled
+from perfatlas.report.text.rows import label_of
 from perfatlas.report.text.terminal import print_line, print_plain, speaks_unicode
 
 if TYPE_CHECKING:
@@ -66,11 +66,7 @@ def print_answer(console: Console, answer: Mapping[str, Any], *, reproduce: str)
         if isinstance(memory, dict) and "capacity_bytes" in memory:
             _print_memory(console, name, memory)
     _print_breakdown(console, answer.get("breakdown") or [])
-    _print_evidence(console, answer.get("evidence") or {})
-    _print_warnings(console, answer.get("warnings") or [])
-    console.print()
-    # Not wrapped: it is there to be copied.
-    print_plain(console, f"reproduce: {reproduce}", style="dim", wrap=False)
+    print_closing(console, answer, reproduce=reproduce)
 
 
 def headline(answer: Mapping[str, Any]) -> str:
@@ -191,21 +187,3 @@ def _print_breakdown(console: Console, breakdown: Sequence[Mapping[str, Any]]) -
         console.print()
         print_line(console, phase_title(phase, rows, width=console.width), style="bold")
         print_plain(console, phase_table(rows, width=console.width))
-
-
-def _print_evidence(console: Console, evidence: Mapping[str, Any]) -> None:
-    if not evidence:
-        return
-    console.print()
-    print_line(console, f"how sure: {evidence_headline(evidence)}", style="bold")
-    calibrations = evidence.get("calibrations") or []
-    if calibrations:
-        print_plain(console, calibration_table(calibrations, width=console.width))
-    print_labelled(console, evidence_lines(evidence, width=console.width))
-
-
-def _print_warnings(console: Console, warnings: Sequence[str]) -> None:
-    if warnings:
-        console.print()
-    for warning in warnings:
-        print_line(console, f"warning: {warning}", style="yellow")

@@ -12,13 +12,15 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+ROOFLINE: Final = "roofline"
+TIERS: Final = {"bound": ROOFLINE, "physics": "analytical model", "measured": "measured tables"}
 MOST_SOURCES: Final = 3
 NARROW: Final = 60
 NUMBERS_WIDTH: Final = 28  # of the rows and errors, with their gaps and the indentation
 
 
 def evidence_headline(evidence: Mapping[str, Any]) -> str:
-    """Return one line: the tier and what its calibrations rest on.
+    """Return one line: how times were computed, the tier, and what its calibrations rest on.
 
     Args:
         evidence: The `evidence` of an answer.
@@ -26,16 +28,18 @@ def evidence_headline(evidence: Mapping[str, Any]) -> str:
     Example:
         >>> from perfatlas.report.text import evidence_headline
         >>> evidence_headline({"tier": "bound", "calibrations": []})
-        'tier bound, no calibration: a lower limit on time, without an interval'
+        'roofline (bound), no calibration: a lower limit on time, without an interval'
     """
-    tier = evidence.get("tier") or MISSING
+    tier = str(evidence.get("tier") or MISSING)
+    names = [TIERS.get(name, name) for name in tier.split("+")]
+    tier = f"{' and '.join(names)} ({tier})"
     calibrations: Sequence[Mapping[str, Any]] = evidence.get("calibrations") or []
     if not calibrations:
-        limit = ": a lower limit on time, without an interval" if tier == "bound" else ""
-        return f"tier {tier}, no calibration{limit}"
+        limit = ": a lower limit on time, without an interval" if names == [ROOFLINE] else ""
+        return f"{tier}, no calibration{limit}"
     rows = sum(int(c.get("rows") or 0) for c in calibrations)
     noun = "calibration" if len(calibrations) == 1 else "calibrations"
-    return f"tier {tier}, {len(calibrations)} {noun} on {rows:,} measured rows"
+    return f"{tier}, {len(calibrations)} {noun} on {rows:,} measured rows"
 
 
 def calibration_table(calibrations: Sequence[Mapping[str, Any]], *, width: int) -> Table:

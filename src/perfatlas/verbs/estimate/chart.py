@@ -7,10 +7,10 @@ import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.report.text import (
-    evidence_headline,
     format_number,
     format_value,
     headline,
+    print_closing,
     print_line,
     print_plain,
     speaks_unicode,
@@ -145,7 +145,7 @@ def print_frontier(
     answer: Mapping[str, Any],
     reproduce: str,
 ) -> None:
-    """Write the chart, the points as a table, and the command that gives them again.
+    """Write the chart, the points as a table, and what every answer ends with.
 
     Args:
         console: From `open_terminal`.
@@ -174,9 +174,7 @@ def print_frontier(
     for row in _thinned(rows):
         table.add_row(*(format_value(name, row.get(name)) for name in names))
     print_plain(console, table)
-    if evidence := answer.get("evidence"):
-        print_line(console, f"\nhow sure: {evidence_headline(evidence)}", style="bold")
-    print_plain(console, f"\nreproduce: {reproduce}", style="dim", wrap=False)
+    print_closing(console, answer, reproduce=reproduce)
 
 
 def distinct(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

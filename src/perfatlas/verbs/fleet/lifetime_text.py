@@ -36,7 +36,7 @@ def print_lifetimes(console: Console, results: Mapping[str, Any], file: str) -> 
     console.print()
     print_rows(console, _law_rows(results), title="laws, the best by AIC first")
     print_rows(console, _survival_rows(results), title="share that lives longer (Kaplan-Meier)")
-    print_line(console, "how sure", style="bold")
+    print_line(console, "confidence", style="bold")
     print_labelled(console, _remarks(results))
     console.print()
     law = format_toml({"lifetime": results["lifetime"]}).strip().splitlines()

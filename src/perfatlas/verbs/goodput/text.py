@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import counted, format_quantity
 from perfatlas.report.text import (
-    evidence_lines,
     format_number,
     format_share,
-    print_labelled,
+    print_closing,
     print_line,
     print_plain,
     print_rows,
@@ -204,18 +203,8 @@ def print_goodput(console: Console, answer: Answered, *, reproduce: str) -> None
     if changes := results.get("changes"):
         _print_changes(console, changes)
     if choices := results.get("choices"):
-        _print_choices(console, choices)  # its table ends in an empty line
-    else:
-        console.print()
-    evidence = answer["evidence"]
-    print_line(console, f"how sure: {METHODS[evidence['tier']]}", style="bold")
-    print_labelled(console, evidence_lines(evidence, width=console.width))
-    if answer["warnings"]:
-        console.print()
-    for warning in answer["warnings"]:
-        print_line(console, f"warning: {warning}", style="yellow")
-    console.print()
-    print_plain(console, f"reproduce: {reproduce}", style="dim", wrap=False)
+        _print_choices(console, choices)
+    print_closing(console, answer, reproduce=reproduce, method=METHODS[answer["evidence"]["tier"]])
 
 
 def goodput_headline(answer: Answered) -> str:
@@ -361,7 +350,8 @@ def _print_choices(console: Console, choices: Sequence[Answered]) -> None:
         }
         for row in choices
     ]
-    print_rows(console, rows, title="how many GPUs a domain needs")
+    print_line(console, "how many GPUs a domain needs", style="bold")
+    print_rows(console, rows)
 
 
 def _print_changes(console: Console, changes: Sequence[Answered]) -> None:

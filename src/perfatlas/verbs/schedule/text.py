@@ -5,13 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import counted
-from perfatlas.report.text import (
-    evidence_lines,
-    print_labelled,
-    print_line,
-    print_plain,
-    print_rows,
-)
+from perfatlas.report.text import print_closing, print_line, print_plain, print_rows
 from perfatlas.verbs.goodput import METHODS, SHORT, print_waterfall, share_text, time_text
 
 if TYPE_CHECKING:
@@ -66,20 +60,17 @@ def print_schedule(console: Console, answer: Answered, *, reproduce: str) -> Non
     console.print()
     print_line(console, "where the GPU time goes", style="bold")
     print_waterfall(console, answer["breakdown"], SCHEDULE_BUCKETS)
-    console.print()
     if len(results["classes"]) > 1:
-        print_rows(console, class_rows(results["classes"]), title="by class of jobs")
+        _print_table(console, class_rows(results["classes"]), title="by class of jobs")
     if compared := results.get("compared"):
-        print_rows(console, compared_rows(compared), title="side by side")
-    evidence = answer["evidence"]
-    print_line(console, f"how sure: {METHODS[evidence['tier']]}", style="bold")
-    print_labelled(console, evidence_lines(evidence, width=console.width))
-    if answer["warnings"]:
-        console.print()
-    for warning in answer["warnings"]:
-        print_line(console, f"warning: {warning}", style="yellow")
+        _print_table(console, compared_rows(compared), title="side by side")
+    print_closing(console, answer, reproduce=reproduce, method=METHODS[answer["evidence"]["tier"]])
+
+
+def _print_table(console: Console, rows: Sequence[Mapping[str, str]], title: str) -> None:
     console.print()
-    print_plain(console, f"reproduce: {reproduce}", style="dim", wrap=False)
+    print_line(console, title, style="bold")
+    print_rows(console, rows)
 
 
 def schedule_headline(answer: Answered) -> str:
