@@ -92,7 +92,7 @@ def test_an_output_rate_is_over_all_gpus_and_one_over_tpot() -> None:
     assert output_tokens_per_s_per_gpu(None, 8) is None
     assert output_tokens_per_s_per_user(None) is None
     assert output_tokens_per_s_per_user(np.array([0.02, 0.0])).tolist() == [50.0, np.inf]
-    assert gpu_hours(512, 7200.0) == 1024.0
+    assert gpu_hours(512 * 7200.0) == 1024.0
     assert share(1, 4) == 0.25
     assert utilization(9.0, 3.0) == 1.0
 

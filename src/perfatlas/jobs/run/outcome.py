@@ -13,6 +13,7 @@ import numpy as np
 
 from perfatlas.jobs.model import BUCKETS, COMPLETED, STATES, TICKS_PER_SECOND
 from perfatlas.quantities import counted
+from perfatlas.vocabulary.metrics import gpu_hours, statistics
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -168,7 +169,7 @@ class ScheduleOutcome:
                     **_summary("slowdown", self.slowdown_J[of_J]),
                     "restarts": int(self.column("restarts")[of_J].sum()),
                     "preemptions": int(self.column("preempted")[of_J].sum()),
-                    "lost_gpu_hours": lost / TICKS_PER_SECOND / 3600.0,
+                    "lost_gpu_hours": gpu_hours(lost / TICKS_PER_SECOND),
                 }
             )
         return rows
@@ -194,8 +195,5 @@ class ScheduleOutcome:
 
 def _summary(name: str, values: Float) -> dict[str, float | None]:
     """Return mean, median and 90 % quantile; None where no job has the value."""
-    known = values[~np.isnan(values)]
-    if not known.size:
-        return dict.fromkeys((f"{name}_mean", f"{name}_p50", f"{name}_p90"))
-    p50, p90 = np.quantile(known, [0.5, 0.9]).tolist()
-    return {f"{name}_mean": float(known.mean()), f"{name}_p50": p50, f"{name}_p90": p90}
+    found = statistics(values, ("mean", "p50", "p90"))
+    return {f"{name}_{one}": value for one, value in found.items()}

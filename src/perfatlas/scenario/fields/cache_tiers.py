@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator
 from perfatlas.parallelism import kv_bytes_per_sequence
 from perfatlas.quantities import InvalidSpecError, format_quantity, parse_quantity
 from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.vocabulary.metrics import share
 
 if TYPE_CHECKING:
     from perfatlas.parallelism import PlanColumns
@@ -175,7 +176,7 @@ def tier_results(
     )
     found = {"gpu": cached - host - ssd, "host": host, "ssd": ssd}
     return {
-        **{f"{name}_hit_rate": at / prompt if prompt else None for name, at in found.items()},
+        **{f"{name}_hit_rate": share(at, prompt) for name, at in found.items()},
         "host_loaded_bytes": float(below.loaded_2[0]) * block_bytes,
         "ssd_loaded_bytes": float(below.loaded_2[1]) * block_bytes,
         "stored_bytes": below.stored * block_bytes,

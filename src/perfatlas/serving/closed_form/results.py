@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.vocabulary.metrics import (
+    output_tokens_per_s_per_gpu,
+    output_tokens_per_s_per_user,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -89,9 +94,12 @@ def interval_columns(
         columns[f"{name}_low"] = getattr(low, name)
         columns[f"{name}_high"] = getattr(high, name)
     for suffix, source in (("", predicted), ("_low", high), ("_high", low)):
-        columns[f"output_tokens_per_s_per_gpu{suffix}"] = source.output_tokens_per_s / gpus
-        with np.errstate(divide="ignore"):
-            columns[f"output_tokens_per_s_per_user{suffix}"] = 1.0 / source.tpot_s
+        columns[f"output_tokens_per_s_per_gpu{suffix}"] = output_tokens_per_s_per_gpu(
+            source.output_tokens_per_s, gpus
+        )
+        columns[f"output_tokens_per_s_per_user{suffix}"] = output_tokens_per_s_per_user(
+            source.tpot_s
+        )
     per_token = ("tpot_s", "output_tokens_per_s_per_user")
     return {
         name: np.where(osl > 1.0, values, np.nan) if name.startswith(per_token) else values

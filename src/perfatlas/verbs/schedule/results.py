@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from perfatlas.jobs.model import TICKS_PER_SECOND
 from perfatlas.quantities import counted
+from perfatlas.vocabulary.metrics import gpu_hours, statistics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,10 +15,9 @@ if TYPE_CHECKING:
     from perfatlas.jobs.run import ScheduleOutcome
     from perfatlas.verbs.schedule.fields import Schedule
 
-HOUR_S: Final = 3600.0
 TAIL: Final = 0.1  # of the time, after the last submission
 BURST: Final = 0.01  # of the time: all jobs come at once, and nothing else is to be seen
-PROBABILITIES: Final = {"p50": 0.5, "p90": 0.9}
+SHOWN: Final = ("mean", "p50", "p90")
 
 
 def results_of(
@@ -67,7 +65,7 @@ def figures(outcome: ScheduleOutcome) -> dict[str, Any]:
         outcome: A schedule.
     """
     shares = outcome.shares()
-    lost = float(outcome.column("lost_work").sum()) / TICKS_PER_SECOND / HOUR_S
+    lost = gpu_hours(float(outcome.column("lost_work").sum()) / TICKS_PER_SECOND)
     return {
         "completed": outcome.states.get("completed", 0),
         "duration_s": outcome.now / TICKS_PER_SECOND,
@@ -75,27 +73,14 @@ def figures(outcome: ScheduleOutcome) -> dict[str, Any]:
         "productive": shares["productive"],
         "under_way": shares["under_way"],
         "unfinished": shares["unfinished"],
-        "wait_s": distribution(outcome.waited_s_J),
-        "wait_started_s": distribution(outcome.wait_s_J),
+        "wait_s": statistics(outcome.waited_s_J, SHOWN),
+        "wait_started_s": statistics(outcome.wait_s_J, SHOWN),
         "never_started": int(outcome.never_started_J.sum()),
-        "slowdown": distribution(outcome.slowdown_J),
+        "slowdown": statistics(outcome.slowdown_J, SHOWN),
         "restarts": int(outcome.column("restarts").sum()),
         "preemptions": int(outcome.column("preempted").sum()),
         "lost_gpu_hours": lost,
     }
-
-
-def distribution(value_J: Any) -> dict[str, float | None]:  # noqa: ANN401 - an array
-    """Return mean, median and 90 % quantile of known values; None where there is none.
-
-    Args:
-        value_J: A value of every job (J,), NaN where it has none.
-    """
-    known = value_J[~np.isnan(value_J)]
-    if not known.size:
-        return dict.fromkeys(("mean", *PROBABILITIES))
-    found: dict[str, float | None] = {"mean": float(known.mean())}
-    return found | {name: float(np.quantile(known, q)) for name, q in PROBABILITIES.items()}
 
 
 def compared_row(change: Mapping[str, Any], outcome: ScheduleOutcome) -> dict[str, Any]:
@@ -118,7 +103,11 @@ def breakdown(outcome: ScheduleOutcome) -> list[dict[str, Any]]:
     ticks = outcome.gpu_ticks()
     shares = outcome.shares()
     return [
-        {"name": name, "share": shares[name], "gpu_hours": ticks[name] / TICKS_PER_SECOND / HOUR_S}
+        {
+            "name": name,
+            "share": shares[name],
+            "gpu_hours": gpu_hours(ticks[name] / TICKS_PER_SECOND),
+        }
         for name in ticks
     ]
 

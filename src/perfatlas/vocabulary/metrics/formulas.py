@@ -104,19 +104,22 @@ def utilization(busy_s: float, there_s: float) -> float | None:
     return min(busy_s / there_s, 1.0) if there_s else None
 
 
-def gpu_hours(gpus: float, time_s: float) -> float:
-    """Return GPU-hours.
+@overload
+def gpu_hours(gpu_s: float) -> float: ...
+@overload
+def gpu_hours(gpu_s: FloatArray) -> FloatArray: ...
+def gpu_hours(gpu_s: FloatArray | float) -> FloatArray | float:
+    """Return GPU-seconds as GPU-hours.
 
     Args:
-        gpus: How many.
-        time_s: For how long [s].
+        gpu_s: GPUs times the time for which they are held [s].
 
     Example:
         >>> from perfatlas.vocabulary.metrics import gpu_hours
-        >>> gpu_hours(8, 1800.0)
+        >>> gpu_hours(8 * 1800.0)
         4.0
     """
-    return gpus * time_s / HOUR_S
+    return gpu_s / HOUR_S
 
 
 def statistics(value_N: FloatArray, names: Sequence[str] = STATISTICS) -> dict[str, float | None]:
