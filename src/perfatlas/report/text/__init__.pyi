@@ -21,6 +21,8 @@ from .quantities import (
     format_number as format_number,
     format_share as format_share,
     format_value as format_value,
+    share_text as share_text,
+    time_text as time_text,
 )
 from .replica_kinds import (
     kind_rows as kind_rows,

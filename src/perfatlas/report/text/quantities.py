@@ -32,6 +32,8 @@ LOGARITHM: Final = "bias"  # word of a key whose value is a mean ln(predicted / 
 MOST_PERCENT: Final = 9999.0  # beyond it more digits say nothing
 LONG_S: Final = 999.5  # seconds from which on they are written whole
 MISSING: Final = "-"
+TIMES: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
+MOST_DECIMALS: Final = 6
 
 
 def unit_of(key: str) -> str:
@@ -195,3 +197,37 @@ def format_share(share: float) -> str:
     if 0 < percent < 0.05:
         return "<0.1 %"
     return f"{percent:.0f} %" if percent >= 9.95 or percent == 0 else f"{percent:.1f} %"
+
+
+def time_text(seconds: float) -> str:
+    """Return a time in the largest unit of which there is enough to read it, in three digits.
+
+    Args:
+        seconds: A time [s].
+
+    Example:
+        >>> from perfatlas.report.text import time_text
+        >>> time_text(11134.0), time_text(54 * 86400.0), time_text(60.0), time_text(0.0)
+        ('3.09 h', '54 d', '60 s', '0 s')
+    """
+    for size, unit in TIMES:
+        if seconds >= 1.5 * size or (unit in ("d", "s") and seconds >= size):
+            return f"{format_number(float(f'{seconds / size:.3g}'))} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def share_text(share: float) -> str:
+    """Return a share in per cent, three digits of it, or two of what is missing to all.
+
+    Args:
+        share: Of one.
+
+    Example:
+        >>> from perfatlas.report.text import share_text
+        >>> share_text(0.92665), share_text(0.00136), share_text(0.0), share_text(0.99963)
+        ('92.7 %', '0.136 %', '0 %', '99.963 %')
+    """
+    if 0.999 <= share < 1.0:
+        decimals = min(1 - math.floor(math.log10(100.0 * (1.0 - share))), MOST_DECIMALS)
+        return f"{100.0 * share:.{decimals}f}".rstrip("0").rstrip(".") + " %"
+    return f"{100.0 * share:#.3g}".rstrip(".") + " %" if share else "0 %"

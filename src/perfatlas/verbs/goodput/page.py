@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.report.text import share_text
 from perfatlas.verbs.goodput.text import (
     BUCKETS,
     FACTORS,
     METHODS,
     goodput_headline,
     result_lines,
-    share_text,
 )
 from perfatlas.verbs.simulate import COLOURS, STYLE
 

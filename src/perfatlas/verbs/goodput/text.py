@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +14,9 @@ from perfatlas.report.text import (
     print_line,
     print_plain,
     print_rows,
+    share_text,
     speaks_unicode,
+    time_text,
 )
 
 if TYPE_CHECKING:
@@ -100,11 +101,9 @@ METHODS: Final = {
 UNSAID: Final = ("half_width", "seed", "what_if", "more_spares", "verify_s")  # of a headline
 SHORT: Final = {"gpu": "GPU", "gpus": "GPUs", "mfu": "MFU", "mtbf": "MTBF", "mtti": "MTTI"}
 ENDS: Final = ("_low", "_high")
-TIMES: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
 BAR: Final = 28
 INDENT: Final = 2
 FEW_HOURS: Final = 100.0  # GPU-hours of a job, below which whole ones say too little
-MOST_DECIMALS: Final = 6
 SHARES: Final = (
     "goodput",
     "blocked_probability",
@@ -124,40 +123,6 @@ SHARES: Final = (
     "persistent_cv",
     "transient_cv",
 )
-
-
-def time_text(seconds: float) -> str:
-    """Return a time in the largest unit of which there is enough to read it, in three digits.
-
-    Args:
-        seconds: A time [s].
-
-    Example:
-        >>> from perfatlas.verbs.goodput import time_text
-        >>> time_text(11134.0), time_text(54 * 86400.0), time_text(60.0), time_text(0.0)
-        ('3.09 h', '54 d', '60 s', '0 s')
-    """
-    for size, unit in TIMES:
-        if seconds >= 1.5 * size or (unit in ("d", "s") and seconds >= size):
-            return f"{format_number(float(f'{seconds / size:.3g}'))} {unit}"
-    return f"{seconds:.3g} s"
-
-
-def share_text(share: float) -> str:
-    """Return a share in per cent, three digits of it, or two of what is missing to all.
-
-    Args:
-        share: Of one.
-
-    Example:
-        >>> from perfatlas.verbs.goodput import share_text
-        >>> share_text(0.92665), share_text(0.00136), share_text(0.0), share_text(0.99963)
-        ('92.7 %', '0.136 %', '0 %', '99.963 %')
-    """
-    if 0.999 <= share < 1.0:
-        decimals = min(1 - math.floor(math.log10(100.0 * (1.0 - share))), MOST_DECIMALS)
-        return f"{100.0 * share:.{decimals}f}".rstrip("0").rstrip(".") + " %"
-    return f"{100.0 * share:#.3g}".rstrip(".") + " %" if share else "0 %"
 
 
 def value_text(name: str, value: Any) -> str:  # noqa: ANN401 - a result of any kind

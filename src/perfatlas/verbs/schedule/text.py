@@ -11,8 +11,10 @@ from perfatlas.report.text import (
     print_line,
     print_plain,
     print_rows,
+    share_text,
+    time_text,
 )
-from perfatlas.verbs.goodput import METHODS, SHORT, print_waterfall, share_text, time_text
+from perfatlas.verbs.goodput import METHODS, SHORT, print_waterfall
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
