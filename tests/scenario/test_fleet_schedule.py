@@ -94,10 +94,10 @@ def test_load_is_told_of_streams_alone(tmp_path: Path) -> None:
 def test_less_than_a_gpu_hour_is_no_zero() -> None:
     results = fleet_schedule(num_jobs=3, load=0.1, nodes=4).answer.results
     lines = dict(schedule_lines({**results, "lost_gpu_hours": 1600 / 3600}))
-    assert lines["GPU-hours of work lost"] == "0.444"
+    assert lines["GPU-hours lost"] == "0.444"
     classes = [{**results["classes"][0], "lost_gpu_hours": 1600 / 3600}]
     assert class_rows(classes)[0]["GPU-h lost"] == "0.444"
-    assert "GPU-hours of work lost" not in dict(schedule_lines({**results, "lost_gpu_hours": 0}))
+    assert "GPU-hours lost" not in dict(schedule_lines({**results, "lost_gpu_hours": 0}))
 
 
 def test_a_list_of_drains_says_that_no_job_loses_a_node(table: str, tmp_path: Path) -> None:

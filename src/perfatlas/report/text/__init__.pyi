@@ -11,7 +11,6 @@ from .evidence import (
     evidence_lines as evidence_lines,
 )
 from .latencies import (
-    STATISTICS as STATISTICS,
     distributions as distributions,
     tail_title as tail_title,
     tails as tails,

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.vocabulary.metrics import (
+    METRICS,
+    find_metric,
     output_tokens_per_s_per_gpu,
     output_tokens_per_s_per_user,
 )
@@ -24,23 +26,8 @@ if TYPE_CHECKING:
     from perfatlas.step import Candidates
 
 LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
-MEMORY: Final = (
-    "weights_bytes",
-    "kv_bytes",
-    "activation_bytes",
-    "other_bytes",
-    "total_bytes",
-    "capacity_bytes",
-    "kv_capacity_tokens",
-    "fits",
-)
-# Results that are not measures but counts or truth values.
-WHOLE: Final[Mapping[str, type]] = {
-    "gpus": int,
-    "prefill_steps": int,
-    "fits": bool,
-    "kv_capacity_tokens": int,
-}
+MEMORY: Final = tuple(metric.key for name, metric in METRICS.items() if name.startswith("memory."))
+WHOLE: Final[Mapping[str, type]] = {"count": int, "flag": bool}
 
 
 def plain_column(name: str, values: FloatArray) -> list[Any]:
@@ -50,7 +37,8 @@ def plain_column(name: str, values: FloatArray) -> list[Any]:
         name: Name of the result; one of the memory results may be prefixed by `memory_`.
         values: The column (C,).
     """
-    kind = WHOLE.get(name.removeprefix("memory_"), float)
+    metric = find_metric(name.removeprefix("memory_"), "memory")
+    kind = float if metric is None else WHOLE.get(metric.holds, float)
     return [None if value != value else kind(value) for value in values.tolist()]  # noqa: PLR0124
 
 

@@ -12,7 +12,10 @@ from .metric import (
     unit_of_name as unit_of_name,
 )
 from .table import (
+    HIGH as HIGH,
+    LOW as LOW,
     METRICS as METRICS,
+    SEEDS as SEEDS,
     find_metric as find_metric,
     metrics_of as metrics_of,
     stem_of as stem_of,

@@ -44,7 +44,7 @@ JOBS: Final = (
         description="Jobs that completed.",
     ),
     Metric(
-        name="allocated_share",
+        name="utilisation",
         label="GPU time held by jobs",
         unit="1",
         shown="share",
@@ -99,6 +99,15 @@ JOBS: Final = (
         description="The same, of jobs that started only.",
     ),
     Metric(
+        name="slowdown",
+        label="slowdown",
+        unit="1",
+        better="lower",
+        verbs=SCHEDULE,
+        statistics_of=SCHEDULE,
+        description="From submission to the end of a job over its run time, 10 s at least.",
+    ),
+    Metric(
         name="never_started",
         label="jobs never started",
         better="lower",
@@ -138,7 +147,7 @@ JOBS: Final = (
         description="Failures of nodes.",
     ),
     Metric(
-        name="fragmented_share",
+        name="fragmented",
         label="free in number for the next job, in vain",
         unit="1",
         shown="share",
@@ -147,7 +156,7 @@ JOBS: Final = (
         description="Share of GPU time idle while the next job needs no more GPUs than are free.",
     ),
     Metric(
-        name="stranded_share",
+        name="stranded",
         label="free on nodes partly in use",
         unit="1",
         shown="share",

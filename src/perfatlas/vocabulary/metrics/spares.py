@@ -151,13 +151,12 @@ DOMAINS: Final = (
 )
 STRAGGLERS: Final = (
     Metric(
-        name="slowdown",
+        name="step_slowdown",
         label="step over that of an average GPU",
         unit="1",
         better="lower",
-        verbs=("goodput stragglers", "fleet schedule"),
-        statistics_of=("fleet schedule",),
-        description="Step time over that of an average GPU; of jobs, response time over run time.",
+        verbs=("goodput stragglers",),
+        description="Step time over that of an average GPU.",
     ),
     Metric(
         name="waiting_share",
