@@ -164,9 +164,9 @@ class ScheduleOutcome:
                     "kind": name,
                     "jobs": int(of_J.sum()),
                     "completed": int((of_J & (self.column("state") == COMPLETED)).sum()),
-                    **_summary("wait_s", self.waited_s_J[of_J]),
+                    "wait_s": statistics(self.waited_s_J[of_J]),
                     "never_started": int(self.never_started_J[of_J].sum()),
-                    **_summary("slowdown", self.slowdown_J[of_J]),
+                    "slowdown": statistics(self.slowdown_J[of_J]),
                     "restarts": int(self.column("restarts")[of_J].sum()),
                     "preemptions": int(self.column("preempted")[of_J].sum()),
                     "lost_gpu_hours": gpu_hours(lost / TICKS_PER_SECOND),
@@ -191,9 +191,3 @@ class ScheduleOutcome:
         if unended:
             said.append(f"{unended:,} of {counted(self.jobs.size, 'job')} had not ended at the end")
         return said
-
-
-def _summary(name: str, values: Float) -> dict[str, float | None]:
-    """Return mean, median and 90 % quantile; None where no job has the value."""
-    found = statistics(values, ("mean", "p50", "p90"))
-    return {f"{name}_{one}": value for one, value in found.items()}

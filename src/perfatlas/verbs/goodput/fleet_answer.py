@@ -30,7 +30,7 @@ from perfatlas.verbs.goodput.remarks import fleet_remarks
 from perfatlas.verbs.goodput.training_step import split_step
 from perfatlas.verbs.goodput.unused_options import of_other_form, refuse_unread_fleet
 from perfatlas.verbs.goodput.what_if import not_tried, single_changes
-from perfatlas.vocabulary.metrics import gpu_hours, statistics
+from perfatlas.vocabulary.metrics import METRICS, gpu_hours, statistics
 
 if TYPE_CHECKING:
     from perfatlas.fleet.model import Strategy
@@ -40,7 +40,7 @@ MOST_FAILURES: Final = 100_000_000  # of all replicas; well under a minute
 MOST_REPLICAS: Final = 100_000
 APART: Final = 2.0  # half-widths of a 95 % interval; further apart is no chance
 MOSTLY: Final = 0.99  # of the time; less is told
-WITH_P5: Final = ("mean", "p5", "p50", "p95", "p99")
+WITH_P5: Final = METRICS["cost_usd"].statistics
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,7 +241,7 @@ def _costs(
     cost = statistics(cost_R, WITH_P5)
     useful = outcome.goodput * results["gpu_hours"]
     return {
-        "cost_usd": cost if asked.work_s is not None else cost["mean"],
+        "cost_usd": cost,
         "usd_per_useful_gpu_hour": cost["mean"] / useful if useful else None,
     }
 

@@ -271,10 +271,10 @@ def _print_changes(console: Console, changes: Sequence[Answered]) -> None:
     console.print()
     print_line(console, "what single changes would gain, in GPU-hours, ± 90 %", style="bold")
     widest = max(len(str(row["name"])) for row in changes)
-    digits = max(*(len(f"{row['gpu_hours_gained']:+,.0f}") for row in changes), 10)
+    digits = max(*(len(f"{row['gained_gpu_hours']:+,.0f}") for row in changes), 10)
     for row in changes:
-        gained, width = row["gpu_hours_gained"], row["gpu_hours_gained_half_width"]
-        more = f", holds {row['gpu_hours_added']:,.0f} more" if row["gpu_hours_added"] else ""
+        gained, width = row["gained_gpu_hours"], row["gained_gpu_hours_half_width"]
+        more = f", holds {row['added_gpu_hours']:,.0f} more" if row["added_gpu_hours"] else ""
         print_line(
             console,
             f"  {row['name']:<{widest}}  {gained:>+{digits},.0f} ± {width:,.0f}{more}",

@@ -73,8 +73,8 @@ def single_changes(asked: FleetGoodput, ready: FleetJob, before: Outcome) -> lis
         before: Replicas of the job as it is.
 
     Returns:
-        Rows of name, gpu_hours_gained, gpu_hours_gained_half_width (of its 90 % interval),
-        gpu_hours_added (held by spares beside those there were), goodput, assumes (what the change
+        Rows of name, gained_gpu_hours, gained_gpu_hours_half_width (of its 90 % interval),
+        added_gpu_hours (held by spares beside those there were), goodput, assumes (what the change
         takes for granted, "" where nothing).
 
     Raises:
@@ -100,15 +100,15 @@ def single_changes(asked: FleetGoodput, ready: FleetJob, before: Outcome) -> lis
         rows.append(
             {
                 "name": change.name,
-                "gpu_hours_gained": float(difference_R.mean()),
-                "gpu_hours_gained_half_width": float(stdtrit(max(count - 1, 1), 0.95)) * error,
-                "gpu_hours_added": gpu_hours(change.gpus_added * ready.job.horizon_s),
+                "gained_gpu_hours": float(difference_R.mean()),
+                "gained_gpu_hours_half_width": float(stdtrit(max(count - 1, 1), 0.95)) * error,
+                "added_gpu_hours": gpu_hours(change.gpus_added * ready.job.horizon_s),
                 "goodput": after.goodput,
-                "share_gained": float(difference_R.mean()) / hours,
+                "gained_share": float(difference_R.mean()) / hours,
                 "assumes": change.assumes,
             }
         )
-    return sorted(rows, key=lambda row: -row["gpu_hours_gained"])
+    return sorted(rows, key=lambda row: -row["gained_gpu_hours"])
 
 
 def _changes(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 TAIL: Final = 0.1  # of the time, after the last submission
 BURST: Final = 0.01  # of the time: all jobs come at once, and nothing else is to be seen
-SHOWN: Final = ("mean", "p50", "p90")
 
 
 def results_of(
@@ -38,8 +37,8 @@ def results_of(
         "load": load,
         "backfilled": int(outcome.world.state_1["backfilled"][0]),
         "failures": int(outcome.world.state_1["failed"][0]),
-        "fragmented": outcome.fragmented,
-        "stranded": outcome.stranded,
+        "fragmented_share": outcome.fragmented,
+        "stranded_share": outcome.stranded,
         "states": outcome.states,
         "classes": [row for row in outcome.by_kind() if row["jobs"]],
     }
@@ -57,9 +56,9 @@ def figures(outcome: ScheduleOutcome) -> dict[str, Any]:
     failure, a preemption or to take a repaired node in: each pays restart_s, whatever the response.
     What max_restarts counts is the launcher's affair and no result.
 
-    Of all GPU time, `productive` is the work of jobs that completed, `under_way` that of jobs that
-    had not ended, `unfinished` that of jobs that failed for good, were killed at their limit or
-    cancelled for others; work that was lost is in none of them.
+    Of all GPU time, `productive_share` is the work of jobs that completed, `under_way_share` that
+    of jobs that had not ended, `unfinished_share` that of jobs that failed for good, were killed at
+    their limit or cancelled for others; work that was lost is in none of them.
 
     Args:
         outcome: A schedule.
@@ -69,14 +68,14 @@ def figures(outcome: ScheduleOutcome) -> dict[str, Any]:
     return {
         "completed": outcome.states.get("completed", 0),
         "duration_s": outcome.now / TICKS_PER_SECOND,
-        "utilisation": outcome.utilisation,
-        "productive": shares["productive"],
-        "under_way": shares["under_way"],
-        "unfinished": shares["unfinished"],
-        "wait_s": statistics(outcome.waited_s_J, SHOWN),
-        "wait_started_s": statistics(outcome.wait_s_J, SHOWN),
+        "allocated_share": outcome.utilisation,
+        "productive_share": shares["productive"],
+        "under_way_share": shares["under_way"],
+        "unfinished_share": shares["unfinished"],
+        "wait_s": statistics(outcome.waited_s_J),
+        "wait_started_s": statistics(outcome.wait_s_J),
         "never_started": int(outcome.never_started_J.sum()),
-        "slowdown": statistics(outcome.slowdown_J, SHOWN),
+        "slowdown": statistics(outcome.slowdown_J),
         "restarts": int(outcome.column("restarts").sum()),
         "preemptions": int(outcome.column("preempted").sum()),
         "lost_gpu_hours": lost,

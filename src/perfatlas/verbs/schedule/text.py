@@ -39,7 +39,9 @@ SCHEDULE_BUCKETS: Final = {
     "under_way": "work still under way",
 }
 MOST_CLASSES: Final = 12
-FIGURES: Final = (*("duration_s", "load", "utilisation", "fragmented", "stranded", "backfilled"),)
+FIGURES: Final = (
+    *("duration_s", "load", "allocated_share", "fragmented_share", "stranded_share", "backfilled"),
+)
 COUNTS: Final = ("failures", "restarts", "preemptions", "lost_gpu_hours")  # told if not 0
 SHOWN: Final = ("mean", "p50", "p90")  # of statistics
 WAITS: Final = ("wait_s", "slowdown")
@@ -181,16 +183,14 @@ def class_rows(classes: Sequence[Answered]) -> list[dict[str, str]]:
     ordered = sorted(classes, key=lambda row: -row["jobs"])
     rows = []
     for row in ordered[:MOST_CLASSES]:
-        waits = {part: row[f"wait_s_{part}"] for part in SHOWN}
-        slow = {part: row[f"slowdown_{part}"] for part in SHOWN}
-        mean, _, p90 = statistics("wait_s", waits)
+        mean, _, p90 = statistics("wait_s", row["wait_s"])
         rows.append(
             {
                 "class": str(row["kind"]),
                 "jobs": f"{row['jobs']:,}",
                 "wait, mean": mean,
                 "p90": p90,
-                "slowdown": statistics("slowdown", slow)[0],
+                "slowdown": statistics("slowdown", row["slowdown"])[0],
                 "restarts": f"{row['restarts']:,}",
                 "GPU-h lost": format_value("lost_gpu_hours", row["lost_gpu_hours"]),
             }
@@ -222,9 +222,9 @@ def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
     ending = any(ENDING & set(row["changes"]) for row in compared)
     first = {n: differing.pop(n) for n in ("completed",) if ending and n in differing}
     never = any(row["never_started"] for row in compared)
-    others = {"under way": "under_way", "unfinished": "unfinished"}
+    others = {"under way": "under_way_share", "unfinished": "unfinished_share"}
     told = {label: name for label, name in others.items() if any(row[name] for row in compared)}
-    shares = {"useful": "productive", **told, "held": "utilisation"}
+    shares = {"useful": "productive_share", **told, "held": "allocated_share"}
     rows = []
     for at, row in enumerate(compared):
         mean, _, p90 = statistics("wait_s", row["wait_s"])

@@ -44,7 +44,7 @@ JOBS: Final = (
         description="Jobs that completed.",
     ),
     Metric(
-        name="utilisation",
+        name="allocated_share",
         label="GPU time held by jobs",
         unit="1",
         shown="share",
@@ -147,7 +147,7 @@ JOBS: Final = (
         description="Failures of nodes.",
     ),
     Metric(
-        name="fragmented",
+        name="fragmented_share",
         label="free in number for the next job, in vain",
         unit="1",
         shown="share",
@@ -156,7 +156,7 @@ JOBS: Final = (
         description="Share of GPU time idle while the next job needs no more GPUs than are free.",
     ),
     Metric(
-        name="stranded",
+        name="stranded_share",
         label="free on nodes partly in use",
         unit="1",
         shown="share",
