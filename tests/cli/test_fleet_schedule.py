@@ -98,7 +98,7 @@ def test_json_is_the_envelope_and_its_buckets_sum_to_one(
     assert sum(row["share"] for row in rows) == pytest.approx(1.0, abs=1e-12)
     results = answer["results"]
     assert isinstance(results, dict)
-    assert set(results["wait_s"]) == {"mean", "p50", "p90"}
+    assert set(results["wait_s"]) == {"mean", "p50", "p90", "p95", "p99"}
     assert results["failures"] > 0
 
 
@@ -217,7 +217,7 @@ def test_cells_that_ask_for_nothing_are_no_options_of_a_row(
     table = read_table(folder / "o.csv")
     assert [c or "" for c in table.cells("error_code")] == ["", "", "", "invalid"]
     assert "depth = 5 is of backfill" in table.cells("error")[3]
-    assert table.cells("unfinished")[:3] == [0.0] * 3
+    assert table.cells("unfinished_share")[:3] == [0.0] * 3
 
 
 def test_a_compressed_trace_is_read_and_a_cut_one_is_named(

@@ -32,7 +32,7 @@ def test_the_answer_is_an_envelope_like_that_of_other_verbs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     answer = answered(capsys, "--request-rate", "10")
-    assert answer["schema"] == "perfatlas/1"
+    assert answer["schema"] == "perfatlas/2"
     assert answer["command"] == "simulate"
     assert answer["scenario"]["request_rate"] == 10
     assert answer["results"]["requests_completed"] == 30

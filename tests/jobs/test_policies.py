@@ -155,9 +155,9 @@ def test_outcome_tells_each_class_of_jobs() -> None:
     jobs = _jobs((0, 100, 8), (0, 100, 8), (0, 50, 8), kind_J=np.array([0, 1, 1]), kinds=("a", "b"))
     outcome = schedule(jobs, Cluster(nodes=1), Policy())
     first, second = outcome.by_kind()
-    assert (first["kind"], first["wait_s_mean"], first["slowdown_mean"]) == ("a", 0.0, 1.0)
-    assert (second["jobs"], second["wait_s_mean"]) == (2, 150.0)
-    assert second["slowdown_mean"] == pytest.approx((200 / 100 + 250 / 50) / 2)
+    assert (first["kind"], first["wait_s"]["mean"], first["slowdown"]["mean"]) == ("a", 0.0, 1.0)
+    assert (second["jobs"], second["wait_s"]["mean"]) == (2, 150.0)
+    assert second["slowdown"]["mean"] == pytest.approx((200 / 100 + 250 / 50) / 2)
     assert outcome.utilisation == pytest.approx(1.0)
 
 
@@ -337,6 +337,6 @@ def test_jobs_that_never_started_count_with_what_they_waited() -> None:
     assert found.waited_s_J[:2].tolist() == [0.0, 90.0]
     assert np.isnan(found.waited_s_J[2])  # not submitted yet
     assert found.never_started_J.tolist() == [False, True, False]
-    assert found.by_kind()[0]["wait_s_mean"] == 45.0
+    assert found.by_kind()[0]["wait_s"]["mean"] == 45.0
     assert found.by_kind()[0]["never_started"] == 1
     assert any("1 of 3 jobs never started" in text for text in found.remarks())

@@ -14,7 +14,6 @@ from perfatlas.report.text import (
     print_answer,
     shown_results,
 )
-from perfatlas.report.text.rows import LABELS
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
@@ -59,7 +58,6 @@ ASKED: dict[str, tuple[Any, dict[str, Any]]] = {
     "rejected": (simulate, {**RATE, "kv_blocks": 2}),
     "largest rate": (max_request_rate, {**SERVED, "num_requests": 200, "slo_ttft_s": 0.1}),
 }  # fmt: skip
-INTERRUPTED = ("largest_rate_met", "smallest_rate_missed")
 
 
 @pytest.fixture(scope="module", params=ASKED)
@@ -76,12 +74,6 @@ def test_every_result_has_a_short_label(answer: dict[str, Any]) -> None:
     shown += [label_of(name, short=True) for name in distributions(results)]
     assert shown
     assert {label: len(label) for label in shown if len(label) > MOST_LETTERS} == {}
-
-
-def test_every_label_has_a_long_and_a_short_form() -> None:
-    for name in (*LABELS, *INTERRUPTED):
-        assert 0 < len(label_of(name, short=True)) <= MOST_LETTERS
-        assert len(label_of(name)) >= len(label_of(name, short=True)) - 1
 
 
 def test_no_answer_is_cut_on_a_narrow_terminal(answer: dict[str, Any]) -> None:

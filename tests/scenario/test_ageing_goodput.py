@@ -81,7 +81,7 @@ def test_no_interval_beats_the_one_called_optimal_where_parts_age(
 def test_a_gain_by_the_optimal_interval_is_no_loss_where_parts_age(tmp_path: Path) -> None:
     fields = asked(tmp_path, 3.0, 300.0) | {"what_if": True, "checkpoint_interval_s": 360.0}
     rows = fleet_goodput(**fields).answer.results["changes"]
-    gains = {row["name"]: row["gpu_hours_gained"] for row in rows}
+    gains = {row["name"]: row["gained_gpu_hours"] for row in rows}
     assert gains["checkpoints at the best interval found"] > 1e6
 
 

@@ -89,7 +89,7 @@ def test_buckets_factors_and_spread_belong_together(small: dict[str, object]) ->
     assert factors["product"] == pytest.approx(results["goodput"] * 0.4 * 0.9)
     assert factors["availability"] * factors["ettr"] == pytest.approx(results["goodput"])
     assert results["gpus_held"] == 256 + 24
-    assert results["cost_usd"] == pytest.approx(280 * 480 * 2.0)
+    assert results["cost_usd"]["mean"] == pytest.approx(280 * 480 * 2.0)
     useful = results["useful_gpu_hours"]
     assert useful["p5"] < useful["p50"] < useful["p95"]
     assert useful["mean"] == pytest.approx(results["goodput"] * results["gpu_hours"])
@@ -146,7 +146,7 @@ def test_single_changes_are_ranked_and_none_of_them_hurts(small: dict[str, objec
     names = [row["name"] for row in changes]
     assert {"30 more spares", "restart in half the time", "detection in half the time"} < set(names)
     assert {"spares that stand by hot", "half as many failures"} < set(names)
-    gains = [row["gpu_hours_gained"] for row in changes]
+    gains = [row["gained_gpu_hours"] for row in changes]
     assert gains == sorted(gains, reverse=True)
     assert all(gain > 0 for gain in gains)
     assumes = {row["name"]: row["assumes"] for row in changes}
@@ -156,7 +156,7 @@ def test_single_changes_are_ranked_and_none_of_them_hurts(small: dict[str, objec
     assert "the optimum then" in assumes["checkpoints written twice as fast"]
     assert all(assumes.values())
     more = next(row for row in changes if row["name"] == "30 more spares")
-    assert more["gpu_hours_added"] == 30 * 8 * 480
+    assert more["added_gpu_hours"] == 30 * 8 * 480
 
 
 def test_common_random_numbers_make_small_gains_sure(small: dict[str, object]) -> None:
@@ -165,11 +165,11 @@ def test_common_random_numbers_make_small_gains_sure(small: dict[str, object]) -
         row for row in run.answer.results["changes"] if row["name"] == "detection in half the time"
     )
     alone = run.outcome.half_width * run.answer.results["gpu_hours"]
-    assert change["gpu_hours_gained_half_width"] < 0.2 * alone
+    assert change["gained_gpu_hours_half_width"] < 0.2 * alone
     # each failure saves one of two minutes on 256 GPUs, of which the useful share is gained
     results = run.answer.results
     saved = results["interruptions"] * 60 / 3600 * 256 * results["goodput"]
-    assert change["gpu_hours_gained"] == pytest.approx(saved, rel=0.15)
+    assert change["gained_gpu_hours"] == pytest.approx(saved, rel=0.15)
 
 
 def test_going_on_with_fewer_waits_less(small: dict[str, object]) -> None:
@@ -188,7 +188,7 @@ def test_what_if_tries_to_go_on_without_a_replica(small: dict[str, object]) -> N
     assert row["goodput"] == pytest.approx(alone["goodput"], abs=0.01)
     units = goodput(**small, what_if=True).results["changes"]
     single = next(row for row in units if row["name"] == "going on with fewer nodes")
-    assert single["gpu_hours_gained"] > row["gpu_hours_gained"]
+    assert single["gained_gpu_hours"] > row["gained_gpu_hours"]
     for size in (256, 96):
         with pytest.raises(InvalidSpecError, match="no whole number of replicas"):
             goodput(**small, what_if=True, replica_gpus=size)

@@ -40,7 +40,7 @@ def test_backfill_is_compared_on_the_same_jobs(table: str) -> None:
     assert rows["start_s"] == [0.0, 100.0, 2.0]
     assert rows["row"] == [2, 3, 4]
     # 150 s x 16 GPUs, of which 100 x 8 + 50 x 16 + 10 x 8 work
-    assert found.answer.results["utilisation"] == pytest.approx(1680 / 2400)
+    assert found.answer.results["allocated_share"] == pytest.approx(1680 / 2400)
 
 
 def test_a_listed_failure_restarts_a_job_from_its_checkpoint(tmp_path: Path) -> None:
@@ -94,10 +94,10 @@ def test_load_is_told_of_streams_alone(tmp_path: Path) -> None:
 def test_less_than_a_gpu_hour_is_no_zero() -> None:
     results = fleet_schedule(num_jobs=3, load=0.1, nodes=4).answer.results
     lines = dict(schedule_lines({**results, "lost_gpu_hours": 1600 / 3600}))
-    assert lines["GPU-hours of work lost"] == "0.444"
+    assert lines["GPU-hours lost"] == "0.444"
     classes = [{**results["classes"][0], "lost_gpu_hours": 1600 / 3600}]
     assert class_rows(classes)[0]["GPU-h lost"] == "0.444"
-    assert "GPU-hours of work lost" not in dict(schedule_lines({**results, "lost_gpu_hours": 0}))
+    assert "GPU-hours lost" not in dict(schedule_lines({**results, "lost_gpu_hours": 0}))
 
 
 def test_a_list_of_drains_says_that_no_job_loses_a_node(table: str, tmp_path: Path) -> None:
@@ -127,17 +127,17 @@ def test_every_gpu_hour_is_in_one_bucket(response: str, backfill: str) -> None:
     assert sum(row["jobs"] for row in results["classes"]) == results["jobs"]
     shares = {row["name"]: row["share"] for row in rows}
     for name in ("productive", "under_way", "unfinished"):
-        assert results[name] == shares[name]
+        assert results[f"{name}_share"] == shares[name]
     ended_early = sum(results["states"].get(name, 0) for name in ("node_fail", "timeout"))
     assert (shares["unfinished"] > 0.0) <= (ended_early > 0)
     lost = next(row["gpu_hours"] for row in rows if row["name"] == "lost_work")
     assert lost == pytest.approx(results["lost_gpu_hours"])
     columns = found.per_job()
     assert sum(columns["restarts"]) == results["restarts"]
-    kept = math.fsum(row["gpu_hours"] for row in rows if row["name"] in results)
+    kept = math.fsum(row["gpu_hours"] for row in rows if f"{row['name']}_share" in results)
     # a job on fewer nodes than it asked for ends up to a tick after its work
     assert sum(columns["work_gpu_hours"]) == pytest.approx(kept, rel=1e-6)
-    assert results["utilisation"] <= 1.0
+    assert results["allocated_share"] <= 1.0
 
 
 def test_work_is_kept_whoever_waits() -> None:
@@ -146,7 +146,7 @@ def test_work_is_kept_whoever_waits() -> None:
         **MANY, until_s=1e8, compare=["backfill=none,easy,conservative", "placement=pack,best_fit"]
     ).answer.results["compared"]
     assert len(compared) == 6
-    work = [row["productive"] * row["duration_s"] for row in compared]
+    work = [row["productive_share"] * row["duration_s"] for row in compared]
     assert work == pytest.approx([work[0]] * 6)
     waits = {row["name"]: row["wait_s"]["mean"] for row in compared}
     assert waits["backfill easy, placement pack"] < waits["backfill none, placement pack"]
@@ -186,7 +186,7 @@ def test_compared_schedules_meet_the_same_failures() -> None:
     assert first["wait_s"] == alone.answer.results["wait_s"]
     drained = found.answer.results["compared"][1]
     assert drained["restarts"] == 0
-    for name in ("wait_s", "productive", "utilisation"):
+    for name in ("wait_s", "productive_share", "allocated_share"):
         assert drained[name] == again.answer.results[name]
 
 

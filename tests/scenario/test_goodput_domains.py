@@ -125,14 +125,14 @@ def test_the_slower_of_two_by_hand() -> None:
     # the larger of two standard normals is 1/sqrt(pi) on average
     z = 1.0 / math.sqrt(math.pi)
     found = goodput_stragglers(gpus=2, persistent_cv=0.03, transient_cv=0.04, step_time_s=10.0)
-    assert found.results["slowdown"] == pytest.approx(1.0 + 0.05 * z)
+    assert found.results["step_slowdown"] == pytest.approx(1.0 + 0.05 * z)
     assert found.results["slowest_step_time_s"] == pytest.approx(10.0 * (1.0 + 0.05 * z))
     shares = {row["name"]: row["share"] for row in found.breakdown}
     assert sum(shares.values()) == pytest.approx(1.0)
-    assert shares["persistent"] * found.results["slowdown"] == pytest.approx(0.03 * z)
+    assert shares["persistent"] * found.results["step_slowdown"] == pytest.approx(0.03 * z)
     assert found.results["waiting_share"] == pytest.approx(1.0 - shares["productive"])
     often = goodput_stragglers(gpus=2, transient_cv=0.04, synchronisations=4)
-    assert often.results["slowdown"] == pytest.approx(1.0 + 2 * 0.04 * z)
+    assert often.results["step_slowdown"] == pytest.approx(1.0 + 2 * 0.04 * z)
 
 
 def test_stragglers_are_those_of_drawn_steps() -> None:
@@ -145,7 +145,7 @@ def test_stragglers_are_those_of_drawn_steps() -> None:
         gpus=gpus, persistent_cv=persistent, transient_cv=transient, synchronisations=pieces
     )
     error = float(step_R.std(ddof=1)) / math.sqrt(step_R.size)
-    assert abs(found.results["slowdown"] - float(step_R.mean())) < 3 * error
+    assert abs(found.results["step_slowdown"] - float(step_R.mean())) < 3 * error
 
 
 def test_spread_beyond_a_normal_law_is_said() -> None:
@@ -173,7 +173,11 @@ def test_stragglers_that_cannot_be_are_refused(fields: dict[str, object], said: 
 
 def test_one_gpu_waits_for_nobody_exactly() -> None:
     found = goodput_stragglers(gpus=1, persistent_cv=0.01).results
-    assert (found["slowdown"], found["waiting_share"], found["slowest_deviations"]) == (1, 0, 0)
+    assert (found["step_slowdown"], found["waiting_share"], found["slowest_deviations"]) == (
+        1,
+        0,
+        0,
+    )
 
 
 def test_a_step_asked_and_the_step_answered_have_two_names() -> None:

@@ -201,7 +201,7 @@ def test_the_largest_rate_of_two_kinds_lies_between_those_of_each_twice() -> Non
     asked: dict[str, Any] = {**LOAD, "engine": "ideal", "slo_ttft_s": 0.2, "slo_percentile": 90}
     rates = [
         max_request_rate(**asked, routing="least_loaded", replica_kinds=kinds).answer.results[
-            "max_request_rate"
+            "max_requests_per_s"
         ]
         for kinds in ([{**OLD, "dp": 2}], [OLD, NEW], [{**NEW, "dp": 2}])
     ]

@@ -29,12 +29,12 @@ def test_the_rate_found_meets_the_objective_and_a_higher_one_does_not(
     asked = {**ASKED, "slo_ttft_s": 0.12, "slo_percentile": percentile}
     answer = max_request_rate(**asked).answer
     found = answer.results
-    rate = found["max_request_rate"]
+    rate = found["max_requests_per_s"]
     assert found["ttft_s"][statistic] <= 0.12
     drawn = {"num_requests": answer.scenario["num_requests"]}
     above = simulate(**{**ASKED, **drawn}, request_rate=1.02 * rate).answer.results
     assert above["ttft_s"][statistic] > 0.12
-    assert found["max_request_rate_low"] < rate < found["max_request_rate_high"]
+    assert found["max_requests_per_s_low"] < rate < found["max_requests_per_s_high"]
 
 
 def test_looser_objectives_allow_more_and_every_one_binds() -> None:
@@ -43,14 +43,16 @@ def test_looser_objectives_allow_more_and_every_one_binds() -> None:
         {"slo_ttft_s": 0.2},
         {"slo_ttft_s": 0.2, "slo_tpot_s": 0.007},
     ]
-    rates = [max_request_rate(**ASKED, **slos).answer.results["max_request_rate"] for slos in loads]
+    rates = [
+        max_request_rate(**ASKED, **slos).answer.results["max_requests_per_s"] for slos in loads
+    ]
     assert rates[0] < rates[1]
     assert rates[2] < rates[1]
 
 
 def test_a_deployment_of_two_serves_about_twice_as_much() -> None:
     one, two = (
-        max_request_rate(**ASKED, slo_ttft_s=0.2, dp=dp).answer.results["max_request_rate"]
+        max_request_rate(**ASKED, slo_ttft_s=0.2, dp=dp).answer.results["max_requests_per_s"]
         for dp in (1, 2)
     )
     assert 1.8 < two / one < 2.6
@@ -62,7 +64,7 @@ def test_the_times_of_a_file_are_scaled(tmp_path: Path) -> None:
     path.write_text("arrival_s,isl,osl\n" + rows)
     asked = {name: ASKED[name] for name in ("model", "system")}
     found = max_request_rate(**asked, requests=str(path), slo_ttft_s=0.1).answer
-    scale = found.results["max_request_rate"] / 2.0  # requests/s in the file
+    scale = found.results["max_requests_per_s"] / 2.0  # requests/s in the file
     again = simulate(**asked, requests=str(path), rate_scale=scale).answer.results
     assert again["ttft_s"]["mean"] <= 0.1
     assert again["ttft_s"] == found.results["ttft_s"]
@@ -108,7 +110,7 @@ def test_traffic_too_short_to_tell_is_drawn_longer_until_the_rate_is_served(
     drawn = found.scenario["num_requests"]
     assert drawn > fields["num_requests"]
     assert f"{drawn:,} were drawn" in found.warnings[0]
-    rate = found.results["max_request_rate"]
+    rate = found.results["max_requests_per_s"]
     longer = {**ASKED, **fields, "num_requests": 4 * drawn}
     served = simulate(**longer, request_rate=rate).answer.results["requests_per_s"]
     assert 0.9 * rate < served < 1.1 * rate
@@ -144,7 +146,7 @@ def test_a_search_that_is_stopped_tells_between_which_rates_the_answer_lies() ->
         return False
 
     whole = max_request_rate(**ASKED, slo_ttft_s=0.2, progress=look)
-    rate = whole.answer.results["max_request_rate"]
+    rate = whole.answer.results["max_requests_per_s"]
     assert sorted(looks) == looks
     brackets = []
     for stop in range(4, len(looks), 3):
@@ -152,11 +154,11 @@ def test_a_search_that_is_stopped_tells_between_which_rates_the_answer_lies() ->
         results = found.results
         assert results["interrupted"] is True
         assert any("interrupted" in said for said in found.warnings)
-        assert "max_request_rate_low" not in results or results["max_request_rate_low"] is None
-        if results["max_request_rate"] is None:
-            brackets.append((results["largest_rate_met"], results["smallest_rate_missed"]))
+        assert "max_requests_per_s_low" not in results or results["max_requests_per_s_low"] is None
+        if results["max_requests_per_s"] is None:
+            brackets.append((results["met_requests_per_s"], results["missed_requests_per_s"]))
         else:
-            assert results["max_request_rate"] == rate
+            assert results["max_requests_per_s"] == rate
     assert any(met <= rate <= (missed or rate) for met, missed in brackets)
     with pytest.raises(KeyboardInterrupt):
         _stopped(1)
@@ -165,7 +167,7 @@ def test_a_search_that_is_stopped_tells_between_which_rates_the_answer_lies() ->
 def test_no_rate_is_found_that_front_ends_cannot_send() -> None:
     asked = {**ASKED, "engine": "sglang", "tp": 8, "format": "fp8", "isl": 100, "osl": 1000}
     found = max_request_rate(**{**asked, "num_requests": 500}, slo_tpot_s=0.05).answer.results
-    assert found["max_request_rate"] < 1 / 46e-6 / 1000  # a token takes 46 us to send
+    assert found["max_requests_per_s"] < 1 / 46e-6 / 1000  # a token takes 46 us to send
     assert not found["saturated"]
 
 

@@ -90,11 +90,11 @@ def test_fields_win_over_a_strategy_where_they_say_something_else(job: dict[str,
 def test_what_if_compares_the_strategies_of_the_file(job: dict[str, Any]) -> None:
     changes = {row["name"]: row for row in goodput(**job, what_if=True).results["changes"]}
     other = changes["strategy 'far' instead"]
-    assert other["gpu_hours_gained"] < 0.0
+    assert other["gained_gpu_hours"] < 0.0
     # 'far' says nothing of spares: as many stand by as for the first
-    assert other["gpu_hours_added"] == 0.0
-    assert changes["restart in half the time"]["gpu_hours_gained"] > 0.0
-    assert changes["checkpoints written twice as fast"]["gpu_hours_gained"] > 0.0
+    assert other["added_gpu_hours"] == 0.0
+    assert changes["restart in half the time"]["gained_gpu_hours"] > 0.0
+    assert changes["checkpoints written twice as fast"]["gained_gpu_hours"] > 0.0
 
 
 def test_what_if_takes_the_replica_of_a_strategy_of_the_file(

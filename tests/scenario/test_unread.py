@@ -94,7 +94,7 @@ def test_an_option_that_is_read_is_not_refused(fields: dict[str, Any]) -> None:
 def test_a_search_reads_the_percentile_of_its_objectives() -> None:
     found = max_request_rate(**{**SERVED, "num_requests": 100}, slo_ttft_s=0.1, slo_percentile=90)
     assert found.answer.scenario["slo_percentile"] == 90
-    assert found.answer.results["max_request_rate"] > 0
+    assert found.answer.results["max_requests_per_s"] > 0
 
 
 def test_the_resolved_scenario_can_be_asked_again() -> None:

@@ -76,7 +76,7 @@ def test_verification_and_more_checkpoints_help_against_silent_errors(tmp_path: 
         text = SILENT + STRATEGY.format(name="s", more=f'interval = "20 min"\n{more}')
         alone = goodput(fleet=written(tmp_path, text), **JOB).results
         assert found[name]["goodput"] == pytest.approx(alone["goodput"], abs=0.03)
-        assert found[name]["gpu_hours_gained"] > 10_000
+        assert found[name]["gained_gpu_hours"] > 10_000
 
 
 def test_a_verification_of_unknown_length_is_not_tried(tmp_path: Path) -> None:
@@ -109,8 +109,8 @@ def test_faster_checkpoints_thirty_spares_and_a_hot_standby_are_all_answered() -
     assert wanted <= set(found)
     none = changes(**asked, spare_start_s=300, spares=0)
     cold, hot = none["30 more spares"], none["30 more spares, hot"]
-    assert hot["gpu_hours_gained"] > cold["gpu_hours_gained"] > 0.0
-    assert hot["gpu_hours_added"] == cold["gpu_hours_added"] == 30 * 8 * 240
+    assert hot["gained_gpu_hours"] > cold["gained_gpu_hours"] > 0.0
+    assert hot["added_gpu_hours"] == cold["added_gpu_hours"] == 30 * 8 * 240
     at_once = goodput(**asked, what_if=True)
     assert not any("hot" in row["name"] for row in at_once.results["changes"])
     assert any("spare_start_s says how long" in said for said in at_once.evidence.assumptions)
@@ -183,6 +183,6 @@ def test_half_as_many_failures_lose_half_whatever_the_law(tmp_path: Path, ages: 
     row = next(row for row in found["changes"] if row["name"] == "half as many failures")
     # of 512 new nodes 512 (20/60)^3 = 19 fail in 20 days, of mixed ages 512 x 20 / 53.6
     failures = 512 * ((20 / 60) ** 3 if ages == "new" else 20 / (60 * math.gamma(4 / 3)))
-    assert row["gpu_hours_gained"] == pytest.approx(failures / 2 * 0.05 * 4096, rel=0.06)
-    assert row["gpu_hours_gained"] == pytest.approx(found["lost_gpu_hours"] / 2, rel=0.06)
-    assert row["gpu_hours_gained_half_width"] < 0.05 * row["gpu_hours_gained"]
+    assert row["gained_gpu_hours"] == pytest.approx(failures / 2 * 0.05 * 4096, rel=0.06)
+    assert row["gained_gpu_hours"] == pytest.approx(found["lost_gpu_hours"] / 2, rel=0.06)
+    assert row["gained_gpu_hours_half_width"] < 0.05 * row["gained_gpu_hours"]

@@ -15,11 +15,11 @@ from perfatlas.serving.outcome import (
     Travels,
     request_latencies,
     saturated,
-    statistics,
     summarize,
 )
 from perfatlas.serving.outcome.metrics import meets
 from perfatlas.serving.requests import TICKS_PER_SECOND, plain_requests
+from perfatlas.vocabulary.metrics import statistics
 
 
 def column(*seconds: float) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

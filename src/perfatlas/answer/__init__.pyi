@@ -5,6 +5,7 @@ from .breakdown import (
     tier_of as tier_of,
 )
 from .envelope import (
+    SCHEMA as SCHEMA,
     Answer as Answer,
     Evidence as Evidence,
 )

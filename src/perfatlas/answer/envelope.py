@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from perfatlas.version import __version__
 
-SCHEMA: Final = "perfatlas/1"
+SCHEMA: Final = "perfatlas/2"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -103,7 +103,7 @@ def stragglers(
         command="goodput stragglers",
         face=perfatlas.goodput_stragglers,
         names=STRAGGLER_NAMES,
-        first="slowdown",
+        first="step_slowdown",
         needed=("gpus",),
         example=STRAGGLERS_EXAMPLE,
     )

@@ -12,6 +12,7 @@ from perfatlas.cli.commands.validate_traffic import compare_traffic
 from perfatlas.cli.flags import SWITCH, File, asks, set_flags
 from perfatlas.cli.output import envelope, print_json, require
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, UnsupportedError, UsageError
+from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,9 +22,9 @@ EXAMPLE: Final = (
 )
 FILES: Final = Parameter(negative="", consume_multiple=True)
 COMPARED: Final = {
-    "tpot": "TPOT",
-    "output_tokens_per_s_per_gpu": "output tokens/s per GPU",
-    "ttft": "TTFT",
+    "tpot": METRICS["tpot_s"].short_label,
+    "output_tokens_per_s_per_gpu": METRICS["output_tokens_per_s_per_gpu"].label,
+    "ttft": METRICS["ttft_s"].short_label,
 }
 TOTAL_HEADINGS: Final = {
     "figure": "",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from perfatlas.answer import SCHEMA
 from perfatlas.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-SCHEMA: Final = "perfatlas/1"
 
 
 def envelope(

@@ -13,6 +13,7 @@ import numpy as np
 
 from perfatlas.jobs.model import BUCKETS, COMPLETED, STATES, TICKS_PER_SECOND
 from perfatlas.quantities import counted
+from perfatlas.vocabulary.metrics import gpu_hours, statistics
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -163,12 +164,12 @@ class ScheduleOutcome:
                     "kind": name,
                     "jobs": int(of_J.sum()),
                     "completed": int((of_J & (self.column("state") == COMPLETED)).sum()),
-                    **_summary("wait_s", self.waited_s_J[of_J]),
+                    "wait_s": statistics(self.waited_s_J[of_J]),
                     "never_started": int(self.never_started_J[of_J].sum()),
-                    **_summary("slowdown", self.slowdown_J[of_J]),
+                    "slowdown": statistics(self.slowdown_J[of_J]),
                     "restarts": int(self.column("restarts")[of_J].sum()),
                     "preemptions": int(self.column("preempted")[of_J].sum()),
-                    "lost_gpu_hours": lost / TICKS_PER_SECOND / 3600.0,
+                    "lost_gpu_hours": gpu_hours(lost / TICKS_PER_SECOND),
                 }
             )
         return rows
@@ -190,12 +191,3 @@ class ScheduleOutcome:
         if unended:
             said.append(f"{unended:,} of {counted(self.jobs.size, 'job')} had not ended at the end")
         return said
-
-
-def _summary(name: str, values: Float) -> dict[str, float | None]:
-    """Return mean, median and 90 % quantile; None where no job has the value."""
-    known = values[~np.isnan(values)]
-    if not known.size:
-        return dict.fromkeys((f"{name}_mean", f"{name}_p50", f"{name}_p90"))
-    p50, p90 = np.quantile(known, [0.5, 0.9]).tolist()
-    return {f"{name}_mean": float(known.mean()), f"{name}_p50": p50, f"{name}_p90": p90}

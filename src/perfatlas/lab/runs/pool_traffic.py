@@ -12,8 +12,9 @@ from perfatlas.lab.runs.serving_traffic import DEFAULTS, METRICS, as_launched, d
 from perfatlas.quantities import InfeasibleError, PerfatlasError
 from perfatlas.scenario.deployments import arriving, run_traffic, service
 from perfatlas.serving.config import Control
-from perfatlas.serving.outcome import request_latencies, statistics
+from perfatlas.serving.outcome import request_latencies
 from perfatlas.verbs.simulate import split_fields
+from perfatlas.vocabulary.metrics import statistics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

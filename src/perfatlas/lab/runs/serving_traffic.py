@@ -10,8 +10,9 @@ from perfatlas.lab.runs.predictions import run_question
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.deployments import Service, arriving, deployment, run_traffic
 from perfatlas.serving.config import Control
-from perfatlas.serving.outcome import request_latencies, statistics
+from perfatlas.serving.outcome import request_latencies
 from perfatlas.verbs.simulate import split_fields
+from perfatlas.vocabulary.metrics import statistics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,6 +17,7 @@ from perfatlas.models import model_names, resolve_model
 from perfatlas.quantities import InvalidSpecError, PerfatlasError, did_you_mean, shown
 from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.verbs.estimate import estimate
+from perfatlas.vocabulary.metrics import output_tokens_per_s_per_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -266,7 +267,7 @@ def _row(name: str, run: BenchmarkRun, question: Row, answer: Row, bound: Row) -
         "itl_mean_measured_s": run.itl.mean_s,
         "tpot_bound_s": bound_s,
         "below_bound": _below_bound(tpot_s, ttft_s, question["osl"], bound),
-        **_beside(RATE, "", tokens_per_s and tokens_per_s / answer["gpus"], answer),
+        **_beside(RATE, "", output_tokens_per_s_per_gpu(tokens_per_s, answer["gpus"]), answer),
         "ttft_statistic": ttft_statistic,
         **_beside("ttft", "_s", ttft_s, answer),
         "remarks": list(run.remarks()),

@@ -13,7 +13,6 @@ from .evidence import (
     evidence_headline as evidence_headline,
 )
 from .latencies import (
-    STATISTICS as STATISTICS,
     distributions as distributions,
     tail_title as tail_title,
     tails as tails,
@@ -23,6 +22,8 @@ from .quantities import (
     format_number as format_number,
     format_share as format_share,
     format_value as format_value,
+    share_text as share_text,
+    time_text as time_text,
 )
 from .replica_kinds import (
     kind_rows as kind_rows,

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from perfatlas.report.text.quantities import format_interval, format_share, format_value
 from perfatlas.report.text.rows import label_of
 from perfatlas.report.text.terminal import print_line, print_plain
+from perfatlas.vocabulary.metrics import METRICS, STATISTICS, stem_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rich.console import Console
 
-STATISTICS: Final = ("mean", "p50", "p90", "p95", "p99")
-APART: Final = ("_low", "_high", "_seed_half_width")
 SMALLEST_SHARE: Final = 0.005
 NO_BREAK: Final = "\u00a0"
 TAIL: Final = 0.01  # of the requests
@@ -41,7 +40,7 @@ def distributions(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
         for name, value in results.items()
         if isinstance(value, dict)
         and "p99" in value
-        and not name.endswith(APART)
+        and stem_of(name) == name
         and any(one is not None for one in value.values())
     }
 
@@ -95,23 +94,6 @@ def _rows(results: Mapping[str, Any], name: str) -> list[list[str]]:
     return rows
 
 
-PARTS: Final = {
-    "http": "HTTP",
-    "tokenize": "tokenizing, with the wait for it",
-    "stream": "streaming, with the wait for it",
-    "queue": "queue",
-    "prompt": "own prompt",
-    "shared": "steps shared with others",
-    "decode": "own decoding",
-    "interference": "prompts of others",
-    "preemption": "preemption",
-    "transfer": "cache on its way",
-    "join": "joining those that decode",
-    "failure": "tries that failed",
-    "load": "copies from and to the cache below the GPU",
-}
-
-
 class Part(NamedTuple):
     """What slow requests spent a part of their time on.
 
@@ -160,9 +142,10 @@ def tails(results: Mapping[str, Any]) -> list[Tail]:
         total = sum(parts.values())
         if not total:
             continue
+        labels = METRICS[f"tail_{name}"].parts
         ranked = sorted(parts.items(), key=lambda part: part[1], reverse=True)
         shown = tuple(
-            Part(part, PARTS[part], format_value(name, value), value / total)
+            Part(part, labels[part], format_value(name, value), value / total)
             for part, value in ranked
             if value > 0.0
         )

@@ -5,19 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.text.quantities import format_value
+from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rich.text import Text
 
-# key, name, block character, ASCII character, colour
+FREE: Final = "free_bytes"  # what is left; no metric
+# key, block character, ASCII character, colour
 PARTS: Final = (
-    ("weights_bytes", "weights", "█", "W", "blue"),
-    ("kv_bytes", "kv", "▓", "K", "green"),
-    ("activation_bytes", "activations", "▒", "A", "yellow"),
-    ("other_bytes", "other", "░", "O", "magenta"),
-    ("free_bytes", "free", "·", ".", "dim"),
+    ("weights_bytes", "█", "W", "blue"),
+    ("kv_bytes", "▓", "K", "green"),
+    ("activation_bytes", "▒", "A", "yellow"),
+    ("other_bytes", "░", "O", "magenta"),
+    (FREE, "·", ".", "dim"),
 )
 
 
@@ -62,7 +64,7 @@ def memory_bar(memory: Mapping[str, Any], *, width: int, unicode: bool) -> Text:
     if sum(amounts) > 0:
         cells = share_cells(amounts, max(width - 4, len(PARTS)))
         text.append("  [")
-        for (_, _, block, letter, style), count in zip(PARTS, cells, strict=True):
+        for (_, block, letter, style), count in zip(PARTS, cells, strict=True):
             text.append((block if unicode else letter) * count, style=style)
         text.append("]\n")
     text.append_text(_legend(amounts, width=width, unicode=unicode))
@@ -73,7 +75,8 @@ def _legend(amounts: Sequence[float], *, width: int, unicode: bool) -> Text:
     from rich.text import Text
 
     text, column = Text("  "), 2
-    for (key, name, block, letter, style), amount in zip(PARTS, amounts, strict=True):
+    for (key, block, letter, style), amount in zip(PARTS, amounts, strict=True):
+        name = "free" if key == FREE else METRICS[f"memory.{key}"].label
         words = f" {name} {format_value(key, amount)}"
         if column + len(words) + 1 > width:
             text.append("\n  ")

@@ -1,13 +1,18 @@
-"""Numbers as people read them, chosen by the unit that the key ends in."""
+"""Numbers as people read them: of a metric as its row says, of other names by their unit."""
 
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from perfatlas.quantities import format_quantity
+from perfatlas.vocabulary.metrics import find_metric
 
-# key ending -> unit printed; the longest match wins, so rates come before what they are rates of
+if TYPE_CHECKING:
+    from perfatlas.vocabulary.metrics import Metric
+
+# of names that are no metric: key ending -> unit printed; the longest match wins, so rates come
+# before what they are rates of
 SUFFIX_UNITS: Final = (
     ("_bytes_per_s", "B/s"),
     ("_flop_per_s", "FLOP/s"),
@@ -25,13 +30,14 @@ SUFFIX_UNITS: Final = (
 )
 SCALED: Final = frozenset(("B/s", "FLOP/s", "B", "FLOP", "Hz", "s", "W", "J"))
 # words of a key that make its value a fraction, printed as per cent
-FRACTIONS: Final = frozenset(
-    ("mape", "error", "noise", "inside", "attainment", "utilization", "availability")
-)
+FRACTIONS: Final = frozenset(("mape", "error", "noise", "inside"))
 LOGARITHM: Final = "bias"  # word of a key whose value is a mean ln(predicted / measured)
 MOST_PERCENT: Final = 9999.0  # beyond it more digits say nothing
+LARGE_SUM: Final = 1000.0  # from which on cents say nothing [USD]
 LONG_S: Final = 999.5  # seconds from which on they are written whole
 MISSING: Final = "-"
+TIMES: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
+MOST_DECIMALS: Final = 6
 
 
 def unit_of(key: str) -> str:
@@ -68,10 +74,10 @@ def format_number(value: float) -> str:
 
 
 def format_value(key: str, value: object) -> str:
-    """Return a result as text, scaled by the unit its key ends in.
+    """Return a value as text: of a metric as its row says, else by the unit its key ends in.
 
     Args:
-        key: The result's key.
+        key: The key of a result, or another name.
         value: A number, boolean, text, None, list or mapping.
 
     Example:
@@ -119,21 +125,57 @@ def _mapping_text(facts: dict[str, object]) -> str:
     return f"{kind} ({rest})" if kind and rest else kind or rest
 
 
+def metric_text(metric: Metric, value: float) -> str:
+    """Return a number of a metric with its unit, as the table of metrics says it is shown.
+
+    Args:
+        metric: Its row.
+        value: The number.
+
+    Example:
+        >>> from perfatlas.report.text.quantities import metric_text
+        >>> from perfatlas.vocabulary.metrics import METRICS
+        >>> metric_text(METRICS["mtti_s"], 7200.0), metric_text(METRICS["lost_usd"], 1234567.0)
+        ('2 h', '$1,234,567')
+        >>> metric_text(METRICS["ttft_s"], 0.0123), metric_text(METRICS["slo_attainment"], 0.98)
+        ('12.3 ms', '98.0 %')
+    """
+    match metric.shown:
+        case "scaled":
+            return _scaled(value, metric.unit)
+        case "duration":
+            return time_text(value)
+        case "share":
+            return share_text(value)
+        case "money":
+            return f"${value:,.2f}" if abs(value) < LARGE_SUM else f"${value:,.0f}"
+        case _:
+            return format_number(value)
+
+
 def _number_text(key: str, value: float) -> str:
+    metric = find_metric(key)
+    if metric is not None:
+        return metric_text(metric, value)
     words = key.split("_")
     if LOGARITHM in words:
         return _percent(math.expm1(min(value, MOST_PERCENT / 100.0)))
-    if not FRACTIONS.isdisjoint(words) or key.endswith("_hit_rate"):
+    if not FRACTIONS.isdisjoint(words):
         return _percent(value)
     if key.endswith("_bits"):
         return f"{value:g}"  # defined, not measured
     unit = unit_of(key)
+    if unit in SCALED:
+        return _scaled(value, unit)
+    return f"{format_number(value)} {unit}".rstrip()
+
+
+def _scaled(value: float, unit: str) -> str:
     if unit == "B" and abs(value) < 1000:
         return f"{value:g} B"  # no thousandths of a byte
-    # nobody counts in kiloseconds
-    if unit in SCALED and not (unit == "s" and abs(value) >= LONG_S):
-        return format_quantity(float(value), unit, exact=False)
-    return f"{format_number(value)} {unit}".rstrip()
+    if unit == "s" and abs(value) >= LONG_S:
+        return f"{format_number(value)} s"  # nobody counts in kiloseconds
+    return format_quantity(float(value), unit, exact=False)
 
 
 def _percent(fraction: float) -> str:
@@ -195,3 +237,39 @@ def format_share(share: float) -> str:
     if 0 < percent < 0.05:
         return "<0.1 %"
     return f"{percent:.0f} %" if percent >= 9.95 or percent == 0 else f"{percent:.1f} %"
+
+
+def time_text(seconds: float) -> str:
+    """Return a time in the largest unit of which there is enough to read it, in three digits.
+
+    Args:
+        seconds: A time [s].
+
+    Example:
+        >>> from perfatlas.report.text import time_text
+        >>> time_text(11134.0), time_text(54 * 86400.0), time_text(60.0), time_text(0.0)
+        ('3.09 h', '54 d', '60 s', '0 s')
+    """
+    for size, unit in TIMES:
+        if seconds >= 1.5 * size or (unit in ("d", "s") and seconds >= size):
+            return f"{format_number(float(f'{seconds / size:.3g}'))} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def share_text(share: float) -> str:
+    """Return a share in per cent, three digits of it, or two of what is missing to all.
+
+    Args:
+        share: Of one.
+
+    Example:
+        >>> from perfatlas.report.text import share_text
+        >>> share_text(0.92665), share_text(0.00136), share_text(0.99963), share_text(12.5)
+        ('92.7 %', '0.136 %', '99.963 %', '1,250 %')
+    """
+    if share >= 1.0:
+        return f"{100.0 * share:,.0f} %"
+    if share >= 0.999:
+        decimals = min(1 - math.floor(math.log10(100.0 * (1.0 - share))), MOST_DECIMALS)
+        return f"{100.0 * share:.{decimals}f}".rstrip("0").rstrip(".") + " %"
+    return f"{100.0 * share:#.3g}".rstrip(".") + " %" if share else "0 %"

@@ -5,24 +5,23 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.report.text.quantities import format_share, format_value
+from perfatlas.report.text.quantities import MISSING, format_value, metric_text
 from perfatlas.report.text.rows import label_of
 from perfatlas.report.text.terminal import print_plain
+from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rich.console import Console
 
+    from perfatlas.vocabulary.metrics import Metric
+
 GAP: Final = 2
 LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
 TOLD: Final = ("mean", "p99")
-BEFORE: Final = {"requests": "requests", "request_share": "share of requests"}
-AFTER: Final = {
-    "utilization": "time in which they run",
-    "output_tokens_per_s_per_gpu": "output tokens/s per GPU",
-    "kv_capacity_tokens": "tokens a KV cache holds",
-}
+BEFORE: Final = ("requests", "request_share")
+AFTER: Final = ("utilization", "output_tokens_per_s_per_gpu", "kv_capacity_tokens")
 
 
 def kinds_of(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -63,11 +62,12 @@ def kind_rows(kinds: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     return rows + _cells(kinds, AFTER)
 
 
-def _cells(kinds: Mapping[str, Mapping[str, Any]], labels: Mapping[str, str]) -> list[list[str]]:
-    return [
-        [label, *(_cell(key, kind.get(key)) for kind in kinds.values())]
-        for key, label in labels.items()
-    ]
+def _cells(kinds: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> list[list[str]]:
+    rows = []
+    for name in names:
+        metric = METRICS.get(f"kind.{name}") or METRICS[name]
+        rows.append([metric.label, *(_cell(metric, kind.get(name)) for kind in kinds.values())])
+    return rows
 
 
 def kind_name(kind: Mapping[str, Any]) -> str:
@@ -80,10 +80,8 @@ def kind_name(kind: Mapping[str, Any]) -> str:
     return f"{replicas} x {int(kind['gpus']) // replicas} {kind['system']}"
 
 
-def _cell(key: str, value: object) -> str:
-    if key == "request_share" and isinstance(value, (int, float)):
-        return format_share(value)
-    return format_value(key, value)
+def _cell(metric: Metric, value: float | None) -> str:
+    return MISSING if value is None else metric_text(metric, value)
 
 
 def print_kinds(console: Console, results: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from perfatlas.report.text.quantities import format_interval, format_value
 from perfatlas.report.text.rows import label_of
 from perfatlas.report.text.terminal import print_line, print_plain
+from perfatlas.vocabulary.metrics import SEEDS, stem_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 HIDDEN: Final = (
     *("gpus", "method", "interrupted", "kv_blocks", "prefill_kv_blocks", "seeds_simulated"),
 )
-SEEDS: Final = "_seed_half_width"
 NARROW: Final = 64
 INDENT, LONG_GAP, SHORT_GAP = 2, 3, 2  # columns before and between
 NO_INTERVAL: Final = "no interval"
@@ -156,5 +156,5 @@ def interval_text(results: Mapping[str, Any], name: str) -> str:
 
 
 def _is_end(results: Mapping[str, Any], name: str) -> bool:
-    stem = name.removesuffix("_low").removesuffix("_high").removesuffix(SEEDS)
+    stem = stem_of(name)
     return stem != name and stem in results

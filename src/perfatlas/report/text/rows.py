@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.text.quantities import format_number, format_value, is_empty
 from perfatlas.report.text.terminal import print_line, print_plain
+from perfatlas.vocabulary.metrics import find_metric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,57 +16,13 @@ if TYPE_CHECKING:
 SHORT: Final = 12  # a text that no terminal needs to break
 FOLDED: Final = 16  # columns a longer text needs at least
 GAP: Final = 2
-# of a result: as people say it, and in few letters for narrow terminals
-LABELS: Final[Mapping[str, tuple[str, str]]] = {
-    "ttft_s": ("time to first token (TTFT)", "TTFT"),
-    "tpot_s": ("time per output token (TPOT)", "TPOT"),
-    "request_latency_s": ("request latency", "latency"),
-    "itl_s": ("time between tokens (ITL)", "ITL"),
-    "queue_s": ("time in the queue", "queue"),
-    "kv_transfer_s": ("transfer of the KV cache", "transfer"),
-    "output_tokens_per_s": ("output tokens/s", "tokens/s"),
-    "requests_per_s": ("requests/s", "requests/s"),
-    "max_request_rate": ("largest requests/s within objectives", "largest rate /s"),
-    "largest_rate_met": ("largest requests/s that met objectives", "met at /s"),
-    "smallest_rate_missed": ("smallest requests/s that missed them", "missed at /s"),
-    "goodput_requests_per_s": ("requests/s within objectives", "goodput /s"),
-    "slo_attainment": ("requests within objectives", "attainment"),
-    "utilization": ("time in which replicas run", "busy"),
-    "prefill_utilization": ("time in which prefill workers run", "prefill busy"),
-    "decode_utilization": ("time in which decode workers run", "decode busy"),
-    "kv_capacity_tokens": ("tokens the KV cache holds", "KV tokens"),
-    "prefill_kv_capacity_tokens": (
-        "tokens the KV cache of a prefill worker holds",
-        "prefill KV tokens",
-    ),
-    "output_tokens_per_s_per_gpu": ("output tokens/s per GPU", "tokens/s/GPU"),
-    "output_tokens_per_s_per_user": ("output tokens/s per user", "tokens/s/user"),
-    "gpu_hit_rate": ("prompt tokens found on the GPU", "found on GPU"),
-    "host_hit_rate": ("prompt tokens found in host memory", "found in host"),
-    "ssd_hit_rate": ("prompt tokens found on the SSD", "found on SSD"),
-    "host_loaded_bytes": ("loaded from host memory", "from host"),
-    "ssd_loaded_bytes": ("loaded from the SSD", "from SSD"),
-    "stored_bytes": ("written below the GPU", "written"),
-    "host_held_bytes": ("in host memory at the end", "in host"),
-    "ssd_held_bytes": ("on the SSD at the end", "on SSD"),
-    "replica_time_s": ("replica time, summed", "replica time"),
-    "replica_availability": ("replica availability", "availability"),
-    "replicas_on_average": ("replicas on average", "replicas mean"),
-    "replicas_at_most": ("replicas at most", "replicas most"),
-    "requests_completed": ("requests completed", "completed"),
-    "requests_rejected": ("requests rejected", "rejected"),
-    "requests_sent_again": ("requests sent again", "sent again"),
-    "requests_lost": ("requests lost", "lost"),
-    "requests_unserved": ("requests unserved", "unserved"),
-    "output_tokens_wasted": ("output tokens wasted", "tokens wasted"),
-}
 
 
 def label_of(name: str, *, short: bool = False) -> str:
-    """Return a result's name as people say it.
+    """Return the label of a metric, or the words of another name.
 
     Args:
-        name: A key of `results`.
+        name: A key of `results`, or of the fields that are about one.
         short: For narrow terminals.
 
     Example:
@@ -73,9 +30,23 @@ def label_of(name: str, *, short: bool = False) -> str:
         >>> label_of("bus_bandwidth_bytes_per_s"), label_of("tpot_s")
         ('bus bandwidth', 'time per output token (TPOT)')
     """
-    if name in LABELS:
-        long_label, short_label = LABELS[name]
-        return short_label if short else long_label
+    metric = find_metric(name)
+    if metric is not None:
+        return metric.short_label if short else metric.label
+    return spelled_out(name)
+
+
+def spelled_out(name: str) -> str:
+    """Return the words of a name without its unit.
+
+    Args:
+        name: A key of a catalog, a validation or a calibration.
+
+    Example:
+        >>> from perfatlas.report.text.rows import spelled_out
+        >>> spelled_out("link_bytes_per_s"), spelled_out("hidden_size")
+        ('link', 'hidden size')
+    """
     for suffix in ("_bytes_per_s", "_flop_per_s", "_s", "_w", "_j", "_hz"):
         if name.endswith(suffix):
             return name.removesuffix(suffix).replace("_", " ")
@@ -123,7 +94,7 @@ def print_rows(
     if title:
         print_line(console, title, style="bold")
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_edge=False)
-    titles = columns or {name: label_of(name) for name in rows[0]}
+    titles = columns or {name: spelled_out(name) for name in rows[0]}
     shown = _fitting(titles, rows, console.width)
     for name in shown:
         table.add_column(
@@ -190,7 +161,7 @@ def print_facts(console: Console, facts: Mapping[str, Any]) -> None:
             told = {key: item for key, item in value.items() if not is_empty(item)}
             lines += [(f"{name}.{key}", format_value(str(key), item)) for key, item in told.items()]
         elif isinstance(value, list) and value and isinstance(value[0], dict):
-            lines += [(label_of(name), format_value(name, item)) for item in value]
+            lines += [(spelled_out(name), format_value(name, item)) for item in value]
         elif not is_empty(value):
-            lines.append((label_of(name), format_value(name, value)))
+            lines.append((spelled_out(name), format_value(name, value)))
     print_labelled(console, lines)

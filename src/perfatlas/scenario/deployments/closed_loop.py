@@ -28,6 +28,7 @@ from perfatlas.serving.closed_form import said_of_client
 from perfatlas.serving.config import Control
 from perfatlas.serving.outcome import request_latencies
 from perfatlas.serving.requests import all_at_once, plain_requests
+from perfatlas.vocabulary.metrics import output_tokens_per_s_per_gpu, output_tokens_per_s_per_user
 
 if TYPE_CHECKING:
     from perfatlas.scenario.deployments.engine_deployment import Priced
@@ -170,8 +171,8 @@ def _means(ready: Service, came: Arriving, window: slice) -> dict[str, Any]:
     tokens = float(came.requests.osl_N[-1])
     tpot_s = means["tpot_s"]
     return means | {
-        "output_tokens_per_s_per_gpu": rate * tokens / ready.gpus,
-        "output_tokens_per_s_per_user": None if tpot_s is None else 1.0 / tpot_s,
+        "output_tokens_per_s_per_gpu": output_tokens_per_s_per_gpu(rate * tokens, ready.gpus),
+        "output_tokens_per_s_per_user": output_tokens_per_s_per_user(tpot_s),
     }
 
 

@@ -14,8 +14,14 @@ import numpy as np
 from perfatlas.answer import engine_assumptions, merged_evidence, step_evidence
 from perfatlas.scenario.deployments.services import by_holders
 from perfatlas.scenario.fields import ReplicaKind
-from perfatlas.serving.outcome import request_latencies, statistics
+from perfatlas.serving.outcome import request_latencies
 from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.vocabulary.metrics import (
+    output_tokens_per_s_per_gpu,
+    share,
+    statistics,
+    utilization,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,7 +94,7 @@ def kind_results(
         pool = part.ready.entry
         found = request_latencies(requests, part.outcome, ready.seen)
         tokens = int(requests.osl_N[found.place_N].sum())
-        rate = tokens / makespan_s if makespan_s else None
+        rate = share(tokens, makespan_s)
         busy_s = float(part.outcome.busy_F.mean()) / TICKS_PER_SECOND
         results[part.name.replace(" ", "_")] = {
             "system": pool.scenario.system,
@@ -96,11 +102,11 @@ def kind_results(
             "replicas": pool.replicas.number,
             "gpus": part.ready.gpus,
             "requests": part.requests,
-            "request_share": part.requests / sent if sent else None,
+            "request_share": share(part.requests, sent),
             **{name: statistics(getattr(found, name)) for name in LATENCIES},
-            "utilization": min(busy_s / makespan_s, 1.0) if makespan_s else None,
+            "utilization": utilization(busy_s, makespan_s),
             "output_tokens_per_s": rate,
-            "output_tokens_per_s_per_gpu": None if rate is None else rate / part.ready.gpus,
+            "output_tokens_per_s_per_gpu": output_tokens_per_s_per_gpu(rate, part.ready.gpus),
             "kv_capacity_tokens": pool.capacity_tokens,
             "kv_blocks": pool.limits.kv_blocks,
         }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.vocabulary.metrics import output_tokens_per_s_per_gpu, share
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,18 +43,16 @@ def operated_results(
         tokens = found["output_tokens_per_s"]
         used = held_s * each
         results |= {
-            "replicas_on_average": held_s / ended_s if ended_s else None,
+            "replicas_on_average": share(held_s, ended_s),
             "replicas_at_most": int(np.count_nonzero(outcome.operated.held_F)),
             "gpus": gpus,
-            "output_tokens_per_s_per_gpu": (
-                tokens * found["makespan_s"] / used if tokens is not None and used else None
+            "output_tokens_per_s_per_gpu": output_tokens_per_s_per_gpu(
+                tokens * found["makespan_s"] if tokens is not None and used else None, used
             ),
         }
     else:
         results |= {
-            "replica_availability": (
-                held_s / (ended_s * outcome.operated.held_F.size) if ended_s else None
-            ),
+            "replica_availability": share(held_s, ended_s * outcome.operated.held_F.size),
             "requests_sent_again": int(np.count_nonzero(outcome.operated.again_N >= 0)),
             "requests_lost": int(np.count_nonzero(outcome.operated.lost_N)),
             "requests_unserved": int(np.count_nonzero(outcome.unserved())),

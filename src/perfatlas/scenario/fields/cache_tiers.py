@@ -11,6 +11,7 @@ from perfatlas.quantities import InvalidSpecError, format_quantity
 from perfatlas.scenario.fields.asked import Asked
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.vocabulary.fields import KvOffloading
+from perfatlas.vocabulary.metrics import share
 
 if TYPE_CHECKING:
     from perfatlas.parallelism import PlanColumns
@@ -151,7 +152,7 @@ def tier_results(
     )
     found = {"gpu": cached - host - ssd, "host": host, "ssd": ssd}
     return {
-        **{f"{name}_hit_rate": at / prompt if prompt else None for name, at in found.items()},
+        **{f"{name}_hit_rate": share(at, prompt) for name, at in found.items()},
         "host_loaded_bytes": float(below.loaded_2[0]) * block_bytes,
         "ssd_loaded_bytes": float(below.loaded_2[1]) * block_bytes,
         "stored_bytes": below.stored * block_bytes,

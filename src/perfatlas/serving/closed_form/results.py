@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.vocabulary.metrics import (
+    METRICS,
+    find_metric,
+    output_tokens_per_s_per_gpu,
+    output_tokens_per_s_per_user,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -19,23 +26,8 @@ if TYPE_CHECKING:
     from perfatlas.step import Candidates
 
 LATENCIES: Final = ("ttft_s", "tpot_s", "request_latency_s")
-MEMORY: Final = (
-    "weights_bytes",
-    "kv_bytes",
-    "activation_bytes",
-    "other_bytes",
-    "total_bytes",
-    "capacity_bytes",
-    "kv_capacity_tokens",
-    "fits",
-)
-# Results that are not measures but counts or truth values.
-WHOLE: Final[Mapping[str, type]] = {
-    "gpus": int,
-    "prefill_steps": int,
-    "fits": bool,
-    "kv_capacity_tokens": int,
-}
+MEMORY: Final = tuple(metric.key for name, metric in METRICS.items() if name.startswith("memory."))
+WHOLE: Final[Mapping[str, type]] = {"count": int, "flag": bool}
 
 
 def plain_column(name: str, values: FloatArray) -> list[Any]:
@@ -45,7 +37,8 @@ def plain_column(name: str, values: FloatArray) -> list[Any]:
         name: Name of the result; one of the memory results may be prefixed by `memory_`.
         values: The column (C,).
     """
-    kind = WHOLE.get(name.removeprefix("memory_"), float)
+    metric = find_metric(name.removeprefix("memory_"), "memory")
+    kind = float if metric is None else WHOLE.get(metric.holds, float)
     return [None if value != value else kind(value) for value in values.tolist()]  # noqa: PLR0124
 
 
@@ -89,9 +82,12 @@ def interval_columns(
         columns[f"{name}_low"] = getattr(low, name)
         columns[f"{name}_high"] = getattr(high, name)
     for suffix, source in (("", predicted), ("_low", high), ("_high", low)):
-        columns[f"output_tokens_per_s_per_gpu{suffix}"] = source.output_tokens_per_s / gpus
-        with np.errstate(divide="ignore"):
-            columns[f"output_tokens_per_s_per_user{suffix}"] = 1.0 / source.tpot_s
+        columns[f"output_tokens_per_s_per_gpu{suffix}"] = output_tokens_per_s_per_gpu(
+            source.output_tokens_per_s, gpus
+        )
+        columns[f"output_tokens_per_s_per_user{suffix}"] = output_tokens_per_s_per_user(
+            source.tpot_s
+        )
     per_token = ("tpot_s", "output_tokens_per_s_per_user")
     return {
         name: np.where(osl > 1.0, values, np.nan) if name.startswith(per_token) else values

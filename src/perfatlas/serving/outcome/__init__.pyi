@@ -16,7 +16,6 @@ from .metrics import (
     request_latencies as request_latencies,
     saturated as saturated,
     series_columns as series_columns,
-    statistics as statistics,
     summarize as summarize,
 )
 from .tail_attribution import (

@@ -13,6 +13,7 @@ import numpy as np
 from perfatlas.files import roomy
 from perfatlas.serving.outcome.columns import GAP_EDGES
 from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.vocabulary.metrics import STATISTICS, share, statistics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.outcome.columns import Outcome, Series
     from perfatlas.serving.requests import Requests
 
-PERCENTILES: Final = (50, 90, 95, 99)
-STATISTICS: Final = ("mean", *(f"p{percent}" for percent in PERCENTILES))
+PERCENTILES: Final = tuple(int(name[1:]) for name in STATISTICS[1:])  # the mean is first
 OBJECTIVES: Final = ("ttft_s", "tpot_s", "itl_s", "request_latency_s")
 BACKLOG: Final = 10  # requests that wait, from which on a growing queue is more than chance
 GROWTH: Final = 2.0  # of the backlog from the first half of the arrivals to their last third
@@ -131,28 +131,6 @@ def _transfers_s(outcome: Outcome, place_N: NDArray[np.int64]) -> NDArray[np.flo
         return np.zeros(0)
     handed_N, arrived_N = travels.handed_N[place_N], travels.arrived_N[place_N]
     return np.where(arrived_N >= 0, (arrived_N - handed_N) / TICKS_PER_SECOND, np.nan)
-
-
-def statistics(values_N: NDArray[np.float64]) -> dict[str, float | None]:
-    """Return mean and percentiles of values, None where there are none.
-
-    Percentiles interpolate linearly between order statistics; NaN values are left out.
-
-    Args:
-        values_N: Values (N,).
-
-    Example:
-        >>> import numpy as np
-        >>> from perfatlas.serving.outcome import statistics
-        >>> statistics(np.array([1.0, 2.0, 3.0]))["p50"]
-        2.0
-    """
-    known = values_N[np.isfinite(values_N)]
-    if not known.size:
-        return dict.fromkeys(STATISTICS)
-    at = np.percentile(known, PERCENTILES)
-    values = (float(known.mean()), *(float(value) for value in at))
-    return dict(zip(STATISTICS, values, strict=True))
 
 
 def gap_statistics(requests: Requests, outcome: Outcome) -> dict[str, float | None]:
@@ -332,7 +310,7 @@ def summarize(
         "steps": outcome.steps,
         "output_tokens_per_s": None if rate is None else tokens * rate,
         "requests_per_s": None if rate is None else completed * rate,
-        "prefix_hit_rate": int(outcome.cached_N[found.place_N].sum()) / prompt if prompt else None,
+        "prefix_hit_rate": share(int(outcome.cached_N[found.place_N].sum()), prompt),
         "saturated": saturated(outcome),
         "interrupted": outcome.interrupted,
     }
@@ -340,7 +318,7 @@ def summarize(
         good = int(np.count_nonzero(meets(found, slos)))
         asked = completed + rejected + failed
         result["goodput_requests_per_s"] = None if rate is None else good * rate
-        result["slo_attainment"] = good / asked if asked else None
+        result["slo_attainment"] = share(good, asked)
     return result
 
 

@@ -30,6 +30,7 @@ from perfatlas.serving.closed_form import (
 )
 from perfatlas.step import Candidates, does_not_fit
 from perfatlas.verbs.estimate.remarks import LEAVES_OUT, pool_warnings, question_warnings
+from perfatlas.vocabulary.metrics import metrics_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,15 +39,9 @@ if TYPE_CHECKING:
 
 # results of the closed forms that a simulation replaces: all but memory
 NOT_SIMULATED: Final = frozenset(
-    f"{name}{end}"
-    for name in (
-        "ttft_s",
-        "tpot_s",
-        "request_latency_s",
-        "kv_transfer_s",
-        "output_tokens_per_s_per_gpu",
-        "output_tokens_per_s_per_user",
-    )
+    f"{metric.name}{end}"
+    for metric in metrics_of("estimate")
+    if metric.has_interval
     for end in ("", "_low", "_high")
 ) | {"prefill_steps", "gpus"}
 ALONE: Final = (

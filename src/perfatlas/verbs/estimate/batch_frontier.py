@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.resolution import read_scenario
+from perfatlas.serving.closed_form import MEMORY
 from perfatlas.verbs.estimate.answer import estimate, evaluate_one
 from perfatlas.verbs.estimate.table import estimate_table
 
@@ -20,7 +21,7 @@ def frontier(**fields: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - the vocab
         **fields: A scenario; `batch` (static) or `concurrency` (aggregated) is swept.
 
     Returns:
-        Rows of batch and the result columns of a table estimate, batch rising; the last row is
+        Rows of batch and the results of an estimate, batch rising; the last row is
         the largest batch that fits (static), or beyond which requests only queue (aggregated).
 
     Raises:
@@ -80,5 +81,6 @@ def _fitting(given: dict[str, Any], swept: str, sizes: list[int]) -> list[dict[s
         if columns["error_code"][position]:
             break
         row = {k: v[position] for k, v in columns.items() if not k.startswith("error")}
-        rows.append({"batch": size} | row)
+        memory = {name: row.pop(f"memory_{name}") for name in MEMORY}
+        rows.append({"batch": size} | row | {"memory": memory})
     return rows

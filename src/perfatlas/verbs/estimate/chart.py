@@ -16,6 +16,7 @@ from perfatlas.report.text import (
     speaks_unicode,
     subheadline,
 )
+from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,7 +49,7 @@ ASCII: Final = Alphabet("o", ".", "|", "-", "+")
 
 
 def frontier_chart(rows: Sequence[Mapping[str, Any]], *, width: int, unicode: bool) -> str:
-    """Return tokens/s per GPU over tokens/s per user, points labelled with their batch.
+    """Return output tokens/s per GPU over those per user, points labelled with their batch.
 
     Args:
         rows: Points with `batch`, `output_tokens_per_s_per_gpu`, `output_tokens_per_s_per_user`.
@@ -60,7 +61,7 @@ def frontier_chart(rows: Sequence[Mapping[str, Any]], *, width: int, unicode: bo
         >>> rows = [{"batch": 1, "output_tokens_per_s_per_gpu": 10.0,
         ...          "output_tokens_per_s_per_user": 80.0}]
         >>> frontier_chart(rows, width=40, unicode=False).splitlines()[0]
-        '  tokens/s per GPU'
+        '  output tokens/s per GPU'
     """
     alphabet = UNICODE if unicode else ASCII
     points = [(float(r[X]), float(r[Y]), str(r["batch"])) for r in rows if r.get(X) and r.get(Y)]
@@ -122,7 +123,7 @@ def _label(grid: list[list[str]], column: int, line: int, label: str, alphabet: 
 
 def _framed(grid: list[list[str]], *, x_top: float, y_top: float, alphabet: Alphabet) -> list[str]:
     ticks = {round(share * (HEIGHT - 1)): y_top * (1 - share) for share in (0, 1 / 3, 2 / 3, 1)}
-    lines = ["  tokens/s per GPU"]
+    lines = [f"  {METRICS[Y].label}"]
     for number, cells in enumerate(grid):
         tick = format_number(ticks[number]) if number in ticks else ""
         lines.append(f"{tick:>{MARGIN - 1}} {alphabet.vertical}{''.join(cells)}".rstrip())
@@ -134,7 +135,7 @@ def _framed(grid: list[list[str]], *, x_top: float, y_top: float, alphabet: Alph
         first = MARGIN + 1 + round(share * (columns - 1)) - len(text) // 2
         first = min(first, MARGIN + 1 + columns - len(text))
         scale[first : first + len(text)] = text
-    caption = "tokens/s per user"
+    caption = METRICS[X].label
     return [*lines, "".join(scale).rstrip(), f"{caption:>{MARGIN + 1 + columns}}"]
 
 
@@ -164,9 +165,10 @@ def print_frontier(
     print_plain(console, chart + "\n")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     narrow = console.width < NARROW
-    per = "tokens/s\nper " if narrow else "tokens/s/"
-    names = {"batch": "  batch", Y: f"{per}GPU", X: f"{per}user"}
-    names |= {"ttft_s": "TTFT", "tpot_s": "TPOT"}
+    names = {"batch": f"  {METRICS['frontier.batch'].label}"}
+    for name in (Y, X, "ttft_s", "tpot_s"):
+        label = METRICS[name].short_label
+        names[name] = label.replace("/s/", "/s\nper ") if narrow else label
     if console.width < NARROWEST:
         del names["ttft_s"]
     for name in names.values():

@@ -6,9 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.report.charts import log_ticks, ticks
-from perfatlas.report.text import format_number
+from perfatlas.report.text import format_number, share_text
 from perfatlas.verbs.fleet.glossary import LENGTHS, spelled_time, unit_of
-from perfatlas.verbs.goodput import share_text
 from perfatlas.verbs.simulate import COLOURS
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import counted
-from perfatlas.report.text import format_number
+from perfatlas.report.text import format_number, share_text
 from perfatlas.verbs.fleet.charts import days_of, lives_of, shares_of
 from perfatlas.verbs.fleet.glossary import in_words, meanings, spelled_rate, spelled_time, unit_of
 from perfatlas.verbs.fleet.text import goodput_command, seconds
-from perfatlas.verbs.goodput import charts_of, page_of, share_text
+from perfatlas.verbs.goodput import charts_of, page_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import counted, parse_duration
-from perfatlas.report.text import print_labelled, print_line, print_plain, print_rows
-from perfatlas.verbs.goodput import share_text, time_text
+from perfatlas.report.text import (
+    print_labelled,
+    print_line,
+    print_plain,
+    print_rows,
+    share_text,
+    time_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

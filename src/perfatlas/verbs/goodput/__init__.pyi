@@ -36,6 +36,4 @@ from .text import (
     SHORT as SHORT,
     print_goodput as print_goodput,
     print_waterfall as print_waterfall,
-    share_text as share_text,
-    time_text as time_text,
 )

@@ -13,7 +13,8 @@ from perfatlas.vocabulary.fields import Count
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-DAY_S: Final = 86400.0
+HOUR_S: Final = 3600.0
+DAY_S: Final = 24.0 * HOUR_S
 MONTH_S: Final = 30.0 * DAY_S
 
 

@@ -16,6 +16,7 @@ from perfatlas.quantities import InvalidSpecError, counted, shown
 from perfatlas.verbs.goodput.deadline_probability import check_date, late_remarks, lateness
 from perfatlas.verbs.goodput.fields import (
     DAY_S,
+    HOUR_S,
     SIMPLE_NAMES,
     STEP_NAMES,
     FleetGoodput,
@@ -23,16 +24,15 @@ from perfatlas.verbs.goodput.fields import (
     parsed,
 )
 from perfatlas.verbs.goodput.fleet_job import FleetJob, fleet_job
-from perfatlas.verbs.goodput.interruptions import HOUR_S, bucket_rows
+from perfatlas.verbs.goodput.interruptions import bucket_rows
 from perfatlas.verbs.goodput.rate_interval import NARROWER, more_often, rate_interval
 from perfatlas.verbs.goodput.remarks import fleet_remarks
 from perfatlas.verbs.goodput.training_step import split_step
 from perfatlas.verbs.goodput.unused_options import of_other_form, refuse_unread_fleet
 from perfatlas.verbs.goodput.what_if import not_tried, single_changes
+from perfatlas.vocabulary.metrics import METRICS, gpu_hours, statistics
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from perfatlas.fleet.model import Strategy
     from perfatlas.verbs.goodput.training_step import StepFacts
 
@@ -40,7 +40,7 @@ MOST_FAILURES: Final = 100_000_000  # of all replicas; well under a minute
 MOST_REPLICAS: Final = 100_000
 APART: Final = 2.0  # half-widths of a 95 % interval; further apart is no chance
 MOSTLY: Final = 0.99  # of the time; less is told
-QUANTILES: Final = {"p5": 0.05, "p50": 0.5, "p95": 0.95, "p99": 0.99}
+WITH_P5: Final = METRICS["cost_usd"].statistics
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,8 +198,8 @@ def _results(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> dict[str
         "interruptions_per_day": interruptions / ended_s * DAY_S,
         "interruptions": interruptions,
         "duration_s": ended_s,
-        "gpu_hours": ready.gpus * ended_s / HOUR_S,
-        "lost_gpu_hours": (1.0 - outcome.goodput) * ready.gpus * ended_s / HOUR_S,
+        "gpu_hours": gpu_hours(ready.gpus * ended_s),
+        "lost_gpu_hours": gpu_hours((1.0 - outcome.goodput) * ready.gpus * ended_s),
         "gpus": ready.gpus,
         "gpus_held": _held(ready),
         "spares": ready.strategy.spares.count,
@@ -208,9 +208,9 @@ def _results(asked: FleetGoodput, ready: FleetJob, outcome: Outcome) -> dict[str
     }
     if asked.work_s is None:
         useful_R = outcome.goodput_R * results["gpu_hours"]
-        results["useful_gpu_hours"] = distribution(useful_R)
+        results["useful_gpu_hours"] = statistics(useful_R, WITH_P5)
     else:
-        results["finish_s"] = distribution(outcome.ended_R / TICKS_PER_SECOND)
+        results["finish_s"] = statistics(outcome.ended_R / TICKS_PER_SECOND, WITH_P5)
         results["unfinished"] = outcome.unfinished
     results |= _costs(asked, ready, outcome, results)
     return results | {"factors": factors(asked, ended_shares(outcome))}
@@ -231,27 +231,17 @@ def _ends(asked: FleetGoodput, ready: FleetJob, outcome: Outcome, share: float) 
     return found
 
 
-def distribution(value_R: NDArray[np.float64]) -> dict[str, float]:
-    """Return mean and quantiles over replicas.
-
-    Args:
-        value_R: A value of every replica (R,).
-    """
-    found = {"mean": float(value_R.mean())}
-    return found | {name: float(np.quantile(value_R, q)) for name, q in QUANTILES.items()}
-
-
 def _costs(
     asked: FleetGoodput, ready: FleetJob, outcome: Outcome, results: dict[str, Any]
 ) -> dict[str, Any]:
     """Return what job and spares cost [USD], where a price is given."""
     if asked.usd_per_gpu_hour is None:
         return {}
-    cost_R = _held(ready) * outcome.ended_R / TICKS_PER_SECOND / HOUR_S * asked.usd_per_gpu_hour
-    cost = distribution(cost_R)
+    cost_R = gpu_hours(_held(ready) * outcome.ended_R / TICKS_PER_SECOND) * asked.usd_per_gpu_hour
+    cost = statistics(cost_R, WITH_P5)
     useful = outcome.goodput * results["gpu_hours"]
     return {
-        "cost_usd": cost if asked.work_s is not None else cost["mean"],
+        "cost_usd": cost,
         "usd_per_useful_gpu_hour": cost["mean"] / useful if useful else None,
     }
 

@@ -6,18 +6,17 @@ Said in one of three ways: for the job, for one of its nodes, or by a published 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from perfatlas.fleet.model import PublishedRate, find_rate
 from perfatlas.quantities import InvalidSpecError, counted, shown
 from perfatlas.sampling import exact_rate_interval
 from perfatlas.verbs.goodput.fields import DAY_S
 from perfatlas.verbs.goodput.rate_interval import NARROWER, NINETY
+from perfatlas.vocabulary.metrics import gpu_hours
 
 if TYPE_CHECKING:
     from perfatlas.verbs.goodput.fields import SimpleGoodput
-
-HOUR_S: Final = 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +158,7 @@ def lost_hours(asked: SimpleGoodput, share: float) -> dict[str, Any]:
     """
     if asked.gpus is None:
         return {}
-    held = asked.gpus * asked.duration_s / HOUR_S
+    held = gpu_hours(asked.gpus * asked.duration_s)
     found = {"gpu_hours": held, "lost_gpu_hours": (1.0 - share) * held}
     if asked.usd_per_gpu_hour is not None:
         found["lost_usd"] = found["lost_gpu_hours"] * asked.usd_per_gpu_hour
@@ -194,6 +193,6 @@ def bucket_rows(shares: dict[str, float], gpu_s: float | None) -> list[dict[str,
     ordered = sorted(spent, key=lambda name: (name != "productive", -shares[name]))
     return [
         {"name": name, "share": shares[name]}
-        | ({} if gpu_s is None else {"gpu_hours": shares[name] * gpu_s / HOUR_S})
+        | ({} if gpu_s is None else {"gpu_hours": gpu_hours(shares[name] * gpu_s)})
         for name in ordered
     ]

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from perfatlas.report.text import share_text
 from perfatlas.verbs.goodput.text import (
     BUCKETS,
     FACTORS,
     METHODS,
     goodput_headline,
     result_lines,
-    share_text,
 )
 from perfatlas.verbs.simulate import COLOURS, STYLE
 
@@ -186,7 +186,7 @@ def _assumed(changes: Sequence[Answered]) -> list[str]:
     """Return what changes take for granted and what more they hold, a sentence for each."""
     told = []
     for row in changes:
-        hours = row["gpu_hours_added"]
+        hours = row["added_gpu_hours"]
         more = f"{hours:,.0f} GPU-hours more are held for it" if hours else ""
         if said := "; ".join(text for text in (row["assumes"], more) if text):
             told.append(f"{row['name']}: {said}")
@@ -200,8 +200,8 @@ def _changes(changes: Sequence[Answered]) -> Any:  # noqa: ANN401 - a figure
     figure = go.Figure()
     figure.add_bar(
         y=[row["name"] for row in rows],
-        x=[row["gpu_hours_gained"] for row in rows],
-        error_x={"array": [row["gpu_hours_gained_half_width"] for row in rows]},
+        x=[row["gained_gpu_hours"] for row in rows],
+        error_x={"array": [row["gained_gpu_hours_half_width"] for row in rows]},
         orientation="h",
         marker={"color": COLOURS[2]},
     )

@@ -30,7 +30,7 @@ def goodput_stragglers(**fields: Any) -> Answer:  # noqa: ANN401 - checked by sc
     Example:
         >>> from perfatlas.verbs.goodput import goodput_stragglers
         >>> found = goodput_stragglers(gpus=16384, persistent_cv=0.01).results
-        >>> print(f"{found['slowdown']:.4f}")  # 3.971 standard deviations
+        >>> print(f"{found['step_slowdown']:.4f}")  # 3.971 standard deviations
         1.0397
     """
     asked = parsed(Stragglers, fields)
@@ -50,7 +50,7 @@ def goodput_stragglers(**fields: Any) -> Answer:  # noqa: ANN401 - checked by sc
     }
     mean_s = asked.step_time_s
     results: dict[str, Any] = {
-        "slowdown": slowdown,
+        "step_slowdown": slowdown,
         "waiting_share": 1.0 - shares["productive"],
         "slowest_step_time_s": None if mean_s is None else mean_s * slowdown,
         "slowest_deviations": float(largest_normal(asked.gpus)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,12 +9,16 @@ from perfatlas.quantities import counted, format_quantity
 from perfatlas.report.text import (
     format_number,
     format_share,
+    format_value,
     print_closing,
     print_line,
     print_plain,
     print_rows,
+    share_text,
     speaks_unicode,
+    time_text,
 )
+from perfatlas.vocabulary.metrics import HIGH, LOW, METRICS, find_metric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,44 +27,6 @@ if TYPE_CHECKING:
 
     Answered = Mapping[str, Any]
 
-LABELS: Final = {
-    "goodput": "goodput (useful share of the time)",
-    "checkpoint_interval_s": "work between checkpoints",
-    "optimal_checkpoint_interval_s": "optimal work between checkpoints",
-    "mtti_s": "mean time to interruption",
-    "interruptions_per_day": "interruptions a day",
-    "interruptions": "interruptions",
-    "gpu_hours": "GPU-hours of the job",
-    "lost_gpu_hours": "GPU-hours lost",
-    "useful_gpu_hours": "GPU-hours of useful work",
-    "lost_usd": "cost of what is lost",
-    "usd_per_useful_gpu_hour": "cost of a useful GPU-hour",
-    "cost_usd": "cost",
-    "finish_s": "time to finish",
-    "blocked_probability": "share of time the job waits",
-    "blocked_probability_one_fewer": "with one spare fewer",
-    "nodes_under_repair": "nodes under repair, on average",
-    "nodes_out": "nodes out, those that wait for a crew too",
-    "spares": "spares",
-    "gpus_held": "GPUs held, spares among them",
-    "replicas": "simulated replicas",
-    "closed_form_goodput": "goodput by a closed form",
-    "checkpoint_bytes": "bytes of a checkpoint",
-    "late_probability": "probability to be later than that",
-    "unavailability": "share of time a GPU is out",
-    "usable_share": "GPUs that can work",
-    "domain_availability": "share of time a domain can work",
-    "blast_usable_share": "GPUs that can work, if one dead GPU idles a domain",
-    "best_needed": "needed of a domain, for the most GPUs that can work",
-    "best_usable_share": "GPUs that can work then",
-    "domains": "domains of the job",
-    "domains_out": "domains that cannot work, on average",
-    "job_availability": "share of time the job has all its domains",
-    "slowdown": "step over that of an average GPU",
-    "waiting_share": "share of the step that an average GPU waits",
-    "slowest_step_time_s": "step",
-    "slowest_deviations": "slowest GPU, standard deviations from the mean",
-}
 BUCKETS: Final = {
     "productive": "useful work",
     "checkpoint": "writing checkpoints",
@@ -75,14 +40,7 @@ BUCKETS: Final = {
     "persistent": "waiting for GPUs always slow",
     "transient": "waiting for GPUs slow at times",
 }
-FACTORS: Final = {
-    "availability": "availability: nodes are there",
-    "scheduling": "scheduling: the job is on them",
-    "ettr": "effective time: it makes progress",
-    "not_degraded": "at full speed",
-    "mfu": "MFU: of the peak FLOPs",
-    "product": "the product",
-}
+FACTORS: Final = METRICS["factors"].parts
 METHODS: Final = {
     "exact": "closed form, exact",
     "daly": "closed form of Daly",
@@ -98,69 +56,16 @@ METHODS: Final = {
 }
 UNSAID: Final = ("half_width", "seed", "what_if", "more_spares", "verify_s")  # of a headline
 SHORT: Final = {"gpu": "GPU", "gpus": "GPUs", "mfu": "MFU", "mtbf": "MTBF", "mtti": "MTTI"}
-ENDS: Final = ("_low", "_high")
-TIMES: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
 BAR: Final = 28
 INDENT: Final = 2
 FEW_HOURS: Final = 100.0  # GPU-hours of a job, below which whole ones say too little
-MOST_DECIMALS: Final = 6
-SHARES: Final = (
-    "goodput",
-    "blocked_probability",
-    "blocked_probability_one_fewer",
-    "target",
-    "mfu",
-    "scheduling",
-    "closed_form_goodput",
-    "late_probability",
-    "unavailability",
-    "usable_share",
-    "domain_availability",
-    "blast_usable_share",
-    "best_usable_share",
-    "job_availability",
-    "waiting_share",
-    "persistent_cv",
-    "transient_cv",
-)
+# fields that are shares, and results that are said elsewhere or are fields
+SHARES: Final = ("target", "mfu", "scheduling", "persistent_cv", "transient_cv")
+HIDDEN: Final = ("gpus", "duration_s", "finish_by_s", "unfinished")
 
 
-def time_text(seconds: float) -> str:
-    """Return a time in the largest unit of which there is enough to read it, in three digits.
-
-    Args:
-        seconds: A time [s].
-
-    Example:
-        >>> from perfatlas.verbs.goodput import time_text
-        >>> time_text(11134.0), time_text(54 * 86400.0), time_text(60.0), time_text(0.0)
-        ('3.09 h', '54 d', '60 s', '0 s')
-    """
-    for size, unit in TIMES:
-        if seconds >= 1.5 * size or (unit in ("d", "s") and seconds >= size):
-            return f"{format_number(float(f'{seconds / size:.3g}'))} {unit}"
-    return f"{seconds:.3g} s"
-
-
-def share_text(share: float) -> str:
-    """Return a share in per cent, three digits of it, or two of what is missing to all.
-
-    Args:
-        share: Of one.
-
-    Example:
-        >>> from perfatlas.verbs.goodput import share_text
-        >>> share_text(0.92665), share_text(0.00136), share_text(0.0), share_text(0.99963)
-        ('92.7 %', '0.136 %', '0 %', '99.963 %')
-    """
-    if 0.999 <= share < 1.0:
-        decimals = min(1 - math.floor(math.log10(100.0 * (1.0 - share))), MOST_DECIMALS)
-        return f"{100.0 * share:.{decimals}f}".rstrip("0").rstrip(".") + " %"
-    return f"{100.0 * share:#.3g}".rstrip(".") + " %" if share else "0 %"
-
-
-def value_text(name: str, value: Any) -> str:  # noqa: ANN401 - a result of any kind
-    """Return a result of goodput as people read it.
+def value_text(name: str, value: Any) -> str:  # noqa: ANN401 - a field or result of any kind
+    """Return a field or a result of goodput as people read it.
 
     Args:
         name: Its key.
@@ -168,18 +73,18 @@ def value_text(name: str, value: Any) -> str:  # noqa: ANN401 - a result of any 
 
     Example:
         >>> from perfatlas.verbs.goodput.text import value_text
-        >>> value_text("mtti_s", 7200.0), value_text("lost_usd", 1234567.0)
-        ('2 h', '$1,234,567')
+        >>> value_text("mtti_s", 7200.0), value_text("usd_per_gpu_hour", 2.5)
+        ('2 h', '$2.50')
     """
-    if value is None:
-        return "-"
+    if find_metric(name) is not None or not isinstance(value, int | float):
+        return format_value(name, value)
     if "bytes" in name.split("_"):
         return format_quantity(value, "B/s" if name.endswith("_per_s") else "B", exact=False)
     if name in SHARES or name.endswith("_s"):
         return (share_text if name in SHARES else time_text)(value)
     if "usd" in name.split("_"):
         return f"${value:,.2f}" if abs(value) < 1000 else f"${value:,.0f}"
-    return format_number(value) if isinstance(value, int | float) else str(value)
+    return format_number(value)
 
 
 def print_goodput(console: Console, answer: Answered, *, reproduce: str) -> None:
@@ -251,25 +156,27 @@ def result_lines(results: Answered) -> list[tuple[str, str, str]]:
     """
     lines = []
     for name, value in results.items():
-        stem = name.removesuffix("_low").removesuffix("_high")
-        if name not in LABELS or stem != name or value is None:
+        metric = METRICS.get(name)
+        if metric is None or metric.holds not in ("number", "count") or name in HIDDEN:
+            continue
+        if value is None:
             continue
         if name == "optimal_checkpoint_interval_s" and value == results["checkpoint_interval_s"]:
             continue
-        label = LABELS[name]
+        label = metric.label
         if name == "interruptions":
             label = f"interruptions in {time_text(results['duration_s'])}"
         if name == "late_probability":
             label = f"probability to need more than {time_text(results['finish_by_s'])}"
         if name == "checkpoint_interval_s" and value == results["optimal_checkpoint_interval_s"]:
-            label = LABELS["optimal_checkpoint_interval_s"]
+            label = METRICS["optimal_checkpoint_interval_s"].label
         if isinstance(value, dict):
             label += ", 90 % of runs"
             shown = value_text(name, value["mean"])
             interval = _ends(value_text(name, value["p5"]), value_text(name, value["p95"]))
         else:
             shown, interval = value_text(name, value), ""
-            low, high = (results.get(f"{name}{end}") for end in ENDS)
+            low, high = (results.get(f"{name}{end}") for end in (LOW, HIGH))
             if low is not None and high is not None:
                 interval = _ends(value_text(name, low), value_text(name, high))
         lines.append((label, shown, interval))
@@ -343,14 +250,10 @@ def _print_factors(console: Console, factors: Mapping[str, float]) -> None:
 def _print_choices(console: Console, choices: Sequence[Answered]) -> None:
     console.print()
     rows = [
-        {
-            "needed of a domain": row["needed"],
-            "the domain can work": share_text(row["domain_availability"]),
-            "GPUs that can work": share_text(row["usable_share"]),
-        }
+        {METRICS[f"choices.{name}"].label: format_value(name, value) for name, value in row.items()}
         for row in choices
     ]
-    print_line(console, "how many GPUs a domain needs", style="bold")
+    print_line(console, METRICS["choices"].label, style="bold")
     print_rows(console, rows)
 
 
@@ -358,10 +261,10 @@ def _print_changes(console: Console, changes: Sequence[Answered]) -> None:
     console.print()
     print_line(console, "what single changes would gain, in GPU-hours, ± 90 %", style="bold")
     widest = max(len(str(row["name"])) for row in changes)
-    digits = max(*(len(f"{row['gpu_hours_gained']:+,.0f}") for row in changes), 10)
+    digits = max(*(len(f"{row['gained_gpu_hours']:+,.0f}") for row in changes), 10)
     for row in changes:
-        gained, width = row["gpu_hours_gained"], row["gpu_hours_gained_half_width"]
-        more = f", holds {row['gpu_hours_added']:,.0f} more" if row["gpu_hours_added"] else ""
+        gained, width = row["gained_gpu_hours"], row["gained_gpu_hours_half_width"]
+        more = f", holds {row['added_gpu_hours']:,.0f} more" if row["added_gpu_hours"] else ""
         print_line(
             console,
             f"  {row['name']:<{widest}}  {gained:>+{digits},.0f} ± {width:,.0f}{more}",

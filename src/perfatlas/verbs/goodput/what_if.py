@@ -17,6 +17,7 @@ from perfatlas.fleet.model import Fleet, Repair, Restart, Shrink, Spares, Strate
 from perfatlas.fleet.simulator import chosen_interval_s, simulate
 from perfatlas.verbs.goodput.fleet_job import whole_units
 from perfatlas.verbs.goodput.rate_interval import more_often
+from perfatlas.vocabulary.metrics import gpu_hours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from perfatlas.verbs.goodput.fields import FleetGoodput
     from perfatlas.verbs.goodput.fleet_job import FleetJob
 
-HOUR_S: Final = 3600.0
 _SAME_INTERVAL: Final = "the same work between checkpoints"
 
 
@@ -73,8 +73,8 @@ def single_changes(asked: FleetGoodput, ready: FleetJob, before: Outcome) -> lis
         before: Replicas of the job as it is.
 
     Returns:
-        Rows of name, gpu_hours_gained, gpu_hours_gained_half_width (of its 90 % interval),
-        gpu_hours_added (held by spares beside those there were), goodput, assumes (what the change
+        Rows of name, gained_gpu_hours, gained_gpu_hours_half_width (of its 90 % interval),
+        added_gpu_hours (held by spares beside those there were), goodput, assumes (what the change
         takes for granted, "" where nothing).
 
     Raises:
@@ -86,7 +86,7 @@ def single_changes(asked: FleetGoodput, ready: FleetJob, before: Outcome) -> lis
     from scipy.special import stdtrit
 
     count = before.ticks_RF.shape[0]
-    hours = ready.gpus * ready.job.horizon_s / HOUR_S
+    hours = gpu_hours(ready.gpus * ready.job.horizon_s)
     rows = []
     for change in _changes(asked, ready):
         job = replace(ready.job, fleet=change.fleet)
@@ -94,21 +94,21 @@ def single_changes(asked: FleetGoodput, ready: FleetJob, before: Outcome) -> lis
         difference_R = (
             (after.column("productive") - before.column("productive"))
             / TICKS_PER_SECOND
-            * (ready.gpus / HOUR_S)
+            * gpu_hours(ready.gpus)
         )
         error = float(difference_R.std(ddof=1)) / math.sqrt(count) if count > 1 else math.inf
         rows.append(
             {
                 "name": change.name,
-                "gpu_hours_gained": float(difference_R.mean()),
-                "gpu_hours_gained_half_width": float(stdtrit(max(count - 1, 1), 0.95)) * error,
-                "gpu_hours_added": change.gpus_added * ready.job.horizon_s / HOUR_S,
+                "gained_gpu_hours": float(difference_R.mean()),
+                "gained_gpu_hours_half_width": float(stdtrit(max(count - 1, 1), 0.95)) * error,
+                "added_gpu_hours": gpu_hours(change.gpus_added * ready.job.horizon_s),
                 "goodput": after.goodput,
-                "share_gained": float(difference_R.mean()) / hours,
+                "gained_share": float(difference_R.mean()) / hours,
                 "assumes": change.assumes,
             }
         )
-    return sorted(rows, key=lambda row: -row["gpu_hours_gained"])
+    return sorted(rows, key=lambda row: -row["gained_gpu_hours"])
 
 
 def _changes(asked: FleetGoodput, ready: FleetJob) -> Iterator[_Change]:

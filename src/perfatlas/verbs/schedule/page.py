@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.verbs.goodput import METHODS, charts_of, page_of, waterfall_of
 from perfatlas.verbs.schedule.text import (
     SCHEDULE_BUCKETS,
-    STATISTICS,
+    SHOWN,
+    WAITS,
     class_rows,
     compared_rows,
     schedule_headline,
     schedule_lines,
     statistics,
 )
+from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -43,14 +45,11 @@ def schedule_page(answer: Answered, *, reproduce: str) -> str:
         reproduce: The command line that gives it again.
     """
     results, evidence = answer["results"], answer["evidence"]
-    waits = [
-        (label, *statistics(name, results[name]))
-        for name, label in (("wait_s", "waiting to start"), ("slowdown", "slowdown"))
-    ]
+    waits = [(METRICS[name].label, *statistics(name, results[name])) for name in WAITS]
     parts = [
         f"<h1>{html.escape(schedule_headline(answer))}</h1>",
         _table(("", ""), schedule_lines(results)),
-        _table(("", *STATISTICS), waits),
+        _table(("", *SHOWN), waits),
         *(f"<p>warning: {html.escape(text)}</p>" for text in answer["warnings"]),
         "<h2>By class of jobs</h2>",
         _rows(class_rows(results["classes"])),

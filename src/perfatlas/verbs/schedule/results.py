@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from perfatlas.jobs.model import TICKS_PER_SECOND
 from perfatlas.quantities import counted
+from perfatlas.vocabulary.metrics import gpu_hours, statistics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,10 +15,8 @@ if TYPE_CHECKING:
     from perfatlas.jobs.run import ScheduleOutcome
     from perfatlas.verbs.schedule.fields import Schedule
 
-HOUR_S: Final = 3600.0
 TAIL: Final = 0.1  # of the time, after the last submission
 BURST: Final = 0.01  # of the time: all jobs come at once, and nothing else is to be seen
-PROBABILITIES: Final = {"p50": 0.5, "p90": 0.9}
 
 
 def results_of(
@@ -40,8 +37,8 @@ def results_of(
         "load": load,
         "backfilled": int(outcome.world.state_1["backfilled"][0]),
         "failures": int(outcome.world.state_1["failed"][0]),
-        "fragmented": outcome.fragmented,
-        "stranded": outcome.stranded,
+        "fragmented_share": outcome.fragmented,
+        "stranded_share": outcome.stranded,
         "states": outcome.states,
         "classes": [row for row in outcome.by_kind() if row["jobs"]],
     }
@@ -59,43 +56,30 @@ def figures(outcome: ScheduleOutcome) -> dict[str, Any]:
     failure, a preemption or to take a repaired node in: each pays restart_s, whatever the response.
     What max_restarts counts is the launcher's affair and no result.
 
-    Of all GPU time, `productive` is the work of jobs that completed, `under_way` that of jobs that
-    had not ended, `unfinished` that of jobs that failed for good, were killed at their limit or
-    cancelled for others; work that was lost is in none of them.
+    Of all GPU time, `productive_share` is the work of jobs that completed, `under_way_share` that
+    of jobs that had not ended, `unfinished_share` that of jobs that failed for good, were killed at
+    their limit or cancelled for others; work that was lost is in none of them.
 
     Args:
         outcome: A schedule.
     """
     shares = outcome.shares()
-    lost = float(outcome.column("lost_work").sum()) / TICKS_PER_SECOND / HOUR_S
+    lost = gpu_hours(float(outcome.column("lost_work").sum()) / TICKS_PER_SECOND)
     return {
         "completed": outcome.states.get("completed", 0),
         "duration_s": outcome.now / TICKS_PER_SECOND,
-        "utilisation": outcome.utilisation,
-        "productive": shares["productive"],
-        "under_way": shares["under_way"],
-        "unfinished": shares["unfinished"],
-        "wait_s": distribution(outcome.waited_s_J),
-        "wait_started_s": distribution(outcome.wait_s_J),
+        "allocated_share": outcome.utilisation,
+        "productive_share": shares["productive"],
+        "under_way_share": shares["under_way"],
+        "unfinished_share": shares["unfinished"],
+        "wait_s": statistics(outcome.waited_s_J),
+        "wait_started_s": statistics(outcome.wait_s_J),
         "never_started": int(outcome.never_started_J.sum()),
-        "slowdown": distribution(outcome.slowdown_J),
+        "slowdown": statistics(outcome.slowdown_J),
         "restarts": int(outcome.column("restarts").sum()),
         "preemptions": int(outcome.column("preempted").sum()),
         "lost_gpu_hours": lost,
     }
-
-
-def distribution(value_J: Any) -> dict[str, float | None]:  # noqa: ANN401 - an array
-    """Return mean, median and 90 % quantile of known values; None where there is none.
-
-    Args:
-        value_J: A value of every job (J,), NaN where it has none.
-    """
-    known = value_J[~np.isnan(value_J)]
-    if not known.size:
-        return dict.fromkeys(("mean", *PROBABILITIES))
-    found: dict[str, float | None] = {"mean": float(known.mean())}
-    return found | {name: float(np.quantile(known, q)) for name, q in PROBABILITIES.items()}
 
 
 def compared_row(change: Mapping[str, Any], outcome: ScheduleOutcome) -> dict[str, Any]:
@@ -118,7 +102,11 @@ def breakdown(outcome: ScheduleOutcome) -> list[dict[str, Any]]:
     ticks = outcome.gpu_ticks()
     shares = outcome.shares()
     return [
-        {"name": name, "share": shares[name], "gpu_hours": ticks[name] / TICKS_PER_SECOND / HOUR_S}
+        {
+            "name": name,
+            "share": shares[name],
+            "gpu_hours": gpu_hours(ticks[name] / TICKS_PER_SECOND),
+        }
         for name in ticks
     ]
 

@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import counted
-from perfatlas.report.text import print_closing, print_line, print_plain, print_rows
-from perfatlas.verbs.goodput import METHODS, SHORT, print_waterfall, share_text, time_text
+from perfatlas.report.text import (
+    format_value,
+    print_closing,
+    print_line,
+    print_plain,
+    print_rows,
+    share_text,
+    time_text,
+)
+from perfatlas.verbs.goodput import METHODS, SHORT, print_waterfall
+from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,20 +37,13 @@ SCHEDULE_BUCKETS: Final = {
     "idle_no_jobs": "idle, no job waits",
     "under_way": "work still under way",
 }
-STATES: Final = {
-    "pending": "not yet submitted",
-    "queued": "in the queue",
-    "running": "running",
-    "stalled": "standing still",
-    "waiting": "waiting for a node",
-    "held": "held back",
-    "completed": "completed",
-    "timeout": "killed at their limit",
-    "node_fail": "failed with a node",
-    "preempted": "cancelled for others",
-}
 MOST_CLASSES: Final = 12
-STATISTICS: Final = ("mean", "p50", "p90")
+FIGURES: Final = (
+    *("duration_s", "load", "allocated_share", "fragmented_share", "stranded_share", "backfilled"),
+)
+COUNTS: Final = ("failures", "restarts", "preemptions", "lost_gpu_hours")  # told if not 0
+SHOWN: Final = ("mean", "p50", "p90")  # of statistics
+WAITS: Final = ("wait_s", "slowdown")
 ENDING: Final = {"response", "max_restarts", "patience_s", "detection_s", "preemption"}
 
 
@@ -120,29 +122,15 @@ def schedule_lines(results: Answered) -> list[tuple[str, str]]:
     Args:
         results: The `results` of an answer.
     """
-    load = results["load"]
-    lines = [(f"jobs {STATES[name]}", f"{n:,}") for name, n in results["states"].items()]
-    lines.append(("time from first submission to end", time_text(results["duration_s"])))
-    if load is not None:
-        asked = share_text(load) if load < 1.0 else f"{load:,.0%}".replace("%", " %")
-        lines.append(("GPU time asked for, of what there is", asked))
+    states = METRICS["states"].parts
+    lines = [(f"jobs {states[name]}", f"{n:,}") for name, n in results["states"].items()]
     lines += [
-        ("GPU time held by jobs", share_text(results["utilisation"])),
-        ("free in number for the next job, in vain", share_text(results["fragmented"])),
-        ("free on nodes partly in use", share_text(results["stranded"])),
-        ("jobs started by backfill", f"{results['backfilled']:,}"),
+        (METRICS[name].label, format_value(name, results[name]))
+        for name in (*FIGURES, *COUNTS)
+        if results[name] is not None and (results[name] or name in FIGURES)
     ]
-    for name, label in (
-        ("failures", "failures of nodes"),
-        ("restarts", "restarts of jobs"),
-        ("preemptions", "preemptions"),
-    ):
-        if results[name]:
-            lines.append((label, f"{results[name]:,}"))
-    if results["lost_gpu_hours"]:
-        lines.append(("GPU-hours of work lost", _ratio_text(results["lost_gpu_hours"])))
     if trace := results.get("trace"):
-        lines.append(("rows read", f"{results['rows_read']:,}"))
+        lines.append((METRICS["rows_read"].label, format_value("rows_read", results["rows_read"])))
         lines += [
             (f"rows ignored: {row['reason']}, first at {row['first']}", f"{row['rows']:,}")
             for row in trace["ignored"]
@@ -157,21 +145,14 @@ def statistics(name: str, told: Answered) -> list[str]:
         name: Its key.
         told: The distribution.
     """
-    values = [told[part] for part in STATISTICS]
-    write = time_text if name.endswith("_s") else _ratio_text
-    return ["-" if value is None else write(value) for value in values]
-
-
-def _ratio_text(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100.0 else f"{value:.3g}"
+    return [format_value(name, told[part]) for part in SHOWN]
 
 
 def _print_results(console: Console, results: Answered) -> None:
     from rich.text import Text
 
     lines = schedule_lines(results)
-    waits = [("waiting to start", statistics("wait_s", results["wait_s"]))]
-    waits.append(("slowdown", statistics("slowdown", results["slowdown"])))
+    waits = [(METRICS[name].label, statistics(name, results[name])) for name in WAITS]
     names = max(len(label) for label, _ in lines)
     short = max(len(label) for label, _ in waits)
     values = max(len(value) for _, value in lines)
@@ -179,8 +160,8 @@ def _print_results(console: Console, results: Answered) -> None:
     for label, value in lines:
         text.append(f"  {label:<{names}}   ")
         text.append(f"{value:>{values}}\n", "bold")
-    cells = max(len(cell) for row in (STATISTICS, *(row for _, row in waits)) for cell in row)
-    heads = "".join(f"   {part:>{cells}}" for part in STATISTICS)
+    cells = max(len(cell) for row in (SHOWN, *(row for _, row in waits)) for cell in row)
+    heads = "".join(f"   {part:>{cells}}" for part in SHOWN)
     text.append(f"\n  {' ' * short}{heads}\n", "dim")
     for label, row in waits:
         text.append(f"  {label:<{short}}")
@@ -198,18 +179,16 @@ def class_rows(classes: Sequence[Answered]) -> list[dict[str, str]]:
     ordered = sorted(classes, key=lambda row: -row["jobs"])
     rows = []
     for row in ordered[:MOST_CLASSES]:
-        waits = {part: row[f"wait_s_{part}"] for part in STATISTICS}
-        slow = {part: row[f"slowdown_{part}"] for part in STATISTICS}
-        mean, _, p90 = statistics("wait_s", waits)
+        mean, _, p90 = statistics("wait_s", row["wait_s"])
         rows.append(
             {
                 "class": str(row["kind"]),
                 "jobs": f"{row['jobs']:,}",
                 "wait, mean": mean,
                 "p90": p90,
-                "slowdown": statistics("slowdown", slow)[0],
+                "slowdown": statistics("slowdown", row["slowdown"])[0],
                 "restarts": f"{row['restarts']:,}",
-                "GPU-h lost": _ratio_text(row["lost_gpu_hours"]),
+                "GPU-h lost": format_value("lost_gpu_hours", row["lost_gpu_hours"]),
             }
         )
     left = ordered[MOST_CLASSES:]
@@ -239,9 +218,9 @@ def compared_rows(compared: Sequence[Answered]) -> list[dict[str, str]]:
     ending = any(ENDING & set(row["changes"]) for row in compared)
     first = {n: differing.pop(n) for n in ("completed",) if ending and n in differing}
     never = any(row["never_started"] for row in compared)
-    others = {"under way": "under_way", "unfinished": "unfinished"}
+    others = {"under way": "under_way_share", "unfinished": "unfinished_share"}
     told = {label: name for label, name in others.items() if any(row[name] for row in compared)}
-    shares = {"useful": "productive", **told, "held": "utilisation"}
+    shares = {"useful": "productive_share", **told, "held": "allocated_share"}
     rows = []
     for at, row in enumerate(compared):
         mean, _, p90 = statistics("wait_s", row["wait_s"])

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.report.charts import CHART_STYLE, HOVER_SCRIPT, Chart, Line, Span, chart_html
 from perfatlas.report.text import (
-    STATISTICS,
     Shown,
     distributions,
     format_interval,
@@ -22,6 +21,7 @@ from perfatlas.report.text import (
     tail_title,
     tails,
 )
+from perfatlas.vocabulary.metrics import STATISTICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.vocabulary.metrics import SEEDS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 CONFIDENCE: Final = 0.9
-SUFFIX: Final = "_seed_half_width"
 # what is asked or follows from it, whatever is drawn
 SIZES: Final = (
     *("gpus", "kv_capacity_tokens", "kv_blocks"),
@@ -73,11 +74,11 @@ def half_widths(
         values = [one.get(name) for one in repeated]
         if isinstance(first[name], dict):
             if "p99" in first[name]:
-                widths[f"{name}{SUFFIX}"] = {
+                widths[f"{name}{SEEDS}"] = {
                     key: half_width([one[key] for one in values if one]) for key in first[name]
                 }
         elif not any(isinstance(value, bool | str) for value in values):
-            widths[f"{name}{SUFFIX}"] = half_width(values)
+            widths[f"{name}{SEEDS}"] = half_width(values)
     return widths
 
 

@@ -46,10 +46,10 @@ def max_request_rate(
             scaled.
 
     Returns:
-        The simulation at that rate; its results also hold `max_request_rate`, with `_low` and
+        The simulation at that rate; its results also hold `max_requests_per_s`, with `_low` and
         `_high` where all steps are as much slower or faster as serving runs were. Where it was
-        stopped before the rate was found, `interrupted` is true, `max_request_rate` is None, and
-        `largest_rate_met` and `smallest_rate_missed` tell between which rates it lies.
+        stopped before the rate was found, `interrupted` is true, `max_requests_per_s` is None, and
+        `met_requests_per_s` and `missed_requests_per_s` tell between which rates it lies.
 
     Raises:
         InfeasibleError: No rate meets the objectives, or the model does not fit.
@@ -62,7 +62,7 @@ def max_request_rate(
         >>> from perfatlas.verbs.simulate import max_request_rate
         >>> found = max_request_rate(model="meta-llama/Llama-3.1-8B", system="h200_sxm",
         ...     num_requests=200, slo_ttft_s=0.1, slo_percentile=90)
-        >>> 5 < found.answer.results["max_request_rate"] < 100
+        >>> 5 < found.answer.results["max_requests_per_s"] < 100
         True
     """
     search = _prepared(fields, progress)
@@ -73,12 +73,12 @@ def max_request_rate(
         if search.run is None:
             raise
         return _told(search, fields, _bracket(search), asked)
-    rates: dict[str, Any] = {"max_request_rate": search.met * search.unit}
-    rates |= {"max_request_rate_low": None, "max_request_rate_high": None}
+    rates: dict[str, Any] = {"max_requests_per_s": search.met * search.unit}
+    rates |= {"max_requests_per_s_low": None, "max_requests_per_s_high": None}
     other = {"low": "high", "high": "low"}
     try:
         ends = {
-            f"max_request_rate_{other[end]}": _at_end(search, slower)
+            f"max_requests_per_s_{other[end]}": _at_end(search, slower)
             for end, slower in price_ends(search.ready).items()
         }
     except KeyboardInterrupt:
@@ -103,9 +103,9 @@ def _bracket(search: Search) -> dict[str, Any]:
     """Return between which rates the largest one lies."""
     missed = search.missed * search.unit
     return {
-        "max_request_rate": None,
-        "largest_rate_met": search.met * search.unit,
-        "smallest_rate_missed": None if math.isinf(missed) else missed,
+        "max_requests_per_s": None,
+        "met_requests_per_s": search.met * search.unit,
+        "missed_requests_per_s": None if math.isinf(missed) else missed,
     }
 
 
@@ -118,12 +118,15 @@ def _told(search: Search, fields: dict[str, Any], rates: dict[str, Any], asked: 
     at = _asked_at(fields, search)
     done = simulated(search.ready, run.came, stopped, at)
     said = "interrupted before the interval of the rate was known"
-    if rates["max_request_rate"] is None:
-        missed = rates["smallest_rate_missed"]
-        said = f"interrupted: {rates['largest_rate_met']:.4g} requests/s meets the objectives, " + (
-            "none was found yet that misses them"
-            if missed is None
-            else f"{missed:.4g} misses them; the largest rate lies between"
+    if rates["max_requests_per_s"] is None:
+        missed = rates["missed_requests_per_s"]
+        said = (
+            f"interrupted: {rates['met_requests_per_s']:.4g} requests/s meets the objectives, "
+            + (
+                "none was found yet that misses them"
+                if missed is None
+                else f"{missed:.4g} misses them; the largest rate lies between"
+            )
         )
     return _enveloped(done, fields, rates, [said, *_drawn(search, asked)])
 

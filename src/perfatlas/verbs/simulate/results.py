@@ -8,6 +8,11 @@ from perfatlas.scenario.deployments import fleet_of, kind_results, operated_resu
 from perfatlas.scenario.fields import tier_results
 from perfatlas.serving.outcome import tail_parts
 from perfatlas.serving.requests import TICKS_PER_SECOND
+from perfatlas.vocabulary.metrics import (
+    metrics_of,
+    output_tokens_per_s_per_gpu,
+    utilization,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,13 +20,9 @@ if TYPE_CHECKING:
     from perfatlas.scenario.deployments import Arriving, Service
     from perfatlas.serving.outcome import Outcome
 
-RATES: Final = (
-    *("output_tokens_per_s", "requests_per_s", "goodput_requests_per_s", "slo_attainment"),
-)
-TIMES: Final = (
-    *("ttft_s", "tpot_s", "itl_s", "request_latency_s", "queue_s", "makespan_s"),
-    "kv_transfer_s",
-)
+BOTH_ENDS: Final = [metric for metric in metrics_of("simulate") if metric.has_interval]
+TIMES: Final = tuple(metric.name for metric in BOTH_ENDS if metric.better == "lower")
+RATES: Final = tuple(metric.name for metric in BOTH_ENDS if metric.better == "higher")
 
 
 def traffic_results(
@@ -49,7 +50,7 @@ def traffic_results(
     smallest = min(ready.pools, key=lambda kind: kind.capacity_tokens) if ready.kinds else decoding
     results |= {
         "gpus": ready.gpus,
-        "output_tokens_per_s_per_gpu": None if rate is None else rate / ready.gpus,
+        "output_tokens_per_s_per_gpu": output_tokens_per_s_per_gpu(rate, ready.gpus),
         "kv_capacity_tokens": smallest.capacity_tokens,
         "kv_blocks": smallest.limits.kv_blocks,
     }
@@ -70,8 +71,7 @@ def _utilization(
     """Return the share of time in which engines that do all of a request run steps."""
     busy_s = float(outcome.busy_F.sum()) / TICKS_PER_SECOND
     there_s = makespan_s * outcome.busy_F.size if held_s is None else held_s
-    # a step that was decided ahead may run on when the last request has ended
-    return {"utilization": min(busy_s / there_s, 1.0) if there_s else None}
+    return {"utilization": utilization(busy_s, there_s)}
 
 
 def _pool_results(ready: Service, outcome: Outcome, makespan_s: float) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def _pool_results(ready: Service, outcome: Outcome, makespan_s: float) -> dict[s
         busy_F = outcome.busy_F[first : first + pool.replicas.number]
         first += pool.replicas.number
         busy_s = float(busy_F.mean()) / TICKS_PER_SECOND
-        found[f"{role}_utilization"] = min(busy_s / makespan_s, 1.0) if makespan_s else None
+        found[f"{role}_utilization"] = utilization(busy_s, makespan_s)
     return found | {
         "prefill_kv_capacity_tokens": ready.entry.capacity_tokens,
         "prefill_kv_blocks": ready.entry.limits.kv_blocks,

@@ -1,0 +1,93 @@
+"""Metrics of one operator or collective: `kernel` and `collective`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfatlas.vocabulary.metrics.metric import Metric
+
+KERNELS: Final = ("kernel gemm", "kernel attention", "kernel moe")
+OPERATORS: Final = (*KERNELS, "collective")
+
+OPERATOR: Final = (
+    Metric(
+        name="time_s",
+        label="time",
+        unit="s",
+        shown="scaled",
+        better="lower",
+        has_interval=True,
+        verbs=OPERATORS,
+        description="Time of one run of the operator.",
+    ),
+    Metric(
+        name="bound",
+        label="bound",
+        holds="text",
+        verbs=OPERATORS,
+        description="What limits the time: compute, memory, network or latency.",
+    ),
+    Metric(
+        name="bound_time_s",
+        label="bound time",
+        unit="s",
+        shown="scaled",
+        better="lower",
+        verbs=OPERATORS,
+        description="Least time that the peaks of the hardware allow.",
+    ),
+    Metric(
+        name="tier",
+        label="tier",
+        holds="text",
+        verbs=OPERATORS,
+        description="How the time was found: bound, physics or measured.",
+    ),
+    Metric(
+        name="flop",
+        label="FLOP",
+        unit="FLOP",
+        shown="scaled",
+        verbs=KERNELS,
+        description="Floating-point operations; a multiply-add is two.",
+    ),
+    Metric(
+        name="cold_bytes",
+        label="cold bytes",
+        unit="B",
+        shown="scaled",
+        verbs=KERNELS,
+        description="Bytes that memory must give with cold caches: weights and KV cache.",
+    ),
+    Metric(
+        name="activation_bytes",
+        label="activation bytes",
+        unit="B",
+        shown="scaled",
+        verbs=KERNELS,
+        description="Bytes of activations read and written.",
+    ),
+    Metric(
+        name="quantization",
+        label="quantization",
+        holds="text",
+        verbs=("kernel gemm",),
+        description="Whether the time holds the quantization of the activation.",
+    ),
+    Metric(
+        name="bus_bandwidth_bytes_per_s",
+        label="bus bandwidth",
+        unit="B/s",
+        shown="scaled",
+        better="higher",
+        verbs=("collective",),
+        description="Bus bandwidth as nccl-tests counts it.",
+    ),
+    Metric(
+        name="algorithm",
+        label="algorithm",
+        holds="text",
+        verbs=("collective",),
+        description="Algorithm that the time is of.",
+    ),
+)

@@ -1,0 +1,143 @@
+"""Metrics of runs: the state over time of a simulation, and the summary of a table."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfatlas.vocabulary.metrics.metric import Metric
+from perfatlas.vocabulary.metrics.serving import SIMULATE
+
+SERIES: Final = (
+    Metric(
+        name="series.seed",
+        label="seed",
+        holds="count",
+        verbs=SIMULATE,
+        description="Seed of the run that is shown.",
+    ),
+    Metric(
+        name="series.bin_width_s",
+        label="width of a bin",
+        unit="s",
+        shown="scaled",
+        verbs=SIMULATE,
+        description="Width of a bin.",
+    ),
+    Metric(
+        name="series.time_s",
+        label="time",
+        unit="s",
+        shown="scaled",
+        holds="numbers",
+        verbs=SIMULATE,
+        description="Start of each bin.",
+    ),
+    Metric(
+        name="series.running_requests",
+        label="running requests",
+        holds="numbers",
+        verbs=SIMULATE,
+        description="Requests that run, the mean of each bin.",
+    ),
+    Metric(
+        name="series.running_requests_max",
+        label="running requests, most",
+        holds="numbers",
+        verbs=SIMULATE,
+        description="Requests that run, the largest value of each bin.",
+    ),
+    Metric(
+        name="series.waiting_requests",
+        label="waiting requests",
+        holds="numbers",
+        verbs=SIMULATE,
+        description="Requests that wait, the mean of each bin.",
+    ),
+    Metric(
+        name="series.waiting_requests_max",
+        label="waiting requests, most",
+        holds="numbers",
+        verbs=SIMULATE,
+        description="Requests that wait, the largest value of each bin.",
+    ),
+    Metric(
+        name="series.kv_used_share",
+        label="KV cache in use",
+        unit="1",
+        shown="share",
+        holds="numbers",
+        verbs=SIMULATE,
+        description="Share of the KV cache in use, the mean of each bin.",
+    ),
+    Metric(
+        name="series.kv_used_share_max",
+        label="KV cache in use, most",
+        unit="1",
+        shown="share",
+        holds="numbers",
+        verbs=SIMULATE,
+        description="Share of the KV cache in use, the largest value of each bin.",
+    ),
+    Metric(
+        name="series.serving_replicas",
+        label="serving replicas",
+        holds="numbers",
+        verbs=SIMULATE,
+        description="Replicas that serve, the mean of each bin.",
+    ),
+)
+TABLES: Final = ("--table",)
+TABLE: Final = (
+    Metric(
+        name="rows",
+        label="rows",
+        holds="count",
+        verbs=TABLES,
+        description="Rows of the table.",
+    ),
+    Metric(
+        name="answered",
+        label="answered rows",
+        holds="count",
+        verbs=TABLES,
+        description="Rows that were answered.",
+    ),
+    Metric(
+        name="failed",
+        label="rows with an error",
+        holds="count",
+        verbs=TABLES,
+        description="Rows that carry an error.",
+    ),
+    Metric(
+        name="elapsed_s",
+        label="elapsed time",
+        unit="s",
+        shown="scaled",
+        better="lower",
+        verbs=TABLES,
+        description="Wall time of the run.",
+    ),
+    Metric(
+        name="output",
+        label="output",
+        holds="text",
+        verbs=TABLES,
+        description="File that was written.",
+    ),
+    Metric(
+        name="operators_priced",
+        label="operators priced",
+        holds="count",
+        verbs=TABLES,
+        description="Operator shapes of all rows of estimate.",
+    ),
+    Metric(
+        name="distinct_shapes",
+        label="distinct shapes",
+        holds="count",
+        verbs=TABLES,
+        description="Distinct ones among them, each priced once.",
+    ),
+)
+RUNS: Final = (*SERIES, *TABLE)

@@ -1,0 +1,187 @@
+"""Metrics of `goodput spares`, `goodput domains` and `goodput stragglers`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfatlas.vocabulary.metrics.metric import Metric
+
+SPARE_NODES: Final = (
+    Metric(
+        name="blocked_probability",
+        label="share of time the job waits",
+        unit="1",
+        shown="share",
+        better="lower",
+        verbs=("goodput spares",),
+        description="Share of the time in which the job waits for a node.",
+    ),
+    Metric(
+        name="blocked_probability_one_fewer",
+        label="with one spare fewer",
+        unit="1",
+        shown="share",
+        better="lower",
+        verbs=("goodput spares",),
+        description="The same with one spare fewer.",
+    ),
+    Metric(
+        name="nodes_under_repair",
+        label="nodes under repair, on average",
+        better="lower",
+        verbs=("goodput spares",),
+        description="Nodes under repair, averaged over time.",
+    ),
+    Metric(
+        name="nodes_out",
+        label="nodes out, those that wait for a crew too",
+        better="lower",
+        verbs=("goodput spares",),
+        description="Nodes under repair or waiting for a crew, averaged over time.",
+    ),
+)
+DOMAINS: Final = (
+    Metric(
+        name="unavailability",
+        label="share of time a GPU is out",
+        unit="1",
+        shown="share",
+        better="lower",
+        verbs=("goodput domains",),
+        description="Share of the time in which a GPU is out.",
+    ),
+    Metric(
+        name="usable_share",
+        label="GPUs that can work",
+        unit="1",
+        shown="share",
+        better="higher",
+        verbs=("goodput domains",),
+        description="Share of GPUs that can work, in domains with enough working GPUs.",
+    ),
+    Metric(
+        name="domain_availability",
+        label="share of time a domain can work",
+        unit="1",
+        shown="share",
+        better="higher",
+        verbs=("goodput domains",),
+        description="Share of the time in which a domain has enough working GPUs.",
+    ),
+    Metric(
+        name="blast_usable_share",
+        label="GPUs that can work, if one dead GPU idles a domain",
+        unit="1",
+        shown="share",
+        better="higher",
+        verbs=("goodput domains",),
+        description="Share of GPUs that can work if every domain needs all of its GPUs.",
+    ),
+    Metric(
+        name="best_needed",
+        label="needed of a domain, for the most GPUs that can work",
+        holds="count",
+        verbs=("goodput domains",),
+        description="GPUs needed of a domain at which most GPUs can work.",
+    ),
+    Metric(
+        name="best_usable_share",
+        label="GPUs that can work then",
+        unit="1",
+        shown="share",
+        better="higher",
+        verbs=("goodput domains",),
+        description="Share of GPUs that can work then.",
+    ),
+    Metric(
+        name="domains",
+        label="domains of the job",
+        holds="count",
+        verbs=("goodput domains",),
+        description="Domains that the job needs.",
+    ),
+    Metric(
+        name="domains_out",
+        label="domains that cannot work, on average",
+        better="lower",
+        verbs=("goodput domains",),
+        description="Domains that cannot work, averaged over time.",
+    ),
+    Metric(
+        name="job_availability",
+        label="share of time the job has all its domains",
+        unit="1",
+        shown="share",
+        better="higher",
+        verbs=("goodput domains",),
+        description="Share of the time in which the job has all domains it needs.",
+    ),
+    Metric(
+        name="choices",
+        label="how many GPUs a domain needs",
+        holds="rows",
+        verbs=("goodput domains",),
+        description="The same for several numbers of needed GPUs.",
+    ),
+    Metric(
+        name="choices.needed",
+        label="needed of a domain",
+        holds="count",
+        verbs=("goodput domains",),
+        description="GPUs needed of a domain.",
+    ),
+    Metric(
+        name="choices.domain_availability",
+        label="the domain can work",
+        unit="1",
+        shown="share",
+        better="higher",
+        verbs=("goodput domains",),
+        description="Share of the time in which a domain has so many working GPUs.",
+    ),
+    Metric(
+        name="choices.usable_share",
+        label="GPUs that can work",
+        unit="1",
+        shown="share",
+        better="higher",
+        verbs=("goodput domains",),
+        description="Share of GPUs that can work.",
+    ),
+)
+STRAGGLERS: Final = (
+    Metric(
+        name="step_slowdown",
+        label="step over that of an average GPU",
+        unit="1",
+        better="lower",
+        verbs=("goodput stragglers",),
+        description="Step time over that of an average GPU.",
+    ),
+    Metric(
+        name="waiting_share",
+        label="share of the step that an average GPU waits",
+        unit="1",
+        shown="share",
+        better="lower",
+        verbs=("goodput stragglers",),
+        description="Share of the step in which an average GPU waits for others.",
+    ),
+    Metric(
+        name="slowest_step_time_s",
+        label="step",
+        unit="s",
+        shown="duration",
+        better="lower",
+        verbs=("goodput stragglers",),
+        description="Step time that the slowest GPU sets.",
+    ),
+    Metric(
+        name="slowest_deviations",
+        label="slowest GPU, standard deviations from the mean",
+        better="lower",
+        verbs=("goodput stragglers",),
+        description="Expected distance of the slowest GPU from the mean.",
+    ),
+)
+FORMS: Final = (*SPARE_NODES, *DOMAINS, *STRAGGLERS)

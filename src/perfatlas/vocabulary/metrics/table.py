@@ -1,0 +1,87 @@
+"""The table of metrics, and how the keys of an answer are found in it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from perfatlas.vocabulary.metrics.deployments import DEPLOYMENTS
+from perfatlas.vocabulary.metrics.goodput import JOB
+from perfatlas.vocabulary.metrics.operators import OPERATOR
+from perfatlas.vocabulary.metrics.runs import RUNS
+from perfatlas.vocabulary.metrics.schedule import JOBS
+from perfatlas.vocabulary.metrics.serving import SERVING
+from perfatlas.vocabulary.metrics.spares import FORMS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.vocabulary.metrics.metric import Metric
+
+METRICS: Final[Mapping[str, Metric]] = {
+    metric.name: metric
+    for metric in (*SERVING, *DEPLOYMENTS, *OPERATOR, *JOB, *FORMS, *JOBS, *RUNS)
+}
+LOW: Final = "_low"
+HIGH: Final = "_high"
+SEEDS: Final = "_seed_half_width"
+ENDS: Final = (
+    LOW,
+    HIGH,
+    SEEDS,
+    "_half_width",
+)  # of keys that say how sure the metric beside them is
+# objects that hold the members of another
+_ALIKE: Final = {"prefill_memory": "memory"}
+_KIND: Final = re.compile(r"kind_[1-9]\d*")
+
+
+def stem_of(key: str) -> str:
+    """Return the metric that a key is of: without the ending of an interval or of seeds.
+
+    Args:
+        key: Of an answer.
+
+    Example:
+        >>> from perfatlas.vocabulary.metrics import stem_of
+        >>> stem_of("ttft_s_low"), stem_of("ttft_s_seed_half_width"), stem_of("ttft_s")
+        ('ttft_s', 'ttft_s', 'ttft_s')
+    """
+    return next((key.removesuffix(end) for end in ENDS if key.endswith(end)), key)
+
+
+def find_metric(key: str, holder: str = "") -> Metric | None:
+    """Return the metric of a key, None where none is declared.
+
+    Args:
+        key: Of an answer, with or without `_low`, `_high` or `_seed_half_width`.
+        holder: Key of the object, or of the rows, that hold it; "" for `results` itself.
+
+    Example:
+        >>> from perfatlas.vocabulary.metrics import find_metric
+        >>> find_metric("weights_bytes", "prefill_memory").label
+        'weights'
+        >>> find_metric("ttft_s_low").unit, find_metric("kind_2").holds, find_metric("colour")
+        ('s', 'object', None)
+    """
+    stem = _name(stem_of(key))
+    within = _ALIKE.get(holder, _name(holder))
+    return METRICS.get(f"{within}.{stem}") or METRICS.get(stem)
+
+
+def _name(key: str) -> str:
+    return "kind" if _KIND.fullmatch(key) else key
+
+
+def metrics_of(verb: str) -> tuple[Metric, ...]:
+    """Return the metrics that a verb answers in `results` itself, as the table has them.
+
+    Args:
+        verb: A command, such as "simulate" or "goodput spares".
+
+    Example:
+        >>> from perfatlas.vocabulary.metrics import metrics_of
+        >>> [metric.name for metric in metrics_of("kernel gemm")][:3]
+        ['time_s', 'bound', 'bound_time_s']
+    """
+    return tuple(one for one in METRICS.values() if verb in one.verbs and "." not in one.name)

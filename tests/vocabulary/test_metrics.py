@@ -1,0 +1,104 @@
+"""The table of metrics by itself: names, labels, units."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from perfatlas.vocabulary.metrics import (
+    METRICS,
+    STATISTICS,
+    Metric,
+    find_metric,
+    gpu_hours,
+    metrics_of,
+    output_tokens_per_s_per_gpu,
+    output_tokens_per_s_per_user,
+    share,
+    statistics,
+    stem_of,
+    unit_of_name,
+    utilization,
+)
+
+MOST_LETTERS = 18  # of a short label: with a value and an interval it fits into 46 columns
+SCALED = {"s", "B", "B/s", "FLOP", "FLOP/s", "W", "J"}
+SHOWN = {
+    "number": {"", "1", "tokens", "tokens/s", "requests/s", "GPU-h", "1/d"}
+    | {"tokens/s/GPU", "tokens/s/user"},
+    "scaled": SCALED,
+    "duration": {"s"},
+    "share": {"1"},
+    "money": {"USD", "USD/GPU-h"},
+}
+CASES = pytest.mark.parametrize("metric", METRICS.values(), ids=lambda one: one.name)
+
+
+@CASES
+def test_unit_and_name_agree(metric: Metric) -> None:
+    said = unit_of_name(metric.name)
+    if metric.holds in ("text", "rows", "flag"):
+        assert metric.unit == ""
+    elif said or metric.unit not in ("", "1"):
+        assert metric.unit == said
+    assert metric.unit in SHOWN[metric.shown]
+
+
+@CASES
+def test_a_row_is_complete(metric: Metric) -> None:
+    assert 0 < len(metric.short_label) <= MOST_LETTERS or "." in metric.name or not _listed(metric)
+    assert len(metric.label) >= len(metric.short_label)
+    assert metric.description.endswith(".")
+    assert metric.description[0].isupper() or metric.description[0] in "(±"
+    assert metric.verbs
+    assert set(metric.statistics_of) <= set(metric.verbs)
+    assert set(STATISTICS) <= set(metric.statistics)
+    assert not metric.parts or metric.holds == "object"
+
+
+def _listed(metric: Metric) -> bool:
+    """Return whether a narrow terminal lists it by its short label."""
+    goodput = ("goodput", "fleet schedule")
+    return not all(verb.startswith(goodput) for verb in metric.verbs) and metric.holds not in (
+        "object",
+        "rows",
+    )
+
+
+def test_names_and_labels_are_unique() -> None:
+    for holder in {name.rpartition(".")[0] for name in METRICS}:
+        rows = [one for name, one in METRICS.items() if name.rpartition(".")[0] == holder]
+        for label in ("label", "short_label"):
+            counts = Counter(getattr(one, label) for one in rows)
+            assert [text for text, count in counts.items() if count > 1] == []
+
+
+def test_keys_are_found_with_their_endings_and_in_what_holds_them() -> None:
+    assert find_metric("ttft_s_seed_half_width") is METRICS["ttft_s"]
+    assert find_metric("activation_bytes") is METRICS["activation_bytes"]
+    assert find_metric("activation_bytes", "memory") is METRICS["memory.activation_bytes"]
+    assert find_metric("fits", "prefill_memory") is METRICS["memory.fits"]
+    assert find_metric("ttft_s", "kind_12") is METRICS["ttft_s"]
+    assert find_metric("kind_0") is None
+    assert stem_of("makespan_s_high") == "makespan_s"
+    assert metrics_of("no verb") == ()
+
+
+def test_an_output_rate_is_over_all_gpus_and_one_over_tpot() -> None:
+    rate = output_tokens_per_s_per_gpu(np.array([800.0, 900.0]), np.array([8.0, 9.0]))
+    assert rate.tolist() == [100.0, 100.0]
+    assert output_tokens_per_s_per_gpu(None, 8) is None
+    assert output_tokens_per_s_per_user(None) is None
+    assert output_tokens_per_s_per_user(np.array([0.02, 0.0])).tolist() == [50.0, np.inf]
+    assert gpu_hours(512 * 7200.0) == 1024.0
+    assert share(1, 4) == 0.25
+    assert utilization(9.0, 3.0) == 1.0
+
+
+def test_statistics_leave_out_what_is_not_finite() -> None:
+    values = np.array([np.nan, 4.0, 1.0, np.inf, 3.0, 2.0])
+    found = statistics(values)
+    assert found == pytest.approx({"mean": 2.5, "p50": 2.5, "p90": 3.7, "p95": 3.85, "p99": 3.97})
+    assert statistics(values[:1]) == dict.fromkeys(STATISTICS)
