@@ -1,14 +1,21 @@
-"""The fixed list of shapes `gpu_kernels.py` measures: 300 rows in the schema of measured rows.
+"""The fixed lists of shapes `gpu_kernels.py` measures: rows in the schema of measured rows.
 
-The list is part of every result: changing it makes another suite, so give it another name.
+A list is part of every result: changing it makes another suite, so give it another name.
 """
 
 from __future__ import annotations
 
+import math
+import random
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SUITE = "kernels300"
+RANDOM_SUITE = "random260"
+RANDOM_SEED = 20261122
 
 # (n, k) of dense layers: Llama-3-8B, Llama-3-70B whole and at TP 8, Qwen3-32B, a power-of-two pair.
 GEMM_BF16 = (
@@ -50,6 +57,44 @@ def shapes() -> tuple[dict[str, Any], ...]:
             for size in COPY_BYTES
         ),
     )
+
+
+def random_shapes() -> tuple[dict[str, Any], ...]:
+    """Return 260 shapes that nobody chose: sizes are log-uniform and no multiples of a tile.
+
+    n and k are multiples of 8 elements in bf16 and of 16 in fp8, as the libraries ask for aligned
+    rows; one bf16 product in five has any n and k.
+    """
+    draws = random.Random(RANDOM_SEED)  # noqa: S311 - a fixed list, not a secret
+
+    def size(least: int, most: int, multiple: int = 1) -> int:
+        drawn = math.exp(math.log(least) + draws.random() * math.log(most / least))
+        return max(multiple, round(drawn / multiple) * multiple)
+
+    found: list[dict[str, Any]] = []
+    for form, kernel, count in (("bf16", "matmul", 140), ("fp8_static", "scaled_mm", 60)):
+        for number in range(count):
+            aligned = 16 if form == "fp8_static" else 1 if number % 5 == 4 else 8
+            sizes = {"n": size(256, 32768, aligned), "k": size(256, 32768, aligned)}
+            row = _row("gemm", kernel, m=size(1, 16384), **sizes, quantize=0)
+            found.append(row | {"format": form})
+    for operator in ("prefill_attention", "decode_attention"):
+        found += [_random_attention(operator, size) for _ in range(30)]
+    return tuple(found)
+
+
+def _random_attention(operator: str, size: Callable[..., int]) -> dict[str, Any]:
+    kv_heads = size(1, 16)
+    sizes = {"num_kv_heads": kv_heads, "num_heads": kv_heads * size(1, 8)}
+    if operator == "prefill_attention":
+        q_len = kv_len = size(128, 8192)
+        batch = size(1, max(2, 32768 // q_len))
+    else:
+        q_len, kv_len = 1, size(128, 32768)
+        batch = size(1, max(2, min(256, 2**20 // kv_len)))
+    width = (64, 128)[size(1, 16) % 2]
+    lengths = {"batch": batch, "q_len": q_len, "kv_len": kv_len, "head_dim": width}
+    return _row(operator, "sdpa", **lengths, **sizes) | {"window": 0, "kv_format": "bf16"}
 
 
 def _row(operator: str, kernel: str, **columns: object) -> dict[str, Any]:
@@ -99,3 +144,10 @@ def _passes(kernel: str, bytes_per_element: int) -> list[dict[str, Any]]:
         )
         for tokens, width in product(ROW_TOKENS, ROW_WIDTHS)
     ]
+
+
+# Suite -> its shapes.
+SUITES: dict[str, Callable[[], tuple[dict[str, Any], ...]]] = {
+    SUITE: shapes,
+    RANDOM_SUITE: random_shapes,
+}

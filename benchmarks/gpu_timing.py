@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import statistics
-import subprocess
-import threading
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
-
-from gpu_shapes import SUITE, shapes
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from perfatlas import __version__
 from perfatlas.files import content_hash, file_hash, write_atomic, write_table
@@ -21,6 +16,8 @@ from perfatlas.measurements.tables import read_measured_rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+    from gpu_telemetry import Telemetry
 
 WARMUPS = 3
 LEAST_BATCHES = 7
@@ -34,7 +31,7 @@ PROTOCOL = (
     "CUDA graph of back-to-back calls; every tensor rotates through copies larger than"
     f" {COLD_FACTOR:g} times the last-level cache (at most {MOST_COPIES}); random normal inputs;"
     f" {WARMUPS} warm-up replays, then at least {LEAST_BATCHES} replays and {LEAST_S:g} s; median"
-    " replay over calls; clocks not locked, SM clock and power sampled while it ran"
+    " replay over calls; clocks not locked, SM clock and instantaneous power sampled through NVML"
 )
 
 
@@ -97,59 +94,6 @@ def copies_of(call_bytes: float, l2_bytes: float, free_bytes: float) -> tuple[in
     return copies, copies == wanted
 
 
-@dataclass
-class Telemetry:
-    """SM clock and power, sampled by nvidia-smi in the background; nothing where there is none."""
-
-    index: int = 0
-    samples: list[tuple[float, float, float]] = field(default_factory=list)
-    _process: subprocess.Popen[str] | None = None
-
-    def __enter__(self) -> Self:
-        """Start sampling."""
-        program = shutil.which("nvidia-smi")
-        if program is not None:
-            words = ["--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits"]
-            self._process = subprocess.Popen(  # noqa: S603 - the driver's own program
-                [program, *words, "-lms", "20", "-i", str(self.index)],
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop sampling."""
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait()
-
-    def _read(self, process: subprocess.Popen[str]) -> None:
-        for line in process.stdout or ():
-            self.samples.append((time.monotonic(), *read_sample(line)))
-
-    def between(self, began_s: float, ended_s: float) -> tuple[float | None, float | None]:
-        """Return the mean clock [Hz] and power [W] of a time span, None where not recorded."""
-        found = [one for one in list(self.samples) if began_s <= one[0] <= ended_s]
-        clocks = [one[1] for one in found if math.isfinite(one[1])]
-        powers = [one[2] for one in found if math.isfinite(one[2])]
-        return (
-            statistics.fmean(clocks) if clocks else None,
-            statistics.fmean(powers) if powers else None,
-        )
-
-
-def read_sample(line: str) -> tuple[float, float]:
-    """Return clock [Hz] and power [W] of one line of nvidia-smi; nan where it says [N/A]."""
-    values = []
-    for word in (*line.split(","), "", "")[:2]:
-        try:
-            values.append(float(word))
-        except ValueError:
-            values.append(math.nan)
-    return values[0] * 1e6, values[1]
-
-
 def finished_row(
     shape: Mapping[str, Any], timed: Timed, telemetry: Telemetry, protocol: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -166,9 +110,21 @@ def finished_row(
     return {**shape, **protocol, **measured, "clock_hz": clock_hz, "power_w": power_w}
 
 
-def list_hash() -> str:
-    """Return what names the list of shapes."""
-    return content_hash(json.dumps(shapes(), sort_keys=True))
+def list_hash(chosen: Sequence[Mapping[str, Any]]) -> str:
+    """Return what names a list of shapes or points."""
+    return content_hash(json.dumps(tuple(chosen), sort_keys=True))
+
+
+def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows as a table; a row without a column leaves its cell empty.
+
+    Args:
+        path: The table; its folder is created.
+        rows: Column -> cell.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    write_table(path, {name: [row.get(name) for row in rows] for name in names})
 
 
 def write_suite(
@@ -183,16 +139,12 @@ def write_suite(
         folder: measurements/<device>/<date>_<suite>; created.
         rows: Measured rows.
         not_run: Shapes without a time, each with its reason.
-        facts: Device, stack and command.
+        facts: Suite, hash of its list, device, stack and command.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    names = list(dict.fromkeys(name for row in rows for name in row))
     path = folder / "rows.csv"
-    write_table(path, {name: [row.get(name) for row in rows] for name in names})
+    write_rows(path, rows)
     read_measured_rows(path)
     manifest = {
-        "suite": SUITE,
-        "list_hash": list_hash(),
         "rows_hash": file_hash(path),
         "rows": len(rows),
         "not_run": list(not_run),

@@ -9,11 +9,36 @@ from gpu_timing import LEAST_CALLS, copies_of
 from torch.nn import functional
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 BF16 = torch.bfloat16
 FP8 = torch.float8_e4m3fn
 FREE_SHARE = 0.6  # of the free memory that copies may take
+
+
+def captured(
+    calls: Sequence[Callable[[], object]], *, keep_outputs: bool = False
+) -> tuple[torch.cuda.CUDAGraph, list[object]]:
+    """Return a CUDA graph of calls, one after another, and what they returned.
+
+    Args:
+        calls: Runs one call each.
+        keep_outputs: Give each call an output of its own; else calls write over each other's.
+    """
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for call in calls[:3]:
+            call()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    outputs: list[object] = []
+    with torch.cuda.graph(graph):
+        for call in calls:
+            output = call()
+            if keep_outputs:
+                outputs.append(output)
+    return graph, outputs
 
 
 class Loop:
@@ -39,16 +64,10 @@ class Loop:
         sets = [first, *(make() for _ in range(self.copies - 1))]
         rounds = -(-LEAST_CALLS // self.copies)
         self.calls = rounds * self.copies
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for tensors in sets[:3]:
-                call(*tensors)
-        torch.cuda.current_stream().wait_stream(side)
-        self.graph = torch.cuda.CUDAGraph()
-        # The outputs stay alive until the capture ends, so that each call has its own.
-        with torch.cuda.graph(self.graph):
-            self.outputs = [call(*tensors) for tensors in sets * rounds]
+        self.graph, self.outputs = captured(
+            [lambda tensors=tensors: call(*tensors) for tensors in sets * rounds],  # type: ignore[misc]
+            keep_outputs=True,
+        )
         self.sets = sets
 
     def run(self) -> float:

@@ -51,7 +51,10 @@ def test_the_list_is_fixed(shapes: ModuleType, timing: ModuleType) -> None:
     found = shapes.shapes()
     assert len(found) == 300
     assert len({json.dumps(row, sort_keys=True) for row in found}) == 300
-    assert (shapes.SUITE, timing.list_hash()) == SUITE
+    assert (shapes.SUITE, timing.list_hash(found)) == SUITE
+    drawn = shapes.random_shapes()
+    assert len(drawn) == 260
+    assert (shapes.RANDOM_SUITE, timing.list_hash(drawn)) == RANDOM_SUITE
 
 
 def test_every_kind_of_kernel_is_in_the_list(shapes: ModuleType) -> None:
