@@ -10,7 +10,6 @@ from .closing import (
     print_closing as print_closing,
 )
 from .evidence import (
-    evidence_headline as evidence_headline,
 )
 from .latencies import (
     distributions as distributions,
