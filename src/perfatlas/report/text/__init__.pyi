@@ -9,8 +9,6 @@ from .breakdown import (
 from .closing import (
     print_closing as print_closing,
 )
-from .evidence import (
-)
 from .latencies import (
     distributions as distributions,
     tail_title as tail_title,
