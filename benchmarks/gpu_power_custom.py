@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 WAIT_NS = 5_000_000
 STREAM_BYTES = 12e9  # moved by one call, some milliseconds
 LINE_BYTES = 128
+ALIGNED = 64  # words of 16 bytes; kAligned of the kernels
 SECTOR_BYTES = 32
 ROUNDS = 4000
 TENSOR_ROUNDS = 800
@@ -71,8 +72,9 @@ def _memory(point: Mapping[str, Any], kernels: Kernels) -> Pair:
     own = kind > 2  # every block has its own working set
     needed = size * (blocks if kind == 3 else 1)
     first, second, sink = _bits(needed, point["inputs"]), _bits(needed, point["inputs"]), _sink()
-    slice_words = size // 16 // blocks // (2 if kind == 2 else 1)  # of 16 bytes, of one block
-    round_bytes = size * blocks if own else 16 * slice_words * blocks * (2 if kind == 2 else 1)
+    copies = 2 if kind == 2 else 1
+    slice_words = size // 16 // blocks // copies // ALIGNED * ALIGNED  # of one block
+    round_bytes = size * blocks if own else 16 * slice_words * blocks * copies
     rounds = max(1, round((4 if own else 1) * STREAM_BYTES / round_bytes))
     random = int(point["inputs"] != "zeros")
 

@@ -51,7 +51,8 @@ __global__ void chase(const uint32_t* next, uint32_t nodes, uint32_t stride, lon
 
 // ---- streams ----------------------------------------------------------------------------------
 
-constexpr int kLoads = 4;  // of 16 bytes, in flight per thread
+constexpr int kLoads = 4;      // of 16 bytes, in flight per thread
+constexpr int kAligned = 64;  // 16-byte words: slices begin at multiples of 1 KiB
 
 __device__ __forceinline__ uint4 mixed(uint4 value, uint4 other) {
   return make_uint4(value.x ^ other.x, value.y ^ other.y, value.z ^ other.z, value.w ^ other.w);
@@ -373,11 +374,11 @@ int run_stream(int kind, void* a, void* b, size_t bytes, int rounds, int blocks,
   uint4* first = static_cast<uint4*>(a);
   uint4* second = static_cast<uint4*>(b);
   uint4* result = static_cast<uint4*>(sink);
-  const size_t slice = bytes / 16 / blocks;
+  const size_t slice = bytes / 16 / blocks / (kind == 2 ? 2 : 1) / kAligned * kAligned;
   if (kind == 0) read_only<<<blocks, threads, kOnePerSm, stream>>>(first, slice, rounds, result);
   if (kind == 1) write_only<<<blocks, threads, kOnePerSm, stream>>>(first, slice, rounds, random);
   if (kind == 2)
-    copy_one_to_other<<<blocks, threads, kOnePerSm, stream>>>(first, second, slice / 2, rounds);
+    copy_one_to_other<<<blocks, threads, kOnePerSm, stream>>>(first, second, slice, rounds);
   if (kind == 3) read_l1<<<blocks, threads, 0, stream>>>(first, bytes / 16, rounds, result);
   if (kind == 4) read_shared<<<blocks, threads, kOnePerSm, stream>>>(first, static_cast<int>(bytes / 16), rounds, result);
   return cudaGetLastError();

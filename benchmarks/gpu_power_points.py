@@ -1,4 +1,4 @@
-"""The fixed list of 138 loads `gpu_power.py` holds for seconds: what separates idle, FLOP and bytes.
+"""The fixed list of 138 loads `gpu_power.py` holds: what separates idle, FLOP and bytes.
 
 Each point is a row of columns; a column that does not belong to its kernel is absent. The list is
 part of every result: changing it makes another suite, so give it another name.
