@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 # Another list is another suite: change SUITE with it, so that old and new rows are told apart.
 SUITE = ("kernels300", "sha256:7875cce796ad40aed37b3ad1ebd0ec591bedab3d863f5c8d0b0ea72af1e7ea40")
-RANDOM_SUITE = ("random260", "sha256:3b104a72e02012a6200fd40f25c7a171e259e36ea3cdc4cb92e68ee8ccc6da98")
+RANDOM_SUITE = (
+    "random260",
+    "sha256:3b104a72e02012a6200fd40f25c7a171e259e36ea3cdc4cb92e68ee8ccc6da98",
+)
 
 
 @pytest.fixture
