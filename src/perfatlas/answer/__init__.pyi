@@ -27,3 +27,9 @@ from .tiers import (
     require_tier as require_tier,
     tier_name as tier_name,
 )
+from .unused_changes import (
+    SYSTEMS as SYSTEMS,
+    changes_without_effect as changes_without_effect,
+    no_effect as no_effect,
+    tells_unused_changes as tells_unused_changes,
+)

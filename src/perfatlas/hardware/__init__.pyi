@@ -9,8 +9,12 @@ from .device import (
     System as System,
 )
 from .resolve import (
+    changed_fields as changed_fields,
     resolve_system as resolve_system,
     system_names as system_names,
+)
+from .schema import (
+    FIELDS as FIELDS,
 )
 from .similar_devices import (
     alternatives as alternatives,

@@ -114,3 +114,30 @@ def apply_changes(spec: Spec, changes: Mapping[str, Entry], name: str = "") -> S
     changed = frozenset(changes)
     _rescale(spec.entries, new, changed)
     return replace(spec, name=name or spec.name, entries=new, changed=spec.changed | changed)
+
+
+def without_change(text: str, path: str, base: Entry | None) -> str:
+    """Return a system with one changed field as it was before the change.
+
+    Args:
+        text: A system with changes: in braces, or in a file.
+        path: The field.
+        base: Its value in the system that was changed, None where it had none.
+
+    Raises:
+        InvalidSpecError: There is no value to go back to.
+
+    Example:
+        >>> from perfatlas.hardware.changes import without_change
+        >>> without_change("h200_sxm{device.tdp=500W, device.idle=70W}", "device.tdp", None)
+        'h200_sxm{device.idle=70W}'
+    """
+    head, _, tail = text.partition("{")
+    parts = [part.strip() for part in tail.rstrip().removesuffix("}").split(",") if part.strip()]
+    rest = [part for part in parts if part.partition("=")[0].strip() != path]
+    if len(rest) == len(parts):
+        if base is None:
+            raise InvalidSpecError(f"system {shown(text)}: {path} has no value in its base")
+        value = str(base.value).lower() if isinstance(base.value, bool) else base.value
+        rest.append(f"{path}={value}")
+    return f"{head.strip()}{{{', '.join(rest)}}}" if rest else head.strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -9,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from perfatlas.files import Entry
 from perfatlas.hardware import spec as catalog
-from perfatlas.hardware.changes import apply_changes, number, split_overrides
+from perfatlas.hardware.changes import apply_changes, number, split_overrides, without_change
 from perfatlas.hardware.checks import check_spec, peaks
 from perfatlas.hardware.device import Device, Fabric, Node, ScaleUp, System
 from perfatlas.hardware.spec import Spec, catalog_spec, file_spec
-from perfatlas.quantities import Source
+from perfatlas.quantities import InvalidSpecError, Source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -209,3 +210,30 @@ def resolve_system(text: str) -> System:
     if not _looks_like_path(path):
         return _changed_system(stripped)
     return _path_system(stripped, _stamp(path))
+
+
+def changed_fields(text: str) -> dict[str, str]:
+    """Return the system without each change a user made to it, by the path of the field.
+
+    A change whose field has no value in the base is left out.
+
+    Args:
+        text: As `resolve_system` takes it.
+
+    Example:
+        >>> from perfatlas.hardware import changed_fields
+        >>> changed_fields("h200_sxm{device.tdp=500W}")
+        {'device.tdp': 'h200_sxm'}
+    """
+    changed = resolve_system(text).overridden
+    if not changed:
+        return {}
+    head = text.partition("{")[0].strip()
+    base_name = file_spec(head)[1] if _looks_like_path(head) else None
+    base = catalog_spec(base_name).entries if base_name else {}
+    found = {}
+    for path in changed:
+        with suppress(InvalidSpecError):
+            found[path] = without_change(text.strip(), path, base.get(path))
+            resolve_system(found[path])
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from perfatlas.files import Field, Flag, Number, Text, Value
@@ -26,68 +27,128 @@ FABRIC_KINDS: Final = ("infiniband", "ethernet", "ici")
 TOPOLOGIES: Final = ("rail_optimized_fat_tree", "fat_tree", "torus", "none")
 
 
-def _text(*choices: str, required: bool = True) -> Field[Value]:
-    return Field(Text(choices=choices), required=required)
+# What may read a field of a spec.
+OPERATORS: Final = ("matrix products", "attention", "experts")
+KERNELS: Final = (*OPERATORS, "elementwise operators")
+INSIDE: Final = ("collectives inside a scale-up domain",)
+BETWEEN: Final = ("collectives between nodes",)
+COLLECTIVES: Final = (*INSIDE, *BETWEEN)
+MEMORY: Final = ("KV cache capacity",)
+OFFLOADING: Final = ("KV cache offloading",)
+RULES: Final = ("rules of engines",)
+
+
+@dataclass(frozen=True)
+class SpecField(Field[Value]):
+    """One field of a spec.
+
+    Args:
+        read_by: What may read it; nothing reads what only describes.
+    """
+
+    read_by: tuple[str, ...] = ()
+
+
+def _text(*choices: str, required: bool = True, read_by: tuple[str, ...] = ()) -> SpecField:
+    return SpecField(Text(choices=choices), required=required, read_by=read_by)
 
 
 def _number(
-    dimension: str, unit: str, least: float, most: float, *, required: bool = True
-) -> Field[Value]:
+    dimension: str,
+    unit: str,
+    bounds: tuple[float, float],
+    *read_by: str,
+    required: bool = True,
+) -> SpecField:
     whole = dimension == "whole"
     reader = Number(
-        dimension="count" if whole else dimension, unit=unit, least=least, most=most, whole=whole
+        dimension="count" if whole else dimension,
+        unit=unit,
+        least=bounds[0],
+        most=bounds[1],
+        whole=whole,
     )
-    return Field(reader, required=required)
+    return SpecField(reader, required=required, read_by=read_by)
+
+
+def _count(*read_by: str) -> SpecField:
+    return _number("whole", "", (1, 1e9), *read_by)
+
+
+def _bytes(*read_by: str) -> SpecField:
+    return _number("bytes", "B", (1e3, 1e16), *read_by)
+
+
+def _rate(*read_by: str) -> SpecField:
+    return _number("bytes_per_s", "B/s", (1e6, 1e18), *read_by)
+
+
+def _peak(*read_by: str) -> SpecField:
+    return _number("flop_per_s", "FLOP/s", (1e8, 1e20), *read_by, required=False)
+
+
+def _clock(*read_by: str) -> SpecField:
+    return _number("hz", "Hz", (1e6, 1e11), *read_by)
+
+
+def _latency(*read_by: str) -> SpecField:
+    return _number("s", "s", (0.0, 1.0), *read_by)
+
+
+def _power(*read_by: str) -> SpecField:
+    return _number("w", "W", (0.01, 1e6), *read_by)
+
+
+def _flag(*read_by: str) -> SpecField:
+    return SpecField(Flag(), required=True, read_by=read_by)
 
 
 # Ranges are wide: they catch a forgotten unit ("6" for 6 TB/s), not an unusual chip.
-_COUNT: Final = _number("whole", "", 1, 1e9)
-_BYTES: Final = _number("bytes", "B", 1e3, 1e16)
-_RATE: Final = _number("bytes_per_s", "B/s", 1e6, 1e18)
-_PEAK: Final = _number("flop_per_s", "FLOP/s", 1e8, 1e20, required=False)
-_CLOCK: Final = _number("hz", "Hz", 1e6, 1e11)
-_LATENCY: Final = _number("s", "s", 0.0, 1.0)
-_POWER: Final = _number("w", "W", 0.01, 1e6)
-_FLAG: Final[Field[Value]] = Field(Flag(), required=True)
-
-FIELDS: Final[dict[str, Field[Value]]] = {
+FIELDS: Final[dict[str, SpecField]] = {
     "device.vendor": _text(),
-    "device.architecture": _text(*ARCHITECTURES),
-    "device.calibration_relative": _text(required=False),
-    "device.year": _number("whole", "", 1990, 2100),
-    **{f"device.peak.{name}": _PEAK for name in FORMATS},
-    "device.sm_count": _COUNT,
-    "device.packages": _COUNT,
-    "device.dies": _COUNT,
-    "device.flop_per_clock_per_sm": _number("count", "", 0.001, 1e9, required=False),
-    "device.clock.peak": _CLOCK,
-    "device.clock.boost": _CLOCK,
-    "device.clock.sustained": _CLOCK,
-    "device.exponentials_per_sm_clock": _number("count", "", 0.001, 1e6),
-    "device.l2": _BYTES,
-    "device.shared_memory": _BYTES,
-    "device.memory.capacity": _BYTES,
-    "device.memory.bandwidth": _RATE,
-    "device.scale_up.domain_size": _COUNT,
-    "device.scale_up.links": _number("whole", "", 0, 1e6),
-    "device.scale_up.bandwidth": _RATE,
-    "device.scale_up.latency": _LATENCY,
-    "device.scale_up.in_network_reduction": _FLAG,
-    "device.scale_up.kind": _text(*LINK_KINDS),
-    "device.host_link.bandwidth": _RATE,
-    "device.tdp": _POWER,
-    "device.idle": _POWER,
-    "node": _text(),
-    "node.devices": _COUNT,
-    "node.nics": _COUNT,
-    "node.nic_bandwidth": _RATE,
-    "fabric": _text(),
+    "device.architecture": _text(*ARCHITECTURES, read_by=RULES),
+    "device.calibration_relative": _text(required=False, read_by=(*KERNELS, *COLLECTIVES)),
+    "device.year": _number("whole", "", (1990, 2100)),
+    "device.peak.bf16": _peak(*OPERATORS),
+    "device.peak.fp16": _peak("fp16 operators"),
+    "device.peak.tf32": _peak(),
+    "device.peak.fp32": _peak(),
+    "device.peak.fp64": _peak(),
+    "device.peak.fp8": _peak("fp8 operators"),
+    "device.peak.fp4": _peak("fp4 operators"),
+    "device.peak.int8": _peak("int8 operators"),
+    "device.sm_count": _count(*OPERATORS),
+    "device.packages": _count(),
+    "device.dies": _count(),
+    "device.flop_per_clock_per_sm": _number("count", "", (0.001, 1e9), *OPERATORS, required=False),
+    "device.clock.peak": _clock(*KERNELS),
+    "device.clock.boost": _clock(),
+    "device.clock.sustained": _clock(*KERNELS),
+    "device.exponentials_per_sm_clock": _number("count", "", (0.001, 1e6), "attention"),
+    "device.l2": _bytes("elementwise operators"),
+    "device.shared_memory": _bytes(),
+    "device.memory.capacity": _bytes(*MEMORY),
+    "device.memory.bandwidth": _rate(*KERNELS),
+    "device.scale_up.domain_size": _count(*BETWEEN),
+    "device.scale_up.links": _number("whole", "", (0, 1e6)),
+    "device.scale_up.bandwidth": _rate(*COLLECTIVES),
+    "device.scale_up.latency": _latency(),
+    "device.scale_up.in_network_reduction": _flag(*COLLECTIVES),
+    "device.scale_up.kind": _text(*LINK_KINDS, read_by=COLLECTIVES),
+    "device.host_link.bandwidth": _rate(*OFFLOADING),
+    "device.tdp": _power(),
+    "device.idle": _power(),
+    "node": _text(read_by=BETWEEN),
+    "node.devices": _count(*BETWEEN),
+    "node.nics": _count(*BETWEEN),
+    "node.nic_bandwidth": _rate(*BETWEEN),
+    "fabric": _text(read_by=BETWEEN),
     "fabric.kind": _text(*FABRIC_KINDS),
     "fabric.topology": _text(*TOPOLOGIES),
-    "fabric.latency": _LATENCY,
-    "fabric.oversubscription": _number("count", "", 0.01, 1e3),
-    "fabric.leaf_nodes": _COUNT,
-    "fabric.in_network_reduction": _FLAG,
+    "fabric.latency": _latency(*BETWEEN),
+    "fabric.oversubscription": _number("count", "", (0.01, 1e3), *BETWEEN),
+    "fabric.leaf_nodes": _count(*BETWEEN),
+    "fabric.in_network_reduction": _flag(*BETWEEN),
 }
 SECTIONS: Final = frozenset(
     path.rsplit(".", depth)[0] for path in FIELDS for depth in range(1, path.count(".") + 1)

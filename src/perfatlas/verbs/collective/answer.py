@@ -13,6 +13,7 @@ from perfatlas.answer import (
     require_tier,
     single_evidence,
     single_row,
+    tells_unused_changes,
     tier_name,
 )
 from perfatlas.collectives import (
@@ -47,6 +48,7 @@ FIELDS: Final = (
 )
 
 
+@tells_unused_changes
 def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name by name
     """Return the time of one collective.
 

@@ -1,4 +1,5 @@
 from .answer import (
+    closed_forms as closed_forms,
     estimate as estimate,
     resolved_formats as resolved_formats,
 )

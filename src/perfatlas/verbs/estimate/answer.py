@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.answer import FORMULA, Answer, breakdown_rows, merged_evidence, question_evidence
+from perfatlas.answer import (
+    FORMULA,
+    Answer,
+    breakdown_rows,
+    changes_without_effect,
+    merged_evidence,
+    question_evidence,
+)
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.resolution import (
@@ -70,7 +77,24 @@ def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is check
         >>> answer.results["tpot_s"] > answer.results["tpot_s_low"] > 0
         True
     """
-    scenario = read_scenario(fields)
+    answer = _answered(read_scenario(fields))
+    said = changes_without_effect(closed_forms, fields)
+    return replace(answer, warnings=(*answer.warnings, *said)) if said else answer
+
+
+def closed_forms(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is checked by its schema
+    """Return the estimate of one scenario by closed forms, whatever method is asked.
+
+    Args:
+        **fields: As `estimate` takes them.
+
+    Raises:
+        PerfatlasError: As `estimate`.
+    """
+    return _answered(read_scenario({**fields, "method": "formula"}))
+
+
+def _answered(scenario: Scenario) -> Answer:
     if scenario.mode == "disaggregated":
         return _answer_pools(scenario)
     question, evaluation = evaluate_one(scenario)
@@ -78,8 +102,8 @@ def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is check
     answer = _answer(question, evaluation, asked)
     columns = columns_of([scenario])
     if may_be_simulated(columns)[0]:
-        closed_forms = result_columns(question, evaluation)
-        if is_simulated(columns, question, closed_forms)[0]:
+        found = result_columns(question, evaluation)
+        if is_simulated(columns, question, found)[0]:
             return _simulated(scenario, answer)
     return answer
 

@@ -12,6 +12,7 @@ from perfatlas.scenario.resolution import resolve
 from perfatlas.serving.closed_form import plain_column
 from perfatlas.verbs.estimate.columns import EstimateColumns, answered_groups
 from perfatlas.verbs.estimate.remarks import LEAVES_OUT
+from perfatlas.verbs.estimate.unused_changes import unused_changes_of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,6 +59,8 @@ def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
         for row, texts in zip(answered.rows_C.tolist(), answered.warnings(), strict=True):
             said = "; ".join(texts)
             warnings[row] = said.replace(LEAVES_OUT, "") if found.simulated_N[row] else said
+    for row, unused in unused_changes_of_rows(table, found).items():
+        warnings[row] = "; ".join(filter(None, (warnings[row], *unused)))
     refusals = found.resolution.refusals
     for row in refusals.rows():
         error = refusals.error(row)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.answer import CHOICES, quantizes_input
+from perfatlas.answer import CHOICES, quantizes_input, tells_unused_changes
 from perfatlas.operators import Attention, Gemm, GroupedGemm, LatentAttention, Phase
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.kernel.operator_answer import OperatorReader
@@ -70,6 +70,7 @@ MOE_FIELDS: Final = (
 )
 
 
+@tells_unused_changes
 def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name by name
     """Return the time of one matrix product C[m, n] = A[m, k] W[k, n].
 
@@ -108,6 +109,7 @@ def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name 
     return reader.price(operator)
 
 
+@tells_unused_changes
 def kernel_attention(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name by name
     """Return the time of the attention of one layer on one device.
 
@@ -173,6 +175,7 @@ def _latent(reader: OperatorReader, shared: Mapping[str, Any]) -> LatentAttentio
     )
 
 
+@tells_unused_changes
 def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked below, name by name
     """Return the time of the routed experts of one layer on one rank.
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfatlas.answer import Answer, engine_assumptions, merged_evidence, step_evidence
+from perfatlas.answer import (
+    Answer,
+    changes_without_effect,
+    engine_assumptions,
+    merged_evidence,
+    no_effect,
+    step_evidence,
+)
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import (
     Arriving,
@@ -39,7 +46,7 @@ from perfatlas.serving.outcome import (
     summarize,
 )
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
-from perfatlas.verbs.estimate import resolved_formats
+from perfatlas.verbs.estimate import closed_forms, resolved_formats
 from perfatlas.verbs.simulate.repetitions import averaged, half_widths
 from perfatlas.verbs.simulate.results import end_of_interval, holding, traffic_results
 from perfatlas.verbs.simulate.typical_steps import shown_steps
@@ -53,6 +60,7 @@ if TYPE_CHECKING:
     Watch = Callable[[float], bool]
 
 
+HOST_LINK: Final = "device.host_link.bandwidth"  # read by no step, and by caches below the GPU
 SERIES_ROWS: Final = 2000  # of the state over time, as it is sampled
 SERIES_BINS: Final = 200  # of it, as the answer tells it
 
@@ -194,7 +202,11 @@ def _simulation(
     traffic, scenario, _ = asked
     seeds = one.results.get("seeds_simulated", 1)
     said = (*came.assumptions, *said_of_seeds(traffic, seeds), *traffic.said())
-    remarks = (*came.warnings, *idle_remarks(traffic, scenario, came, ready))
+    remarks = (
+        *came.warnings,
+        *idle_remarks(traffic, scenario, came, ready),
+        *_unused_changes(traffic, scenario),
+    )
     came = came._replace(assumptions=said, warnings=remarks)
     series = {
         "seed": traffic.seed,
@@ -211,6 +223,18 @@ def _simulation(
         seed=traffic.seed if traffic.num_seeds > 1 else None,
         outages=ready.entry.replicas.upkeep.outages,
     )
+
+
+def _unused_changes(traffic: Traffic, scenario: Scenario) -> list[str]:
+    """Return what is told of changes of the system that do not change the steps or the cache."""
+    if traffic.replica_kinds is not None:
+        return []
+    fields = scenario.model_dump(exclude_unset=True, exclude_none=True)
+    if scenario.mode != "disaggregated":
+        fields |= {"concurrency": scenario.concurrency or scenario.dp or 1}
+    said = changes_without_effect(closed_forms, fields)
+    offloads = traffic.host_cache_bytes is not None
+    return [text for text in said if not (offloads and text == no_effect(HOST_LINK))]
 
 
 def _repetition(

@@ -1,0 +1,91 @@
+"""Changes of a system that do not change an answer, told with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.hardware import FIELDS, changed_fields
+from perfatlas.quantities import PerfatlasError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from perfatlas.answer.envelope import Answer
+
+    Question = Callable[..., Answer]
+SYSTEMS: Final = ("system", "prefill_system", "decode_system")
+_INTERVAL: Final = ("_low", "_high")
+
+
+def tells_unused_changes(question: Question) -> Question:
+    """Return a question whose answers warn of changes of the system that do not change them.
+
+    Args:
+        question: From named fields to an answer.
+    """
+
+    @wraps(question)
+    def answered(**fields: Any) -> Answer:  # noqa: ANN401 - fields of a question
+        answer = question(**fields)
+        said = changes_without_effect(question, fields)
+        return replace(answer, warnings=(*answer.warnings, *said)) if said else answer
+
+    return answered
+
+
+def changes_without_effect(question: Question, fields: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each change of a system that does not change a predicted value.
+
+    An interval may still be wider: a changed device is not the one that was measured.
+
+    Args:
+        question: From named fields to an answer; asked once more for each change.
+        fields: As given.
+    """
+    said = []
+    own: dict[str, Any] | None = None
+    for name in SYSTEMS:
+        text = fields.get(name)
+        if not isinstance(text, str):
+            continue
+        for path, unchanged in changed_fields(text).items():
+            own = own or predicted(question(**fields).results)
+            try:
+                other = predicted(question(**{**fields, name: unchanged}).results)
+            except PerfatlasError:
+                continue
+            if own == other:
+                said.append(no_effect(path))
+    return list(dict.fromkeys(said))
+
+
+def no_effect(path: str) -> str:
+    """Return that a changed field has no effect on an answer, and what would read it.
+
+    Args:
+        path: The field.
+
+    Example:
+        >>> from perfatlas.answer import no_effect
+        >>> no_effect("device.tdp")
+        'device.tdp has no effect on this answer: no prediction reads it'
+    """
+    *most, last = FIELDS[path].read_by or ("",)
+    listed = f"{', '.join(most)} and {last}" if most else last
+    why = f"it applies to {listed}" if listed else "no prediction reads it"
+    return f"{path} has no effect on this answer: {why}"
+
+
+def predicted(results: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the predicted values of results, without the ends of their intervals.
+
+    Args:
+        results: Of an answer.
+    """
+    return {
+        name: predicted(value) if isinstance(value, dict) else value
+        for name, value in results.items()
+        if not name.endswith(_INTERVAL)
+    }

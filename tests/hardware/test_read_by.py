@@ -1,0 +1,208 @@
+"""Every field of a spec is changed alone: what moves is what the schema says reads it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import perfatlas
+from perfatlas.answer.unused_changes import predicted
+from perfatlas.hardware import FIELDS, changed_fields, resolve_system
+from perfatlas.hardware.spec import catalog_spec
+from perfatlas.quantities import PerfatlasError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+BASE = "b200_sxm"  # two dies, and peaks in every format but two
+LLAMA = "meta-llama/Llama-3.1-8B"
+MOE = {"tokens": 64, "hidden": 4096, "intermediate": 1536, "experts": 128, "top_k": 8}
+HEADS = {"num_heads": 32, "num_kv_heads": 8, "kv_len": 4096}
+
+
+def gemm(system: str, **fields: Any) -> Any:  # noqa: ANN401 - results
+    return perfatlas.kernel_gemm(system=system, n=8192, k=8192, **{"m": 4096, **fields}).results
+
+
+def reduced(system: str, gpus: int, op: str = "all_reduce", size: int = 2**26) -> Any:  # noqa: ANN401 - results
+    return perfatlas.collective(system=system, op=op, bytes=size, gpus=gpus).results
+
+
+def elementwise(system: str) -> Any:  # noqa: ANN401 - results
+    rows = perfatlas.estimate(model=LLAMA, system=system, batch=8, isl=4096).breakdown
+    names = ("embedding", "activation", "rope_and_cache")
+    return {f"{row['phase']} {row['name']}": row["time_s"] for row in rows if row["name"] in names}
+
+
+def steps(system: str, engine: str) -> Any:  # noqa: ANN401 - results
+    model = "openai/gpt-oss-20b"
+    return perfatlas.estimate(model=model, system=system, batch=8, tp=2, engine=engine).results
+
+
+def offloaded(system: str) -> Any:  # noqa: ANN401 - results
+    return perfatlas.simulate(
+        model=LLAMA,
+        system=system,
+        request_rate=4,
+        num_requests=12,
+        turns=3,
+        isl=2000,
+        osl=8,
+        kv_blocks=600,
+        host_cache_bytes="40 GB",
+    ).answer.results["ttft_s"]
+
+
+QUESTIONS: dict[str, tuple[Callable[[str], Any], ...]] = {
+    "matrix products": (gemm, lambda s: gemm(s, m=64)),
+    "fp16 operators": (lambda s: gemm(s, format="fp16"),),
+    "fp8 operators": (lambda s: gemm(s, format="fp8_block"),),
+    "fp4 operators": (lambda s: gemm(s, format="nvfp4"),),
+    "int8 operators": (lambda s: gemm(s, format="int8"),),
+    "attention": (
+        lambda s: perfatlas.kernel_attention(system=s, phase="prefill", **HEADS).results,
+        lambda s: perfatlas.kernel_attention(system=s, batch=64, **HEADS).results,
+    ),
+    "experts": (
+        lambda s: perfatlas.kernel_moe(system=s, **MOE).results,
+        lambda s: perfatlas.kernel_moe(system=s, **{**MOE, "tokens": 16384}).results,
+    ),
+    "elementwise operators": (elementwise,),
+    "KV cache capacity": (
+        lambda s: perfatlas.estimate(model=LLAMA, system=s, batch=8).results["memory"],
+    ),
+    "collectives inside a scale-up domain": (
+        lambda s: reduced(s, 8),
+        lambda s: reduced(s, 8, "all_to_all"),
+        lambda s: reduced(s, 4, size=2**12),
+    ),
+    "collectives between nodes": (
+        lambda s: reduced(s, 32),
+        lambda s: reduced(s, 4096),
+        lambda s: reduced(s, 4096, "all_to_all", 2**30),
+        lambda s: reduced(s, 64, "all_gather", 2**20),
+    ),
+    "KV cache offloading": (offloaded,),
+    "rules of engines": (lambda s: steps(s, "vllm"), lambda s: steps(s, "trtllm")),
+}
+WHOLE = ("KV cache offloading", "rules of engines")  # whole steps, which read all the rest too
+FORMATS = ("fp16 operators", "fp8 operators", "fp4 operators", "int8 operators")
+OTHER = {
+    "device.vendor": "AMD",
+    "device.architecture": "hopper",
+    "device.scale_up.kind": "pcie",
+    "node": "nvl72_gb300",
+    "fabric": "ethernet_roce",
+    "fabric.kind": "ethernet",
+    "fabric.topology": "fat_tree",
+    "device.dies": 4,
+    "device.year": 2031,
+    "fabric.oversubscription": 8,
+    "device.scale_up.latency": "1 us",
+    "device.clock.sustained": "1.5 GHz",
+}
+ELSEWHERE = {  # where the base does not read them
+    "device.calibration_relative": ("gh200", "h100_sxm"),
+    "device.l2": ("h200_sxm", "30 MB"),
+}
+WITH = {"fabric.leaf_nodes": "fabric.oversubscription=8, "}  # without it leaves do not matter
+
+
+def bases(path: str) -> tuple[str, str]:
+    """Return a system, and the same with one field changed by a tenth, or doubled."""
+    entry = catalog_spec(BASE).entries.get(path)
+    more = WITH.get(path, "")
+    value: Any = OTHER.get(path)
+    if value is None and entry is None:
+        pytest.skip(f"{BASE} has no {path}")
+    if value is None and entry is not None:
+        value = entry.value
+        if isinstance(value, bool):
+            value = str(not value).lower()
+        else:
+            small = float(value).is_integer() and float(value) < 1000
+            value = 2 * value if small else 1.1 * value
+    return f"{BASE}{{{more}}}".replace(", }", "}").replace(
+        "{}", ""
+    ), f"{BASE}{{{more}{path}={value}}}"
+
+
+@cache
+def answered(reader: str, number: int, system: str) -> Any:  # noqa: ANN401 - results, or a refusal
+    try:
+        return predicted(QUESTIONS[reader][number](system))
+    except PerfatlasError as problem:
+        return str(problem).replace(system, "")
+
+
+def moves(reader: str, base: str, system: str) -> bool:
+    places = range(len(QUESTIONS[reader]))
+    return any(answered(reader, at, system) != answered(reader, at, base) for at in places)
+
+
+@pytest.mark.parametrize("path", FIELDS)
+def test_what_a_change_moves_is_what_reads_the_field(path: str) -> None:
+    base, system = bases(path)
+    declared = set(FIELDS[path].read_by)
+    if path in ELSEWHERE:
+        other, value = ELSEWHERE[path]
+        base, system = other, f"{other}{{{path}={value}}}"
+    moved = {name for name in QUESTIONS if name not in WHOLE and moves(name, base, system)}
+    if declared.isdisjoint(FORMATS):  # the other kinds of readers include theirs
+        moved -= set(FORMATS)
+    if not moved:
+        moved = {name for name in WHOLE if moves(name, base, system)}
+    assert moved == declared
+
+
+def test_a_change_goes_back_to_the_base(tmp_path: Path) -> None:
+    two = "h200_sxm{device.tdp=500W, device.idle=70W}"
+    assert changed_fields(two) == {
+        "device.tdp": "h200_sxm{device.idle=70W}",
+        "device.idle": "h200_sxm{device.tdp=500W}",
+    }
+    assert changed_fields("h200_sxm") == {}
+    file = tmp_path / "mine.toml"
+    file.write_text('name = "mine"\nbase = "h200_sxm"\n[device]\ntdp = "500 W"\n')
+    (unchanged,) = changed_fields(str(file)).values()
+    assert resolve_system(unchanged).device.tdp_w == 700.0
+
+
+@pytest.mark.parametrize(
+    ("question", "fields", "told"),
+    [
+        (perfatlas.estimate, {"model": LLAMA}, "device.tdp has no effect"),
+        (perfatlas.kernel_gemm, {"m": 64, "n": 512, "k": 512}, "no prediction reads it"),
+        (perfatlas.collective, {"op": "all_reduce", "bytes": 2**20, "gpus": 8}, "device.tdp"),
+    ],
+)
+def test_a_change_that_moves_nothing_is_told(
+    question: Callable[..., Any], fields: dict[str, Any], told: str
+) -> None:
+    system = "h200_sxm{device.tdp=500W, device.memory.bandwidth=6TB/s}"
+    said = [text for text in question(**fields, system=system).warnings if "no effect" in text]
+    assert any(told in text for text in said)
+    if question is not perfatlas.collective:
+        assert not any("bandwidth" in text for text in said)
+    assert not any("no effect" in text for text in question(**fields, system="h200_sxm").warnings)
+
+
+def test_rows_of_a_table_are_told_each_their_own() -> None:
+    systems = ["h200_sxm{device.tdp=500W}", "h200_sxm", "h200_sxm{device.memory.bandwidth=6TB/s}"]
+    told = perfatlas.estimate_table({"model": [LLAMA] * 3, "system": systems}).columns["warnings"]
+    assert ["no effect" in text for text in told] == [True, False, False]
+
+
+def test_a_simulation_is_told_and_its_caches_read_the_host_link() -> None:
+    asked: dict[str, Any] = {
+        "model": LLAMA,
+        "system": "h200_sxm{device.host_link.bandwidth=50GB/s}",
+    }
+    asked |= {"request_rate": 4, "num_requests": 4, "osl": 4, "turns": 2}
+    told = perfatlas.simulate(**asked).answer.warnings
+    assert any("it applies to KV cache offloading" in text for text in told)
+    told = perfatlas.simulate(**asked, host_cache_bytes="10 GB").answer.warnings
+    assert not any("no effect" in text for text in told)
