@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from numba.core import types
+from numba import types
 
 from perfatlas.compiled import public_way
 from perfatlas.compiled.column_types import spread, type_of

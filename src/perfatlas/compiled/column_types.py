@@ -1,4 +1,7 @@
-"""Columns as the compiler sees them: types, attributes, items. Imports the compiler."""
+"""Columns as the compiler sees them: types, attributes, items. Imports the compiler.
+
+Written with the compiler's interface for extensions, so that both ways through it use it.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,16 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from llvmlite import ir
-from numba.core import cgutils, types
-from numba.core.imputils import lower_builtin, lower_getattr_generic
-from numba.core.typing.templates import AttributeTemplate, infer_getattr
-from numba.extending import models, register_model, type_callable
-from numba.np.numpy_support import from_dtype
+from numba import from_dtype, types
+from numba.core.typing.templates import AttributeTemplate  # what infer_getattr takes
+from numba.extending import (
+    infer_getattr,
+    lower_builtin,
+    lower_getattr_generic,
+    models,
+    register_model,
+    type_callable,
+)
 
 from perfatlas.compiled.columns import (
     FLAG,
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
 
 _WORD: Final = ir.IntType(64)
 _WORDS: Final = ir.PointerType(_WORD)
+_NOWHERE: Final = ir.Constant(ir.PointerType(ir.IntType(8)), None)
 _NUMBERS: Final = {INTEGER: types.int64, FLOAT: types.float64, FLAG: types.boolean}
 
 
@@ -191,8 +200,8 @@ def _array(context: Any, builder: Any, words: Any, place: int, layout: ArrayLayo
         strides.insert(0, builder.mul(strides[0], shape[len(shape) - len(strides)]))
         count = builder.mul(count, length)
     values = {
-        "meminfo": cgutils.voidptr_t(None),
-        "parent": cgutils.voidptr_t(None),
+        "meminfo": _NOWHERE,
+        "parent": _NOWHERE,
         "nitems": count,
         "itemsize": ir.Constant(_WORD, layout.dtype.itemsize),
         "data": _word(builder, words, place, ir.PointerType(item)),

@@ -19,20 +19,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 import llvmlite.binding as llvm
 from numba import _dynfunc, njit
-from numba.core import compiler, typed_passes, types, untyped_passes
+from numba.core import compiler, ir, typed_passes, types, untyped_passes
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.compiler_machinery import FunctionPass, PassManager, register_pass
 from numba.core.dispatcher import _FunctionCompiler
 from numba.core.imputils import builtin_registry
+from numba.core.ir_utils import build_definitions, compute_cfg_from_blocks
+from numba.core.postproc import PostProcessor
 from numba.core.registry import cpu_target
 
+from perfatlas.compiled import settling
 from perfatlas.compiled.column_types import Columns
 from perfatlas.compiled.machine_code import target_machine
-from perfatlas.compiled.settling import Settling
 from perfatlas.compiled.unit_files import MachineCode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FunctionType
 
 # A large unit is as fast at LLVM's first level of optimisation as at its third, in half the time;
@@ -45,17 +48,6 @@ OPTIONS: Final[dict[str, Any]] = {
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
 }
-_PASSES: Final = (
-    untyped_passes.TranslateByteCode,
-    untyped_passes.FixupArgs,
-    untyped_passes.IRProcessing,
-    Settling,
-    untyped_passes.GenericRewrites,
-    untyped_passes.ReconstructSSA,
-    typed_passes.NopythonTypeInference,
-    typed_passes.PreLowerStripPhis,
-    typed_passes.IRLegalization,
-)
 
 
 class _Typing(type(cpu_target.typing_context)):  # type: ignore[misc] # untyped
@@ -156,6 +148,67 @@ _UNIT: Final = _Unit()
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
+class _Settling(FunctionPass):  # type: ignore[misc] # untyped
+    """Takes out the branches that follow from settled fields."""
+
+    _name = "perfatlas_settling"
+
+    def __init__(self) -> None:
+        """Nothing is kept from part to part."""
+        super().__init__()
+
+    def run_pass(self, state: Any) -> bool:  # noqa: ANN401 - untyped
+        """Take them out of one part."""
+        blocks = state.func_ir.blocks
+        values = settling.settled_values(state.args, list(_assignments(blocks)))
+        changed = False
+        for block in blocks.values():
+            last = block.body[-1]
+            if isinstance(last, ir.Branch) and last.cond.name in values:
+                label = last.truebr if values[last.cond.name] else last.falsebr
+                block.body[-1] = ir.Jump(label, last.loc)
+                changed = True
+        if changed:
+            for label in compute_cfg_from_blocks(blocks).dead_nodes():
+                del blocks[label]
+            state.func_ir._definitions = build_definitions(blocks)  # noqa: SLF001 - as its own passes do
+            PostProcessor(state.func_ir).run()
+        return changed
+
+
+def _assignments(blocks: dict[int, Any]) -> Iterator[tuple[str, settling.Assigned]]:
+    """Yield the assignments of a part in the order of its source."""
+    for label in sorted(blocks):
+        for one in blocks[label].body:
+            if isinstance(one, ir.Assign):
+                yield one.target.name, _assigned(one.value)
+
+
+def _assigned(value: Any) -> settling.Assigned:  # noqa: ANN401 - untyped
+    """Return what is assigned."""
+    if isinstance(value, ir.Arg):
+        return settling.Argument(value.index)
+    if isinstance(value, ir.Const | ir.Global | ir.FreeVar):
+        return settling.Known(value.value)
+    if isinstance(value, ir.Var):
+        return settling.Alias(value.name)
+    return _expressed(value) if isinstance(value, ir.Expr) else None
+
+
+def _expressed(value: Any) -> settling.Assigned:  # noqa: ANN401 - untyped
+    """Return what an expression assigns."""
+    if value.op in ("getitem", "static_getitem"):
+        return settling.Item(value.value.name)
+    if value.op == "getattr":
+        return settling.Field(value.value.name, value.attr)
+    if value.op == "binop":
+        return settling.Comparison(value.fn, (value.lhs.name, value.rhs.name))
+    if value.op == "call":
+        return settling.Call(value.func.name, tuple(one.name for one in value.args))
+    return None
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
 class _Lowering(typed_passes.NativeLowering):  # type: ignore[misc] # untyped
     """Lowers a part into the module of its unit and makes it known to callers, unfinished."""
 
@@ -179,6 +232,19 @@ class _Lowering(typed_passes.NativeLowering):  # type: ignore[misc] # untyped
         state.targetctx.insert_user_function(stand_in, lowered.fndesc, ())
         state["cr"] = lowered._replace(cfunc=stand_in)
         return True
+
+
+_PASSES: Final = (
+    untyped_passes.TranslateByteCode,
+    untyped_passes.FixupArgs,
+    untyped_passes.IRProcessing,
+    _Settling,
+    untyped_passes.GenericRewrites,
+    untyped_passes.ReconstructSSA,
+    typed_passes.NopythonTypeInference,
+    typed_passes.PreLowerStripPhis,
+    typed_passes.IRLegalization,
+)
 
 
 class _Pipeline(compiler.CompilerBase):  # type: ignore[misc] # untyped

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import ast
+import operator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import perfatlas
+from perfatlas.compiled.column_types import type_of
+from perfatlas.compiled.columns import layout_of
+from perfatlas.compiled.settling import (
+    Alias,
+    Argument,
+    Assigned,
+    Call,
+    Comparison,
+    Field,
+    Item,
+    Known,
+    settled_values,
+)
+
+SOURCES = Path(perfatlas.__file__).parent
+INNER = ("numba.core", "numba.np", "numba.misc", "numba.typed", "numba._")
+# what derives from the compiler's inner classes, and the base class that its interface asks for
+MAY_IMPORT = {
+    "compiled/direct_way.py": None,
+    "compiled/column_types.py": {"numba.core.typing.templates.AttributeTemplate"},
+}
+
+
+class Settles(NamedTuple):
+    mode: int
+    size: int
+    value_N: NDArray[np.int64]
+
+    def settled(self) -> dict[str, int]:
+        return {"mode": self.mode}
+
+
+SETTLES = type_of(layout_of(Settles(2, 3, np.zeros(1, np.int64))))
+ROWS = type_of(layout_of([Settles(2, 3, np.zeros(1, np.int64))]))
+
+
+def test_what_follows_from_a_settled_field_is_known() -> None:
+    assignments: list[tuple[str, Assigned]] = [
+        ("rows", Argument(0)),
+        ("one", Item("rows")),
+        ("same", Alias("one")),
+        ("mode", Field("same", "mode")),
+        ("size", Field("same", "size")),
+        ("two", Known(2)),
+        ("is_two", Comparison(operator.eq, ("mode", "two"))),
+        ("sum", Comparison(operator.add, ("mode", "two"))),
+        ("larger", Comparison(operator.lt, ("two", "size"))),
+        ("bool", Known(bool)),
+        ("truth", Call("bool", ("is_two",))),
+    ]
+    values = settled_values((ROWS,), assignments)
+    assert values == {"mode": 2, "two": 2, "is_two": True, "bool": bool, "truth": True}
+
+
+def test_what_is_assigned_twice_or_elsewhere_is_not_known() -> None:
+    assignments: list[tuple[str, Assigned]] = [
+        ("one", Argument(0)),
+        ("mode", Field("one", "mode")),
+        ("mode", None),
+        ("two", Known(2)),
+        ("is_two", Comparison(operator.eq, ("mode", "two"))),
+    ]
+    assert settled_values((SETTLES,), assignments) == {"two": 2}
+    assert settled_values((), [("two", Known(2))]) == {}
+
+
+def _imported(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def test_one_file_derives_from_inner_classes_of_the_compiler() -> None:
+    inner = {
+        path.relative_to(SOURCES).as_posix(): names
+        for path in SOURCES.rglob("*.py")
+        if (names := {name for name in _imported(path) if name.startswith(INNER)})
+    }
+    assert set(inner) == set(MAY_IMPORT)
+    for name, allowed in MAY_IMPORT.items():
+        assert allowed is None or inner[name] == allowed
