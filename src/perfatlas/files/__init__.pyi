@@ -8,6 +8,7 @@ from .fields import (
     Duration as Duration,
     Field as Field,
     Flag as Flag,
+    Named as Named,
     Number as Number,
     Reader as Reader,
     Record as Record,

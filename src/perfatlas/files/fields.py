@@ -211,6 +211,22 @@ class Array(Generic[T]):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Named(Generic[T]):
+    """A table whose keys are names, all with values of one kind.
+
+    Args:
+        of: Reads one of the values.
+    """
+
+    of: Reader[T]
+
+    def read(self, value: object, where: str) -> dict[str, T]:
+        """Return the values by name."""
+        table = sub_table(value, where)
+        return {name: self.of.read(item, f"{where}.{name}") for name, item in table.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Record(Generic[T]):
     """A table inside a table, as what it describes.
 
