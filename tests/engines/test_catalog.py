@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import tomllib
 from dataclasses import replace
+from importlib import resources
 
 import pytest
 
 from perfatlas.engines import all_reduce_groups, engine_ids, engine_names, resolve_engine
-from perfatlas.engines.catalog import _read, _version_key
+from perfatlas.engines.catalog import _version_key
+from perfatlas.engines.profile_file import profile_of
 from perfatlas.formats import get_format
 from perfatlas.quantities import InvalidSpecError
 
@@ -55,8 +58,32 @@ def test_the_newest_profile_answers_for_the_name() -> None:
 
 
 def test_a_profile_without_a_key_names_it() -> None:
-    with pytest.raises(InvalidSpecError, match=r"vllm@9.*'name' is missing"):
-        _read("vllm@9", "date = '2026-01'")
+    with pytest.raises(InvalidSpecError, match=r"vllm@9: name is missing; also version is mis"):
+        profile_of("vllm@9", {"date": "2026-01"})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('step = "126 us"', 'step = "126 W"', "host: step = '126 W': 'W' is not a unit"),
+        ('step = "126 us"', "step = 1", "host: step = 1: write it with a unit, as '126 us'"),
+        ("overlapped = true", "overlap = true", "host: unknown key 'overlap'; did you mean"),
+        ('rule = "total"', 'rule = "all"', "memory: rule = 'all' is not one of total, free"),
+        ("block_size = 16", "block_size = 1.5", "block_size = 1.5: expected a whole number"),
+        ("gpu_memory_utilization = 0.92", "gpu_memory_utilization = 92", "outside 0 to 1"),
+        ("group_sizes = {", "group_size = {", "unknown key 'group_size'; did you mean"),
+        ("hopper = { 2 = 64", 'hopper = { 2 = "64 MiB"', "hopper.2 = '64 MiB': expected a number"),
+    ],
+)
+def test_a_profile_with_a_wrong_value_is_refused_with_its_place(
+    old: str, new: str, said: str
+) -> None:
+    file = resources.files("perfatlas").joinpath("data/engines/vllm@0.24.toml")
+    text = file.read_text("utf-8")
+    assert old in text
+    with pytest.raises(InvalidSpecError, match="engine profile vllm@9: ") as error:
+        profile_of("vllm@9", tomllib.loads(text.replace(old, new)))
+    assert said in str(error.value)
 
 
 def test_the_ideal_engine_costs_nothing_of_its_own() -> None:

@@ -70,7 +70,7 @@ def test_values_are_read_in_si_units(reader: Reader[Any], value: object, found: 
         (SHARE, True, " = True: expected a number"),
         (SHARE, 2, " = 2 is outside 0 to 1"),
         (SHARE, -1, " = -1: expected a positive number or 0"),
-        (SHARE, float("nan"), " = nan is outside 0 to 1"),
+        (SHARE, float("nan"), " = nan is not a number"),
         (SIZE, 6e12, " = 6000000000000.0: write it with a unit, as '5.7 TB'"),
         (Whole(), 2.5, " = 2.5: expected a whole number"),
         (Whole(), True, " = True: expected a whole number"),

@@ -8,7 +8,7 @@ import pytest
 
 from perfatlas.fleet.laws import Bathtub, Constant, Empirical, Exponential, LogNormal, Weibull
 from perfatlas.fleet.model import Cause, Job, Level, Repair, Strategy, fleet_facts
-from perfatlas.fleet.model.file_fields import law_of
+from perfatlas.fleet.model.file_fields import Lifetime
 from perfatlas.fleet.model.fleet_file import read_fleet
 from perfatlas.fleet.simulator import simulate
 from perfatlas.quantities import InvalidSpecError, parse_duration, parse_rate
@@ -98,7 +98,7 @@ def test_a_fleet_is_read_and_runs(tmp_path: Path) -> None:
         ("units = 20", "units = 2.5", "expected a whole number"),
         ("units = 20", "", "units is missing"),
         ("fixes = 0.5", "fixes = 0.9", "sum to 1 at most"),
-        ("shape = 2, ", "", "shape = None"),
+        ("shape = 2, ", "", "shape is missing"),
         ("shape = 2, ", "shape = -2, ", "shape = -2"),
         ("[[repair]]", "[[repair", "is not TOML"),
     ],
@@ -196,6 +196,6 @@ def test_the_document_tells_every_key_of_a_cause_and_of_a_repair() -> None:
 
 def test_the_document_tells_every_law() -> None:
     with pytest.raises(InvalidSpecError, match="is not one of") as refusal:
-        law_of({"law": "none"}, "lifetime")
+        Lifetime().read({"law": "none"}, "lifetime")
     listed = str(refusal.value).split("is not one of ")[1].split("; ")[0]
     assert _told_keys("law") == set(listed.split(", "))

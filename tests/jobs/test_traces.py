@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -107,6 +108,19 @@ def test_philly_adds_up_attempts(tmp_path: Path) -> None:
     assert sum(trace.ignored.values()) == 2
 
 
+def test_a_philly_trace_is_read_job_by_job(tmp_path: Path) -> None:
+    padded = json.dumps(PHILLY[0] | {"note": "x" * 20_000})
+    path = _file(tmp_path, f"[{','.join([padded] * 1000)}]")
+    tracemalloc.start()
+    try:
+        assert read_jobs(path, "philly").total == 1000
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert path.stat().st_size > 20e6
+    assert peak < 6e6
+
+
 def test_runs_of_accounting_become_jobs() -> None:
     runs = SimpleNamespace(
         submit_s_R=np.array([5.0, 0.0, 1.0, 2.0]),
@@ -146,7 +160,7 @@ def test_a_compressed_trace_is_the_trace(
     for column in ("submit_J", "run_J", "gpus_J", "row_J"):
         assert getattr(found.jobs, column).tolist() == getattr(expected.jobs, column).tolist()
     packed.write_bytes(gzip.compress(text.encode())[:-9])
-    with pytest.raises(InvalidSpecError, match=rf"{name}' is cut off or damaged.*again"):
+    with pytest.raises(InvalidSpecError, match=rf"{name}'(:| is) cut off or damaged.*again"):
         read_jobs(packed, format_name)
 
 
@@ -193,7 +207,7 @@ def test_jobs_recorded_as_not_completed_are_told_with_their_share(tmp_path: Path
         (HELIOS.replace("gpu_num", "gpus"), "helios", "lacks the columns gpu_num"),
         (HELIOS.split("\n")[0] + "\n", "helios", "it has no rows"),
         ("", "acme", "is empty"),
-        (json.dumps(PHILLY)[:-9], "philly", "is not whole JSON"),
+        (json.dumps(PHILLY)[:-9], "philly", "record 3: not JSON, or the file was cut off"),
         (json.dumps([{"status": "Pass"}]), "philly", "row 1: lacks vc"),
         (json.dumps(PHILLY[1:]), "philly", "no job to schedule: 1 never ran"),
         (HELIOS, "slurm", "format = 'slurm' is not one of perfatlas, philly, helios"),

@@ -231,7 +231,7 @@ def test_a_wrong_question_names_value_and_next_step(
     ("text", "said"),
     [
         ('units = 4\n[[cause]]\npublished = "llama"\n', "unknown failure rate"),
-        ("units = 4\n[[cause]]\npublished = 3\n", "published = 3: expected a text"),
+        ("units = 4\n[[cause]]\npublished = 3\n", "published = 3: expected a name"),
         ('units = 4\n[[cause]]\npublished = "rsc1_node"\nname = "x"\n', "leave name out, or pub"),
         ("units = 4\n", r"fleet\.toml: nothing fails: give a"),
     ],

@@ -5,23 +5,13 @@ from __future__ import annotations
 import tomllib
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING
 
-from perfatlas.engines.profile import (
-    AllReduceRules,
-    Disaggregation,
-    EngineMemory,
-    EngineProfile,
-    FormatAlias,
-    FrontEnd,
-    Fusion,
-    HostTime,
-    Overlap,
-    SchedulerDefaults,
-)
-from perfatlas.quantities import InvalidSpecError, parse_quantity, resolve_name
+from perfatlas.engines.profile_file import profile_of
+from perfatlas.quantities import resolve_name
 
-MEBIBYTE = 2.0**20
+if TYPE_CHECKING:
+    from perfatlas.engines.profile import EngineProfile
 
 
 @cache
@@ -87,140 +77,4 @@ def all_reduce_groups(profile: EngineProfile) -> dict[str, tuple[int, ...]]:
 @cache
 def _load(profile_id: str) -> EngineProfile:
     path = resources.files("perfatlas").joinpath(f"data/engines/{profile_id}.toml")
-    return _read(profile_id, path.read_text("utf-8"))
-
-
-def _read(profile_id: str, text: str) -> EngineProfile:
-    try:
-        return _profile(profile_id, tomllib.loads(text))
-    except KeyError as error:
-        raise InvalidSpecError(
-            f"engine profile {profile_id}: the key {error} is missing; see vllm's for all of them"
-        ) from error
-
-
-def _profile(profile_id: str, raw: dict[str, Any]) -> EngineProfile:
-    return EngineProfile(
-        id=profile_id,
-        name=raw["name"],
-        version=raw["version"],
-        date=raw["date"],
-        kernel_family=raw["kernel_family"],
-        format_aliases={
-            name: FormatAlias(
-                value=alias["value"],
-                architectures=tuple(alias.get("architectures", ())),
-                source=alias["ref"],
-            )
-            for name, alias in raw["formats"].items()
-        },
-        expert_exchange=raw["expert_exchange"]["value"],
-        expert_exchange_source=raw["expert_exchange"]["ref"],
-        all_reduce=_all_reduce(raw),
-        fusions=tuple(
-            Fusion(
-                operators=tuple(f["operators"]),
-                formats=tuple(f["formats"]),
-                model_types=tuple(f.get("model_types", ())),
-                into=f["into"],
-                source=f["ref"],
-            )
-            for f in raw.get("fusion", [])
-        ),
-        overlaps=tuple(
-            Overlap(
-                prefix=o["prefix"],
-                beside=o["beside"],
-                max_tokens=float(o["max_tokens"]),
-                source=o["ref"],
-            )
-            for o in raw.get("overlap", [])
-        ),
-        host=_host(raw["host"]),
-        front=_front(raw["front"]),
-        memory=_memory(raw["memory"]),
-        scheduler=_scheduler(raw["scheduler"]),
-        disaggregation=Disaggregation(
-            first_from=raw["disaggregation"]["first_from"], source=raw["disaggregation"]["ref"]
-        ),
-    )
-
-
-def _all_reduce(raw: dict[str, Any]) -> AllReduceRules:
-    fusion = dict(raw.get("all_reduce_norm_fusion", {}))
-    sources = [raw["all_reduce"]["ref"]]
-    groups: tuple[int, ...] = ()
-    if raw["kernel_family"] and raw["all_reduce"]["implementation"] == "custom":
-        groups = tuple(raw["all_reduce"]["group_sizes"]["value"])
-        sources.append(raw["all_reduce"]["group_sizes"]["ref"])
-    formats = tuple(fusion.pop("formats", ()))
-    model_types = tuple(fusion.pop("model_types", ()))
-    if fusion:
-        sources.append(fusion.pop("ref"))
-    return AllReduceRules(
-        implementation=raw["all_reduce"]["implementation"],
-        group_sizes=groups,
-        norm_fusion_bytes={
-            arch: {int(tp): mib * MEBIBYTE for tp, mib in limits.items()}
-            for arch, limits in fusion.items()
-        },
-        norm_fusion_formats=formats,
-        norm_fusion_model_types=model_types,
-        sources=tuple(sources),
-    )
-
-
-def _host(raw: dict[str, Any]) -> HostTime:
-    return HostTime(
-        step_s=parse_quantity(raw["step"], "s"),
-        per_sequence_s=parse_quantity(raw["per_sequence"], "s"),
-        per_layer_prefill_s=parse_quantity(raw["per_layer_prefill"], "s"),
-        overlapped=raw["overlapped"],
-        source=raw["ref"],
-    )
-
-
-def _front(raw: dict[str, Any]) -> FrontEnd:
-    return FrontEnd(
-        request_s=parse_quantity(raw["request"], "s"),
-        token_s=parse_quantity(raw["token"], "s"),
-        response_s=parse_quantity(raw["response"], "s"),
-        tokenizes=raw["tokenizes"],
-        per_rank=raw["per"] == "rank",
-        source=raw["ref"],
-    )
-
-
-def _memory(raw: dict[str, Any]) -> EngineMemory:
-    return EngineMemory(
-        rule=raw["rule"],
-        gpu_memory_utilization=raw["gpu_memory_utilization"],
-        reserves_sampler=raw["reserves_sampler"],
-        sampler_copies=raw["sampler_copies"],
-        context_bytes=parse_quantity(raw["context"], "bytes"),
-        communication_bytes=parse_quantity(raw["communication"], "bytes"),
-        graph_bytes=parse_quantity(raw["graphs"], "bytes"),
-        graphs_up_to=raw["graphs_up_to"],
-        expert_multiples=raw.get("expert_multiples", {}),
-        source=raw["ref"],
-    )
-
-
-def _scheduler(raw: dict[str, Any]) -> SchedulerDefaults:
-    sizes = [s for first, last, step in raw["graph_sizes"] for s in range(first, last + 1, step)]
-    return SchedulerDefaults(
-        block_size=raw["block_size"],
-        max_num_seqs=raw["max_num_seqs"],
-        max_num_seqs_large=raw["max_num_seqs_large"],
-        max_num_batched_tokens=raw["max_num_batched_tokens"],
-        max_num_batched_tokens_large=raw["max_num_batched_tokens_large"],
-        large_memory_bytes=parse_quantity(raw["large_memory"], "bytes"),
-        large_excludes=tuple(raw["large_excludes"]),
-        graph_sizes=tuple(sizes),
-        mixes=raw["mixes"]["value"],
-        mixes_source=raw["mixes"]["ref"],
-        rules=raw["rules"]["value"],
-        chunked_prefill=raw["rules"]["chunked_prefill"],
-        rules_source=raw["rules"]["ref"],
-        source=raw["ref"],
-    )
+    return profile_of(profile_id, tomllib.loads(path.read_text("utf-8")))

@@ -8,13 +8,17 @@ from .fields import (
     Duration as Duration,
     Field as Field,
     Flag as Flag,
+    Named as Named,
     Number as Number,
     Reader as Reader,
+    Record as Record,
     Text as Text,
     Whole as Whole,
+    known_keys as known_keys,
     read_fields as read_fields,
     refuse_all as refuse_all,
     sub_table as sub_table,
+    sub_tables as sub_tables,
 )
 from .folders import (
     user_folder as user_folder,

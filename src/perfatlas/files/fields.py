@@ -23,7 +23,7 @@ from perfatlas.quantities import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -102,6 +102,8 @@ class Number:
 
     def _problem(self, number: float) -> str:
         """Return what is wrong with a number, "" where nothing is."""
+        if math.isnan(number):
+            return " is not a number"
         if self.whole and not number.is_integer():
             return ": expected a whole number"
         if self.least <= number <= self.most:
@@ -128,10 +130,10 @@ class Whole:
 
     def read(self, value: object, where: str) -> int:
         """Return the number."""
-        if isinstance(value, float):
+        if isinstance(value, bool) or not isinstance(value, int):
             raise InvalidSpecError(f"{where} = {shown(value)}: expected a whole number")
-        number = Number(least=self.least, most=self.most, whole=True).read(value, where)
-        return int(number)
+        Number(least=self.least, most=self.most).read(value, where)
+        return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,16 +152,19 @@ class Text:
     Args:
         choices: The words it may be, empty for any.
         empty: Whether it may be empty.
+        longest: Most characters of it.
         expected: What a refusal of another type asks for.
     """
 
     choices: tuple[str, ...] = ()
     empty: bool = True
+    longest: int = LONGEST_VALUE
     expected: str = "a short text"
 
     def read(self, value: object, where: str) -> str:
         """Return the text."""
-        if not isinstance(value, str) or len(value) > LONGEST_VALUE or not (value or self.empty):
+        known = isinstance(value, str) and len(value) <= self.longest and (value or self.empty)
+        if not isinstance(value, str) or not known:
             raise InvalidSpecError(f"{where} = {shown(value)}: expected {self.expected}")
         if self.choices and value not in self.choices:
             raise InvalidSpecError(
@@ -203,6 +208,40 @@ class Array(Generic[T]):
         if not isinstance(value, list):
             raise InvalidSpecError(f"{where} = {shown(value)}: expected {self.expected}")
         return tuple(self.of.read(item, where) for item in value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named(Generic[T]):
+    """A table whose keys are names, all with values of one kind.
+
+    Args:
+        of: Reads one of the values.
+    """
+
+    of: Reader[T]
+
+    def read(self, value: object, where: str) -> dict[str, T]:
+        """Return the values by name."""
+        table = sub_table(value, where)
+        return {name: self.of.read(item, f"{where}.{name}") for name, item in table.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record(Generic[T]):
+    """A table inside a table, as what it describes.
+
+    Args:
+        fields: Key to what it holds.
+        build: Makes it from the fields that are given, by name.
+    """
+
+    fields: Mapping[str, Field[Any]]
+    build: Callable[..., T]
+
+    def read(self, value: object, where: str) -> T:
+        """Return what the table describes."""
+        table = sub_table(value, where, f"a table of {', '.join(self.fields)}")
+        return self.build(**read_fields(table, self.fields, where))
 
 
 @dataclass(frozen=True)

@@ -24,21 +24,31 @@ takes_down = "rack"
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.fleet.model.cause_file import cause_fields
+from perfatlas.files import Field, Number, Text, sub_tables
+from perfatlas.fleet.model.cause_file import CAUSE, cause_fields
 from perfatlas.fleet.model.components import KINDS, Component, causes_of, counts_in
-from perfatlas.fleet.model.file_fields import known_keys, name_of, real, tables
-from perfatlas.fleet.model.model import Cause
-from perfatlas.quantities import InvalidSpecError, did_you_mean
+from perfatlas.fleet.model.file_fields import NAME, name_of
+from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_PLACE: Final = {"kind", "within", "count", "takes_down"}
-_OWN: Final = {"name", "per_unit", "shared", "units", "age_s", "events"}  # the tree says these
-_KEYS: Final = {field.name for field in fields(Cause)} - _OWN | _PLACE | {"age"}
+    from perfatlas.fleet.model.model import Cause
+
+_PLACE: Final[dict[str, Field[Any]]] = {
+    "kind": Field(Text(choices=KINDS), required=True),
+    "within": Field(NAME),
+    "count": Field(Number()),
+    "takes_down": Field(NAME),
+}
+_OWN: Final = ("name", "per_unit", "shared", "units")  # the tree says these
+_FIELDS: Final = {
+    **{key: replace(field, required=False) for key, field in CAUSE.items() if key not in _OWN},
+    **_PLACE,
+}
 
 
 def causes_of_tree(table: Mapping[str, Any], origin: str, gpus_per_unit: int) -> tuple[Cause, ...]:
@@ -63,7 +73,7 @@ def causes_of_tree(table: Mapping[str, Any], origin: str, gpus_per_unit: int) ->
         from perfatlas.hardware import resolve_system
 
         known = counts_in(resolve_system(name_of(table, origin, "system")))
-    rows = tables(table["component"], f"{origin}: component")
+    rows = sub_tables(table["component"], f"{origin}: component")
     components = tuple(_component(row, origin, known) for row in rows)
     causes = causes_of(components, unit=unit)
     _check_gpus(components, unit, gpus_per_unit, origin)
@@ -75,30 +85,20 @@ def _component(
 ) -> Component:
     kind = name_of(table, f"{origin}: component", "kind")
     where = f"{origin}: component {kind!r}"
-    known_keys(table, _KEYS, where)
-    if kind not in KINDS:
-        raise InvalidSpecError(
-            f"{where} is not one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}"
-        )
-    within = name_of(table, where, "within") if "within" in table else ""
-    count = table.get("count", known.get((kind, within)))
+    given = cause_fields(table, _FIELDS, where)
+    place = {key: given.pop(key) for key in _PLACE if key in given}
+    within = place.setdefault("within", "")
+    count = place.setdefault("count", known.get((kind, within)))
     if within and count is None:
         told = ", ".join(f"{part} in {holder}" for part, holder in known) or "none; give system"
         raise InvalidSpecError(
             f"{where}: count is missing, how many a {within} holds (a system tells: {told})"
         )
-    cause = cause_fields({key: table[key] for key in table if key not in _PLACE}, where)
-    lifetime = cause.pop("lifetime", None)
-    if cause and lifetime is None:
-        raise InvalidSpecError(f"{where}: {', '.join(cause)} of what never fails: give lifetime")
-    return Component(
-        kind=kind,
-        within=within,
-        count=1.0 if count is None else real(count, f"{where}: count"),
-        lifetime=lifetime,
-        takes_down=name_of(table, where, "takes_down") if "takes_down" in table else "",
-        cause=cause,
-    )
+    place["count"] = 1.0 if count is None else float(count)
+    lifetime = given.pop("lifetime", None)
+    if given and lifetime is None:
+        raise InvalidSpecError(f"{where}: {', '.join(given)} of what never fails: give lifetime")
+    return Component(lifetime=lifetime, cause=given, **place)
 
 
 def _check_gpus(

@@ -21,20 +21,48 @@ In place of name and lifetime a cause may name a rate of the catalog: `published
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import read_toml
+from perfatlas.files import (
+    Field,
+    Number,
+    Record,
+    Whole,
+    known_keys,
+    read_fields,
+    read_toml,
+    sub_tables,
+)
 from perfatlas.fleet.model.cause_file import cause_of
 from perfatlas.fleet.model.checks import check_fleet
 from perfatlas.fleet.model.component_file import causes_of_tree
-from perfatlas.fleet.model.file_fields import known_keys, law_of, name_of, real, tables, whole
+from perfatlas.fleet.model.file_fields import NAME, Lifetime, name_of
 from perfatlas.fleet.model.model import Cause, Fleet, Repair, RepairStage
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+_COUNT: Final = Field(Whole())
+_FLEET: Final[dict[str, Field[Any]]] = {
+    "units": Field(Whole(), required=True, meaning="how many units the fleet has"),
+    **dict.fromkeys(("gpus_per_unit", "parts_per_unit", "parts_needed", "crews"), _COUNT),
+}
+_PARTS: Final = ("cause", "repair", "strategy", "component", "unit", "system")
+_REPAIR: Final[dict[str, Field[Any]]] = {
+    "name": Field(NAME, required=True),
+    "relapse": Field(Lifetime()),
+}
+_STAGE: Final = Record(
+    fields={
+        "name": Field(NAME, required=True),
+        "lasts": Field(Lifetime(), required=True, meaning="how long it takes"),
+        "fixes": Field(Number()),
+        "false_fix": Field(Number()),
+    },
+    build=RepairStage,
+)
 
 
 def read_fleet(path: Path) -> Fleet:
@@ -61,16 +89,9 @@ def fleet_of(table: Mapping[str, Any], origin: str) -> Fleet:
         InvalidSpecError: A key is unknown or missing, a time has no unit, a number is outside its
             range; the message names where it was read.
     """
-    plain = {field.name for field in fields(Fleet)} - {"causes", "repairs"}
-    known_keys(
-        table, plain | {"cause", "repair", "strategy", "component", "unit", "system"}, origin
-    )
-    given: dict[str, Any] = {
-        key: whole(value, f"{origin}: {key}") for key, value in table.items() if key in plain
-    }
-    if "units" not in given:
-        raise InvalidSpecError(f"{origin}: units is missing: how many units the fleet has")
-    causes = tables(table.get("cause", []), f"{origin}: cause")
+    known_keys(table, {**_FLEET, **dict.fromkeys(_PARTS)}, origin)
+    given = read_fields({key: table[key] for key in _FLEET if key in table}, _FLEET, origin)
+    causes = sub_tables(table.get("cause", []), f"{origin}: cause")
     gpus = given.get("gpus_per_unit", 8)
     given["causes"] = (
         *(cause_of(cause, origin, gpus) for cause in causes),
@@ -81,7 +102,7 @@ def fleet_of(table: Mapping[str, Any], origin: str) -> Fleet:
             f"{origin}: nothing fails: give a [[cause]], such as published = 'llama3_gpu', or a"
             " tree of [[component]] of which one has a lifetime"
         )
-    repairs = tables(table.get("repair", []), f"{origin}: repair")
+    repairs = sub_tables(table.get("repair", []), f"{origin}: repair")
     if repairs:
         given["repairs"] = tuple(_repair(repair, origin) for repair in repairs)
     fleet = Fleet(**given)
@@ -107,18 +128,10 @@ def _component_causes(
 def _repair(table: Mapping[str, Any], origin: str) -> Repair:
     name = name_of(table, f"{origin}: repair")
     where = f"{origin}: repair {name!r}"
-    known_keys(table, {"name", "stages", "relapse"}, where)
-    stages = []
-    for stage in tables(table.get("stages", []), f"{where}: stages"):
-        label = name_of(stage, f"{where}: stage")
-        known_keys(stage, {"name", "lasts", "fixes", "false_fix"}, f"{where}: stage {label!r}")
-        stages.append(
-            RepairStage(
-                name=label,
-                lasts=law_of(stage.get("lasts"), f"{where}: stage {label!r}: lasts"),
-                fixes=real(stage.get("fixes", 1.0), f"{where}: fixes"),
-                false_fix=real(stage.get("false_fix", 0.0), f"{where}: false_fix"),
-            )
-        )
-    relapse = law_of(table.get("relapse", "0 s"), f"{where}: relapse")
-    return Repair(name=name, stages=tuple(stages), relapse=relapse)
+    rows = sub_tables(table.get("stages", []), f"{where}: stages")
+    known_keys(table, {**_REPAIR, "stages": None}, where)
+    given = read_fields({key: table[key] for key in _REPAIR if key in table}, _REPAIR, where)
+    given["stages"] = tuple(
+        _STAGE.read(row, f"{where}: stage {name_of(row, f'{where}: stage')!r}") for row in rows
+    )
+    return Repair(**given)

@@ -40,21 +40,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.fleet.laws import Constant
-from perfatlas.fleet.model.checks import check_once
-from perfatlas.fleet.model.file_fields import (
-    amount,
+from perfatlas.files import (
+    Duration,
+    Field,
+    Flag,
+    Number,
+    Record,
+    Text,
+    Whole,
     known_keys,
-    law_of,
-    name_of,
-    one_of,
-    printable,
-    real,
-    switch,
-    tables,
-    time_s,
-    whole,
+    read_fields,
+    sub_table,
+    sub_tables,
 )
+from perfatlas.fleet.model.checks import check_once
+from perfatlas.fleet.model.file_fields import NAME, Lifetime, TimeOrLaw, name_of
 from perfatlas.fleet.model.model import (
     REACHES,
     Level,
@@ -64,12 +64,71 @@ from perfatlas.fleet.model.model import (
     Spares,
     collective_init_s,
 )
-from perfatlas.quantities import InvalidSpecError, did_you_mean, parse_duration, shown
+from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from perfatlas.fleet.laws import Law
+
+_TIME: Final = Duration()
+_RESTART_NAME: Final = Text(longest=NAME.longest, expected="the name of a restart")
+_BYTES: Final = Number(dimension="bytes", unit="B", least=1.0, example="5.7 TB")
+_SPEED: Final = Number(dimension="bytes_per_s", unit="B/s", least=1e-6, example="400 GB/s")
+_SPARES: Final = Record(
+    fields={
+        "count": Field(Whole(), required=True, meaning="how many there are"),
+        "kind": Field(Text(choices=("cold", "warm", "hot"))),
+        "start": Field(Lifetime()),
+    },
+    build=Spares,
+)
+_SHRINK: Final = Record(
+    fields={
+        "replica_units": Field(Whole()),
+        "fewest": Field(Whole(), required=True, meaning="units that a job goes on with"),
+        "overhead": Field(Number()),
+        "rejoin": Field(_TIME, into="rejoin_s"),
+    },
+    build=lambda *, replica_units=1, **given: Shrink(replica_units=replica_units, **given),
+)
+_MAINTENANCE: Final = Record(
+    fields={
+        "every": Field(_TIME, required=True, into="every_s"),
+        "lasts": Field(_TIME, required=True, into="lasts_s"),
+        "restart": Field(NAME),
+    },
+    build=Maintenance,
+)
+_STRATEGY: Final[dict[str, Field[Any]]] = {
+    "name": Field(NAME, required=True),
+    "interval": Field(_TIME, into="interval_s"),
+    "verify": Field(_TIME, into="verify_s"),
+    "lost_step": Field(_TIME, into="step_s"),
+    "slow_patience": Field(_TIME, into="slow_patience_s"),
+    "retained": Field(Whole()),
+    "silent_restart": Field(_RESTART_NAME),
+    "slow_restart": Field(_RESTART_NAME),
+    "detection_exposed": Field(Flag()),
+    "restart_exposed": Field(Flag()),
+    "spares": Field(_SPARES),
+    "shrink": Field(_SHRINK),
+    "maintenance": Field(_MAINTENANCE),
+    "state": Field(_BYTES, into="state_bytes"),
+}
+_KEYS: Final = {**_STRATEGY, "checkpoint": None, "restart": None}
+_MOVES: Final = ("write", "lag", "read")
+_LEVEL: Final[dict[str, Field[Any]]] = {
+    "name": Field(NAME, required=True),
+    "write": Field(_TIME, into="write_s"),
+    "lag": Field(_TIME, into="lag_s"),
+    "read": Field(TimeOrLaw(), into="read_s"),
+    **{f"{key}_bandwidth": Field(_SPEED) for key in _MOVES},
+    "every": Field(Whole()),
+    "survives": Field(Text(choices=REACHES)),
+}
+_GROWING: Final[dict[str, Field[Any]]] = {
+    "fixed": Field(_TIME, into="fixed_s"),
+    "per_rank": Field(_TIME, required=True, into="per_rank_s"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +148,7 @@ class StrategyTable:
     @property
     def reads_bytes(self) -> bool:
         """Whether a checkpoint is told by a bandwidth, so that its bytes matter."""
-        rows = tables(self.table.get("checkpoint", []), f"{self.origin}: checkpoint")
+        rows = sub_tables(self.table.get("checkpoint", []), f"{self.origin}: checkpoint")
         return any(key.endswith("_bandwidth") for row in rows for key in row)
 
     def fields(self, *, ranks: int, state_bytes: float | None = None) -> dict[str, Any]:
@@ -107,18 +166,16 @@ class StrategyTable:
         """
         where = f"{self.origin}: strategy {self.name!r}"
         table = self.table
-        given: dict[str, Any] = {"name": self.name}
-        for key, (field, read) in _READERS.items():
-            if key in table:
-                given[field] = read(table[key], f"{where}: {key}")
-        if "state" in table and state_bytes is None:
-            state_bytes = amount(table["state"], "bytes", f"{where}: state")
+        own = {key: value for key, value in table.items() if key in _STRATEGY}
+        given = read_fields(own, _STRATEGY, where)
+        told_bytes = given.pop("state_bytes", None)
+        state_bytes = told_bytes if state_bytes is None else state_bytes
         if "checkpoint" in table:
-            rows = tables(table["checkpoint"], f"{where}: checkpoint")
+            rows = sub_tables(table["checkpoint"], f"{where}: checkpoint")
             given["levels"] = tuple(_level(row, where, state_bytes) for row in rows)
             check_once(f"{where}: checkpoint", [level.name for level in given["levels"]])
         if "restart" in table:
-            rows = tables(table["restart"], f"{where}: restart")
+            rows = sub_tables(table["restart"], f"{where}: restart")
             given["restarts"] = tuple(_restart(row, where, ranks) for row in rows)
             check_once(f"{where}: restart", [restart.name for restart in given["restarts"]])
         return given
@@ -135,7 +192,7 @@ def strategies_of(table: Mapping[str, Any], origin: str) -> tuple[StrategyTable,
         InvalidSpecError: One has no name or an unknown key, or two have the same name.
     """
     found: list[StrategyTable] = []
-    for row in tables(table.get("strategy", []), f"{origin}: strategy"):
+    for row in sub_tables(table.get("strategy", []), f"{origin}: strategy"):
         name = name_of(row, f"{origin}: strategy")
         known_keys(row, _KEYS, f"{origin}: strategy {name!r}")
         found.append(StrategyTable(name=name, table=row, origin=origin))
@@ -166,128 +223,50 @@ def choose(found: tuple[StrategyTable, ...], name: str | None, origin: str) -> S
 
 
 def _level(table: Mapping[str, Any], where: str, state_bytes: float | None) -> Level:
-    name = name_of(table, f"{where}: checkpoint")
-    where = f"{where}: checkpoint {name!r}"
-    speeds = {f"{key}_bandwidth" for key in ("write", "lag", "read")}
-    known_keys(table, {"name", "write", "lag", "read", "every", "survives", *speeds}, where)
-    given: dict[str, Any] = {"name": name, "every": whole(table.get("every", 1), f"{where}: every")}
-    for key in ("write", "lag", "read"):
-        if f"{key}_bandwidth" in table:
-            given[f"{key}_s"] = _moved_s(table, key, where, state_bytes)
-        elif isinstance(table.get(key), Mapping) and key == "read":
-            given["read_s"] = law_of(table["read"], f"{where}: read")
-        elif key in table:
-            given[f"{key}_s"] = time_s(table, key, where)
+    where = f"{where}: checkpoint {name_of(table, f'{where}: checkpoint')!r}"
+    given = read_fields(table, _LEVEL, where)
+    for key in _MOVES:
+        speed = given.pop(f"{key}_bandwidth", None)
+        if speed is None:
+            continue
+        if f"{key}_s" in given:
+            raise InvalidSpecError(f"{where}: {key} and {key}_bandwidth: give one of them")
+        if state_bytes is None:
+            raise InvalidSpecError(
+                f"{where}: {key}_bandwidth of how many bytes? give state, such as"
+                " state = '5.7 TB', or checkpoint_bytes or model to the command"
+            )
+        given[f"{key}_s"] = state_bytes / speed
     if "write_s" not in given:
         raise InvalidSpecError(f"{where}: write or write_bandwidth is missing")
-    if "survives" in table:
-        given["survives"] = one_of(table["survives"], REACHES, f"{where}: survives")
     return Level(**given)
 
 
-def _moved_s(table: Mapping[str, Any], key: str, where: str, state_bytes: float | None) -> float:
-    """Return how long a checkpoint takes through a bandwidth [s]."""
-    if key in table:
-        raise InvalidSpecError(f"{where}: {key} and {key}_bandwidth: give one of them")
-    if state_bytes is None:
-        raise InvalidSpecError(
-            f"{where}: {key}_bandwidth of how many bytes? give state, such as state = '5.7 TB', or"
-            " checkpoint_bytes or model to the command"
-        )
-    speed = amount(table[f"{key}_bandwidth"], "bytes_per_s", f"{where}: {key}_bandwidth")
-    return state_bytes / speed
-
-
 def _restart(table: Mapping[str, Any], where: str, ranks: int) -> Restart:
-    name = name_of(table, f"{where}: restart")
-    where = f"{where}: restart {name!r}"
-    known_keys(table, {"name", "phases", "success"}, where)
-    phases = table.get("phases", {})
-    if not isinstance(phases, Mapping):
-        raise InvalidSpecError(f"{where}: phases = {shown(phases)}: expected a table of times")
-    return Restart(
-        name=name,
-        phases={
-            printable(key, f"{where}: phase"): _phase(value, f"{where}: {key}", ranks)
-            for key, value in phases.items()
-        },
-        success=real(table.get("success", 1.0), f"{where}: success"),
-    )
+    where = f"{where}: restart {name_of(table, f'{where}: restart')!r}"
+    fields: dict[str, Field[Any]] = {
+        "name": Field(NAME, required=True),
+        "phases": Field(_Phases(ranks)),
+        "success": Field(Number()),
+    }
+    return Restart(**read_fields(table, fields, where))
 
 
-def _phase(value: object, where: str, ranks: int) -> float | Law:
-    """Return a time, its law, or what grows with the ranks."""
-    if not isinstance(value, Mapping):
-        return parse_duration(value, field=where)
-    if "law" in value:
-        return law_of(value, where)
-    known_keys(value, {"fixed", "per_rank"}, where)
-    return collective_init_s(
-        ranks,
-        fixed_s=parse_duration(value.get("fixed", "0 s"), field=f"{where}: fixed"),
-        per_rank_s=time_s(value, "per_rank", where),
-    )
+@dataclass(frozen=True)
+class _Phases:
+    """Times of a restart by name: a time, its law, or what grows with the ranks."""
 
+    ranks: int
 
-def _table(value: object, where: str, keys: set[str]) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InvalidSpecError(f"{where} = {shown(value)}: expected a table of {', '.join(keys)}")
-    known_keys(value, keys, where)
-    return value
+    def read(self, value: object, where: str) -> dict[str, float | Law]:
+        """Return the phases."""
+        return {
+            NAME.read(key, f"{where}: phase"): self._phase(given, f"{where}: {key}")
+            for key, given in sub_table(value, where, "a table of times").items()
+        }
 
-
-def _spares(value: object, where: str) -> Spares:
-    table = _table(value, where, {"count", "kind", "start"})
-    kinds = ("cold", "warm", "hot")
-    return Spares(
-        count=whole(table.get("count"), f"{where}: count"),
-        kind=one_of(table.get("kind", "cold"), kinds, f"{where}: kind"),  # type: ignore[arg-type]
-        start=law_of(table["start"], f"{where}: start") if "start" in table else _NOTHING,
-    )
-
-
-def _shrink(value: object, where: str) -> Shrink:
-    table = _table(value, where, {"replica_units", "fewest", "overhead", "rejoin"})
-    return Shrink(
-        replica_units=whole(table.get("replica_units", 1), f"{where}: replica_units"),
-        fewest=whole(table.get("fewest"), f"{where}: fewest"),
-        overhead=real(table.get("overhead", 1.0), f"{where}: overhead"),
-        rejoin_s=parse_duration(table.get("rejoin", "0 s"), field=f"{where}: rejoin"),
-    )
-
-
-def _maintenance(value: object, where: str) -> Maintenance:
-    table = _table(value, where, {"every", "lasts", "restart"})
-    return Maintenance(
-        every_s=time_s(table, "every", where),
-        lasts_s=time_s(table, "lasts", where),
-        restart=name_of(table, where, "restart") if "restart" in table else "",
-    )
-
-
-def _name(value: object, where: str) -> str:
-    if not isinstance(value, str):
-        raise InvalidSpecError(f"{where} = {shown(value)}: expected the name of a restart")
-    return value
-
-
-def _time(value: object, where: str) -> float:
-    return parse_duration(value, field=where)
-
-
-_NOTHING: Final = Constant(value_s=0.0)
-_READERS: Final[dict[str, tuple[str, Callable[[object, str], Any]]]] = {
-    "interval": ("interval_s", _time),
-    "verify": ("verify_s", _time),
-    "lost_step": ("step_s", _time),
-    "slow_patience": ("slow_patience_s", _time),
-    "retained": ("retained", whole),
-    "silent_restart": ("silent_restart", _name),
-    "slow_restart": ("slow_restart", _name),
-    "detection_exposed": ("detection_exposed", switch),
-    "restart_exposed": ("restart_exposed", switch),
-    "spares": ("spares", _spares),
-    "shrink": ("shrink", _shrink),
-    "maintenance": ("maintenance", _maintenance),
-}
-_KEYS: Final = {"name", "state", "checkpoint", "restart", *_READERS}
+    def _phase(self, value: object, where: str) -> float | Law:
+        if not isinstance(value, Mapping) or "law" in value:
+            return TimeOrLaw().read(value, where)
+        given = {"fixed_s": 0.0} | read_fields(value, _GROWING, where)
+        return collective_init_s(self.ranks, **given)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.files import open_text
 from perfatlas.jobs.traces.reading import NEVER_RAN, NO_END, NO_GPU, Reading, Row
-from perfatlas.quantities import InvalidSpecError, shown
+from perfatlas.quantities import shown
+from perfatlas.telemetry.reading import LogFile, stream_items
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-MOST_BYTES: Final = 1 << 29  # of JSON out of a compressed file
 KEYS: Final = ("status", "vc", "jobid", "attempts", "submitted_time", "user")
 
 
@@ -36,16 +34,7 @@ def read_philly(path: Path) -> Reading:
     Limits: local times without a zone. Nodes and GPUs are those of the last attempt.
     """
     reading = Reading(path)
-    try:
-        with open_text(path, "trace", most_bytes=MOST_BYTES) as file:
-            items = json.load(file)
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, UnicodeDecodeError):
-            raise
-        raise InvalidSpecError(f"trace '{path}' is not whole JSON: {str(error)[:200]}") from error
-    if not isinstance(items, list):
-        raise InvalidSpecError(f"trace '{path}' is {shown(items)}: expected an array of jobs")
-    for line, item in enumerate(items, 1):
+    for line, item in stream_items(LogFile(path), "jobs"):
         if not isinstance(item, Mapping):
             raise reading.wrong(line, f"{shown(item)} is not a job")
         missing = [key for key in KEYS if key not in item]
