@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from perfatlas.vocabulary.metrics.metric import Metric
-from perfatlas.vocabulary.metrics.serving import BOTH, SIMULATE
+from perfatlas.vocabulary.metrics.serving import BOTH, ESTIMATE, SIMULATE
 
 POOLS: Final = (
     Metric(
@@ -346,5 +346,21 @@ FRONTIER: Final = (
         verbs=("estimate --frontier",),
         description="Sequences of a replica, or requests in flight over the deployment.",
     ),
+    Metric(
+        name="frontier.warnings",
+        label="warnings",
+        holds="text",
+        verbs=("estimate --frontier",),
+        description="Warnings of the point, joined.",
+    ),
 )
-DEPLOYMENTS: Final = (*POOLS, *KINDS, *OPERATED, *CACHE_TIERS, *MEMORY, *FRONTIER)
+DOES_NOT_FIT: Final = (
+    Metric(
+        name="advice",
+        label="what would fit",
+        holds="texts",
+        verbs=ESTIMATE,
+        description="Of a scenario that does not fit: changes with which it would.",
+    ),
+)
+DEPLOYMENTS: Final = (*POOLS, *KINDS, *OPERATED, *CACHE_TIERS, *MEMORY, *FRONTIER, *DOES_NOT_FIT)
