@@ -14,7 +14,7 @@ from perfatlas.report.text import (
     print_answer,
     shown_results,
 )
-from tests.vocabulary.asked import ESTIMATES, OPERATORS, SIMULATIONS
+from tests.vocabulary.asked import ESTIMATES, OPERATORS, SIMULATIONS, answered
 
 MOST_LETTERS = 18  # of a short label: with a value and an interval it fits into 46 columns
 NARROW = 40
@@ -24,7 +24,7 @@ LISTED = {**OPERATORS, **ESTIMATES, **SIMULATIONS}  # by the short labels of `pr
 
 @pytest.fixture(scope="module", params=LISTED)
 def answer(request: pytest.FixtureRequest) -> dict[str, Any]:
-    return LISTED[request.param].answer().to_dict()
+    return answered(request.param).to_dict()
 
 
 def test_every_result_has_a_short_label(answer: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -153,3 +154,9 @@ def with_files(folder: Path) -> dict[str, Asked]:
 
 ASKED: Final = {**OPERATORS, **ESTIMATES, **SIMULATIONS, **GOODPUT}
 INTERRUPTED: Final = Asked(_interrupted, {**SERVED, "num_requests": 200, "slo_ttft_s": 0.1})
+
+
+@cache
+def answered(name: str) -> Answer:
+    """Return the answer to one of `ASKED`, asked once."""
+    return ASKED[name].answer()

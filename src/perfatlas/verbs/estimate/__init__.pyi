@@ -1,6 +1,8 @@
 from .answer import (
     estimate as estimate,
+    pool_plan as pool_plan,
     resolved_formats as resolved_formats,
+    resolved_plan as resolved_plan,
 )
 from .batch_frontier import (
     frontier as frontier,

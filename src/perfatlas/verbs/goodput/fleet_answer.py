@@ -98,7 +98,7 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         seed=asked.seed,
     )
     answer = _answer(asked, ready, outcome, facts)
-    given = _given(fields) | {"gpus": ready.gpus}
+    given = _given(fields) | {"gpus": ready.gpus, "seed": asked.seed}
     return FleetRun(answer=replace(answer, scenario=given), outcome=outcome)
 
 

@@ -32,7 +32,7 @@ from perfatlas.verbs.schedule.results import (
     ends_for_good,
     results_of,
 )
-from perfatlas.verbs.schedule.unused_options import idle_remarks, refuse_told, refuse_unread
+from perfatlas.verbs.schedule.unused_options import draws, idle_remarks, refuse_told, refuse_unread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -190,6 +190,8 @@ def fleet_schedule(
         base = replace(base, warnings=(*base.warnings, *filter(None, [ends_for_good([*rows])])))
     results["interrupted"] = any(one.interrupted for one in outcomes)
     given = {**fields, **_compare(compare)}
+    if any(draws(one) for one in (asked, *compared)):
+        given["seed"] = asked.seed
     return FleetSchedule(
         answer=_answer([base, *others], outcome, results, given=given, to=horizon_s),
         outcome=outcome,
