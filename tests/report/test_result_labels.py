@@ -54,7 +54,7 @@ def test_labels_are_short_where_lines_would_be_too_wide() -> None:
         "prefill_kv_capacity_tokens_seed_half_width": 1000.0,
         "seeds_simulated": 3,
     }
-    for width, label in ((80, "prefill KV tokens"), (120, "cache of a prefill worker holds")):
+    for width, label in ((80, "prefill KV tokens"), (120, "prefill KV cache capacity [tokens]")):
         stream = io.StringIO()
         print_answer(
             open_terminal(stream, width=width, environ={}),

@@ -51,7 +51,7 @@ def test_a_row_is_complete(metric: Metric) -> None:
     assert 0 < len(metric.short_label) <= MOST_LETTERS or "." in metric.name or not _listed(metric)
     assert len(metric.label) >= len(metric.short_label)
     assert metric.description.endswith(".")
-    assert metric.description[0].isupper() or metric.description[0] in "(±"
+    assert metric.description[0].isupper() or metric.description[0] == "("
     assert metric.verbs
     assert set(metric.statistics_of) <= set(metric.verbs)
     assert set(STATISTICS) <= set(metric.statistics)

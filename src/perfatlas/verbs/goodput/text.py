@@ -176,9 +176,9 @@ def result_lines(results: Answered) -> list[tuple[str, str, str]]:
             continue
         label = metric.label
         if name == "interruptions":
-            label = f"interruptions in {time_text(results['duration_s'])}"
+            label += f" in {time_text(results['duration_s'])}"
         if name == "late_probability":
-            label = f"probability to need more than {time_text(results['finish_by_s'])}"
+            label += f" of {time_text(results['finish_by_s'])}"
         if name == "checkpoint_interval_s" and value == results["optimal_checkpoint_interval_s"]:
             label = METRICS["optimal_checkpoint_interval_s"].label
         if isinstance(value, dict):
@@ -249,7 +249,7 @@ def print_waterfall(
 def _print_factors(console: Console, factors: Mapping[str, float]) -> None:
     console.print()
     of = "peak" if "mfu" in factors else "time"
-    print_line(console, f"what of the {of} is left, factor by factor", style="bold")
+    print_line(console, f"{METRICS['factors'].label} (share of the {of})", style="bold")
     widest = max(len(FACTORS[name]) for name in factors)
     left = 1.0
     for name, value in factors.items():
@@ -269,7 +269,11 @@ def _print_choices(console: Console, choices: Sequence[Answered]) -> None:
 
 def _print_changes(console: Console, changes: Sequence[Answered]) -> None:
     console.print()
-    print_line(console, "what single changes would gain, in GPU-hours, ± 90 %", style="bold")
+    print_line(
+        console,
+        f"{METRICS['changes'].label}: {METRICS['changes.gained_gpu_hours'].label}, ± 90 %",
+        style="bold",
+    )
     widest = max(len(str(row["name"])) for row in changes)
     digits = max(*(len(f"{row['gained_gpu_hours']:+,.0f}") for row in changes), 10)
     for row in changes:

@@ -65,9 +65,9 @@ def print_schedule(console: Console, answer: Answered, *, reproduce: str) -> Non
     print_waterfall(console, answer["breakdown"], SCHEDULE_BUCKETS)
     console.print()
     if len(results["classes"]) > 1:
-        print_rows(console, class_rows(results["classes"]), title="by class of jobs")
+        print_rows(console, class_rows(results["classes"]), title=METRICS["classes"].label)
     if compared := results.get("compared"):
-        print_rows(console, compared_rows(compared), title="side by side")
+        print_rows(console, compared_rows(compared), title=METRICS["compared"].label)
     evidence = answer["evidence"]
     print_line(console, f"how sure: {METHODS[evidence['tier']]}", style="bold")
     print_labelled(console, evidence_lines(evidence, width=console.width))
