@@ -181,17 +181,23 @@ def result_lines(results: Answered) -> list[tuple[str, str, str]]:
             label += f" of {time_text(results['finish_by_s'])}"
         if name == "checkpoint_interval_s" and value == results["optimal_checkpoint_interval_s"]:
             label = METRICS["optimal_checkpoint_interval_s"].label
-        if isinstance(value, dict):
-            label += ", 90 % of runs"
-            shown = value_text(name, value["mean"])
-            interval = _ends(value_text(name, value["p5"]), value_text(name, value["p95"]))
-        else:
-            shown, interval = value_text(name, value), ""
-            low, high = (results.get(f"{name}{end}") for end in (LOW, HIGH))
-            if low is not None and high is not None:
-                interval = _ends(value_text(name, low), value_text(name, high))
-        lines.append((label, shown, interval))
+        spread = isinstance(value, dict) and value["p5"] < value["p95"]
+        shown = value_text(name, value["mean"] if isinstance(value, dict) else value)
+        lines.append(
+            (f"{label}, 90 % of runs" if spread else label, shown, _interval(results, name))
+        )
     return lines
+
+
+def _interval(results: Answered, name: str) -> str:
+    """Return the interval of a result, or between which 90 % of runs are, "" where none is."""
+    value = results[name]
+    low, high = (results.get(f"{name}{end}") for end in (LOW, HIGH))
+    if isinstance(value, dict) and value["p5"] < value["p95"]:
+        low, high = value["p5"], value["p95"]
+    if low is None or high is None:
+        return ""
+    return _ends(value_text(name, low), value_text(name, high))
 
 
 def _ends(low: str, high: str) -> str:
@@ -261,7 +267,12 @@ def _print_factors(console: Console, factors: Mapping[str, float]) -> None:
 def _print_choices(console: Console, choices: Sequence[Answered]) -> None:
     console.print()
     rows = [
-        {METRICS[f"choices.{name}"].label: format_value(name, value) for name, value in row.items()}
+        {
+            METRICS[f"choices.{name}"].label: value
+            if name == "needed"
+            else format_value(name, value)
+            for name, value in row.items()
+        }
         for row in choices
     ]
     print_rows(console, rows, title=METRICS["choices"].label)

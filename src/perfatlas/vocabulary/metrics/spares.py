@@ -141,7 +141,7 @@ DOMAINS: Final = (
     ),
     Metric(
         name="choices.usable_share",
-        label="GPUs that can work",
+        label="usable GPUs",
         unit="1",
         shown="share",
         better="higher",
