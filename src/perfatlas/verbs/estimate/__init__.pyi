@@ -5,6 +5,7 @@ from .answer import (
     resolved_plan as resolved_plan,
 )
 from .batch_frontier import (
+    Frontier as Frontier,
     frontier as frontier,
 )
 from .chart import (

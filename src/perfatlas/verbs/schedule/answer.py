@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.answer import Answer, Evidence
+from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.jobs.model import (
     LAUNCHERS,
     SOURCES,
@@ -46,7 +46,7 @@ SLACK: Final = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class FleetSchedule:
+class FleetSchedule(AnsweredRun):
     """An answer and the schedule behind it.
 
     Args:
@@ -54,7 +54,6 @@ class FleetSchedule:
         outcome: What became of every job.
     """
 
-    answer: Answer
     outcome: ScheduleOutcome
 
     def per_job(self) -> dict[str, list[Any]]:

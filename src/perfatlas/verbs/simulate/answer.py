@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfatlas.answer import Answer, engine_assumptions, merged_evidence, step_evidence
+from perfatlas.answer import Answer, AnsweredRun, engine_assumptions, merged_evidence, step_evidence
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import (
     Arriving,
@@ -59,7 +59,7 @@ SERIES_BINS: Final = 200  # of it, as the answer tells it
 
 
 @dataclass(frozen=True, kw_only=True)
-class Simulation:
+class Simulation(AnsweredRun):
     """What was asked, what ran, what came of it.
 
     Args:
@@ -73,7 +73,6 @@ class Simulation:
         outages: Times in which replicas do not serve, as they were asked for.
     """
 
-    answer: Answer
     requests: Requests
     outcome: Outcome
     seen: Seen
