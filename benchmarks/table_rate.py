@@ -46,8 +46,12 @@ def table_rates(rows: int, *, runs: int, seed: int, perfatlas: Sequence[str]) ->
             distinct,
             f"{models} models, {systems} names of systems, misspelt ones included",
         ),
-        _count("operator shapes priced by physics", answer.rows_priced, "before the memo"),
-        _count("distinct among them", answer.distinct_shapes, _memo(answer)),
+        _count(
+            "operator shapes priced by physics",
+            answer.results["operators_priced"],
+            "before the memo",
+        ),
+        _count("distinct among them", answer.results["distinct_shapes"], _memo(answer)),
         _count("rows answered", codes.count(""), _errors(codes)),
     ]
 
@@ -92,8 +96,8 @@ def _count(name: str, value: int, note: str) -> Row:
 
 
 def _memo(answer: Any) -> str:  # noqa: ANN401 - TableAnswer is a type of the tool under test
-    hits = answer.rows_priced - answer.distinct_shapes
-    share = hits / answer.rows_priced if answer.rows_priced else 0.0
+    hits = answer.results["operators_priced"] - answer.results["distinct_shapes"]
+    share = hits / answer.results["operators_priced"] if answer.results["operators_priced"] else 0.0
     return f"memo hits {hits:,} ({share:.0%})"
 
 

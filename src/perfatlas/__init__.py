@@ -9,22 +9,33 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from perfatlas.answer import Answer
+    from perfatlas.answer import Answer, AnsweredRun
     from perfatlas.verbs.collective import collective
     from perfatlas.verbs.estimate import (
+        Frontier,
         TableAnswer,
         estimate,
         estimate_columns,
         estimate_table,
         frontier,
     )
-    from perfatlas.verbs.goodput import goodput, goodput_domains, goodput_spares, goodput_stragglers
+    from perfatlas.verbs.goodput import (
+        FleetRun,
+        goodput,
+        goodput_domains,
+        goodput_spares,
+        goodput_stragglers,
+    )
     from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
-    from perfatlas.verbs.schedule import fleet_schedule
+    from perfatlas.verbs.schedule import FleetSchedule, fleet_schedule
     from perfatlas.verbs.simulate import Simulation, max_request_rate, simulate
 
 _HOMES = {
     "Answer": "answer",
+    "AnsweredRun": "answer",
+    "FleetRun": "verbs.goodput",
+    "FleetSchedule": "verbs.schedule",
+    "Frontier": "verbs.estimate",
     "Simulation": "verbs.simulate",
     "TableAnswer": "verbs.estimate",
     "collective": "verbs.collective",
@@ -46,6 +57,10 @@ _HOMES = {
 
 __all__ = [
     "Answer",
+    "AnsweredRun",
+    "FleetRun",
+    "FleetSchedule",
+    "Frontier",
     "Simulation",
     "TableAnswer",
     "__version__",

@@ -46,7 +46,7 @@ def test_the_table_is_varied(scenarios: ModuleType) -> None:
 def test_most_of_the_table_has_an_answer(scenarios: ModuleType) -> None:
     answer = estimate_table(scenarios.scenario_table(40, 7))
     assert answer.columns["error_code"].count("") >= 30
-    assert answer.distinct_shapes <= answer.rows_priced
+    assert answer.results["distinct_shapes"] <= answer.results["operators_priced"]
 
 
 def test_matrix_products_are_distinct(monkeypatch: pytest.MonkeyPatch) -> None:

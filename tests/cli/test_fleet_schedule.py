@@ -50,8 +50,8 @@ def test_the_text_tells_jobs_waits_gpu_time_classes_and_how_to_ask_again(
         "jobs completed",
         "rows ignored: asked for no GPU, first at 5",
         "where the GPU time goes",
-        "by class of jobs",
-        "side by side",
+        "by job class",
+        "comparison",
         "no limits are told: 2 x the run time",
     ):
         assert said in text, said
@@ -68,7 +68,7 @@ def test_completed_jobs_are_seen_beside_responses_in_a_narrow_terminal(
     words = [*DRAWN, *failing, "--compare", "response=slurm_requeue,jobset,torchrun"]
     assert main(["fleet", "schedule", *words]) == 0
     lines = capsys.readouterr().out.splitlines()
-    heads = lines[lines.index("side by side") + 1].split()
+    heads = lines[lines.index("comparison") + 1].split()
     assert heads[:2] == ["response", "completed"]
     assert "useful" in heads
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from perfatlas.answer import Answer, Evidence
 from perfatlas.cli import main
 from perfatlas.cli.flags import OutputFlags
 from perfatlas.cli.output import answer_rows, answer_table, wants_table
@@ -136,17 +137,20 @@ def test_an_empty_table_is_answered_with_nothing(tmp_path: Path) -> None:
 
 
 def test_verbs_of_one_operator_answer_row_by_row(tmp_path: Path) -> None:
-    class Priced:
-        def __init__(self, m: int) -> None:
-            if m < 0:
-                raise InvalidSpecError(f"m = {m}: expected a positive number")
-            self.m = m
-
-        def to_dict(self) -> dict[str, Any]:
-            return {"results": {"time_s": 1e-6 * self.m}, "warnings": ["a", "b"]}
+    def priced(m: int) -> Answer:
+        if m < 0:
+            raise InvalidSpecError(f"m = {m}: expected a positive number")
+        return Answer(
+            command="priced",
+            scenario={"m": m},
+            results={"time_s": 1e-6 * m},
+            breakdown=[],
+            evidence=Evidence(tier="bound"),
+            warnings=("a", "b"),
+        )
 
     output = flags(tmp_path, "in.csv", "out.csv", "m\n2\n-1\n")
-    summary = answer_rows(Priced, output, asked={}, names=["m"], first="time_s")
+    summary = answer_rows(priced, output, asked={}, names=["m"], first="time_s")
     table = read_table(tmp_path / "out.csv")
     assert table.cells("error_code") == [None, "invalid"]
     assert table.cells("error") == [None, "m = -1: expected a positive number"]

@@ -141,7 +141,7 @@ def test_the_frontier_ends_at_the_largest_that_fits(
     fields: dict[str, Any] = {"model": model, "system": "h200_sxm", "tp": tp, "tier": "bound"}
     fields |= {"isl": isl, "osl": 1000, "mode": mode}
     try:
-        rows = frontier(**fields)
+        rows = frontier(**fields).results["frontier"]
     except InfeasibleError:
         return
     batches = [row["batch"] for row in rows]

@@ -128,8 +128,8 @@ def test_equal_rows_are_priced_once() -> None:
     row = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm", "tp": 2, "batch": 8}
     once = estimate_table({name: [value] for name, value in row.items()})
     often = estimate_table({name: [value] * 50 for name, value in row.items()})
-    assert often.distinct_shapes == once.distinct_shapes
-    assert often.rows_priced == 50 * once.rows_priced
+    assert often.results["distinct_shapes"] == once.results["distinct_shapes"]
+    assert often.results["operators_priced"] == 50 * once.results["operators_priced"]
     assert set(often.columns["tpot_s"]) == {once.columns["tpot_s"][0]}
 
 

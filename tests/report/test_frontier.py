@@ -40,8 +40,9 @@ def test_chart_table_and_command_are_printed() -> None:
     stream = io.StringIO()
     console = open_terminal(stream, width=80, environ={})
     scenario = {"model": "m", "system": "h200_sxm", "tp": 8, "isl": 1024, "osl": 128}
-    answer = {"scenario": scenario, "evidence": {"tier": "physics"}}
-    print_frontier(console, points(), answer=answer, reproduce="perfatlas estimate --frontier")
+    results = {"frontier": points()}
+    answer = {"scenario": scenario, "results": results, "evidence": {"tier": "physics"}}
+    print_frontier(console, answer, reproduce="perfatlas estimate --frontier")
     text = stream.getvalue()
     assert "tokens/s/GPU" in text
     assert "tp 8, 1,024 tokens in, 128 out\n" in text
@@ -54,7 +55,8 @@ def test_a_narrow_terminal_cuts_no_number() -> None:
     for width in (40, 50):
         stream = io.StringIO()
         console = open_terminal(stream, width=width, environ={})
-        print_frontier(console, points(), answer={"scenario": {"model": "m"}}, reproduce="r")
+        answer = {"scenario": {"model": "m"}, "results": {"frontier": points()}}
+        print_frontier(console, answer, reproduce="r")
         assert "\u2026" not in stream.getvalue()
         assert format_value("tpot_s", 5e-3 + 2e-5 * 1024) in stream.getvalue()
 

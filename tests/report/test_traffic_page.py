@@ -125,7 +125,7 @@ def test_the_page_splits_the_tail_into_parts_that_make_it_whole() -> None:
         widths = [float(width) for width in re.findall(r"width:([\d.]+)%", bar)]
         assert sum(widths) == pytest.approx(100.0, abs=0.01)
     assert "slowest request by TTFT" in page  # 1 % of 80
-    for part in ("queue", "own prompt", "prompts of others", "HTTP"):
+    for part in ("queue", "own prefill", "prefill interference", "HTTP"):
         assert f"</i>{part}</td>" in page
 
 

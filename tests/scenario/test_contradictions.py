@@ -96,16 +96,16 @@ def test_a_frontier_sweeps_the_batch_itself(name: str, capsys: pytest.CaptureFix
 
 def test_a_frontier_ends_where_more_only_queue() -> None:
     fields = {**BASE, "isl": 128, "mode": "aggregated"}
-    rows = frontier(**fields)
+    rows = frontier(**fields).results["frontier"]
     assert rows[-1]["batch"] == 1024  # max_num_seqs of the engine
     assert rows[-1]["tpot_s"] > rows[-2]["tpot_s"]
-    assert frontier(**fields, dp=2, max_num_seqs=100)[-1]["batch"] == 200
-    assert frontier(**BASE, max_num_seqs=100)[-1]["batch"] == 100
+    assert frontier(**fields, dp=2, max_num_seqs=100).columns["batch"][-1] == 200
+    assert frontier(**BASE, max_num_seqs=100).columns["batch"][-1] == 100
 
 
 def test_a_frontier_ends_where_memory_makes_requests_queue() -> None:
     fields = {**BASE, "isl": 30_000, "osl": 1000, "mode": "aggregated"}
-    last = frontier(**fields)[-1]["batch"]
+    last = frontier(**fields).columns["batch"][-1]
     assert 1 < last < 1024
     said = "run at a time"
     assert not any(said in w for w in estimate(**fields, concurrency=last).warnings)

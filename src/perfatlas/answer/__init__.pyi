@@ -7,7 +7,9 @@ from .breakdown import (
 from .envelope import (
     SCHEMA as SCHEMA,
     Answer as Answer,
+    AnsweredRun as AnsweredRun,
     Evidence as Evidence,
+    flat_results as flat_results,
 )
 from .evidence import (
     FORMULA as FORMULA,

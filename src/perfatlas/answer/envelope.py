@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -37,7 +37,7 @@ class Answer:
 
     Args:
         command: The verb.
-        scenario: The scenario as given, only what was given.
+        scenario: What was asked with all that was resolved: asking it again gives the same answer.
         results: Named results [SI, unit in the name].
         breakdown: Rows of name, phase, count, time_s, share, bound, bound_time_s, tier,
             calibration, stream.
@@ -51,6 +51,15 @@ class Answer:
     breakdown: Sequence[Mapping[str, Any]]
     evidence: Evidence
     warnings: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> dict[str, list[Any]]:
+        """The numbers of `results` as columns of a table of one row, ready for a DataFrame.
+
+        Names of nested keys are joined, as in `ttft_s_p99`; lists and values over time are left
+        out.
+        """
+        return {name: [value] for name, value in flat_results(_plain(self.results))}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the envelope as plain data, ready for JSON; numbers are finite or null."""
@@ -72,6 +81,78 @@ class Answer:
         }
         plain: dict[str, Any] = _plain(envelope)
         return plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnsweredRun:
+    """An answer and what ran for it; it reads like the answer itself.
+
+    Args:
+        answer: The envelope.
+    """
+
+    answer: Answer
+
+    @property
+    def command(self) -> str:
+        """The verb."""
+        return self.answer.command
+
+    @property
+    def scenario(self) -> Mapping[str, Any]:
+        """What was asked with all that was resolved: asking it again gives the same answer."""
+        return self.answer.scenario
+
+    @property
+    def results(self) -> Mapping[str, Any]:
+        """Named results [SI, unit in the name]."""
+        return self.answer.results
+
+    @property
+    def breakdown(self) -> Sequence[Mapping[str, Any]]:
+        """Rows of what takes the time."""
+        return self.answer.breakdown
+
+    @property
+    def evidence(self) -> Evidence:
+        """Where the numbers come from."""
+        return self.answer.evidence
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader should know before trusting it."""
+        return self.answer.warnings
+
+    @property
+    def columns(self) -> dict[str, list[Any]]:
+        """The results as columns of a table, ready for a DataFrame."""
+        return self.answer.columns
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the envelope as plain data, ready for JSON; numbers are finite or null."""
+        return self.answer.to_dict()
+
+
+def flat_results(results: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield results as cells of a table: a distribution is one per statistic, as in ttft_s_p99.
+
+    Lists, and columns over time, are no cells.
+
+    Args:
+        results: Of an answer.
+
+    Example:
+        >>> from perfatlas.answer.envelope import flat_results
+        >>> dict(flat_results({"steps": 3, "ttft_s": {"mean": 0.1, "p99": 0.2}, "classes": []}))
+        {'steps': 3, 'ttft_s_mean': 0.1, 'ttft_s_p99': 0.2}
+    """
+    for name, value in results.items():
+        if isinstance(value, Mapping):
+            if any(isinstance(inner, list) for inner in value.values()):
+                continue
+            yield from ((f"{name}_{inner}", cell) for inner, cell in flat_results(value))
+        elif not isinstance(value, list):
+            yield name, value
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - walks JSON-like data of any shape

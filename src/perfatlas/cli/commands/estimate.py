@@ -25,7 +25,6 @@ from perfatlas.quantities import InfeasibleError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-SWEPT = ("batch", "concurrency")
 _OUTPUT = Group("Output", sort_key=7)
 EXAMPLE = (
     "perfatlas estimate --model meta-llama/Llama-3.1-70B-Instruct --system h200_sxm --gpus 8 "
@@ -118,30 +117,24 @@ def _estimate_table(asked: dict[str, Any], output: OutputFlags) -> int:
     import perfatlas
     from perfatlas.scenario.fields import FIELD_NAMES
 
-    priced = {"operators_priced": 0, "distinct_shapes": 0}
+    priced: dict[str, Any] = {}
 
     def face(questions: dict[str, list[Any]]) -> dict[str, list[Any]]:
         answers = perfatlas.estimate_table(questions)
-        priced["operators_priced"] = answers.rows_priced
-        priced["distinct_shapes"] = answers.distinct_shapes
+        priced.update(answers.results)
         return answers.columns
 
     summary = answer_table(
         face, output, asked=asked, names=FIELD_NAMES, first="memory_weights_bytes"
     )
-    return show_summary("estimate", {**summary, **priced}, asked=asked, as_json=output.json)
+    return show_summary("estimate", {**priced, **summary}, asked=asked, as_json=output.json)
 
 
 def _frontier(asked: dict[str, Any], *, as_json: bool) -> int:
     import perfatlas
-    from perfatlas.cli.output import envelope
 
     with _told(asked, as_json=as_json):
-        rows = [dict(row) for row in perfatlas.frontier(**asked)]
-        first = perfatlas.estimate(**asked).to_dict()
-    resolved = {name: value for name, value in first["scenario"].items() if name not in SWEPT}
-    answer = envelope("estimate --frontier", results={"frontier": rows}, scenario=resolved)
-    answer |= {"evidence": first["evidence"], "warnings": first["warnings"]}
+        answer = perfatlas.frontier(**asked).to_dict()
     if as_json:
         print_json(answer)
         return 0
@@ -149,6 +142,5 @@ def _frontier(asked: dict[str, Any], *, as_json: bool) -> int:
     from perfatlas.verbs.estimate import print_frontier
 
     line = reproduce_line("estimate --frontier", asked)
-    answer["results"] = {"gpus": rows[0]["gpus"]}
-    print_frontier(open_terminal(sys.stdout), rows, answer=answer, reproduce=line)
+    print_frontier(open_terminal(sys.stdout), answer, reproduce=line)
     return 0

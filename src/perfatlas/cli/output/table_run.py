@@ -18,7 +18,7 @@ from perfatlas.quantities import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from perfatlas.cli.flags import OutputFlags
 
@@ -252,21 +252,8 @@ def _answer_row(face: Callable[..., Any], row: Mapping[str, Any]) -> dict[str, A
     """Return the results of one row, or its error."""
     fields = {name: cell for name, cell in row.items() if cell not in (None, "")}
     try:
-        answer = face(**fields).to_dict()
+        answer = face(**fields)
     except PerfatlasError as problem:
         return {"error_code": problem.error_code, "error": str(problem)}
-    return dict(_flat(answer["results"])) | {"warnings": "; ".join(answer["warnings"])}
-
-
-def _flat(results: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield results as cells: a distribution is one per statistic, as in ttft_s_p99.
-
-    Columns over time are no cells.
-    """
-    for name, value in results.items():
-        if isinstance(value, dict):
-            if any(isinstance(inner, list) for inner in value.values()):
-                continue
-            yield from ((f"{name}_{inner}", cell) for inner, cell in _flat(value))
-        else:
-            yield name, value
+    cells = {name: cell for name, (cell,) in answer.columns.items()}
+    return cells | {"warnings": "; ".join(answer.warnings)}

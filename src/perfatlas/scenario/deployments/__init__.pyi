@@ -47,6 +47,7 @@ from .simulation_remarks import (
     traffic_warnings as traffic_warnings,
 )
 from .unused_options import (
+    draws as draws,
     idle_remarks as idle_remarks,
     refuse_unread as refuse_unread,
 )

@@ -15,6 +15,7 @@ from perfatlas.answer import (
 )
 from perfatlas.parallelism import plan_problems
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
+from perfatlas.scenario.fields import FIELD_NAMES
 from perfatlas.scenario.resolution import (
     are_pools_simulated,
     asked_of_pools,
@@ -135,13 +136,13 @@ def asked_scenario(scenario: Scenario, question: Candidates) -> dict[str, Any]:
         question: What runs; of two pools the decode workers.
     """
     asked: dict[str, Any] = {"model": scenario.model, "system": scenario.system}
-    asked |= {"engine": scenario.engine, "mode": scenario.mode}
+    asked |= {"engine": "", "mode": scenario.mode}
     asked |= scenario.model_dump(exclude_unset=True, exclude_none=True)
-    asked |= {"isl": scenario.isl, "osl": scenario.osl}
+    asked |= {"engine": question.profile.id, "isl": scenario.isl, "osl": scenario.osl}
     if scenario.mode == "disaggregated":
         return asked | asked_of_pools(scenario)
-    dp = int(question.plan.dp[0])
-    asked |= {"tp": int(question.plan.tp[0]), "dp": dp}
+    asked |= resolved_plan(question)
+    dp = asked["dp"]
     if scenario.mode == "static" and scenario.batch is None:
         per_replica, rest = divmod(scenario.concurrency or dp, dp)
         if not rest:  # otherwise replicas differ and only the concurrency says it
@@ -150,6 +151,30 @@ def asked_scenario(scenario: Scenario, question: Candidates) -> dict[str, Any]:
     elif scenario.batch is None and scenario.concurrency is None:
         asked["concurrency"] = dp
     return asked
+
+
+def resolved_plan(question: Candidates) -> dict[str, int]:
+    """Return the plan an answer is for, by the names of the vocabulary.
+
+    Args:
+        question: What runs; of a pool, its workers are `dp`.
+    """
+    plan = question.plan
+    sizes = {"tp": plan.tp, "pp": plan.pp, "cp": plan.cp, "attention_dp": plan.attention_dp}
+    if question.model.architecture.has_experts:
+        sizes |= {"ep": plan.ep, "moe_tp": plan.moe_tp}
+    return {name: int(size_C[0]) for name, size_C in {**sizes, "dp": plan.dp}.items()}
+
+
+def pool_plan(role: str, question: Candidates) -> dict[str, int]:
+    """Return the plan of a worker of a pool, by the names of the vocabulary.
+
+    Args:
+        role: "prefill" or "decode".
+        question: What a worker runs.
+    """
+    named = {f"{role}_{name}": size for name, size in resolved_plan(question).items()}
+    return {name: size for name, size in named.items() if name in FIELD_NAMES}
 
 
 def resolved_formats(question: Candidates) -> dict[str, str]:
@@ -226,6 +251,7 @@ def _answer_pools(scenario: Scenario) -> Answer:
     if simulated:  # what is not given limits nothing
         derived = {"prefill_batch", "decode_batch"} - scenario.model_fields_set
         asked = {name: value for name, value in asked.items() if name not in derived}
+    asked |= pool_plan("prefill", rates.prefill[0]) | pool_plan("decode", rates.decode[0])
     formula = Answer(
         command="estimate",
         scenario=asked | resolved_formats(rates.decode[0]),

@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from perfatlas.answer import AnsweredRun, flat_results
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.closed_form import MEMORY
 from perfatlas.verbs.estimate.answer import estimate, evaluate_one
 from perfatlas.verbs.estimate.table import estimate_table
 
+SWEPT: Final = ("batch", "concurrency")
 LARGEST: Final = 65536  # sequences of one replica; no engine runs more at a time
 POINTS_PER_ROUND: Final = 16
 
 
-def frontier(**fields: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - the vocabulary is checked
-    """Return one row per batch size, from 1 to the largest that fits and runs at a time.
+@dataclass(frozen=True, kw_only=True)
+class Frontier(AnsweredRun):
+    """Points of a frontier; `results` hold them as rows under `frontier`."""
+
+    @property
+    def columns(self) -> dict[str, list[Any]]:
+        """The points as columns, each (P,)."""
+        rows = [dict(flat_results(row)) for row in self.results["frontier"]]
+        return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def frontier(**fields: Any) -> Frontier:  # noqa: ANN401 - the vocabulary is checked
+    """Return one point per batch size, from 1 to the largest that fits and runs at a time.
 
     Args:
         **fields: A scenario; `batch` (static) or `concurrency` (aggregated) is swept.
 
     Returns:
-        Rows of batch and the results of an estimate, batch rising; the last row is
-        the largest batch that fits (static), or beyond which requests only queue (aggregated).
+        An answer whose `frontier` has rows of batch and the results of an estimate, batch rising;
+        the last row is the largest batch that fits (static), or beyond which requests only queue
+        (aggregated).
 
     Raises:
         InvalidSpecError: The batch is given, or there are two pools.
@@ -32,7 +47,7 @@ def frontier(**fields: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - the vocab
     scenario = read_scenario(fields)
     if scenario.mode == "disaggregated":
         raise InvalidSpecError("frontier sweeps one pool: use mode static or aggregated")
-    for name in ("batch", "concurrency"):
+    for name in SWEPT:
         if name in scenario.model_fields_set:
             raise InvalidSpecError(
                 f"{name} = {getattr(scenario, name)}: a frontier sweeps the batch and does not read"
@@ -40,8 +55,26 @@ def frontier(**fields: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - the vocab
             )
     swept = "batch" if scenario.mode == "static" else "concurrency"
     given = scenario.model_dump(exclude_unset=True)
-    estimate(**given, **{swept: 1})  # raises what is wrong with the scenario itself
-    largest = LARGEST if scenario.mode == "static" else _most_running(given)
+    first = estimate(**given)  # raises what is wrong with the scenario itself
+    rows = _points(given, swept)
+    asked = {name: value for name, value in first.scenario.items() if name not in SWEPT}
+    answer = replace(
+        first,
+        command="estimate --frontier",
+        scenario=asked,
+        results={"frontier": rows},
+        breakdown=[],
+    )
+    return Frontier(answer=answer)
+
+
+def _points(given: dict[str, Any], swept: str) -> list[dict[str, Any]]:
+    """Return the rows of a frontier.
+
+    Raises:
+        InfeasibleError: Not even one sequence fits.
+    """
+    largest = LARGEST if swept == "batch" else _most_running(given)
     octave = sorted({min(round(2.0 ** (half / 2.0)), largest) for half in range(33)})
     rows = _fitting(given, swept, octave)
     if not rows:

@@ -141,26 +141,26 @@ def _framed(grid: list[list[str]], *, x_top: float, y_top: float, alphabet: Alph
 
 def print_frontier(
     console: Console,
-    rows: Sequence[Mapping[str, Any]],
-    *,
     answer: Mapping[str, Any],
+    *,
     reproduce: str,
 ) -> None:
     """Write the chart, the points as a table, and what every answer ends with.
 
     Args:
         console: From `open_terminal`.
-        rows: Points, smallest batch first.
-        answer: The `--json` object of the frontier: what was asked and how sure it is.
+        answer: The `--json` object of the frontier.
         reproduce: The command line.
     """
     from rich.table import Table
 
-    print_line(console, headline(answer), style="bold")
+    points = answer["results"]["frontier"]
+    gpus = {"gpus": points[0]["gpus"]} if "gpus" in points[0] else {}
+    print_line(console, headline({**answer, "results": gpus}), style="bold")
     if detail := subheadline(answer):
         print_line(console, detail)
     print_plain(console, "batch from 1 to the largest that fits; points are labelled with it\n")
-    rows = distinct(rows)
+    rows = distinct(points)
     chart = frontier_chart(rows, width=console.width, unicode=speaks_unicode(console))
     print_plain(console, chart + "\n")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))

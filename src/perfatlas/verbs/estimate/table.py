@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.scenario.resolution import resolve
 from perfatlas.serving.closed_form import plain_column
 from perfatlas.verbs.estimate.columns import EstimateColumns, answered_groups
@@ -19,19 +20,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableAnswer:
-    """Answers of a table.
+class TableAnswer(AnsweredRun):
+    """Answers of a table; `results` count its rows.
 
     Args:
-        columns: Result columns, then `warnings` of each row in one text, `error_code` and `error`;
+        cells: Result columns, then `warnings` of each row in one text, `error_code` and `error`;
             a failed row holds None (N,).
-        rows_priced: Operator shapes priced by physics.
-        distinct_shapes: Distinct ones among them; the rest were memo hits.
     """
 
-    columns: dict[str, list[Any]]
-    rows_priced: int
-    distinct_shapes: int
+    cells: dict[str, list[Any]]
+
+    @property
+    def columns(self) -> dict[str, list[Any]]:
+        """The answers of all rows as columns, each (N,)."""
+        return self.cells
 
 
 def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
@@ -66,8 +68,19 @@ def estimate_table(table: Mapping[str, Sequence[Any]]) -> TableAnswer:
         error = refusals.error(row)
         codes[row], errors[row] = error.error_code, str(error)
     columns = {name: plain_column(name, values) for name, values in found.columns.items()}
-    return TableAnswer(
-        columns=columns | {"warnings": warnings, "error_code": codes, "error": errors},
-        rows_priced=found.rows_priced,
-        distinct_shapes=found.distinct_shapes,
+    failed = int(found.refused.sum())
+    answer = Answer(
+        command="estimate --table",
+        scenario={},
+        results={
+            "rows": found.resolution.size,
+            "answered": found.resolution.size - failed,
+            "failed": failed,
+            "operators_priced": found.rows_priced,
+            "distinct_shapes": found.distinct_shapes,
+        },
+        breakdown=[],
+        evidence=Evidence(tier=""),
     )
+    cells = columns | {"warnings": warnings, "error_code": codes, "error": errors}
+    return TableAnswer(answer=answer, cells=cells)

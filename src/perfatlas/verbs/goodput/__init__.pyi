@@ -17,6 +17,7 @@ from .fields import (
     parsed as parsed,
 )
 from .fleet_answer import (
+    FleetRun as FleetRun,
     fleet_goodput as fleet_goodput,
 )
 from .page import (

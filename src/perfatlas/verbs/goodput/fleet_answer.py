@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.answer import Answer, Evidence
+from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.fleet.closed_form import Expected, expected_goodput, known_mtti_s, restart_remark
 from perfatlas.fleet.laws import BUCKETS, IDLE, TICKS_PER_SECOND
 from perfatlas.fleet.model import ages_said
@@ -44,7 +44,7 @@ WITH_P5: Final = METRICS["cost_usd"].statistics
 
 
 @dataclass(frozen=True, kw_only=True)
-class FleetRun:
+class FleetRun(AnsweredRun):
     """An answer and the replicas behind it.
 
     Args:
@@ -52,7 +52,6 @@ class FleetRun:
         outcome: What became of every replica.
     """
 
-    answer: Answer
     outcome: Outcome
 
     def per_replica(self) -> dict[str, list[float]]:
@@ -98,7 +97,7 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
         seed=asked.seed,
     )
     answer = _answer(asked, ready, outcome, facts)
-    given = _given(fields) | {"gpus": ready.gpus}
+    given = _given(fields) | {"gpus": ready.gpus, "seed": asked.seed}
     return FleetRun(answer=replace(answer, scenario=given), outcome=outcome)
 
 

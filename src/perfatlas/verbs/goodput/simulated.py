@@ -79,7 +79,7 @@ def simulated_goodput(
     said = f"{why}; {counted(results['replicas'], 'replica')} of {days:g} d, seed {asked.seed}"
     return Answer(
         command="goodput",
-        scenario=given,
+        scenario=given | {"seed": asked.seed},
         results=results | lost_hours(asked, middle.goodput),
         breakdown=bucket_rows(middle.shares(), gpu_s),
         evidence=Evidence(

@@ -165,22 +165,28 @@ def result_lines(results: Answered) -> list[tuple[str, str, str]]:
             continue
         label = metric.label
         if name == "interruptions":
-            label = f"interruptions in {time_text(results['duration_s'])}"
+            label += f" in {time_text(results['duration_s'])}"
         if name == "late_probability":
-            label = f"probability to need more than {time_text(results['finish_by_s'])}"
+            label += f" of {time_text(results['finish_by_s'])}"
         if name == "checkpoint_interval_s" and value == results["optimal_checkpoint_interval_s"]:
             label = METRICS["optimal_checkpoint_interval_s"].label
-        if isinstance(value, dict):
-            label += ", 90 % of runs"
-            shown = value_text(name, value["mean"])
-            interval = _ends(value_text(name, value["p5"]), value_text(name, value["p95"]))
-        else:
-            shown, interval = value_text(name, value), ""
-            low, high = (results.get(f"{name}{end}") for end in (LOW, HIGH))
-            if low is not None and high is not None:
-                interval = _ends(value_text(name, low), value_text(name, high))
-        lines.append((label, shown, interval))
+        spread = isinstance(value, dict) and value["p5"] < value["p95"]
+        shown = value_text(name, value["mean"] if isinstance(value, dict) else value)
+        lines.append(
+            (f"{label}, 90 % of runs" if spread else label, shown, _interval(results, name))
+        )
     return lines
+
+
+def _interval(results: Answered, name: str) -> str:
+    """Return the interval of a result, or between which 90 % of runs are, "" where none is."""
+    value = results[name]
+    low, high = (results.get(f"{name}{end}") for end in (LOW, HIGH))
+    if isinstance(value, dict) and value["p5"] < value["p95"]:
+        low, high = value["p5"], value["p95"]
+    if low is None or high is None:
+        return ""
+    return _ends(value_text(name, low), value_text(name, high))
 
 
 def _ends(low: str, high: str) -> str:
@@ -238,7 +244,7 @@ def print_waterfall(
 def _print_factors(console: Console, factors: Mapping[str, float]) -> None:
     console.print()
     of = "peak" if "mfu" in factors else "time"
-    print_line(console, f"what of the {of} is left, factor by factor", style="bold")
+    print_line(console, f"{METRICS['factors'].label} (share of the {of})", style="bold")
     widest = max(len(FACTORS[name]) for name in factors)
     left = 1.0
     for name, value in factors.items():
@@ -250,7 +256,12 @@ def _print_factors(console: Console, factors: Mapping[str, float]) -> None:
 def _print_choices(console: Console, choices: Sequence[Answered]) -> None:
     console.print()
     rows = [
-        {METRICS[f"choices.{name}"].label: format_value(name, value) for name, value in row.items()}
+        {
+            METRICS[f"choices.{name}"].label: value
+            if name == "needed"
+            else format_value(name, value)
+            for name, value in row.items()
+        }
         for row in choices
     ]
     print_line(console, METRICS["choices"].label, style="bold")
@@ -259,7 +270,11 @@ def _print_choices(console: Console, choices: Sequence[Answered]) -> None:
 
 def _print_changes(console: Console, changes: Sequence[Answered]) -> None:
     console.print()
-    print_line(console, "what single changes would gain, in GPU-hours, ± 90 %", style="bold")
+    print_line(
+        console,
+        f"{METRICS['changes'].label}: {METRICS['changes.gained_gpu_hours'].label}, ± 90 %",
+        style="bold",
+    )
     widest = max(len(str(row["name"])) for row in changes)
     digits = max(*(len(f"{row['gained_gpu_hours']:+,.0f}") for row in changes), 10)
     for row in changes:

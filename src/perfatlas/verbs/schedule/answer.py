@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.answer import Answer, Evidence
+from perfatlas.answer import Answer, AnsweredRun, Evidence
 from perfatlas.jobs.model import (
     LAUNCHERS,
     SOURCES,
@@ -32,7 +32,7 @@ from perfatlas.verbs.schedule.results import (
     ends_for_good,
     results_of,
 )
-from perfatlas.verbs.schedule.unused_options import idle_remarks, refuse_told, refuse_unread
+from perfatlas.verbs.schedule.unused_options import draws, idle_remarks, refuse_told, refuse_unread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ SLACK: Final = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class FleetSchedule:
+class FleetSchedule(AnsweredRun):
     """An answer and the schedule behind it.
 
     Args:
@@ -54,7 +54,6 @@ class FleetSchedule:
         outcome: What became of every job.
     """
 
-    answer: Answer
     outcome: ScheduleOutcome
 
     def per_job(self) -> dict[str, list[Any]]:
@@ -190,6 +189,8 @@ def fleet_schedule(
         base = replace(base, warnings=(*base.warnings, *filter(None, [ends_for_good([*rows])])))
     results["interrupted"] = any(one.interrupted for one in outcomes)
     given = {**fields, **_compare(compare)}
+    if any(draws(one) for one in (asked, *compared)):
+        given["seed"] = asked.seed
     return FleetSchedule(
         answer=_answer([base, *others], outcome, results, given=given, to=horizon_s),
         outcome=outcome,

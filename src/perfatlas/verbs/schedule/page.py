@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 WORDS: Final = (
     ("p50, p90", "half and nine tenths of the jobs wait, or are slowed down, no more than that"),
     ("slowdown", "time from submission to end over the run time, which counts as 10 s at least"),
-    ("in vain", "GPUs free in a number the next job asks for, but not on nodes it can use"),
+    ("fragmentation", "GPUs free in a number the next job asks for, but not on nodes it can use"),
     ("node draining", "GPUs free on nodes that take no new job and wait for a repair"),
     ("restarts", "times work began anew, in place too; each takes what a restart takes"),
     ("useful", "GPU time that is work of jobs that completed"),

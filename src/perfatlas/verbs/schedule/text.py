@@ -63,16 +63,10 @@ def print_schedule(console: Console, answer: Answered, *, reproduce: str) -> Non
     print_line(console, "where the GPU time goes", style="bold")
     print_waterfall(console, answer["breakdown"], SCHEDULE_BUCKETS)
     if len(results["classes"]) > 1:
-        _print_table(console, class_rows(results["classes"]), title="by class of jobs")
+        print_rows(console, class_rows(results["classes"]), title=METRICS["classes"].label)
     if compared := results.get("compared"):
-        _print_table(console, compared_rows(compared), title="side by side")
+        print_rows(console, compared_rows(compared), title=METRICS["compared"].label)
     print_closing(console, answer, reproduce=reproduce, method=METHODS[answer["evidence"]["tier"]])
-
-
-def _print_table(console: Console, rows: Sequence[Mapping[str, str]], title: str) -> None:
-    console.print()
-    print_line(console, title, style="bold")
-    print_rows(console, rows)
 
 
 def schedule_headline(answer: Answered) -> str:

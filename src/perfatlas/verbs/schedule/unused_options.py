@@ -120,6 +120,17 @@ def _leaf_counts(one: Schedule) -> bool:
 _FAILING: Final = "give node_mtbf_s with repair_s, fleet or failures"
 _LOSING: Final = f"{_FAILING}, with a response other than drain"
 _NO_LOSS: Final = "and here none does"
+
+
+def draws(one: Schedule) -> bool:
+    """Return whether anything of a schedule is drawn by chance, so that a seed matters.
+
+    Args:
+        one: The schedule.
+    """
+    return one.num_jobs is not None or (_fails(one) and one.failures is None)
+
+
 RULES: Final = (
     Rule(
         "job_format",
@@ -209,7 +220,7 @@ RULES: Final = (
     ),
     Rule(
         "seed",
-        lambda one: one.num_jobs is not None or (_fails(one) and one.failures is None),
+        draws,
         "is of what is drawn by chance, and nothing is",
         "give num_jobs, or node_mtbf_s or fleet",
     ),

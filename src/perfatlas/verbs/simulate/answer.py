@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from perfatlas.answer import (
     Answer,
+    AnsweredRun,
     changes_without_effect,
     engine_assumptions,
     merged_evidence,
@@ -18,6 +19,7 @@ from perfatlas.scenario.deployments import (
     Arriving,
     Service,
     arriving,
+    draws,
     idle_remarks,
     kind_column,
     kinds_evidence,
@@ -46,7 +48,12 @@ from perfatlas.serving.outcome import (
     summarize,
 )
 from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
-from perfatlas.verbs.estimate import closed_forms, resolved_formats
+from perfatlas.verbs.estimate import (
+    closed_forms,
+    pool_plan,
+    resolved_formats,
+    resolved_plan,
+)
 from perfatlas.verbs.simulate.repetitions import averaged, half_widths
 from perfatlas.verbs.simulate.results import end_of_interval, holding, traffic_results
 from perfatlas.verbs.simulate.typical_steps import shown_steps
@@ -66,7 +73,7 @@ SERIES_BINS: Final = 200  # of it, as the answer tells it
 
 
 @dataclass(frozen=True, kw_only=True)
-class Simulation:
+class Simulation(AnsweredRun):
     """What was asked, what ran, what came of it.
 
     Args:
@@ -80,7 +87,6 @@ class Simulation:
         outages: Times in which replicas do not serve, as they were asked for.
     """
 
-    answer: Answer
     requests: Requests
     outcome: Outcome
     seen: Seen
@@ -307,7 +313,7 @@ def _answer(
     formats = of_all([resolved_formats(pool.question) for pool in ready.pools])
     return Answer(
         command="simulate",
-        scenario=_lengths(traffic, scenario) | given | formats | _resolved(ready, scenario),
+        scenario=_lengths(traffic, scenario) | given | formats | _resolved(ready, asked[:2]),
         results=one.results,
         breakdown=rows,
         evidence=_evidence(ready, standing),
@@ -329,8 +335,9 @@ def _evidence(ready: Service, standing: Sequence[str]) -> Evidence:
     return merged_evidence(first, others[0]) if others else first
 
 
-def _resolved(ready: Service, scenario: Scenario) -> dict[str, Any]:
-    """Return the limits an answer is for where all pools have them, and what each pool is."""
+def _resolved(ready: Service, asked: tuple[Traffic, Scenario]) -> dict[str, Any]:
+    """Return what an answer is for: limits where all pools have them, engine, plans and seed."""
+    traffic, scenario = asked
     limits = [
         {
             "max_num_seqs": int(pool.question.limits.max_num_seqs[0]),
@@ -339,9 +346,18 @@ def _resolved(ready: Service, scenario: Scenario) -> dict[str, Any]:
         for pool in ready.pools
     ]
     told = of_all(limits) if ready.kinds or limits[0] == limits[-1] else {}
+    told |= of_all([{"engine": pool.question.profile.id} for pool in ready.pools])
+    told["mode"] = scenario.mode
+    if draws(traffic, scenario):
+        told["seed"] = traffic.seed
     if ready.kinds:
-        told["replica_kinds"] = resolved_kinds(ready)
+        return told | {"replica_kinds": resolved_kinds(ready)}
     for role, pool in ready.named.items():
-        plan = pool.question.plan
-        told |= {f"{role}_tp": int(plan.tp[0]), f"{role}_workers": int(plan.dp[0])}
-    return told | ({"mode": scenario.mode} if ready.named else {})
+        workers = int(pool.question.plan.dp[0])
+        told |= {**pool_plan(role, pool.question), f"{role}_workers": workers}
+    if not ready.named:
+        plan = resolved_plan(ready.entry.question)
+        if traffic.max_replicas and scenario.dp is None:
+            del plan["dp"]  # with an autoscaler, how many there are at first
+        told |= plan
+    return told

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 UNIT: Final = 1.0  # requests/s at which traffic is drawn
 _SCALED: Final = ("request_rate", "rate_scale")
+_DRAWN: Final = (*_SCALED, "num_requests")  # what a search chooses
 
 
 def max_request_rate(
@@ -145,7 +146,7 @@ def _enveloped(
     answer = replace(
         done.answer,
         command="simulate --find-rate",
-        scenario=fields | {k: v for k, v in done.answer.scenario.items() if k not in _SCALED},
+        scenario=fields | {k: v for k, v in done.answer.scenario.items() if k not in _DRAWN},
         results=rates | dict(done.answer.results),
         warnings=(*warnings, *done.answer.warnings),
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from perfatlas.vocabulary.metrics.metric import Metric
-from perfatlas.vocabulary.metrics.serving import BOTH, SIMULATE
+from perfatlas.vocabulary.metrics.serving import BOTH, ESTIMATE, SIMULATE
 
 POOLS: Final = (
     Metric(
         name="prefill_utilization",
-        label="time in which prefill workers run",
-        short="prefill busy",
+        label="prefill worker utilization",
+        short="prefill util.",
         unit="1",
         shown="share",
         verbs=SIMULATE,
@@ -19,8 +19,8 @@ POOLS: Final = (
     ),
     Metric(
         name="decode_utilization",
-        label="time in which decode workers run",
-        short="decode busy",
+        label="decode worker utilization",
+        short="decode util.",
         unit="1",
         shown="share",
         verbs=SIMULATE,
@@ -28,7 +28,7 @@ POOLS: Final = (
     ),
     Metric(
         name="prefill_kv_capacity_tokens",
-        label="tokens the KV cache of a prefill worker holds",
+        label="prefill KV cache capacity [tokens]",
         short="prefill KV tokens",
         unit="tokens",
         better="higher",
@@ -95,7 +95,7 @@ KINDS: Final = (
 OPERATED: Final = (
     Metric(
         name="replica_time_s",
-        label="replica time, summed",
+        label="total replica time",
         short="replica time",
         unit="s",
         shown="scaled",
@@ -114,7 +114,7 @@ OPERATED: Final = (
     ),
     Metric(
         name="replicas_on_average",
-        label="replicas on average",
+        label="average replicas",
         short="replicas mean",
         better="lower",
         verbs=SIMULATE,
@@ -122,8 +122,8 @@ OPERATED: Final = (
     ),
     Metric(
         name="replicas_at_most",
-        label="replicas at most",
-        short="replicas most",
+        label="peak replicas",
+        short="peak replicas",
         better="lower",
         holds="count",
         verbs=SIMULATE,
@@ -131,8 +131,8 @@ OPERATED: Final = (
     ),
     Metric(
         name="requests_sent_again",
-        label="requests sent again",
-        short="sent again",
+        label="requests retried",
+        short="retried",
         better="lower",
         holds="count",
         verbs=SIMULATE,
@@ -149,8 +149,8 @@ OPERATED: Final = (
     ),
     Metric(
         name="requests_unserved",
-        label="requests unserved",
-        short="unserved",
+        label="requests never served",
+        short="never served",
         better="lower",
         holds="count",
         verbs=SIMULATE,
@@ -158,8 +158,8 @@ OPERATED: Final = (
     ),
     Metric(
         name="output_tokens_wasted",
-        label="output tokens wasted",
-        short="tokens wasted",
+        label="wasted output tokens",
+        short="wasted tokens",
         unit="",
         better="lower",
         holds="count",
@@ -170,8 +170,8 @@ OPERATED: Final = (
 CACHE_TIERS: Final = (
     Metric(
         name="gpu_hit_rate",
-        label="prompt tokens found on the GPU",
-        short="found on GPU",
+        label="GPU cache hit rate",
+        short="GPU hit rate",
         unit="1",
         shown="share",
         better="higher",
@@ -180,8 +180,8 @@ CACHE_TIERS: Final = (
     ),
     Metric(
         name="host_hit_rate",
-        label="prompt tokens found in host memory",
-        short="found in host",
+        label="host memory cache hit rate",
+        short="host hit rate",
         unit="1",
         shown="share",
         better="higher",
@@ -190,8 +190,8 @@ CACHE_TIERS: Final = (
     ),
     Metric(
         name="ssd_hit_rate",
-        label="prompt tokens found on the SSD",
-        short="found on SSD",
+        label="SSD cache hit rate",
+        short="SSD hit rate",
         unit="1",
         shown="share",
         better="higher",
@@ -218,8 +218,8 @@ CACHE_TIERS: Final = (
     ),
     Metric(
         name="stored_bytes",
-        label="written below the GPU",
-        short="written",
+        label="offloaded from the GPU",
+        short="offloaded",
         unit="B",
         shown="scaled",
         verbs=SIMULATE,
@@ -270,7 +270,7 @@ MEMORY: Final = (
     ),
     Metric(
         name="memory.kv_bytes",
-        label="kv",
+        label="KV cache",
         unit="B",
         shown="scaled",
         verbs=BOTH,
@@ -346,5 +346,21 @@ FRONTIER: Final = (
         verbs=("estimate --frontier",),
         description="Sequences of a replica, or requests in flight over the deployment.",
     ),
+    Metric(
+        name="frontier.warnings",
+        label="warnings",
+        holds="text",
+        verbs=("estimate --frontier",),
+        description="Warnings of the point, joined.",
+    ),
 )
-DEPLOYMENTS: Final = (*POOLS, *KINDS, *OPERATED, *CACHE_TIERS, *MEMORY, *FRONTIER)
+DOES_NOT_FIT: Final = (
+    Metric(
+        name="advice",
+        label="what would fit",
+        holds="texts",
+        verbs=ESTIMATE,
+        description="Of a scenario that does not fit: changes with which it would.",
+    ),
+)
+DEPLOYMENTS: Final = (*POOLS, *KINDS, *OPERATED, *CACHE_TIERS, *MEMORY, *FRONTIER, *DOES_NOT_FIT)

@@ -9,18 +9,18 @@ from perfatlas.vocabulary.metrics.metric import STATISTICS, Metric
 GOODPUT: Final = ("goodput",)
 OVER_REPLICAS: Final = ("mean", "p5", *STATISTICS[1:])
 FACTORS: Final = {
-    "availability": "availability: nodes are there",
-    "scheduling": "scheduling: the job is on them",
-    "ettr": "effective time: it makes progress",
-    "not_degraded": "at full speed",
-    "mfu": "MFU: of the peak FLOPs",
-    "product": "the product",
+    "availability": "availability: nodes in service",
+    "scheduling": "scheduling: job running on them",
+    "ettr": "ETTR: making progress",
+    "not_degraded": "full speed: not degraded",
+    "mfu": "MFU: of peak FLOP/s",
+    "product": "product",
 }
 
 JOB: Final = (
     Metric(
         name="goodput",
-        label="goodput (useful share of the time)",
+        label="goodput (productive share of time)",
         unit="1",
         shown="share",
         better="higher",
@@ -30,7 +30,7 @@ JOB: Final = (
     ),
     Metric(
         name="checkpoint_interval_s",
-        label="work between checkpoints",
+        label="checkpoint interval",
         unit="s",
         shown="duration",
         verbs=GOODPUT,
@@ -38,7 +38,7 @@ JOB: Final = (
     ),
     Metric(
         name="optimal_checkpoint_interval_s",
-        label="optimal work between checkpoints",
+        label="optimal checkpoint interval",
         unit="s",
         shown="duration",
         verbs=GOODPUT,
@@ -56,7 +56,7 @@ JOB: Final = (
     ),
     Metric(
         name="interruptions_per_day",
-        label="interruptions a day",
+        label="interruptions per day",
         unit="1/d",
         better="lower",
         verbs=GOODPUT,
@@ -94,7 +94,7 @@ JOB: Final = (
     ),
     Metric(
         name="useful_gpu_hours",
-        label="GPU-hours of useful work",
+        label="useful GPU-hours",
         unit="GPU-h",
         better="higher",
         verbs=GOODPUT,
@@ -104,7 +104,7 @@ JOB: Final = (
     ),
     Metric(
         name="lost_usd",
-        label="cost of what is lost",
+        label="cost of lost GPU-hours",
         unit="USD",
         shown="money",
         better="lower",
@@ -113,7 +113,7 @@ JOB: Final = (
     ),
     Metric(
         name="usd_per_useful_gpu_hour",
-        label="cost of a useful GPU-hour",
+        label="cost per useful GPU-hour",
         unit="USD/GPU-h",
         shown="money",
         better="lower",
@@ -152,7 +152,7 @@ JOB: Final = (
     ),
     Metric(
         name="finish_by_s",
-        label="date to finish by",
+        label="deadline",
         unit="s",
         shown="duration",
         verbs=GOODPUT,
@@ -160,7 +160,7 @@ JOB: Final = (
     ),
     Metric(
         name="late_probability",
-        label="probability to be later than that",
+        label="probability of missing the deadline",
         unit="1",
         shown="share",
         better="lower",
@@ -170,7 +170,7 @@ JOB: Final = (
     ),
     Metric(
         name="gpus_held",
-        label="GPUs held, spares among them",
+        label="GPUs held (incl. spares)",
         better="lower",
         holds="count",
         verbs=("goodput", "goodput domains"),
@@ -192,7 +192,7 @@ JOB: Final = (
     ),
     Metric(
         name="closed_form_goodput",
-        label="goodput by a closed form",
+        label="closed-form goodput",
         unit="1",
         shown="share",
         better="higher",
@@ -201,7 +201,7 @@ JOB: Final = (
     ),
     Metric(
         name="checkpoint_bytes",
-        label="bytes of a checkpoint",
+        label="checkpoint size",
         unit="B",
         shown="scaled",
         better="lower",
@@ -244,7 +244,7 @@ JOB: Final = (
     ),
     Metric(
         name="changes.added_gpu_hours",
-        label="GPU-hours held more",
+        label="additional GPU-hours held",
         unit="GPU-h",
         better="lower",
         verbs=GOODPUT,

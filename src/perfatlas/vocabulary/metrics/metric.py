@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Better = Literal["higher", "lower"]
-# numbers are a list of them, rows a list of objects; an object has parts or members
-Holds = Literal["number", "count", "flag", "text", "numbers", "object", "rows"]
+# numbers and texts are lists of them, rows a list of objects; an object has parts or members
+Holds = Literal["number", "count", "flag", "text", "numbers", "texts", "object", "rows"]
 # scaled: with an SI prefix; duration: in days, hours, minutes or seconds; share: in per cent
 Shown = Literal["number", "scaled", "duration", "share", "money"]
 

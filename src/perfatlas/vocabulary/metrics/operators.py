@@ -29,7 +29,7 @@ OPERATOR: Final = (
     ),
     Metric(
         name="bound_time_s",
-        label="bound time",
+        label="roofline time",
         unit="s",
         shown="scaled",
         better="lower",
@@ -53,7 +53,8 @@ OPERATOR: Final = (
     ),
     Metric(
         name="cold_bytes",
-        label="cold bytes",
+        label="weight and KV cache bytes",
+        short="weight+KV bytes",
         unit="B",
         shown="scaled",
         verbs=KERNELS,

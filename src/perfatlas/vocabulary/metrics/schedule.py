@@ -11,12 +11,12 @@ STATES: Final = {
     "pending": "not yet submitted",
     "queued": "in the queue",
     "running": "running",
-    "stalled": "standing still",
+    "stalled": "stalled",
     "waiting": "waiting for a node",
-    "held": "held back",
+    "held": "held",
     "completed": "completed",
-    "timeout": "killed at their limit",
-    "node_fail": "failed with a node",
+    "timeout": "killed at their time limit",
+    "node_fail": "failed with their node",
     "preempted": "cancelled for others",
 }
 
@@ -45,7 +45,7 @@ JOBS: Final = (
     ),
     Metric(
         name="allocated_share",
-        label="GPU time held by jobs",
+        label="allocated GPU time",
         unit="1",
         shown="share",
         better="higher",
@@ -54,7 +54,7 @@ JOBS: Final = (
     ),
     Metric(
         name="productive_share",
-        label="useful",
+        label="productive GPU time",
         unit="1",
         shown="share",
         better="higher",
@@ -63,7 +63,7 @@ JOBS: Final = (
     ),
     Metric(
         name="under_way_share",
-        label="under way",
+        label="GPU time of jobs not ended",
         unit="1",
         shown="share",
         verbs=SCHEDULE,
@@ -71,7 +71,7 @@ JOBS: Final = (
     ),
     Metric(
         name="unfinished_share",
-        label="unfinished",
+        label="GPU time of jobs that did not complete",
         unit="1",
         shown="share",
         better="lower",
@@ -80,7 +80,7 @@ JOBS: Final = (
     ),
     Metric(
         name="wait_s",
-        label="waiting to start",
+        label="queue wait",
         unit="s",
         shown="duration",
         better="lower",
@@ -90,7 +90,7 @@ JOBS: Final = (
     ),
     Metric(
         name="wait_started_s",
-        label="waiting of jobs that started",
+        label="queue wait of started jobs",
         unit="s",
         shown="duration",
         better="lower",
@@ -117,7 +117,7 @@ JOBS: Final = (
     ),
     Metric(
         name="restarts",
-        label="restarts of jobs",
+        label="job restarts",
         better="lower",
         holds="count",
         verbs=SCHEDULE,
@@ -125,7 +125,7 @@ JOBS: Final = (
     ),
     Metric(
         name="load",
-        label="GPU time asked for, of what there is",
+        label="offered load",
         unit="1",
         shown="share",
         verbs=SCHEDULE,
@@ -133,14 +133,14 @@ JOBS: Final = (
     ),
     Metric(
         name="backfilled",
-        label="jobs started by backfill",
+        label="jobs backfilled",
         holds="count",
         verbs=SCHEDULE,
         description="Jobs that backfill started.",
     ),
     Metric(
         name="failures",
-        label="failures of nodes",
+        label="node failures",
         better="lower",
         holds="count",
         verbs=SCHEDULE,
@@ -148,7 +148,7 @@ JOBS: Final = (
     ),
     Metric(
         name="fragmented_share",
-        label="free in number for the next job, in vain",
+        label="idle GPU time lost to fragmentation",
         unit="1",
         shown="share",
         better="lower",
@@ -157,7 +157,7 @@ JOBS: Final = (
     ),
     Metric(
         name="stranded_share",
-        label="free on nodes partly in use",
+        label="idle GPU time on partly used nodes",
         unit="1",
         shown="share",
         better="lower",
@@ -174,10 +174,10 @@ JOBS: Final = (
     ),
     Metric(
         name="classes",
-        label="by class of jobs",
+        label="by job class",
         holds="rows",
         verbs=SCHEDULE,
-        description="The same by class of jobs.",
+        description="The same by job class.",
     ),
     Metric(
         name="classes.kind",
@@ -188,7 +188,7 @@ JOBS: Final = (
     ),
     Metric(
         name="compared",
-        label="side by side",
+        label="comparison",
         holds="rows",
         verbs=SCHEDULE,
         description="Figures of each policy that is compared.",

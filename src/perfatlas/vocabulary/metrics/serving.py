@@ -13,18 +13,18 @@ BOTH: Final = (*ESTIMATE, *SIMULATE)
 # parts of the time of a request, in the order in which they pass
 SPENT: Final = {
     "http": "HTTP",
-    "tokenize": "tokenizing, with the wait for it",
-    "stream": "streaming, with the wait for it",
+    "tokenize": "tokenization (incl. queueing)",
+    "stream": "output streaming (incl. queueing)",
     "queue": "queue",
-    "prompt": "own prompt",
-    "shared": "steps shared with others",
-    "decode": "own decoding",
-    "interference": "prompts of others",
+    "prompt": "own prefill",
+    "shared": "batched steps",
+    "decode": "own decode",
+    "interference": "prefill interference",
     "preemption": "preemption",
-    "transfer": "cache on its way",
-    "join": "joining those that decode",
-    "failure": "tries that failed",
-    "load": "copies from and to the cache below the GPU",
+    "transfer": "KV cache transfer",
+    "join": "joining the decode batch",
+    "failure": "failed attempts",
+    "load": "KV cache offload transfers",
 }
 TO_FIRST_TOKEN: Final = {
     name: label
@@ -59,7 +59,7 @@ LATENCIES: Final = (
     ),
     Metric(
         name="itl_s",
-        label="time between tokens (ITL)",
+        label="inter-token latency (ITL)",
         short="ITL",
         unit="s",
         shown="scaled",
@@ -83,7 +83,7 @@ LATENCIES: Final = (
     ),
     Metric(
         name="queue_s",
-        label="time in the queue",
+        label="queueing time",
         short="queue",
         unit="s",
         shown="scaled",
@@ -95,7 +95,7 @@ LATENCIES: Final = (
     ),
     Metric(
         name="kv_transfer_s",
-        label="transfer of the KV cache",
+        label="KV cache transfer time",
         short="transfer",
         unit="s",
         shown="scaled",
@@ -174,7 +174,7 @@ RATES: Final = (
     ),
     Metric(
         name="goodput_requests_per_s",
-        label="requests/s within objectives",
+        label="goodput (requests/s within SLOs)",
         short="goodput /s",
         unit="requests/s",
         better="higher",
@@ -184,8 +184,7 @@ RATES: Final = (
     ),
     Metric(
         name="slo_attainment",
-        label="requests within objectives",
-        short="attainment",
+        label="SLO attainment",
         unit="1",
         shown="share",
         better="higher",
@@ -195,7 +194,7 @@ RATES: Final = (
     ),
     Metric(
         name="max_requests_per_s",
-        label="largest requests/s within objectives",
+        label="largest request rate within SLOs [1/s]",
         short="largest rate /s",
         unit="requests/s",
         better="higher",
@@ -205,7 +204,7 @@ RATES: Final = (
     ),
     Metric(
         name="met_requests_per_s",
-        label="largest requests/s that met objectives",
+        label="largest rate known to meet SLOs [1/s]",
         short="met at /s",
         unit="requests/s",
         better="higher",
@@ -214,7 +213,7 @@ RATES: Final = (
     ),
     Metric(
         name="missed_requests_per_s",
-        label="smallest requests/s that missed them",
+        label="smallest rate known to miss SLOs [1/s]",
         short="missed at /s",
         unit="requests/s",
         better="higher",
@@ -293,8 +292,8 @@ RUN: Final = (
     ),
     Metric(
         name="utilization",
-        label="time in which replicas run",
-        short="busy",
+        label="replica utilization",
+        short="utilization",
         unit="1",
         shown="share",
         verbs=SIMULATE,
@@ -340,7 +339,7 @@ DEPLOYMENT: Final = (
     ),
     Metric(
         name="kv_capacity_tokens",
-        label="tokens the KV cache holds",
+        label="KV cache capacity [tokens]",
         short="KV tokens",
         unit="tokens",
         better="higher",

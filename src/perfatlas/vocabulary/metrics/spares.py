@@ -9,7 +9,7 @@ from perfatlas.vocabulary.metrics.metric import Metric
 SPARE_NODES: Final = (
     Metric(
         name="blocked_probability",
-        label="share of time the job waits",
+        label="share of time blocked",
         unit="1",
         shown="share",
         better="lower",
@@ -18,23 +18,23 @@ SPARE_NODES: Final = (
     ),
     Metric(
         name="blocked_probability_one_fewer",
-        label="with one spare fewer",
+        label="share of time blocked with one spare fewer",
         unit="1",
         shown="share",
         better="lower",
         verbs=("goodput spares",),
-        description="The same with one spare fewer.",
+        description="The same share of time blocked with one spare fewer.",
     ),
     Metric(
         name="nodes_under_repair",
-        label="nodes under repair, on average",
+        label="average nodes under repair",
         better="lower",
         verbs=("goodput spares",),
         description="Nodes under repair, averaged over time.",
     ),
     Metric(
         name="nodes_out",
-        label="nodes out, those that wait for a crew too",
+        label="average nodes out of service",
         better="lower",
         verbs=("goodput spares",),
         description="Nodes under repair or waiting for a crew, averaged over time.",
@@ -43,7 +43,7 @@ SPARE_NODES: Final = (
 DOMAINS: Final = (
     Metric(
         name="unavailability",
-        label="share of time a GPU is out",
+        label="GPU unavailability",
         unit="1",
         shown="share",
         better="lower",
@@ -52,7 +52,7 @@ DOMAINS: Final = (
     ),
     Metric(
         name="usable_share",
-        label="GPUs that can work",
+        label="usable GPUs",
         unit="1",
         shown="share",
         better="higher",
@@ -61,7 +61,7 @@ DOMAINS: Final = (
     ),
     Metric(
         name="domain_availability",
-        label="share of time a domain can work",
+        label="domain availability",
         unit="1",
         shown="share",
         better="higher",
@@ -70,7 +70,7 @@ DOMAINS: Final = (
     ),
     Metric(
         name="blast_usable_share",
-        label="GPUs that can work, if one dead GPU idles a domain",
+        label="usable GPUs if a domain needs all of its GPUs",
         unit="1",
         shown="share",
         better="higher",
@@ -79,14 +79,14 @@ DOMAINS: Final = (
     ),
     Metric(
         name="best_needed",
-        label="needed of a domain, for the most GPUs that can work",
+        label="GPUs needed per domain for most usable GPUs",
         holds="count",
         verbs=("goodput domains",),
         description="GPUs needed of a domain at which most GPUs can work.",
     ),
     Metric(
         name="best_usable_share",
-        label="GPUs that can work then",
+        label="usable GPUs at that number",
         unit="1",
         shown="share",
         better="higher",
@@ -102,14 +102,14 @@ DOMAINS: Final = (
     ),
     Metric(
         name="domains_out",
-        label="domains that cannot work, on average",
+        label="average domains out of service",
         better="lower",
         verbs=("goodput domains",),
         description="Domains that cannot work, averaged over time.",
     ),
     Metric(
         name="job_availability",
-        label="share of time the job has all its domains",
+        label="job availability (all domains)",
         unit="1",
         shown="share",
         better="higher",
@@ -118,21 +118,21 @@ DOMAINS: Final = (
     ),
     Metric(
         name="choices",
-        label="how many GPUs a domain needs",
+        label="by GPUs needed per domain",
         holds="rows",
         verbs=("goodput domains",),
         description="The same for several numbers of needed GPUs.",
     ),
     Metric(
         name="choices.needed",
-        label="needed of a domain",
+        label="GPUs needed",
         holds="count",
         verbs=("goodput domains",),
         description="GPUs needed of a domain.",
     ),
     Metric(
         name="choices.domain_availability",
-        label="the domain can work",
+        label="domain availability",
         unit="1",
         shown="share",
         better="higher",
@@ -141,7 +141,7 @@ DOMAINS: Final = (
     ),
     Metric(
         name="choices.usable_share",
-        label="GPUs that can work",
+        label="usable GPUs",
         unit="1",
         shown="share",
         better="higher",
@@ -152,7 +152,7 @@ DOMAINS: Final = (
 STRAGGLERS: Final = (
     Metric(
         name="step_slowdown",
-        label="step over that of an average GPU",
+        label="slowdown over an average GPU",
         unit="1",
         better="lower",
         verbs=("goodput stragglers",),
@@ -160,7 +160,7 @@ STRAGGLERS: Final = (
     ),
     Metric(
         name="waiting_share",
-        label="share of the step that an average GPU waits",
+        label="share of the step spent waiting",
         unit="1",
         shown="share",
         better="lower",
@@ -169,7 +169,7 @@ STRAGGLERS: Final = (
     ),
     Metric(
         name="slowest_step_time_s",
-        label="step",
+        label="step time with the slowest GPU",
         unit="s",
         shown="duration",
         better="lower",
@@ -178,7 +178,7 @@ STRAGGLERS: Final = (
     ),
     Metric(
         name="slowest_deviations",
-        label="slowest GPU, standard deviations from the mean",
+        label="slowest GPU [standard deviations]",
         better="lower",
         verbs=("goodput stragglers",),
         description="Expected distance of the slowest GPU from the mean.",

@@ -1,0 +1,138 @@
+"""Real answers of every verb and the table of metrics say the same."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from perfatlas.cli import main
+from perfatlas.vocabulary.metrics import LOW, METRICS, Metric, find_metric, stem_of
+from tests.vocabulary.asked import ASKED, INTERRUPTED, MODEL, answered, with_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    Results = dict[str, Any]
+
+# of a trace: what was read from a file, as its reader tells it
+OPAQUE: Final = ("trace", "compared.changes")
+LOADED: Final = "--table"
+FORMS: Final[dict[str, tuple[type, ...]]] = {
+    **dict.fromkeys(("number", "count"), (int, float)),
+    **dict.fromkeys(("rows", "numbers", "texts"), (list,)),
+    "flag": (bool,),
+    "text": (str,),
+    "object": (dict,),
+}
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, Results]]:
+    """Return (command, results) of one answer of every kind."""
+    folder = tmp_path_factory.mktemp("asked")
+    asked = [*with_files(folder).values(), INTERRUPTED]
+    found = [answered(name).to_dict() for name in ASKED]
+    found += [one.answer().to_dict() for one in asked]
+    found += _of_the_command_line(folder)
+    return [(answer["command"], answer["results"]) for answer in found]
+
+
+def _of_the_command_line(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield what only commands answer: a frontier, a table, what does not fit."""
+    rows, told = folder / "rows.csv", folder / "told.csv"
+    rows.write_text("batch\n1\n2\n", "utf-8")
+    words = ["estimate", "--system", "h200_sxm", "--json", "--model"]
+    table = ["--table", str(rows), "--output", str(told)]
+    yield _printed([*words, MODEL["model"], "--frontier", "--osl", "64"])
+    yield {**_printed([*words, MODEL["model"], *table]), "command": LOADED}
+    yield _printed([*words, "meta-llama/Llama-3.1-405B"], code=4)
+
+
+def _printed(words: list[str], code: int = 0) -> dict[str, Any]:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+        assert main(words) == code
+    answer: dict[str, Any] = json.loads(out.getvalue())
+    return answer
+
+
+def _walk(value: Results, holder: str = "") -> Iterator[tuple[str, str, Any]]:
+    """Yield (holder, key, value) of all keys that the table of metrics must know."""
+    for key, inner in value.items():
+        metric = find_metric(key, holder)
+        yield holder, key, inner
+        if metric is None or metric.name in OPAQUE or metric.parts or _is_statistics(metric, inner):
+            continue
+        if isinstance(inner, dict):
+            yield from _walk(inner, key)
+        elif metric.holds == "rows":
+            for row in inner:
+                yield from _walk(row, key)
+
+
+def _is_statistics(metric: Metric, value: object) -> bool:
+    return bool(metric.statistics_of) and isinstance(value, dict)
+
+
+def test_every_key_of_every_answer_is_declared(answers: list[tuple[str, Results]]) -> None:
+    unknown = {
+        f"{command}: {holder}.{key}"
+        for command, results in answers
+        for holder, key, _ in _walk(results)
+        if find_metric(key, holder) is None
+    }
+    assert unknown == set()
+
+
+def test_every_answer_has_the_declared_form(answers: list[tuple[str, Results]]) -> None:
+    wrong = {
+        f"{command}: {holder}.{key} is {value!r}"[:120]
+        for command, results in answers
+        for holder, key, value in _walk(results)
+        if (metric := find_metric(key, holder)) and not _has_form(metric, value, command, key)
+    }
+    assert wrong == set()
+
+
+def _has_form(metric: Metric, value: object, command: str, key: str) -> bool:
+    if command in metric.statistics_of:
+        return isinstance(value, dict) and set(value) == set(metric.statistics)
+    if metric.parts and isinstance(value, dict):
+        return set(value) <= set(metric.parts)
+    kinds = FORMS["number" if stem_of(key) != key else metric.holds]
+    return value is None or (
+        isinstance(value, kinds) and isinstance(value, bool) == (bool in kinds)
+    )
+
+
+def test_every_verb_answers_what_the_table_says_it_does(
+    answers: list[tuple[str, Results]],
+) -> None:
+    declared = {(verb, metric.name) for metric in METRICS.values() for verb in metric.verbs}
+    told = {
+        (command, metric.name)
+        for command, results in answers
+        for holder, key, _ in _walk(results)
+        if (metric := find_metric(key, holder))
+    }
+    assert sorted(told - declared) == []
+    assert sorted({name for _, name in declared} - {name for _, name in told}) == []
+
+
+def test_intervals_stand_where_the_table_says_and_are_in_order(
+    answers: list[tuple[str, Results]],
+) -> None:
+    with_ends = set()
+    for _, results in answers:
+        for holder, key, _ in _walk(results):
+            metric = find_metric(key, holder)
+            if metric is not None and key.endswith((LOW, "_high", "_half_width")):
+                assert metric.has_interval or key.endswith("_seed_half_width"), key
+                with_ends.add(metric.name)
+    declared = {metric.name for metric in METRICS.values() if metric.has_interval}
+    assert declared <= with_ends

@@ -1,0 +1,55 @@
+"""What verbs return in Python reads alike: the attributes of an answer, and columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import perfatlas
+from perfatlas.answer import Answer, AnsweredRun
+from tests.vocabulary.asked import ASKED, MODEL, with_files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ATTRIBUTES = ("command", "scenario", "results", "breakdown", "evidence", "warnings")
+
+
+def _reads_like_an_answer(found: Any) -> None:  # noqa: ANN401 - what any verb returns
+    answer = getattr(found, "answer", found)
+    assert isinstance(found, Answer | AnsweredRun)
+    assert all(getattr(found, name) == getattr(answer, name) for name in ATTRIBUTES)
+    assert found.to_dict() == answer.to_dict()
+    lengths = {len(cells) for cells in found.columns.values()}
+    assert len(lengths) == 1
+
+
+def test_every_verb_returns_what_reads_like_an_answer(tmp_path: Path) -> None:
+    files = with_files(tmp_path)
+    for asked in (ASKED["gemm"], ASKED["static"], ASKED["one pool"], ASKED["goodput"]):
+        _reads_like_an_answer(asked.face(**asked.fields))
+    for name in ("work", "trace"):
+        _reads_like_an_answer(files[name].face(**files[name].fields))
+
+
+def test_the_columns_of_an_answer_are_its_numbers_by_joined_names() -> None:
+    asked = ASKED["one pool"]
+    found = asked.face(**asked.fields)
+    results = found.results
+    assert found.columns["ttft_s_p99"] == [results["ttft_s"]["p99"]]
+    assert found.columns["tail_ttft_s_queue"] == [results["tail_ttft_s"]["queue"]]
+    assert not any(name.startswith("series") for name in found.columns)
+    (memory,) = perfatlas.estimate(**MODEL).columns["memory_weights_bytes"]
+    assert memory == perfatlas.estimate(**MODEL).results["memory"]["weights_bytes"]
+
+
+def test_a_table_and_a_frontier_have_a_row_for_each_of_theirs() -> None:
+    rows = {"model": [MODEL["model"]] * 2, "system": ["h200_sxm", "h2000"]}
+    table = perfatlas.estimate_table(rows)
+    _reads_like_an_answer(table)
+    assert (table.results["rows"], table.results["failed"]) == (2, 1)
+    assert table.columns["error_code"] == ["", "invalid"]
+    frontier = perfatlas.frontier(**MODEL, osl=64)
+    _reads_like_an_answer(frontier)
+    points = frontier.results["frontier"]
+    assert frontier.columns["batch"] == [point["batch"] for point in points]
+    assert frontier.columns["memory_kv_bytes"][-1] == points[-1]["memory"]["kv_bytes"]
