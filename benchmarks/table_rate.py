@@ -46,7 +46,11 @@ def table_rates(rows: int, *, runs: int, seed: int, perfatlas: Sequence[str]) ->
             distinct,
             f"{models} models, {systems} names of systems, misspelt ones included",
         ),
-        _count("operator shapes priced by physics", answer.results["operators_priced"], "before the memo"),
+        _count(
+            "operator shapes priced by physics",
+            answer.results["operators_priced"],
+            "before the memo",
+        ),
         _count("distinct among them", answer.results["distinct_shapes"], _memo(answer)),
         _count("rows answered", codes.count(""), _errors(codes)),
     ]
