@@ -44,7 +44,7 @@ def test_flags_win_over_a_scenario_file(capsys: pytest.CaptureFixture[str], tmp_
     (tmp_path / "s.toml").write_text('request_rate = 5\nseed = 3\nengine = "ideal"\n')
     answer = answered(capsys, "--scenario", str(tmp_path / "s.toml"), "--seed", "4")
     scenario = answer["scenario"]
-    assert (scenario["request_rate"], scenario["seed"], scenario["engine"]) == (5, 4, "ideal")
+    assert (scenario["request_rate"], scenario["seed"], scenario["engine"]) == (5, 4, "ideal@1")
 
 
 def test_text_shows_the_tail_and_the_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,7 +117,7 @@ def test_the_largest_rate_is_found_and_told(capsys: pytest.CaptureFixture[str]) 
     words = [*FEW, "--slo-ttft-s", "0.1", "--slo-percentile", "90", "--find-rate"]
     assert main(["simulate", *ASKED, *words]) == 0
     text = capsys.readouterr().out
-    assert "largest requests/s within objectives" in text
+    assert "largest request rate within SLOs" in text
     assert "reproduce: perfatlas simulate --find-rate --model" in text
     assert main(["simulate", *ASKED, *FEW, "--slo-ttft-s", "1e-4", "--find-rate"]) == 4
     assert "no request rate meets the objectives" in capsys.readouterr().err
@@ -200,7 +200,7 @@ def test_two_pools_by_flags_files_and_tables(
     assert set(table.cells("decode_replica")) == {2} or set(table.cells("decode_replica")) == {"2"}
     names = {one["name"] for one in json.loads((tmp_path / "t.json").read_text())["traceEvents"]}
     assert {"tokenize", "prompt", "transfer", "output"} <= names
-    assert "transfer of the KV cache" in (tmp_path / "p.html").read_text()
+    assert "KV cache transfer time" in (tmp_path / "p.html").read_text()
     (tmp_path / "in.csv").write_text("request_rate,decode_workers\n5,1\n5,2\n5,0\n")
     asked = ["--table", str(tmp_path / "in.csv"), "--output", str(tmp_path / "out.csv")]
     assert main(["simulate", *ASKED, *FEW, "--mode", "disaggregated", *asked]) == 0
@@ -212,8 +212,10 @@ def test_text_of_two_pools_says_what_each_does(capsys: pytest.CaptureFixture[str
     words = ["--mode", "disaggregated", "--engine", "sglang", "--concurrency", "8"]
     assert main(["simulate", *ASKED, *FEW, *words]) == 0
     text = capsys.readouterr().out
-    assert all(said in text for said in ("transfer", "prefill workers run", "prefill memory"))
-    assert "cache on its way" in text
+    assert all(
+        said in text for said in ("transfer", "prefill worker utilization", "prefill memory")
+    )
+    assert "KV cache transfer" in text
     assert max(map(len, text.splitlines()[:-1])) <= 80
 
 
@@ -228,7 +230,8 @@ def test_kinds_of_replicas_by_flags_files_and_tables(
     assert main(["simulate", *SERVED, "--replica-kinds", KINDS, *files, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["results"]["kind_1"]["requests"] == 20
-    assert answer["scenario"]["replica_kinds"][0] == {"system": "a100_sxm", "tp": 1, "dp": 2}
+    kind = {"system": "a100_sxm", "engine": "vllm@0.24", "tp": 1, "attention_dp": 1, "dp": 2}
+    assert answer["scenario"]["replica_kinds"][0] == kind
     assert sorted(set(read_table(str(tmp_path / "r.csv")).cells("kind"))) == [1, 2]
     assert "2 x 1 a100_sxm" in (tmp_path / "p.html").read_text(encoding="utf-8")
     (tmp_path / "s.toml").write_text(
@@ -252,10 +255,10 @@ def test_kinds_of_replicas_are_told_side_by_side(capsys: pytest.CaptureFixture[s
     words = ["--replica-kinds", KINDS, "--slo-ttft-s", "0.2", "--find-rate"]
     assert main(["simulate", *SERVED[:-2], *words]) == 0
     text = capsys.readouterr().out
-    assert "on 2 x 1 a100_sxm and 1 x 1 h200_sxm, vllm" in text
+    assert "on 2 x 1 a100_sxm and 1 x 1 h200_sxm,\nvllm@0.24, aggregated" in text
     assert "share of requests" in text
     assert "kind 2 decode step" in text
-    assert "largest requests/s within objectives" in text
+    assert "largest request rate within SLOs" in text
     assert max(map(len, text.splitlines()[:-1])) <= 80
     assert "…" not in text
 
