@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_kernels import missing_device, suite_folder
 from gpu_power_cuda import Kernels, build
-from gpu_power_points import COLUMNS, SUITE, points
+from gpu_power_points import COLUMNS, SUITE, SUITES
 from gpu_telemetry import AVERAGED_S, Nvml, Sample, Telemetry, connected, summary
 from gpu_timing import list_hash, write_rows
 
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 BATCH_S = 0.02  # GPU time submitted at once; two batches are in flight
 SPIN_S = 0.002  # shorter pauses are waited for awake
 IDLE_S = (4.0, 4.0)  # waited, and recorded: clocks fall some time after a load
-TRANSIENT_S = (1.5, 8.0, 4.0)  # idle, load, idle
-TRANSIENT_STEP_S = 0.04
+TRANSIENT_S = (1.5, 4.0)  # idle before and after a load
+LOAD_S = 8.0
+TRANSIENT_ROWS = 400
 PROTOCOL = (
     "one load at a time, as CUDA graphs with two batches in flight; loads named gaps wait for the"
     " host after each burst; NVML sampled every 10 ms in the same process; clocks, power cap and"
@@ -201,18 +202,25 @@ def rounded(value: object) -> object:
     return float(f"{value:.7g}") if isinstance(value, float) else value
 
 
-def transient(meter: Meter, replay: Replay) -> tuple[Window, list[dict[str, Any]]]:
-    """Return the window of the load and the readings before, during and after it."""
-    before_s, load_s, after_s = TRANSIENT_S
+def transient(meter: Meter, replay: Replay, load_s: float) -> tuple[Window, list[dict[str, Any]]]:
+    """Return the window of the load and the readings before, during and after it.
+
+    Args:
+        meter: What watches.
+        replay: The load.
+        load_s: How long it runs [s].
+    """
+    before_s, after_s = TRANSIENT_S
     began_s = time.monotonic()
     time.sleep(before_s)
     held = Meter(nvml=meter.nvml, telemetry=meter.telemetry, warm_s=0.5, window_s=load_s - 0.5)
     window = held.steady(replay)
     time.sleep(after_s)
+    step_s = (before_s + load_s + after_s) / TRANSIENT_ROWS
     rows: list[dict[str, Any]] = []
     for one in meter.telemetry.span(began_s, time.monotonic()):
         at_s = one.at_s - window.loaded_s
-        if not rows or at_s - float(rows[-1]["at_s"]) >= TRANSIENT_STEP_S:
+        if not rows or at_s - float(rows[-1]["at_s"]) >= step_s:
             columns = {name: value for name, value in one._asdict().items() if value == value}  # noqa: PLR0124 - nan
             rows.append({**columns, "at_s": round(at_s, 3), "energy_j": round(one.energy_j, 3)})
     return window, rows
@@ -223,10 +231,12 @@ class Study:
     """Rows so far, written after every point so that an end in between loses nothing.
 
     Args:
+        suite: Name of the list of points.
         folder: Where they belong.
         facts: Of the manifest.
     """
 
+    suite: str
     folder: Path
     facts: dict[str, Any]
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -247,8 +257,8 @@ class Study:
     def write_manifest(self) -> None:
         """Write what the rows do not say."""
         manifest = {
-            "suite": SUITE,
-            "list_hash": list_hash(points()),
+            "suite": self.suite,
+            "list_hash": list_hash(SUITES[self.suite]()),
             "rows_hash": file_hash(self.folder / "power.csv"),
             "rows": len(self.rows),
             "not_run": self.not_run,
@@ -268,7 +278,8 @@ def measure(asked: argparse.Namespace, chosen: Sequence[dict[str, Any]]) -> Stud
     ends_s = time.monotonic() + asked.limit_s
     words = " ".join(sys.argv[1:])
     facts = {"device": asked.device, **nvml.facts(), "command": f"gpu_power.py {words}"}
-    study = Study(folder=suite_folder(asked.folder, asked.device, SUITE), facts=facts)
+    folder = suite_folder(asked.folder, asked.device, asked.suite)
+    study = Study(suite=asked.suite, folder=folder, facts=facts)
     with tempfile.TemporaryDirectory() as scratch, Telemetry(nvml.read) as telemetry:
         meter = Meter(nvml=nvml, telemetry=telemetry, warm_s=asked.warm_s, window_s=asked.window_s)
         library = Path(scratch) / "kernels.so"
@@ -302,7 +313,8 @@ def _measure_all(
         "window_s": meter.window_s,
     }
     for point in chosen:
-        length_s = sum(TRANSIENT_S) if point["study"] == "transient" else 1.0
+        length_s = point.get("load_s", LOAD_S) + sum(TRANSIENT_S)
+        length_s = length_s if point["study"] == "transient" else 1.0
         try:
             if time.monotonic() + length_s + meter.warm_s + meter.window_s > ends_s:
                 raise TimeoutError("time limit")  # noqa: TRY301 - a reason like the others
@@ -326,7 +338,7 @@ def _measure_one(
 
         replay = Replay(work_for(point, kernels, l2_bytes))
         if point["study"] == "transient":
-            window, readings = transient(meter, replay)
+            window, readings = transient(meter, replay, point.get("load_s", LOAD_S))
             write_rows(study.folder / "transient.csv", readings)
         elif "gap_s" in point:
             window = meter.bursts(replay, point["busy_s"], point["gap_s"])
@@ -341,6 +353,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Measure, or say in one row why not."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="h200_sxm", help="catalog name of the GPU")
+    parser.add_argument("--suite", default=SUITE, choices=SUITES, help="list of points")
     parser.add_argument("--folder", type=Path, help="where measurements/ is; by default here")
     parser.add_argument("--study", nargs="*", default=[], help="measure only these studies")
     parser.add_argument("--priority", type=int, default=2, help="2: all points, 1: the main ones")
@@ -356,14 +369,11 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"gpu_power: power_average_w needs {AVERAGED_S} s of load: left empty")
     chosen = [
         point
-        for point in points()
-        if point["priority"] <= asked.priority and point["study"] in (asked.study or STUDIES)
+        for point in SUITES[asked.suite]()
+        if point["priority"] <= asked.priority and point["study"] in (asked.study or point["study"])
     ]
     study = measure(asked, chosen)
     return 0 if study is not None and study.rows else 1
-
-
-STUDIES = tuple(dict.fromkeys(point["study"] for point in points()))
 
 
 if __name__ == "__main__":

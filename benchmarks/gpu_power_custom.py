@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from gpu_power_inputs import tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -104,9 +105,8 @@ def _arithmetic(point: Mapping[str, Any], kernels: Kernels) -> Pair:
 
 def _tensor(point: Mapping[str, Any], kernels: Kernels) -> Pair:
     fp8 = point["format"] == "fp8"
-    dtype = torch.float8_e4m3fn if fp8 else torch.bfloat16
-    made = torch.randn(kernels.tensor_bytes, device="cuda").to(dtype)
-    operands = torch.zeros_like(made) if point["inputs"] == "zeros" else made
+    count = kernels.tensor_bytes // (1 if fp8 else 2)
+    operands = tensor((count,), point["format"], point["inputs"])
     sink = _sink()
 
     def call() -> None:

@@ -1,15 +1,19 @@
-"""The fixed list of 138 loads `gpu_power.py` holds: what separates idle, FLOP and bytes.
+"""The fixed lists of loads `gpu_power.py` holds: what separates idle, FLOP and bytes.
 
-Each point is a row of columns; a column that does not belong to its kernel is absent. The list is
+Each point is a row of columns; a column that does not belong to its kernel is absent. A list is
 part of every result: changing it makes another suite, so give it another name.
 """
 
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-SUITE = "power138"
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SUITE = "power138"  # and one idle GPU without a context
+UNITS_SUITE = "power24"
 
 SMS = 132  # of one SXM Hopper: a block per SM
 MIB = 2**20
@@ -21,7 +25,7 @@ DECODER = {"hidden": 4096, "inner": 14336, "num_heads": 32, "num_kv_heads": 8, "
 COLUMNS = (
     *("study", "kernel", "format", "inputs", "m", "n", "k"),
     *("batch", "num_heads", "num_kv_heads", "head_dim", "q_len", "kv_len", "causal"),
-    *("working_set_bytes", "sms", "threads", "busy_s", "gap_s", "note", "priority"),
+    *("working_set_bytes", "sms", "threads", "busy_s", "gap_s", "load_s", "note", "priority"),
 )
 
 
@@ -41,9 +45,38 @@ def points() -> tuple[dict[str, Any], ...]:
         *_layers(),
         _gemm("bf16", SIDE, note="repeated"),
         _idle("context after load"),
-        _point("transient", "matmul", "bf16", m=SIDE, n=SIDE, k=SIDE, note="idle, 8 s load, idle"),
+        _gemm("bf16", SIDE, study="transient", note="idle, 8 s load, idle"),
     )
     return tuple(sorted(every, key=lambda point: int(point["priority"])))
+
+
+def unit_points() -> tuple[dict[str, Any], ...]:
+    """Return single units of the GPU on more inputs and more numbers of SMs, and a long load.
+
+    Few SMs stay under the power cap at the highest clock; more meet it at a lower one.
+    """
+    numbers = (("bf16", 16), ("bf16", 99), ("bf16", 116), ("fp8", 33), ("fp8", 66), ("fp8", 99))
+    kinds = ("zeros", "uniform", "ones", "small_integers", "half_zeros")
+    zeros = (("fma", "fp16"), ("fma", "fp64"), ("mad", "int32"), ("exp2", "fp32"))
+    levels = {"sms": SMS, "threads": 1024, "working_set_bytes": L1_BYTES}
+    return (
+        *(_point("registers", "wgmma", form, sms=sms, threads=256) for form, sms in numbers),
+        *(_point("registers", "wgmma", "bf16", inputs=kind, sms=66, threads=256) for kind in kinds),
+        *(
+            _point("registers", name, form, inputs="zeros", sms=SMS, threads=1024)
+            for name, form in zeros
+        ),
+        *(
+            _point("registers", f"read_{name}", inputs="zeros") | levels
+            for name in ("shared", "l1")
+        ),
+        *(_stream(way, 24 * MIB, inputs="zeros") for way in ("write", "copy")),
+        _stream("write", HBM_BYTES, inputs="zeros"),
+        _stream("read", HBM_BYTES, 16),
+        _point("floor", "chase", inputs="", working_set_bytes=16 * MIB, sms=SMS, threads=1024),
+        _point("floor", "spin", inputs="", sms=66, threads=1024),
+        _gemm("bf16", SIDE, study="transient", load_s=40.0, note="idle, 40 s load, idle"),
+    )
 
 
 def _point(
@@ -209,3 +242,10 @@ def _layers() -> list[dict[str, Any]]:
             for length in (1024, 8192)
         ),
     ]
+
+
+# Suite -> its points.
+SUITES: dict[str, Callable[[], tuple[dict[str, Any], ...]]] = {
+    SUITE: points,
+    UNITS_SUITE: unit_points,
+}

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import gpu_power_inputs
 import torch
 from gpu_power_custom import CUSTOM
+from gpu_power_inputs import DTYPES, tensor
 from gpu_power_points import DECODER
 from gpu_timing import copies_of
 from gpu_torch import captured
@@ -20,19 +22,9 @@ if TYPE_CHECKING:
 
 BF16 = torch.bfloat16
 FP8 = torch.float8_e4m3fn
-DEVICE = "cuda"
 FREE_SHARE = 0.6  # of the free memory that copies may take
 GRAPH_S = 0.01  # length of one graph, so that its launch is spread
 MOST_NODES = 4000
-DTYPES = {
-    "bf16": torch.bfloat16,
-    "fp16": torch.float16,
-    "tf32": torch.float32,
-    "fp32": torch.float32,
-    "fp64": torch.float64,
-    "fp8": FP8,
-    "int8": torch.int8,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,35 +86,6 @@ def work_for(point: Mapping[str, Any], kernels: Kernels, l2_bytes: float) -> Wor
     return _TORCH[point["kernel"]](point, l2_bytes)
 
 
-def tensor(sizes: Sequence[int], form: str, inputs: str) -> torch.Tensor:
-    """Return a tensor of one distribution.
-
-    Args:
-        sizes: Its shape.
-        form: Number format, a key of DTYPES.
-        inputs: normal, uniform (0 to 1), symmetric (-1 to 1), zeros, ones, small_integers (0 to
-            3) or half_zeros (normal, every other one zero at random).
-    """
-    dtype = torch.float64 if form == "fp64" else torch.float32
-    whole = 32.0 if form == "int8" else 1.0  # standard deviation, so that int8 uses its range
-    made: dict[str, Callable[[], torch.Tensor]] = {
-        "normal": lambda: whole * torch.randn(*sizes, device=DEVICE, dtype=dtype),
-        "uniform": lambda: torch.rand(*sizes, device=DEVICE, dtype=dtype),
-        "symmetric": lambda: 2 * torch.rand(*sizes, device=DEVICE, dtype=dtype) - 1,
-        "zeros": lambda: torch.zeros(*sizes, device=DEVICE, dtype=dtype),
-        "ones": lambda: torch.ones(*sizes, device=DEVICE, dtype=dtype),
-        "small_integers": lambda: torch.randint(0, 4, tuple(sizes), device=DEVICE).to(dtype),
-        "half_zeros": lambda: (
-            torch.randn(*sizes, device=DEVICE, dtype=dtype)
-            * torch.randint(0, 2, tuple(sizes), device=DEVICE)
-        ),
-    }
-    found = made[inputs]()
-    if form == "int8":
-        found = found.round().clamp(-127, 127)
-    return found.to(DTYPES[form])
-
-
 def rotated(
     make: Callable[[], tuple[torch.Tensor, ...]],
     call: Callable[..., object],
@@ -131,7 +94,7 @@ def rotated(
     """Return calls on as many copies of the tensors as keep the cache cold, and whether they do."""
     first = make()
     call_bytes = sum(one.nbytes for one in first)
-    free = FREE_SHARE * torch.cuda.mem_get_info()[0] if DEVICE == "cuda" else 1e12
+    free = FREE_SHARE * torch.cuda.mem_get_info()[0] if gpu_power_inputs.DEVICE == "cuda" else 1e12
     copies, cold = copies_of(call_bytes, l2_bytes, free)
     sets = [first, *(make() for _ in range(copies - 1))]
     return [lambda tensors=tensors: call(*tensors) for tensors in sets], cold  # type: ignore[misc]
@@ -140,7 +103,7 @@ def rotated(
 def _gemm(point: Mapping[str, Any], l2_bytes: float) -> Work:
     m, n, k = (point[name] for name in ("m", "n", "k"))
     form, inputs = point["format"], point["inputs"]
-    one = torch.ones((), device=DEVICE, dtype=torch.float32)
+    one = torch.ones((), device=gpu_power_inputs.DEVICE, dtype=torch.float32)
     torch.backends.cuda.matmul.allow_tf32 = form == "tf32"
 
     def scaled(a: torch.Tensor, w: torch.Tensor) -> torch.Tensor:

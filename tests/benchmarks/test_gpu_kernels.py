@@ -38,6 +38,12 @@ def timing(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.fixture
+def telemetry(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("gpu_telemetry")
+
+
+@pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     return importlib.import_module("gpu_kernels")
@@ -92,16 +98,18 @@ def test_passes_move_whole_rows(shapes: ModuleType) -> None:
 
 
 def test_a_suite_is_read_back_as_measured_rows(
-    timing: ModuleType, shapes: ModuleType, tmp_path: Path
+    timing: ModuleType, telemetry: ModuleType, shapes: ModuleType, tmp_path: Path
 ) -> None:
     timed = timing.time_calls(lambda: 2e-3, calls=100, least_s=0.01)
     protocol = {"device": "h200_sxm", "stack": "torch 9", "copies": 0, "hot": 0}
     rows = [
-        timing.finished_row(shape, timed, timing.Telemetry(), protocol) for shape in shapes.shapes()
+        timing.finished_row(shape, timed, telemetry.Telemetry(), protocol)
+        for shape in shapes.shapes()
     ]
     not_run = [{"shape": {"operator": "gemm"}, "reason": "out of memory"}]
     folder = tmp_path / "h200_sxm" / "2026-01-01_kernels300"
-    timing.write_suite(folder, rows, not_run, {"gpu": "NVIDIA H200"})
+    facts = {"gpu": "NVIDIA H200", "list_hash": timing.list_hash(shapes.shapes())}
+    timing.write_suite(folder, rows, not_run, facts)
     read = read_measured_rows(folder / "rows.csv")
     assert read.rows == 300
     # by hand: 2 ms for 100 calls
@@ -142,15 +150,18 @@ def test_copies_leave_nothing_in_cache(timing: ModuleType) -> None:
     assert timing.copies_of(10e6, 50e6, 1.0) == (1, False)
 
 
-def test_clock_and_power_are_those_of_the_shape(timing: ModuleType) -> None:
-    telemetry = timing.Telemetry(samples=[(0.0, 1e9, 100.0), (1.0, 2e9, 300.0), (2.0, 1e9, 500.0)])
-    assert telemetry.between(0.5, 2.5) == (1.5e9, 400.0)
-    assert telemetry.between(5.0, 6.0) == (None, None)
-    assert timing.read_sample("1830, 512.3\n") == (1.83e9, 512.3)
-    clock_hz, power_w = timing.read_sample("[N/A], 70\n")
-    assert clock_hz != clock_hz  # noqa: PLR0124 - nan
-    assert power_w == 70.0
-    assert timing.read_sample("") != (0.0, 0.0)
+def test_clock_and_power_are_those_of_the_shape(telemetry: ModuleType) -> None:
+    readings = ((0.0, 1e9, 100.0), (1.0, 2e9, 300.0), (2.0, 1e9, 500.0))
+    watched = telemetry.Telemetry(
+        samples=[
+            telemetry.Sample(at_s=at_s, clock_hz=clock_hz, power_instant_w=power_w)
+            for at_s, clock_hz, power_w in readings
+        ]
+    )
+    assert watched.between(0.5, 2.5) == (1.5e9, 400.0)
+    assert watched.between(5.0, 6.0) == (None, None)
+    unknown = telemetry.Telemetry(samples=[telemetry.Sample(at_s=1.0, power_instant_w=70.0)])
+    assert unknown.between(0.0, 2.0) == (None, 70.0)
 
 
 @pytest.mark.skipif(has_cuda(), reason="this machine has a CUDA device")
