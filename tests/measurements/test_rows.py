@@ -130,7 +130,7 @@ def test_some_rows_keep_their_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"m": 0}, ("row 2", "'m'", "more than 0")),
+        ({"m": 0}, ("row 2", "'m'", "a positive number")),
         ({"m": -1}, ("row 2", "'m'")),
         ({"m": 2.5}, ("row 2", "'m'", "whole number")),
         ({"m": None}, ("row 2", "'m'", "empty")),
@@ -141,7 +141,7 @@ def test_some_rows_keep_their_numbers(tmp_path: Path) -> None:
         ({"format": "fp9"}, ("row 2", "'format'", "bf16")),
         ({"kernel_family": "a/b"}, ("row 2", "'kernel_family'")),
         ({"device": ""}, ("row 2", "'device'", "empty")),
-        ({"graph": 2}, ("row 2", "'graph'", "0 or 1")),
+        ({"graph": 2}, ("row 2", "'graph'", "1 or 0")),
         ({"clock_hz": 0}, ("row 2", "'clock_hz'")),
         ({"distribution": "normal"}, ("row 2", "'distribution'", "balanced")),
     ],

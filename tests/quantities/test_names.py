@@ -35,6 +35,7 @@ def refusal(given: str, names: tuple[str, ...], *, shorten: bool = True) -> str:
         ("vlm", ("sglang", "vllm", "vllm@0.24"), "vllm"),
         ("Qwen3-33B", MODELS, "Qwen/Qwen3-32B"),
         ("tpp", ("tp", "pp", "tp_size"), "tp"),
+        ("nodse", ("node_mtbf_s", "nodes"), "nodes"),  # the same letters
         ("zzz", SYSTEMS, None),
         ("resnet50", MODELS, None),
         ("gpt2", ("openai/gpt-oss-20b", *MODELS), None),

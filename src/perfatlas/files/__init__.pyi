@@ -3,6 +3,10 @@ from .atomic import (
     check_writable as check_writable,
     write_atomic as write_atomic,
 )
+from .columns import (
+    flag_column as flag_column,
+    number_column as number_column,
+)
 from .fields import (
     Array as Array,
     Duration as Duration,

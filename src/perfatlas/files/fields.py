@@ -90,7 +90,7 @@ class Number:
             raise InvalidSpecError(
                 f"{where} = {shown(value)}: expected a number, or text with a unit"
             )
-        if problem := self._problem(number):
+        if problem := self.problem(number):
             raise InvalidSpecError(f"{where} = {shown(value)}{problem}")
         return number
 
@@ -100,8 +100,12 @@ class Number:
             raise InvalidSpecError(f"{where} = {shown(value)}: expected {what}")
         return float(value)
 
-    def _problem(self, number: float) -> str:
-        """Return what is wrong with a number, "" where nothing is."""
+    def problem(self, number: float) -> str:
+        """Return what is wrong with a number, "" where nothing is.
+
+        Args:
+            number: It [SI].
+        """
         if math.isnan(number):
             return " is not a number"
         if self.whole and not number.is_integer():
@@ -111,9 +115,12 @@ class Number:
         if number < 0.0 <= self.least or (number == 0.0 < self.least):
             return f": expected a positive number{'' if self.least > 0.0 else ' or 0'}"
         if math.isinf(self.most):
-            return f": expected at least {format_quantity(self.least, self.unit)}"
-        low, high = (format_quantity(limit, self.unit) for limit in (self.least, self.most))
+            return f": expected at least {self._limit(self.least)}"
+        low, high = self._limit(self.least), self._limit(self.most)
         return f" is outside {low} to {high}{'; is the unit right?' if self.unit else ''}"
+
+    def _limit(self, limit: float) -> str:
+        return format_quantity(limit, self.unit) if self.unit else f"{limit:,.12g}"
 
 
 @dataclass(frozen=True, kw_only=True)

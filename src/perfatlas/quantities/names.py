@@ -15,6 +15,7 @@ LEAST_SIMILARITY: Final = 0.6  # of difflib, 0 to 1: two thirds of the letters, 
 _LONGEST_NAME: Final = 80  # characters that are compared
 _LONGEST_LIST: Final = 8  # candidates that a message lists
 _PART: Final = 0.95  # weight of a likeness with the first part of a name alone
+_SAME_LETTERS: Final = 0.95  # likeness of names whose letters stand in another order, as nodse
 _VARIANT: Final = re.compile("([^/_@]+)[_@]")  # h100 of h100_sxm, vllm of vllm@0.24
 
 
@@ -55,14 +56,16 @@ def nearest_name(value: str, choices: Iterable[str]) -> str | None:
         >>> nearest_name("mdlel", ["model", "mode"])
         'model'
     """
-    matcher = difflib.SequenceMatcher(b=_folded(value[:_LONGEST_NAME]), autojunk=False)
+    wanted = _folded(value[:_LONGEST_NAME])
+    matcher = difflib.SequenceMatcher(b=wanted, autojunk=False)
     best, nearest = LEAST_SIMILARITY, None
     for choice in choices:
         for spelling, weight in _compared(choice):
             matcher.set_seq1(spelling)
             if matcher.real_quick_ratio() * weight < best or matcher.quick_ratio() * weight < best:
                 continue
-            ratio = matcher.ratio() * weight
+            same_letters = sorted(spelling) == sorted(wanted)
+            ratio = max(matcher.ratio(), _SAME_LETTERS if same_letters else 0.0) * weight
             if ratio > best or (ratio == best and nearest is None):
                 best, nearest = ratio, choice
     return nearest

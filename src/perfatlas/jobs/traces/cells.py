@@ -5,24 +5,21 @@ Shape legend: L rows of the table.
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from perfatlas.files import read_table, unpacked_name
-from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+from perfatlas.files import flag_column, number_column, read_table, unpacked_name
+from perfatlas.quantities import InvalidSpecError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
-    Float = NDArray[np.float64]
+    from perfatlas.files import Number
 
-YES: Final = ("true", "yes", "1", "1.0")
-NO: Final = ("false", "no", "0", "0.0")
+    Float = NDArray[np.float64]
 
 
 class Cells:
@@ -79,39 +76,20 @@ class Cells:
         """
         return InvalidSpecError(f"{self.what} '{self.path}', row {self.row(at)}: {problem}")
 
-    def numbers(self, name: str, *, least: float, most: float, whole: bool = False) -> Float:
+    def numbers(self, name: str, field: Number) -> Float:
         """Return a column as numbers (L,), NaN where empty.
 
         Args:
             name: The column.
-            least: Smallest that is allowed.
-            most: Largest.
-            whole: Whether only whole numbers are.
+            field: What a cell may hold.
 
         Raises:
             InvalidSpecError: A cell is something else, with its row.
         """
-        cells = self._table.cells(name)
-        value_L = np.full(self.size, np.nan)
-        for at, cell in enumerate(cells):
-            if cell is None or (isinstance(cell, str) and not cell.strip()):
-                continue
-            try:
-                number = math.nan if isinstance(cell, bool) else float(cell)
-            except (TypeError, ValueError, OverflowError):
-                number = math.nan
-            if not math.isfinite(number):
-                raise self.wrong(at, f"{name} = {shown(cell)} is not a number{_unit_hint(cell)}")
-            if not least <= number <= most:
-                rule = f"{least:g} at least" if number < least else f"{most:g} at most"
-                raise self.wrong(at, f"{name} = {number:g}: expected {rule}")
-            if whole and number != int(number):
-                raise self.wrong(at, f"{name} = {number:g} is not a whole number")
-            value_L[at] = number
-        return value_L
+        return number_column(self._table.cells(name), field, self._wrong_in(name))
 
     def switches(self, name: str, *, empty: bool) -> NDArray[np.bool_]:
-        """Return a column of yes and no (L,).
+        """Return a column of true and false (L,).
 
         Args:
             name: The column.
@@ -120,15 +98,10 @@ class Cells:
         Raises:
             InvalidSpecError: A cell is neither, with its row.
         """
-        told_L = np.full(self.size, empty)
-        for at, cell in enumerate(self._table.cells(name)):
-            if cell is None:
-                continue
-            text = str(cell).strip().lower()
-            if text not in (*YES, *NO):
-                raise self.wrong(at, f"{name} = {shown(cell)}: expected true or false")
-            told_L[at] = text in YES
-        return told_L
+        return flag_column(self._table.cells(name), self._wrong_in(name), empty=empty)
+
+    def _wrong_in(self, name: str) -> Callable[[int, str], InvalidSpecError]:
+        return lambda at, problem: self.wrong(at, f"{name}{problem}")
 
     def texts(self, name: str) -> list[str]:
         """Return a column as text, "not told" where empty.
@@ -150,12 +123,4 @@ def _meant(missing: Sequence[str], columns: Sequence[str], known: Sequence[str])
         if near:
             other = near.removeprefix("; did you mean ").removesuffix("?")
             return f" (is column {other} meant for {name}?)"
-    return ""
-
-
-def _unit_hint(cell: object) -> str:
-    """Return what to do about a number with a unit."""
-    text = str(cell).strip()
-    if text[:1].isdigit() and (text[-1:].isalpha() or ":" in text):
-        return ": write plain numbers, times in seconds"
     return ""

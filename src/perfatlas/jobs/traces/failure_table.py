@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from perfatlas.files import Number
 from perfatlas.jobs.model import LONGEST, TICKS_PER_SECOND, Failures, ticks
 from perfatlas.jobs.traces.cells import Cells
 from perfatlas.quantities import counted
@@ -54,12 +55,14 @@ def read_failures(path: str | Path, *, nodes: int, start_s: float = 0.0) -> Fail
             should be, with its row.
     """
     cells = Cells(path, "failure list", REQUIRED, OPTIONAL)
-    time_L = cells.numbers("time_s", least=0.0, most=LATEST_S) - start_s
-    node_L = cells.numbers("node", least=0, most=nodes - 1, whole=True)
-    repair_L = cells.numbers("repair_s", least=0.0, most=LONGEST_S)
+    time_L = cells.numbers("time_s", Number(unit="s", least=0.0, most=LATEST_S)) - start_s
+    node_L = cells.numbers("node", Number(least=0, most=nodes - 1, whole=True))
+    repair_L = cells.numbers("repair_s", Number(unit="s", least=0.0, most=LONGEST_S))
     width_L = np.ones(cells.size)
     if "width" in cells.columns:
-        width_L = np.nan_to_num(cells.numbers("width", least=1, most=nodes, whole=True), nan=1.0)
+        width_L = np.nan_to_num(
+            cells.numbers("width", Number(least=1, most=nodes, whole=True)), nan=1.0
+        )
     drain_L = np.zeros(cells.size, bool)
     if "drain" in cells.columns:
         drain_L = cells.switches("drain", empty=False)

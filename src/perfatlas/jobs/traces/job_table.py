@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.files import Number
 from perfatlas.jobs.model import LONGEST, NEVER, TICKS_PER_SECOND, Jobs, ticks
 from perfatlas.jobs.traces.cells import Cells
 from perfatlas.jobs.traces.reading import NEVER_RAN, NO_GPU, Trace
@@ -30,6 +31,7 @@ OPTIONAL: Final = (
 LONGEST_S: Final = LONGEST / TICKS_PER_SECOND
 LATEST_S: Final = 1e12  # of a submission, as seconds from wherever
 LARGEST: Final = 10**9
+_RUN: Final = Number(unit="s", least=0.0, most=LONGEST_S)
 
 
 def read_job_table(path: str | Path) -> Trace:
@@ -48,9 +50,9 @@ def read_job_table(path: str | Path) -> Trace:
             or a cell is not what it should be, with its row as the file counts them.
     """
     cells = Cells(path, "job table", REQUIRED, OPTIONAL)
-    gpus_L = cells.numbers("gpus", least=0, most=LARGEST, whole=True)
-    run_L = cells.numbers("run_s", least=0.0, most=LONGEST_S)
-    submit_L = cells.numbers("submit_s", least=0.0, most=LATEST_S)
+    gpus_L = cells.numbers("gpus", Number(least=0, most=LARGEST, whole=True))
+    run_L = cells.numbers("run_s", _RUN)
+    submit_L = cells.numbers("submit_s", Number(unit="s", least=0.0, most=LATEST_S))
     no_gpu_L = ~(gpus_L > 0)
     never_L = ~no_gpu_L & np.isnan(run_L)
     at_J = np.flatnonzero(~no_gpu_L & ~never_L)
@@ -119,7 +121,7 @@ def _counts(cells: Cells, name: str, at_J: Ints) -> Ints | None:
     """Return counts of nodes, None where the table has none."""
     if name not in cells.columns:
         return None
-    value_L = cells.numbers(name, least=1, most=LARGEST, whole=True)
+    value_L = cells.numbers(name, Number(least=1, most=LARGEST, whole=True))
     _refuse_empty(cells, name, value_L, at_J)
     return value_L[at_J].astype(np.int64)
 
@@ -128,7 +130,7 @@ def _times(cells: Cells, name: str, at_J: Ints) -> Ints | None:
     """Return times in ticks, nothing where empty; None where the table has none."""
     if name not in cells.columns:
         return None
-    return ticks(np.nan_to_num(cells.numbers(name, least=0.0, most=LONGEST_S)[at_J]))
+    return ticks(np.nan_to_num(cells.numbers(name, _RUN)[at_J]))
 
 
 def _limits(cells: Cells, at_J: Ints) -> Ints | None:
@@ -136,14 +138,14 @@ def _limits(cells: Cells, at_J: Ints) -> Ints | None:
     if "limit_s" not in cells.columns:
         return None
     least_s = 1.0 / TICKS_PER_SECOND
-    value_J = cells.numbers("limit_s", least=least_s, most=LONGEST_S)[at_J]
+    value_J = cells.numbers("limit_s", Number(unit="s", least=least_s, most=LONGEST_S))[at_J]
     return np.where(np.isnan(value_J), NEVER, ticks(np.nan_to_num(value_J)))
 
 
 def _priorities(cells: Cells, at_J: Ints) -> Ints | None:
     if "priority" not in cells.columns:
         return None
-    value_J = cells.numbers("priority", least=-LARGEST, most=LARGEST, whole=True)[at_J]
+    value_J = cells.numbers("priority", Number(least=-LARGEST, most=LARGEST, whole=True))[at_J]
     return np.nan_to_num(value_J).astype(np.int64)
 
 

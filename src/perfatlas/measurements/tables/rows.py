@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from perfatlas.files import Table, file_hash, read_table
+from perfatlas.files import Number, Table, file_hash, flag_column, number_column, read_table
 from perfatlas.formats import formats
 from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
 
@@ -128,7 +129,6 @@ _MOST: Final = 2.0**53  # whole numbers are exact up to here
 _LONGEST_S: Final = 1e4
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 _DISTRIBUTION: Final = re.compile(r"uniform|balanced|power_law_\d{1,2}(\.\d{1,4})?")
-_YES_NO: Final[Mapping[str, float]] = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,9 +259,12 @@ def _check_header(table: Table, origin: str) -> str:
 
 
 def _refuse(origin: str, position: int, column: str, problem: str) -> None:
-    raise InvalidSpecError(
-        f"measured rows '{origin}', row {position + 1}, column {column!r}: {problem}"
-    )
+    raise _wrong(origin, position, column, f": {problem}")
+
+
+def _wrong(origin: str, position: int, column: str, problem: str) -> InvalidSpecError:
+    place = f"measured rows '{origin}', row {position + 1}"
+    return InvalidSpecError(f"{place}, column {column!r}{problem}")
 
 
 def _texts(table: Table, name: str, origin: str) -> NDArray[Any]:
@@ -334,45 +337,23 @@ def _numbers(
     found = np.full(chosen.size, math.nan if default is None else default)
     if name not in table.columns:
         return found
-    cells = table.cells(name)
-    for place, position in enumerate(chosen.tolist()):
-        cell = cells[position]
-        if cell is None or (isinstance(cell, str) and not cell.strip()):
-            if default is not None and math.isnan(default):
-                _refuse(origin, position, name, "empty; this row needs it")
-            continue
-        value, problem = _number(name, cell)
-        if problem:
-            _refuse(origin, position, name, f"{shown(cell)} {problem}")
-        found[place] = value
-    return found
+    cells = [table.cells(name)[position] for position in chosen.tolist()]
+    field = Number(
+        least=0.0 if name in MAY_BE_ZERO else sys.float_info.min,
+        most=_MOST if (whole := name not in (*TIME_UNITS, *OPTIONAL_NUMBERS)) else math.inf,
+        whole=whole,
+    )
 
+    def wrong(place: int, problem: str) -> InvalidSpecError:
+        return _wrong(origin, int(chosen[place]), name, problem)
 
-def _number(name: str, cell: object) -> tuple[float, str]:
-    """Return a cell's number and what is wrong with it, "" where nothing is."""
-    value = _float(cell) if name not in FLAGS or not isinstance(cell, bool) else float(cell)
     if name in FLAGS:
-        if isinstance(cell, str):
-            value = _YES_NO.get(cell.strip().lower(), value)
-        return value, "" if value in (0.0, 1.0) else "is not 0 or 1"
-    whole = name not in (*TIME_UNITS, *OPTIONAL_NUMBERS)
-    if not math.isfinite(value):
-        return value, "is not a number"
-    if value < 0.0 or (value == 0.0 and name not in MAY_BE_ZERO):
-        return value, "must be more than 0" if name not in MAY_BE_ZERO else "must not be negative"
-    if whole and (value != math.floor(value) or value > _MOST):
-        return value, "is not a whole number up to 2^53"
-    return value, ""
-
-
-def _float(cell: object) -> float:
-    """Return a cell as a float, nan where it is none."""
-    if isinstance(cell, bool) or not isinstance(cell, (int, float, str)):
-        return math.nan
-    try:
-        return float(cell)
-    except (ValueError, OverflowError):
-        return math.nan
+        return flag_column(cells, wrong, empty=bool(default)).astype(np.float64)
+    value = number_column(cells, field, wrong)
+    empty = np.isnan(value)
+    if default is not None and math.isnan(default) and empty.any():
+        raise wrong(int(np.argmax(empty)), " is empty; this row needs it")
+    return np.where(empty, found, value)
 
 
 def _check_order(numbers: Mapping[str, FloatArray], origin: str) -> None:
