@@ -305,15 +305,32 @@ def test_help_breaks_no_sentence_and_tells_the_defaults() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flag", "text", "said"),
+    ("words", "said"),
     [
-        ("--mtti-s", "3h", "--mtti-s: '3h' is no number of seconds; write 10800."),
-        ("--mtti-s", "soon", "'soon' is no number of seconds; write one, such as 3600."),
-        ("--checkpoint-bytes-per-s", "1GB", 'unable to convert "1GB" into float'),
+        (["goodput", "--mtti-s", "soon"], '--mtti-s: expected seconds, or a time such as "30 min"'),
+        (["goodput", "--checkpoint-bytes-per-s", "1GB"], 'a bandwidth such as "50 GB/s"'),
+        (["goodput", "--mfu", "40 GB"], "expected a fraction, such as 0.9"),
+        (["fleet", "fit", "a.log", "--repair-s", "soon"], "--repair-s: expected seconds, or"),
     ],
 )
-def test_a_time_with_a_unit_is_told_in_seconds(
-    flag: str, text: str, said: str, capsys: pytest.CaptureFixture[str]
+def test_a_flag_without_its_unit_says_what_it_reads(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["goodput", flag, text, "--checkpoint-write-s", "60", "--restart-s", "60"]) == 2
+    assert main(words) == 2
     assert said in capsys.readouterr().err
+
+
+def test_numbers_are_read_with_their_units(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = {"mtti": "7.9h 28440", "checkpoint-write": "1min 60", "duration": "2d 172800"}
+    answers = []
+    for way in (0, 1):
+        words = [w for name, values in asked.items() for w in (f"--{name}-s", values.split()[way])]
+        assert main(["goodput", "--restart-s", "5 min", *words, "--json"]) == 0
+        answers.append(json.loads(capsys.readouterr().out)["results"])
+    assert answers[0] == answers[1]
+    words = ["--num-jobs", "1k", "--nodes", "16", "--node-mtbf-s", "10 d", "--repair-s", "2h"]
+    assert main(["fleet", "schedule", *words, "--load", "90%", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["results"]["jobs"] == 1000
+    assert told["scenario"]["load"] == 0.9
+    assert told["scenario"]["repair_s"] == 7200.0

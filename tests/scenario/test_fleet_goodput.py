@@ -214,10 +214,10 @@ def test_the_page_needs_no_network(small: dict[str, object]) -> None:
         ({"fleet": "/no/such.toml"}, InvalidSpecError, "no file at this path"),
         ({"mtti_s": 5}, InvalidSpecError, "leave mtti_s out"),
         ({"work_s": 5.0, "what_if": True}, InvalidSpecError, "leave work_s out"),
-        ({"replica_gpus": 8}, InvalidSpecError, "give fewest_gpus, .* or what_if"),
+        ({"replica_gpus": 8}, InvalidSpecError, "set fewest_gpus or what_if"),
         ({"checkpoint_write_s": 0}, InvalidSpecError, "no optimal interval"),
         ({"mfu": 1.5}, InvalidSpecError, "mfu = 1.5"),
-        ({"fleet": None, "what_if": True}, InvalidSpecError, "give fleet"),
+        ({"fleet": None, "what_if": True}, InvalidSpecError, "set fleet"),
     ],
 )
 def test_a_wrong_question_names_value_and_next_step(

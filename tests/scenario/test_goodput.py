@@ -162,7 +162,7 @@ def test_a_rate_of_a_job_goes_with_its_gpus() -> None:
         ({"failure_rate": "gemini_sdc", "gpus": 8}, "of a job whose GPUs its source does not say"),
         ({"mtti_s": 3600, "checkpoint_write_s": 0}, "no optimal interval"),
         ({"mtti_s": 3600, "spares": 3, "gpus": 64}, "give repair_s"),
-        ({"mtti_s": 3600, "repair_s": 3}, "give spares"),
+        ({"mtti_s": 3600, "repair_s": 3}, "spares is not set; set spares, or leave repair_s"),
         ({"mtti_s": 3600, "failure_shape": 2.0}, "gpus is required"),
         ({"mtti_s": 0.001, "method": "simulate"}, "too many to simulate"),
         ({"mtti_s": float("nan")}, "mtti_s"),
@@ -313,7 +313,7 @@ def test_a_fleet_that_tells_no_spares_is_refused(tmp_path: Path) -> None:
         "gpus of the job is missing": {"gpus": None},
         "do not fill units of 8: use 800": {"gpus": 801},
         "unknown fleet 'nowhere'; no file at": {"fleet": "nowhere"},
-        "give fleet, or nodes instead": {"fleet": None},
+        "set fleet, such as llama3, or leave gpus out": {"fleet": None},
     }
     for words, changed in mistakes.items():
         with pytest.raises(InvalidSpecError, match=words):
@@ -373,7 +373,7 @@ def test_a_simulated_job_that_never_gets_anything_done_ends_soon() -> None:
     [
         ({"mtti_s": 1e-300}, "mtti_s = 1e-300: expected 1e-06 or more"),
         ({"mtti_s": 1e13}, "mtti_s = 10000000000000.0: expected 1e+12 or less"),
-        ({"mtti_s": "x"}, "mtti_s = 'x': expected a number"),
+        ({"mtti_s": "x"}, "mtti_s = 'x': expected seconds, or a time such as"),
         ({"mtti_s": True}, "mtti_s = True: expected a number, not true or false"),
         ({"half_width": 1}, "half_width = 1: expected less than 1"),
         ({"gpus": 1.5}, "gpus = 1.5: expected a whole number"),

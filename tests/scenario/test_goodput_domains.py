@@ -111,7 +111,7 @@ def test_a_job_that_mostly_waits_is_said() -> None:
         ({"unavailability": -0.1}, "unavailability = -0.1"),
         ({"unavailability": math.nan}, "unavailability"),
         ({"unavailability": 0.1, "gpus": 100}, "use 72"),
-        ({"unavailability": 0.1, "spares": 1}, "give gpus"),
+        ({"unavailability": 0.1, "spares": 1}, "set gpus, or leave spares out"),
         ({"unavailability": 0.1, "domain": 72}, "did you mean"),
         ({"unavailability": 0.1, "domain_size": 10**9}, "domain_size = 1000000000"),
     ],

@@ -44,14 +44,19 @@ phases = { load = "5 min" }
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"usd_per_gpu_hour": 2.0}, "give gpus, or leave usd_per_gpu_hour out"),
-        ({"gpus": 16, "gpus_per_node": 4}, "gpus_per_node = 4 is not read: mtti_s is of the whole"),
-        ({"gpus": 16, "failure_shape": 0.7, "repair_s": 60}, "give spares, how many"),
-        ({"model": MODEL}, "give checkpoint_bytes_per_s in place"),
-        ({"checkpoint_bytes": 5e12}, "give checkpoint_bytes_per_s in place"),
-        ({"format": "fp8"}, "format = 'fp8' is that of the peak"),
+        ({"usd_per_gpu_hour": 2.0}, "neither gpus nor fleet is set; set gpus or fleet, or"),
+        ({"gpus": 16, "gpus_per_node": 4}, "gpus_per_node = 4 has no .* mtti_s is .* of the whole"),
+        (
+            {"gpus": 16, "failure_shape": 0.7, "repair_s": 60},
+            "repair_s = 60 has .* spares is not set",
+        ),
+        ({"model": MODEL}, "neither a write bandwidth nor a step for an MFU; set check"),
+        ({"checkpoint_bytes": 5e12}, "no write bandwidth is set; set checkpoint_bytes_per_s"),
+        ({"format": "fp8"}, "format = fp8 has no effect here: step_time_s is not set"),
         ({"failures_seen": 9, "mtti_s": None, "failure_rate": "rsc1_node", "gpus": 8}, "leave fai"),
-        ({"more_spares": 5}, "more_spares is of a whole fleet"),
+        ({"more_spares": 5}, "fleet is not set; set fleet, such as llama3, or leave more_sp"),
+        ({"system": "h100_sxm"}, "neither step_time_s nor tokens_per_step is set"),
+        ({"work_s": 9, "mfu": 0.4}, "work_s = 9 and mfu = 0.4 have no .*, or leave work_s and mfu"),
     ],
 )
 def test_what_the_simple_form_does_not_read_is_refused(fields: dict[str, Any], said: str) -> None:
@@ -62,15 +67,20 @@ def test_what_the_simple_form_does_not_read_is_refused(fields: dict[str, Any], s
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"work_s": DAY, "duration_s": 5 * DAY}, "duration_s = 432000 is not read: with work_s"),
-        ({"more_spares": 5}, "more_spares = 5 is the spares that what_if tries"),
-        ({"verify_s": 5}, "verify_s = 5 is the verification that what_if tries"),
+        (
+            {"work_s": DAY, "duration_s": 5 * DAY},
+            "duration_s = 432000 has .* work_s = 86400 ends",
+        ),
+        ({"more_spares": 5}, "more_spares = 5 has .* what_if is not set; set what_if, or"),
+        ({"verify_s": 5}, "verify_s = 5 has no effect here: what_if is not set"),
         ({"verify_s": 5, "what_if": True}, "no cause of this fleet has"),
-        ({"checkpoint_bytes": 5e12}, "checkpoint_bytes are not read"),
-        ({"checkpoint_bytes": 5e12, "model": MODEL}, "model = .* is not read: checkpoint_bytes"),
-        ({"model": MODEL, "format": "fp8"}, "format = 'fp8' is that of the peak"),
-        ({"method": "exact"}, "method = 'exact': a job on a fleet is always simulated"),
-        ({"mtti_s": 60, "method": "auto"}, "leave mtti_s out, or leave fleet out"),
+        ({"checkpoint_bytes": 5e12}, "no write bandwidth is set; set checkpoint_bytes_per"),
+        ({"checkpoint_bytes": 5e12, "model": MODEL}, "model = .* no effect here: checkpoint_bytes"),
+        ({"model": MODEL, "format": "fp8"}, "format = fp8 has no effect here: step_time_s is not"),
+        ({"method": "exact"}, "method = exact .* a job on a fleet is always simulated; leave"),
+        ({"mtti_s": 60, "method": "auto"}, "leave fleet out, or leave mtti_s out"),
+        ({"replica_gpus": 64}, "neither fewest_gpus nor what_if is set"),
+        ({"finish_by_s": 9e6}, "work_s is not set; set work_s, or leave finish_by_s out"),
     ],
 )
 def test_what_a_fleet_does_not_read_is_refused(fields: dict[str, Any], said: str) -> None:
@@ -81,9 +91,12 @@ def test_what_a_fleet_does_not_read_is_refused(fields: dict[str, Any], said: str
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"checkpoint_bytes": 5e12}, "checkpoint_bytes are not read"),
-        ({"replica_gpus": 64, "what_if": True}, "strategy 'times' says itself what the job gives"),
-        ({"verify_s": 5, "what_if": True}, "strategy 'times' verifies in 9 s already"),
+        ({"checkpoint_bytes": 5e12}, "checkpoint_bytes = 5e.12 has no effect here"),
+        (
+            {"replica_gpus": 64, "what_if": True},
+            "strategy 'times' has a shrink of its own; set",
+        ),
+        ({"verify_s": 5, "what_if": True}, "strategy 'times' verifies in 9 s; leave verify_s out"),
         ({"checkpoint_bytes": 5e12, "checkpoint_bytes_per_s": 1e11}, "per_s stands for it"),
     ],
 )

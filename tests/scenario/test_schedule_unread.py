@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.verbs.schedule import SCHEDULE_NAMES, fleet_schedule
-from perfatlas.verbs.schedule.fields import Schedule, parse_schedule
-from perfatlas.verbs.schedule.unused_options import RULES, refuse_unread
+from perfatlas.verbs.schedule import fleet_schedule
+from perfatlas.verbs.schedule.fields import Schedule
+from perfatlas.vocabulary.fields import fields_asked
 
 DRAWN: dict[str, Any] = {"num_jobs": 60, "load": 0.7, "nodes": 8}
 FAILING: dict[str, Any] = {"node_mtbf_s": 5e5, "repair_s": 600.0}
@@ -53,6 +53,13 @@ UNREAD: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
         {"order": "priority", "preemption": "cancel"},
     ),
     ({**FILE, "seed": 3}, "seed", FAILING),
+    ({**FILE, "load": 0.5}, "load", {"jobs": None, "num_jobs": 9}),
+    ({**FILE, "job_rate": 0.5}, "job_rate", {"jobs": None, "num_jobs": 9}),
+    ({**FILE, "run_median_s": 60}, "run_median_s", {"jobs": None, "num_jobs": 9, "load": 1}),
+    ({**FILE, "run_sigma": 2}, "run_sigma", {"jobs": None, "num_jobs": 9, "load": 1}),
+    ({**FILE, "max_job_gpus": 8}, "max_job_gpus", {"jobs": None, "num_jobs": 9, "load": 1}),
+    ({**FILE, "zone": "UTC"}, "zone", {}),
+    ({**DRAWN, "repair_s": 9}, "repair_s", {"node_mtbf_s": 5e5}),
 ]
 
 
@@ -75,10 +82,12 @@ def test_an_option_that_nothing_reads_is_refused_by_name(
         assert fleet_schedule(**{**fields, **read}).answer.results["jobs"] > 0
 
 
-def test_each_rule_is_of_a_name_and_is_tried_here() -> None:
-    names = {rule.name for rule in RULES}
-    assert names <= set(SCHEDULE_NAMES)
-    assert names == {name for _, name, _ in UNREAD}
+def test_each_field_that_needs_another_is_tried_here() -> None:
+    fields = fields_asked("fleet schedule")
+    assert {name for name, field in fields.items() if field.row.needs} == {
+        *(name for _, name, _ in UNREAD),
+        "node_mtbf_s",  # beside fleet, a contradiction
+    }
 
 
 @pytest.mark.parametrize(
@@ -101,9 +110,11 @@ def test_an_option_that_one_compared_schedule_reads_is_of_use(
 
 
 def test_an_option_that_no_compared_schedule_reads_is_refused() -> None:
-    with pytest.raises(InvalidSpecError, match="detection_s = 5 is for jobs that lose a node"):
+    with pytest.raises(InvalidSpecError, match="no job loses a node; set node_mtbf_s"):
         fleet_schedule(**DRAWN, compare=["detection_s=5,50"])
-    with pytest.raises(InvalidSpecError, match="depth = 5 is of backfill"):
+    with pytest.raises(
+        InvalidSpecError, match="depth = 5 has no effect here: backfill = none; set backfill"
+    ):
         fleet_schedule(**DRAWN, backfill="none", compare=["depth=5,50"])
 
 
@@ -128,7 +139,7 @@ def test_what_the_jobs_tell_is_not_told_again(
 def test_checkpoints_are_of_use_where_a_limit_kills(folder: Path) -> None:
     table = "submit_s,run_s,gpus,limit_s\n0,100,8,{}\n"
     (folder / "jobs.csv").write_text(table.format(100), "utf-8")
-    with pytest.raises(InvalidSpecError, match="and here none does"):
+    with pytest.raises(InvalidSpecError, match="no job stops before its end"):
         fleet_schedule(**FILE, checkpoint_interval_s=30)
     (folder / "jobs.csv").write_text(table.format(70), "utf-8")
     killed = fleet_schedule(**FILE, checkpoint_interval_s=30).answer
@@ -155,8 +166,15 @@ def test_what_changes_nothing_with_these_jobs_is_remarked_on(
 
 
 def test_a_zone_is_of_sacct_alone() -> None:
-    with pytest.raises(InvalidSpecError, match="only the times of sacct's text"):
-        parse_schedule({**FILE, "job_format": "sacct_json", "zone": "UTC"})
-    with pytest.raises(InvalidSpecError, match="run_sigma: of generated jobs"):
-        parse_schedule({**FILE, "run_sigma": 2})
-    refuse_unread([parse_schedule({**FILE, "run_sigma": 1.5, "run_median_s": "1800"})])
+    with pytest.raises(InvalidSpecError, match="job_format = sacct_json; set job_f"):
+        fleet_schedule(**FILE, job_format="sacct_json", zone="UTC")
+
+
+def test_a_default_that_is_told_asks_for_nothing() -> None:
+    told: dict[str, Any] = {
+        "run_sigma": 1.5,
+        "run_median_s": "30min",
+        "restart_s": 0,
+        "checkpoint_interval_s": 0,
+    }
+    assert fleet_schedule(**FILE, **told).answer.results["jobs"] == 2

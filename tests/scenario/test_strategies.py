@@ -143,6 +143,7 @@ def test_a_strategy_and_fields_that_say_the_same_are_refused(
         with pytest.raises(InvalidSpecError) as caught:
             goodput(**job, **fields)
         assert words in str(caught.value)
+    del job["checkpoint_bytes"]
     with pytest.raises(InvalidSpecError, match="checkpoint_write_s is missing"):
         goodput(**{**job, "fleet": "rsc1"}, restart_s=3)
     with pytest.raises(InvalidSpecError, match="restart_s is missing"):
@@ -165,7 +166,7 @@ def test_late_work_is_as_likely_as_replicas_say(job: dict[str, Any]) -> None:
     assert 0.0 < results["late_probability"] < 1.0
     assert abs(results["late_probability"] - sampled) < 3.0 * error + spread
     mistakes: dict[str, dict[str, Any]] = {
-        "give work_s": {"work_s": None, "finish_by_s": DAY},
+        "set work_s": {"work_s": None, "finish_by_s": DAY},
         "expected more than work_s": {"finish_by_s": DAY},
         "when the job is given up": {"finish_by_s": 1000 * DAY},
     }

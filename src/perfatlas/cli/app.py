@@ -43,7 +43,7 @@ app.command(
 app.command(
     "perfatlas.cli.commands.goodput:app",
     name="goodput",
-    help="Tell what failures leave of a job's time, and which checkpoints and spares help.",
+    help="Goodput of a job under failures, with its checkpoints and spares.",
 )
 app.command(
     _group(

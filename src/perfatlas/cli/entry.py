@@ -80,7 +80,6 @@ def _run(words: list[str]) -> int:
         refusal_text,
         unknown_option_text,
         unused_words_text,
-        usage_text,
     )
     from perfatlas.quantities import PerfatlasError
 
@@ -93,7 +92,7 @@ def _run(words: list[str]) -> int:
         sys.stderr.write(f"perfatlas: {unused_words_text(problem.unused_tokens or [])}\n")
         return USAGE
     except CycloptsError as problem:
-        sys.stderr.write(f"perfatlas: {usage_text(str(problem).strip())}\n")
+        sys.stderr.write(f"perfatlas: {str(problem).strip()}\n")
         return USAGE
     except PerfatlasError as problem:
         sys.stderr.write(refusal_text(problem))

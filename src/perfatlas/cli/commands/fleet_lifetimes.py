@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Group, Parameter
 
-from perfatlas.cli.flags import MANY, SWITCH, Count, File, default, given
+from perfatlas.cli.flags import MANY, SWITCH, Count, File, Seconds, default, given
 from perfatlas.cli.output import envelope, print_json, require
 from perfatlas.files import check_writable
 from perfatlas.quantities import InvalidSpecError, UsageError, shown
@@ -58,7 +58,7 @@ class LifetimeFlags:
         Literal["exponential", "weibull", "lognormal"] | None, default("the best by AIC")
     ] = None
     component: str | None = None
-    repair_s: float | None = None
+    repair_s: Seconds = None
     start_ages: Annotated[Literal["new", "mixed"] | None, default("mixed")] = None
 
 
@@ -92,7 +92,7 @@ class FitFlags:
     service_start: File | None = None
     repaired: Annotated[Literal["as_new", "as_old"] | None, default("as_new")] = None
     open_is_down: Annotated[bool | None, SWITCH] = None
-    cascade_s: Annotated[float | None, default("60")] = None
+    cascade_s: Annotated[Seconds, default("60")] = None
     output: File | None = None
     json: Annotated[bool, SWITCH] = False
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.cli.output import answer_rows, print_json, require, show_summary, wants_table
+from perfatlas.vocabulary.fields import fields_asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +23,6 @@ class Verb:
     Args:
         command: As it is typed.
         face: From named fields to an answer.
-        names: Its vocabulary.
         first: The first column of its answers in a table, of which others may be questions.
         needed: Fields it cannot do without.
         example: A command line that works.
@@ -30,7 +30,6 @@ class Verb:
 
     command: str
     face: Callable[..., Answer]
-    names: tuple[str, ...]
     first: str
     needed: tuple[str, ...] = ()
     example: str = ""
@@ -58,7 +57,9 @@ def answer_table_of(verb: Verb, asked: dict[str, Any], output: OutputFlags) -> i
         asked: Flags given beside --table.
         output: Names both files.
     """
-    summary = answer_rows(verb.face, output, asked=asked, names=verb.names, first=verb.first)
+    summary = answer_rows(
+        verb.face, output, asked=asked, names=fields_asked(verb.command), first=verb.first
+    )
     return show_summary(verb.command, summary, asked=asked, as_json=output.json)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Group, Parameter
 
-from perfatlas.cli.flags import SWITCH, File, OutputFlags, asks, default, set_flags
+from perfatlas.cli.flags import SWITCH, File, OutputFlags, Seconds, asks, default, set_flags
 from perfatlas.cli.output import Watch, answer_rows, require, show_answer, show_summary, wants_table
 from perfatlas.files import check_writable, read_toml, table_format, write_atomic, write_table
 from perfatlas.quantities import UsageError
@@ -44,8 +44,8 @@ class SimulateFlags:
     per_request: File | None = None
     html: File | None = None
     trace: File | None = None
-    trace_from_s: Annotated[float | None, default("0")] = None
-    trace_for_s: float | None = None
+    trace_from_s: Annotated[Seconds, default("0")] = None
+    trace_for_s: Seconds = None
 
     def refuse_unread(self) -> None:
         """Refuse a window without the trace it is of.

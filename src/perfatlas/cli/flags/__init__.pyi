@@ -9,6 +9,7 @@ from .output import (
     Count as Count,
     File as File,
     OutputFlags as OutputFlags,
+    Seconds as Seconds,
     default as default,
     given as given,
 )

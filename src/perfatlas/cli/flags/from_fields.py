@@ -114,7 +114,7 @@ def _hint(field: Field) -> Any:  # noqa: ANN401 - an annotated type
 
 def _default(field: Field) -> str:
     """Return what --help says of the default, "" for nothing."""
-    if field.default is None or field.type is bool:
+    if field.row.default or field.default is None or field.type is bool:
         return field.row.default
     value = field.default
     return f"{value:g}" if isinstance(value, float) else str(value)

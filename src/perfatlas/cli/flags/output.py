@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
+from perfatlas.vocabulary.fields import Number
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cyclopts import Token
+
+TIME: Final = Number(unit="s")
 
 
 def whole(_hint: object, tokens: Sequence[Token]) -> int:
@@ -31,6 +35,20 @@ def whole(_hint: object, tokens: Sequence[Token]) -> int:
         raise ValueError(f"unable to convert {text!r} into a whole number") from None
 
 
+def seconds(_hint: object, tokens: Sequence[Token]) -> float:
+    """Return the time a flag names, in seconds or with a unit, as in 3h.
+
+    Args:
+        _hint: The annotation of the flag.
+        tokens: What was written; one token.
+
+    Raises:
+        ValueError: It is not a time; cyclopts then names the flag.
+    """
+    read: Any = TIME.read(tokens[0].value)
+    return float(read)
+
+
 def default(text: str) -> Parameter:
     """Return what --help says of a flag whose default the scenario sets, not the flag.
 
@@ -41,6 +59,7 @@ def default(text: str) -> Parameter:
 
 
 Count = Annotated[int | None, Parameter(converter=whole)]
+Seconds = Annotated[float | None, Parameter(converter=seconds)]
 File = Path  # cyclopts reads it at run time, and shells complete it as a file
 
 SWITCH: Final = Parameter(negative="", show_default=False)

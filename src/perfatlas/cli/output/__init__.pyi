@@ -11,7 +11,6 @@ from .refusal import (
     shortfall_of as shortfall_of,
     unknown_option_text as unknown_option_text,
     unused_words_text as unused_words_text,
-    usage_text as usage_text,
 )
 from .table_run import (
     answer_rows as answer_rows,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import textwrap
 from typing import TYPE_CHECKING, Final
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 WIDEST: Final = 100
 MOST_SHOWN: Final = 200  # letters of what was written
-SECONDS: Final = re.compile(r'(--[a-z-]+(?<!-per)-s): unable to convert "(.*)" into float')
 
 
 def refusal_text(problem: PerfatlasError) -> str:
@@ -43,30 +41,6 @@ def refusal_text(problem: PerfatlasError) -> str:
     lines = [_wrapped(f"perfatlas: {shortfall_of(problem)}", width, "", "  "), "what fits:"]
     lines += [_wrapped(sentence, width, "  - ", "    ") for sentence in advice]
     return "\n".join(lines) + "\n"
-
-
-def usage_text(said: str) -> str:
-    """Return what the reader of flags refuses; for a time with a unit, its seconds.
-
-    Args:
-        said: Its message.
-
-    Example:
-        >>> from perfatlas.cli.output import usage_text
-        >>> usage_text('Invalid value for --mtti-s: unable to convert "3h" into float.')
-        "Invalid value for --mtti-s: '3h' is no number of seconds; write 10800."
-    """
-    found = SECONDS.search(said)
-    if found is None:
-        return said
-    from perfatlas.quantities import PerfatlasError, parse_duration
-
-    flag, text = found.groups()
-    try:
-        more = f"write {parse_duration(text, field=flag):.15g}"
-    except PerfatlasError:
-        more = "write one, such as 3600"
-    return f"Invalid value for {flag}: {text!r} is no number of seconds; {more}."
 
 
 def shortfall_of(problem: PerfatlasError) -> str:

@@ -1,5 +1,5 @@
 from .asked import (
-    sentences as sentences,
+    Asked as Asked,
 )
 from .cache_tiers import (
     TierSizes as TierSizes,
@@ -18,6 +18,9 @@ from .traffic import (
     TRAFFIC_NAMES as TRAFFIC_NAMES,
     Traffic as Traffic,
     parse_traffic as parse_traffic,
+)
+from .unused import (
+    refuse_unused as refuse_unused,
 )
 from .vocabulary import (
     FIELD_NAMES as FIELD_NAMES,

@@ -4,18 +4,6 @@ from .closed_form import (
 from .domains import (
     goodput_domains as goodput_domains,
 )
-from .fields import (
-    DOMAIN_NAMES as DOMAIN_NAMES,
-    GOODPUT_NAMES as GOODPUT_NAMES,
-    SPARE_NAMES as SPARE_NAMES,
-    STRAGGLER_NAMES as STRAGGLER_NAMES,
-    Duration as Duration,
-    Number as Number,
-    Pause as Pause,
-    Share as Share,
-    Whole as Whole,
-    parsed as parsed,
-)
 from .fleet_answer import (
     FleetRun as FleetRun,
     fleet_goodput as fleet_goodput,

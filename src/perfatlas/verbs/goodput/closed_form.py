@@ -19,9 +19,9 @@ from perfatlas.fleet.closed_form import (
     young_interval_s,
 )
 from perfatlas.fleet.laws import Judged
-from perfatlas.fleet.model import shipped_fleets
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.verbs.goodput.fields import STEP_NAMES, FleetGoodput, SimpleGoodput, parsed
+from perfatlas.scenario.fields import refuse_unused
+from perfatlas.verbs.goodput.fields import Goodput, SimpleGoodput
 from perfatlas.verbs.goodput.interruptions import (
     Interruptions,
     bucket_rows,
@@ -30,8 +30,9 @@ from perfatlas.verbs.goodput.interruptions import (
     lost_hours,
     standing,
 )
-from perfatlas.verbs.goodput.training_step import split_step
-from perfatlas.verbs.goodput.unused_options import idle_simple, of_other_form, refuse_unread_simple
+from perfatlas.verbs.goodput.training_step import measured_step
+from perfatlas.verbs.goodput.unused_options import idle_simple
+from perfatlas.vocabulary.fields import fields_asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,36 +60,29 @@ def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
         >>> print(f"{found.results['goodput']:.4f}")
         0.9266
     """
-    if fields.get("fleet") not in (None, ""):
+    whole = Goodput.read(fields)
+    if whole.fleet is not None:
         from perfatlas.verbs.goodput.fleet_answer import fleet_goodput
 
         return fleet_goodput(**fields).answer
-    rest, facts = split_step(fields)
-    if facts.flop_per_s is not None:
-        raise InvalidSpecError(
-            "the product of a step's MFU with goodput is of a whole fleet: give fleet, or leave"
-            " step_time_s and tokens_per_step out"
-        )
-    answer = _answered(rest, {k: v for k, v in fields.items() if v not in (None, "")})
+    facts = measured_step(whole)
+    refuse_unused(dict(whole), fields_asked("goodput"))
+    derived: dict[str, Any] = {"detection_s": whole.detection_s or 0.0}
+    if facts.write_s is not None:
+        derived["checkpoint_write_s"] = facts.write_s
+    asked = SimpleGoodput.read({**fields, **derived})
+    answer = _answered(asked, {k: v for k, v in fields.items() if v not in (None, "")})
     evidence = replace(answer.evidence, assumptions=(*answer.evidence.assumptions, *facts.said))
     return replace(answer, evidence=evidence)
 
 
-def _answered(fields: dict[str, Any], given: dict[str, Any]) -> Answer:
+def _answered(asked: SimpleGoodput, given: dict[str, Any]) -> Answer:
     """Return the answer of the simple form.
 
     Args:
-        fields: Without those of a step.
+        asked: The fields.
         given: As asked, for the envelope.
     """
-    own, unread = of_other_form(fields, FleetGoodput, SimpleGoodput)
-    if unread:
-        raise InvalidSpecError(
-            f"{', '.join(unread)} is of a whole fleet: give fleet, a TOML file or one of"
-            f" {', '.join(shipped_fleets())}"
-        )
-    asked = parsed(SimpleGoodput, own, STEP_NAMES)
-    refuse_unread_simple(asked)
     told = interruptions_of(asked)
     beyond = _beyond_closed_forms(asked)
     if asked.method == "simulate" or (asked.method == "auto" and beyond):

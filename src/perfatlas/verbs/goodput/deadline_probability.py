@@ -16,20 +16,18 @@ REPLICAS: Final = 500  # of each level and run; some seconds
 
 
 def check_date(asked: FleetGoodput, ready: FleetJob) -> None:
-    """Refuse a date without work, or one that is no question.
+    """Refuse a deadline that is no question.
 
     Args:
         asked: The fields.
         ready: The job.
 
     Raises:
-        InvalidSpecError: There is no work to finish, or the date is before the work could be done
-            or after the job is given up.
+        InvalidSpecError: The deadline is before the work could be done or after the job is given
+            up.
     """
-    if asked.finish_by_s is None:
+    if asked.finish_by_s is None or asked.work_s is None:
         return
-    if asked.work_s is None:
-        raise InvalidSpecError("finish_by_s asks how likely work is late: give work_s, how much")
     if not asked.work_s < asked.finish_by_s < ready.job.horizon_s:
         raise InvalidSpecError(
             f"finish_by_s = {asked.finish_by_s:g}: expected more than work_s = {asked.work_s:g},"

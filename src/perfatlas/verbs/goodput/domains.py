@@ -12,7 +12,9 @@ import numpy as np
 from perfatlas.answer import Answer, Evidence
 from perfatlas.fleet.closed_form import at_least, blast_usable, usable_share
 from perfatlas.quantities import InvalidSpecError, counted
-from perfatlas.verbs.goodput.fields import Domains, parsed
+from perfatlas.scenario.fields import refuse_unused
+from perfatlas.verbs.goodput.fields import Domains
+from perfatlas.vocabulary.fields import fields_asked
 
 NEAREST: Final = 5  # GPUs fewer than all that are shown beside the best
 OFTEN: Final = 0.9  # of the time; a job with all its domains less often mostly waits
@@ -39,7 +41,8 @@ def goodput_domains(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schem
         >>> print(f"{found['domain_availability']:.5f} {found['blast_usable_share']:.4f}")
         0.99756 0.9305
     """
-    asked = parsed(Domains, fields)
+    asked = Domains.read(fields)
+    refuse_unused(dict(asked), fields_asked("goodput domains"))
     size, needed = asked.domain_size, asked.needed or asked.domain_size
     if needed > size:
         raise InvalidSpecError(
@@ -95,8 +98,6 @@ def _unavailability(asked: Domains) -> float:
 def _job(asked: Domains, needed: int, available: float) -> dict[str, Any]:
     """Return how often a job has all its domains: k of n again, a domain being a part."""
     if asked.gpus is None:
-        if asked.spares is not None:
-            raise InvalidSpecError("spares are domains beside those of a job: give gpus, its GPUs")
         return {}
     domains, rest = divmod(asked.gpus, needed)
     if rest:

@@ -12,23 +12,14 @@ from perfatlas.fleet.closed_form import Expected, expected_goodput, known_mtti_s
 from perfatlas.fleet.laws import BUCKETS, IDLE, TICKS_PER_SECOND
 from perfatlas.fleet.model import ages_said
 from perfatlas.fleet.simulator import Outcome, exact_sum, simulate, simulate_until
-from perfatlas.quantities import InvalidSpecError, counted, shown
+from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.verbs.goodput.deadline_probability import check_date, late_remarks, lateness
-from perfatlas.verbs.goodput.fields import (
-    DAY_S,
-    HOUR_S,
-    SIMPLE_NAMES,
-    STEP_NAMES,
-    FleetGoodput,
-    SimpleGoodput,
-    parsed,
-)
+from perfatlas.verbs.goodput.fields import DAY_S, HOUR_S, FleetGoodput
 from perfatlas.verbs.goodput.fleet_job import FleetJob, fleet_job
 from perfatlas.verbs.goodput.interruptions import bucket_rows
 from perfatlas.verbs.goodput.rate_interval import NARROWER, more_often, rate_interval
 from perfatlas.verbs.goodput.remarks import fleet_remarks
-from perfatlas.verbs.goodput.training_step import split_step
-from perfatlas.verbs.goodput.unused_options import of_other_form, refuse_unread_fleet
+from perfatlas.verbs.goodput.training_step import measured_step
 from perfatlas.verbs.goodput.what_if import not_tried, single_changes
 from perfatlas.vocabulary.metrics import METRICS, gpu_hours, statistics
 
@@ -72,20 +63,21 @@ def fleet_goodput(**fields: Any) -> FleetRun:  # noqa: ANN401 - checked by schem
             file's), checkpoint_interval_s, checkpoint_lag_s (until one is durable), detection_s
             (in place of the fleet's), spare_kind, spare_start_s, fewest_gpus and replica_gpus (go
             on with fewer), duration_s or work_s (until so much work is done) with finish_by_s (how
-            likely it is later), mfu or the step it follows from (`split_step`), scheduling (share
-            of the time the job is scheduled), usd_per_gpu_hour, what_if, more_spares, half_width,
-            seed.
+            likely it is later), mfu or the step it follows from (`measured_step`), scheduling
+            (share of the time the job is scheduled), usd_per_gpu_hour, what_if, more_spares,
+            half_width, seed.
 
     Raises:
         InvalidSpecError: A name or value breaks a rule.
         InfeasibleError: The job is larger than the fleet.
     """
-    rest, facts = split_step(fields)
-    asked = parsed(FleetGoodput, _without_simple(rest), (*SIMPLE_NAMES, *STEP_NAMES))
+    asked = FleetGoodput.read(fields)
+    facts = measured_step(asked)
+    if facts.write_s is not None:
+        asked = asked.model_copy(update={"checkpoint_write_s": facts.write_s})
     if asked.what_if and asked.work_s is not None:
         raise InvalidSpecError("what_if compares jobs over duration_s: leave work_s out")
     ready = fleet_job(asked, facts.checkpoint_bytes)
-    refuse_unread_fleet(asked, ready, given_bytes=facts.only_bytes)
     check_date(asked, ready)
     if (mfu := facts.mfu(ready.gpus)) is not None:
         asked = asked.model_copy(update={"mfu": mfu})
@@ -139,29 +131,6 @@ def _given(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that say something, 0 among them."""
     said = {name: value for name, value in fields.items() if value is not False}
     return {name: value for name, value in said.items() if value is not None and value != ""}
-
-
-def _without_simple(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return fields without those of the simple form, which a fleet says itself.
-
-    Raises:
-        InvalidSpecError: A field of the simple form says something else than its default.
-    """
-    own, twice = of_other_form(fields, SimpleGoodput, FleetGoodput)
-    method = fields.get("method")
-    if "method" in twice:
-        if method != "simulate":  # which is what is done
-            raise InvalidSpecError(
-                f"method = {shown(method)}: a job on a fleet is always simulated; leave method out,"
-                " or leave fleet out"
-            )
-        twice.remove("method")
-    if twice:
-        raise InvalidSpecError(
-            f"fleet = {shown(fields['fleet'])} says what fails and how it is repaired: leave"
-            f" {', '.join(twice)} out, or leave fleet out"
-        )
-    return own
 
 
 def _most_replicas(ready: FleetJob) -> int:

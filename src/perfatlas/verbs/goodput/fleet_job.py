@@ -21,9 +21,13 @@ from perfatlas.fleet.model import (
     resolve_strategies,
 )
 from perfatlas.fleet.simulator import chosen_interval_s
-from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
+from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, shown
+from perfatlas.scenario.fields import refuse_unused
+from perfatlas.vocabulary.fields import Missing, fields_asked
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from perfatlas.fleet.model import StrategyTable
     from perfatlas.verbs.goodput.fields import FleetGoodput
 
@@ -42,7 +46,6 @@ class FleetJob:
         interval_said: For what it is the best, or why there is none.
         interval_is_given: Whether the interval was given.
         others: Further strategies of the file that said this one.
-        reads_bytes: A strategy tells bandwidths, so that bytes of a checkpoint matter.
     """
 
     job: Job
@@ -51,7 +54,6 @@ class FleetJob:
     interval_said: str
     interval_is_given: bool
     others: tuple[Strategy, ...] = ()
-    reads_bytes: bool = False
 
     @property
     def gpus(self) -> int:
@@ -79,12 +81,15 @@ def fleet_job(asked: FleetGoodput, state_bytes: float | None = None) -> FleetJob
             fleet, causes=tuple(replace(cause, detection=detection) for cause in fleet.causes)
         )
     chosen, rest = _tables(asked)
+    tried = rest if asked.what_if else []
+    reads_bytes = any(table.reads_bytes for table in (*([chosen] if chosen else []), *tried))
     ranks = asked.gpus or fleet.units * fleet.gpus_per_unit
     told = {} if chosen is None else chosen.fields(ranks=ranks, state_bytes=state_bytes)
+    facts = _facts(fleet, told, reads_bytes=reads_bytes)
+    refuse_unused(dict(asked), fields_asked("goodput"), facts)
     units, spares = _sizes(asked, fleet, told.get("spares"))
     strategy, best_s, said = _strategy(asked, fleet, (units, spares), told)
     others = []
-    tried = rest if asked.what_if else []
     for table in tried:
         fields = table.fields(ranks=ranks, state_bytes=state_bytes)
         count = fields["spares"].count if "spares" in fields and asked.spares is None else spares
@@ -96,8 +101,39 @@ def fleet_job(asked: FleetGoodput, state_bytes: float | None = None) -> FleetJob
         interval_said=said,
         interval_is_given=asked.checkpoint_interval_s is not None or "interval_s" in told,
         others=tuple(others),
-        reads_bytes=any(table.reads_bytes for table in (*([chosen] if chosen else []), *tried)),
     )
+
+
+def _facts(
+    fleet: Fleet, told: dict[str, Any], *, reads_bytes: bool
+) -> dict[str, Callable[[], Missing | None]]:
+    """Return what the conditions of fields ask of a fleet and a strategy: None where it holds.
+
+    Args:
+        fleet: The fleet.
+        told: What a file tells of the strategy.
+        reads_bytes: A strategy has bandwidths, so that the size of a checkpoint matters.
+    """
+    name = shown(told.get("name", ""))
+    corrupts = any(cause.effect == "corrupts" for cause in fleet.causes)
+    return {
+        "strategy with bandwidths": lambda: (
+            None if reads_bytes else Missing("no bandwidth is set", "set one in the strategy")
+        ),
+        "strategy without shrink": lambda: (
+            Missing(f"strategy {name} has a shrink of its own", "set fewest_gpus in its place")
+            if told.get("shrink")
+            else None
+        ),
+        "strategy without verification": lambda: (
+            Missing(f"strategy {name} verifies in {told['verify_s']:g} s", "")
+            if told.get("verify_s")
+            else None
+        ),
+        "silent errors": lambda: (
+            None if corrupts else Missing('no cause of this fleet has effect = "corrupts"', "")
+        ),
+    }
 
 
 def _job(asked: FleetGoodput, fleet: Fleet, units: int) -> Job:
@@ -240,7 +276,7 @@ def whole_units(gpus: int, fleet: Fleet, name: str) -> int:
 def _shrink(asked: FleetGoodput, fleet: Fleet, units: int) -> Shrink | None:
     if asked.fewest_gpus is None:
         if asked.replica_gpus is not None:
-            _check_replica(asked.replica_gpus, fleet, units, tried=asked.what_if)
+            _check_replica(asked.replica_gpus, fleet, units)
         return None
     replica = asked.replica_gpus or fleet.gpus_per_unit
     fewest = whole_units(asked.fewest_gpus, fleet, "fewest_gpus")
@@ -263,13 +299,8 @@ def _shrink(asked: FleetGoodput, fleet: Fleet, units: int) -> Shrink | None:
     return Shrink(replica_units=replica_units, fewest=fewest)
 
 
-def _check_replica(gpus: int, fleet: Fleet, units: int, *, tried: bool) -> None:
-    """Refuse a replica that nothing gives up, or that what_if cannot take from the job."""
-    if not tried:
-        raise InvalidSpecError(
-            "replica_gpus is what a job gives up to go on with fewer: give fewest_gpus, with how"
-            " few it goes on, or what_if, which tries it"
-        )
+def _check_replica(gpus: int, fleet: Fleet, units: int) -> None:
+    """Refuse a replica that what_if cannot take from the job."""
     if units % whole_units(gpus, fleet, "replica_gpus") or units * fleet.gpus_per_unit == gpus:
         raise InvalidSpecError(
             f"replica_gpus = {gpus}: {counted(units * fleet.gpus_per_unit, 'GPU')} are no whole"

@@ -56,15 +56,11 @@ def interruptions_of(asked: SimpleGoodput) -> Interruptions:
         )
     if asked.mtti_s is not None:
         return _seen(asked.mtti_s, asked, "mtti_s as given")
-    rate = None if asked.failure_rate is None else find_rate(asked.failure_rate)
-    nodes = nodes_of(asked)
     if asked.node_mtbf_s is not None:
+        nodes = nodes_of(asked)
         return _seen(asked.node_mtbf_s / nodes, asked, f"node_mtbf_s over {counted(nodes, 'node')}")
-    if rate is None or asked.failures_seen is not None:
-        raise InvalidSpecError(
-            "failures_seen is the count behind an mtti_s or node_mtbf_s of your own; a published"
-            " rate has an interval of its own, or none; leave failures_seen out"
-        )
+    rate = find_rate(str(asked.failure_rate))
+    nodes_of(asked)  # whole ones
     return _published(rate, asked, asked.gpus or 0)
 
 

@@ -59,18 +59,11 @@ def pool_of(asked: SpareNodes) -> Pool:
         asked: The fields.
 
     Raises:
-        InvalidSpecError: Nodes are told in part or twice, or there is no such fleet.
+        InvalidSpecError: Nodes are told in part, or there is no such fleet.
     """
-    told = {name: getattr(asked, name) for name in ("nodes", "node_mtbf_s", "repair_s")}
     if asked.fleet is not None:
-        twice = [name for name, value in told.items() if value is not None]
-        if twice:
-            raise InvalidSpecError(
-                f"the fleet says how nodes fail and return: leave {', '.join(twice)} out"
-            )
         return _of_fleet(asked, resolve_fleet(asked.fleet))
-    if asked.gpus is not None:
-        raise InvalidSpecError("gpus are those of a job on a fleet: give fleet, or nodes instead")
+    told = {name: getattr(asked, name) for name in ("nodes", "node_mtbf_s", "repair_s")}
     if asked.nodes is None or asked.node_mtbf_s is None or asked.repair_s is None:
         missing = ", ".join(name for name, value in told.items() if value is None)
         raise InvalidSpecError(f"{missing} missing: give them, or fleet with gpus")

@@ -7,7 +7,7 @@ from typing import Any, Final
 from perfatlas.answer import Answer, Evidence
 from perfatlas.fleet.closed_form import largest_normal, slowest_step
 from perfatlas.quantities import InvalidSpecError, counted
-from perfatlas.verbs.goodput.fields import Stragglers, parsed
+from perfatlas.verbs.goodput.fields import Stragglers
 from perfatlas.verbs.goodput.unused_options import idle_stragglers
 
 LARGEST: Final = 2.0  # slowdown at which the fastest GPU of a normal law would take no time
@@ -33,7 +33,7 @@ def goodput_stragglers(**fields: Any) -> Answer:  # noqa: ANN401 - checked by sc
         >>> print(f"{found['step_slowdown']:.4f}")  # 3.971 standard deviations
         1.0397
     """
-    asked = parsed(Stragglers, fields)
+    asked = Stragglers.read(fields)
     if not asked.persistent_cv and not asked.transient_cv:
         raise InvalidSpecError(
             "no GPU differs from another: give persistent_cv (GPUs that are always slower),"

@@ -2,9 +2,6 @@ from .answer import (
     FleetSchedule as FleetSchedule,
     fleet_schedule as fleet_schedule,
 )
-from .fields import (
-    SCHEDULE_NAMES as SCHEDULE_NAMES,
-)
 from .page import (
     schedule_page as schedule_page,
 )

@@ -21,6 +21,7 @@ from perfatlas.jobs.model import (
 )
 from perfatlas.jobs.run import schedule
 from perfatlas.quantities import InfeasibleError
+from perfatlas.scenario.fields import refuse_unused
 from perfatlas.verbs.schedule.failures import Befalls, befalls, cluster_of, drawn
 from perfatlas.verbs.schedule.fields import JOB_NAMES, parse_schedule, variants
 from perfatlas.verbs.schedule.jobs import Came, came, completed, offered, without_larger
@@ -32,7 +33,8 @@ from perfatlas.verbs.schedule.results import (
     ends_for_good,
     results_of,
 )
-from perfatlas.verbs.schedule.unused_options import draws, idle_remarks, refuse_told, refuse_unread
+from perfatlas.verbs.schedule.unused_options import draws, idle_remarks, refuse_told
+from perfatlas.vocabulary.fields import fields_asked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -168,7 +170,7 @@ def fleet_schedule(
     asked = parse_schedule(fields)
     changes = variants([compare] if isinstance(compare, str) else list(compare), fields)
     compared = [parse_schedule({**fields, **change}) for change in changes] if compare else []
-    refuse_unread([asked, *compared])
+    refuse_unused(dict(asked), fields_asked("fleet schedule"), others=[*map(dict, compared)])
     base = _ready(asked, None)
     others = []
     for change, other in zip(changes, compared, strict=False):
@@ -276,7 +278,7 @@ def policy_of(asked: Schedule) -> Policy:
         together=asked.together,
         required=asked.required,
         half_life_s=asked.half_life_s,
-        shares=asked.shares,
+        shares=asked.shares or {},
         keeps_place=asked.keeps_place,
         response=response_of(asked),
     )

@@ -1,7 +1,20 @@
+from .conditions import (
+    Missing as Missing,
+    is_set as is_set,
+    value_text as value_text,
+)
+from .goodput import (
+    GpuDomains as GpuDomains,
+    JobFailures as JobFailures,
+    JobOnFleet as JobOnFleet,
+    MeasuredStep as MeasuredStep,
+    ResilientJob as ResilientJob,
+    SparePool as SparePool,
+    SynchronousGpus as SynchronousGpus,
+)
 from .numbers import (
     LARGEST_COUNT as LARGEST_COUNT,
     LONGEST_S as LONGEST_S,
-    Count as Count,
     Number as Number,
 )
 from .questions import (
@@ -29,6 +42,12 @@ from .scenario import (
     Serving as Serving,
     Subject as Subject,
     check_distribution as check_distribution,
+)
+from .schedule import (
+    ScheduledFailures as ScheduledFailures,
+    SchedulingPolicy as SchedulingPolicy,
+    SharedCluster as SharedCluster,
+    SubmittedJobs as SubmittedJobs,
 )
 from .traffic import (
     Arrivals as Arrivals,

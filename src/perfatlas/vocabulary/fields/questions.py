@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from perfatlas.vocabulary.fields.goodput import (
+    GpuDomains,
+    JobFailures,
+    JobOnFleet,
+    MeasuredStep,
+    ResilientJob,
+    SparePool,
+    SynchronousGpus,
+)
 from perfatlas.vocabulary.fields.replicas import KvOffloading, ReplicaOperation
 from perfatlas.vocabulary.fields.rows import Field, fields_of
 from perfatlas.vocabulary.fields.scenario import (
@@ -16,6 +25,12 @@ from perfatlas.vocabulary.fields.scenario import (
     Pools,
     Serving,
     Subject,
+)
+from perfatlas.vocabulary.fields.schedule import (
+    ScheduledFailures,
+    SchedulingPolicy,
+    SharedCluster,
+    SubmittedJobs,
 )
 from perfatlas.vocabulary.fields.traffic import (
     Arrivals,
@@ -34,6 +49,11 @@ QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
         *(ReplicaOperation, KvOffloading, Plan, Formats, Limits, Pools),
     ),
     "validate serving": (Subject, Plan, Formats, CachedPrefix, Limits),
+    "goodput": (ResilientJob, JobFailures, JobOnFleet, MeasuredStep),
+    "goodput spares": (SparePool,),
+    "goodput domains": (GpuDomains,),
+    "goodput stragglers": (SynchronousGpus,),
+    "fleet schedule": (SubmittedJobs, SharedCluster, SchedulingPolicy, ScheduledFailures),
 }
 
 

@@ -6,6 +6,7 @@ import re
 import types
 from dataclasses import dataclass
 from functools import cache, cached_property
+from pathlib import PurePath
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -36,7 +37,7 @@ class Row:
 
     Args:
         text: What it is, a full sentence.
-        default: What holds where it is not given and no value is declared, as help says it.
+        default: What holds where it is not given, as help says it; by default the declared value.
         needs: What must hold for the field to have an effect; None for nothing.
         pools: Which pools of disaggregated serving may have their own value.
         by_replica: Whether each kind of replica may have its own value.
@@ -80,8 +81,15 @@ class Text:
     at_most: int = 4096
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:  # noqa: ANN401 - pydantic's protocol
-        """Return the schema of pydantic."""
-        return handler(source) | {"min_length": 1, "max_length": self.at_most}
+        """Return the schema of pydantic: a path is its text."""
+        from pydantic_core import core_schema
+
+        text = handler(source) | {"min_length": 1, "max_length": self.at_most}
+        return core_schema.no_info_before_validator_function(_path_text, text)
+
+
+def _path_text(value: object) -> object:
+    return str(value) if isinstance(value, PurePath) else value
 
 
 @dataclass(frozen=True)
@@ -99,6 +107,23 @@ class Checked:
         from pydantic_core import core_schema
 
         return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+
+@dataclass(frozen=True)
+class Written:
+    """A value that people may write as text, such as a mapping.
+
+    Args:
+        read: Returns the value of a text, and anything else as it is, or raises a ValueError.
+    """
+
+    read: Callable[[object], object]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:  # noqa: ANN401 - pydantic's protocol
+        """Return the schema of pydantic: the text is read first."""
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_before_validator_function(self.read, handler(source))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
+from perfatlas.vocabulary.fields.clusters import SEED
 from perfatlas.vocabulary.fields.conditions import AllOf, Equals, Given, Holds, NotGiven
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
 from perfatlas.vocabulary.fields.rows import InputFile, Row, Text, group
@@ -16,8 +17,8 @@ File = Annotated[str, Text(), InputFile()]
 Scheduler = Literal[
     "vllm", "sglang", "trtllm_guaranteed_no_evict", "trtllm_max_utilization", "static"
 ]
-GENERATED: Final = NotGiven("requests", "gives the requests; this applies to generated ones")
-FROM_FILE: Final = Given("requests", "trace.jsonl")
+GENERATED: Final = NotGiven("requests", "gives the requests, and none are generated")
+FROM_FILE: Final = Given("requests", example="trace.jsonl")
 RAMP: Final = AllOf(GENERATED, Equals("arrival", "ramp"))
 
 
@@ -140,9 +141,7 @@ class Arrivals:
             needs=FROM_FILE,
         ),
     ] = False
-    seed: Annotated[
-        Annotated[int, Number(at_least=0, at_most=2**63 - 1)], Row("Seed of random draws.")
-    ] = 0
+    seed: Annotated[Annotated[int, Number(at_least=0, at_most=2**63 - 1)], SEED] = 0
     num_seeds: Annotated[
         Annotated[int, Number(at_least=1, at_most=1000)],
         Row("Simulations with seeds seed, seed + 1, ...: means with confidence intervals."),

@@ -1,0 +1,57 @@
+"""Rows and kinds of values that questions about clusters share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Final
+
+from perfatlas.vocabulary.fields.conditions import NotGiven
+from perfatlas.vocabulary.fields.numbers import Number
+from perfatlas.vocabulary.fields.rows import Catalog, Row, Text, fields_of
+from perfatlas.vocabulary.fields.scenario import Plan
+
+LARGEST_SEED: Final = 2**31
+Duration = Annotated[float, Number(unit="s", at_least=1e-6, at_most=1e12)]
+Pause = Annotated[float, Number(unit="s", at_least=0.0, at_most=1e12)]
+Share = Annotated[float, Number(unit="fraction", above=0.0, at_most=1.0)]
+Seed = Annotated[int, Number(at_least=0, at_most=LARGEST_SEED)]
+FleetName = Annotated[str, Text(), Catalog("fleets")]
+
+SEED: Final = Row("Seed of random draws.", elsewhere=("random_seed", "rng_seed"))
+FLEET: Final = Row(
+    "Fleet, which describes how nodes fail and are repaired: a TOML file, llama3 or rsc1.",
+    elsewhere=("cluster", "fleet_file", "fleet_name"),
+)
+GPUS: Final = replace(
+    fields_of(Plan)["gpus"].row,
+    text="GPUs of the job.",
+    default="with fleet, all units that are not spares",
+)
+NO_FLEET: Final = NotGiven("fleet", "describes how nodes fail and are repaired")
+NODE_MTBF: Final = Row(
+    "Mean time between failures of one node.",
+    needs=NO_FLEET,
+    elsewhere=("mtbf_node_s", "node_mttf_s", "mttf_node_s"),
+)
+NODE_REPAIR: Final = Row(
+    "Mean time to repair a failed node.",
+    needs=NO_FLEET,
+    elsewhere=("mttr_s", "node_mttr_s", "repair_time_s"),
+)
+DETECTION: Final = Row(
+    "Time until a failure is detected.", elsewhere=("detection_time_s", "time_to_detect_s")
+)
+GPUS_PER_NODE: Final = Row(
+    "GPUs per node.", elsewhere=("num_gpus_per_node", "ngpus_per_node", "gpus_per_server")
+)
+SPARES: Final = Row(
+    "Spare nodes of the job.", elsewhere=("spare_nodes", "num_spares", "standby_nodes")
+)
+RESTART: Final = Row(
+    "Restart time from detection to resumed work; a failure during restart starts it over.",
+    elsewhere=("restart_time_s", "recovery_time_s", "restart_overhead_s"),
+)
+CHECKPOINT_INTERVAL: Final = Row(
+    "Time of work between checkpoints.",
+    elsewhere=("checkpoint_every_s", "checkpoint_period_s", "save_interval_s"),
+)

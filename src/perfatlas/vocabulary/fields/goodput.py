@@ -1,0 +1,397 @@
+"""Fields of goodput: a job, its failures, its fleet, its step, and what spares and peers cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Final, Literal
+
+from perfatlas.vocabulary.fields.clusters import (
+    CHECKPOINT_INTERVAL,
+    DETECTION,
+    FLEET,
+    GPUS,
+    GPUS_PER_NODE,
+    NO_FLEET,
+    NODE_MTBF,
+    NODE_REPAIR,
+    RESTART,
+    SEED,
+    SPARES,
+    Duration,
+    FleetName,
+    Pause,
+    Seed,
+    Share,
+)
+from perfatlas.vocabulary.fields.conditions import (
+    AllOf,
+    AnyOf,
+    Differs,
+    Equals,
+    Given,
+    Holds,
+    NotGiven,
+    Worded,
+)
+from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
+from perfatlas.vocabulary.fields.rows import Catalog, InputFile, Row, Text, fields_of, group
+from perfatlas.vocabulary.fields.scenario import FormatName, ModelName, Subject, SystemName
+
+MONTH_S: Final = 30 * 86400.0
+LARGEST_DOMAIN: Final = 100_000  # GPUs
+MOST_MORE_SPARES: Final = 1_000_000
+MOST_SPARES: Final = 100_000
+Level = Annotated[float, Number(unit="fraction", above=0.0, below=1.0)]
+Spread = Annotated[float, Number(unit="fraction", at_least=0.0, at_most=1.0)]
+Price = Annotated[float, Number(at_least=0.0, at_most=1e9)]
+_SUBJECT: Final = fields_of(Subject)
+OF_FLEET: Final = Given("fleet", example="llama3")
+WHAT_IF: Final = AllOf(OF_FLEET, Given("what_if"))
+STEP: Final = Given("step_time_s")
+NODES_MATTER: Final = Worded(
+    AnyOf(NotGiven("mtti_s", ""), Given("spares"), Differs("failure_shape", 1.0)),
+    "mtti_s is the mean time to interruption of the whole job",
+    "set node_mtbf_s in its place",
+)
+
+
+@group("Job", 1)
+class ResilientJob:
+    """How a job lives with failures."""
+
+    gpus: Annotated[Count | None, GPUS] = None
+    checkpoint_interval_s: Annotated[
+        Duration | None, replace(CHECKPOINT_INTERVAL, default="the optimum")
+    ] = None
+    checkpoint_write_s: Annotated[
+        Pause | None,
+        Row(
+            "Blocking checkpoint write time.",
+            elsewhere=("checkpoint_cost_s", "checkpoint_time_s", "checkpoint_overhead_s"),
+        ),
+    ] = None
+    restart_s: Annotated[Pause | None, RESTART] = None
+    method: Annotated[
+        Literal["auto", "exact", "simulate", "young", "daly", "saxena", "meta"],
+        Row(
+            "Method: exact (renewal model), simulate, young, daly, saxena or meta; auto is exact"
+            " where that is valid, and simulates elsewhere.",
+            needs=Worded(
+                AnyOf(NO_FLEET, Equals("method", "simulate")),
+                "a job on a fleet is always simulated",
+                "leave fleet out",
+            ),
+        ),
+    ] = "auto"
+    duration_s: Annotated[
+        Duration,
+        Row(
+            "Time over which failures and GPU-hours are counted.",
+            default="30 days",
+            needs=NotGiven("work_s", "ends the job when the work is done"),
+        ),
+    ] = MONTH_S
+    usd_per_gpu_hour: Annotated[
+        Price | None,
+        Row(
+            "Price of one GPU-hour [USD].",
+            needs=Given("gpus", "fleet"),
+            elsewhere=("gpu_hour_price", "price_per_gpu_hour", "cost_per_gpu_hour"),
+        ),
+    ] = None
+    half_width: Annotated[
+        Level,
+        Row("Relative half-width of the confidence interval at which a simulation ends."),
+    ] = 0.002
+    seed: Annotated[Seed, SEED] = 0
+
+
+@group("Failures", 2)
+class JobFailures:
+    """How often the job is interrupted: mtti_s, node_mtbf_s, failure_rate or a fleet."""
+
+    mtti_s: Annotated[
+        Duration | None,
+        Row(
+            "Mean time to interruption of the job.",
+            needs=NO_FLEET,
+            elsewhere=("mtti", "mtbf_s", "mttf_s", "mtbi_s"),
+        ),
+    ] = None
+    node_mtbf_s: Annotated[Duration | None, NODE_MTBF] = None
+    failure_rate: Annotated[
+        Annotated[str, Text(), Catalog("rates")] | None,
+        Row(
+            "Published failure rate, such as llama3_node_unexpected or rsc1_node.",
+            needs=NO_FLEET,
+        ),
+    ] = None
+    failures_seen: Annotated[
+        Count | None,
+        Row(
+            "Number of failures behind mtti_s or node_mtbf_s, which gives their interval.",
+            needs=AllOf(
+                NO_FLEET,
+                NotGiven("failure_rate", "has an interval of its own, or none"),
+            ),
+        ),
+    ] = None
+    gpus_per_node: Annotated[Count, replace(GPUS_PER_NODE, needs=AllOf(NO_FLEET, NODES_MATTER))] = 8
+    failure_shape: Annotated[
+        Annotated[float, Number(at_least=0.2, at_most=20.0)],
+        Row(
+            "Weibull shape of node lifetimes (1 = exponential, above 1 = wear-out).",
+            needs=NO_FLEET,
+            elsewhere=("weibull_shape",),
+        ),
+    ] = 1.0
+    detection_s: Annotated[Pause | None, replace(DETECTION, default="0, or that of the fleet")] = (
+        None
+    )
+    spares: Annotated[
+        CountOrZero | None,
+        replace(SPARES, default="unlimited; with fleet, the rest of it"),
+    ] = None
+    repair_s: Annotated[
+        Duration | None, replace(NODE_REPAIR, needs=AllOf(NO_FLEET, Given("spares")))
+    ] = None
+
+
+@group("Fleet", 3)
+class JobOnFleet:
+    """A job on a whole fleet, simulated."""
+
+    fleet: Annotated[FleetName | None, FLEET] = None
+    fleet_units: Annotated[
+        Count | None, Row("Units (nodes or racks) of the fleet.", "those of its file", OF_FLEET)
+    ] = None
+    strategy: Annotated[
+        Annotated[str, Text(256)] | None,
+        Row("Recovery strategy: a [[strategy]] table of the fleet.", "the first", OF_FLEET),
+    ] = None
+    strategy_file: Annotated[
+        Annotated[str, Text(), InputFile()] | None,
+        Row("TOML file of [[strategy]] tables.", "that of the fleet", OF_FLEET),
+    ] = None
+    checkpoint_lag_s: Annotated[
+        Pause, Row("Time from the end of a write until the checkpoint is durable.", needs=OF_FLEET)
+    ] = 0.0
+    spare_kind: Annotated[
+        Literal["cold", "warm", "hot"],
+        Row("State of spares; warm and hot ones are powered and can fail.", needs=OF_FLEET),
+    ] = "cold"
+    spare_start_s: Annotated[
+        Pause, Row("Additional restart time when a spare joins the job.", needs=OF_FLEET)
+    ] = 0.0
+    fewest_gpus: Annotated[
+        Count | None,
+        Row(
+            "Minimum GPUs for elastic operation: the job goes on with fewer rather than wait.",
+            default="not elastic",
+            needs=OF_FLEET,
+            elsewhere=("min_gpus", "min_world_size"),
+        ),
+    ] = None
+    replica_gpus: Annotated[
+        Count | None,
+        Row(
+            "GPUs that an elastic job gives up together, such as one data-parallel replica.",
+            default="one unit",
+            needs=AllOf(
+                OF_FLEET,
+                Given("fewest_gpus", "what_if"),
+                AnyOf(Holds("strategy without shrink"), Given("fewest_gpus")),
+            ),
+        ),
+    ] = None
+    work_s: Annotated[
+        Duration | None,
+        Row("Useful work after which the job ends, in place of duration_s.", "none", OF_FLEET),
+    ] = None
+    finish_by_s: Annotated[
+        Duration | None,
+        Row(
+            "Deadline of the work: the probability of missing it is answered.",
+            default="none",
+            needs=AllOf(OF_FLEET, Given("work_s")),
+        ),
+    ] = None
+    mfu: Annotated[
+        Share | None, Row("Model FLOPs utilization (MFU) of productive time.", needs=OF_FLEET)
+    ] = None
+    scheduling: Annotated[
+        Share | None, Row("Fraction of time in which the job is scheduled.", "1", OF_FLEET)
+    ] = None
+    what_if: Annotated[
+        bool, Row("Rank single changes by the GPU-hours they gain.", needs=OF_FLEET)
+    ] = False
+    more_spares: Annotated[
+        Annotated[int, Number(at_least=1, at_most=MOST_MORE_SPARES)],
+        Row("Spares that what_if adds.", needs=WHAT_IF),
+    ] = 30
+    verify_s: Annotated[
+        Duration | None,
+        Row(
+            "Duration of the verification before every checkpoint that what_if tries against"
+            " silent errors.",
+            default="that of another strategy",
+            needs=AllOf(WHAT_IF, Holds("strategy without verification"), Holds("silent errors")),
+        ),
+    ] = None
+
+
+@group("Training step", 4)
+class MeasuredStep:
+    """A measured training step, in place of mfu, and the size of a checkpoint."""
+
+    model: Annotated[
+        ModelName | None,
+        replace(
+            _SUBJECT["model"].row,
+            text="Trained model: a Hugging Face id or catalog name; its parameters give FLOP and"
+            " checkpoint size.",
+            needs=AnyOf(
+                AllOf(
+                    NotGiven("checkpoint_bytes", "is the size of a checkpoint"),
+                    Worded(
+                        Given("checkpoint_bytes_per_s", "fleet"),
+                        "there is neither a write bandwidth nor a step for an MFU",
+                        "set checkpoint_bytes_per_s",
+                    ),
+                ),
+                STEP,
+            ),
+        ),
+    ] = None
+    system: Annotated[
+        SystemName | None,
+        replace(
+            _SUBJECT["system"].row,
+            text="System of the job: its peak is that of the MFU.",
+            needs=Given("step_time_s", "tokens_per_step"),
+            pools=(),
+            by_replica=False,
+        ),
+    ] = None
+    format: Annotated[FormatName, Row("Number format of the peak.", needs=STEP)] = "bf16"
+    step_time_s: Annotated[
+        Duration | None, Row("Measured time of one training step.", needs=OF_FLEET)
+    ] = None
+    tokens_per_step: Annotated[
+        Annotated[int, Number(at_least=1, at_most=10**12)] | None,
+        Row(
+            "Tokens of one training step, over all GPUs.",
+            needs=OF_FLEET,
+            elsewhere=("global_batch_tokens", "tokens_per_batch"),
+        ),
+    ] = None
+    checkpoint_bytes: Annotated[
+        Annotated[float, Number(unit="bytes", above=0.0, at_most=1e18)] | None,
+        Row(
+            "Size of a checkpoint, such as 5.7TB.",
+            default="14 bytes for each parameter of model",
+            needs=Worded(
+                AnyOf(
+                    Given("checkpoint_bytes_per_s"),
+                    AllOf(OF_FLEET, Holds("strategy with bandwidths")),
+                ),
+                "no write bandwidth is set",
+                "set checkpoint_bytes_per_s (or bandwidths of a [[strategy]] table)",
+            ),
+            elsewhere=("checkpoint_size", "checkpoint_size_bytes"),
+        ),
+    ] = None
+    checkpoint_bytes_per_s: Annotated[
+        Annotated[float, Number(unit="bytes/s", above=0.0, at_most=1e18)] | None,
+        Row(
+            "Checkpoint write bandwidth of the whole job, such as 100GB/s, in place of"
+            " checkpoint_write_s.",
+            elsewhere=("checkpoint_bandwidth", "checkpoint_write_bandwidth"),
+        ),
+    ] = None
+
+
+@group("Nodes", 1)
+class SparePool:
+    """Nodes of a job, and the spares beside them."""
+
+    nodes: Annotated[
+        Count | None,
+        Row(
+            "Nodes of the job.",
+            needs=NotGiven("fleet", "gives the nodes, with gpus"),
+            elsewhere=("num_nodes", "nnodes"),
+        ),
+    ] = None
+    fleet: Annotated[FleetName | None, FLEET] = None
+    gpus: Annotated[Count | None, replace(GPUS, default="", needs=OF_FLEET)] = None
+    spares: Annotated[Annotated[int, Number(at_least=0, at_most=MOST_SPARES)] | None, SPARES] = None
+    target: Annotated[
+        Level | None,
+        Row(
+            "Availability target: fraction of time in which the job does not wait for a node, such"
+            " as 0.999; the answer gives the spares."
+        ),
+    ] = None
+    node_mtbf_s: Annotated[Duration | None, NODE_MTBF] = None
+    repair_s: Annotated[Duration | None, NODE_REPAIR] = None
+    crews: Annotated[
+        Count | None, Row("Repair crews: most repairs at the same time.", "unlimited")
+    ] = None
+    warm: Annotated[bool, Row("Let spares fail like other nodes (warm standby).")] = False
+
+
+@group("GPUs", 1)
+class GpuDomains:
+    """Domains of GPUs, which go down together or with too few GPUs."""
+
+    domain_size: Annotated[
+        Annotated[int, Number(at_least=1, at_most=LARGEST_DOMAIN)],
+        Row(
+            "GPUs of a domain, such as 72 of an NVLink domain.",
+            elsewhere=("nvlink_domain", "nvlink_domain_size", "scale_up_size"),
+        ),
+    ]
+    needed: Annotated[
+        Count | None,
+        Row("GPUs of a domain that must work; the others are standby.", "all of them"),
+    ] = None
+    unavailability: Annotated[
+        Annotated[float, Number(unit="fraction", at_least=0.0, below=1.0)] | None,
+        Row("Fraction of time in which a GPU is out of service, such as 0.001."),
+    ] = None
+    gpu_mtbf_s: Annotated[
+        Duration | None,
+        Row(
+            "Mean time between failures of one GPU, with repair_s in place of unavailability.",
+            elsewhere=("mtbf_gpu_s", "gpu_mttf_s"),
+        ),
+    ] = None
+    repair_s: Annotated[
+        Duration | None,
+        replace(NODE_REPAIR, text="Mean time to repair a failed GPU.", needs=None),
+    ] = None
+    gpus: Annotated[
+        Count | None,
+        replace(GPUS, text="GPUs of the job that work, without standby ones.", default=""),
+    ] = None
+    spares: Annotated[CountOrZero | None, Row("Spare domains of the job.", "0", Given("gpus"))] = (
+        None
+    )
+
+
+@group("GPUs", 1)
+class SynchronousGpus:
+    """GPUs that wait for the slowest of them."""
+
+    gpus: Annotated[Count, replace(GPUS, text="GPUs that wait for one another.", default="")]
+    persistent_cv: Annotated[
+        Spread, Row("Coefficient of variation between GPUs that persists over steps.")
+    ] = 0.0
+    transient_cv: Annotated[
+        Spread, Row("Coefficient of variation of one GPU from step to step.")
+    ] = 0.0
+    synchronisations: Annotated[
+        Count, Row("Synchronizations per step, after equal parts of it.")
+    ] = 1
+    step_time_s: Annotated[Duration | None, Row("Step time of an average GPU.")] = None

@@ -1,0 +1,382 @@
+"""Fields of a schedule: jobs, the cluster they share, the policy, and what fails."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Final, Literal
+
+from perfatlas.vocabulary.fields.clusters import (
+    CHECKPOINT_INTERVAL,
+    DETECTION,
+    FLEET,
+    GPUS_PER_NODE,
+    NO_FLEET,
+    NODE_MTBF,
+    NODE_REPAIR,
+    RESTART,
+    SEED,
+    Duration,
+    FleetName,
+    Pause,
+    Seed,
+    Share,
+)
+from perfatlas.vocabulary.fields.conditions import (
+    AllOf,
+    AnyOf,
+    Differs,
+    Equals,
+    Given,
+    NotGiven,
+    Worded,
+)
+from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
+from perfatlas.vocabulary.fields.rows import InputFile, Row, Text, Written, group
+
+WEEK_S: Final = 7 * 86400.0
+File = Annotated[str, Text(), InputFile()]
+
+
+def _shares(value: object) -> object:
+    """Return shares written as ann=2,bob=1 as a mapping, and anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    found: dict[str, str] = {}
+    for part in value.split(","):
+        user, equals, share = part.rpartition("=")
+        if not equals or not user.strip():
+            raise ValueError("expected users and their shares, such as ann=2,bob=1")
+        found[user.strip()] = share
+    return found
+
+
+SHRINKING: Final = ("slurm_no_kill", "torchrun")
+PATIENT: Final = ("kueue", "torchrun")
+GENERATED: Final = NotGiven("jobs", "gives the jobs, and none are generated")
+FAILING: Final = Worded(
+    Given("node_mtbf_s", "fleet", "failures"),
+    "no node fails",
+    "set node_mtbf_s with repair_s, fleet or failures",
+)
+HIT: Final = AllOf(FAILING, Differs("response", "drain"))
+REQUEUING: Final = AllOf(Equals("order", "priority"), Equals("preemption", "requeue"))
+PREEMPTING: Final = AllOf(Equals("order", "priority"), Equals("preemption", "requeue", "cancel"))
+LOSING: Final = Worded(
+    HIT,
+    "no job loses a node",
+    "set node_mtbf_s with repair_s, fleet or failures, and a response other than drain",
+)
+SHRINKS: Final = Worded(
+    AllOf(HIT, Equals("response", *SHRINKING)),
+    "no job continues with fewer nodes",
+    f"set node_mtbf_s with repair_s, fleet or failures, and response = {' or '.join(SHRINKING)}",
+)
+WAITS: Final = Worded(
+    AllOf(HIT, Equals("response", *PATIENT)),
+    "no job waits for a node",
+    f"set node_mtbf_s with repair_s, fleet or failures, and response = {' or '.join(PATIENT)}",
+)
+REQUEUED: Final = Worded(
+    AnyOf(
+        REQUEUING,
+        AllOf(
+            HIT,
+            Differs("response", "torchrun"),
+            Differs("max_restarts", 0),
+            AnyOf(Differs("response", "jobset"), Given("max_restarts")),
+        ),
+    ),
+    "no job is queued again",
+    "set preemption = requeue, or failures with a response that requeues",
+)
+RESTARTED: Final = Worded(
+    AnyOf(HIT, REQUEUING, Equals("restart_s", 0.0)),
+    "no job restarts",
+    f"{LOSING.remedy} (or preemption = requeue)",
+)
+STOPPED: Final = Worded(
+    AnyOf(
+        HIT,
+        PREEMPTING,
+        AllOf(Given("jobs"), Equals("job_format", "perfatlas")),  # which may tell limits that kill
+        Equals("checkpoint_interval_s", 0.0),
+    ),
+    "no job stops before its end",
+    f"{LOSING.remedy} (or preemption)",
+)
+LEAVES: Final = Worded(
+    AnyOf(
+        NotGiven("nodes_per_domain", ""),  # leaves are the domains then
+        Equals("together", "leaf"),
+        AllOf(Equals("together", "domain"), Differs("required", True)),  # noqa: FBT003 - a value
+    ),
+    "no job asks for nodes within a leaf",
+    "set together = leaf",
+)
+BACKFILL: Final = Equals("backfill", "easy", "conservative")
+FAIR_SHARE: Final = Equals("order", "fair_share")
+
+
+@group("Jobs", 1)
+class SubmittedJobs:
+    """Jobs of a file, or generated ones."""
+
+    jobs: Annotated[
+        File | None,
+        Row(
+            "Trace of jobs: Slurm accounting, a public trace, or CSV, Parquet or JSON Lines with"
+            " submit_s, run_s and gpus; plain or gzip-compressed.",
+            elsewhere=("job_trace", "trace_file", "workload"),
+        ),
+    ] = None
+    job_format: Annotated[
+        Literal[
+            "perfatlas", "philly", "helios", "acme", "alibaba_gpu_v2020", "sacct", "sacct_json"
+        ],
+        Row("Format of the trace.", needs=Given("jobs", example="jobs.csv")),
+    ] = "perfatlas"
+    zone: Annotated[
+        Annotated[str, Text(64)] | None,
+        Row(
+            "Time zone of the times of sacct, such as UTC or Europe/Berlin.",
+            needs=Equals("job_format", "sacct"),
+            elsewhere=("timezone", "time_zone"),
+        ),
+    ] = None
+    num_jobs: Annotated[
+        Annotated[int, Number(at_least=1, at_most=3 * 10**6)] | None,  # some 300 bytes each
+        Row("Number of jobs to generate.", elsewhere=("job_count", "n_jobs")),
+    ] = None
+    load: Annotated[
+        Annotated[float, Number(unit="fraction", above=0.0, at_most=1e3)] | None,
+        Row(
+            "Offered load of generated jobs: GPU time they ask for over that of the cluster.",
+            needs=GENERATED,
+            elsewhere=("utilization", "offered_load"),
+        ),
+    ] = None
+    job_rate: Annotated[
+        Annotated[float, Number(unit="1/s", above=0.0, at_most=1e6)] | None,
+        Row(
+            "Submission rate of generated jobs, in place of load.",
+            needs=GENERATED,
+            elsewhere=("arrival_rate", "submit_rate"),
+        ),
+    ] = None
+    run_median_s: Annotated[
+        Duration,
+        Row("Median run time of generated jobs (lognormal).", needs=GENERATED),
+    ] = 1800.0
+    run_sigma: Annotated[
+        Annotated[float, Number(at_least=0.0, at_most=10.0)],
+        Row("Sigma of the logarithm of their run time.", needs=GENERATED),
+    ] = 1.5
+    max_job_gpus: Annotated[
+        Count | None,
+        Row("GPUs of the largest generated job.", "a quarter of the cluster", GENERATED),
+    ] = None
+    limit_factor: Annotated[
+        Annotated[float, Number(at_least=1.0, at_most=1e3)],
+        Row("Time limit over run time, for jobs whose source has no time limits.", needs=BACKFILL),
+    ] = 2.0
+    checkpoint_interval_s: Annotated[
+        Pause | None,
+        replace(
+            CHECKPOINT_INTERVAL,
+            text="Time of work between checkpoints, for jobs whose source has none.",
+            default="no checkpoints: a restart loses all work",
+            needs=STOPPED,
+        ),
+    ] = None
+    restart_s: Annotated[
+        Pause | None,
+        replace(
+            RESTART,
+            text="Restart time, for jobs whose source has none.",
+            default="0",
+            needs=RESTARTED,
+        ),
+    ] = None
+    fewest_share: Annotated[
+        Share | None,
+        Row(
+            "Fraction of its nodes with which an elastic job goes on.",
+            default="one node",
+            needs=SHRINKS,
+        ),
+    ] = None
+    leave_out_larger: Annotated[
+        bool,
+        Row(
+            "Leave out jobs that can never run on this cluster, rather than refuse.",
+            needs=Worded(
+                Given("jobs", "required", "max_job_gpus"),
+                "all generated jobs fit the cluster",
+                "set jobs (a file)",
+            ),
+        ),
+    ] = False
+
+
+@group("Cluster", 2)
+class SharedCluster:
+    """Nodes that jobs share, and the network domains they are in."""
+
+    nodes: Annotated[
+        Annotated[int, Number(at_least=1, at_most=10**6)] | None,
+        Row("Nodes of the cluster.", "those of fleet", elsewhere=("num_nodes", "nnodes")),
+    ] = None
+    gpus_per_node: Annotated[
+        Annotated[int, Number(at_least=1, at_most=1024)] | None,
+        replace(GPUS_PER_NODE, default="8, or those of fleet"),
+    ] = None
+    nodes_per_domain: Annotated[
+        Count | None,
+        Row("Nodes of an NVLink domain or rack, such as 18 in an NVL72 of 4-GPU nodes.", "none"),
+    ] = None
+    nodes_per_leaf: Annotated[
+        Count | None, Row("Nodes below one leaf switch, whole domains.", "none", LEAVES)
+    ] = None
+
+
+@group("Policy", 3)
+class SchedulingPolicy:
+    """The order of jobs, their nodes, and who may pass whom."""
+
+    order: Annotated[
+        Literal["fifo", "priority", "fair_share"],
+        Row("Order of the queue: submission, priority, or decayed usage over share."),
+    ] = "fifo"
+    backfill: Annotated[
+        Literal["none", "easy", "conservative"],
+        Row(
+            "Backfill: none, easy (the first job keeps its reserved start) or conservative (the"
+            " first depth jobs do)."
+        ),
+    ] = "easy"
+    depth: Annotated[
+        Count,
+        Row(
+            "Waiting jobs that backfill considers behind the first.",
+            needs=BACKFILL,
+            elsewhere=("bf_max_job_test", "backfill_depth"),
+        ),
+    ] = 500
+    preemption: Annotated[
+        Literal["none", "requeue", "cancel"],
+        Row(
+            "Preemption of running jobs of lower priority whose nodes the first job needs.",
+            needs=Equals("order", "priority"),
+        ),
+    ] = "none"
+    placement: Annotated[
+        Literal["pack", "best_fit"],
+        Row("Placement: the first nodes that fit, or those with the least room that do."),
+    ] = "pack"
+    together: Annotated[
+        Literal["anywhere", "domain", "leaf"],
+        Row("Place all nodes of a job within a domain or a leaf where possible."),
+    ] = "anywhere"
+    required: Annotated[
+        bool,
+        Row(
+            "Let a job wait until its nodes are within one domain or leaf.",
+            needs=Equals("together", "domain", "leaf"),
+        ),
+    ] = False
+    keeps_place: Annotated[
+        bool,
+        Row(
+            "Let a requeued job keep its place in the queue instead of joining the end.",
+            needs=REQUEUED,
+        ),
+    ] = False
+    half_life_s: Annotated[
+        Duration,
+        Row(
+            "Half-life of usage in fair_share.",
+            default="7 days",
+            needs=FAIR_SHARE,
+            elsewhere=("priority_decay_half_life",),
+        ),
+    ] = WEEK_S
+    shares: Annotated[
+        Annotated[dict[str, float], Written(_shares)] | None,
+        Row("Shares of users, such as ann=2,bob=1.", "1 for each user", FAIR_SHARE),
+    ] = None
+
+
+@group("Failures", 4)
+class ScheduledFailures:
+    """What fails, and what the launcher does with a job that loses a node."""
+
+    node_mtbf_s: Annotated[
+        Duration | None,
+        replace(NODE_MTBF, text="Mean time between failures of one node, with repair_s."),
+    ] = None
+    repair_s: Annotated[
+        Pause | None,
+        replace(
+            NODE_REPAIR,
+            text="Time to repair a failed node.",
+            needs=AllOf(
+                NO_FLEET, NotGiven("failures", "lists repairs itself"), Given("node_mtbf_s")
+            ),
+        ),
+    ] = None
+    fleet: Annotated[FleetName | None, FLEET] = None
+    failures: Annotated[
+        File | None,
+        Row(
+            "Table of failures: time_s, node, repair_s, and optionally width and drain.",
+            default="none",
+            elsewhere=("failure_trace",),
+        ),
+    ] = None
+    response: Annotated[
+        Literal["slurm_requeue", "slurm_no_kill", "drain", "jobset", "kueue", "torchrun"],
+        Row(
+            "Response of the launcher to a lost node; drain lets running jobs end before the"
+            " repair.",
+            needs=FAILING,
+        ),
+    ] = "slurm_requeue"
+    detection_s: Annotated[
+        Pause | None, replace(DETECTION, default="that of the launcher", needs=LOSING)
+    ] = None
+    max_restarts: Annotated[
+        CountOrZero | None,
+        Row(
+            "Most restarts, as the launcher counts them, before a job fails for good.",
+            default="that of the launcher",
+            needs=LOSING,
+            elsewhere=("max_retries", "backoff_limit"),
+        ),
+    ] = None
+    patience_s: Annotated[
+        Pause | None,
+        Row(
+            "Time that a job of kueue or torchrun waits for a node.",
+            default="that of the launcher",
+            needs=WAITS,
+            elsewhere=("last_call_timeout", "recovery_timeout"),
+        ),
+    ] = None
+    until_s: Annotated[
+        Duration | None,
+        Row(
+            "Time after the first submission at which the schedule is cut off.",
+            default="the last submission if jobs are generated, else when all have ended",
+        ),
+    ] = None
+    seed: Annotated[
+        Seed,
+        replace(
+            SEED,
+            needs=Worded(
+                Given("num_jobs", "node_mtbf_s", "fleet"),
+                "nothing is drawn at random",
+                "set num_jobs, node_mtbf_s or fleet",
+            ),
+        ),
+    ] = 0
