@@ -26,8 +26,13 @@ from .scenario import (
     Plan as Plan,
     Pools as Pools,
     Serving as Serving,
-    Subject as Subject,
     check_distribution as check_distribution,
+)
+from .subject import (
+    ClockChoice as ClockChoice,
+    Subject as Subject,
+    SystemChoice as SystemChoice,
+    TierChoice as TierChoice,
 )
 from .traffic import (
     Arrivals as Arrivals,

@@ -15,8 +15,8 @@ from perfatlas.vocabulary.fields.scenario import (
     Plan,
     Pools,
     Serving,
-    Subject,
 )
+from perfatlas.vocabulary.fields.subject import Subject
 from perfatlas.vocabulary.fields.traffic import (
     Arrivals,
     Objectives,
