@@ -1,4 +1,5 @@
 from .asked import (
+    Asked as Asked,
     sentences as sentences,
 )
 from .cache_tiers import (
@@ -18,6 +19,9 @@ from .traffic import (
     TRAFFIC_NAMES as TRAFFIC_NAMES,
     Traffic as Traffic,
     parse_traffic as parse_traffic,
+)
+from .unused import (
+    refuse_unused as refuse_unused,
 )
 from .vocabulary import (
     FIELD_NAMES as FIELD_NAMES,

@@ -1,8 +1,21 @@
+from .conditions import (
+    Missing as Missing,
+    is_set as is_set,
+    value_text as value_text,
+)
 from .numbers import (
     LARGEST_COUNT as LARGEST_COUNT,
     LONGEST_S as LONGEST_S,
     Count as Count,
     Number as Number,
+)
+from .operators import (
+    AttentionShape as AttentionShape,
+    CollectiveKernels as CollectiveKernels,
+    CollectiveShape as CollectiveShape,
+    GemmShape as GemmShape,
+    KernelChoice as KernelChoice,
+    MoeShape as MoeShape,
 )
 from .questions import (
     QUESTIONS as QUESTIONS,
@@ -26,7 +39,6 @@ from .scenario import (
     Plan as Plan,
     Pools as Pools,
     Serving as Serving,
-    check_distribution as check_distribution,
 )
 from .subject import (
     ClockChoice as ClockChoice,

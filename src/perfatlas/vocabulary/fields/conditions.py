@@ -1,46 +1,91 @@
-"""What a field needs to have an effect, and the refusal where it has none."""
+"""What a field needs to have an effect, and what is missing where it has none."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from perfatlas.quantities import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    Facts = Mapping[str, Callable[[], str]]
+    Facts = Mapping[str, Callable[[], "Missing | None"]]
+
+
+class Missing(NamedTuple):
+    """Why a field has no effect.
+
+    Args:
+        why: A clause, such as "backfill = none".
+        remedy: What gives it one, a clause such as "set backfill = easy".
+    """
+
+    why: str
+    remedy: str
+
+
+def is_set(value: object) -> bool:
+    """Return whether a value says anything: None, False, empty text and empty tables do not.
+
+    Args:
+        value: Of a field.
+
+    Example:
+        >>> from perfatlas.vocabulary.fields import is_set
+        >>> is_set(0), is_set(False), is_set({})
+        (True, False, False)
+    """
+    empty = isinstance(value, str | tuple | list | dict) and not value
+    return value is not None and value is not False and not empty
+
+
+def value_text(value: object) -> str:
+    """Return the value of a field as messages show it.
+
+    Args:
+        value: Of any type.
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, dict):
+        return shown(",".join(f"{name}={value_text(one)}" for name, one in value.items()))
+    if isinstance(value, str) and shown(value) == f"'{value}'":
+        return value
+    return shown(value)
 
 
 class Condition(Protocol):
     """Something that holds for a question or does not."""
 
-    def missing(self, values: Mapping[str, Any], facts: Facts) -> str:
-        """Return what is missing, "" where the condition holds.
+    def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:
+        """Return what is missing, None where the condition holds.
 
         Args:
             values: Every field of the question by name, defaults included.
-            facts: What follows from the question: by name, why a fact does not hold, "" if it does.
+            facts: What follows from the question: by name, what is missing, None if it holds.
         """
         ...
 
 
-@dataclass(frozen=True)
 class Given:
-    """A field is set.
+    """At least one of some fields is set."""
 
-    Args:
-        name: The field.
-        example: A value, for the message.
-    """
+    def __init__(self, *names: str, example: str = "") -> None:
+        """Hold the fields, and for the message a value of the first."""
+        self.names, self.example = names, example
 
-    name: str
-    example: str = ""
-
-    def missing(self, values: Mapping[str, Any], facts: Facts) -> str:  # noqa: ARG002 - protocol
-        """Return that the field is to be set, "" where it is."""
-        if values.get(self.name) not in (None, False, (), ""):
-            return ""
-        return f"it needs {self.name}{f', such as {self.example}' if self.example else ''}"
+    def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:  # noqa: ARG002 - protocol
+        """Return that the fields are not set, None where one is."""
+        if any(is_set(values.get(name)) for name in self.names):
+            return None
+        such_as = f", such as {self.example}" if self.example else ""
+        if len(self.names) == 1:
+            return Missing(f"{self.names[0]} is not set", f"set {self.names[0]}{such_as}")
+        choice = _either(self.names)
+        return Missing(f"none of {choice} is set", f"set {choice}{such_as}")
 
 
 @dataclass(frozen=True)
@@ -55,10 +100,12 @@ class NotGiven:
     name: str
     why: str
 
-    def missing(self, values: Mapping[str, Any], facts: Facts) -> str:  # noqa: ARG002 - protocol
-        """Return what the other field does, "" where it is not set."""
+    def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:  # noqa: ARG002 - protocol
+        """Return what the other field does, None where it is not set."""
         value = values.get(self.name)
-        return "" if value in (None, False, (), "") else f"{self.name} = {value} {self.why}"
+        if not is_set(value):
+            return None
+        return Missing(f"{self.name} = {value_text(value)} {self.why}", f"leave {self.name} out")
 
 
 class Equals:
@@ -68,11 +115,32 @@ class Equals:
         """Hold the field and its values."""
         self.name, self.wanted = name, wanted
 
-    def missing(self, values: Mapping[str, Any], facts: Facts) -> str:  # noqa: ARG002 - protocol
-        """Return the values that are needed, "" where the field has one."""
-        if values.get(self.name) in self.wanted:
-            return ""
-        return f"it needs {self.name} = {' or '.join(map(str, self.wanted))}"
+    def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:  # noqa: ARG002 - protocol
+        """Return the value there is and those that are needed, None where the field has one."""
+        value = values.get(self.name)
+        if value in self.wanted:
+            return None
+        why = f"{self.name} = {value_text(value)}" if is_set(value) else f"{self.name} is not set"
+        return Missing(why, f"set {self.name} = {_either(map(value_text, self.wanted))}")
+
+
+@dataclass(frozen=True)
+class Differs:
+    """A field has another value than one.
+
+    Args:
+        name: The field.
+        value: The value.
+    """
+
+    name: str
+    value: object
+
+    def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:  # noqa: ARG002 - protocol
+        """Return the value, None where the field has another."""
+        if values.get(self.name) != self.value:
+            return None
+        return Missing(f"{self.name} = {value_text(self.value)}", f"set another {self.name}")
 
 
 @dataclass(frozen=True)
@@ -85,8 +153,8 @@ class Holds:
 
     fact: str
 
-    def missing(self, values: Mapping[str, Any], facts: Facts) -> str:  # noqa: ARG002 - protocol
-        """Return why the fact does not hold, "" where it does."""
+    def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:  # noqa: ARG002 - protocol
+        """Return why the fact does not hold, None where it does."""
         return facts[self.fact]()
 
 
@@ -97,20 +165,52 @@ class AllOf:
         """Hold the conditions."""
         self.conditions = conditions
 
-    def missing(self, values: Mapping[str, Any], facts: Facts) -> str:
-        """Return what the first that does not hold misses, "" where all hold."""
+    def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:
+        """Return what the first that does not hold misses, None where all hold."""
         found = (one.missing(values, facts) for one in self.conditions)
-        return next((text for text in found if text), "")
+        return next((missing for missing in found if missing), None)
 
 
 class AnyOf:
     """At least one condition holds."""
 
     def __init__(self, *conditions: Condition) -> None:
-        """Hold the conditions."""
+        """Hold the conditions, the one to ask for first."""
         self.conditions = conditions
 
-    def missing(self, values: Mapping[str, Any], facts: Facts) -> str:
-        """Return what the first one misses, "" where any holds."""
-        found = [one.missing(values, facts) for one in self.conditions]
-        return found[0] if all(found) else ""
+    def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:
+        """Return what the first one misses, None where any holds."""
+        first = None
+        for one in self.conditions:
+            found = one.missing(values, facts)
+            if found is None:
+                return None
+            first = first or found
+        return first
+
+
+@dataclass(frozen=True)
+class Worded:
+    """A condition with a message of its own.
+
+    Args:
+        condition: The condition.
+        why: Said where it does not hold.
+        remedy: What makes it hold.
+    """
+
+    condition: Condition
+    why: str
+    remedy: str
+
+    def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:
+        """Return the message, None where the condition holds."""
+        if self.condition.missing(values, facts) is None:
+            return None
+        return Missing(self.why, self.remedy)
+
+
+def _either(words: Iterable[str]) -> str:
+    """Return words as a choice: "a, b or c"."""
+    *others, last = words
+    return f"{', '.join(others)} or {last}" if others else last

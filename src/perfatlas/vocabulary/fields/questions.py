@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from perfatlas.vocabulary.fields.operators import (
+    AttentionShape,
+    CollectiveKernels,
+    CollectiveShape,
+    GemmShape,
+    KernelChoice,
+    MoeShape,
+)
 from perfatlas.vocabulary.fields.replicas import KvOffloading, ReplicaOperation
 from perfatlas.vocabulary.fields.rows import Field, fields_of
 from perfatlas.vocabulary.fields.scenario import (
@@ -16,7 +24,7 @@ from perfatlas.vocabulary.fields.scenario import (
     Pools,
     Serving,
 )
-from perfatlas.vocabulary.fields.subject import Subject
+from perfatlas.vocabulary.fields.subject import ClockChoice, Subject, SystemChoice, TierChoice
 from perfatlas.vocabulary.fields.traffic import (
     Arrivals,
     Objectives,
@@ -31,6 +39,10 @@ QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
         *(ReplicaOperation, KvOffloading, Plan, Formats, Limits, Pools),
     ),
     "validate serving": (Subject, Plan, Formats, CachedPrefix, Limits),
+    "kernel gemm": (SystemChoice, GemmShape, KernelChoice, TierChoice, ClockChoice),
+    "kernel attention": (SystemChoice, AttentionShape, KernelChoice, TierChoice, ClockChoice),
+    "kernel moe": (SystemChoice, MoeShape, KernelChoice, TierChoice, ClockChoice),
+    "collective": (SystemChoice, CollectiveShape, TierChoice, CollectiveKernels),
 }
 
 

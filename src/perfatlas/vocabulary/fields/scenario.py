@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal
 
 from perfatlas.quantities import InvalidSpecError, shown
-from perfatlas.vocabulary.fields.conditions import Equals, Given, Holds
+from perfatlas.vocabulary.fields.conditions import Differs, Equals, Holds, Worded
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
 from perfatlas.vocabulary.fields.rows import POOLS, Checked, Row, group, varies_by_pool
 from perfatlas.vocabulary.fields.subject import FormatName, Subject
@@ -308,7 +308,11 @@ class Limits:
         Annotated[float, Number(unit="fraction", at_least=0.0, at_most=1.0)] | None,
         Row(
             "Probability that a draft token is accepted when all before it are.",
-            needs=Given("speculative_depth", "3"),
+            needs=Worded(
+                Differs("speculative_depth", 0),
+                "speculative_depth = 0",
+                "set speculative_depth, such as 3",
+            ),
         ),
     ] = None
 

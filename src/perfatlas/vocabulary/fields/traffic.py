@@ -17,7 +17,7 @@ Scheduler = Literal[
     "vllm", "sglang", "trtllm_guaranteed_no_evict", "trtllm_max_utilization", "static"
 ]
 GENERATED: Final = NotGiven("requests", "gives the requests; this applies to generated ones")
-FROM_FILE: Final = Given("requests", "trace.jsonl")
+FROM_FILE: Final = Given("requests", example="trace.jsonl")
 RAMP: Final = AllOf(GENERATED, Equals("arrival", "ramp"))
 
 

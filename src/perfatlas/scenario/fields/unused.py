@@ -1,0 +1,85 @@
+"""Refusal of fields that would change nothing, by the conditions of the table of fields."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from perfatlas.quantities import InvalidSpecError
+from perfatlas.vocabulary.fields import is_set, value_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from perfatlas.vocabulary.fields import Field, Missing
+
+
+def refuse_unused(
+    values: Mapping[str, Any],
+    fields: Mapping[str, Field],
+    facts: Mapping[str, Callable[[], Missing | None]] | None = None,
+    *,
+    others: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """Refuse fields that are set, are not the default, and miss what they need to have an effect.
+
+    Args:
+        values: Typed values of all fields, by name.
+        fields: The rows of the question.
+        facts: What conditions read beside fields: by name, what is missing, None if it holds.
+        others: Values of the questions it is compared with: a field is of use if one reads it.
+
+    Raises:
+        InvalidSpecError: A field has no effect; the message says why and what gives it one. Fields
+            that miss the same are named together.
+
+    Example:
+        >>> from perfatlas.scenario.fields import refuse_unused
+        >>> from perfatlas.vocabulary.fields import fields_asked
+        >>> asked = {"max_replicas": None, "start_up_s": 30.0}
+        >>> refuse_unused(asked, fields_asked("simulate"))
+        Traceback (most recent call last):
+        perfatlas.quantities.errors.InvalidSpecError: start_up_s = 30 has no effect here:...
+    """
+    found: dict[Missing, list[str]] = {}
+    for name, field in fields.items():
+        missing = _missing(field, (values, *others), facts or {})
+        if missing is not None:
+            found.setdefault(missing, []).append(name)
+    if not found:
+        return
+    missing, names = next(iter(found.items()))
+    given = {name: _given(fields[name], (values, *others)) for name in names}
+    told = _listed([f"{name} = {value_text(one.get(name))}" for name, one in given.items() if one])
+    has = "has" if len(names) == 1 else "have"
+    remedy = f"{missing.remedy}, or " if missing.remedy else ""
+    raise InvalidSpecError(
+        f"{told} {has} no effect here: {missing.why}; {remedy}leave {_listed(names)} out"
+    )
+
+
+def _missing(
+    field: Field,
+    asked: Sequence[Mapping[str, Any]],
+    facts: Mapping[str, Callable[[], Missing | None]],
+) -> Missing | None:
+    """Return what a field that is set misses in every question, None where one reads it."""
+    first, needs = _given(field, asked), field.row.needs
+    if first is None or needs is None:
+        return None
+    if any(needs.missing(one, facts) is None for one in asked):
+        return None
+    return needs.missing(first, facts)
+
+
+def _given(field: Field, asked: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the first question that sets a field to another value than its default."""
+    return next((one for one in asked if _asks(field, one.get(field.name))), None)
+
+
+def _asks(field: Field, value: object) -> bool:
+    return (is_set(value) or value is False) and value != field.default
+
+
+def _listed(words: Sequence[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
