@@ -1,19 +1,19 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import get_args, get_type_hints
+from typing import get_type_hints
 
 import pytest
 from hypothesis import given as when, strategies as st
 
-from perfatlas.cli.commands.collective import CollectiveFlags, Op
 from perfatlas.cli.flags import flags_of, set_flags
 from perfatlas.cli.output.answers import finite
 from perfatlas.collectives import OPS
+from perfatlas.measurements.tables import QUANTIZED_INSIDE
 from perfatlas.scenario.fields import FIELD_NAMES, TRAFFIC_NAMES
 from perfatlas.scenario.fields.vocabulary import parse_scenario
-from perfatlas.verbs.collective.answer import FIELDS as COLLECTIVE_FIELDS
 from perfatlas.vocabulary.fields import QUESTIONS, fields_asked
+from perfatlas.vocabulary.fields.operators import QUANTIZED
 
 
 @pytest.mark.parametrize("verb", QUESTIONS)
@@ -43,12 +43,12 @@ def test_help_tells_the_defaults_of_the_scenario() -> None:
     assert not shown["model"].show_default
 
 
-def test_the_flag_offers_every_collective() -> None:
-    assert get_args(Op) == OPS
+def test_the_table_offers_every_collective() -> None:
+    assert fields_asked("collective")["op"].choices == OPS
 
 
-def test_every_argument_of_a_collective_is_a_flag() -> None:
-    assert sorted(CollectiveFlags.__dataclass_fields__) == sorted(COLLECTIVE_FIELDS)
+def test_a_quantization_is_asked_of_the_formats_measured_with_one() -> None:
+    assert QUANTIZED == QUANTIZED_INSIDE
 
 
 def test_only_what_was_given_is_passed_on() -> None:

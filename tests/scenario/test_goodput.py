@@ -166,7 +166,7 @@ def test_a_rate_of_a_job_goes_with_its_gpus() -> None:
         ({"mtti_s": 3600, "failure_shape": 2.0}, "gpus is required"),
         ({"mtti_s": 0.001, "method": "simulate"}, "too many to simulate"),
         ({"mtti_s": float("nan")}, "mtti_s"),
-        ({"mtti": 3}, "did you mean 'mtti_s'"),
+        ({"mtti": 3}, "here it is 'mtti_s'"),
     ],
 )
 def test_a_wrong_question_names_value_and_next_step(fields: dict[str, object], said: str) -> None:

@@ -4,10 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfatlas.cli.commands.kernel import AttentionFlags, GemmFlags, MoeFlags
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
-from perfatlas.verbs.kernel.answer import ATTENTION_FIELDS, GEMM_FIELDS, MOE_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,11 +57,5 @@ def test_a_slower_clock_is_no_faster_and_says_so(
 
 @pytest.mark.parametrize("value", [0, -1, 3, "fast", True, float("nan")])
 def test_an_impossible_clock_is_refused(value: object) -> None:
-    with pytest.raises(InvalidSpecError, match=r"clock_ratio = .*from 0\.05 to 2"):
+    with pytest.raises(InvalidSpecError, match=r"clock_ratio = .*: expected"):
         kernel_gemm(**LARGE, clock_ratio=value)
-
-
-def test_every_field_of_a_kernel_is_a_flag() -> None:
-    faces = ((GemmFlags, GEMM_FIELDS), (AttentionFlags, ATTENTION_FIELDS), (MoeFlags, MOE_FIELDS))
-    for flags, names in faces:
-        assert sorted(flags.__dataclass_fields__) == sorted(names)

@@ -1,5 +1,6 @@
 from .breakdown import (
     breakdown_rows as breakdown_rows,
+    price_columns as price_columns,
     single_evidence as single_evidence,
     single_row as single_row,
     tier_of as tier_of,
@@ -19,15 +20,12 @@ from .evidence import (
     step_evidence as step_evidence,
 )
 from .quantization import (
-    CHOICES as CHOICES,
     quantization_of as quantization_of,
-    quantizes_input as quantizes_input,
     said_of_quantization as said_of_quantization,
 )
 from .tiers import (
     MEASURED_STANDING as MEASURED_STANDING,
     require_tier as require_tier,
-    tier_name as tier_name,
 )
 from .unused_changes import (
     SYSTEMS as SYSTEMS,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from perfatlas.hardware import System
     from perfatlas.measurements.calibrations import CalibrationMatch
+    from perfatlas.pricing import PricedOperators
     from perfatlas.step import StepCost
 
 
@@ -134,6 +135,28 @@ def match_versions(matches: Sequence[CalibrationMatch]) -> dict[str, str]:
         if match.table[0]:
             versions[f"{fitted.id} rows"] = " ".join(match.table)
     return versions
+
+
+def price_columns(prices: PricedOperators) -> dict[str, list[Any]]:
+    """Return the results that every question about one operator has, one value a candidate.
+
+    Args:
+        prices: Of one operator (C, 1).
+    """
+    calibrated = (prices.match_CO[:, 0] >= 0).tolist()
+    high_s, measured = prices.high_s_CO[:, 0].tolist(), prices.measured_CO[:, 0].tolist()
+    return {
+        "time_s": prices.time_s_CO[:, 0].tolist(),
+        "time_s_low": prices.low_s_CO[:, 0].tolist(),
+        # a bound is a lower limit: it has no upper end
+        "time_s_high": [h if known else None for h, known in zip(high_s, calibrated, strict=True)],
+        "bound": [BOUND_NAMES[code] for code in prices.code_CO[:, 0].tolist()],
+        "bound_time_s": prices.bound_s_CO[:, 0].tolist(),
+        "tier": [
+            tier_name(calibrated=known, measured=own)
+            for known, own in zip(calibrated, measured, strict=True)
+        ],
+    }
 
 
 def single_row(

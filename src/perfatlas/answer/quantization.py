@@ -10,7 +10,6 @@ from perfatlas.formats import get_format
 from perfatlas.kernels.tiers import holds_quantization
 from perfatlas.measurements.tables import QUANTIZED_INSIDE
 from perfatlas.operators import Gemm
-from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
     from perfatlas.measurements.calibrations import CalibrationMatch
@@ -28,25 +27,6 @@ SHARED: Final = (
     " can be of it"
 )
 AS_MEASURED: Final = "quantization = included answers as it was measured"
-
-
-def quantizes_input(chosen: str, format_name: str) -> float:
-    """Return the column of a product that says whether its quantization is priced with it.
-
-    Args:
-        chosen: One of `CHOICES`.
-        format_name: Format of the product.
-
-    Raises:
-        InvalidSpecError: The quantization of a format whose rows do not hold one.
-    """
-    if chosen == "included" and format_name not in QUANTIZED_INSIDE:
-        raise InvalidSpecError(
-            f"quantization = included: no quantization was measured with products of {format_name};"
-            f" it was with {', '.join(QUANTIZED_INSIDE)}; leave quantization out for the product"
-            " alone"
-        )
-    return float(chosen == "included")
 
 
 def quantization_of(operator: Operator) -> dict[str, str]:

@@ -8,6 +8,7 @@ from .fabric import (
 )
 from .parameters import (
     LIBRARY_FAMILY as LIBRARY_FAMILY,
+    cell_format as cell_format,
 )
 from .physics import (
     COLLECTIVE_SHAPE as COLLECTIVE_SHAPE,

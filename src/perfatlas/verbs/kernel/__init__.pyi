@@ -3,6 +3,9 @@ from .answer import (
     kernel_gemm as kernel_gemm,
     kernel_moe as kernel_moe,
 )
-from .operator_answer import (
-    OperatorReader as OperatorReader,
+from .columns import (
+    format_of as format_of,
+)
+from .priced import (
+    kernel_engine as kernel_engine,
 )

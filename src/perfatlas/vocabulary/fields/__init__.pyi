@@ -17,6 +17,14 @@ from .numbers import (
     LONGEST_S as LONGEST_S,
     Number as Number,
 )
+from .operators import (
+    AttentionShape as AttentionShape,
+    CollectiveKernels as CollectiveKernels,
+    CollectiveShape as CollectiveShape,
+    GemmShape as GemmShape,
+    KernelChoice as KernelChoice,
+    MoeShape as MoeShape,
+)
 from .questions import (
     QUESTIONS as QUESTIONS,
     fields_asked as fields_asked,
@@ -40,14 +48,18 @@ from .scenario import (
     Plan as Plan,
     Pools as Pools,
     Serving as Serving,
-    Subject as Subject,
-    check_distribution as check_distribution,
 )
 from .schedule import (
     ScheduledFailures as ScheduledFailures,
     SchedulingPolicy as SchedulingPolicy,
     SharedCluster as SharedCluster,
     SubmittedJobs as SubmittedJobs,
+)
+from .subject import (
+    ClockChoice as ClockChoice,
+    Subject as Subject,
+    SystemChoice as SystemChoice,
+    TierChoice as TierChoice,
 )
 from .traffic import (
     Arrivals as Arrivals,

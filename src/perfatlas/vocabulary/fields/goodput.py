@@ -35,7 +35,7 @@ from perfatlas.vocabulary.fields.conditions import (
 )
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
 from perfatlas.vocabulary.fields.rows import Catalog, InputFile, Row, Text, fields_of, group
-from perfatlas.vocabulary.fields.scenario import FormatName, ModelName, Subject, SystemName
+from perfatlas.vocabulary.fields.subject import FormatName, ModelName, Subject, SystemName
 
 MONTH_S: Final = 30 * 86400.0
 LARGEST_DOMAIN: Final = 100_000  # GPUs

@@ -13,6 +13,14 @@ from perfatlas.vocabulary.fields.goodput import (
     SparePool,
     SynchronousGpus,
 )
+from perfatlas.vocabulary.fields.operators import (
+    AttentionShape,
+    CollectiveKernels,
+    CollectiveShape,
+    GemmShape,
+    KernelChoice,
+    MoeShape,
+)
 from perfatlas.vocabulary.fields.replicas import KvOffloading, ReplicaOperation
 from perfatlas.vocabulary.fields.rows import Field, fields_of
 from perfatlas.vocabulary.fields.scenario import (
@@ -24,7 +32,6 @@ from perfatlas.vocabulary.fields.scenario import (
     Plan,
     Pools,
     Serving,
-    Subject,
 )
 from perfatlas.vocabulary.fields.schedule import (
     ScheduledFailures,
@@ -32,6 +39,7 @@ from perfatlas.vocabulary.fields.schedule import (
     SharedCluster,
     SubmittedJobs,
 )
+from perfatlas.vocabulary.fields.subject import ClockChoice, Subject, SystemChoice, TierChoice
 from perfatlas.vocabulary.fields.traffic import (
     Arrivals,
     Objectives,
@@ -54,6 +62,10 @@ QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
     "goodput domains": (GpuDomains,),
     "goodput stragglers": (SynchronousGpus,),
     "fleet schedule": (SubmittedJobs, SharedCluster, SchedulingPolicy, ScheduledFailures),
+    "kernel gemm": (SystemChoice, GemmShape, KernelChoice, TierChoice, ClockChoice),
+    "kernel attention": (SystemChoice, AttentionShape, KernelChoice, TierChoice, ClockChoice),
+    "kernel moe": (SystemChoice, MoeShape, KernelChoice, TierChoice, ClockChoice),
+    "collective": (SystemChoice, CollectiveShape, TierChoice, CollectiveKernels),
 }
 
 

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Final, Literal
 from perfatlas.vocabulary.fields.conditions import Equals, Given
 from perfatlas.vocabulary.fields.numbers import LONGEST_S, Count, Number
 from perfatlas.vocabulary.fields.rows import Row, group, varies_by_replica
-from perfatlas.vocabulary.fields.scenario import Formats, Limits, Plan, Subject, SystemName
+from perfatlas.vocabulary.fields.scenario import Formats, Limits, Plan
+from perfatlas.vocabulary.fields.subject import Subject, SystemName
 
 Seconds = Annotated[float, Number(unit="s", at_least=0.0, at_most=LONGEST_S)]
 Bytes = Annotated[float, Number(unit="bytes", above=0.0, at_most=1e17)]

@@ -7,26 +7,13 @@ from typing import Annotated, Final, Literal
 from perfatlas.quantities import InvalidSpecError, shown
 from perfatlas.vocabulary.fields.conditions import Differs, Equals, Holds, Worded
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
-from perfatlas.vocabulary.fields.rows import (
-    POOLS,
-    Catalog,
-    Checked,
-    Row,
-    Text,
-    group,
-    varies_by_pool,
-)
+from perfatlas.vocabulary.fields.rows import POOLS, Checked, Row, group, varies_by_pool
+from perfatlas.vocabulary.fields.subject import FormatName, Subject
 
 MOST_DRAFTS: Final = 32
 STEEPEST: Final = 10.0  # exponent of an expert load nobody has
-Tier = Literal["auto", "bound", "physics", "measured"]
 Mode = Literal["static", "aggregated", "disaggregated"]
 Method = Literal["auto", "formula", "simulate"]
-ModelName = Annotated[str, Text(), Catalog("models")]
-SystemName = Annotated[str, Text(), Catalog("systems")]
-EngineName = Annotated[str, Text(), Catalog("engines")]
-FormatName = Annotated[str, Text(), Catalog("formats")]
-ClockRatio = Annotated[float, Number(at_least=0.05, at_most=2)]
 PREFILL: Final = POOLS[:1]
 DISAGGREGATED: Final = Equals("mode", "disaggregated")
 
@@ -53,56 +40,6 @@ def check_distribution(text: str) -> str:
 
 
 Distribution = Annotated[str, Checked(check_distribution)]
-
-
-@group("Scenario", 1)
-class Subject:
-    """The model, the system and the engine."""
-
-    model: Annotated[
-        ModelName,
-        Row(
-            "Model: a Hugging Face id, a catalog name, or the path of a config.json or its folder.",
-            elsewhere=("model_path", "model_name", "model_id", "hf_id"),
-        ),
-    ]
-    system: Annotated[
-        SystemName,
-        Row(
-            "System: a catalog name, a TOML file, or a name with overrides such as"
-            " h200_sxm{device.memory.bandwidth=6TB/s}.",
-            pools=POOLS,
-            by_replica=True,
-            elsewhere=("gpu", "gpu_type", "gpu_name", "device", "hardware", "accelerator"),
-        ),
-    ]
-    engine: Annotated[
-        EngineName,
-        Row(
-            "Inference engine: vllm, sglang, trtllm or ideal (no host time), dated as in"
-            " vllm@0.24.",
-            by_replica=True,
-            elsewhere=("backend", "framework"),
-        ),
-    ] = "vllm"
-    tier: Annotated[
-        Tier,
-        Row(
-            "Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured"
-            " rows), or auto, the best for the device without measured rows."
-        ),
-    ] = "auto"
-    silicon_version: Annotated[
-        Annotated[str, Text(64)] | None,
-        Row(
-            "Engine version of the measured tables.",
-            default="the version of the calibrations",
-            needs=Equals("tier", "measured"),
-        ),
-    ] = None
-    clock_ratio: Annotated[
-        ClockRatio, Row("Clock of the GPU over its sustained clock.", elsewhere=("clock",))
-    ] = 1.0
 
 
 @group("Scenario", 1)

@@ -1,0 +1,264 @@
+"""Fields of one operator on one device, and of one collective between devices."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from perfatlas.vocabulary.fields.conditions import AllOf, AnyOf, Differs, Equals, Worded
+from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
+from perfatlas.vocabulary.fields.rows import Row, Text, group
+from perfatlas.vocabulary.fields.scenario import Distribution  # noqa: TC001 - read at run time
+from perfatlas.vocabulary.fields.subject import EngineName, FormatName
+
+# formats whose measured rows hold the quantization of the activation
+QUANTIZED: Final = ("fp8_dynamic", "fp8_block", "nvfp4")
+GQA: Final = Equals("kind", "gqa")
+MLA: Final = Equals("kind", "mla")
+REDUCTION: Final = Equals("op", "all_reduce", "reduce_scatter")
+LIBRARY: Final = "nccl"
+Format = Annotated[
+    FormatName,
+    Row(
+        "Number format of the arithmetic; fp8 means fp8_static.",
+        elsewhere=("dtype", "precision"),
+    ),
+]
+
+
+@group("Kernels", 4)
+class KernelChoice:
+    """Whose kernels run, and how their time is measured."""
+
+    kernel_family: Annotated[
+        EngineName | None,
+        Row(
+            "Engine whose kernels run, such as vllm or sglang.",
+            default="the fastest of all",
+            elsewhere=("engine", "backend", "framework"),
+        ),
+    ] = None
+    protocol: Annotated[
+        Literal["cold"], Row("Measurement protocol: cold, which starts with empty caches.")
+    ] = "cold"
+
+
+@group("Matrix product", 2)
+class GemmShape:
+    """A matrix product C[m, n] = A[m, k] W[k, n]."""
+
+    m: Annotated[Count, Row("Rows of the activations: tokens.", elsewhere=("num_tokens", "tokens"))]
+    n: Annotated[
+        Count, Row("Columns of the weights: output features.", elsewhere=("out_features",))
+    ]
+    k: Annotated[Count, Row("Inner dimension: input features.", elsewhere=("in_features",))]
+    format: Format = "bf16"
+    quantization: Annotated[
+        Literal["excluded", "included"],
+        Row(
+            "Whether the time includes the dynamic quantization of the activations, a kernel"
+            " before the product.",
+            needs=Equals("format", *QUANTIZED),
+        ),
+    ] = "excluded"
+
+
+@group("Attention", 2)
+class AttentionShape:
+    """The attention of one layer."""
+
+    phase: Annotated[
+        Literal["prefill", "decode"],
+        Row("Prefill (many new tokens per sequence) or decode (one)."),
+    ] = "decode"
+    kind: Annotated[
+        Literal["gqa", "mla"],
+        Row(
+            "Grouped-query attention (also MHA and MQA) or multi-head latent attention.",
+            elsewhere=("attention_type",),
+        ),
+    ] = "gqa"
+    batch: Annotated[
+        Count, Row("Sequences in the batch.", elsewhere=("batch_size", "bs", "num_seqs"))
+    ] = 1
+    q_len: Annotated[
+        Count | None,
+        Row(
+            "New tokens per sequence.",
+            default="1 in decode, kv_len in prefill",
+            elsewhere=("query_len", "q_seq_len"),
+        ),
+    ] = None
+    kv_len: Annotated[
+        Count,
+        Row(
+            "Keys per sequence, the new tokens included.",
+            elsewhere=("context_len", "context_length", "seq_len", "kv_seq_len"),
+        ),
+    ]
+    num_heads: Annotated[
+        Count, Row("Query heads on this GPU.", elsewhere=("num_attention_heads", "num_q_heads"))
+    ]
+    num_kv_heads: Annotated[
+        Count | None,
+        Row(
+            "Key-value heads on this GPU, a divisor of num_heads.",
+            default="num_heads",
+            needs=GQA,
+            elsewhere=("num_key_value_heads",),
+        ),
+    ] = None
+    head_dim: Annotated[
+        Count,
+        Row(
+            "Head dimension; for mla, that of values and of keys without their rotary part.",
+            elsewhere=("head_size", "v_head_dim", "qk_nope_head_dim"),
+        ),
+    ] = 128
+    kv_lora_rank: Annotated[Count, Row("Rank of the latent KV cache.", needs=MLA)] = 512
+    rope_dim: Annotated[
+        Count, Row("Rotary dimensions of a head.", needs=MLA, elsewhere=("qk_rope_head_dim",))
+    ] = 64
+    format: Format = "bf16"
+    kv_format: Annotated[
+        FormatName,
+        Row("Number format of the KV cache.", elsewhere=("kv_cache_dtype", "kvcache_dtype")),
+    ] = "bf16"
+    window: Annotated[
+        CountOrZero,
+        Row(
+            "Keys a query attends to at most: the sliding window of gqa, the keys that sparse"
+            " attention selects for mla; 0 for all.",
+            elsewhere=("sliding_window", "window_size", "index_topk"),
+        ),
+    ] = 0
+
+
+@group("Experts", 2)
+class MoeShape:
+    """The routed experts of one layer."""
+
+    tokens: Annotated[
+        Count,
+        Row(
+            "Tokens before routing, over all ranks of the expert-parallel group.",
+            elsewhere=("num_tokens",),
+        ),
+    ]
+    hidden: Annotated[
+        Count, Row("Hidden size of the model.", elsewhere=("hidden_size", "hidden_dim"))
+    ]
+    intermediate: Annotated[
+        Count,
+        Row(
+            "Intermediate size of one expert before sharding, a multiple of moe_tp.",
+            elsewhere=("intermediate_size", "moe_intermediate_size", "inter_size"),
+        ),
+    ]
+    experts: Annotated[
+        Count,
+        Row(
+            "Routed experts before sharding, a multiple of ep.",
+            elsewhere=("num_experts", "n_routed_experts", "num_local_experts"),
+        ),
+    ]
+    top_k: Annotated[
+        Count, Row("Experts per token.", elsewhere=("topk", "num_experts_per_tok", "moe_top_k"))
+    ]
+    ep: Annotated[
+        Count,
+        Row("Expert-parallel size.", elsewhere=("expert_parallel_size", "ep_size", "moe_ep_size")),
+    ] = 1
+    moe_tp: Annotated[
+        Count,
+        Row(
+            "Tensor-parallel size inside an expert.",
+            elsewhere=("moe_tp_size", "expert_tensor_parallel_size"),
+        ),
+    ] = 1
+    format: Format = "bf16"
+    distribution: Annotated[
+        Distribution,
+        Row(
+            "Routing of tokens to experts: uniform (drawn evenly), balanced (dealt out evenly) or"
+            " power_law_1.2.",
+            elsewhere=("expert_distribution",),
+        ),
+    ] = "uniform"
+
+
+@group("Collective", 2)
+class CollectiveShape:
+    """One collective operation."""
+
+    op: Annotated[
+        Literal[
+            "all_reduce",
+            "all_gather",
+            "reduce_scatter",
+            "all_to_all",
+            "dispatch",
+            "combine",
+            "send_recv",
+        ],
+        Row("Collective operation.", elsewhere=("operation", "collective_op")),
+    ]
+    bytes: Annotated[
+        Annotated[float, Number(unit="bytes", at_least=1, at_most=1e15)],
+        Row(
+            "Size as nccl-tests counts it, such as 65536, 64KiB or 1MB.",
+            elsewhere=("size", "size_bytes", "message_size", "nbytes"),
+        ),
+    ]
+    format: Annotated[
+        FormatName,
+        Row(
+            "Number format of the elements; switches do not add integers.",
+            needs=REDUCTION,
+            elsewhere=("dtype", "datatype"),
+        ),
+    ] = "bf16"
+    gpus: Annotated[
+        Count,
+        Row("GPUs that take part.", elsewhere=("num_gpus", "n_gpus", "world_size", "ranks")),
+    ]
+    nodes: Annotated[
+        Count | None,
+        Row(
+            "Nodes the GPUs are spread over evenly.",
+            default="as few as hold the GPUs",
+            elsewhere=("num_nodes", "n_nodes", "nnodes"),
+        ),
+    ] = None
+
+
+@group("Kernels", 4)
+class CollectiveKernels:
+    """Whose collectives run, and which measured tables correct them."""
+
+    kernel_family: Annotated[
+        EngineName | None,
+        Row(
+            "Whose kernels run: those of an engine, such as vllm, or of the library, nccl.",
+            default="the fastest all-reduce of all, nccl for other operations",
+            needs=AnyOf(
+                Equals("op", "all_reduce", "dispatch", "combine"), Equals("kernel_family", LIBRARY)
+            ),
+            elsewhere=("engine", "backend", "framework"),
+        ),
+    ] = None
+    silicon_version: Annotated[
+        Annotated[str, Text(64)] | None,
+        Row(
+            "Engine version of the measured tables of all-reduce kernels.",
+            default="the version of the calibrations",
+            needs=AllOf(
+                Equals("tier", "measured"),
+                Equals("op", "all_reduce"),
+                Worded(
+                    Differs("kernel_family", LIBRARY),
+                    f"kernel_family = {LIBRARY} reads tables that have versions of their own",
+                    "set kernel_family to an engine",
+                ),
+            ),
+        ),
+    ] = None

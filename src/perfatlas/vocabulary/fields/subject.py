@@ -1,0 +1,94 @@
+"""Fields of what a question is about: the model, the system, the engine, the pricing tier."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from perfatlas.vocabulary.fields.conditions import Equals
+from perfatlas.vocabulary.fields.numbers import Number
+from perfatlas.vocabulary.fields.rows import POOLS, Catalog, Row, Text, group
+
+Tier = Literal["auto", "bound", "physics", "measured"]
+ModelName = Annotated[str, Text(), Catalog("models")]
+SystemName = Annotated[str, Text(), Catalog("systems")]
+EngineName = Annotated[str, Text(), Catalog("engines")]
+FormatName = Annotated[str, Text(), Catalog("formats")]
+ClockRatio = Annotated[float, Number(at_least=0.05, at_most=2)]
+
+
+@group("Scenario", 1)
+class ModelChoice:
+    """Which model."""
+
+    model: Annotated[
+        ModelName,
+        Row(
+            "Model: a Hugging Face id, a catalog name, or the path of a config.json or its folder.",
+            elsewhere=("model_path", "model_name", "model_id", "hf_id"),
+        ),
+    ]
+
+
+@group("Scenario", 1)
+class SystemChoice:
+    """Which system."""
+
+    system: Annotated[
+        SystemName,
+        Row(
+            "System: a catalog name, a TOML file, or a name with overrides such as"
+            " h200_sxm{device.memory.bandwidth=6TB/s}.",
+            pools=POOLS,
+            by_replica=True,
+            elsewhere=("gpu", "gpu_type", "gpu_name", "device", "hardware", "accelerator"),
+        ),
+    ]
+
+
+@group("Scenario", 1)
+class EngineChoice:
+    """Which inference engine."""
+
+    engine: Annotated[
+        EngineName,
+        Row(
+            "Inference engine: vllm, sglang, trtllm or ideal (no host time), dated as in"
+            " vllm@0.24.",
+            by_replica=True,
+            elsewhere=("backend", "framework"),
+        ),
+    ] = "vllm"
+
+
+@group("Scenario", 1)
+class TierChoice:
+    """How operators are priced."""
+
+    tier: Annotated[
+        Tier,
+        Row(
+            "Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured"
+            " rows), or auto, the best for the device without measured rows."
+        ),
+    ] = "auto"
+    silicon_version: Annotated[
+        Annotated[str, Text(64)] | None,
+        Row(
+            "Engine version of the measured tables.",
+            default="the version of the calibrations",
+            needs=Equals("tier", "measured"),
+        ),
+    ] = None
+
+
+@group("Scenario", 1)
+class ClockChoice:
+    """At which clock GPUs run."""
+
+    clock_ratio: Annotated[
+        ClockRatio, Row("Clock of the GPU over its sustained clock.", elsewhere=("clock",))
+    ] = 1.0
+
+
+class Subject(ClockChoice, TierChoice, EngineChoice, SystemChoice, ModelChoice):
+    """The model, the system and the engine."""
