@@ -216,7 +216,7 @@ def test_cells_that_ask_for_nothing_are_no_options_of_a_row(
     assert "4 rows in" in capsys.readouterr().out
     table = read_table(folder / "o.csv")
     assert [c or "" for c in table.cells("error_code")] == ["", "", "", "invalid"]
-    assert "depth = 5 is of backfill" in table.cells("error")[3]
+    assert "depth = 5 has no effect here: backfill = none" in table.cells("error")[3]
     assert table.cells("unfinished_share")[:3] == [0.0] * 3
 
 

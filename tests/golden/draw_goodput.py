@@ -372,7 +372,7 @@ def _refusals() -> list[Question]:
         {**base, "mtti_s": 9000, "method": "best"},
         {**base, "failure_rate": "none", "gpus": 8},
         {**base, "mtti_s": 9000, "what_if": True},
-        {**base, "mtti_s": "3h"},
+        {**base, "mtti_s": "soon"},
     )
     for fields in refused:
         draw.ask("goodput", fields)

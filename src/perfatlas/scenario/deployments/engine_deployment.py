@@ -224,7 +224,7 @@ def _limits(
         draft_tokens=question.drafts,
         acceptance=(question.draft_acceptance,) * question.drafts,
         draft_seed=traffic.seed,
-        mixed_chunk=traffic.mixed_chunk,
+        mixed_chunk=bool(traffic.mixed_chunk),
     )
 
 

@@ -174,8 +174,8 @@ class Scheduling:
         ),
     ] = None
     mixed_chunk: Annotated[
-        bool, Row("Let decode run in the same step as prefill chunks (SGLang).")
-    ] = False
+        bool | None, Row("Let decode run in the same step as prefill chunks (SGLang).", "off")
+    ] = None
     measured_at: Annotated[
         Literal["client", "engine"],
         Row("Where latencies are measured: at an HTTP client, or inside the engine."),
