@@ -30,6 +30,7 @@ from perfatlas.serving.closed_form import (
 )
 from perfatlas.step import Candidates, does_not_fit
 from perfatlas.verbs.estimate.remarks import LEAVES_OUT, pool_warnings, question_warnings
+from perfatlas.vocabulary.fields import signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,6 +56,7 @@ ALONE: Final = (
 )
 
 
+@signature_of("estimate")
 def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is checked by its schema
     """Return the estimate of one inference scenario.
 

@@ -8,11 +8,13 @@ from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.resolution import read_scenario
 from perfatlas.verbs.estimate.answer import estimate, evaluate_one
 from perfatlas.verbs.estimate.table import estimate_table
+from perfatlas.vocabulary.fields import signature_of
 
 LARGEST: Final = 65536  # sequences of one replica; no engine runs more at a time
 POINTS_PER_ROUND: Final = 16
 
 
+@signature_of("estimate")
 def frontier(**fields: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - the vocabulary is checked
     """Return one row per batch size, from 1 to the largest that fits and runs at a time.
 

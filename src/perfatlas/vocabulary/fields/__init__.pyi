@@ -40,6 +40,11 @@ from .scenario import (
     Pools as Pools,
     Serving as Serving,
 )
+from .signatures import (
+    FieldsSignature as FieldsSignature,
+    annotation_of as annotation_of,
+    signature_of as signature_of,
+)
 from .subject import (
     ClockChoice as ClockChoice,
     Subject as Subject,
@@ -50,4 +55,10 @@ from .traffic import (
     Arrivals as Arrivals,
     Objectives as Objectives,
     Scheduling as Scheduling,
+)
+from .wording import (
+    bounds_text as bounds_text,
+    default_text as default_text,
+    json_schema as json_schema,
+    needs_text as needs_text,
 )

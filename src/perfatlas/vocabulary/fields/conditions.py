@@ -84,8 +84,9 @@ class Given:
         such_as = f", such as {self.example}" if self.example else ""
         if len(self.names) == 1:
             return Missing(f"{self.names[0]} is not set", f"set {self.names[0]}{such_as}")
-        choice = _either(self.names)
-        return Missing(f"none of {choice} is set", f"set {choice}{such_as}")
+        many = len(self.names) > 2
+        none = f"none of {', '.join(self.names)}" if many else f"neither {' nor '.join(self.names)}"
+        return Missing(f"{none} is set", f"set {_either(self.names)}{such_as}")
 
 
 @dataclass(frozen=True)
