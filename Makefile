@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test golden lint validate bench docs clean help
+.PHONY: run test golden lint generated validate bench docs clean help
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,9 @@ lint: $(STAMP) ## formatting, lint, types, architecture contracts
 
 test: lint ## the whole test suite
 	$(BIN)/python -m pytest -q -n 2
+
+generated: $(STAMP) ## write the stub of perfatlas and docs/fields.md from the table of fields
+	$(BIN)/python docs/generate.py
 
 golden: $(STAMP) ## compare every answer of the golden file with the recorded one
 	$(BIN)/python -m tests.golden.compare --jobs 2

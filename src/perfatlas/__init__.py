@@ -4,32 +4,7 @@ from __future__ import annotations
 
 from perfatlas.version import __version__
 
-# typing and importlib are imported when needed: `perfatlas --version` pays for neither.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from perfatlas.answer import Answer, AnsweredRun
-    from perfatlas.verbs.collective import collective
-    from perfatlas.verbs.estimate import (
-        Frontier,
-        TableAnswer,
-        estimate,
-        estimate_columns,
-        estimate_table,
-        frontier,
-    )
-    from perfatlas.verbs.goodput import (
-        FleetRun,
-        goodput,
-        goodput_domains,
-        goodput_spares,
-        goodput_stragglers,
-    )
-    from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
-    from perfatlas.verbs.schedule import FleetSchedule, fleet_schedule
-    from perfatlas.verbs.simulate import Simulation, max_request_rate, simulate
-
+# importlib is imported when needed: `perfatlas --version` does not pay for it.
 _HOMES = {
     "Answer": "answer",
     "AnsweredRun": "answer",
@@ -82,7 +57,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - module attributes are of any type
+def __getattr__(name: str) -> object:
     # numpy and the rest load on first use (PEP 562)
     if name not in _HOMES:
         raise AttributeError(f"module 'perfatlas' has no attribute {name!r}")

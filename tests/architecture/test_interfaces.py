@@ -23,9 +23,9 @@ def _names_of(package: Path) -> list[str]:
 def _imports() -> dict[str, set[Path]]:
     """Return the files that import "perfatlas.package.name" or use "package.name" of an import."""
     found: dict[str, set[Path]] = {}
-    for folder in FOLDERS:
-        for path in (ROOT / folder).rglob("*.py"):
-            _collect(path, ast.parse(path.read_text("utf-8")), found)
+    paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    for path in (*paths, ROOT / "src" / "perfatlas" / "__init__.pyi"):
+        _collect(path, ast.parse(path.read_text("utf-8")), found)
     return found
 
 

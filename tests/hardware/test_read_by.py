@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 BASE = "b200_sxm"  # two dies, and peaks in every format but two
 LLAMA = "meta-llama/Llama-3.1-8B"
-MOE = {"tokens": 64, "hidden": 4096, "intermediate": 1536, "experts": 128, "top_k": 8}
-HEADS = {"num_heads": 32, "num_kv_heads": 8, "kv_len": 4096}
+MOE: dict[str, Any] = {"tokens": 64, "hidden": 4096, "intermediate": 1536, "experts": 128, "top_k": 8}
+HEADS: dict[str, Any] = {"num_heads": 32, "num_kv_heads": 8, "kv_len": 4096}
 
 
 def gemm(system: str, **fields: Any) -> Any:  # noqa: ANN401 - results

@@ -12,7 +12,7 @@ from perfatlas.quantities import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Kind = Literal["systems", "models", "formats", "engines", "rates", "durations"]
+Kind = Literal["systems", "models", "formats", "engines", "rates", "durations", "fields"]
 Action = Literal["list", "show"]
 
 
@@ -64,6 +64,7 @@ def _print_entry(kind: Kind, facts: Mapping[str, Any]) -> None:
     from perfatlas.report.text import (
         open_terminal,
         print_facts,
+        print_rows,
         print_sourced,
         profile_values,
         system_values,
@@ -75,5 +76,8 @@ def _print_entry(kind: Kind, facts: Mapping[str, Any]) -> None:
         print_sourced(console, system_values(facts))
     elif kind == "engines":
         print_sourced(console, profile_values(facts))
+    elif kind == "fields":
+        rows = [{"name": name, **row} for name, row in facts["properties"].items()]
+        print_rows(console, rows, columns={"name": "name", "description": "meaning"})
     else:
         print_facts(console, facts)

@@ -221,6 +221,38 @@ def duration_facts(name: str) -> dict[str, Any]:
     return asdict(find_duration(name))
 
 
+def verb_rows() -> list[dict[str, Any]]:
+    """Return one row per verb that is asked named fields."""
+    from perfatlas.vocabulary.fields import QUESTIONS, json_schema
+
+    rows = []
+    for name in QUESTIONS:
+        schema = json_schema(name)
+        required = ", ".join(schema["required"])
+        rows.append({"name": name, "fields": len(schema["properties"]), "required": required})
+    return rows
+
+
+def verb_facts(name: str) -> dict[str, Any]:
+    """Return the JSON schema of what a verb is asked.
+
+    Args:
+        name: As the user wrote it.
+
+    Raises:
+        InvalidSpecError: No verb of that name is asked named fields.
+    """
+    from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
+    from perfatlas.vocabulary.fields import QUESTIONS, json_schema
+
+    if name not in QUESTIONS:
+        raise InvalidSpecError(
+            f"unknown verb {shown(name)}{did_you_mean(name, QUESTIONS) or ';'}"
+            " `perfatlas catalog fields` lists all"
+        )
+    return json_schema(name)
+
+
 def _plain(value: Any) -> Any:  # noqa: ANN401 - profiles nest mappings, tuples and dataclasses
     """Return dataclasses, mappings and tuples as JSON objects and arrays."""
     if is_dataclass(value):
@@ -287,4 +319,5 @@ CATALOGS: Final[dict[str, Catalog]] = {
         {"name": "name", "low_s": "from", "high_s": "to", "source": "source"},
         "nvl72_compute_tray",
     ),
+    "fields": Catalog(verb_rows, verb_facts, {}, "estimate"),
 }

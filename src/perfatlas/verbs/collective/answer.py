@@ -14,6 +14,7 @@ from perfatlas.answer import (
 from perfatlas.collectives import cell_format
 from perfatlas.verbs.collective.priced import price_questions
 from perfatlas.verbs.collective.questions import read_collective
+from perfatlas.vocabulary.fields import signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 NOT_NEAR: Final = "no measured rows of this size and ranks inside one domain are near: physics"
 
 
+@signature_of("collective")
 @tells_unused_changes
 def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of one collective.

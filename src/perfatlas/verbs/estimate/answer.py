@@ -38,6 +38,7 @@ from perfatlas.serving.closed_form import (
 )
 from perfatlas.step import Candidates, does_not_fit
 from perfatlas.verbs.estimate.remarks import LEAVES_OUT, pool_warnings, question_warnings
+from perfatlas.vocabulary.fields import signature_of
 from perfatlas.vocabulary.metrics import metrics_of
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ ALONE: Final = (
 )
 
 
+@signature_of("estimate")
 def estimate(**fields: Any) -> Answer:  # noqa: ANN401 - the vocabulary is checked by its schema
     """Return the estimate of one inference scenario.
 

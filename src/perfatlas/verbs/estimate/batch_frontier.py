@@ -11,6 +11,7 @@ from perfatlas.scenario.resolution import read_scenario
 from perfatlas.serving.closed_form import MEMORY
 from perfatlas.verbs.estimate.answer import estimate, evaluate_one
 from perfatlas.verbs.estimate.table import estimate_table
+from perfatlas.vocabulary.fields import signature_of
 
 SWEPT: Final = ("batch", "concurrency")
 LARGEST: Final = 65536  # sequences of one replica; no engine runs more at a time
@@ -28,6 +29,7 @@ class Frontier(AnsweredRun):
         return {name: [row[name] for row in rows] for name in rows[0]}
 
 
+@signature_of("estimate")
 def frontier(**fields: Any) -> Frontier:  # noqa: ANN401 - the vocabulary is checked
     """Return one point per batch size, from 1 to the largest that fits and runs at a time.
 

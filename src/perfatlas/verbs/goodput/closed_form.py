@@ -32,12 +32,13 @@ from perfatlas.verbs.goodput.interruptions import (
 )
 from perfatlas.verbs.goodput.training_step import measured_step
 from perfatlas.verbs.goodput.unused_options import idle_simple
-from perfatlas.vocabulary.fields import fields_asked
+from perfatlas.vocabulary.fields import fields_asked, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+@signature_of("goodput")
 def goodput(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
     """Return the productive share of a job's time, and the interval between its checkpoints.
 

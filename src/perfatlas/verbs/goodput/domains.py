@@ -14,12 +14,13 @@ from perfatlas.fleet.closed_form import at_least, blast_usable, usable_share
 from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.scenario.fields import refuse_unused
 from perfatlas.verbs.goodput.fields import Domains
-from perfatlas.vocabulary.fields import fields_asked
+from perfatlas.vocabulary.fields import fields_asked, signature_of
 
 NEAREST: Final = 5  # GPUs fewer than all that are shown beside the best
 OFTEN: Final = 0.9  # of the time; a job with all its domains less often mostly waits
 
 
+@signature_of("goodput domains")
 def goodput_domains(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
     """Return the share of GPUs that can work in domains of which some GPUs are out.
 

@@ -13,7 +13,7 @@ from perfatlas.scenario.fields import refuse_unused
 from perfatlas.verbs.goodput.fields import SpareNodes
 from perfatlas.verbs.goodput.spare_pool import Pool, pool_of
 from perfatlas.verbs.goodput.unused_options import idle_spares
-from perfatlas.vocabulary.fields import fields_asked
+from perfatlas.vocabulary.fields import fields_asked, signature_of
 
 if TYPE_CHECKING:
     from perfatlas.fleet.laws import FloatArray
@@ -27,6 +27,7 @@ CHAIN: Final = "steady state of the birth-death chain of failed nodes: memoryles
 SIMPLER: Final = "simpler_fleet"  # the tier where something of a fleet is left out
 
 
+@signature_of("goodput spares")
 def goodput_spares(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
     """Return the share of time a job waits for a node, or the spares for a share of time.
 

@@ -9,10 +9,12 @@ from perfatlas.fleet.closed_form import largest_normal, slowest_step
 from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.verbs.goodput.fields import Stragglers
 from perfatlas.verbs.goodput.unused_options import idle_stragglers
+from perfatlas.vocabulary.fields import signature_of
 
 LARGEST: Final = 2.0  # slowdown at which the fastest GPU of a normal law would take no time
 
 
+@signature_of("goodput stragglers")
 def goodput_stragglers(**fields: Any) -> Answer:  # noqa: ANN401 - checked by schema
     """Return how much longer a step takes because all wait for the slowest.
 

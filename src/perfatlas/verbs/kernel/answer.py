@@ -8,11 +8,13 @@ from perfatlas.answer import tells_unused_changes
 from perfatlas.verbs.kernel.columns import attention_columns, gemm_columns, moe_columns
 from perfatlas.verbs.kernel.priced import operator_answer, price_questions
 from perfatlas.verbs.kernel.questions import read_attention, read_gemm, read_moe
+from perfatlas.vocabulary.fields import signature_of
 
 if TYPE_CHECKING:
     from perfatlas.answer import Answer
 
 
+@signature_of("kernel gemm")
 @tells_unused_changes
 def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of one matrix product C[m, n] = A[m, k] W[k, n].
@@ -33,6 +35,7 @@ def kernel_gemm(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the 
     return operator_answer("kernel gemm", fields, price_questions(asked, gemm_columns(asked)))
 
 
+@signature_of("kernel attention")
 @tells_unused_changes
 def kernel_attention(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of the attention of one layer on one device.
@@ -50,6 +53,7 @@ def kernel_attention(**fields: Any) -> Answer:  # noqa: ANN401 - checked against
     return operator_answer("kernel attention", fields, priced)
 
 
+@signature_of("kernel moe")
 @tells_unused_changes
 def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the table of fields
     """Return the time of the routed experts of one layer on one rank.

@@ -34,7 +34,7 @@ from perfatlas.verbs.schedule.results import (
     results_of,
 )
 from perfatlas.verbs.schedule.unused_options import draws, idle_remarks, refuse_told
-from perfatlas.vocabulary.fields import fields_asked
+from perfatlas.vocabulary.fields import fields_asked, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -144,6 +144,7 @@ class _Ready:
         return InfeasibleError(f"{where}{shortfall}", advice=advice)
 
 
+@signature_of("fleet schedule")
 def fleet_schedule(
     *,
     compare: Sequence[str] = (),

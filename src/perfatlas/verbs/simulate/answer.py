@@ -57,6 +57,7 @@ from perfatlas.verbs.estimate import (
 from perfatlas.verbs.simulate.repetitions import averaged, half_widths
 from perfatlas.verbs.simulate.results import end_of_interval, holding, traffic_results
 from perfatlas.verbs.simulate.typical_steps import shown_steps
+from perfatlas.vocabulary.fields import signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -124,9 +125,10 @@ class Simulation(AnsweredRun):
         return columns
 
 
+@signature_of("simulate")
 def simulate(
     *,
-    progress: Watch | None = None,
+    progress: Callable[[float], bool] | None = None,
     **fields: Any,  # noqa: ANN401 - checked by schema
 ) -> Simulation:
     """Return what comes of traffic at an inference deployment.

@@ -16,6 +16,7 @@ from perfatlas.scenario.deployments import arriving, price_ends, refuse_unread, 
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.simulate.answer import Simulation, simulate, simulated, split_fields
 from perfatlas.verbs.simulate.rate_search import Search, find, full_rate
+from perfatlas.vocabulary.fields import signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +28,7 @@ _SCALED: Final = ("request_rate", "rate_scale")
 _DRAWN: Final = (*_SCALED, "num_requests")  # what a search chooses
 
 
+@signature_of("simulate")
 def max_request_rate(
     *,
     progress: Callable[[float], bool] | None = None,

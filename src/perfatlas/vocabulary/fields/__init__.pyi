@@ -55,6 +55,11 @@ from .schedule import (
     SharedCluster as SharedCluster,
     SubmittedJobs as SubmittedJobs,
 )
+from .signatures import (
+    FieldsSignature as FieldsSignature,
+    annotation_of as annotation_of,
+    signature_of as signature_of,
+)
 from .subject import (
     ClockChoice as ClockChoice,
     Subject as Subject,
@@ -65,4 +70,10 @@ from .traffic import (
     Arrivals as Arrivals,
     Objectives as Objectives,
     Scheduling as Scheduling,
+)
+from .wording import (
+    bounds_text as bounds_text,
+    default_text as default_text,
+    json_schema as json_schema,
+    needs_text as needs_text,
 )

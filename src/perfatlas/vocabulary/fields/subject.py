@@ -18,7 +18,7 @@ ClockRatio = Annotated[float, Number(at_least=0.05, at_most=2)]
 
 @group("Scenario", 1)
 class ModelChoice:
-    """Which model."""
+    """The model."""
 
     model: Annotated[
         ModelName,
@@ -31,7 +31,7 @@ class ModelChoice:
 
 @group("Scenario", 1)
 class SystemChoice:
-    """Which system."""
+    """The system."""
 
     system: Annotated[
         SystemName,
@@ -47,7 +47,7 @@ class SystemChoice:
 
 @group("Scenario", 1)
 class EngineChoice:
-    """Which inference engine."""
+    """The inference engine."""
 
     engine: Annotated[
         EngineName,
@@ -62,7 +62,7 @@ class EngineChoice:
 
 @group("Scenario", 1)
 class TierChoice:
-    """How operators are priced."""
+    """The pricing tier."""
 
     tier: Annotated[
         Tier,
@@ -83,7 +83,7 @@ class TierChoice:
 
 @group("Scenario", 1)
 class ClockChoice:
-    """At which clock GPUs run."""
+    """The clock of the GPUs."""
 
     clock_ratio: Annotated[
         ClockRatio, Row("Clock of the GPU over its sustained clock.", elsewhere=("clock",))

@@ -1,0 +1,212 @@
+"""Write what follows from the table of fields: the stub of `perfatlas` and docs/fields.md.
+
+`python docs/generate.py` writes both; `--check` exits 1 where one is out of date.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import perfatlas
+from perfatlas.vocabulary.fields import (
+    QUESTIONS,
+    FieldsSignature,
+    annotation_of,
+    bounds_text,
+    default_text,
+    fields_asked,
+    needs_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from perfatlas.vocabulary.fields import Field
+
+ROOT: Final = Path(__file__).parents[1]
+STUB: Final = ROOT / "src" / "perfatlas" / "__init__.pyi"
+PAGE: Final = ROOT / "docs" / "fields.md"
+WIDTH: Final = 99
+COLUMNS: Final = ("name", "type", "unit", "default", "values", "needs", "verbs", "meaning")
+INTRODUCTION: Final = """\
+# Fields
+
+Every field that a verb can be asked: a flag (`--kv-len`), a key of a scenario file, a column of a
+table and a keyword argument in Python (`kv_len`) have the same name and meaning. Numbers may be
+text with a unit or a suffix, such as `"30 min"`, `"200 GB"`, `"90%"` or `"4k"`. A field that is
+given although what it needs does not hold is refused, unless its value is the default.
+`perfatlas catalog fields show estimate --json` prints the JSON schema of a verb.
+
+`python docs/generate.py` writes this page from the table of fields.
+"""
+
+
+def stub() -> str:
+    """Return the stub of `perfatlas`, in which every verb lists its fields."""
+    verbs, homes = {}, {}
+    for name in perfatlas.__all__:
+        value = getattr(perfatlas, name)
+        if isinstance(getattr(value, "__signature__", None), FieldsSignature):
+            verbs[name] = value
+        elif hasattr(value, "__module__"):
+            homes[name] = _home(value)
+    imports = {"Literal": "typing"}
+    for verb in verbs.values():
+        imports |= _names_of_annotations(verb)
+    lines = [f'"""{_summary(perfatlas)}"""', ""]
+    shown = {**{name: module for name, module in imports.items() if name not in homes}, **homes}
+    for name, module in sorted(shown.items(), key=lambda item: (item[1], item[0])):
+        lines.append(f"from {module} import {name}{f' as {name}' if name in homes else ''}")
+    lines += ["", "__version__: str", "", f"__all__ = {list(perfatlas.__all__)!r}", ""]
+    lines += [_declaration(name, verb) for name, verb in verbs.items()]
+    return _formatted("\n".join(lines))
+
+
+def _home(value: Any) -> str:  # noqa: ANN401 - a class or a function
+    """Return the package whose interface a value belongs to."""
+    return str(value.__module__).rpartition(".")[0]
+
+
+def _names_of_annotations(verb: Callable[..., Any]) -> dict[str, str]:
+    """Return the names in what a verb declares itself, each with the module it is imported from."""
+    own = {name: text for name, text in verb.__annotations__.items() if name != "fields"}
+    module = inspect.getmodule(verb)
+    assert module is not None  # noqa: S101 - a function of a package
+    tree = ast.parse(inspect.getsource(module))
+    known = {
+        alias.name: node.module or ""
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    classes = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    known |= dict.fromkeys(classes, module.__name__)
+    words = {word for text in own.values() for word in re.findall(r"[A-Za-z_]\w*", str(text))}
+    return {word: known[word] for word in sorted(words) if word in known}
+
+
+def _summary(value: object) -> str:
+    return (inspect.getdoc(value) or "").partition("\n")[0]
+
+
+def _declaration(name: str, verb: Callable[..., Any]) -> str:
+    """Return a verb with its arguments, and a docstring that tells of each."""
+    signature = inspect.signature(verb)
+    fields = fields_asked(signature.question)  # type: ignore[attr-defined]
+    arguments = [f"    {argument}," for argument in _arguments(signature)]
+    head = (
+        f"def {name}(\n    *,\n" + "\n".join(arguments) + f"\n) -> {signature.return_annotation}:"
+    )
+    return f"{head}\n{textwrap.indent(_docstring(verb, fields), '    ')}\n"
+
+
+def _arguments(signature: inspect.Signature) -> Iterable[str]:
+    """Yield arguments as Python writes them, annotations without quotes."""
+    for one in signature.parameters.values():
+        default = "" if one.default is one.empty else f" = {one.default!r}"
+        yield f"{one.name}: {one.annotation}{default}"
+
+
+def _docstring(verb: Callable[..., Any], fields: dict[str, Field]) -> str:
+    """Return the docstring of a verb with the sentence, unit and default of every field."""
+    text = inspect.getdoc(verb) or ""
+    before, _, rest = text.partition("    **fields:")
+    after = rest[match.start() :] if (match := re.search(r"\n\n(?=\w+:)", rest)) else ""
+    rows = [_argument(field) for field in fields.values()]
+    return '"""' + before + "\n".join(rows) + after + '\n"""'
+
+
+def _argument(field: Field) -> str:
+    unit = f" [{field.unit}]" if field.unit and f"[{field.unit}]" not in field.row.text else ""
+    default, needs = default_text(field), needs_text(field.row.needs)
+    text = f"{field.name}: {field.row.text.rstrip('.')}{unit}."
+    text += f" Default: {default}." if default else ""
+    text += f" Needs {needs}." if needs else ""
+    return textwrap.fill(
+        text,
+        WIDTH - 4,
+        initial_indent="    ",
+        subsequent_indent="        ",
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+
+
+def _formatted(text: str) -> str:
+    """Return code as the formatter writes it, its imports in order."""
+    for words in (("check", "--select", "I", "--fix", "--quiet"), ("format",)):
+        done = subprocess.run(  # noqa: S603 - our own formatter
+            [sys.executable, "-m", "ruff", *words, "--stdin-filename", str(STUB), "-"],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+        )
+        text = done.stdout
+    return text
+
+
+def page() -> str:
+    """Return the page of all fields, a table for each group."""
+    verbs: dict[tuple[str, str, str], list[str]] = {}
+    rows: dict[tuple[str, str, str], Field] = {}
+    for verb in QUESTIONS:
+        for name, field in fields_asked(verb).items():
+            key = (field.group.title, name, field.row.text)
+            rows.setdefault(key, field)
+            verbs.setdefault(key, []).append(verb)
+    titles = dict.fromkeys(title for title, _, _ in rows)
+    parts = [INTRODUCTION]
+    for title in titles:
+        own = [key for key in rows if key[0] == title]
+        sentences = dict.fromkeys(rows[key].group.text for key in own)
+        parts.append(f"## {title}\n\n{' '.join(sentences)}\n")
+        parts.append(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
+        parts += [_cells(rows[key], verbs[key]) for key in own]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _cells(field: Field, verbs: list[str]) -> str:
+    kind = "choice" if field.choices else annotation_of(field).removesuffix(" | str")
+    cells = (
+        f"`{field.name}`",
+        kind,
+        field.unit,
+        "required" if field.required else default_text(field),
+        bounds_text(field),
+        needs_text(field.row.needs),
+        ", ".join(verbs),
+        field.row.text,
+    )
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+WRITTEN: Final[dict[Path, Callable[[], str]]] = {STUB: stub, PAGE: page}
+
+
+def main() -> int:
+    """Write the files, or with --check say which are out of date."""
+    stale = {path: text for path, make in WRITTEN.items() if (text := make()) != _text_of(path)}
+    for path, text in stale.items():
+        if "--check" in sys.argv[1:]:
+            sys.stderr.write(f"{path.relative_to(ROOT)}: run make generated\n")
+        else:
+            path.write_text(text, "utf-8")
+    return int(bool(stale) and "--check" in sys.argv[1:])
+
+
+def _text_of(path: Path) -> str:
+    return path.read_text("utf-8") if path.exists() else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

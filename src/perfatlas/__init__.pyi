@@ -1,0 +1,1500 @@
+"""Model, measure and explain deep-learning workloads; names are loaded when first used."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from perfatlas.answer import Answer as Answer, AnsweredRun as AnsweredRun
+from perfatlas.verbs.estimate import (
+    Frontier as Frontier,
+    TableAnswer as TableAnswer,
+    estimate_columns as estimate_columns,
+    estimate_table as estimate_table,
+)
+from perfatlas.verbs.goodput import FleetRun as FleetRun
+from perfatlas.verbs.schedule import FleetSchedule as FleetSchedule
+from perfatlas.verbs.simulate import Simulation as Simulation
+
+__version__: str
+
+__all__ = [
+    "Answer",
+    "AnsweredRun",
+    "FleetRun",
+    "FleetSchedule",
+    "Frontier",
+    "Simulation",
+    "TableAnswer",
+    "__version__",
+    "collective",
+    "estimate",
+    "estimate_columns",
+    "estimate_table",
+    "fleet_schedule",
+    "frontier",
+    "goodput",
+    "goodput_domains",
+    "goodput_spares",
+    "goodput_stragglers",
+    "kernel_attention",
+    "kernel_gemm",
+    "kernel_moe",
+    "max_request_rate",
+    "simulate",
+]
+
+def collective(
+    *,
+    system: str,
+    op: Literal[
+        "all_reduce",
+        "all_gather",
+        "reduce_scatter",
+        "all_to_all",
+        "dispatch",
+        "combine",
+        "send_recv",
+    ],
+    bytes: float | str,
+    format: str = "bf16",
+    gpus: int | str,
+    nodes: int | str | None = None,
+    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
+    silicon_version: str | None = None,
+    kernel_family: str | None = None,
+) -> Answer:
+    """Return the time of one collective.
+
+    Args:
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        op: Collective operation.
+        bytes: Size as nccl-tests counts it, such as 65536, 64KiB or 1MB [bytes].
+        format: Number format of the elements; switches do not add integers. Default: bf16. Needs
+            op = all_reduce or reduce_scatter.
+        gpus: GPUs that take part.
+        nodes: Nodes the GPUs are spread over evenly. Default: as few as hold the GPUs.
+        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
+            rows), or auto, the best for the device without measured rows. Default: auto.
+        silicon_version: Engine version of the measured tables of all-reduce kernels. Default: the
+            version of the calibrations. Needs tier = measured and op = all_reduce and
+            kernel_family other than nccl.
+        kernel_family: Whose kernels run: those of an engine, such as vllm, or of the library,
+            nccl. Default: the fastest all-reduce of all, nccl for other operations. Needs op =
+            all_reduce or dispatch or combine or kernel_family = nccl.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
+            has no effect.
+        UnsupportedError: No data for the tier.
+
+    Example:
+        >>> from perfatlas.verbs.collective import collective
+        >>> answer = collective(system="h200_sxm", op="all_reduce", bytes=2**20, gpus=8)
+        >>> answer.results["time_s"] > answer.results["bound_time_s"]
+        True
+    """
+
+def estimate(
+    *,
+    model: str,
+    system: str | None = None,
+    engine: str = "vllm",
+    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
+    silicon_version: str | None = None,
+    clock_ratio: float | str = 1.0,
+    mode: Literal["static", "aggregated", "disaggregated"] = "static",
+    method: Literal["auto", "formula", "simulate"] = "auto",
+    gpus: int | str | None = None,
+    tp: int | str | None = None,
+    pp: int | str = 1,
+    cp: int | str = 1,
+    attention_dp: int | str = 1,
+    ep: int | str | None = None,
+    moe_tp: int | str | None = None,
+    dp: int | str | None = None,
+    expert_distribution: str = "uniform",
+    format: str | None = None,
+    gemm_format: str | None = None,
+    moe_format: str | None = None,
+    kv_format: str | None = None,
+    attention_format: str | None = None,
+    batch: int | str | None = None,
+    concurrency: int | str | None = None,
+    isl: int | str = 1024,
+    osl: int | str = 128,
+    prefix: int | str = 0,
+    max_num_seqs: int | str | None = None,
+    max_num_batched_tokens: int | str | None = None,
+    block_size: int | str | None = None,
+    gpu_memory_utilization: float | str | None = None,
+    kv_blocks: int | str | None = None,
+    stream_interval: int | str = 1,
+    speculative_depth: int | str = 0,
+    speculative_acceptance: float | str | None = None,
+    prefill_workers: int | str = 1,
+    prefill_batch: int | str = 1,
+    decode_workers: int | str = 1,
+    decode_batch: int | str | None = None,
+    prefill_system: str | None = None,
+    decode_system: str | None = None,
+    prefill_tp: int | str | None = None,
+    decode_tp: int | str | None = None,
+    prefill_pp: int | str | None = None,
+    decode_pp: int | str | None = None,
+    prefill_cp: int | str | None = None,
+    prefill_attention_dp: int | str | None = None,
+    decode_attention_dp: int | str | None = None,
+    prefill_ep: int | str | None = None,
+    decode_ep: int | str | None = None,
+    prefill_moe_tp: int | str | None = None,
+    decode_moe_tp: int | str | None = None,
+) -> Answer:
+    """Return the estimate of one inference scenario.
+
+    Args:
+        model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
+            folder.
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), dated as in
+            vllm@0.24. Default: vllm.
+        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
+            rows), or auto, the best for the device without measured rows. Default: auto.
+        silicon_version: Engine version of the measured tables. Default: the version of the
+            calibrations. Needs tier = measured.
+        clock_ratio: Clock of the GPU over its sustained clock. Default: 1.
+        mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
+            Default: static.
+        method: Method for aggregated and disaggregated serving: formula (closed forms without
+            queueing), simulate (a short simulation), or auto, which simulates where prompts queue.
+            Default: auto. Needs mode = aggregated or disaggregated.
+        gpus: GPUs in total, tp x pp x cp x attention_dp x dp. Default: the product.
+        tp: Tensor-parallel size. Default: the GPUs of one replica.
+        pp: Pipeline-parallel size. Default: 1.
+        cp: Context-parallel size, for prefill. Default: 1.
+        attention_dp: Attention data-parallel ranks inside a replica. Default: 1.
+        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: all ranks of an MoE
+            layer.
+        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
+        dp: Independent replicas, each with its own requests. Default: 1.
+        expert_distribution: Routing of tokens to experts: uniform (drawn evenly), balanced (dealt
+            out evenly) or power_law_1.2. Default: uniform. Needs an MoE model.
+        format: Number format of weights and products: sets gemm_format and moe_format; fp8 means
+            the engine's default. Default: the checkpoint's.
+        gemm_format: Number format of dense layers. Default: format.
+        moe_format: Number format of expert layers. Default: format. Needs an MoE model.
+        kv_format: Number format of the KV cache. Default: the checkpoint's.
+        attention_format: Number format of attention arithmetic. Default: bf16.
+        batch: Sequences in one static batch, per replica. Default: 1.
+        concurrency: Requests in flight over the whole deployment (a closed loop). Default: dp.
+        isl: Input tokens of a request, the mean where lengths vary. Default: 1024.
+        osl: Output tokens of a request, the mean where lengths vary. Default: 128.
+        prefix: Cached prefix tokens, part of the input tokens. Default: 0.
+        max_num_seqs: Most sequences in one step. Default: the engine's.
+        max_num_batched_tokens: Most tokens in one step. Default: the engine's.
+        block_size: Tokens in one KV block. Default: the engine's.
+        gpu_memory_utilization: Fraction of GPU memory the engine may fill [fraction]. Default: the
+            engine's.
+        kv_blocks: KV blocks, in place of the derived number. Default: derived from memory.
+        stream_interval: Output tokens of a request that the front end sends at a time. Default: 1.
+        speculative_depth: Draft tokens per step, by a drafter of one layer (MTP, EAGLE). Default:
+            0.
+        speculative_acceptance: Probability that a draft token is accepted when all before it are
+            [fraction]. Needs speculative_depth other than 0.
+        prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
+        prefill_batch: Prompts in one prefill step; in a simulation, the most. Default: 1. Needs
+            mode = disaggregated.
+        decode_workers: Number of decode workers. Default: 1. Needs mode = disaggregated.
+        decode_batch: Sequences in flight on one decode worker; in a simulation, the most. Default:
+            concurrency / decode_workers. Needs mode = disaggregated.
+        prefill_system: System of each prefill worker. Default: as system. Needs mode =
+            disaggregated.
+        decode_system: System of each decode worker. Default: as system. Needs mode =
+            disaggregated.
+        prefill_tp: Tensor-parallel size of each prefill worker. Default: as tp. Needs mode =
+            disaggregated.
+        decode_tp: Tensor-parallel size of each decode worker. Default: as tp. Needs mode =
+            disaggregated.
+        prefill_pp: Pipeline-parallel size of each prefill worker. Default: as pp. Needs mode =
+            disaggregated.
+        decode_pp: Pipeline-parallel size of each decode worker. Default: as pp. Needs mode =
+            disaggregated.
+        prefill_cp: Context-parallel size of each prefill worker. Default: as cp. Needs mode =
+            disaggregated.
+        prefill_attention_dp: Attention data-parallel ranks inside a replica of each prefill
+            worker. Default: as attention_dp. Needs mode = disaggregated.
+        decode_attention_dp: Attention data-parallel ranks inside a replica of each decode worker.
+            Default: as attention_dp. Needs mode = disaggregated.
+        prefill_ep: Expert-parallel size of each prefill worker. Default: as ep. Needs mode =
+            disaggregated.
+        decode_ep: Expert-parallel size of each decode worker. Default: as ep. Needs mode =
+            disaggregated.
+        prefill_moe_tp: Tensor-parallel size inside an expert of each prefill worker. Default: as
+            moe_tp. Needs mode = disaggregated.
+        decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
+            moe_tp. Needs mode = disaggregated.
+
+    Raises:
+        InvalidSpecError: A name, value or plan breaks a rule.
+        InfeasibleError: The model and its cache do not fit.
+        UnsupportedError: No model or data for the combination.
+
+    Example:
+        >>> from perfatlas.verbs.estimate import estimate
+        >>> answer = estimate(model="meta-llama/Llama-3.1-8B", system="h200_sxm", batch=8)
+        >>> answer.results["tpot_s"] > answer.results["tpot_s_low"] > 0
+        True
+    """
+
+def fleet_schedule(
+    *,
+    compare: Sequence[str] = (),
+    jobs: str | None = None,
+    job_format: Literal[
+        "perfatlas", "philly", "helios", "acme", "alibaba_gpu_v2020", "sacct", "sacct_json"
+    ] = "perfatlas",
+    zone: str | None = None,
+    num_jobs: int | str | None = None,
+    load: float | str | None = None,
+    job_rate: float | str | None = None,
+    run_median_s: float | str = 1800.0,
+    run_sigma: float | str = 1.5,
+    max_job_gpus: int | str | None = None,
+    limit_factor: float | str = 2.0,
+    checkpoint_interval_s: float | str | None = None,
+    restart_s: float | str | None = None,
+    fewest_share: float | str | None = None,
+    leave_out_larger: bool = False,
+    nodes: int | str | None = None,
+    gpus_per_node: int | str | None = None,
+    nodes_per_domain: int | str | None = None,
+    nodes_per_leaf: int | str | None = None,
+    order: Literal["fifo", "priority", "fair_share"] = "fifo",
+    backfill: Literal["none", "easy", "conservative"] = "easy",
+    depth: int | str = 500,
+    preemption: Literal["none", "requeue", "cancel"] = "none",
+    placement: Literal["pack", "best_fit"] = "pack",
+    together: Literal["anywhere", "domain", "leaf"] = "anywhere",
+    required: bool = False,
+    keeps_place: bool = False,
+    half_life_s: float | str = 604800.0,
+    shares: object = None,
+    node_mtbf_s: float | str | None = None,
+    repair_s: float | str | None = None,
+    fleet: str | None = None,
+    failures: str | None = None,
+    response: Literal[
+        "slurm_requeue", "slurm_no_kill", "drain", "jobset", "kueue", "torchrun"
+    ] = "slurm_requeue",
+    detection_s: float | str | None = None,
+    max_restarts: int | str | None = None,
+    patience_s: float | str | None = None,
+    until_s: float | str | None = None,
+    seed: int | str = 0,
+) -> FleetSchedule:
+    """Return what becomes of jobs that share a cluster.
+
+    Args:
+        compare: Fields and their values, as backfill=none,easy: more schedules of the same jobs
+            and failures, a row each.
+        jobs: Trace of jobs: Slurm accounting, a public trace, or CSV, Parquet or JSON Lines with
+            submit_s, run_s and gpus; plain or gzip-compressed.
+        job_format: Format of the trace. Default: perfatlas. Needs jobs.
+        zone: Time zone of the times of sacct, such as UTC or Europe/Berlin. Needs job_format =
+            sacct.
+        num_jobs: Number of jobs to generate.
+        load: Offered load of generated jobs: GPU time they ask for over that of the cluster
+            [fraction]. Needs no jobs.
+        job_rate: Submission rate of generated jobs, in place of load [1/s]. Needs no jobs.
+        run_median_s: Median run time of generated jobs (lognormal) [s]. Default: 1800. Needs no
+            jobs.
+        run_sigma: Sigma of the logarithm of their run time. Default: 1.5. Needs no jobs.
+        max_job_gpus: GPUs of the largest generated job. Default: a quarter of the cluster. Needs
+            no jobs.
+        limit_factor: Time limit over run time, for jobs whose source has no time limits. Default:
+            2. Needs backfill = easy or conservative.
+        checkpoint_interval_s: Time of work between checkpoints, for jobs whose source has none
+            [s]. Default: no checkpoints: a restart loses all work. Needs node_mtbf_s or fleet or
+            failures and response other than drain or order = priority and preemption = requeue or
+            cancel or jobs and job_format = perfatlas or checkpoint_interval_s = 0.
+        restart_s: Restart time, for jobs whose source has none [s]. Default: 0. Needs node_mtbf_s
+            or fleet or failures and response other than drain or order = priority and preemption =
+            requeue or restart_s = 0.
+        fewest_share: Fraction of its nodes with which an elastic job goes on [fraction]. Default:
+            one node. Needs node_mtbf_s or fleet or failures and response other than drain and
+            response = slurm_no_kill or torchrun.
+        leave_out_larger: Leave out jobs that can never run on this cluster, rather than refuse.
+            Default: false. Needs jobs or required or max_job_gpus.
+        nodes: Nodes of the cluster. Default: those of fleet.
+        gpus_per_node: GPUs per node. Default: 8, or those of fleet.
+        nodes_per_domain: Nodes of an NVLink domain or rack, such as 18 in an NVL72 of 4-GPU nodes.
+            Default: none.
+        nodes_per_leaf: Nodes below one leaf switch, whole domains. Default: none. Needs no
+            nodes_per_domain or together = leaf or together = domain and required other than true.
+        order: Order of the queue: submission, priority, or decayed usage over share. Default:
+            fifo.
+        backfill: Backfill: none, easy (the first job keeps its reserved start) or conservative
+            (the first depth jobs do). Default: easy.
+        depth: Waiting jobs that backfill considers behind the first. Default: 500. Needs backfill
+            = easy or conservative.
+        preemption: Preemption of running jobs of lower priority whose nodes the first job needs.
+            Default: none. Needs order = priority.
+        placement: Placement: the first nodes that fit, or those with the least room that do.
+            Default: pack.
+        together: Place all nodes of a job within a domain or a leaf where possible. Default:
+            anywhere.
+        required: Let a job wait until its nodes are within one domain or leaf. Default: false.
+            Needs together = domain or leaf.
+        keeps_place: Let a requeued job keep its place in the queue instead of joining the end.
+            Default: false. Needs order = priority and preemption = requeue or node_mtbf_s or fleet
+            or failures and response other than drain and response other than torchrun and
+            max_restarts other than 0 and response other than jobset or max_restarts.
+        half_life_s: Half-life of usage in fair_share [s]. Default: 7 days. Needs order =
+            fair_share.
+        shares: Shares of users, such as ann=2,bob=1. Default: 1 for each user. Needs order =
+            fair_share.
+        node_mtbf_s: Mean time between failures of one node, with repair_s [s]. Needs no fleet.
+        repair_s: Time to repair a failed node [s]. Needs no fleet and no failures and node_mtbf_s.
+        fleet: Fleet, which describes how nodes fail and are repaired: a TOML file, llama3 or rsc1.
+        failures: Table of failures: time_s, node, repair_s, and optionally width and drain.
+            Default: none.
+        response: Response of the launcher to a lost node; drain lets running jobs end before the
+            repair. Default: slurm_requeue. Needs node_mtbf_s or fleet or failures.
+        detection_s: Time until a failure is detected [s]. Default: that of the launcher. Needs
+            node_mtbf_s or fleet or failures and response other than drain.
+        max_restarts: Most restarts, as the launcher counts them, before a job fails for good.
+            Default: that of the launcher. Needs node_mtbf_s or fleet or failures and response
+            other than drain.
+        patience_s: Time that a job of kueue or torchrun waits for a node [s]. Default: that of the
+            launcher. Needs node_mtbf_s or fleet or failures and response other than drain and
+            response = kueue or torchrun.
+        until_s: Time after the first submission at which the schedule is cut off [s]. Default: the
+            last submission if jobs are generated, else when all have ended.
+        seed: Seed of random draws. Default: 0. Needs num_jobs or node_mtbf_s or fleet.
+
+    Raises:
+        InvalidSpecError: A name or value breaks a rule, or a file is not what it should be.
+        InfeasibleError: A job is larger than the cluster; names its row.
+    """
+
+def frontier(
+    *,
+    model: str,
+    system: str | None = None,
+    engine: str = "vllm",
+    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
+    silicon_version: str | None = None,
+    clock_ratio: float | str = 1.0,
+    mode: Literal["static", "aggregated", "disaggregated"] = "static",
+    method: Literal["auto", "formula", "simulate"] = "auto",
+    gpus: int | str | None = None,
+    tp: int | str | None = None,
+    pp: int | str = 1,
+    cp: int | str = 1,
+    attention_dp: int | str = 1,
+    ep: int | str | None = None,
+    moe_tp: int | str | None = None,
+    dp: int | str | None = None,
+    expert_distribution: str = "uniform",
+    format: str | None = None,
+    gemm_format: str | None = None,
+    moe_format: str | None = None,
+    kv_format: str | None = None,
+    attention_format: str | None = None,
+    batch: int | str | None = None,
+    concurrency: int | str | None = None,
+    isl: int | str = 1024,
+    osl: int | str = 128,
+    prefix: int | str = 0,
+    max_num_seqs: int | str | None = None,
+    max_num_batched_tokens: int | str | None = None,
+    block_size: int | str | None = None,
+    gpu_memory_utilization: float | str | None = None,
+    kv_blocks: int | str | None = None,
+    stream_interval: int | str = 1,
+    speculative_depth: int | str = 0,
+    speculative_acceptance: float | str | None = None,
+    prefill_workers: int | str = 1,
+    prefill_batch: int | str = 1,
+    decode_workers: int | str = 1,
+    decode_batch: int | str | None = None,
+    prefill_system: str | None = None,
+    decode_system: str | None = None,
+    prefill_tp: int | str | None = None,
+    decode_tp: int | str | None = None,
+    prefill_pp: int | str | None = None,
+    decode_pp: int | str | None = None,
+    prefill_cp: int | str | None = None,
+    prefill_attention_dp: int | str | None = None,
+    decode_attention_dp: int | str | None = None,
+    prefill_ep: int | str | None = None,
+    decode_ep: int | str | None = None,
+    prefill_moe_tp: int | str | None = None,
+    decode_moe_tp: int | str | None = None,
+) -> Frontier:
+    """Return one point per batch size, from 1 to the largest that fits and runs at a time.
+
+    Args:
+        model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
+            folder.
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), dated as in
+            vllm@0.24. Default: vllm.
+        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
+            rows), or auto, the best for the device without measured rows. Default: auto.
+        silicon_version: Engine version of the measured tables. Default: the version of the
+            calibrations. Needs tier = measured.
+        clock_ratio: Clock of the GPU over its sustained clock. Default: 1.
+        mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
+            Default: static.
+        method: Method for aggregated and disaggregated serving: formula (closed forms without
+            queueing), simulate (a short simulation), or auto, which simulates where prompts queue.
+            Default: auto. Needs mode = aggregated or disaggregated.
+        gpus: GPUs in total, tp x pp x cp x attention_dp x dp. Default: the product.
+        tp: Tensor-parallel size. Default: the GPUs of one replica.
+        pp: Pipeline-parallel size. Default: 1.
+        cp: Context-parallel size, for prefill. Default: 1.
+        attention_dp: Attention data-parallel ranks inside a replica. Default: 1.
+        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: all ranks of an MoE
+            layer.
+        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
+        dp: Independent replicas, each with its own requests. Default: 1.
+        expert_distribution: Routing of tokens to experts: uniform (drawn evenly), balanced (dealt
+            out evenly) or power_law_1.2. Default: uniform. Needs an MoE model.
+        format: Number format of weights and products: sets gemm_format and moe_format; fp8 means
+            the engine's default. Default: the checkpoint's.
+        gemm_format: Number format of dense layers. Default: format.
+        moe_format: Number format of expert layers. Default: format. Needs an MoE model.
+        kv_format: Number format of the KV cache. Default: the checkpoint's.
+        attention_format: Number format of attention arithmetic. Default: bf16.
+        batch: Sequences in one static batch, per replica. Default: 1.
+        concurrency: Requests in flight over the whole deployment (a closed loop). Default: dp.
+        isl: Input tokens of a request, the mean where lengths vary. Default: 1024.
+        osl: Output tokens of a request, the mean where lengths vary. Default: 128.
+        prefix: Cached prefix tokens, part of the input tokens. Default: 0.
+        max_num_seqs: Most sequences in one step. Default: the engine's.
+        max_num_batched_tokens: Most tokens in one step. Default: the engine's.
+        block_size: Tokens in one KV block. Default: the engine's.
+        gpu_memory_utilization: Fraction of GPU memory the engine may fill [fraction]. Default: the
+            engine's.
+        kv_blocks: KV blocks, in place of the derived number. Default: derived from memory.
+        stream_interval: Output tokens of a request that the front end sends at a time. Default: 1.
+        speculative_depth: Draft tokens per step, by a drafter of one layer (MTP, EAGLE). Default:
+            0.
+        speculative_acceptance: Probability that a draft token is accepted when all before it are
+            [fraction]. Needs speculative_depth other than 0.
+        prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
+        prefill_batch: Prompts in one prefill step; in a simulation, the most. Default: 1. Needs
+            mode = disaggregated.
+        decode_workers: Number of decode workers. Default: 1. Needs mode = disaggregated.
+        decode_batch: Sequences in flight on one decode worker; in a simulation, the most. Default:
+            concurrency / decode_workers. Needs mode = disaggregated.
+        prefill_system: System of each prefill worker. Default: as system. Needs mode =
+            disaggregated.
+        decode_system: System of each decode worker. Default: as system. Needs mode =
+            disaggregated.
+        prefill_tp: Tensor-parallel size of each prefill worker. Default: as tp. Needs mode =
+            disaggregated.
+        decode_tp: Tensor-parallel size of each decode worker. Default: as tp. Needs mode =
+            disaggregated.
+        prefill_pp: Pipeline-parallel size of each prefill worker. Default: as pp. Needs mode =
+            disaggregated.
+        decode_pp: Pipeline-parallel size of each decode worker. Default: as pp. Needs mode =
+            disaggregated.
+        prefill_cp: Context-parallel size of each prefill worker. Default: as cp. Needs mode =
+            disaggregated.
+        prefill_attention_dp: Attention data-parallel ranks inside a replica of each prefill
+            worker. Default: as attention_dp. Needs mode = disaggregated.
+        decode_attention_dp: Attention data-parallel ranks inside a replica of each decode worker.
+            Default: as attention_dp. Needs mode = disaggregated.
+        prefill_ep: Expert-parallel size of each prefill worker. Default: as ep. Needs mode =
+            disaggregated.
+        decode_ep: Expert-parallel size of each decode worker. Default: as ep. Needs mode =
+            disaggregated.
+        prefill_moe_tp: Tensor-parallel size inside an expert of each prefill worker. Default: as
+            moe_tp. Needs mode = disaggregated.
+        decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
+            moe_tp. Needs mode = disaggregated.
+
+    Returns:
+        An answer whose `frontier` has rows of batch and the results of an estimate, batch rising;
+        the last row is the largest batch that fits (static), or beyond which requests only queue
+        (aggregated).
+
+    Raises:
+        InvalidSpecError: The batch is given, or there are two pools.
+        InfeasibleError: Not even one sequence fits.
+        PerfatlasError: The scenario breaks a rule.
+    """
+
+def goodput(
+    *,
+    gpus: int | str | None = None,
+    checkpoint_interval_s: float | str | None = None,
+    checkpoint_write_s: float | str | None = None,
+    restart_s: float | str | None = None,
+    method: Literal["auto", "exact", "simulate", "young", "daly", "saxena", "meta"] = "auto",
+    duration_s: float | str = 2592000.0,
+    usd_per_gpu_hour: float | str | None = None,
+    half_width: float | str = 0.002,
+    seed: int | str = 0,
+    mtti_s: float | str | None = None,
+    node_mtbf_s: float | str | None = None,
+    failure_rate: str | None = None,
+    failures_seen: int | str | None = None,
+    gpus_per_node: int | str = 8,
+    failure_shape: float | str = 1.0,
+    detection_s: float | str | None = None,
+    spares: int | str | None = None,
+    repair_s: float | str | None = None,
+    fleet: str | None = None,
+    fleet_units: int | str | None = None,
+    strategy: str | None = None,
+    strategy_file: str | None = None,
+    checkpoint_lag_s: float | str = 0.0,
+    spare_kind: Literal["cold", "warm", "hot"] = "cold",
+    spare_start_s: float | str = 0.0,
+    fewest_gpus: int | str | None = None,
+    replica_gpus: int | str | None = None,
+    work_s: float | str | None = None,
+    finish_by_s: float | str | None = None,
+    mfu: float | str | None = None,
+    scheduling: float | str | None = None,
+    what_if: bool = False,
+    more_spares: int | str = 30,
+    verify_s: float | str | None = None,
+    model: str | None = None,
+    system: str | None = None,
+    format: str = "bf16",
+    step_time_s: float | str | None = None,
+    tokens_per_step: int | str | None = None,
+    checkpoint_bytes: float | str | None = None,
+    checkpoint_bytes_per_s: float | str | None = None,
+) -> Answer:
+    """Return the productive share of a job's time, and the interval between its checkpoints.
+
+    Args:
+        gpus: GPUs of the job. Default: with fleet, all units that are not spares.
+        checkpoint_interval_s: Time of work between checkpoints [s]. Default: the optimum.
+        checkpoint_write_s: Blocking checkpoint write time [s].
+        restart_s: Restart time from detection to resumed work; a failure during restart starts it
+            over [s].
+        method: Method: exact (renewal model), simulate, young, daly, saxena or meta; auto is exact
+            where that is valid, and simulates elsewhere. Default: auto. Needs no fleet or method =
+            simulate.
+        duration_s: Time over which failures and GPU-hours are counted [s]. Default: 30 days. Needs
+            no work_s.
+        usd_per_gpu_hour: Price of one GPU-hour [USD]. Needs gpus or fleet.
+        half_width: Relative half-width of the confidence interval at which a simulation ends
+            [fraction]. Default: 0.002.
+        seed: Seed of random draws. Default: 0.
+        mtti_s: Mean time to interruption of the job [s]. Needs no fleet.
+        node_mtbf_s: Mean time between failures of one node [s]. Needs no fleet.
+        failure_rate: Published failure rate, such as llama3_node_unexpected or rsc1_node. Needs no
+            fleet.
+        failures_seen: Number of failures behind mtti_s or node_mtbf_s, which gives their interval.
+            Needs no fleet and no failure_rate.
+        gpus_per_node: GPUs per node. Default: 8. Needs no fleet and no mtti_s or spares or
+            failure_shape other than 1.
+        failure_shape: Weibull shape of node lifetimes (1 = exponential, above 1 = wear-out).
+            Default: 1. Needs no fleet.
+        detection_s: Time until a failure is detected [s]. Default: 0, or that of the fleet.
+        spares: Spare nodes of the job. Default: unlimited; with fleet, the rest of it.
+        repair_s: Mean time to repair a failed node [s]. Needs no fleet and spares.
+        fleet: Fleet, which describes how nodes fail and are repaired: a TOML file, llama3 or rsc1.
+        fleet_units: Units (nodes or racks) of the fleet. Default: those of its file. Needs fleet.
+        strategy: Recovery strategy: a [[strategy]] table of the fleet. Default: the first. Needs
+            fleet.
+        strategy_file: TOML file of [[strategy]] tables. Default: that of the fleet. Needs fleet.
+        checkpoint_lag_s: Time from the end of a write until the checkpoint is durable [s].
+            Default: 0. Needs fleet.
+        spare_kind: State of spares; warm and hot ones are powered and can fail. Default: cold.
+            Needs fleet.
+        spare_start_s: Additional restart time when a spare joins the job [s]. Default: 0. Needs
+            fleet.
+        fewest_gpus: Minimum GPUs for elastic operation: the job goes on with fewer rather than
+            wait. Default: not elastic. Needs fleet.
+        replica_gpus: GPUs that an elastic job gives up together, such as one data-parallel
+            replica. Default: one unit. Needs fleet and fewest_gpus or what_if and strategy without
+            shrink or fewest_gpus.
+        work_s: Useful work after which the job ends, in place of duration_s [s]. Default: none.
+            Needs fleet.
+        finish_by_s: Deadline of the work: the probability of missing it is answered [s]. Default:
+            none. Needs fleet and work_s.
+        mfu: Model FLOPs utilization (MFU) of productive time [fraction]. Needs fleet.
+        scheduling: Fraction of time in which the job is scheduled [fraction]. Default: 1. Needs
+            fleet.
+        what_if: Rank single changes by the GPU-hours they gain. Default: false. Needs fleet.
+        more_spares: Spares that what_if adds. Default: 30. Needs fleet and what_if.
+        verify_s: Duration of the verification before every checkpoint that what_if tries against
+            silent errors [s]. Default: that of another strategy. Needs fleet and what_if and
+            strategy without verification and silent errors.
+        model: Trained model: a Hugging Face id or catalog name; its parameters give FLOP and
+            checkpoint size. Needs no checkpoint_bytes and checkpoint_bytes_per_s or fleet or
+            step_time_s.
+        system: System of the job: its peak is that of the MFU. Needs step_time_s or
+            tokens_per_step.
+        format: Number format of the peak. Default: bf16. Needs step_time_s.
+        step_time_s: Measured time of one training step [s]. Needs fleet.
+        tokens_per_step: Tokens of one training step, over all GPUs. Needs fleet.
+        checkpoint_bytes: Size of a checkpoint, such as 5.7TB [bytes]. Default: 14 bytes for each
+            parameter of model. Needs checkpoint_bytes_per_s or fleet and strategy with bandwidths.
+        checkpoint_bytes_per_s: Checkpoint write bandwidth of the whole job, such as 100GB/s, in
+            place of checkpoint_write_s [bytes/s].
+
+    Raises:
+        InvalidSpecError: A name or value breaks a rule, or a closed form is asked for what it
+            does not describe.
+        InfeasibleError: The job is larger than the fleet.
+
+    Example:
+        >>> from perfatlas.verbs.goodput import goodput
+        >>> found = goodput(mtti_s=7.9 * 3600, checkpoint_write_s=60, restart_s=300)
+        >>> print(f"{found.results['goodput']:.4f}")
+        0.9266
+    """
+
+def goodput_domains(
+    *,
+    domain_size: int | str,
+    needed: int | str | None = None,
+    unavailability: float | str | None = None,
+    gpu_mtbf_s: float | str | None = None,
+    repair_s: float | str | None = None,
+    gpus: int | str | None = None,
+    spares: int | str | None = None,
+) -> Answer:
+    """Return the share of GPUs that can work in domains of which some GPUs are out.
+
+    Args:
+        domain_size: GPUs of a domain, such as 72 of an NVLink domain.
+        needed: GPUs of a domain that must work; the others are standby. Default: all of them.
+        unavailability: Fraction of time in which a GPU is out of service, such as 0.001
+            [fraction].
+        gpu_mtbf_s: Mean time between failures of one GPU, with repair_s in place of unavailability
+            [s].
+        repair_s: Mean time to repair a failed GPU [s].
+        gpus: GPUs of the job that work, without standby ones.
+        spares: Spare domains of the job. Default: 0. Needs gpus.
+
+    Raises:
+        InvalidSpecError: A name or value breaks a rule.
+
+    Source: k of n (`at_least`), (k / n) P(at least k) (`usable_share`), (1 - u)^d
+        (`blast_usable`); GPUs fail and are repaired one by one, whether they are in use or not.
+
+    Example:
+        >>> from perfatlas.verbs.goodput import goodput_domains
+        >>> found = goodput_domains(domain_size=72, needed=71, unavailability=1e-3).results
+        >>> print(f"{found['domain_availability']:.5f} {found['blast_usable_share']:.4f}")
+        0.99756 0.9305
+    """
+
+def goodput_spares(
+    *,
+    nodes: int | str | None = None,
+    fleet: str | None = None,
+    gpus: int | str | None = None,
+    spares: int | str | None = None,
+    target: float | str | None = None,
+    node_mtbf_s: float | str | None = None,
+    repair_s: float | str | None = None,
+    crews: int | str | None = None,
+    warm: bool = False,
+) -> Answer:
+    """Return the share of time a job waits for a node, or the spares for a share of time.
+
+    Args:
+        nodes: Nodes of the job. Needs no fleet.
+        fleet: Fleet, which describes how nodes fail and are repaired: a TOML file, llama3 or rsc1.
+        gpus: GPUs of the job. Needs fleet.
+        spares: Spare nodes of the job.
+        target: Availability target: fraction of time in which the job does not wait for a node,
+            such as 0.999; the answer gives the spares [fraction].
+        node_mtbf_s: Mean time between failures of one node [s]. Needs no fleet.
+        repair_s: Mean time to repair a failed node [s]. Needs no fleet.
+        crews: Repair crews: most repairs at the same time. Default: unlimited.
+        warm: Let spares fail like other nodes (warm standby). Default: false.
+
+    Raises:
+        InvalidSpecError: A name or value breaks a rule.
+        InfeasibleError: No number of spares reaches the target.
+
+    Example:
+        >>> from perfatlas.verbs.goodput import goodput_spares
+        >>> day = 86400
+        >>> found = goodput_spares(nodes=2048, node_mtbf_s=day / 6.5e-3, repair_s=day, target=0.999)
+        >>> found.results["spares"]
+        25
+    """
+
+def goodput_stragglers(
+    *,
+    gpus: int | str,
+    persistent_cv: float | str = 0.0,
+    transient_cv: float | str = 0.0,
+    synchronisations: int | str = 1,
+    step_time_s: float | str | None = None,
+) -> Answer:
+    """Return how much longer a step takes because all wait for the slowest.
+
+    Args:
+        gpus: GPUs that wait for one another.
+        persistent_cv: Coefficient of variation between GPUs that persists over steps [fraction].
+            Default: 0.
+        transient_cv: Coefficient of variation of one GPU from step to step [fraction]. Default: 0.
+        synchronisations: Synchronizations per step, after equal parts of it. Default: 1.
+        step_time_s: Step time of an average GPU [s].
+
+    Raises:
+        InvalidSpecError: A name or value breaks a rule, or no GPU differs from another.
+
+    Source: expected maximum of normals (`slowest_step`).
+
+    Example:
+        >>> from perfatlas.verbs.goodput import goodput_stragglers
+        >>> found = goodput_stragglers(gpus=16384, persistent_cv=0.01).results
+        >>> print(f"{found['step_slowdown']:.4f}")  # 3.971 standard deviations
+        1.0397
+    """
+
+def kernel_attention(
+    *,
+    system: str,
+    phase: Literal["prefill", "decode"] = "decode",
+    kind: Literal["gqa", "mla"] = "gqa",
+    batch: int | str = 1,
+    q_len: int | str | None = None,
+    kv_len: int | str,
+    num_heads: int | str,
+    num_kv_heads: int | str | None = None,
+    head_dim: int | str = 128,
+    kv_lora_rank: int | str = 512,
+    rope_dim: int | str = 64,
+    format: str = "bf16",
+    kv_format: str = "bf16",
+    window: int | str = 0,
+    kernel_family: str | None = None,
+    protocol: Literal["cold"] = "cold",
+    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
+    silicon_version: str | None = None,
+    clock_ratio: float | str = 1.0,
+) -> Answer:
+    """Return the time of the attention of one layer on one device.
+
+    Args:
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        phase: Prefill (many new tokens per sequence) or decode (one). Default: decode.
+        kind: Grouped-query attention (also MHA and MQA) or multi-head latent attention. Default:
+            gqa.
+        batch: Sequences in the batch. Default: 1.
+        q_len: New tokens per sequence. Default: 1 in decode, kv_len in prefill.
+        kv_len: Keys per sequence, the new tokens included.
+        num_heads: Query heads on this GPU.
+        num_kv_heads: Key-value heads on this GPU, a divisor of num_heads. Default: num_heads.
+            Needs kind = gqa.
+        head_dim: Head dimension; for mla, that of values and of keys without their rotary part.
+            Default: 128.
+        kv_lora_rank: Rank of the latent KV cache. Default: 512. Needs kind = mla.
+        rope_dim: Rotary dimensions of a head. Default: 64. Needs kind = mla.
+        format: Number format of the arithmetic; fp8 means fp8_static. Default: bf16.
+        kv_format: Number format of the KV cache. Default: bf16.
+        window: Keys a query attends to at most: the sliding window of gqa, the keys that sparse
+            attention selects for mla; 0 for all. Default: 0.
+        kernel_family: Engine whose kernels run, such as vllm or sglang. Default: the fastest of
+            all.
+        protocol: Measurement protocol: cold, which starts with empty caches. Default: cold.
+        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
+            rows), or auto, the best for the device without measured rows. Default: auto.
+        silicon_version: Engine version of the measured tables. Default: the version of the
+            calibrations. Needs tier = measured.
+        clock_ratio: Clock of the GPU over its sustained clock. Default: 1.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, contradicts another, or
+            has no effect.
+        UnsupportedError: No such format on the device, or no data for the tier.
+    """
+
+def kernel_gemm(
+    *,
+    system: str,
+    m: int | str,
+    n: int | str,
+    k: int | str,
+    format: str = "bf16",
+    quantization: Literal["excluded", "included"] = "excluded",
+    kernel_family: str | None = None,
+    protocol: Literal["cold"] = "cold",
+    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
+    silicon_version: str | None = None,
+    clock_ratio: float | str = 1.0,
+) -> Answer:
+    """Return the time of one matrix product C[m, n] = A[m, k] W[k, n].
+
+    Args:
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        m: Rows of the activations: tokens.
+        n: Columns of the weights: output features.
+        k: Inner dimension: input features.
+        format: Number format of the arithmetic; fp8 means fp8_static. Default: bf16.
+        quantization: Whether the time includes the dynamic quantization of the activations, a
+            kernel before the product. Default: excluded. Needs format = fp8_dynamic or fp8_block
+            or nvfp4.
+        kernel_family: Engine whose kernels run, such as vllm or sglang. Default: the fastest of
+            all.
+        protocol: Measurement protocol: cold, which starts with empty caches. Default: cold.
+        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
+            rows), or auto, the best for the device without measured rows. Default: auto.
+        silicon_version: Engine version of the measured tables. Default: the version of the
+            calibrations. Needs tier = measured.
+        clock_ratio: Clock of the GPU over its sustained clock. Default: 1.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, or has no effect.
+        UnsupportedError: No such format on the device, or no data for the tier.
+
+    Example:
+        >>> from perfatlas.verbs.kernel import kernel_gemm
+        >>> kernel_gemm(system="h200_sxm", m=4096, n=8192, k=8192).results["bound"]
+        'compute'
+    """
+
+def kernel_moe(
+    *,
+    system: str,
+    tokens: int | str,
+    hidden: int | str,
+    intermediate: int | str,
+    experts: int | str,
+    top_k: int | str,
+    ep: int | str = 1,
+    moe_tp: int | str = 1,
+    format: str = "bf16",
+    distribution: str = "uniform",
+    kernel_family: str | None = None,
+    protocol: Literal["cold"] = "cold",
+    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
+    silicon_version: str | None = None,
+    clock_ratio: float | str = 1.0,
+) -> Answer:
+    """Return the time of the routed experts of one layer on one rank.
+
+    Args:
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        tokens: Tokens before routing, over all ranks of the expert-parallel group.
+        hidden: Hidden size of the model.
+        intermediate: Intermediate size of one expert before sharding, a multiple of moe_tp.
+        experts: Routed experts before sharding, a multiple of ep.
+        top_k: Experts per token.
+        ep: Expert-parallel size. Default: 1.
+        moe_tp: Tensor-parallel size inside an expert. Default: 1.
+        format: Number format of the arithmetic; fp8 means fp8_static. Default: bf16.
+        distribution: Routing of tokens to experts: uniform (drawn evenly), balanced (dealt out
+            evenly) or power_law_1.2. Default: uniform.
+        kernel_family: Engine whose kernels run, such as vllm or sglang. Default: the fastest of
+            all.
+        protocol: Measurement protocol: cold, which starts with empty caches. Default: cold.
+        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
+            rows), or auto, the best for the device without measured rows. Default: auto.
+        silicon_version: Engine version of the measured tables. Default: the version of the
+            calibrations. Needs tier = measured.
+        clock_ratio: Clock of the GPU over its sustained clock. Default: 1.
+
+    Raises:
+        InvalidSpecError: A field is missing, unknown, out of its bounds, or contradicts another.
+        UnsupportedError: No such format on the device, or no data for the tier.
+    """
+
+def max_request_rate(
+    *,
+    progress: Callable[[float], bool] | None = None,
+    model: str,
+    system: str | None = None,
+    engine: str = "vllm",
+    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
+    silicon_version: str | None = None,
+    clock_ratio: float | str = 1.0,
+    mode: Literal["aggregated", "disaggregated"] = "aggregated",
+    concurrency: int | str | None = None,
+    isl: int | str = 1024,
+    osl: int | str = 128,
+    requests: str | None = None,
+    request_format: str = "perfatlas",
+    request_rate: float | str | None = None,
+    num_requests: int | str | None = None,
+    arrival: Literal["poisson", "gamma", "constant", "ramp", "closed"] | None = None,
+    burstiness: float | str | None = None,
+    ramp_to_rate: float | str | None = None,
+    ramp_s: float | str | None = None,
+    turns: int | str = 1,
+    think_time_s: float | str = 0.0,
+    shared_prefix: int | str = 0,
+    length_distribution: Literal["fixed", "uniform", "lognormal", "empirical"] = "fixed",
+    length_spread: float | str | None = None,
+    lengths_from: str | None = None,
+    rate_scale: float | str = 1.0,
+    length_scale: float | str = 1.0,
+    requests_from_s: float | str = 0.0,
+    requests_to_s: float | str | None = None,
+    spread_batches: bool = False,
+    seed: int | str = 0,
+    num_seeds: int | str = 1,
+    prompt_text: Literal["natural", "random"] = "natural",
+    prefix_caching: bool | None = None,
+    scheduler: Literal[
+        "vllm", "sglang", "trtllm_guaranteed_no_evict", "trtllm_max_utilization", "static"
+    ]
+    | None = None,
+    chunked_prefill: bool | None = None,
+    mixed_chunk: bool | None = None,
+    measured_at: Literal["client", "engine"] = "client",
+    slo_ttft_s: float | str | None = None,
+    slo_tpot_s: float | str | None = None,
+    slo_itl_s: float | str | None = None,
+    slo_request_latency_s: float | str | None = None,
+    slo_percentile: float | str | None = None,
+    replica_kinds: object = None,
+    routing: Literal["round_robin", "least_loaded", "random", "prefix_aware"] = "round_robin",
+    cache_threshold: float | str | None = None,
+    balance_abs_threshold: int | str | None = None,
+    balance_rel_threshold: float | str | None = None,
+    replica_events: object = None,
+    on_failure: Literal["retry", "lost"] | None = None,
+    retry_after_s: float | str | None = None,
+    max_replicas: int | str | None = None,
+    min_replicas: int | str | None = None,
+    autoscale_target: float | str | None = None,
+    autoscale_metric: Literal["requests", "waiting"] | None = None,
+    autoscale_period_s: float | str | None = None,
+    autoscale_tolerance: float | str | None = None,
+    autoscale_down_after_s: float | str | None = None,
+    start_up_s: float | str | None = None,
+    host_cache_bytes: float | str | None = None,
+    host_bandwidth: float | str | None = None,
+    ssd_cache_bytes: float | str | None = None,
+    ssd_bandwidth: float | str | None = None,
+    gpus: int | str | None = None,
+    tp: int | str | None = None,
+    pp: int | str = 1,
+    cp: int | str = 1,
+    attention_dp: int | str = 1,
+    ep: int | str | None = None,
+    moe_tp: int | str | None = None,
+    dp: int | str | None = None,
+    expert_distribution: str = "uniform",
+    format: str | None = None,
+    gemm_format: str | None = None,
+    moe_format: str | None = None,
+    kv_format: str | None = None,
+    attention_format: str | None = None,
+    max_num_seqs: int | str | None = None,
+    max_num_batched_tokens: int | str | None = None,
+    block_size: int | str | None = None,
+    gpu_memory_utilization: float | str | None = None,
+    kv_blocks: int | str | None = None,
+    stream_interval: int | str = 1,
+    speculative_depth: int | str = 0,
+    speculative_acceptance: float | str | None = None,
+    prefill_workers: int | str = 1,
+    prefill_batch: int | str = 1,
+    decode_workers: int | str = 1,
+    decode_batch: int | str | None = None,
+    prefill_system: str | None = None,
+    decode_system: str | None = None,
+    prefill_tp: int | str | None = None,
+    decode_tp: int | str | None = None,
+    prefill_pp: int | str | None = None,
+    decode_pp: int | str | None = None,
+    prefill_cp: int | str | None = None,
+    prefill_attention_dp: int | str | None = None,
+    decode_attention_dp: int | str | None = None,
+    prefill_ep: int | str | None = None,
+    decode_ep: int | str | None = None,
+    prefill_moe_tp: int | str | None = None,
+    decode_moe_tp: int | str | None = None,
+) -> Simulation:
+    """Return the largest request rate that meets the objectives, and what it is like there.
+
+    A rate meets them where the asked percentile (or the mean) of every metric is within its
+    objective, no request is rejected, the queue does not grow to the end, and over the second half
+    of the arrivals as much ends as begins, to 5 %. Rates are halved and doubled between, as ratios,
+    to 1 %. Where generated traffic is over before four times what a request (a session) takes apart
+    from queues, or too short to tell a growing backlog from chance, more requests are drawn.
+
+    Args:
+        progress: Told now and then that the search goes on; true stops it.
+        model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
+            folder.
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), dated as in
+            vllm@0.24. Default: vllm.
+        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
+            rows), or auto, the best for the device without measured rows. Default: auto.
+        silicon_version: Engine version of the measured tables. Default: the version of the
+            calibrations. Needs tier = measured.
+        clock_ratio: Clock of the GPU over its sustained clock. Default: 1.
+        mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
+            aggregated.
+        concurrency: Requests in flight over the whole deployment (a closed loop). Default: dp.
+        isl: Input tokens of a request, the mean where lengths vary. Default: 1024.
+        osl: Output tokens of a request, the mean where lengths vary. Default: 128.
+        requests: Trace of requests: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
+        request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm,
+            aiperf, or servegen for a folder of its clients. Default: perfatlas.
+        request_rate: Rate of generated requests [1/s]; inf sends all at once.
+        num_requests: Requests to generate, or to read from the trace. Default: 1000.
+        arrival: Arrival process of generated requests. Default: poisson, closed with concurrency.
+        burstiness: Burstiness of gamma arrivals (1 = Poisson, below 1 = bursty). Needs no requests
+            and arrival = gamma.
+        ramp_to_rate: Final rate of ramp arrivals [1/s]. Needs no requests and arrival = ramp.
+        ramp_s: Duration of the ramp from request_rate to ramp_to_rate [s]. Needs no requests and
+            arrival = ramp.
+        turns: Turns of a session: each prompt contains the conversation so far, and waits for the
+            previous answer. Default: 1. Needs no requests.
+        think_time_s: Mean time between an answer and the next turn, exponentially distributed [s].
+            Default: 0. Needs no requests.
+        shared_prefix: Tokens that all generated prompts begin with, in addition to isl. Default:
+            0. Needs no requests.
+        length_distribution: Distribution of generated lengths. Default: fixed. Needs no requests.
+        length_spread: Spread of generated lengths: fraction below and above the mean (uniform), or
+            sigma (lognormal). Needs no requests and length_distribution = uniform or lognormal.
+        lengths_from: Trace from which empirical lengths are drawn. Needs no requests.
+        rate_scale: Speed-up factor of the arrival times of a trace. Default: 1. Needs requests.
+        length_scale: Factor on the lengths of the requests of a trace. Default: 1. Needs requests.
+        requests_from_s: Start of the window of the trace that is used [s]. Default: 0. Needs
+            requests.
+        requests_to_s: End of the window of the trace that is used [s]. Default: the end. Needs
+            requests.
+        spread_batches: Spread requests of a trace with equal timestamps up to the next timestamp.
+            Default: false. Needs requests.
+        seed: Seed of random draws. Default: 0.
+        num_seeds: Simulations with seeds seed, seed + 1, ...: means with confidence intervals.
+            Default: 1.
+        prompt_text: Text of prompts: natural language, or random tokens, which tokenize more
+            slowly. Default: natural.
+        prefix_caching: Reuse KV blocks of shared prefixes. Default: on where prompts share
+            prefixes.
+        scheduler: Scheduling policy. Default: that of the engine.
+        chunked_prefill: Split prompts over several steps. Default: as the engine does.
+        mixed_chunk: Let decode run in the same step as prefill chunks (SGLang). Default: off.
+        measured_at: Where latencies are measured: at an HTTP client, or inside the engine.
+            Default: client.
+        slo_ttft_s: SLO: maximum time to first token [s]. Default: none.
+        slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none.
+        slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none.
+        slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
+        slo_percentile: Percentile that must meet the SLOs in a rate search. Default: the mean.
+            Needs a search for the largest rate.
+        replica_kinds: Unequal replicas behind one router: a JSON list such as [{"system":
+            "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file of such
+            rows. Default: all replicas are equal.
+        routing: Routing policy: round_robin, least_loaded, random, or prefix_aware (the replica
+            that holds the longest cached prefix). Default: round_robin.
+        cache_threshold: Fraction of a prompt that must be cached for prefix_aware routing to
+            follow it [fraction]. Default: 0.3. Needs routing = prefix_aware.
+        balance_abs_threshold: Largest difference of loads, in requests, for prefix_aware routing;
+            beyond this and balance_rel_threshold the least loaded replica is chosen. Default: 64.
+            Needs routing = prefix_aware.
+        balance_rel_threshold: Largest ratio of loads for prefix_aware routing; beyond this and
+            balance_abs_threshold the least loaded replica is chosen. Default: 1.5. Needs routing =
+            prefix_aware.
+        replica_events: Replica failures: a file (CSV, Parquet, JSON Lines) or JSON list with
+            replica, fails_at_s, back_at_s or down_for_s, and kind (crash or drain). Default: none.
+        on_failure: Requests on a replica that fails: sent again, or lost. Default: retry. Needs
+            replica_events.
+        retry_after_s: Time from a failure to the retry [s]. Default: 0. Needs replica_events.
+        max_replicas: Most replicas; enables autoscaling from dp replicas. Default: no autoscaling.
+        min_replicas: Fewest replicas. Default: 1. Needs max_replicas.
+        autoscale_target: Target of the autoscaler: requests per replica. Needs max_replicas.
+        autoscale_metric: Metric of the autoscaler: requests (running and waiting) or waiting.
+            Default: requests. Needs max_replicas.
+        autoscale_period_s: Time between two decisions of the autoscaler [s]. Default: 15. Needs
+            max_replicas.
+        autoscale_tolerance: Relative deviation from the target that is tolerated [fraction].
+            Default: 0.1. Needs max_replicas.
+        autoscale_down_after_s: Stabilization window for scaling down [s]. Default: 300. Needs
+            max_replicas.
+        start_up_s: Time from the decision to start a replica to its first request [s]. Default: 0.
+            Needs max_replicas.
+        host_cache_bytes: Host memory of a replica for its KV cache, such as 200GB [bytes].
+            Default: none.
+        host_bandwidth: Bandwidth between a GPU and host memory, such as 50GB/s [bytes/s]. Default:
+            host link of the GPU.
+        ssd_cache_bytes: SSD of a replica for its KV cache, such as 4TB [bytes]. Default: none.
+        ssd_bandwidth: Read bandwidth of the SSDs of a replica, such as 7GB/s [bytes/s]. Needs
+            ssd_cache_bytes.
+        gpus: GPUs in total, tp x pp x cp x attention_dp x dp. Default: the product.
+        tp: Tensor-parallel size. Default: the GPUs of one replica.
+        pp: Pipeline-parallel size. Default: 1.
+        cp: Context-parallel size, for prefill. Default: 1.
+        attention_dp: Attention data-parallel ranks inside a replica. Default: 1.
+        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: all ranks of an MoE
+            layer.
+        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
+        dp: Independent replicas, each with its own requests. Default: 1.
+        expert_distribution: Routing of tokens to experts: uniform (drawn evenly), balanced (dealt
+            out evenly) or power_law_1.2. Default: uniform. Needs an MoE model.
+        format: Number format of weights and products: sets gemm_format and moe_format; fp8 means
+            the engine's default. Default: the checkpoint's.
+        gemm_format: Number format of dense layers. Default: format.
+        moe_format: Number format of expert layers. Default: format. Needs an MoE model.
+        kv_format: Number format of the KV cache. Default: the checkpoint's.
+        attention_format: Number format of attention arithmetic. Default: bf16.
+        max_num_seqs: Most sequences in one step. Default: the engine's.
+        max_num_batched_tokens: Most tokens in one step. Default: the engine's.
+        block_size: Tokens in one KV block. Default: the engine's.
+        gpu_memory_utilization: Fraction of GPU memory the engine may fill [fraction]. Default: the
+            engine's.
+        kv_blocks: KV blocks, in place of the derived number. Default: derived from memory.
+        stream_interval: Output tokens of a request that the front end sends at a time. Default: 1.
+        speculative_depth: Draft tokens per step, by a drafter of one layer (MTP, EAGLE). Default:
+            0.
+        speculative_acceptance: Probability that a draft token is accepted when all before it are
+            [fraction]. Needs speculative_depth other than 0.
+        prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
+        prefill_batch: Prompts in one prefill step; in a simulation, the most. Default: 1. Needs
+            mode = disaggregated.
+        decode_workers: Number of decode workers. Default: 1. Needs mode = disaggregated.
+        decode_batch: Sequences in flight on one decode worker; in a simulation, the most. Default:
+            concurrency / decode_workers. Needs mode = disaggregated.
+        prefill_system: System of each prefill worker. Default: as system. Needs mode =
+            disaggregated.
+        decode_system: System of each decode worker. Default: as system. Needs mode =
+            disaggregated.
+        prefill_tp: Tensor-parallel size of each prefill worker. Default: as tp. Needs mode =
+            disaggregated.
+        decode_tp: Tensor-parallel size of each decode worker. Default: as tp. Needs mode =
+            disaggregated.
+        prefill_pp: Pipeline-parallel size of each prefill worker. Default: as pp. Needs mode =
+            disaggregated.
+        decode_pp: Pipeline-parallel size of each decode worker. Default: as pp. Needs mode =
+            disaggregated.
+        prefill_cp: Context-parallel size of each prefill worker. Default: as cp. Needs mode =
+            disaggregated.
+        prefill_attention_dp: Attention data-parallel ranks inside a replica of each prefill
+            worker. Default: as attention_dp. Needs mode = disaggregated.
+        decode_attention_dp: Attention data-parallel ranks inside a replica of each decode worker.
+            Default: as attention_dp. Needs mode = disaggregated.
+        prefill_ep: Expert-parallel size of each prefill worker. Default: as ep. Needs mode =
+            disaggregated.
+        decode_ep: Expert-parallel size of each decode worker. Default: as ep. Needs mode =
+            disaggregated.
+        prefill_moe_tp: Tensor-parallel size inside an expert of each prefill worker. Default: as
+            moe_tp. Needs mode = disaggregated.
+        decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
+            moe_tp. Needs mode = disaggregated.
+
+    Returns:
+        The simulation at that rate; its results also hold `max_requests_per_s`, with `_low` and
+        `_high` where all steps are as much slower or faster as serving runs were. Where it was
+        stopped before the rate was found, `interrupted` is true, `max_requests_per_s` is None, and
+        `met_requests_per_s` and `missed_requests_per_s` tell between which rates it lies.
+
+    Raises:
+        InfeasibleError: No rate meets the objectives, or the model does not fit.
+        InvalidSpecError: A name or value breaks a rule; no objective is given; traffic is too short
+            to tell, or every rate meets the objectives.
+        KeyboardInterrupt: It was stopped before any rate was known to meet them.
+        UnsupportedError: No model, data or scheduler for the combination.
+
+    Example:
+        >>> from perfatlas.verbs.simulate import max_request_rate
+        >>> found = max_request_rate(model="meta-llama/Llama-3.1-8B", system="h200_sxm",
+        ...     num_requests=200, slo_ttft_s=0.1, slo_percentile=90)
+        >>> 5 < found.answer.results["max_requests_per_s"] < 100
+        True
+    """
+
+def simulate(
+    *,
+    progress: Callable[[float], bool] | None = None,
+    model: str,
+    system: str | None = None,
+    engine: str = "vllm",
+    tier: Literal["auto", "bound", "physics", "measured"] = "auto",
+    silicon_version: str | None = None,
+    clock_ratio: float | str = 1.0,
+    mode: Literal["aggregated", "disaggregated"] = "aggregated",
+    concurrency: int | str | None = None,
+    isl: int | str = 1024,
+    osl: int | str = 128,
+    requests: str | None = None,
+    request_format: str = "perfatlas",
+    request_rate: float | str | None = None,
+    num_requests: int | str | None = None,
+    arrival: Literal["poisson", "gamma", "constant", "ramp", "closed"] | None = None,
+    burstiness: float | str | None = None,
+    ramp_to_rate: float | str | None = None,
+    ramp_s: float | str | None = None,
+    turns: int | str = 1,
+    think_time_s: float | str = 0.0,
+    shared_prefix: int | str = 0,
+    length_distribution: Literal["fixed", "uniform", "lognormal", "empirical"] = "fixed",
+    length_spread: float | str | None = None,
+    lengths_from: str | None = None,
+    rate_scale: float | str = 1.0,
+    length_scale: float | str = 1.0,
+    requests_from_s: float | str = 0.0,
+    requests_to_s: float | str | None = None,
+    spread_batches: bool = False,
+    seed: int | str = 0,
+    num_seeds: int | str = 1,
+    prompt_text: Literal["natural", "random"] = "natural",
+    prefix_caching: bool | None = None,
+    scheduler: Literal[
+        "vllm", "sglang", "trtllm_guaranteed_no_evict", "trtllm_max_utilization", "static"
+    ]
+    | None = None,
+    chunked_prefill: bool | None = None,
+    mixed_chunk: bool | None = None,
+    measured_at: Literal["client", "engine"] = "client",
+    slo_ttft_s: float | str | None = None,
+    slo_tpot_s: float | str | None = None,
+    slo_itl_s: float | str | None = None,
+    slo_request_latency_s: float | str | None = None,
+    slo_percentile: float | str | None = None,
+    replica_kinds: object = None,
+    routing: Literal["round_robin", "least_loaded", "random", "prefix_aware"] = "round_robin",
+    cache_threshold: float | str | None = None,
+    balance_abs_threshold: int | str | None = None,
+    balance_rel_threshold: float | str | None = None,
+    replica_events: object = None,
+    on_failure: Literal["retry", "lost"] | None = None,
+    retry_after_s: float | str | None = None,
+    max_replicas: int | str | None = None,
+    min_replicas: int | str | None = None,
+    autoscale_target: float | str | None = None,
+    autoscale_metric: Literal["requests", "waiting"] | None = None,
+    autoscale_period_s: float | str | None = None,
+    autoscale_tolerance: float | str | None = None,
+    autoscale_down_after_s: float | str | None = None,
+    start_up_s: float | str | None = None,
+    host_cache_bytes: float | str | None = None,
+    host_bandwidth: float | str | None = None,
+    ssd_cache_bytes: float | str | None = None,
+    ssd_bandwidth: float | str | None = None,
+    gpus: int | str | None = None,
+    tp: int | str | None = None,
+    pp: int | str = 1,
+    cp: int | str = 1,
+    attention_dp: int | str = 1,
+    ep: int | str | None = None,
+    moe_tp: int | str | None = None,
+    dp: int | str | None = None,
+    expert_distribution: str = "uniform",
+    format: str | None = None,
+    gemm_format: str | None = None,
+    moe_format: str | None = None,
+    kv_format: str | None = None,
+    attention_format: str | None = None,
+    max_num_seqs: int | str | None = None,
+    max_num_batched_tokens: int | str | None = None,
+    block_size: int | str | None = None,
+    gpu_memory_utilization: float | str | None = None,
+    kv_blocks: int | str | None = None,
+    stream_interval: int | str = 1,
+    speculative_depth: int | str = 0,
+    speculative_acceptance: float | str | None = None,
+    prefill_workers: int | str = 1,
+    prefill_batch: int | str = 1,
+    decode_workers: int | str = 1,
+    decode_batch: int | str | None = None,
+    prefill_system: str | None = None,
+    decode_system: str | None = None,
+    prefill_tp: int | str | None = None,
+    decode_tp: int | str | None = None,
+    prefill_pp: int | str | None = None,
+    decode_pp: int | str | None = None,
+    prefill_cp: int | str | None = None,
+    prefill_attention_dp: int | str | None = None,
+    decode_attention_dp: int | str | None = None,
+    prefill_ep: int | str | None = None,
+    decode_ep: int | str | None = None,
+    prefill_moe_tp: int | str | None = None,
+    decode_moe_tp: int | str | None = None,
+) -> Simulation:
+    """Return what comes of traffic at an inference deployment.
+
+    Args:
+        progress: Told now and then which share of the work is done; true stops the simulation and
+            keeps what was simulated.
+        model: Model: a Hugging Face id, a catalog name, or the path of a config.json or its
+            folder.
+        system: System: a catalog name, a TOML file, or a name with overrides such as
+            h200_sxm{device.memory.bandwidth=6TB/s}.
+        engine: Inference engine: vllm, sglang, trtllm or ideal (no host time), dated as in
+            vllm@0.24. Default: vllm.
+        tier: Pricing tier: bound (a lower limit), physics, measured (physics corrected by measured
+            rows), or auto, the best for the device without measured rows. Default: auto.
+        silicon_version: Engine version of the measured tables. Default: the version of the
+            calibrations. Needs tier = measured.
+        clock_ratio: Clock of the GPU over its sustained clock. Default: 1.
+        mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
+            aggregated.
+        concurrency: Requests in flight over the whole deployment (a closed loop). Default: dp.
+        isl: Input tokens of a request, the mean where lengths vary. Default: 1024.
+        osl: Output tokens of a request, the mean where lengths vary. Default: 128.
+        requests: Trace of requests: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
+        request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm,
+            aiperf, or servegen for a folder of its clients. Default: perfatlas.
+        request_rate: Rate of generated requests [1/s]; inf sends all at once.
+        num_requests: Requests to generate, or to read from the trace. Default: 1000.
+        arrival: Arrival process of generated requests. Default: poisson, closed with concurrency.
+        burstiness: Burstiness of gamma arrivals (1 = Poisson, below 1 = bursty). Needs no requests
+            and arrival = gamma.
+        ramp_to_rate: Final rate of ramp arrivals [1/s]. Needs no requests and arrival = ramp.
+        ramp_s: Duration of the ramp from request_rate to ramp_to_rate [s]. Needs no requests and
+            arrival = ramp.
+        turns: Turns of a session: each prompt contains the conversation so far, and waits for the
+            previous answer. Default: 1. Needs no requests.
+        think_time_s: Mean time between an answer and the next turn, exponentially distributed [s].
+            Default: 0. Needs no requests.
+        shared_prefix: Tokens that all generated prompts begin with, in addition to isl. Default:
+            0. Needs no requests.
+        length_distribution: Distribution of generated lengths. Default: fixed. Needs no requests.
+        length_spread: Spread of generated lengths: fraction below and above the mean (uniform), or
+            sigma (lognormal). Needs no requests and length_distribution = uniform or lognormal.
+        lengths_from: Trace from which empirical lengths are drawn. Needs no requests.
+        rate_scale: Speed-up factor of the arrival times of a trace. Default: 1. Needs requests.
+        length_scale: Factor on the lengths of the requests of a trace. Default: 1. Needs requests.
+        requests_from_s: Start of the window of the trace that is used [s]. Default: 0. Needs
+            requests.
+        requests_to_s: End of the window of the trace that is used [s]. Default: the end. Needs
+            requests.
+        spread_batches: Spread requests of a trace with equal timestamps up to the next timestamp.
+            Default: false. Needs requests.
+        seed: Seed of random draws. Default: 0.
+        num_seeds: Simulations with seeds seed, seed + 1, ...: means with confidence intervals.
+            Default: 1.
+        prompt_text: Text of prompts: natural language, or random tokens, which tokenize more
+            slowly. Default: natural.
+        prefix_caching: Reuse KV blocks of shared prefixes. Default: on where prompts share
+            prefixes.
+        scheduler: Scheduling policy. Default: that of the engine.
+        chunked_prefill: Split prompts over several steps. Default: as the engine does.
+        mixed_chunk: Let decode run in the same step as prefill chunks (SGLang). Default: off.
+        measured_at: Where latencies are measured: at an HTTP client, or inside the engine.
+            Default: client.
+        slo_ttft_s: SLO: maximum time to first token [s]. Default: none.
+        slo_tpot_s: SLO: maximum time per output token after the first [s]. Default: none.
+        slo_itl_s: SLO: maximum mean inter-token latency of a request [s]. Default: none.
+        slo_request_latency_s: SLO: maximum end-to-end latency of a request [s]. Default: none.
+        slo_percentile: Percentile that must meet the SLOs in a rate search. Default: the mean.
+            Needs a search for the largest rate.
+        replica_kinds: Unequal replicas behind one router: a JSON list such as [{"system":
+            "h200_sxm", "tp": 4, "dp": 2}, {"system": "b200_sxm", "dp": 4}], or a file of such
+            rows. Default: all replicas are equal.
+        routing: Routing policy: round_robin, least_loaded, random, or prefix_aware (the replica
+            that holds the longest cached prefix). Default: round_robin.
+        cache_threshold: Fraction of a prompt that must be cached for prefix_aware routing to
+            follow it [fraction]. Default: 0.3. Needs routing = prefix_aware.
+        balance_abs_threshold: Largest difference of loads, in requests, for prefix_aware routing;
+            beyond this and balance_rel_threshold the least loaded replica is chosen. Default: 64.
+            Needs routing = prefix_aware.
+        balance_rel_threshold: Largest ratio of loads for prefix_aware routing; beyond this and
+            balance_abs_threshold the least loaded replica is chosen. Default: 1.5. Needs routing =
+            prefix_aware.
+        replica_events: Replica failures: a file (CSV, Parquet, JSON Lines) or JSON list with
+            replica, fails_at_s, back_at_s or down_for_s, and kind (crash or drain). Default: none.
+        on_failure: Requests on a replica that fails: sent again, or lost. Default: retry. Needs
+            replica_events.
+        retry_after_s: Time from a failure to the retry [s]. Default: 0. Needs replica_events.
+        max_replicas: Most replicas; enables autoscaling from dp replicas. Default: no autoscaling.
+        min_replicas: Fewest replicas. Default: 1. Needs max_replicas.
+        autoscale_target: Target of the autoscaler: requests per replica. Needs max_replicas.
+        autoscale_metric: Metric of the autoscaler: requests (running and waiting) or waiting.
+            Default: requests. Needs max_replicas.
+        autoscale_period_s: Time between two decisions of the autoscaler [s]. Default: 15. Needs
+            max_replicas.
+        autoscale_tolerance: Relative deviation from the target that is tolerated [fraction].
+            Default: 0.1. Needs max_replicas.
+        autoscale_down_after_s: Stabilization window for scaling down [s]. Default: 300. Needs
+            max_replicas.
+        start_up_s: Time from the decision to start a replica to its first request [s]. Default: 0.
+            Needs max_replicas.
+        host_cache_bytes: Host memory of a replica for its KV cache, such as 200GB [bytes].
+            Default: none.
+        host_bandwidth: Bandwidth between a GPU and host memory, such as 50GB/s [bytes/s]. Default:
+            host link of the GPU.
+        ssd_cache_bytes: SSD of a replica for its KV cache, such as 4TB [bytes]. Default: none.
+        ssd_bandwidth: Read bandwidth of the SSDs of a replica, such as 7GB/s [bytes/s]. Needs
+            ssd_cache_bytes.
+        gpus: GPUs in total, tp x pp x cp x attention_dp x dp. Default: the product.
+        tp: Tensor-parallel size. Default: the GPUs of one replica.
+        pp: Pipeline-parallel size. Default: 1.
+        cp: Context-parallel size, for prefill. Default: 1.
+        attention_dp: Attention data-parallel ranks inside a replica. Default: 1.
+        ep: Expert-parallel size; tp x attention_dp = ep x moe_tp. Default: all ranks of an MoE
+            layer.
+        moe_tp: Tensor-parallel size inside an expert. Default: tp x attention_dp / ep.
+        dp: Independent replicas, each with its own requests. Default: 1.
+        expert_distribution: Routing of tokens to experts: uniform (drawn evenly), balanced (dealt
+            out evenly) or power_law_1.2. Default: uniform. Needs an MoE model.
+        format: Number format of weights and products: sets gemm_format and moe_format; fp8 means
+            the engine's default. Default: the checkpoint's.
+        gemm_format: Number format of dense layers. Default: format.
+        moe_format: Number format of expert layers. Default: format. Needs an MoE model.
+        kv_format: Number format of the KV cache. Default: the checkpoint's.
+        attention_format: Number format of attention arithmetic. Default: bf16.
+        max_num_seqs: Most sequences in one step. Default: the engine's.
+        max_num_batched_tokens: Most tokens in one step. Default: the engine's.
+        block_size: Tokens in one KV block. Default: the engine's.
+        gpu_memory_utilization: Fraction of GPU memory the engine may fill [fraction]. Default: the
+            engine's.
+        kv_blocks: KV blocks, in place of the derived number. Default: derived from memory.
+        stream_interval: Output tokens of a request that the front end sends at a time. Default: 1.
+        speculative_depth: Draft tokens per step, by a drafter of one layer (MTP, EAGLE). Default:
+            0.
+        speculative_acceptance: Probability that a draft token is accepted when all before it are
+            [fraction]. Needs speculative_depth other than 0.
+        prefill_workers: Number of prefill workers. Default: 1. Needs mode = disaggregated.
+        prefill_batch: Prompts in one prefill step; in a simulation, the most. Default: 1. Needs
+            mode = disaggregated.
+        decode_workers: Number of decode workers. Default: 1. Needs mode = disaggregated.
+        decode_batch: Sequences in flight on one decode worker; in a simulation, the most. Default:
+            concurrency / decode_workers. Needs mode = disaggregated.
+        prefill_system: System of each prefill worker. Default: as system. Needs mode =
+            disaggregated.
+        decode_system: System of each decode worker. Default: as system. Needs mode =
+            disaggregated.
+        prefill_tp: Tensor-parallel size of each prefill worker. Default: as tp. Needs mode =
+            disaggregated.
+        decode_tp: Tensor-parallel size of each decode worker. Default: as tp. Needs mode =
+            disaggregated.
+        prefill_pp: Pipeline-parallel size of each prefill worker. Default: as pp. Needs mode =
+            disaggregated.
+        decode_pp: Pipeline-parallel size of each decode worker. Default: as pp. Needs mode =
+            disaggregated.
+        prefill_cp: Context-parallel size of each prefill worker. Default: as cp. Needs mode =
+            disaggregated.
+        prefill_attention_dp: Attention data-parallel ranks inside a replica of each prefill
+            worker. Default: as attention_dp. Needs mode = disaggregated.
+        decode_attention_dp: Attention data-parallel ranks inside a replica of each decode worker.
+            Default: as attention_dp. Needs mode = disaggregated.
+        prefill_ep: Expert-parallel size of each prefill worker. Default: as ep. Needs mode =
+            disaggregated.
+        decode_ep: Expert-parallel size of each decode worker. Default: as ep. Needs mode =
+            disaggregated.
+        prefill_moe_tp: Tensor-parallel size inside an expert of each prefill worker. Default: as
+            moe_tp. Needs mode = disaggregated.
+        decode_moe_tp: Tensor-parallel size inside an expert of each decode worker. Default: as
+            moe_tp. Needs mode = disaggregated.
+
+    Raises:
+        InvalidSpecError: A name, value or request breaks a rule.
+        InfeasibleError: The model and one request do not fit.
+        UnsupportedError: No model, data or scheduler for the combination.
+
+    Example:
+        >>> from perfatlas.verbs.simulate import simulate
+        >>> found = simulate(model="meta-llama/Llama-3.1-8B", system="h200_sxm", request_rate=8,
+        ...     num_requests=100)
+        >>> found.answer.results["requests_completed"]
+        100
+    """

@@ -1,0 +1,110 @@
+"""Signatures of functions whose keyword arguments are the fields of a question."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from perfatlas.vocabulary.fields.questions import fields_asked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from perfatlas.vocabulary.fields.rows import Field
+
+Verb = TypeVar("Verb", bound="Callable[..., Any]")
+
+
+def signature_of(question: str) -> Callable[[Verb], Verb]:
+    """Return a decorator that shows the fields of a question in place of `**fields`.
+
+    `inspect.signature`, `help` and editors then show every name with its type and default. The
+    parameters are made when they are first looked at.
+
+    Args:
+        question: Of the table of questions.
+
+    Example:
+        >>> import inspect
+        >>> from perfatlas import kernel_gemm
+        >>> inspect.signature(kernel_gemm).parameters["format"].default
+        'bf16'
+    """
+
+    def declare(verb: Verb) -> Verb:
+        verb.__signature__ = FieldsSignature(question, inspect.signature(verb))  # type: ignore[attr-defined]
+        return verb
+
+    return declare
+
+
+class FieldsSignature(inspect.Signature):
+    """The signature of a function of the fields of a question.
+
+    Args:
+        question: Of the table of questions.
+        own: The signature as declared; its keyword arguments stay in front.
+    """
+
+    def __init__(self, question: str, own: inspect.Signature) -> None:
+        """Keep what is declared; nothing is read yet."""
+        super().__init__(return_annotation=own.return_annotation)
+        self.question = question
+        self.own = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        self._made: Mapping[str, inspect.Parameter] | None = None
+
+    @property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:  # type: ignore[override]
+        """The declared arguments, then one for each field."""
+        if self._made is None:
+            fields = fields_asked(self.question)
+            made = [_parameter(field, fields) for field in fields.values()]
+            self._made = inspect.Signature([*self.own, *made]).parameters
+        return self._made
+
+    def replace(self, **changes: Any) -> inspect.Signature:  # type: ignore[override]  # noqa: ANN401 - of inspect
+        """Return a plain signature with some parts changed.
+
+        Args:
+            **changes: As of `inspect.Signature.replace`.
+        """
+        own = list(self.parameters.values())
+        return inspect.Signature(own, return_annotation=self.return_annotation).replace(**changes)
+
+
+def annotation_of(field: Field) -> str:
+    """Return the type of a field as Python writes it; numbers may be text with a unit.
+
+    Args:
+        field: With a row.
+
+    Example:
+        >>> from perfatlas.vocabulary.fields import annotation_of, fields_asked
+        >>> annotation_of(fields_asked("estimate")["isl"])
+        'int | str'
+    """
+    if field.choices:
+        return f"Literal[{', '.join(map(repr, field.choices))}]"
+    if field.number is not None:
+        return f"{field.type.__name__} | str"
+    return field.type.__name__ if field.type in (str, bool, int, float) else "object"
+
+
+def is_required(field: Field, fields: Mapping[str, Field]) -> bool:
+    """Return whether a field must be given; what pools may have of their own need not be.
+
+    Args:
+        field: With a row.
+        fields: All of the question.
+    """
+    return field.required and not any(f"{pool}_{field.name}" in fields for pool in field.row.pools)
+
+
+def _parameter(field: Field, fields: Mapping[str, Field]) -> inspect.Parameter:
+    annotation, default = annotation_of(field), field.default
+    if is_required(field, fields):
+        default = inspect.Parameter.empty
+    elif default is None and annotation != "object":
+        annotation += " | None"
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(field.name, kind, default=default, annotation=annotation)
