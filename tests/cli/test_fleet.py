@@ -111,7 +111,10 @@ def test_reports_explain_fleets_and_histories_in_words(
     assert "--fleet fleet.toml" in text
     assert "<td>100%</td>" in text
     assert '<script src="http' not in text
-    assert main(["fleet", "report", str(history), "-o", str(page)]) == 0
+    assert f"perfatlas fleet report {fleet} --output {page}" in text
+    words = ["fleet", "report", str(history), "-o", str(page), "--html-script", "cdn"]
+    assert main(words) == 0
+    assert '<script src="https://cdn.plot.ly/' in page.read_text("utf-8")
     assert "<dt>failure</dt><dd>200</dd>" in page.read_text("utf-8")
     capsys.readouterr()
     assert main(["fleet", "report", "llama3", "--json"]) == 0

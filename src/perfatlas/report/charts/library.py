@@ -10,6 +10,7 @@ from typing import Final, Literal, NamedTuple, get_args
 Script = Literal["inline", "cdn", "none"]
 SCRIPTS: Final[tuple[Script, ...]] = get_args(Script)
 CDN: Final = "https://cdn.plot.ly"
+LEVEL: Final = 6  # 9 saves 0.2 % for a third more time
 
 
 class PlotlyScript(NamedTuple):
@@ -47,7 +48,7 @@ def plotly_script(script: Script) -> PlotlyScript:
     digest = f"sha256-{base64.b64encode(hashlib.sha256(source).digest()).decode()}"
     match script:
         case "inline":
-            packed = base64.b64encode(gzip.compress(source, mtime=0)).decode()
+            packed = base64.b64encode(gzip.compress(source, compresslevel=LEVEL, mtime=0)).decode()
             return PlotlyScript(version, digest, packed=packed)
         case "cdn":
             return PlotlyScript(version, digest, url=f"{CDN}/plotly-{version}.min.js")
