@@ -104,15 +104,18 @@ def test_reports_explain_fleets_and_histories_in_words(
     assert "This fleet has 64 machines with 8 GPUs each" in text
     assert "Machines to look at first" in text
     assert "n007" in text
-    assert "The most frequent reason: fallen off the bus (gpu_xid_79), 100 % of all" in text
+    assert "The most frequent cause: fallen off the bus (gpu_xid_79), 100% of all" in text
     assert "A job on all 512 GPUs runs" in text
-    assert "<b>Xid</b>: the number of an error" in text
-    assert "<b>NIC</b>" not in text
+    assert '<td class="text">Xid</td><td class="text">the number of an error' in text
+    assert '<td class="text">NIC</td>' not in text
     assert "--fleet fleet.toml" in text
-    assert '<td class="number">100 %</td>' in text
+    assert "<td>100%</td>" in text
     assert '<script src="http' not in text
-    assert main(["fleet", "report", str(history), "-o", str(page)]) == 0
-    assert "something broke: 200" in page.read_text("utf-8")
+    assert f"perfatlas fleet report {fleet} --output {page}" in text
+    words = ["fleet", "report", str(history), "-o", str(page), "--html-script", "cdn"]
+    assert main(words) == 0
+    assert '<script src="https://cdn.plot.ly/' in page.read_text("utf-8")
+    assert "<dt>failure</dt><dd>200</dd>" in page.read_text("utf-8")
     capsys.readouterr()
     assert main(["fleet", "report", "llama3", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)["results"]["fleet"]
@@ -271,6 +274,6 @@ def test_a_report_draws_no_line_where_nothing_stops_a_job(
     assert "This fleet has 1 machine with 8 GPUs" in text
     assert "once in 5.48 years" in text  # 2000 / 365.25
     assert "never" in text
-    assert "How long a job runs" not in text
-    assert "until a failure stops it" not in text
+    assert "Mean time to interruption by job size" not in text
+    assert "until a failure interrupts it" not in text
     assert capsys.readouterr().out == ""

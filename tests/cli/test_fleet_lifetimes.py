@@ -186,7 +186,7 @@ def test_a_fleet_of_lifetimes_says_what_it_rests_on_and_runs(
     per_day = 40 / (31.5 * 365.25)
     assert results["interruptions_per_day"] == pytest.approx(per_day, rel=0.15)
     assert main(["fleet", "report", str(path), "-o", str(path.with_suffix(".html"))]) == 0
-    assert "How sure this is" in path.with_suffix(".html").read_text("utf-8")
+    assert "Evidence" in path.with_suffix(".html").read_text("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -132,8 +132,8 @@ def test_per_job_and_html_are_written(folder: Path, capsys: pytest.CaptureFixtur
     assert table.cells("state") == ["completed"] * 3
     page = (folder / "o.html").read_text("utf-8")
     assert "Where the GPU time goes" in page
-    assert "<th>backfill</th>" in page
-    assert "<td>none</td>" in page
+    assert '<th class="text">backfill</th>' in page
+    assert '<td class="text">none</td>' in page
     assert '<script src="http' not in page
 
 

@@ -141,3 +141,19 @@ def test_what_if_and_pages_are_of_one_job(capsys: pytest.CaptureFixture[str]) ->
     words = ["--fleet", "llama3", "--table", "in.csv", "--output", "out.csv"]
     assert main(["goodput", *JOB, *words, "--what-if"]) == 2
     assert "--what-if is of one job" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("script", "most_bytes"), [("cdn", 20_000), ("none", 20_000)])
+def test_a_page_can_leave_its_library_elsewhere(
+    script: str, most_bytes: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    job = ["--gpus", "16384", "--mtti-s", "11134", "--checkpoint-write-s", "60", "--restart-s", "9"]
+    assert main(["goodput", *job, "--html", str(page), "--html-script", script]) == 0
+    text = page.read_text("utf-8")
+    assert len(text) < most_bytes
+    assert ("https://cdn.plot.ly/" in text) == (script == "cdn")
+    assert "perfatlas goodput --gpus 16384 --checkpoint-write-s 60 --restart-s 9 --mtti-s" in text
+    capsys.readouterr()
+    assert main(["goodput", *job, "--html-script", script]) == 2
+    assert f"--html-script {script} has no effect without --html" in capsys.readouterr().err

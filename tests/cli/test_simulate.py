@@ -149,7 +149,7 @@ def test_what_is_of_one_seed_says_of_which(
     assert set(read_table(str(tmp_path / "r.csv")).cells("seed")) <= {7, "7"}
     page = (tmp_path / "p.html").read_text(encoding="utf-8")
     assert "The charts show the run of seed 7." in page
-    assert "over seeds, 90 %" in page
+    assert "over seeds, 90%" in page
     (tmp_path / "one.csv").unlink(missing_ok=True)
     main(
         [

@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 BASE = "b200_sxm"  # two dies, and peaks in every format but two
 LLAMA = "meta-llama/Llama-3.1-8B"
-MOE: dict[str, Any] = {"tokens": 64, "hidden": 4096, "intermediate": 1536, "experts": 128, "top_k": 8}
+MOE: dict[str, Any] = {
+    "tokens": 64,
+    "hidden": 4096,
+    "intermediate": 1536,
+    "experts": 128,
+    "top_k": 8,
+}
 HEADS: dict[str, Any] = {"num_heads": 32, "num_kv_heads": 8, "kv_len": 4096}
 
 
@@ -28,7 +34,8 @@ def gemm(system: str, **fields: Any) -> Any:  # noqa: ANN401 - results
 
 
 def reduced(system: str, gpus: int, op: str = "all_reduce", size: int = 2**26) -> Any:  # noqa: ANN401 - results
-    return perfatlas.collective(system=system, op=op, bytes=size, gpus=gpus).results
+    fields: dict[str, Any] = {"op": op, "bytes": size, "gpus": gpus}
+    return perfatlas.collective(system=system, **fields).results
 
 
 def elementwise(system: str) -> Any:  # noqa: ANN401 - results

@@ -32,7 +32,9 @@ def cause(name: str, parts: str, mean: str, effect: str = "stops") -> str:
 def page(tmp_path: Path, *causes: str) -> str:
     path = tmp_path / "fleet.toml"
     path.write_text("units = 10\n" + "".join(causes), "utf-8")
-    return html.unescape(fleet_page("fleet.toml", fleet_facts(read_fleet(path)), None))
+    return html.unescape(
+        fleet_page("f.toml", fleet_facts(read_fleet(path)), None, reproduce="", script="none")
+    )
 
 
 def test_a_cause_of_the_job_is_told_per_job(tmp_path: Path) -> None:
@@ -61,13 +63,13 @@ def test_causes_of_machines_and_of_the_job_are_told_apart(tmp_path: Path) -> Non
 def test_reasons_that_tie_are_all_named(tmp_path: Path) -> None:
     tied = [cause(f"gpu_xid_{code}", "per_unit = 1", "40 d") for code in (48, 62, 64, 79, 95)]
     text = page(tmp_path, *tied)
-    assert "The 5 reasons are equally frequent, each 20.0 % of all failures:" in text
+    assert "The 5 causes are equally frequent, each 20.0% of all failures:" in text
     assert "(gpu_xid_64) and 2 more." in text
     # 5 of 5.5 failures are of the five: 18.2 % each
     text = page(tmp_path, *tied, cause("rare", "per_unit = 1", "80 d"))
-    assert "The 5 most frequent reasons are equally frequent, each 18.2 % of" in text
+    assert "The 5 most frequent causes are equally frequent, each 18.2% of" in text
     text = page(tmp_path, *tied[:2], cause("often", "per_unit = 1", "20 d"))
-    assert "The most frequent reason: often, 50.0 % of all failures." in text
+    assert "The most frequent cause: often, 50.0% of all failures." in text
 
 
 def test_what_slurm_finds_is_said_in_words(tmp_path: Path) -> None:
@@ -79,7 +81,7 @@ def test_what_slurm_finds_is_said_in_words(tmp_path: Path) -> None:
     facts = history_facts(run_failures(read_sacct([log], zone="UTC")))
     named = {f"{row['component']}_{row['cause']}" for row in facts["causes"]}
     assert named == {name for name in CAUSES if not name.startswith("hbm_")}
-    text = html.unescape(history_page("jobs", facts))
+    text = html.unescape(history_page("jobs", facts, reproduce="", script="none"))
     for name in named:
         assert CAUSES[name] in text
 
@@ -104,9 +106,9 @@ def test_lines_read_are_not_taken_for_failures(tmp_path: Path, counted: int) -> 
         "file": [{"path": "s.txt", "parsed": counted}],
         "changed": False,
     }
-    text = fleet_page("fleet.toml", fleet_facts(read_fleet(path)), evidence)
+    facts = fleet_facts(read_fleet(path))
+    text = fleet_page("fleet.toml", facts, evidence, reproduce="", script="none")
     assert "lines that count" not in text
-    assert (
-        f'lines read</th></tr><tr><td class="words">s.txt</td><td class="number">{counted}' in text
-    )
+    assert "lines read" in text
+    assert f'<tr><td class="text">s.txt</td><td>{counted}</td></tr>' in text
     assert "Not every line that was read tells a failure" in text

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 from typing import Any
 
 import pytest
 
+from perfatlas.report.text import format_value
 from perfatlas.report.traces import requests_trace_text
 from perfatlas.verbs.simulate import SimulatedRun, Simulation, simulate, traffic_page
+from perfatlas.verbs.simulate.page import ASKED, MEANS, RATES
+from perfatlas.vocabulary.metrics import METRICS
+from tests.report.support import parsed
 
 
 def run_of(done: Simulation) -> SimulatedRun:
@@ -26,17 +29,36 @@ SMALL: dict[str, Any] = {
 DONE = simulate(**SMALL, dp=2)
 
 
-def test_a_page_needs_no_network_and_shows_every_answer() -> None:
-    answer = DONE.answer.to_dict()
-    page = traffic_page(answer, run_of(DONE), reproduce="perfatlas <&>")
-    assert len(page) < 200_000  # no plot library inside
-    own = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
-    assert "perfatlas &lt;&amp;&gt;" in own
-    assert not re.search(r"(src|href)=[\"']?http", own)
-    assert own.count("<h2>") == 7  # two tails, four charts and how sure
-    assert own.count("<svg") == 4
-    assert "time to first token (TTFT)" in own
-    assert f"{answer['results']['steps']:,}" in own
+def page_of(done: Simulation, run: SimulatedRun | None = None) -> str:
+    answer = done.answer.to_dict()
+    return traffic_page(answer, run or run_of(done), reproduce="perfatlas", script="none")
+
+
+def test_a_page_shows_every_answer() -> None:
+    page = page_of(DONE)
+    assert len(page) < 200_000  # but for the library that draws
+    read = parsed(page)
+    assert list(read.figures) == [
+        "Latency distributions",
+        "Time to first token by arrival",
+        "Requests in the engines",
+        "KV cache in use",
+        *(title for title in read.texts["h2"] if title.startswith("Slowest request by")),
+    ]
+    results = DONE.answer.results
+    assert "time to first token (TTFT)" in read.shown
+    assert f"{results['steps']:,}" in read.texts["td"]
+    assert read.texts["dd"][0] == format_value("ttft_s", results["ttft_s"]["mean"])
+    assert "90% interval" in read.texts["dd"][1]
+    assert read.texts["h2"][-2:] == ["Sources", "Reproduce"]
+
+
+def test_a_page_begins_with_metrics() -> None:
+    assert {*ASKED, *MEANS, *RATES} <= set(METRICS)
+    met = simulate(**SMALL, dp=2, slo_ttft_s=10.0)
+    labels = parsed(page_of(met)).texts["dt"]
+    assert labels[:2] == [METRICS[name].label for name in ASKED[1:]]
+    assert labels[2] == "TTFT, mean"
 
 
 def test_a_page_of_requests_that_were_all_rejected_is_a_page() -> None:
@@ -47,8 +69,9 @@ def test_a_page_of_requests_that_were_all_rejected_is_a_page() -> None:
         request_rate=1,
         kv_blocks=2,
     )
-    page = traffic_page(none.answer.to_dict(), run_of(none), reproduce="x")
-    assert "requests rejected" in page
+    read = parsed(page_of(none))
+    assert "requests rejected" in read.texts["td"]
+    assert "Latency distributions" not in read.figures
 
 
 def spans(**window: float) -> list[dict[str, Any]]:
@@ -118,15 +141,13 @@ def test_the_state_over_time_is_told() -> None:
 
 
 def test_the_page_splits_the_tail_into_parts_that_make_it_whole() -> None:
-    page = traffic_page(DONE.answer.to_dict(), run_of(DONE), reproduce="x")
-    bars = re.findall(r'<div class="bar">(.*?)</div>', page)
-    assert len(bars) == 2
-    for bar in bars:
-        widths = [float(width) for width in re.findall(r"width:([\d.]+)%", bar)]
-        assert sum(widths) == pytest.approx(100.0, abs=0.01)
-    assert "slowest request by TTFT" in page  # 1 % of 80
+    read = parsed(page_of(DONE))
+    tails = [figure for title, figure in read.figures.items() if "Slowest request" in title]
+    assert len(tails) == 2  # 1 % of 80
+    for figure in tails:
+        assert sum(trace["x"][0] for trace in figure["data"]) == pytest.approx(1.0, abs=1e-5)
     for part in ("queue", "own prefill", "prefill interference", "HTTP"):
-        assert f"</i>{part}</td>" in page
+        assert part in read.texts["td"]
 
 
 def test_the_page_shades_outages_and_marks_what_an_autoscaler_does() -> None:
@@ -135,20 +156,25 @@ def test_the_page_shades_outages_and_marks_what_an_autoscaler_does() -> None:
         {"replica": 1, "fails_at_s": 1.0, "back_at_s": 2, "kind": "drain"},
     ]
     failing = simulate(**SMALL, dp=2, replica_events=events)
-    page = traffic_page(failing.answer.to_dict(), run_of(failing), reproduce="x")
-    # TTFT by arrival, requests, cache and replicas, with two outages each
-    assert page.count('<rect class="span"') == 8
-    assert "replica 0 out of service (crash) from 0.5 s to 1.5 s" in page
-    assert "a replica out of service (drained)" in page
+    figures = parsed(page_of(failing)).figures
+    shaded = {
+        title: [trace["text"] for trace in figure["data"] if trace.get("fill") == "toself"]
+        for title, figure in figures.items()
+    }
+    crash = "replica 0 out of service (crash) from 0.5 s to 1.5 s"
+    drain = "replica 1 out of service (drained) from 1 s to 2 s"
+    over_time = ("Time to first token by arrival", "Requests in the engines", "KV cache in use")
+    for title in (*over_time, "Replicas that serve"):
+        assert shaded[title] == [crash, drain]
+    assert shaded["Latency distributions"] == []
     scaled = simulate(
         **SMALL, max_replicas=3, autoscale_target=2, autoscale_period_s=0.5, start_up_s=0.2
     )
-    page = traffic_page(scaled.answer.to_dict(), run_of(scaled), reproduce="x")
-    assert "replicas start to serve" in page
-    assert page.count('<path class="mark"') >= 4
-    calm = traffic_page(DONE.answer.to_dict(), run_of(DONE), reproduce="x")
-    assert 'class="span"' not in calm
-    assert 'class="mark"' not in calm
+    serving = parsed(page_of(scaled)).figures["Replicas that serve"]
+    names = [trace["name"] for trace in serving["data"]]
+    assert "replicas start to serve" in names
+    calm = parsed(page_of(DONE)).figures
+    assert [len(figure["data"]) for figure in calm.values()][1:4] == [1, 2, 1]
 
 
 def test_many_requests_are_thinned_and_the_slowest_stay() -> None:
@@ -157,11 +183,8 @@ def test_many_requests_are_thinned_and_the_slowest_stay() -> None:
         "arrival_s": [0.01 * i for i in range(count)],
         "ttft_s": [9.0 if i == 12_345 else 0.1 for i in range(count)],
     }
-    page = traffic_page(
-        DONE.answer.to_dict(), run_of(DONE)._replace(columns=columns), reproduce="x"
-    )
-    assert "One request in 5, and the 1,000 slowest." in page
-    dots = re.findall(r'<path class="dots"[^>]* d="([^"]*)"', page)[0].split("M")[1:]
-    assert 4_000 <= len(dots) <= 5_000
-    highest = min(float(dot.split()[1].removesuffix("h0")) for dot in dots)
-    assert highest < 30.0  # 9 s, at the top of the chart
+    read = parsed(page_of(DONE, run_of(DONE)._replace(columns=columns)))
+    assert "One request in 5, and the 1,000 slowest." in read.texts["p"]
+    (dots,) = read.figures["Time to first token by arrival"]["data"]
+    assert 4_000 <= len(dots["x"]) <= 5_000
+    assert max(dots["y"]) == 9.0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Group, Parameter
 
-from perfatlas.cli.flags import MANY, File, OutputFlags, asks, set_flags
+from perfatlas.cli.flags import MANY, File, OutputFlags, PageFlags, asks, set_flags
 from perfatlas.cli.output import answer_rows, print_json, show_summary, told_if_slow, wants_table
 from perfatlas.files import check_writable, read_toml, table_format, write_atomic, write_table
 from perfatlas.quantities import UsageError
@@ -35,17 +35,17 @@ class ScheduleFiles:
         compare: Schedule the same jobs otherwise too, as backfill=none,easy,conservative;
             repeatable, every combination.
         per_job: Write what came of every job (CSV, Parquet or JSON Lines).
-        html: Write a page with a chart.
+        page: An HTML page of the answer.
     """
 
     scenario: File | None = None
     compare: Annotated[list[str] | None, MANY] = None
     per_job: File | None = None
-    html: File | None = None
+    page: PageFlags = field(default_factory=PageFlags)
 
     def files(self) -> dict[str, File]:
         """Return the files one schedule writes, by flag."""
-        named = {"--per-job": self.per_job, "--html": self.html}
+        named = {"--per-job": self.per_job, "--html": self.page.html}
         return {flag: path for flag, path in named.items() if path is not None}
 
 
@@ -66,6 +66,7 @@ def schedule(
     import perfatlas
 
     extra, output = extra or ScheduleFiles(), output or OutputFlags()
+    _ = extra.page.script  # refused before the schedule runs
     asked = set_flags(flags)
     if extra.scenario is not None:
         asked = {**read_toml(extra.scenario), **asked}
@@ -140,8 +141,9 @@ def _write_files(done: FleetSchedule, extra: ScheduleFiles, asked: dict[str, Any
 
     if extra.per_job is not None:
         write_table(str(extra.per_job), done.per_job())
-    if extra.html is not None:
-        page = schedule_page(done.answer.to_dict(), reproduce=_reproduce(asked))
-        write_atomic(extra.html, page)
+    if extra.page.html is not None:
+        told, line = done.answer.to_dict(), _reproduce(asked)
+        page = schedule_page(told, reproduce=line, script=extra.page.script)
+        write_atomic(extra.page.html, page)
     for flag, path in extra.files().items():
         sys.stderr.write(f"perfatlas: {flag} written to {path}\n")

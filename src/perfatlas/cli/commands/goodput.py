@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from dataclasses import dataclass, field
+from typing import Annotated, Final
 
 from cyclopts import App, Group, Parameter
 
 from perfatlas.cli.commands.goodput_answer import Verb, answer_of, answer_table_of, show_goodput
-from perfatlas.cli.flags import File, OutputFlags, asks, set_flags
+from perfatlas.cli.flags import File, OutputFlags, PageFlags, asks, set_flags
 from perfatlas.cli.output import require, told_if_slow, wants_table
 from perfatlas.files import check_writable, read_toml, write_atomic
 from perfatlas.quantities import UsageError
-
-if TYPE_CHECKING:
-    from perfatlas.answer import Answer
 
 _OUTPUT: Final = Group("Output", sort_key=7)
 EXAMPLE: Final = (
@@ -42,11 +39,11 @@ class GoodputFiles:
 
     Args:
         scenario: TOML file with the same names as the flags; flags win over it.
-        html: Write a page with charts.
+        page: An HTML page of the answer.
     """
 
     scenario: File | None = None
-    html: File | None = None
+    page: PageFlags = field(default_factory=PageFlags)
 
 
 @app.default
@@ -67,12 +64,13 @@ def goodput(
     import perfatlas
 
     extra, output = extra or GoodputFiles(), output or OutputFlags()
+    html, script = extra.page.html, extra.page.script
     asked = set_flags(flags)
     if extra.scenario is not None:
         asked = {**read_toml(extra.scenario), **asked}
     if wants_table(output):
-        if extra.html is not None or asked.get("what_if"):
-            flag = "--html" if extra.html is not None else "--what-if"
+        if html is not None or asked.get("what_if"):
+            flag = "--html" if html is not None else "--what-if"
             raise UsageError(f"{flag} is of one job, --table answers many")
         verb = Verb(command="goodput", face=perfatlas.goodput, first="goodput")
         return answer_table_of(verb, asked, output)
@@ -80,8 +78,8 @@ def goodput(
         written = "checkpoint_bytes_per_s" in asked
         needed = ("restart_s",) if written else ("checkpoint_write_s", "restart_s")
         require(asked, needed, example=EXAMPLE)
-    if extra.html is not None:
-        check_writable(extra.html)
+    if html is not None:
+        check_writable(html)
     columns: dict[str, list[float]] = {}
     with told_if_slow(SLOW):
         if "fleet" in asked:
@@ -92,21 +90,16 @@ def goodput(
         else:
             answer = perfatlas.goodput(**asked)
     code = show_goodput(answer, asked, as_json=output.json)
-    if extra.html is not None:
-        _write_page(extra.html, answer, columns, asked)
+    if html is not None:
+        from perfatlas.report.text import reproduce_line
+        from perfatlas.verbs.goodput import goodput_page
+
+        sys.stdout.flush()  # whatever becomes of the page, the answer is out
+        line = reproduce_line(answer.command, asked)
+        page = goodput_page(answer.to_dict(), columns, reproduce=line, script=script)
+        write_atomic(html, page)
+        sys.stderr.write(f"perfatlas: --html written to {html}\n")
     return code
-
-
-def _write_page(
-    path: File, answer: Answer, columns: dict[str, list[float]], asked: dict[str, Any]
-) -> None:
-    from perfatlas.report.text import reproduce_line
-    from perfatlas.verbs.goodput import goodput_page
-
-    sys.stdout.flush()  # whatever becomes of the page, the answer is out
-    line = reproduce_line(answer.command, asked)
-    write_atomic(path, goodput_page(answer.to_dict(), columns, reproduce=line))
-    sys.stderr.write(f"perfatlas: --html written to {path}\n")
 
 
 app.command(

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Group, Parameter
 
-from perfatlas.cli.flags import SWITCH, File, OutputFlags, Seconds, asks, default, set_flags
+from perfatlas.cli.flags import (
+    SWITCH,
+    File,
+    OutputFlags,
+    PageFlags,
+    Seconds,
+    asks,
+    default,
+    set_flags,
+)
 from perfatlas.cli.output import Watch, answer_rows, require, show_answer, show_summary, wants_table
 from perfatlas.files import check_writable, read_toml, table_format, write_atomic, write_table
 from perfatlas.quantities import UsageError
@@ -33,7 +42,7 @@ class SimulateFlags:
         scenario: TOML file with the same names as the flags; flags win over it.
         find_rate: Find the largest request rate that meets the objectives (--slo-...).
         per_request: Write what came of every request (CSV, Parquet or JSON Lines).
-        html: Write a page with charts.
+        page: An HTML page of the answer.
         trace: Write a Chrome trace of the requests (JSON; ui.perfetto.dev opens it).
         trace_from_s: Start of the window that --trace shows, in seconds.
         trace_for_s: Length of that window, in seconds; by default to the end.
@@ -42,17 +51,18 @@ class SimulateFlags:
     scenario: File | None = None
     find_rate: Annotated[bool, SWITCH] = False
     per_request: File | None = None
-    html: File | None = None
+    page: PageFlags = field(default_factory=PageFlags)
     trace: File | None = None
     trace_from_s: Annotated[Seconds, default("0")] = None
     trace_for_s: Seconds = None
 
     def refuse_unread(self) -> None:
-        """Refuse a window without the trace it is of.
+        """Refuse what says how a file is written that is not written.
 
         Raises:
-            UsageError: A window is given, and no --trace.
+            UsageError: A window is given, and no --trace; or --html-script, and no --html.
         """
+        _ = self.page.script
         window = {"--trace-from-s": self.trace_from_s, "--trace-for-s": self.trace_for_s}
         for flag, value in window.items():
             if value is not None and self.trace is None:
@@ -65,7 +75,7 @@ class SimulateFlags:
 
     def files(self) -> dict[str, File]:
         """Return the files one simulation writes, by flag."""
-        named = {"--per-request": self.per_request, "--html": self.html, "--trace": self.trace}
+        named = {"--per-request": self.per_request, "--html": self.page.html, "--trace": self.trace}
         return {flag: path for flag, path in named.items() if path is not None}
 
 
@@ -127,12 +137,12 @@ def _write_files(done: Simulation, extra: SimulateFlags, asked: dict[str, Any]) 
     columns = done.per_request()
     if extra.per_request is not None:
         write_table(str(extra.per_request), columns)
-    if extra.html is not None:
+    if extra.page.html is not None:
         answer = done.answer.to_dict()
         line = reproduce_line(answer["command"], asked)
         seen = SimulatedRun(columns, done.series(), done.out_of_service(), done.seed)
-        page = traffic_page(answer, seen, reproduce=line)
-        write_atomic(extra.html, page)
+        page = traffic_page(answer, seen, reproduce=line, script=extra.page.script)
+        write_atomic(extra.page.html, page)
     if extra.trace is not None:
         text = requests_trace_text(
             columns, start_s=extra.trace_from_s or 0.0, duration_s=extra.trace_for_s

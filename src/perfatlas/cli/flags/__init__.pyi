@@ -13,3 +13,7 @@ from .output import (
     default as default,
     given as given,
 )
+from .pages import (
+    PageFlags as PageFlags,
+    PageScript as PageScript,
+)

@@ -1,4 +1,4 @@
-"""Charts as SVG text, without a library or a network."""
+"""Charts, one description for pages, notebooks and files: figures of plotly."""
 
 from __future__ import annotations
 

@@ -9,6 +9,9 @@ from .breakdown import (
 from .closing import (
     print_closing as print_closing,
 )
+from .evidence import (
+    evidence_headline as evidence_headline,
+)
 from .latencies import (
     distributions as distributions,
     tail_title as tail_title,
@@ -30,7 +33,6 @@ from .reproduce import (
     reproduce_line as reproduce_line,
 )
 from .results import (
-    Shown as Shown,
     shown_results as shown_results,
 )
 from .rows import (
@@ -49,4 +51,7 @@ from .terminal import (
     print_line as print_line,
     print_plain as print_plain,
     speaks_unicode as speaks_unicode,
+)
+from .typesetting import (
+    typeset as typeset,
 )

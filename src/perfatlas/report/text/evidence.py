@@ -26,7 +26,7 @@ def evidence_headline(evidence: Mapping[str, Any]) -> str:
         evidence: The `evidence` of an answer.
 
     Example:
-        >>> from perfatlas.report.text.evidence import evidence_headline
+        >>> from perfatlas.report.text import evidence_headline
         >>> evidence_headline({"tier": "bound", "calibrations": []})
         'roofline (bound), no calibration: a lower limit on time, without an interval'
     """

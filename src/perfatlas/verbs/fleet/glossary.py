@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.quantities import counted
+from perfatlas.report.pages import Section, Table
 from perfatlas.report.text import format_number
 
 if TYPE_CHECKING:
@@ -144,3 +145,14 @@ def meanings(texts: Iterable[str]) -> list[tuple[str, str]]:
         if re.search(rf"(?<![a-z])(?:{words})(?![a-z])", whole)
     ]
     return [*ALWAYS, *met]
+
+
+def glossary(texts: Iterable[str | None]) -> Section:
+    """Return the words of a page and their meanings as a section of it.
+
+    Args:
+        texts: Names and descriptions on the page, None among them.
+    """
+    rows = meanings(text for text in texts if text)
+    table = Table(head=("term", "meaning"), rows=rows, text_columns=(0, 1))
+    return Section(title="Glossary", blocks=[table])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from perfatlas.quantities import counted, parse_duration
@@ -137,7 +138,7 @@ def goodput_command(fleet: str, units: int) -> str:
         'perfatlas goodput --fleet rsc1 --spares 42'
     """
     spares = f" --spares {-(-units // SPARE_SHARE)}" if units > 1 else ""
-    words = f"perfatlas goodput --fleet {fleet}{spares}"
+    words = f"perfatlas goodput --fleet {shlex.quote(fleet)}{spares}"
     return f"{words} --checkpoint-write-s 60 --restart-s 300"
 
 

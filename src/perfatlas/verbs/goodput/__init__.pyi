@@ -9,10 +9,7 @@ from .fleet_answer import (
     fleet_goodput as fleet_goodput,
 )
 from .page import (
-    charts_of as charts_of,
     goodput_page as goodput_page,
-    page_of as page_of,
-    waterfall_of as waterfall_of,
 )
 from .spares import (
     goodput_spares as goodput_spares,

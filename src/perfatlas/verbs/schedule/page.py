@@ -1,11 +1,22 @@
-"""A schedule of many jobs as one HTML page."""
+"""A schedule of many jobs as an HTML page."""
 
 from __future__ import annotations
 
-import html
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.verbs.goodput import METHODS, charts_of, page_of, waterfall_of
+from perfatlas.report.charts import waterfall
+from perfatlas.report.pages import (
+    Chart,
+    Page,
+    Section,
+    Table,
+    Value,
+    answer_evidence,
+    answer_versions,
+    page_html,
+)
+from perfatlas.report.text import format_value, label_of, share_text
+from perfatlas.verbs.goodput import METHODS
 from perfatlas.verbs.schedule.text import (
     SCHEDULE_BUCKETS,
     SHOWN,
@@ -16,15 +27,16 @@ from perfatlas.verbs.schedule.text import (
     schedule_lines,
     statistics,
 )
-from perfatlas.vocabulary.metrics import METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+
+    from perfatlas.report.charts import Script
 
     Answered = Mapping[str, Any]
 
 
-WORDS: Final = (
+TERMS: Final = (
     ("p50, p90", "half and nine tenths of the jobs wait, or are slowed down, no more than that"),
     ("slowdown", "time from submission to end over the run time, which counts as 10 s at least"),
     ("fragmentation", "GPUs free in a number the next job asks for, but not on nodes it can use"),
@@ -37,44 +49,66 @@ WORDS: Final = (
 )
 
 
-def schedule_page(answer: Answered, *, reproduce: str) -> str:
-    """Return a schedule as an HTML page that needs no network.
+def schedule_page(answer: Answered, *, reproduce: str, script: Script = "inline") -> str:
+    """Return a schedule as an HTML page.
 
     Args:
         answer: The `--json` object of `fleet schedule`.
         reproduce: The command line that gives it again.
+        script: Where the page gets plotly.js, as for `page_html`.
     """
-    results, evidence = answer["results"], answer["evidence"]
-    waits = [(METRICS[name].label, *statistics(name, results[name])) for name in WAITS]
-    parts = [
-        f"<h1>{html.escape(schedule_headline(answer))}</h1>",
-        _table(("", ""), schedule_lines(results)),
-        _table(("", *SHOWN), waits),
-        *(f"<p>warning: {html.escape(text)}</p>" for text in answer["warnings"]),
-        "<h2>By class of jobs</h2>",
-        _rows(class_rows(results["classes"])),
-    ]
-    if compared := results.get("compared"):
-        parts += ["<h2>Side by side</h2>", _rows(compared_rows(compared))]
-    figure = waterfall_of(answer["breakdown"], SCHEDULE_BUCKETS)
-    parts += [
-        *(f'<p class="note">{word}: {html.escape(meaning)}</p>' for word, meaning in WORDS),
-        *charts_of([("Where the GPU time goes", figure)]),
-        f"<h2>How sure: {METHODS[evidence['tier']]}</h2>",
-        *(f'<p class="note">{html.escape(text)}</p>' for text in evidence["assumptions"]),
-        *(f'<p class="note">source: {html.escape(text)}</p>' for text in evidence["sources"]),
-        f"<p><code>{html.escape(reproduce)}</code></p>",
-    ]
-    return page_of("perfatlas fleet schedule", parts)
-
-
-def _rows(rows: Sequence[Mapping[str, str]]) -> str:
-    return _table(tuple(rows[0]), [tuple(row.values()) for row in rows]) if rows else ""
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    names = "".join(f"<th>{html.escape(name)}</th>" for name in head)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows
+    page = Page(
+        command=str(answer["command"]),
+        title=schedule_headline(answer),
+        values=_values(answer),
+        sections=_sections(answer),
+        evidence=answer_evidence(answer, method=METHODS[answer["evidence"]["tier"]]),
+        warnings=answer["warnings"],
+        reproduce=reproduce,
+        versions=answer_versions(answer),
     )
-    return f"<table><tr>{names}</tr>{body}</table>"
+    return page_html(page, script=script)
+
+
+def _values(answer: Answered) -> list[Value]:
+    results = answer["results"]
+    wait, _, p90 = statistics("wait_s", results["wait_s"])
+    slowdown, *_ = statistics("slowdown", results["slowdown"])
+    told = [
+        (label_of("allocated_share"), format_value("allocated_share", results["allocated_share"])),
+        ("useful GPU time", share_text(answer["breakdown"][0]["share"])),
+        ("waiting time, mean", wait),
+        ("waiting time, p90", p90),
+        ("slowdown, mean", slowdown),
+        ("jobs completed", f"{results['states'].get('completed', 0):,}"),
+    ]
+    return [Value(label=label, value=value) for label, value in told]
+
+
+def _sections(answer: Answered) -> list[Section]:
+    results, rows = answer["results"], answer["breakdown"]
+    waits = [(label_of(name), *statistics(name, results[name])) for name in WAITS]
+    told = [
+        Table(head=("", "value"), rows=schedule_lines(results)),
+        Table(head=("", *SHOWN), rows=waits),
+    ]
+    title = "Where the GPU time goes"
+    figure = waterfall(rows, SCHEDULE_BUCKETS, [share_text(row["share"]) for row in rows])
+    sections = [
+        Section(title="Results", blocks=told),
+        Section(title=title, blocks=[Chart(figure=figure, title=title)]),
+    ]
+    if classes := results["classes"]:
+        sections.append(Section(title="Classes of jobs", blocks=[_table(class_rows(classes))]))
+    if compared := results.get("compared"):
+        blocks = [_table(compared_rows(compared))]
+        sections.append(Section(title="Policies compared", blocks=blocks))
+    return [*sections, Section(title="Glossary", blocks=[_glossary()])]
+
+
+def _table(rows: Sequence[Mapping[str, str]]) -> Table:
+    return Table(head=tuple(rows[0]), rows=[tuple(row.values()) for row in rows])
+
+
+def _glossary() -> Table:
+    return Table(head=("term", "meaning"), rows=TERMS, text_columns=(0, 1))

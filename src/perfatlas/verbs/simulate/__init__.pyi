@@ -4,8 +4,6 @@ from .answer import (
     split_fields as split_fields,
 )
 from .page import (
-    COLOURS as COLOURS,
-    STYLE as STYLE,
     SimulatedRun as SimulatedRun,
     traffic_page as traffic_page,
 )

@@ -1,13 +1,42 @@
-"""A simulation as one HTML page: its answer, its distributions, its state over time."""
+"""A simulation as an HTML page: its answer, its distributions, its state over time."""
 
 from __future__ import annotations
 
-import html
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from perfatlas.report.charts import CHART_STYLE, HOVER_SCRIPT, Chart, Line, Span, chart_html
+from perfatlas.report.charts import (
+    BLUE,
+    BROWN,
+    COLOURS,
+    GREEN,
+    GREY,
+    OLIVE,
+    ORANGE,
+    PINK,
+    PURPLE,
+    RED,
+    SKY,
+    SLATE,
+    TEAL,
+    YELLOW,
+    Axis,
+    Line,
+    Part,
+    Span,
+    line_chart,
+    stacked_bars,
+)
+from perfatlas.report.pages import (
+    Chart,
+    Page,
+    Section,
+    Table,
+    Value,
+    answer_evidence,
+    answer_versions,
+    page_html,
+)
 from perfatlas.report.text import (
-    Shown,
     distributions,
     format_interval,
     format_share,
@@ -26,43 +55,36 @@ from perfatlas.vocabulary.metrics import STATISTICS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from perfatlas.report.charts import Script
+
     Columns = Mapping[str, Sequence[Any]]
 
 METRICS: Final = ("ttft_s", "tpot_s", "request_latency_s", "queue_s", "kv_transfer_s")
-COLOURS: Final = ("#1f6feb", "#bc4c00", "#1a7f37", "#8250df", "#bf3989")
+# what a page begins with, where the answer has it
+ASKED: Final = ("max_requests_per_s", "goodput_requests_per_s", "slo_attainment")
+MEANS: Final = ("ttft_s", "tpot_s", "request_latency_s")
+RATES: Final = ("requests_per_s", "output_tokens_per_s", "output_tokens_per_s_per_gpu")
 PART_COLOURS: Final = {
-    "http": "#8c959f",
-    "tokenize": "#4d2d00",
-    "stream": "#116329",
-    "queue": "#bc4c00",
-    "prompt": "#1f6feb",
-    "shared": "#8250df",
-    "decode": "#1a7f37",
-    "interference": "#d4a72c",
-    "preemption": "#cf222e",
-    "transfer": "#0598bc",
-    "join": "#a0d8e8",
-    "failure": "#57606a",
-    "load": "#bf3989",
+    "http": GREY,
+    "tokenize": BROWN,
+    "stream": OLIVE,
+    "queue": ORANGE,
+    "prompt": BLUE,
+    "shared": PURPLE,
+    "decode": GREEN,
+    "interference": YELLOW,
+    "preemption": RED,
+    "transfer": TEAL,
+    "join": SKY,
+    "failure": SLATE,
+    "load": PINK,
 }
-OUT_COLOURS: Final = {"crash": "#cf222e", "drain": "#d4a72c"}
-UP, DOWN = "#1a7f37", "#bc4c00"
+OUT_COLOURS: Final = {"crash": RED, "drain": YELLOW}
+UP, DOWN = GREEN, ORANGE
 MOST_DOTS: Final = 4_000  # drawn one by one
 MOST_MARKS: Final = 200  # starts and stops of replicas that are drawn
-STYLE: Final = """
-body{font:16px/1.5 system-ui,sans-serif;color:#1f2328}
-body{margin:2rem auto;max-width:68rem;padding:0 1rem}
-h1{font-size:1.4rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .3rem}p{margin:.3rem 0}
-table{border-collapse:collapse;margin:1rem 0}td,th{padding:.15rem .9rem .15rem 0;text-align:right}
-td:first-child,th:first-child{text-align:left}th{color:#59636e;font-weight:500}
-.note{color:#59636e}code{overflow-wrap:anywhere}
-"""
-OWN_STYLE: Final = """
-td{white-space:nowrap}tr.seeds td{color:#59636e;font-size:.9rem}
-.bar{display:flex;height:1.5rem;margin:.3rem 0}.bar i{display:block}
-.warning{border-left:.25rem solid #bc4c00;padding-left:.7rem}
-.swatch{display:inline-block;width:.8rem;height:.8rem;margin-right:.5rem}
-"""
+TIME: Final = Axis("time [s]")
+ARRIVAL: Final = Axis("time of arrival [s]")
 
 
 class SimulatedRun(NamedTuple):
@@ -81,122 +103,143 @@ class SimulatedRun(NamedTuple):
     seed: int | None = None
 
 
-def traffic_page(answer: Mapping[str, Any], run: SimulatedRun, *, reproduce: str) -> str:
-    """Return a simulation as an HTML page that needs no network and no library.
+def traffic_page(
+    answer: Mapping[str, Any], run: SimulatedRun, *, reproduce: str, script: Script = "inline"
+) -> str:
+    """Return a simulation as an HTML page.
 
     Args:
         answer: The `--json` object of `simulate`.
         run: The run that charts show.
         reproduce: The command line that gives it again.
+        script: Where the page gets plotly.js, as for `page_html`.
     """
     results = answer.get("results") or {}
-    parts = [
-        f"<h1>{html.escape(headline(answer))}</h1>",
-        f'<p class="note">{html.escape(subheadline(answer))}</p>',
-        *(f'<p class="warning">{html.escape(text)}</p>' for text in answer.get("warnings") or []),
-        _distributions_table(results),
-        _results_table(results),
-        _kinds_table(results),
-        *_tails(results),
-        *_charts(run),
-        "<h2>How sure</h2>",
-        *(
-            f'<p class="note">{html.escape(text)}</p>'
-            for text in (answer.get("evidence") or {}).get("assumptions") or []
-        ),
-        f"<p><code>{html.escape(reproduce)}</code></p>",
-        HOVER_SCRIPT,
-    ]
-    body = "\n".join(part for part in parts if part)
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>perfatlas simulate</title>'
-        f"<style>{STYLE}{OWN_STYLE}{CHART_STYLE}</style><body>\n{body}\n</body></html>\n"
+    page = Page(
+        command=str(answer["command"]),
+        title=headline(answer),
+        subtitle=subheadline(answer),
+        values=_values(results),
+        sections=[
+            *_results(results),
+            *_charts(run),
+            *_tails(results),
+            *_kinds(results),
+        ],
+        evidence=answer_evidence(answer),
+        warnings=answer["warnings"],
+        reproduce=reproduce,
+        versions=answer_versions(answer),
     )
+    return page_html(page, script=script)
 
 
-def _cells(cells: Sequence[str], kind: str = "td") -> str:
-    return "".join(f"<{kind}>{html.escape(cell)}</{kind}>" for cell in cells)
+def _values(results: Mapping[str, Any]) -> list[Value]:
+    """Return what a simulation is asked for most."""
+    means = []
+    for name in MEANS:
+        mean = (distributions(results).get(name) or {}).get("mean")
+        if mean is not None:
+            label = f"{label_of(name, short=True)}, mean"
+            interval = _mean_interval(results, name)
+            means.append(Value(label=label, value=format_value(name, mean), interval=interval))
+    return [*_singles(results, ASKED), *means, *_singles(results, RATES)]
 
 
-def _distributions_table(results: Mapping[str, Any]) -> str:
-    rows = []
+def _singles(results: Mapping[str, Any], names: Sequence[str]) -> list[Value]:
+    values = []
+    for name in names:
+        if results.get(name) is not None:
+            low, high = (results.get(f"{name}_{end}") for end in ("low", "high"))
+            interval = "" if low is None or high is None else format_interval(name, low, high)
+            value = format_value(name, results[name])
+            values.append(Value(label=label_of(name), value=value, interval=interval))
+    return values
+
+
+def _mean_interval(results: Mapping[str, Any], name: str) -> str:
+    low, high = ((results.get(f"{name}_{end}") or {}).get("mean") for end in ("low", "high"))
+    return "" if low is None or high is None else format_interval(name, low, high)
+
+
+def _results(results: Mapping[str, Any]) -> list[Section]:
+    """Return distributions and single results, each with its interval."""
+    sections = []
+    rows: list[list[str]] = []
+    dim = []
     for name, values in distributions(results).items():
-        told = [format_value(name, values[one]) for one in STATISTICS]
-        low, high = ((results.get(f"{name}_{end}") or {}).get("mean") for end in ("low", "high"))
-        told.append("-" if low is None or high is None else format_interval(name, low, high))
-        rows.append(f"<tr>{_cells([label_of(name), *told])}</tr>")
+        cells = [format_value(name, values[one]) for one in STATISTICS]
+        rows.append([label_of(name), *cells, _mean_interval(results, name) or "-"])
         if width := results.get(f"{name}_seed_half_width"):
-            told = [f"± {format_value(name, width[one])}" for one in STATISTICS]
-            rows.append(f'<tr class="seeds">{_cells(["over seeds, 90 %", *told, ""])}</tr>')
-    head = _cells(["", *STATISTICS, "mean in 90 %"], "th")
-    return f"<table><tr>{head}</tr>{''.join(rows)}</table>" if rows else ""
-
-
-def _results_table(results: Mapping[str, Any]) -> str:
+            dim.append(len(rows))
+            cells = [f"± {format_value(name, width[one])}" for one in STATISTICS]
+            rows.append(["over seeds, 90%", *cells, ""])
+    if rows:
+        head = ("", *STATISTICS, "90% interval of the mean")
+        table = Table(head=head, rows=rows, dim_rows=dim)
+        sections.append(Section(title="Latencies", blocks=[table]))
     shown = shown_results(results)
     seeds = any(one.seeds for one in shown)
-    rows = "".join(f"<tr>{_cells(_result_cells(one, seeds=seeds))}</tr>" for one in shown)
-    titles = ["", "", "90 % interval", *(["over seeds, 90 %"] if seeds else [])]
-    return f"<table><tr>{_cells(titles, 'th')}</tr>{rows}</table>"
+    rows = [[one.label, one.value, one.interval, *([one.seeds] if seeds else [])] for one in shown]
+    titles = ["", "value", "90% interval", *(["over seeds, 90%"] if seeds else [])]
+    return [*sections, Section(title="Results", blocks=[Table(head=titles, rows=rows)])]
 
 
-def _result_cells(one: Shown, *, seeds: bool) -> list[str]:
-    return [one.label, one.value, one.interval, *([one.seeds] if seeds else [])]
-
-
-def _kinds_table(results: Mapping[str, Any]) -> str:
+def _kinds(results: Mapping[str, Any]) -> list[Section]:
     """Return what each kind of replicas did, nothing of one kind."""
     kinds = kinds_of(results)
     if not kinds:
-        return ""
+        return []
     head, *rows = kind_rows(kinds)
-    cells = "".join(f"<tr>{_cells(row)}</tr>" for row in rows)
-    return f"<table><tr>{_cells(head, 'th')}</tr>{cells}</table>"
+    return [Section(title="Kinds of replicas", blocks=[Table(head=head, rows=rows)])]
 
 
-def _tails(results: Mapping[str, Any]) -> list[str]:
+def _tails(results: Mapping[str, Any]) -> list[Section]:
     """Return what the slowest requests spent their time on: a bar and a table each."""
-    told = []
+    sections = []
     for tail in tails(results):
-        bars = "".join(
-            f'<i style="width:{100.0 * part.share:.3f}%;background:{PART_COLOURS[part.name]}"'
-            f' title="{html.escape(part.label)}: {part.value}"></i>'
+        title = tail_title(results, tail)
+        title = f"{title[0].upper()}{title[1:]}"
+        parts = [
+            Part(part.label, [part.share], [f"{part.value}, {format_share(part.share)}"], colour)
             for part in tail.parts
-        )
-        rows = "".join(
-            f'<tr><td><i class="swatch" style="background:{PART_COLOURS[part.name]}"></i>'
-            f"{html.escape(part.label)}</td>{_cells([part.value, format_share(part.share)])}</tr>"
-            for part in tail.parts
-        )
-        told.append(
-            f"<h2>{html.escape(tail_title(results, tail))}</h2>"
-            f'<div class="bar">{bars}</div><table>{rows}</table>'
-        )
-    return told
+            for colour in [PART_COLOURS[part.name]]
+        ]
+        axis = Axis(f"share of {label_of(tail.metric, short=True)}", "%", top=1.0)
+        figure = stacked_bars([""], parts, axis)
+        rows = [[part.label, part.value, format_share(part.share)] for part in tail.parts]
+        colours = [part.colour for part in parts]
+        table = Table(head=("part", "mean time", "share"), rows=rows, colours=colours)
+        sections.append(Section(title=title, blocks=[Chart(figure=figure, title=title), table]))
+    return sections
 
 
-def _charts(run: SimulatedRun) -> list[str]:
-    """Return charts under their titles, and what they are of."""
-    title = "Latencies: share of requests that take less"
-    spread = Chart(
-        _spread(run.columns), "latency", "share of requests", x_log=True, top=1.0, percent=True
-    )
-    charts = [(title, "", spread)]
+def _charts(run: SimulatedRun) -> list[Section]:
+    """Return charts under their titles; none without a point."""
     dots, note = _first_tokens(run.columns)
+    requests = _states(run.series, ("running", "running"), ("waiting", "waiting"))
+    blocks_held = _states(run.series, ("kv_used_share", "blocks that requests hold"))
+    serving = _states(run.series, ("replicas", "serving"))
+    share = Axis("share of requests", "%", top=1.0)
+    cache = Axis("share of the KV cache", "%", top=1.0)
+    told = [
+        ("Latency distributions", "", _spread(run.columns), Axis("latency", "s", log=True), share),
+        ("Time to first token by arrival", note, dots, ARRIVAL, Axis("time to first token", "s")),
+        ("Requests in the engines", "", requests, TIME, Axis("requests", "count")),
+        ("KV cache in use", "", blocks_held, TIME, cache),
+    ]
+    if len(set(run.series["replicas"])) > 1:
+        told.append(("Replicas that serve", "", serving, TIME, Axis("replicas", "count")))
     spans = _spans(run)
-    at, ttft = "time of arrival, seconds", "time to first token, seconds"
-    charts.append(("Time to first token by arrival", note, Chart(dots, at, ttft, spans=spans)))
-    charts += [(title, "", chart) for title, chart in _states(run.series, spans)]
-    told = []
-    if run.seed is not None:
-        told.append(f'<p class="note">The charts show the run of seed {run.seed}.</p>')
-    for title, note, chart in charts:
-        drawn = chart_html(chart)
-        if drawn:
-            told.append(f"<h2>{html.escape(title)}</h2>")
-            told.append(f'<p class="note">{html.escape(note)}</p>' if note else "")
-            told.append(drawn)
-    return told
+    sections: list[Section] = []
+    seed = f"The charts show the run of seed {run.seed}." if run.seed is not None else ""
+    for title, remark, lines, x, y in told:
+        if any(len(line.x) for line in lines):
+            figure = line_chart(lines, x, y, spans=() if x.log else spans)
+            texts = [text for text in (remark, "" if sections else seed) if text]
+            chart = Chart(figure=figure, title=title)
+            sections.append(Section(title=title, blocks=[*texts, chart]))
+    return sections
 
 
 def _spread(columns: Columns) -> list[Line]:
@@ -228,35 +271,12 @@ def _first_tokens(columns: Columns) -> tuple[list[Line], str]:
     return [Line(label_of("ttft_s"), at, values, COLOURS[0], "dots")], note
 
 
-def _states(series: Columns, spans: Sequence[Span]) -> list[tuple[str, Chart]]:
-    """Return titles and charts of the state over time; of replicas where their number varies."""
-    told = (("running", "running"), ("waiting", "waiting"))
-    charts = [
-        ("Requests in the engines", _state(series, told, "requests", spans)),
-        (
-            "Cache in use",
-            _state(
-                series,
-                (("kv_used_share", "blocks that requests hold"),),
-                "share of the KV cache",
-                spans,
-            )._replace(top=1.0, percent=True),
-        ),
-    ]
-    if len(set(series["replicas"])) > 1:
-        serving = (("replicas", "serving"),)
-        charts.append(("Replicas that serve", _state(series, serving, "replicas", spans)))
-    return charts
-
-
-def _state(
-    series: Columns, names: Sequence[tuple[str, str]], unit: str, spans: Sequence[Span]
-) -> Chart:
-    lines = [
+def _states(series: Columns, *names: tuple[str, str]) -> list[Line]:
+    """Return steps of the state over time: (column, label)."""
+    return [
         Line(label, list(series["time_s"]), list(series[name]), colour, "step")
         for (name, label), colour in zip(names, COLOURS, strict=False)
     ]
-    return Chart(lines, "time, seconds", unit, spans=spans)
 
 
 def _spans(run: SimulatedRun) -> list[Span]:

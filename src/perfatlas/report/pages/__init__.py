@@ -1,0 +1,7 @@
+"""HTML pages of answers: one shell, one style sheet, no request to a network by default."""
+
+from __future__ import annotations
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,102 @@
+"""A history of failures as an HTML page, in plain words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from perfatlas.quantities import counted
+from perfatlas.report.pages import Page, Section, Table, Value, page_html
+from perfatlas.verbs.fleet.charts import days_of
+from perfatlas.verbs.fleet.glossary import glossary, in_words, spelled_time
+from perfatlas.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from perfatlas.report.charts import Script
+
+    Facts = Mapping[str, Any]
+
+KINDS: Final = {
+    "failure": "failure",
+    "unclear": "hardware or program, the log does not say",
+    "effect": "consequence of another failure",
+    "notice": "recorded, nothing stopped",
+    "planned": "planned",
+    "overhead": "time spent otherwise",
+}
+EVENT_COLUMNS: Final = (
+    "component",
+    "cause",
+    "description",
+    "kind",
+    "events",
+    "machines",
+    "mean time until it was over",
+)
+
+
+def history_page(name: str, facts: Facts, *, reproduce: str, script: Script = "inline") -> str:
+    """Return a history of failures as an HTML page.
+
+    Args:
+        name: Of the history.
+        facts: As `history_facts` tells them.
+        reproduce: The command line that gives it again.
+        script: Where the page gets plotly.js, as for `page_html`.
+    """
+    told = [
+        text for row in facts["causes"] for text in (row["component"], row["cause"], row["meaning"])
+    ]
+    page = Page(
+        command="fleet report",
+        title=f"Failure history of {name}",
+        summary=[_period(facts)],
+        values=[
+            Value(label=KINDS[kind], value=f"{count:,}") for kind, count in facts["kinds"].items()
+        ],
+        sections=[*days_of(facts), *_tables(facts), glossary(told)],
+        reproduce=reproduce,
+        versions={"perfatlas": __version__},
+    )
+    return page_html(page, script=script)
+
+
+def _tables(facts: Facts) -> list[Section]:
+    events = Table(
+        head=EVENT_COLUMNS,
+        rows=[_event_cells(row) for row in facts["causes"]],
+        text_columns=(0, 1, 2, 3),
+    )
+    machines = Table(
+        head=("machine", "failures"),
+        rows=[(row["node"], f"{row['failures']:,}") for row in facts["nodes"]],
+    )
+    chance = (
+        "Some machines are always first by chance; perfatlas fleet fit tells which fail so often"
+        " that chance is no explanation."
+    )
+    return [
+        Section(title="Events", blocks=[events]),
+        Section(title="Machines with the most failures", blocks=[chance, machines]),
+    ]
+
+
+def _period(facts: Facts) -> str:
+    if not facts["events"]:
+        return "The logs hold no event."
+    first, last = facts["first"][:10], facts["last"][:10]
+    when = f"From {first} to {last}" if last > first else f"On {first}"
+    return f"{when} the logs hold {counted(facts['events'], 'event')}."
+
+
+def _event_cells(row: Facts) -> tuple[str, ...]:
+    return (
+        row["component"],
+        row["cause"],
+        in_words(f"{row['component']}_{row['cause']}", row["meaning"]) or "-",
+        KINDS[row["kind"]],
+        f"{row['events']:,}",
+        f"{row['nodes']:,}",
+        "unknown" if row["mean_down_s"] is None else spelled_time(row["mean_down_s"]),
+    )

@@ -1,0 +1,125 @@
+"""Figures: what is drawn where, in which units, and that no name is read as HTML."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from perfatlas.report.charts import (
+    Axis,
+    Bar,
+    Line,
+    Part,
+    Span,
+    bar_chart,
+    days_chart,
+    figure_json,
+    histogram,
+    line_chart,
+    stacked_bars,
+    waterfall,
+)
+
+HOSTILE = '<a href="https://x.example">y</a>'
+ESCAPED = '&lt;a href="https://x.example"&gt;y&lt;/a&gt;'
+RISING = Line("load", [0.0, 5.0, 10.0], [0.0, 1.0, 4.0], "#123456")
+TIME, REQUESTS = Axis("time [s]"), Axis("requests", "count")
+
+
+def test_lines_steps_and_dots_are_drawn_as_such() -> None:
+    lines = [RISING, RISING._replace(kind="step"), RISING._replace(kind="dots")]
+    figure = line_chart([*lines, Line("none", [], [], "red")], TIME, REQUESTS)
+    assert [trace.mode for trace in figure.data] == ["lines", "lines", "markers"]
+    assert [trace.line.shape for trace in figure.data] == [None, "hv", None]
+    assert list(figure.data[0].x) == [0.0, 5.0, 10.0]
+    assert list(figure.data[0].y) == [0.0, 1.0, 4.0]
+    assert list(figure.layout.yaxis.range) == [0.0, pytest.approx(4.2)]  # 5 % above the highest
+    assert figure.layout.yaxis.dtick == 1  # no half requests
+    assert figure.layout.showlegend
+    assert not line_chart([RISING], TIME, REQUESTS).layout.showlegend  # the axis says it
+
+
+def test_axes_have_titles_and_units() -> None:
+    share = line_chart([RISING], Axis("latency", "s", log=True), Axis("share", "%", top=1.0))
+    x, y = share.layout.xaxis, share.layout.yaxis
+    assert (x.title.text, x.type, x.tickformat, x.ticksuffix) == ("latency", "log", "~s", "s")
+    assert (y.title.text, y.tickformat, list(y.range)) == ("share", ".3~p", [0.0, 1.0])
+
+
+@pytest.mark.parametrize(("highest", "dtick"), [(50.0, "D2"), (5e3, 1)])
+def test_decades_are_ticked_once_where_they_are_many(highest: float, dtick: object) -> None:
+    line = Line("TTFT", [0.0, 1.0, highest], [0.0, 0.5, 1.0], "red")
+    assert line_chart([line], Axis("t", log=True), Axis("share")).layout.xaxis.dtick == dtick
+
+
+def test_spans_are_shaded_up_to_the_last_point_and_named_once() -> None:
+    spans = [
+        Span("out", 1.0, 3.0, "#cf222e", "replica 0 <out>"),
+        Span("out", 4.0, float("inf"), "#cf222e", "replica 1"),
+        Span("up", 2.0, 2.0, "#1a7f37", "one more"),
+        Span("out", 99.0, 100.0, "#cf222e", "after the end"),
+    ]
+    _, first, second, mark = line_chart([RISING], TIME, REQUESTS, spans=spans).data
+    assert list(first.x) == [1.0, 1.0, 3.0, 3.0]
+    assert list(second.x) == [4.0, 4.0, 10.0, 10.0]
+    assert list(mark.x) == [2.0, 2.0]
+    assert [first.showlegend, second.showlegend, mark.showlegend] == [True, False, True]
+    assert first.text == "replica 0 &lt;out&gt;"
+
+
+def test_a_waterfall_goes_from_all_to_what_is_left() -> None:
+    rows = [
+        {"name": "useful", "share": 0.75},
+        {"name": "lost", "share": 0.25},
+        {"name": "idle", "share": 0.0},
+    ]
+    labels = {"useful": "useful work", "lost": HOSTILE, "idle": "idle"}
+    (trace,) = waterfall(rows, labels, ["75.0 %", "25.0 %", "0 %"]).data
+    assert list(trace.y) == ["total", ESCAPED, "useful work"]
+    assert list(trace.x) == [1.0, -0.25, 0.75]
+    assert list(trace.text) == ["100%", "25.0%", "75.0%"]
+
+
+def test_bars_keep_their_order_and_names_that_look_like_numbers() -> None:
+    figure = bar_chart([Bar("79", 2.0, "2 us", error=0.5), Bar(HOSTILE, 1.0)], Axis("hours"))
+    (trace,) = figure.data
+    assert list(trace.y) == ["79", ESCAPED]
+    assert (figure.layout.yaxis.type, figure.layout.yaxis.autorange) == ("category", "reversed")
+    assert list(trace.error_x.array) == [0.5, None]
+    assert list(trace.text) == ["2 µs", ""]
+
+
+def test_parts_are_stacked_and_bins_stand_side_by_side() -> None:
+    parts = [Part("queue", [0.75], ["3 s, 75 %"], "red"), Part("decode", [0.25], ["1 s"], "blue")]
+    figure = stacked_bars([""], parts, Axis("share", "%"))
+    assert figure.layout.barmode == "stack"
+    assert [list(trace.x) for trace in figure.data] == [[0.75], [0.25]]
+    assert list(figure.data[0].hovertext) == ["3 s, 75%"]
+    (trace,) = histogram([0.5, 1.5], [0.25, 0.75], Axis("days"), Axis("runs", "%")).data
+    assert trace.width == 1.0
+    days = days_chart(["2026-03-01", "2026-03-02"], [300, 1], Axis("failures", "count"))
+    assert (days.layout.xaxis.type, days.layout.xaxis.dtick) == ("date", "D1")
+    assert days.layout.yaxis.dtick is None  # 300 of them need no tick each
+
+
+def test_nothing_in_a_figure_ends_its_script_or_is_read_as_html() -> None:
+    figure = line_chart(
+        [RISING._replace(name="</script><script>alert(1)</script>")],
+        Axis(HOSTILE),
+        Axis("%{customdata}"),
+        spans=[Span(HOSTILE, 0.0, 1.0, "red", HOSTILE)],
+    )
+    text = figure_json(figure)
+    assert not set("<>") & set(text)
+    told = json.loads(text)
+    assert told["layout"]["xaxis"]["title"]["text"] == ESCAPED
+    assert told["data"][0]["name"].startswith("&lt;/script&gt;")
+    assert told["data"][1]["text"] == ESCAPED
+    assert "template" not in told["layout"]  # the page sets colours and fonts
+
+
+def test_points_have_no_more_digits_than_a_reader_sees() -> None:
+    line = Line("load", [1.0 / 3.0], [2.0 / 3.0], "red")
+    (trace,) = line_chart([line], TIME, Axis("load")).data
+    assert (list(trace.x), list(trace.y)) == ([0.333333], [0.666667])
