@@ -9,14 +9,14 @@ it is all that the compiler needs to know.
 
 from __future__ import annotations
 
+import ctypes
+import struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from numpy.typing import NDArray
 
     Layout: TypeAlias = "str | ArrayLayout | ColumnsLayout | TupleLayout | RowsLayout | Settled"
 
@@ -110,6 +110,9 @@ def layout_of(value: Any, *, settles: bool = True) -> Layout:  # noqa: ANN401 - 
         >>> layout_of((1, 2.0))
         TupleLayout(items=('int64', 'float64'))
     """
+    plain = _PLAIN.get(type(value))
+    if plain is not None:
+        return plain
     if isinstance(value, Held):
         return value.layout
     if isinstance(value, np.ndarray):
@@ -138,7 +141,9 @@ def _columns(value: Any, items: tuple[Layout, ...], *, settles: bool) -> Columns
 def _is_rows(value: Any) -> bool:  # noqa: ANN401 - any argument
     """Return whether a value is a list or a plain tuple of named tuples."""
     plain = isinstance(value, list) or (isinstance(value, tuple) and not hasattr(value, "_fields"))
-    return plain and bool(value) and all(hasattr(item, "_fields") for item in value)
+    if not plain or not value or type(value[0]) in _PLAIN:
+        return False
+    return all(hasattr(item, "_fields") for item in value)
 
 
 def _rows(value: Sequence[Any]) -> RowsLayout:
@@ -150,6 +155,7 @@ def _rows(value: Sequence[Any]) -> RowsLayout:
     raise TypeError(f"compiled code cannot receive {len(value)} values of {len(kinds)} layouts")
 
 
+_PLAIN: Final[dict[type, str]] = {bool: FLAG, int: INTEGER, float: FLOAT}
 _NUMBERS: Final = (
     ((bool, np.bool_), FLAG),
     ((int, np.integer), INTEGER),
@@ -170,7 +176,7 @@ class Packed:
 
     def __init__(self, values: Iterable[Any]) -> None:
         """Write the words."""
-        self._kept: list[NDArray[Any]] = []
+        self._kept: list[object] = []
         self.words = self._words(values)
         self.address = self._keep(self.words)
 
@@ -182,15 +188,10 @@ class Packed:
         return words
 
     def _keep(self, words: list[int | float]) -> int:
-        packed = np.zeros(len(words), np.int64)
-        floats = packed.view(np.float64)
-        for place, word in enumerate(words):
-            if isinstance(word, float):
-                floats[place] = word
-            else:
-                packed[place] = word
+        kinds = "".join(["d" if isinstance(word, float) else "q" for word in words])
+        packed = ctypes.create_string_buffer(struct.pack(kinds, *words))
         self._kept.append(packed)
-        return packed.ctypes.data
+        return ctypes.addressof(packed)
 
     def _append(self, words: list[int | float], value: Any) -> None:  # noqa: ANN401 - any argument
         """Append the words of a value."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import FunctionType
 
+    from perfatlas.compiled.columns import Layout
     from perfatlas.compiled.machine_code import Native
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
@@ -71,6 +72,7 @@ class Entry:
         self._names = tuple(inspect.signature(function).parameters)
         self._result = _RESULTS[str(function.__annotations__["return"])]
         self._loaded: dict[ColumnsLayout, Native] = {}
+        self._last: tuple[tuple[Layout, ...], Native] | None = None
         update_wrapper(self, function)
 
     def __call__(self, *args: Any) -> Any:  # noqa: ANN401 - as the function
@@ -80,16 +82,22 @@ class Entry:
             TypeError: Compiled code cannot receive an argument.
             RuntimeError: Compiled code raised an error.
         """
-        layout = self.layout(args)
-        packed = Packed(args)
+        layouts, last = tuple(map(layout_of, args)), self._last
+        if last is None or last[0] != layouts:  # comparing is faster than the hash of many fields
+            last = self._last = layouts, self._found(layouts)
+        native, packed, result = last[1], Packed(args), ctypes.c_int64()
+        if native(packed.address, ctypes.addressof(result)):
+            raise RuntimeError(f"{self.function.__qualname__} failed in compiled code")
+        return self._result(result.value)
+
+    def _found(self, layouts: tuple[Layout, ...]) -> Native:
+        """Return machine code for arguments of given layouts."""
+        layout = ColumnsLayout(tuple(zip(self._names, layouts, strict=True)))
         native = self._loaded.get(layout)
         if native is None:
             with _LOCK:
                 native = self._loaded[layout] = self._native(layout)
-        result = ctypes.c_int64()
-        if native(packed.address, ctypes.addressof(result)):
-            raise RuntimeError(f"{self.function.__qualname__} failed in compiled code")
-        return self._result(result.value)
+        return native
 
     def layout(self, args: tuple[Any, ...]) -> ColumnsLayout:
         """Return what the compiler must know of arguments.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,9 +23,11 @@ from perfatlas.fleet.simulator.run import packed_job
 from perfatlas.quantities import InvalidSpecError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from perfatlas.fleet.model import Packed, Strategy
 
-_State = tuple[Any, ...]
+_State: TypeAlias = "tuple[NDArray[np.uint8], ...]"  # the job and its stores
 MOST_LEVELS: Final = 100
 RUNS: Final = 8  # independent estimates behind the standard error
 STEPS: Final = 10  # equal ones to the loss asked for, beside the levels that are sampled
@@ -75,6 +77,8 @@ class _PackedColumns:
     def _use(self, packed: Packed) -> None:
         self.packed = packed
         self._held = (hold(packed.plan_1), hold(packed.job_1), hold(packed.stores))
+        # bytes are copied at once, records field by field
+        self._bytes = [one.view(np.uint8).reshape(-1) for one in (packed.job_1, *packed.stores[1:])]
 
     def lost(self) -> int:
         """Return the time that was not productive [ticks]."""
@@ -99,22 +103,17 @@ class _PackedColumns:
 
     def copied(self) -> _State:
         """Return the replica as it is."""
-        job, stores = self.packed.job_1, self.packed.stores
-        return (
-            job.copy(),
-            stores.renewal_H[: job["renewals"][0]].copy(),
-            stores.return_G[: job["repairing"][0]].copy(),
-            stores.lemon_Q.copy(),
-            stores.down_D.copy(),
-            stores.order_D.copy(),
-            stores.spot_D.copy(),
-            stores.bad_DL.copy(),
-        )
+        job, stores = self.packed.job_1[0], self.packed.stores
+        used = {
+            1: int(job["renewals"]) * stores.renewal_H.itemsize,
+            2: int(job["repairing"]) * stores.return_G.itemsize,
+        }
+        return tuple(one[: used.get(i)].copy() for i, one in enumerate(self._bytes))
 
     def _restore(self, state: _State) -> None:
-        self.packed.job_1[:] = state[0]
-        for store, kept in zip(self.packed.stores[1:], state[1:], strict=True):
-            store[: kept.size] = kept
+        for store, kept in zip(self._bytes, state, strict=True):
+            if kept.size:
+                store[: kept.size] = kept
 
 
 @dataclass(frozen=True, kw_only=True)
