@@ -133,7 +133,7 @@ def test_fields_of_a_kind_win_over_those_of_all() -> None:
     ).answer
     first, second = answer.scenario["replica_kinds"]
     assert (first["tp"], first["system"], first["kv_format"]) == (2, "h200_sxm", "fp8")
-    assert (second["tp"], second["engine"], second["kv_format"]) == (1, "sglang", "fp8")
+    assert (second["tp"], second["engine"], second["kv_format"]) == (1, "sglang@0.5.14", "fp8")
     assert answer.scenario["kv_format"] == "fp8_static"
     assert "gemm_format" not in answer.scenario  # not that of all
     assert answer.evidence.data_versions["engine"].count(" and ") == 1

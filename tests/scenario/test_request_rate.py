@@ -107,7 +107,8 @@ def test_traffic_too_short_to_tell_is_drawn_longer_until_the_rate_is_served(
     fields: dict[str, Any],
 ) -> None:
     found = max_request_rate(**{**ASKED, **fields}).answer
-    drawn = found.scenario["num_requests"]
+    assert found.scenario["num_requests"] == fields["num_requests"]
+    drawn = found.results["requests_completed"]
     assert drawn > fields["num_requests"]
     assert f"{drawn:,} were drawn" in found.warnings[0]
     rate = found.results["max_requests_per_s"]

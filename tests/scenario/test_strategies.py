@@ -190,5 +190,5 @@ def test_the_verb_needs_no_flag_that_the_file_says(
     assert answer["results"]["checkpoint_bytes"] == 14 * 1_235_814_400
     assert main(words) == 0
     text = capsys.readouterr().out
-    assert "bytes of a checkpoint" in text
+    assert "checkpoint size" in text
     assert max(map(len, text.splitlines()[:-1])) <= 80
