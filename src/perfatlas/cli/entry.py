@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
+import gc
 import os
 import sys
 
@@ -38,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"{__version__}\n")
         return 0
     words = _apply_global_flags(words)
+    atexit.register(gc.freeze)  # else the process would end by taking all objects apart
     try:
         code = _run(words)
         sys.stdout.flush()

@@ -17,31 +17,34 @@ import copy
 import gc
 from typing import TYPE_CHECKING, Any, Final
 
-import llvmlite.binding as llvm
 from numba import _dynfunc, njit
 from numba.core import compiler, ir, typed_passes, types, untyped_passes
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.compiler_machinery import FunctionPass, PassManager, register_pass
 from numba.core.dispatcher import _FunctionCompiler
+from numba.core.errors import TypingError
+from numba.core.funcdesc import PythonFunctionDescriptor
 from numba.core.imputils import builtin_registry
 from numba.core.ir_utils import build_definitions, compute_cfg_from_blocks
-from numba.core.postproc import PostProcessor
+from numba.core.lowering import Lower
 from numba.core.registry import cpu_target
+from numba.core.rewrites import rewrite_registry
+from numba.core.ssa import reconstruct_ssa
+from numba.core.targetconfig import ConfigStack
+from numba.core.transforms import canonicalize_cfg
+from numba.core.typing import signature
+from numba.extending import models, register_model
 
 from perfatlas.compiled import settling
 from perfatlas.compiled.column_types import Columns
-from perfatlas.compiled.machine_code import target_machine
-from perfatlas.compiled.unit_files import MachineCode
+from perfatlas.compiled.emission import emitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FunctionType
 
-# A large unit is as fast at LLVM's first level of optimisation as at its third, in half the time;
-# the loops of a small one, as prices are, gain a tenth from it.
-SMALL: Final = 1_000_000  # characters
-INLINED: Final = 25  # LLVM's measure of the largest part copied into its callers unasked
+    from perfatlas.compiled.unit_files import MachineCode
+
 OPTIONS: Final[dict[str, Any]] = {
     "error_model": "numpy",
     "_nrt": False,  # nothing here allocates: no references are counted
@@ -50,20 +53,54 @@ OPTIONS: Final[dict[str, Any]] = {
 }
 
 
+class _Operation(types.Function):  # type: ignore[misc] # untyped
+    """A function of the compiler's own that remembers what it returns for which types."""
+
+    def __init__(self, templates: Any) -> None:  # noqa: ANN401 - untyped
+        super().__init__(templates)
+        self.found: dict[Any, Any] = {}
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:  # noqa: ANN401 - as its base
+        if kws or not _hashable(args):
+            return super().get_call_type(context, args, kws)
+        if args not in self.found:
+            try:
+                self.found[args] = super().get_call_type(context, args, kws)
+            except TypingError as error:
+                self.found[args] = str(error)
+        found = self.found[args]
+        if isinstance(found, str):
+            raise TypingError(found)
+        return found
+
+
+register_model(_Operation)(models.OpaqueModel)
+
+
+def _hashable(args: Any) -> bool:  # noqa: ANN401 - untyped
+    """Return whether types can be looked up: that of a constant slice cannot."""
+    try:
+        hash(args)
+    except TypeError:
+        return False
+    return True
+
+
 class _Typing(type(cpu_target.typing_context)):  # type: ignore[misc] # untyped
-    """Remembers what operators and attributes return: the answer never changes."""
+    """Remembers what calls, attributes and names come to: the answer never changes."""
+
+    calls: dict[Any, Any]
+    attributes: dict[Any, Any]
+    operations: dict[Any, Any]
 
     def refresh(self) -> None:
         """Learn of what was registered since; the compiler's own is known."""
         self._load_builtins()
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:  # noqa: ANN401 - as its base
-        if kws or isinstance(func, types.Dispatcher):
+        if kws or not _hashable(args):
             return super().resolve_function_type(func, args, kws)
-        try:
-            found = self.calls.get((func, args))
-        except TypeError:  # a constant slice has no hash
-            return super().resolve_function_type(func, args, kws)
+        found = self.calls.get((func, args))
         if found is None:
             found = self.calls[func, args] = super().resolve_function_type(func, args, kws)
         return found
@@ -74,12 +111,21 @@ class _Typing(type(cpu_target.typing_context)):  # type: ignore[misc] # untyped
             found = self.attributes[typ, attr] = super().resolve_getattr(typ, attr)
         return found
 
+    def resolve_value_type(self, val: Any) -> Any:  # noqa: ANN401 - as its base
+        found = super().resolve_value_type(val)
+        if type(found) is not types.Function:
+            return found
+        if found not in self.operations:
+            self.operations[found] = _Operation(found.templates)
+        return self.operations[found]
+
 
 class _Target(type(cpu_target.target_context)):  # type: ignore[misc] # untyped
     """Is the same for all parts of a unit, and names them by number."""
 
     of_parts: Any
     sizes: dict[Any, int]
+    functions: dict[Any, Any]
 
     def refresh(self) -> None:
         """Learn of what was registered since; the compiler's own is known."""
@@ -94,6 +140,17 @@ class _Target(type(cpu_target.target_context)):  # type: ignore[misc] # untyped
         if ty not in self.sizes:
             self.sizes[ty] = super().get_abi_sizeof(ty)
         return self.sizes[ty]
+
+    def get_function(self, fn: Any, sig: Any, _firstcall: Any = True) -> Any:  # noqa: ANN401, FBT002 - as its base
+        if (fn, sig) not in self.functions:
+            try:
+                self.functions[fn, sig] = super().get_function(fn, sig, _firstcall)
+            except NotImplementedError as error:
+                self.functions[fn, sig] = str(error)
+        found = self.functions[fn, sig]
+        if isinstance(found, str):
+            raise NotImplementedError(found)
+        return found
 
     def mangler(self, name: str, types: Any, *, abi_tags: Any = (), uid: Any = None) -> str:  # noqa: ANN401, ARG002 - as its base
         kind = "environment" if name.startswith(".NumbaEnv") else "part"
@@ -132,11 +189,11 @@ class _Unit:
         cpu_target.target_context.refresh()
         self.typing = copy.copy(cpu_target.typing_context)
         self.typing.__class__ = _Typing
-        self.typing.calls, self.typing.attributes = {}, {}
+        self.typing.calls, self.typing.attributes, self.typing.operations = {}, {}, {}
         self.target = copy.copy(cpu_target.target_context)
         self.target.__class__ = _Target
         self.target.typing_context = self.typing
-        self.target.of_parts, self.target.sizes = None, {}
+        self.target.of_parts, self.target.sizes, self.target.functions = None, {}, {}
         self.library = _Library(self.target.codegen(), name)
 
     def end(self) -> None:
@@ -147,33 +204,19 @@ class _Unit:
 _UNIT: Final = _Unit()
 
 
-@register_pass(mutates_CFG=True, analysis_only=False)
-class _Settling(FunctionPass):  # type: ignore[misc] # untyped
-    """Takes out the branches that follow from settled fields."""
-
-    _name = "perfatlas_settling"
-
-    def __init__(self) -> None:
-        """Nothing is kept from part to part."""
-        super().__init__()
-
-    def run_pass(self, state: Any) -> bool:  # noqa: ANN401 - untyped
-        """Take them out of one part."""
-        blocks = state.func_ir.blocks
-        values = settling.settled_values(state.args, list(_assignments(blocks)))
-        changed = False
-        for block in blocks.values():
-            last = block.body[-1]
-            if isinstance(last, ir.Branch) and last.cond.name in values:
-                label = last.truebr if values[last.cond.name] else last.falsebr
-                block.body[-1] = ir.Jump(label, last.loc)
-                changed = True
-        if changed:
-            for label in compute_cfg_from_blocks(blocks).dead_nodes():
-                del blocks[label]
-            state.func_ir._definitions = build_definitions(blocks)  # noqa: SLF001 - as its own passes do
-            PostProcessor(state.func_ir).run()
-        return changed
+def _settle(part: Any) -> None:  # noqa: ANN401 - untyped
+    """Take out the branches that follow from settled fields."""
+    blocks = part.func_ir.blocks
+    values = settling.settled_values(part.args, list(_assignments(blocks)))
+    for block in blocks.values():
+        last = block.body[-1]
+        if isinstance(last, ir.Branch) and last.cond.name in values:
+            label = last.truebr if values[last.cond.name] else last.falsebr
+            block.body[-1] = ir.Jump(label, last.loc)
+    for label in compute_cfg_from_blocks(blocks).dead_nodes():
+        del blocks[label]
+    part.func_ir.blocks = canonicalize_cfg(blocks)
+    part.func_ir._definitions = build_definitions(part.func_ir.blocks)  # noqa: SLF001 - as its own passes do
 
 
 def _assignments(blocks: dict[int, Any]) -> Iterator[tuple[str, settling.Assigned]]:
@@ -208,61 +251,91 @@ def _expressed(value: Any) -> settling.Assigned:  # noqa: ANN401 - untyped
     return None
 
 
-@register_pass(mutates_CFG=True, analysis_only=False)
-class _Lowering(typed_passes.NativeLowering):  # type: ignore[misc] # untyped
-    """Lowers a part into the module of its unit and makes it known to callers, unfinished."""
-
-    _name = "perfatlas_lowering"
-
-    def run_pass(self, state: Any) -> bool:  # noqa: ANN401 - untyped
-        """Lower a part."""
-        super().run_pass(state)
-        lowered = state["cr"]
-        function = state.library.parts.get_global(lowered.fndesc.llvm_func_name)
-        kinds = {
-            f"arg.{name}": kind for name, kind in zip(lowered.fndesc.args, state.args, strict=True)
-        }
-        for argument in function.args:
-            kind = kinds.get(argument.name)
-            if isinstance(kind, Columns):
-                argument.attributes.dereferenceable = kind.size
-                argument.attributes.align = 8
-        module, name = lowered.fndesc.lookup_module(), lowered.fndesc.qualname
-        stand_in = _dynfunc.make_function(module, name, "", 0, lowered.env, ())
-        state.targetctx.insert_user_function(stand_in, lowered.fndesc, ())
-        state["cr"] = lowered._replace(cfunc=stand_in)
-        return True
+def _rewrite(part: Any) -> None:  # noqa: ANN401 - untyped
+    """Let the compiler's rewrites find constant indices and messages of errors."""
+    blocks = part.func_ir.blocks
+    for kind in rewrite_registry.rewrites["before-inference"]:
+        rewrite = kind(part)
+        ahead = list(blocks.items())
+        while ahead:
+            label, block = ahead.pop()
+            if rewrite.match(part.func_ir, block, part.typemap, part.calltypes):
+                blocks[label] = rewrite.apply()
+                ahead.append((label, blocks[label]))
 
 
-_PASSES: Final = (
-    untyped_passes.TranslateByteCode,
-    untyped_passes.FixupArgs,
-    untyped_passes.IRProcessing,
-    _Settling,
-    untyped_passes.GenericRewrites,
-    untyped_passes.ReconstructSSA,
-    typed_passes.NopythonTypeInference,
-    typed_passes.PreLowerStripPhis,
-    typed_passes.IRLegalization,
-)
+def _assign_once(part: Any) -> None:  # noqa: ANN401 - untyped
+    """Give each assignment a variable of its own."""
+    part.func_ir = reconstruct_ssa(part.func_ir)
+    part.func_ir._definitions = build_definitions(part.func_ir.blocks)  # noqa: SLF001 - as its own passes do
+
+
+def _strip(part: Any) -> None:  # noqa: ANN401 - untyped
+    """Assign what flows together where it comes from."""
+    part.func_ir = typed_passes.PreLowerStripPhis()._strip_phi_nodes(part.func_ir)  # noqa: SLF001 - as said above
+    part.func_ir._definitions = build_definitions(part.func_ir.blocks)  # noqa: SLF001 - as its own passes do
+
+
+def _lower(part: Any) -> None:  # noqa: ANN401 - untyped
+    """Lower a part into the module of its unit and make it known to callers, unfinished."""
+    target, library = part.targetctx, part.library
+    described = PythonFunctionDescriptor.from_specialized_function(
+        *(part.func_ir, part.typemap, part.return_type, part.calltypes),
+        mangler=target.mangler,
+        inline=part.flags.forceinline,
+        noalias=part.flags.noalias,
+        abi_tags=(),
+    )
+    with target.push_code_library(library):
+        lowering = Lower(target, library, described, part.func_ir, metadata=part.metadata)
+        lowering.lower()
+    function = library.parts.get_global(described.llvm_func_name)
+    kinds = {f"arg.{name}": kind for name, kind in zip(described.args, part.args, strict=True)}
+    for argument in function.args:
+        kind = kinds.get(argument.name)
+        if isinstance(kind, Columns):
+            argument.attributes.dereferenceable = kind.size
+            argument.attributes.align = 8
+    module, name = described.lookup_module(), described.qualname
+    stand_in = _dynfunc.make_function(module, name, "", 0, lowering.env, ())
+    target.insert_user_function(stand_in, described, ())
+    part.cr = compiler.compile_result(
+        typing_context=part.typingctx,
+        target_context=target,
+        entry_point=stand_in,
+        library=library,
+        signature=signature(part.return_type, *part.args),
+        objectmode=False,
+        fndesc=described,
+        environment=lowering.env,
+    )
 
 
 class _Pipeline(compiler.CompilerBase):  # type: ignore[misc] # untyped
-    """Compiles a part: without closures to inline, loops to lift, Python to fall back to."""
+    """Compiles a part: without closures to inline, loops to lift, Python to fall back to.
+
+    Nothing is counted, so that nothing must be known of where variables are last used.
+    """
 
     def __init__(self, *given: Any) -> None:  # noqa: ANN401 - untyped
         _, _, _, args, return_type, flags, types_of_locals = given
-        flags.no_compile = True
         unit = (_UNIT.typing, _UNIT.target, _UNIT.library)
         super().__init__(*unit, args, return_type, flags, types_of_locals)
 
-    def define_pipelines(self) -> list[Any]:
-        """Return the passes."""
-        manager = PassManager("perfatlas")
-        for one in (*_PASSES, _Lowering, typed_passes.NoPythonBackend):
-            manager.add_pass(one, one.__name__)
-        manager.finalize()
-        return [manager]
+    def _compile_core(self) -> Any:  # noqa: ANN401 - as its base
+        """Return what a part compiles to."""
+        part = self.state
+        with ConfigStack().enter(part.flags.copy()):
+            untyped_passes.TranslateByteCode().run_pass(part)
+            untyped_passes.FixupArgs().run_pass(part)
+            part.func_ir.generator_info = None
+            _settle(part)
+            _rewrite(part)
+            _assign_once(part)
+            typed_passes.NopythonTypeInference().run_pass(part)
+            _strip(part)
+            _lower(part)
+        return part.cr
 
 
 class _PartCompiler(_FunctionCompiler):  # type: ignore[misc] # untyped
@@ -308,64 +381,18 @@ def machine_code(function: FunctionType, signature: Any, name: str) -> MachineCo
     collecting = gc.isenabled()
     gc.disable()  # millions of objects live until the end: looking through them is a fifth of all
     try:
-        module, options = _lowered(function, signature, name)
+        return emitted(*_lowered(function, signature, name), name)
     finally:
         if collecting:
             gc.enable()
-    for one in (*module.functions, *module.global_variables):
-        if not one.is_declaration and one.name != name:
-            one.linkage = "internal"
-    module.verify()
-    machine = target_machine()
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
-    code: bytes = machine.emit_object(module)
-    return MachineCode(name, _symbols(module), code)
 
 
-def _lowered(function: FunctionType, signature: Any, name: str) -> tuple[Any, Any]:  # noqa: ANN401 - untyped
-    """Return a module with a function and all it calls, and how it is to be optimised."""
+def _lowered(function: FunctionType, signature: Any, name: str) -> tuple[str, list[Any], str]:  # noqa: ANN401 - untyped
+    """Return a module of a function and its parts, modules with the rest, and its name there."""
     _UNIT.begin(name)
     try:
         inner = part(function).get_compile_result(signature).fndesc.llvm_func_name
-        text = str(_UNIT.library.parts)
-        module = llvm.parse_assembly(text)
-        for library in _UNIT.library.others:
-            module.link_in(library._final_module, preserve=True)  # noqa: SLF001 - as said above
+        others = [one._final_module for one in _UNIT.library.others]  # noqa: SLF001 - as said above
+        return str(_UNIT.library.parts), others, inner
     finally:
         _UNIT.end()
-    module.link_in(llvm.parse_assembly(_OUTER.format(name=name, inner=inner)))
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    if len(text) > SMALL:
-        options.speed_level, options.inlining_threshold = 1, INLINED
-    return module, options
-
-
-_OUTER: Final = """
-declare i32 @"{inner}"(ptr, ptr, ptr, ptr)
-define i32 @"{name}"(ptr %arguments, ptr %result) {{
-  %returned = alloca i64
-  %raised = alloca ptr
-  %status = call i32 @"{inner}"(ptr %returned, ptr %raised, ptr %arguments, ptr %result)
-  ret i32 %status
-}}
-"""
-
-
-# what LLVM's own operations become where the processor has no instruction for them
-_LIBRARY: Final = ("cos", "exp", "exp2", "log", "log10", "log2", "pow", "sin")
-_MEMORY: Final = ("memcpy", "memmove", "memset")
-
-
-def _symbols(module: Any) -> tuple[str, ...]:  # noqa: ANN401 - untyped
-    """Return the functions of the process that a module calls."""
-    names: set[str] = set()
-    for one in module.functions:
-        if not one.is_declaration:
-            continue
-        operation = one.name.split(".")
-        if operation[0] != "llvm":
-            names.add(one.name)
-        elif operation[1] in (*_LIBRARY, *_MEMORY):
-            names.add(operation[1])
-    return tuple(sorted(names))

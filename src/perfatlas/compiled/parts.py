@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from perfatlas.compiled.machine_code import Native
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
-_COMPILER: Final = ("column_types", "columns", "direct_way", "building", "machine_code", "settling")
+_COMPILER: Final = (
+    *("building", "column_types", "columns", "direct_way"),
+    *("emission", "machine_code", "settling"),
+)
 _RESULTS: Final[Mapping[str, Callable[[int], Any]]] = {
     "int": int,
     "bool": bool,
