@@ -13,6 +13,7 @@ from perfatlas.vocabulary.fields.goodput import (
     SparePool,
     SynchronousGpus,
 )
+from perfatlas.vocabulary.fields.limits import Limits
 from perfatlas.vocabulary.fields.replicas import KvOffloading, ReplicaOperation
 from perfatlas.vocabulary.fields.rows import Field, fields_of
 from perfatlas.vocabulary.fields.scenario import (
@@ -20,7 +21,6 @@ from perfatlas.vocabulary.fields.scenario import (
     CachedPrefix,
     Formats,
     Lengths,
-    Limits,
     Plan,
     Pools,
     Serving,
