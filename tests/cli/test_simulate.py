@@ -97,7 +97,7 @@ def test_requests_of_a_file_are_simulated(
         (["--request-rate", "5", "--trace-from-s", "2"], 2, "there is no --trace"),
         (["--request-rate", "5", "--trace-for-s", "2"], 2, "leave --trace-for-s out"),
         (["--request-rate", "5", "--trace", "x.json", "--trace-for-s", "-2"], 2, "0 or more"),
-        (["--request-rate", "5", "--mixed-chunk"], 3, "mixed_chunk is of the scheduler of SGLang"),
+        (["--request-rate", "5", "--mixed-chunk"], 3, "applies only to the scheduler of SGLang"),
         (["--request-rate", "5", "--slo-percentile", "95"], 3, "slo_percentile = 95"),
         (["--request-rate", "5", "--request-format", "azure"], 3, "request_format = azure"),
         (["--request-rate", "5", "--table", "x.csv"], 2, "belong together"),

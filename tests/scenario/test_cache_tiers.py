@@ -103,8 +103,8 @@ def test_a_question_with_tiers_can_be_asked_again(tmp_path: Path) -> None:
     ("changes", "error", "said"),
     [
         ({"ssd_cache_bytes": "1TB"}, InvalidSpecError, "needs ssd_bandwidth"),
-        ({"ssd_bandwidth": "7GB/s"}, InvalidSpecError, "is that of ssd_cache_bytes"),
-        ({"host_bandwidth": "7GB/s"}, InvalidSpecError, "is that of host_cache_bytes"),
+        ({"ssd_bandwidth": "7GB/s"}, InvalidSpecError, "ssd_cache_bytes is not set"),
+        ({"host_bandwidth": "7GB/s"}, InvalidSpecError, "neither host_cache_bytes nor"),
         ({"host_cache_bytes": "much"}, InvalidSpecError, "host_cache_bytes = 'much'"),
         ({"host_cache_bytes": "-1GB"}, InvalidSpecError, "expected more than 0"),
         ({"host_cache_bytes": [1]}, InvalidSpecError, "expected a number"),

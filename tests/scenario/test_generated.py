@@ -9,7 +9,7 @@ import pytest
 
 from perfatlas.files import mapped_arrays as scratch
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.deployments import Arriving, arriving
+from perfatlas.scenario.deployments import Arriving, arriving, refuse_unread
 from perfatlas.scenario.fields import Scenario, parse_traffic
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.simulate import simulate
@@ -24,10 +24,12 @@ SECOND = TICKS_PER_SECOND
 def made(concurrency: int | None = None, isl: int | None = None, **fields: Any) -> Arriving:  # noqa: ANN401
     deployed = {"model": "meta-llama/Llama-3.1-8B", "system": "h200_sxm"}
     lengths: dict[str, int] = {} if isl is None else {"isl": isl}
-    if isl is None and "requests" not in fields:
+    if isl is None and not {"requests", "lengths_from"} & fields.keys():
         lengths = {"isl": 100, "osl": 10}
     scenario = Scenario.model_validate({**deployed, "concurrency": concurrency, **lengths})
-    return arriving(parse_traffic(fields), scenario)
+    traffic = parse_traffic(fields)
+    refuse_unread(traffic, scenario)
+    return arriving(traffic, scenario)
 
 
 def test_a_ramp_grows_to_its_rate_and_keeps_it() -> None:
@@ -106,7 +108,7 @@ def test_requests_of_one_stamp_are_spread_to_the_next(tmp_path: Path) -> None:
     ("fields", "said"),
     [
         ({"request_rate": 1, "arrival": "ramp", "ramp_s": 5}, "ramp_to_rate is not given"),
-        ({"request_rate": 1, "ramp_to_rate": 5}, "arrival is not ramp"),
+        ({"request_rate": 1, "ramp_to_rate": 5}, "set arrival = ramp, or leave ramp_to_rate out"),
         (
             {"request_rate": float("inf"), "arrival": "ramp", "ramp_s": 5, "ramp_to_rate": 2},
             "rate of the ramp",
@@ -115,7 +117,7 @@ def test_requests_of_one_stamp_are_spread_to_the_next(tmp_path: Path) -> None:
             {"request_rate": 9, "arrival": "ramp", "ramp_s": 5, "ramp_to_rate": 0},
             "on average and 1000 were asked",
         ),
-        ({"request_rate": 1, "think_time_s": 2}, "give turns"),
+        ({"request_rate": 1, "think_time_s": 2}, "turns = 1; set turns"),
         ({"concurrency": 3, "turns": 2}, "turns = 2 in a closed loop"),
         ({"request_rate": 1, "turns": 0}, "turns = 0"),
         ({"request_rate": 1, "turns": 2, "think_time_s": -1}, "think_time_s"),
@@ -125,11 +127,11 @@ def test_requests_of_one_stamp_are_spread_to_the_next(tmp_path: Path) -> None:
         ({"request_rate": 1, "shared_prefix": -5}, "shared_prefix"),
         ({"request_rate": 1, "length_distribution": "empirical"}, "lengths_from"),
         ({"request_rate": 1, "lengths_from": "x.csv"}, "length_distribution = empirical"),
-        ({"request_rate": 1, "requests_from_s": 5}, "there is none"),
-        ({"request_rate": 1, "spread_batches": True}, "there is none"),
-        ({"requests": "x.csv", "turns": 2}, "turns is of generated requests"),
-        ({"requests": "x.csv", "isl": 77}, "isl is of generated requests"),
-        ({"requests": "x.csv", "arrival": "gamma"}, "arrival is of generated requests"),
+        ({"request_rate": 1, "requests_from_s": 5}, "requests is not set; set requests"),
+        ({"request_rate": 1, "spread_batches": True}, "= true .* requests is not set"),
+        ({"requests": "x.csv", "turns": 2}, "turns = 2 .* requests = x.csv gives the requests"),
+        ({"requests": "x.csv", "isl": 77}, "isl = 77 .* requests = x.csv gives the lengths"),
+        ({"requests": "x.csv", "arrival": "gamma"}, "arrival = gamma .* leave requests out, or"),
         ({"requests": "x.csv", "requests_from_s": 9, "requests_to_s": 3}, "before the end"),
     ],
 )

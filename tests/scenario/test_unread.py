@@ -34,27 +34,27 @@ def file(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({**RATE, "mixed_chunk": True}, "mixed_chunk is of the scheduler of SGLang"),
-        ({**RATE, "mixed_chunk": False}, "mixed_chunk is of the scheduler of SGLang"),
-        ({**RATE, "engine": "sglang", "scheduler": "vllm", "mixed_chunk": True}, "rules here are"),
+        ({**RATE, "mixed_chunk": True}, "only to the scheduler of SGLang"),
+        ({**RATE, "mixed_chunk": False}, "only to the scheduler of SGLang"),
+        ({**RATE, "engine": "sglang", "scheduler": "vllm", "mixed_chunk": True}, "this is vllm"),
         ({**RATE, "engine": "trtllm", "mixed_chunk": True}, "trtllm_guaranteed_no_evict"),
         ({**RATE, "slo_percentile": 95}, "slo_percentile = 95"),
         ({**RATE, "slo_percentile": 95, "slo_ttft_s": 1}, "search for the largest rate"),
         ({**RATE, "request_format": "mooncake"}, "request_format = mooncake"),
-        ({**SERVED, "concurrency": 4, "num_seeds": 3}, "nothing is drawn here"),
+        ({**SERVED, "concurrency": 4, "num_seeds": 3}, "arrivals and lengths are fixed"),
         ({**RATE, "arrival": "constant", "num_seeds": 3}, "num_seeds = 3"),
         ({**RATE, "request_rate": float("inf"), "arrival": "gamma"}, "sends all at once"),
         ({**RATE, "dp": 2, "replica_events": [FAILS], "on_failure": "lost", "retry_after_s": 1},
          "retry_after_s = 1"),
-        ({**POOLS, "tp": 4, "prefill_tp": 2, "decode_tp": 1}, "tp = 4 is of no use"),
-        ({**POOLS, "cp": 4, "prefill_cp": 2}, "cp = 4 is of no use"),
+        ({**POOLS, "tp": 4, "prefill_tp": 2, "decode_tp": 1}, "tp = 4 has no effect here"),
+        ({**POOLS, "cp": 4, "prefill_cp": 2}, "cp = 4 has no effect here"),
         ({**POOLS, "prefill_system": "a100_sxm", "decode_system": "h100_sxm"}, "system = h200_sxm"),
         ({**RATE, "tp": 4, "replica_kinds": TWO_KINDS}, "all kinds have their own (1, 2)"),
-        ({**RATE, "replica_kinds": [{"system": "a100_sxm"}]}, "system = h200_sxm is of no use"),
-        ({**RATE, "prompt_text": "random", "measured_at": "engine"}, "prompt_text is of the front"),
-        ({**RATE, "stream_interval": 9, "measured_at": "engine"}, "stream_interval is of"),
-        ({**RATE, "stream_interval": 9, "engine": "ideal"}, "that of engine ideal takes no time"),
-        ({**RATE, "moe_format": "fp8"}, "moe_format = fp8 is of experts"),
+        ({**RATE, "replica_kinds": [{"system": "a100_sxm"}]}, "system = h200_sxm has no effect"),
+        ({**RATE, "prompt_text": "random", "measured_at": "engine"}, "measured_at = engine leaves"),
+        ({**RATE, "stream_interval": 9, "measured_at": "engine"}, "set measured_at = client"),
+        ({**RATE, "stream_interval": 9, "engine": "ideal"}, "engine ideal takes no time; leave"),
+        ({**RATE, "moe_format": "fp8"}, "moe_format = fp8 has no effect"),
         ({**RATE, "expert_distribution": "balanced"}, "expert_distribution = balanced"),
     ],
 )  # fmt: skip
@@ -67,7 +67,9 @@ def test_an_option_that_is_not_read_is_refused(fields: dict[str, Any], said: str
 @pytest.mark.parametrize("name", ["isl", "osl", "length_spread"])
 def test_lengths_are_not_given_twice(file: str, name: str) -> None:
     drawn: dict[str, Any] = {"length_distribution": "empirical", "lengths_from": file, name: 2}
-    with pytest.raises(InvalidSpecError, match=f"{name} says how long"):
+    with pytest.raises(
+        InvalidSpecError, match=f"{name} = 2 has no effect here: length.*leave {name} out"
+    ):
         simulate(**RATE, **drawn)
 
 

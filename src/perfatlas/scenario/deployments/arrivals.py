@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.deployments.generated import generated, seeds_said
-from perfatlas.scenario.fields import OF_GENERATED
 from perfatlas.serving.requests import Requests, scale_lengths, scale_rate, spread_batches
 from perfatlas.serving.traces import Span, Window, generate_servegen, read_requests
 
@@ -80,25 +79,6 @@ def _refuse_contradictions(traffic: Traffic, scenario: Scenario) -> None:
             "requests arrive by the times in their file; rate_scale = 2 lets them come twice as"
             " fast, and request_rate is for generated requests"
         )
-    if traffic.burstiness is not None and traffic.arrival != "gamma":
-        raise InvalidSpecError(f"burstiness = {traffic.burstiness:g} is that of arrival = gamma")
-    if traffic.length_spread is not None and traffic.length_distribution == "fixed":
-        raise InvalidSpecError(
-            f"length_spread = {traffic.length_spread:g}: lengths are fixed; set"
-            " length_distribution to uniform or lognormal"
-        )
-    if traffic.requests is not None:
-        _refuse_lengths_of_files(traffic, scenario)
-
-
-def _refuse_lengths_of_files(traffic: Traffic, scenario: Scenario) -> None:
-    """Refuse what only generated requests read: those of a file have times and lengths."""
-    given: list[str] = [name for name in OF_GENERATED if name in traffic.model_fields_set]
-    given += [name for name in ("isl", "osl") if name in scenario.model_fields_set]
-    if traffic.arrival not in (None, "closed"):
-        given.append("arrival")
-    if given:
-        raise InvalidSpecError(f"{given[0]} is of generated requests, and these are of a file")
 
 
 def _of_clients(traffic: Traffic) -> Arriving:

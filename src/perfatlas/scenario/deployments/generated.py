@@ -37,7 +37,6 @@ MOST_REQUESTS: Final = 20_000_000  # some 8 GB of rows
 DEFAULT_REQUESTS: Final = 1000
 ROUNDS: Final = 10  # of a closed loop, as benchmark clients send
 HASH_BLOCK: Final = 16  # tokens by which prompts of sessions tell what they share
-OF_FILES: Final = {"rate_scale": 1.0, "length_scale": 1.0, "requests_from_s": 0.0}
 OF_RAMPS: Final = ("ramp_to_rate", "ramp_s")
 
 
@@ -128,26 +127,17 @@ def _shared(traffic: Traffic) -> str:
 
 
 def _refuse_contradictions(traffic: Traffic, *, closed: bool) -> None:
-    for name, neutral in OF_FILES.items():
-        if getattr(traffic, name) != neutral:
-            raise InvalidSpecError(f"{name} is of the requests of a file; there is none")
-    for name in ("requests_to_s", "spread_batches"):
-        if getattr(traffic, name):
-            raise InvalidSpecError(f"{name} is of the requests of a file; there is none")
-    for name in OF_RAMPS:
-        value = getattr(traffic, name)
-        if (value is None) == (traffic.arrival == "ramp"):
+    for name in OF_RAMPS if traffic.arrival == "ramp" else ():
+        if getattr(traffic, name) is None:
             raise InvalidSpecError(
-                f"arrival = ramp goes from request_rate to ramp_to_rate in ramp_s; {name} is"
-                f" {'not given' if value is None else f'{value:g} and arrival is not ramp'}"
+                f"arrival = ramp goes from request_rate to ramp_to_rate in ramp_s; {name} is not"
+                " given"
             )
     if closed and traffic.turns > 1:
         raise InvalidSpecError(
             f"turns = {traffic.turns} in a closed loop: sessions begin by request_rate, and their"
             " turns wait for each other; give request_rate in place of concurrency"
         )
-    if traffic.think_time_s and traffic.turns == 1:
-        raise InvalidSpecError("think_time_s passes between the turns of a session; give turns")
     _refuse_lengths(traffic)
 
 

@@ -179,8 +179,7 @@ def service(
 
 def _kinds_service(scenario: Scenario, traffic: Traffic, came: Arriving, known: Priced) -> Service:
     """Return replicas of several kinds; what goes wrong with one names it."""
-    traffic.affinity()  # what is wrong for all is told before a kind is blamed for it
-    traffic.upkeep(None)
+    traffic.upkeep(None)  # what is wrong for all is told before a kind is blamed for it
     pools = []
     for number, one in enumerate(kind_scenarios(scenario, traffic.replica_kinds), start=1):
         try:

@@ -1,28 +1,27 @@
-"""What a simulation would not read: options without what they belong to, refused or remarked on."""
+"""Options of a simulation that would change nothing: refused, or remarked on."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from perfatlas.engines import resolve_engine
 from perfatlas.models import resolve_model
 from perfatlas.quantities import InvalidSpecError
-from perfatlas.scenario.fields import ReplicaKind, Scenario, kind_scenarios
+from perfatlas.scenario.fields import ReplicaKind, Scenario, kind_scenarios, refuse_unused
 from perfatlas.scenario.resolution import SHARED
+from perfatlas.vocabulary.fields import Missing, fields_asked, value_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from perfatlas.scenario.deployments.arrivals import Arriving
     from perfatlas.scenario.deployments.services import Service
     from perfatlas.scenario.fields import Traffic
 
-OF_EXPERTS: Final = {"moe_format": None, "expert_distribution": "uniform"}
-
 
 def refuse_unread(traffic: Traffic, scenario: Scenario, *, finds_rate: bool = False) -> None:
-    """Refuse options that would change nothing, because what they belong to is not asked for.
+    """Refuse options that would change nothing, because what they need is not asked for.
 
     Args:
         traffic: What arrives.
@@ -30,7 +29,7 @@ def refuse_unread(traffic: Traffic, scenario: Scenario, *, finds_rate: bool = Fa
         finds_rate: The largest rate is searched.
 
     Raises:
-        InvalidSpecError: An option would not be read; the message says what it belongs to.
+        InvalidSpecError: An option has no effect; the message says why.
 
     Example:
         >>> from perfatlas.scenario.fields import parse_traffic
@@ -39,23 +38,62 @@ def refuse_unread(traffic: Traffic, scenario: Scenario, *, finds_rate: bool = Fa
         >>> traffic = parse_traffic({"request_rate": 4, "mixed_chunk": True})
         >>> refuse_unread(traffic, parse_scenario({"model": "m", "system": "s"}))
         Traceback (most recent call last):
-        perfatlas.quantities.errors.InvalidSpecError: mixed_chunk is of the scheduler of SGLang...
+        perfatlas.quantities.errors.InvalidSpecError: mixed_chunk has no effect here: ...
     """
     _refuse_of_scheduler(traffic, scenario)
-    _refuse_of_files(traffic)
-    _refuse_of_draws(traffic, scenario)
-    _refuse_of_objectives(traffic, finds_rate=finds_rate)
-    _refuse_of_front_ends(traffic, scenario)
-    if traffic.retry_after_s is not None and traffic.on_failure == "lost":
-        raise InvalidSpecError(
-            f"retry_after_s = {traffic.retry_after_s:g} is that of on_failure = retry, and requests"
-            " that fail are lost here; leave one of the two out"
-        )
+    values = {**dict(traffic), **dict(scenario)}
+    refuse_unused(
+        values, fields_asked("simulate"), _facts(traffic, scenario, finds_rate=finds_rate)
+    )
     _refuse_overridden(traffic, scenario)
-    _refuse_of_experts(scenario)
+
+
+def _facts(
+    traffic: Traffic, scenario: Scenario, *, finds_rate: bool
+) -> dict[str, Callable[[], Missing | None]]:
+    """Return what the conditions of fields ask of a simulation."""
+
+    def experts() -> Missing | None:
+        if resolve_model(scenario.model).architecture.has_experts:
+            return None
+        return Missing(f"{value_text(scenario.model)} is a dense model", "use an MoE model")
+
+    def rate_search() -> Missing | None:
+        if finds_rate:
+            return None
+        why = "each request is held to the objectives, and slo_attainment is the share that meets"
+        return Missing(f"{why} them", "search for the largest rate (--find-rate)")
+
+    def random_draws() -> Missing | None:
+        if draws(traffic, scenario):
+            return None
+        if traffic.requests is not None:
+            return Missing("the requests of a file are the same with every seed", "")
+        return Missing("arrivals and lengths are fixed, so that all seeds give the same", "")
+
+    def front_end() -> Missing | None:
+        fronts = [resolve_engine(one.engine).front for one in _kinds(traffic, scenario)]
+        if any(front.tokenizes or front.token_s for front in fronts):
+            return None
+        return Missing(f"the front end of engine {value_text(scenario.engine)} takes no time", "")
+
+    return {
+        "experts": experts,
+        "rate search": rate_search,
+        "random draws": random_draws,
+        "front end": front_end,
+    }
+
+
+def _kinds(traffic: Traffic, scenario: Scenario) -> list[Scenario]:
+    """Return the scenario of each kind of replica."""
+    if traffic.replica_kinds is None:
+        return [scenario]
+    return kind_scenarios(scenario, traffic.replica_kinds)
 
 
 def _refuse_of_scheduler(traffic: Traffic, scenario: Scenario) -> None:
+    """Refuse what only other schedulers read: no condition, as a scheduler tells what it reads."""
     from perfatlas.serving.policies import POLICIES
 
     for name in sorted(traffic.model_fields_set):
@@ -65,8 +103,9 @@ def _refuse_of_scheduler(traffic: Traffic, scenario: Scenario) -> None:
         rules = _rules(traffic, scenario)
         if not any(policy.name in rules for policy in readers):
             raise InvalidSpecError(
-                f"{name} is of the scheduler of {_alternatives(one.title for one in readers)},"
-                f" and the rules here are {' and '.join(rules)}; use engine"
+                f"{name} has no effect here: it applies only to the scheduler of"
+                f" {_alternatives(one.title for one in readers)}, and this is"
+                f" {' and '.join(rules)}; use engine"
                 f" {_alternatives(one.name for one in readers)}, or leave {name} out"
             )
 
@@ -80,69 +119,8 @@ def _rules(traffic: Traffic, scenario: Scenario) -> list[str]:
     """Return the rules of all schedulers, each once."""
     if traffic.scheduler is not None:
         return [traffic.scheduler]
-    ones = [scenario]
-    if traffic.replica_kinds is not None:
-        ones = kind_scenarios(scenario, traffic.replica_kinds)
+    ones = _kinds(traffic, scenario)
     return list(dict.fromkeys(resolve_engine(one.engine).scheduler.rules for one in ones))
-
-
-def _refuse_of_front_ends(traffic: Traffic, scenario: Scenario) -> None:
-    """Refuse how a front end works where it takes no time."""
-    given = [name for name in ("prompt_text",) if name in traffic.model_fields_set]
-    given += [name for name in ("stream_interval",) if name in scenario.model_fields_set]
-    if not given:
-        return
-    if traffic.measured_at == "engine":
-        raise InvalidSpecError(
-            f"{given[0]} is of the front end, which measured_at = engine leaves out; leave one of"
-            " the two out"
-        )
-    ones = [scenario]
-    if traffic.replica_kinds is not None:
-        ones = kind_scenarios(scenario, traffic.replica_kinds)
-    fronts = [resolve_engine(one.engine).front for one in ones]
-    if not any(front.tokenizes or front.token_s for front in fronts):
-        raise InvalidSpecError(
-            f"{given[0]} is of the front end, and that of engine {scenario.engine} takes no time;"
-            f" leave {given[0]} out"
-        )
-
-
-def _refuse_of_files(traffic: Traffic) -> None:
-    """Refuse a format without a file, and lengths beside those of a file."""
-    given = traffic.model_fields_set
-    if "request_format" in given and traffic.requests is None and traffic.lengths_from is None:
-        raise InvalidSpecError(
-            f"request_format = {traffic.request_format} is that of a file of requests, and there is"
-            " none; give requests (or lengths_from), or leave request_format out"
-        )
-
-
-def _refuse_of_draws(traffic: Traffic, scenario: Scenario) -> None:
-    """Refuse how to draw what is not drawn."""
-    if traffic.request_rate == math.inf and traffic.arrival in ("gamma", "constant"):
-        raise InvalidSpecError(
-            f"arrival = {traffic.arrival} spaces requests by their rate, and request_rate = inf"
-            " sends all at once; give a finite rate, or leave arrival out"
-        )
-    if traffic.lengths_from is not None:
-        fields = scenario.model_fields_set | traffic.model_fields_set
-        given = [name for name in ("isl", "osl", "length_spread") if name in fields]
-        if given:
-            raise InvalidSpecError(
-                f"{given[0]} says how long generated requests are, and lengths are drawn from"
-                " lengths_from; leave one of the two out"
-            )
-    if traffic.num_seeds > 1 and not draws(traffic, scenario):
-        why = (
-            "draws traffic again; requests of a file are as they are"
-            if traffic.requests is not None
-            else "draws again, and nothing is drawn here: lengths and arrivals are fixed"
-        )
-        raise InvalidSpecError(
-            f"num_seeds = {traffic.num_seeds} {why}: every run would be the same; leave num_seeds"
-            " out"
-        )
 
 
 def draws(traffic: Traffic, scenario: Scenario) -> bool:
@@ -165,17 +143,11 @@ def draws(traffic: Traffic, scenario: Scenario) -> bool:
     return by_rate and traffic.arrival not in ("constant", "closed")
 
 
-def _refuse_of_objectives(traffic: Traffic, *, finds_rate: bool) -> None:
-    if traffic.slo_percentile is not None and not finds_rate:
-        raise InvalidSpecError(
-            f"slo_percentile = {traffic.slo_percentile:g} is that of a search for the largest rate"
-            " (--find-rate, max_request_rate): elsewhere each request is held to the objectives,"
-            " and slo_attainment is the share that meets them; leave slo_percentile out"
-        )
-
-
 def _refuse_overridden(traffic: Traffic, scenario: Scenario) -> None:
-    """Refuse what all share where none takes it: each has its own, and another one."""
+    """Refuse what all share where none takes it: each has its own, and another one.
+
+    No condition: it compares a value with those of pools or of kinds.
+    """
     if scenario.mode == "disaggregated":
         for name in ("system", *SHARED):
             if name in scenario.model_fields_set:
@@ -196,26 +168,9 @@ def _refuse_where_all_differ(scenario: Scenario, name: str, own: list[object], w
     if shared is None or any(value is None or value == shared for value in own):
         return
     raise InvalidSpecError(
-        f"{name} = {shared} is of no use: all {whose} have their own"
+        f"{name} = {shared} has no effect here: all {whose} have their own"
         f" ({', '.join(map(str, own))}); leave {name} out"
     )
-
-
-def _refuse_of_experts(scenario: Scenario) -> None:
-    """Refuse how experts are computed where the model has none."""
-    given = [
-        name
-        for name, neutral in OF_EXPERTS.items()
-        if name in scenario.model_fields_set and getattr(scenario, name) != neutral
-    ]
-    if not given:
-        return
-    if not resolve_model(scenario.model).architecture.has_experts:
-        name = given[0]
-        raise InvalidSpecError(
-            f"{name} = {getattr(scenario, name)} is of experts, and {scenario.model} has none;"
-            f" leave {name} out"
-        )
 
 
 def idle_remarks(traffic: Traffic, scenario: Scenario, came: Arriving, ready: Service) -> list[str]:

@@ -14,7 +14,6 @@ from .replica_kinds import (
     kind_scenarios as kind_scenarios,
 )
 from .traffic import (
-    OF_GENERATED as OF_GENERATED,
     TRAFFIC_NAMES as TRAFFIC_NAMES,
     Traffic as Traffic,
     parse_traffic as parse_traffic,

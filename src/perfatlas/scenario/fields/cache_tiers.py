@@ -27,26 +27,15 @@ class CacheTiers(Asked, KvOffloading):
     """Where a replica keeps prompts that leave the GPU. None means "nowhere", or the catalog's."""
 
     def refuse_half(self) -> None:
-        """Refuse a tier without its bandwidth, and a bandwidth without its tier.
+        """Refuse SSDs without their bandwidth.
 
         Raises:
-            InvalidSpecError: One is given without the other.
+            InvalidSpecError: The bandwidth is not given.
         """
         if self.ssd_cache_bytes is not None and self.ssd_bandwidth is None:
             raise InvalidSpecError(
                 "ssd_cache_bytes needs ssd_bandwidth, the bytes/s that the SSDs of a replica read,"
                 " such as 7 GB/s for each: the catalog does not know them"
-            )
-        if self.ssd_cache_bytes is None and self.ssd_bandwidth is not None:
-            raise InvalidSpecError(
-                f"ssd_bandwidth = {self.ssd_bandwidth:g} is that of ssd_cache_bytes; set that, or"
-                " leave ssd_bandwidth out"
-            )
-        below = self.host_cache_bytes is not None or self.ssd_cache_bytes is not None
-        if self.host_bandwidth is not None and not below:
-            raise InvalidSpecError(
-                f"host_bandwidth = {self.host_bandwidth:g} is that of host_cache_bytes; set that,"
-                " or leave host_bandwidth out"
             )
 
 

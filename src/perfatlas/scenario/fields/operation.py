@@ -15,14 +15,9 @@ from perfatlas.serving.requests import whole_ticks
 from perfatlas.vocabulary.fields import ReplicaOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 _AFFINITY: Final = ("cache_threshold", "balance_abs_threshold", "balance_rel_threshold")
-_FAILURE: Final = ("on_failure", "retry_after_s")
-_SCALER: Final = (
-    *("min_replicas", "autoscale_target", "autoscale_metric", "autoscale_period_s"),
-    *("autoscale_tolerance", "autoscale_down_after_s", "start_up_s"),
-)
 _TIMES: Final = {  # fields of a scaler in seconds
     "autoscale_period_s": "period",
     "autoscale_down_after_s": "stable",
@@ -44,13 +39,7 @@ class Operation(Asked, ReplicaOperation):
         return read_events(given)
 
     def affinity(self) -> Affinity:
-        """Return when the router follows a prefix.
-
-        Raises:
-            InvalidSpecError: A threshold of another routing is given.
-        """
-        if self.routing != "prefix_aware":
-            self._refuse_given(_AFFINITY, "routing = prefix_aware")
+        """Return when the router follows a prefix."""
         given = {
             name: getattr(self, asked)
             for name, asked in zip(Affinity._fields, _AFFINITY, strict=True)
@@ -65,12 +54,9 @@ class Operation(Asked, ReplicaOperation):
             replicas: Asked for at the start, None where nobody did.
 
         Raises:
-            InvalidSpecError: A field is given without what it belongs to, or an event contradicts
-                itself.
+            InvalidSpecError: An event or the autoscaler contradicts itself.
         """
         events: tuple[ReplicaEvent, ...] = self.replica_events or ()
-        if not events:
-            self._refuse_given(_FAILURE, "replica_events")
         return Upkeep(
             outages=tuple(event.outage() for event in events),
             on_failure=self.on_failure or "retry",
@@ -80,7 +66,6 @@ class Operation(Asked, ReplicaOperation):
 
     def _scaler(self, replicas: int | None) -> Scaler | None:
         if self.max_replicas is None:
-            self._refuse_given(_SCALER, "max_replicas, which turns an autoscaler on")
             return None
         if self.autoscale_target is None:
             raise InvalidSpecError(
@@ -103,15 +88,6 @@ class Operation(Asked, ReplicaOperation):
             given["tolerance"] = self.autoscale_tolerance
         waiting = self.autoscale_metric == "waiting"
         return Scaler(low, initial, self.autoscale_target, queue_only=waiting, **given)
-
-    def _refuse_given(self, names: Iterable[str], of: str) -> None:
-        """Refuse fields that belong to something that is not asked for."""
-        for name in names:
-            value = getattr(self, name)
-            if value is not None:
-                raise InvalidSpecError(
-                    f"{name} = {value} is that of {of}; set that, or leave {name} out"
-                )
 
     def said(self) -> list[str]:
         """Return what is assumed of router, failures and autoscaler, for the evidence."""

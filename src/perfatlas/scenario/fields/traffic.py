@@ -13,15 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-OF_GENERATED: Final = (
-    "ramp_to_rate",
-    "ramp_s",
-    "turns",
-    "think_time_s",
-    "shared_prefix",
-    "length_distribution",
-    "lengths_from",
-)
 OBJECTIVES: Final = ("ttft_s", "tpot_s", "itl_s", "request_latency_s")
 
 

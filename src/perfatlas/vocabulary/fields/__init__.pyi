@@ -12,6 +12,9 @@ from .goodput import (
     SparePool as SparePool,
     SynchronousGpus as SynchronousGpus,
 )
+from .limits import (
+    Limits as Limits,
+)
 from .numbers import (
     LARGEST_COUNT as LARGEST_COUNT,
     LONGEST_S as LONGEST_S,
@@ -44,7 +47,6 @@ from .scenario import (
     CachedPrefix as CachedPrefix,
     Formats as Formats,
     Lengths as Lengths,
-    Limits as Limits,
     Plan as Plan,
     Pools as Pools,
     Serving as Serving,

@@ -13,6 +13,7 @@ from perfatlas.vocabulary.fields.goodput import (
     SparePool,
     SynchronousGpus,
 )
+from perfatlas.vocabulary.fields.limits import Limits
 from perfatlas.vocabulary.fields.operators import (
     AttentionShape,
     CollectiveKernels,
@@ -28,7 +29,6 @@ from perfatlas.vocabulary.fields.scenario import (
     CachedPrefix,
     Formats,
     Lengths,
-    Limits,
     Plan,
     Pools,
     Serving,

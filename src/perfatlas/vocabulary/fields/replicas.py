@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from perfatlas.vocabulary.fields.conditions import Equals, Given
+from perfatlas.vocabulary.fields.conditions import AllOf, Differs, Equals, Given
+from perfatlas.vocabulary.fields.limits import Limits
 from perfatlas.vocabulary.fields.numbers import LONGEST_S, Count, Number
 from perfatlas.vocabulary.fields.rows import Row, group, varies_by_replica
-from perfatlas.vocabulary.fields.scenario import Formats, Limits, Plan
+from perfatlas.vocabulary.fields.scenario import Formats, Plan
 from perfatlas.vocabulary.fields.subject import Subject, SystemName
 
 Seconds = Annotated[float, Number(unit="s", at_least=0.0, at_most=LONGEST_S)]
@@ -76,7 +77,12 @@ class ReplicaOperation:
         Row("Requests on a replica that fails: sent again, or lost.", "retry", FAILING),
     ] = None
     retry_after_s: Annotated[
-        Seconds | None, Row("Time from a failure to the retry.", "0", FAILING)
+        Seconds | None,
+        Row(
+            "Time from a failure to the retry.",
+            default="0",
+            needs=AllOf(FAILING, Differs("on_failure", "lost")),
+        ),
     ] = None
     max_replicas: Annotated[
         Count | None,
@@ -121,7 +127,11 @@ class KvOffloading:
     ] = None
     host_bandwidth: Annotated[
         Bandwidth | None,
-        Row("Bandwidth between a GPU and host memory, such as 50GB/s.", "host link of the GPU"),
+        Row(
+            "Bandwidth between a GPU and host memory, such as 50GB/s.",
+            default="host link of the GPU",
+            needs=Given("host_cache_bytes", "ssd_cache_bytes"),
+        ),
     ] = None
     ssd_cache_bytes: Annotated[
         Bytes | None, Row("SSD of a replica for its KV cache, such as 4TB.", "none")

@@ -1,21 +1,28 @@
-"""Fields of an inference scenario: model, system, plan, formats, load, engine limits, pools."""
+"""Fields of an inference scenario: model, system, plan, formats, load, pools."""
 
 from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
 from perfatlas.quantities import InvalidSpecError, shown
-from perfatlas.vocabulary.fields.conditions import Differs, Equals, Holds, Worded
-from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
+from perfatlas.vocabulary.fields.conditions import (
+    AllOf,
+    Equals,
+    Holds,
+    NotGiven,
+)
+from perfatlas.vocabulary.fields.numbers import Count, CountOrZero
 from perfatlas.vocabulary.fields.rows import POOLS, Checked, Row, group, varies_by_pool
 from perfatlas.vocabulary.fields.subject import FormatName, Subject
 
-MOST_DRAFTS: Final = 32
 STEEPEST: Final = 10.0  # exponent of an expert load nobody has
 Mode = Literal["static", "aggregated", "disaggregated"]
 Method = Literal["auto", "formula", "simulate"]
 PREFILL: Final = POOLS[:1]
 DISAGGREGATED: Final = Equals("mode", "disaggregated")
+OWN_LENGTHS: Final = AllOf(
+    NotGiven("requests", "gives the lengths"), NotGiven("lengths_from", "gives the lengths")
+)
 
 
 def check_distribution(text: str) -> str:
@@ -98,6 +105,7 @@ class Lengths:
         Count,
         Row(
             "Input tokens of a request, the mean where lengths vary.",
+            needs=OWN_LENGTHS,
             elsewhere=(
                 "input_len",
                 "input_length",
@@ -111,6 +119,7 @@ class Lengths:
         Count,
         Row(
             "Output tokens of a request, the mean where lengths vary.",
+            needs=OWN_LENGTHS,
             elsewhere=("output_len", "output_length", "max_tokens", "random_output_len"),
         ),
     ] = 128
@@ -241,79 +250,6 @@ class Formats:
     attention_format: Annotated[
         FormatName | None,
         Row("Number format of attention arithmetic.", default="bf16", by_replica=True),
-    ] = None
-
-
-@group("Engine limits", 5)
-class Limits:
-    """Limits of the engine; by default its own."""
-
-    max_num_seqs: Annotated[
-        Count | None,
-        Row(
-            "Most sequences in one step.",
-            default="the engine's",
-            by_replica=True,
-            elsewhere=("max_batch_size", "max_running_requests"),
-        ),
-    ] = None
-    max_num_batched_tokens: Annotated[
-        Count | None,
-        Row(
-            "Most tokens in one step.",
-            default="the engine's",
-            by_replica=True,
-            elsewhere=("max_num_tokens", "chunked_prefill_size", "max_prefill_tokens"),
-        ),
-    ] = None
-    block_size: Annotated[
-        Count | None,
-        Row(
-            "Tokens in one KV block.",
-            default="the engine's",
-            by_replica=True,
-            elsewhere=("page_size", "tokens_per_block", "kv_block_size"),
-        ),
-    ] = None
-    gpu_memory_utilization: Annotated[
-        Annotated[float, Number(unit="fraction", at_least=0.01, at_most=1)] | None,
-        Row(
-            "Fraction of GPU memory the engine may fill.",
-            default="the engine's",
-            by_replica=True,
-            elsewhere=("mem_fraction_static", "kv_cache_free_gpu_mem_fraction"),
-        ),
-    ] = None
-    kv_blocks: Annotated[
-        Count | None,
-        Row(
-            "KV blocks, in place of the derived number.",
-            default="derived from memory",
-            by_replica=True,
-            elsewhere=("num_gpu_blocks_override",),
-        ),
-    ] = None
-    stream_interval: Annotated[
-        Count,
-        Row("Output tokens of a request that the front end sends at a time.", by_replica=True),
-    ] = 1
-    speculative_depth: Annotated[
-        Annotated[int, Number(at_least=0, at_most=MOST_DRAFTS)],
-        Row(
-            "Draft tokens per step, by a drafter of one layer (MTP, EAGLE).",
-            elsewhere=("num_speculative_tokens", "speculative_num_steps"),
-        ),
-    ] = 0
-    speculative_acceptance: Annotated[
-        Annotated[float, Number(unit="fraction", at_least=0.0, at_most=1.0)] | None,
-        Row(
-            "Probability that a draft token is accepted when all before it are.",
-            needs=Worded(
-                Differs("speculative_depth", 0),
-                "speculative_depth = 0",
-                "set speculative_depth, such as 3",
-            ),
-        ),
     ] = None
 
 

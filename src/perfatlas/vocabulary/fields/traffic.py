@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Final, Literal
 
 from perfatlas.vocabulary.fields.clusters import SEED
-from perfatlas.vocabulary.fields.conditions import AllOf, Equals, Given, Holds, NotGiven
+from perfatlas.vocabulary.fields.conditions import (
+    AllOf,
+    AnyOf,
+    Differs,
+    Equals,
+    Given,
+    Holds,
+    NotGiven,
+    Worded,
+)
+from perfatlas.vocabulary.fields.limits import FRONT_END
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
 from perfatlas.vocabulary.fields.rows import InputFile, Row, Text, group
 
@@ -19,6 +30,7 @@ Scheduler = Literal[
 ]
 GENERATED: Final = NotGiven("requests", "gives the requests, and none are generated")
 FROM_FILE: Final = Given("requests", example="trace.jsonl")
+UNSPACED: Final = ("poisson", "ramp", "closed")
 RAMP: Final = AllOf(GENERATED, Equals("arrival", "ramp"))
 
 
@@ -47,7 +59,8 @@ class Arrivals:
         str,
         Row(
             "Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm, aiperf, or"
-            " servegen for a folder of its clients."
+            " servegen for a folder of its clients.",
+            needs=Given("requests", "lengths_from", example="trace.jsonl"),
         ),
     ] = "perfatlas"
     request_rate: Annotated[
@@ -70,6 +83,14 @@ class Arrivals:
         Row(
             "Arrival process of generated requests.",
             default="poisson, closed with concurrency",
+            needs=AllOf(
+                AnyOf(GENERATED, Equals("arrival", "closed")),
+                Worded(
+                    AnyOf(Differs("request_rate", math.inf), Equals("arrival", *UNSPACED)),
+                    "request_rate = inf sends all at once",
+                    "set a finite request_rate",
+                ),
+            ),
         ),
     ] = None
     burstiness: Annotated[
@@ -98,7 +119,7 @@ class Arrivals:
         Elapsed,
         Row(
             "Mean time between an answer and the next turn, exponentially distributed.",
-            needs=GENERATED,
+            needs=AllOf(GENERATED, Worded(Differs("turns", 1), "turns = 1", "set turns")),
         ),
     ] = 0.0
     shared_prefix: Annotated[
@@ -144,11 +165,17 @@ class Arrivals:
     seed: Annotated[Annotated[int, Number(at_least=0, at_most=2**63 - 1)], SEED] = 0
     num_seeds: Annotated[
         Annotated[int, Number(at_least=1, at_most=1000)],
-        Row("Simulations with seeds seed, seed + 1, ...: means with confidence intervals."),
+        Row(
+            "Simulations with seeds seed, seed + 1, ...: means with confidence intervals.",
+            needs=Holds("random draws"),
+        ),
     ] = 1
     prompt_text: Annotated[
         Literal["natural", "random"],
-        Row("Text of prompts: natural language, or random tokens, which tokenize more slowly."),
+        Row(
+            "Text of prompts: natural language, or random tokens, which tokenize more slowly.",
+            needs=FRONT_END,
+        ),
     ] = "natural"
 
 
