@@ -187,8 +187,10 @@ def estimate(
         attention_format: Number format of attention arithmetic. Default: bf16.
         batch: Sequences in one static batch, per replica. Default: 1.
         concurrency: Requests in flight over the whole deployment (a closed loop). Default: dp.
-        isl: Input tokens of a request, the mean where lengths vary. Default: 1024.
-        osl: Output tokens of a request, the mean where lengths vary. Default: 128.
+        isl: Input tokens of a request, the mean where lengths vary. Default: 1024. Needs no
+            requests and no lengths_from.
+        osl: Output tokens of a request, the mean where lengths vary. Default: 128. Needs no
+            requests and no lengths_from.
         prefix: Cached prefix tokens, part of the input tokens. Default: 0.
         max_num_seqs: Most sequences in one step. Default: the engine's.
         max_num_batched_tokens: Most tokens in one step. Default: the engine's.
@@ -197,6 +199,7 @@ def estimate(
             engine's.
         kv_blocks: KV blocks, in place of the derived number. Default: derived from memory.
         stream_interval: Output tokens of a request that the front end sends at a time. Default: 1.
+            Needs measured_at other than engine and front end.
         speculative_depth: Draft tokens per step, by a drafter of one layer (MTP, EAGLE). Default:
             0.
         speculative_acceptance: Probability that a draft token is accepted when all before it are
@@ -470,8 +473,10 @@ def frontier(
         attention_format: Number format of attention arithmetic. Default: bf16.
         batch: Sequences in one static batch, per replica. Default: 1.
         concurrency: Requests in flight over the whole deployment (a closed loop). Default: dp.
-        isl: Input tokens of a request, the mean where lengths vary. Default: 1024.
-        osl: Output tokens of a request, the mean where lengths vary. Default: 128.
+        isl: Input tokens of a request, the mean where lengths vary. Default: 1024. Needs no
+            requests and no lengths_from.
+        osl: Output tokens of a request, the mean where lengths vary. Default: 128. Needs no
+            requests and no lengths_from.
         prefix: Cached prefix tokens, part of the input tokens. Default: 0.
         max_num_seqs: Most sequences in one step. Default: the engine's.
         max_num_batched_tokens: Most tokens in one step. Default: the engine's.
@@ -480,6 +485,7 @@ def frontier(
             engine's.
         kv_blocks: KV blocks, in place of the derived number. Default: derived from memory.
         stream_interval: Output tokens of a request that the front end sends at a time. Default: 1.
+            Needs measured_at other than engine and front end.
         speculative_depth: Draft tokens per step, by a drafter of one layer (MTP, EAGLE). Default:
             0.
         speculative_acceptance: Probability that a draft token is accepted when all before it are
@@ -1042,14 +1048,19 @@ def max_request_rate(
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
         concurrency: Requests in flight over the whole deployment (a closed loop). Default: dp.
-        isl: Input tokens of a request, the mean where lengths vary. Default: 1024.
-        osl: Output tokens of a request, the mean where lengths vary. Default: 128.
+        isl: Input tokens of a request, the mean where lengths vary. Default: 1024. Needs no
+            requests and no lengths_from.
+        osl: Output tokens of a request, the mean where lengths vary. Default: 128. Needs no
+            requests and no lengths_from.
         requests: Trace of requests: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
         request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm,
-            aiperf, or servegen for a folder of its clients. Default: perfatlas.
+            aiperf, or servegen for a folder of its clients. Default: perfatlas. Needs requests or
+            lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
         num_requests: Requests to generate, or to read from the trace. Default: 1000.
         arrival: Arrival process of generated requests. Default: poisson, closed with concurrency.
+            Needs no requests or arrival = closed and request_rate other than inf or arrival =
+            poisson or ramp or closed.
         burstiness: Burstiness of gamma arrivals (1 = Poisson, below 1 = bursty). Needs no requests
             and arrival = gamma.
         ramp_to_rate: Final rate of ramp arrivals [1/s]. Needs no requests and arrival = ramp.
@@ -1058,7 +1069,7 @@ def max_request_rate(
         turns: Turns of a session: each prompt contains the conversation so far, and waits for the
             previous answer. Default: 1. Needs no requests.
         think_time_s: Mean time between an answer and the next turn, exponentially distributed [s].
-            Default: 0. Needs no requests.
+            Default: 0. Needs no requests and turns other than 1.
         shared_prefix: Tokens that all generated prompts begin with, in addition to isl. Default:
             0. Needs no requests.
         length_distribution: Distribution of generated lengths. Default: fixed. Needs no requests.
@@ -1075,9 +1086,9 @@ def max_request_rate(
             Default: false. Needs requests.
         seed: Seed of random draws. Default: 0.
         num_seeds: Simulations with seeds seed, seed + 1, ...: means with confidence intervals.
-            Default: 1.
+            Default: 1. Needs random draws.
         prompt_text: Text of prompts: natural language, or random tokens, which tokenize more
-            slowly. Default: natural.
+            slowly. Default: natural. Needs measured_at other than engine and front end.
         prefix_caching: Reuse KV blocks of shared prefixes. Default: on where prompts share
             prefixes.
         scheduler: Scheduling policy. Default: that of the engine.
@@ -1108,7 +1119,8 @@ def max_request_rate(
             replica, fails_at_s, back_at_s or down_for_s, and kind (crash or drain). Default: none.
         on_failure: Requests on a replica that fails: sent again, or lost. Default: retry. Needs
             replica_events.
-        retry_after_s: Time from a failure to the retry [s]. Default: 0. Needs replica_events.
+        retry_after_s: Time from a failure to the retry [s]. Default: 0. Needs replica_events and
+            on_failure other than lost.
         max_replicas: Most replicas; enables autoscaling from dp replicas. Default: no autoscaling.
         min_replicas: Fewest replicas. Default: 1. Needs max_replicas.
         autoscale_target: Target of the autoscaler: requests per replica. Needs max_replicas.
@@ -1125,7 +1137,7 @@ def max_request_rate(
         host_cache_bytes: Host memory of a replica for its KV cache, such as 200GB [bytes].
             Default: none.
         host_bandwidth: Bandwidth between a GPU and host memory, such as 50GB/s [bytes/s]. Default:
-            host link of the GPU.
+            host link of the GPU. Needs host_cache_bytes or ssd_cache_bytes.
         ssd_cache_bytes: SSD of a replica for its KV cache, such as 4TB [bytes]. Default: none.
         ssd_bandwidth: Read bandwidth of the SSDs of a replica, such as 7GB/s [bytes/s]. Needs
             ssd_cache_bytes.
@@ -1153,6 +1165,7 @@ def max_request_rate(
             engine's.
         kv_blocks: KV blocks, in place of the derived number. Default: derived from memory.
         stream_interval: Output tokens of a request that the front end sends at a time. Default: 1.
+            Needs measured_at other than engine and front end.
         speculative_depth: Draft tokens per step, by a drafter of one layer (MTP, EAGLE). Default:
             0.
         speculative_acceptance: Probability that a draft token is accepted when all before it are
@@ -1338,14 +1351,19 @@ def simulate(
         mode: Serving mode: continuous batching, or separate prefill and decode pools. Default:
             aggregated.
         concurrency: Requests in flight over the whole deployment (a closed loop). Default: dp.
-        isl: Input tokens of a request, the mean where lengths vary. Default: 1024.
-        osl: Output tokens of a request, the mean where lengths vary. Default: 128.
+        isl: Input tokens of a request, the mean where lengths vary. Default: 1024. Needs no
+            requests and no lengths_from.
+        osl: Output tokens of a request, the mean where lengths vary. Default: 128. Needs no
+            requests and no lengths_from.
         requests: Trace of requests: CSV, Parquet or JSON Lines with arrival_s, isl and osl.
         request_format: Format of the trace: perfatlas, azure, mooncake, burstgpt, bailian, vllm,
-            aiperf, or servegen for a folder of its clients. Default: perfatlas.
+            aiperf, or servegen for a folder of its clients. Default: perfatlas. Needs requests or
+            lengths_from.
         request_rate: Rate of generated requests [1/s]; inf sends all at once.
         num_requests: Requests to generate, or to read from the trace. Default: 1000.
         arrival: Arrival process of generated requests. Default: poisson, closed with concurrency.
+            Needs no requests or arrival = closed and request_rate other than inf or arrival =
+            poisson or ramp or closed.
         burstiness: Burstiness of gamma arrivals (1 = Poisson, below 1 = bursty). Needs no requests
             and arrival = gamma.
         ramp_to_rate: Final rate of ramp arrivals [1/s]. Needs no requests and arrival = ramp.
@@ -1354,7 +1372,7 @@ def simulate(
         turns: Turns of a session: each prompt contains the conversation so far, and waits for the
             previous answer. Default: 1. Needs no requests.
         think_time_s: Mean time between an answer and the next turn, exponentially distributed [s].
-            Default: 0. Needs no requests.
+            Default: 0. Needs no requests and turns other than 1.
         shared_prefix: Tokens that all generated prompts begin with, in addition to isl. Default:
             0. Needs no requests.
         length_distribution: Distribution of generated lengths. Default: fixed. Needs no requests.
@@ -1371,9 +1389,9 @@ def simulate(
             Default: false. Needs requests.
         seed: Seed of random draws. Default: 0.
         num_seeds: Simulations with seeds seed, seed + 1, ...: means with confidence intervals.
-            Default: 1.
+            Default: 1. Needs random draws.
         prompt_text: Text of prompts: natural language, or random tokens, which tokenize more
-            slowly. Default: natural.
+            slowly. Default: natural. Needs measured_at other than engine and front end.
         prefix_caching: Reuse KV blocks of shared prefixes. Default: on where prompts share
             prefixes.
         scheduler: Scheduling policy. Default: that of the engine.
@@ -1404,7 +1422,8 @@ def simulate(
             replica, fails_at_s, back_at_s or down_for_s, and kind (crash or drain). Default: none.
         on_failure: Requests on a replica that fails: sent again, or lost. Default: retry. Needs
             replica_events.
-        retry_after_s: Time from a failure to the retry [s]. Default: 0. Needs replica_events.
+        retry_after_s: Time from a failure to the retry [s]. Default: 0. Needs replica_events and
+            on_failure other than lost.
         max_replicas: Most replicas; enables autoscaling from dp replicas. Default: no autoscaling.
         min_replicas: Fewest replicas. Default: 1. Needs max_replicas.
         autoscale_target: Target of the autoscaler: requests per replica. Needs max_replicas.
@@ -1421,7 +1440,7 @@ def simulate(
         host_cache_bytes: Host memory of a replica for its KV cache, such as 200GB [bytes].
             Default: none.
         host_bandwidth: Bandwidth between a GPU and host memory, such as 50GB/s [bytes/s]. Default:
-            host link of the GPU.
+            host link of the GPU. Needs host_cache_bytes or ssd_cache_bytes.
         ssd_cache_bytes: SSD of a replica for its KV cache, such as 4TB [bytes]. Default: none.
         ssd_bandwidth: Read bandwidth of the SSDs of a replica, such as 7GB/s [bytes/s]. Needs
             ssd_cache_bytes.
@@ -1449,6 +1468,7 @@ def simulate(
             engine's.
         kv_blocks: KV blocks, in place of the derived number. Default: derived from memory.
         stream_interval: Output tokens of a request that the front end sends at a time. Default: 1.
+            Needs measured_at other than engine and front end.
         speculative_depth: Draft tokens per step, by a drafter of one layer (MTP, EAGLE). Default:
             0.
         speculative_acceptance: Probability that a draft token is accepted when all before it are

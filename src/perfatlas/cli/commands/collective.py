@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Group, Parameter
 
 from perfatlas.cli.flags import OutputFlags, asks, set_flags
-from perfatlas.cli.output import answer_rows, require, show_answer, show_summary, wants_table
+from perfatlas.cli.output import answer_table, require, show_answer, show_summary, wants_table
 from perfatlas.vocabulary.fields import fields_asked
 
 EXAMPLE = "perfatlas collective --system h200_sxm --op all_reduce --bytes 1MB --gpus 8"
@@ -29,8 +29,10 @@ def collective(
 
     asked, output, fields = set_flags(flags), output or OutputFlags(), fields_asked("collective")
     if wants_table(output):
-        summary = answer_rows(
-            perfatlas.collective, output, asked=asked, names=fields, first="time_s"
+        from perfatlas.verbs.collective import collective_columns
+
+        summary = answer_table(
+            collective_columns, output, asked=asked, names=fields, first="time_s"
         )
         return show_summary("collective", summary, asked=asked, as_json=output.json)
     require(asked, [name for name, field in fields.items() if field.required], example=EXAMPLE)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from cyclopts import Group, Parameter
 
 from perfatlas.cli.flags import OutputFlags, asks, set_flags
-from perfatlas.cli.output import answer_rows, require, show_answer, show_summary, wants_table
+from perfatlas.cli.output import answer_table, require, show_answer, show_summary, wants_table
 from perfatlas.vocabulary.fields import fields_asked
 
 Output = Annotated[OutputFlags | None, Parameter(group=Group("Output", sort_key=9))]
@@ -59,7 +60,10 @@ def _run(operator: str, flags: object, output: OutputFlags | None) -> int:
     asked, output = set_flags(flags), output or OutputFlags()
     verb, fields = getattr(perfatlas, f"kernel_{operator}"), fields_asked(f"kernel {operator}")
     if wants_table(output):
-        summary = answer_rows(verb, output, asked=asked, names=fields, first="time_s")
+        from perfatlas.verbs.kernel import kernel_columns
+
+        answers = partial(kernel_columns, operator)
+        summary = answer_table(answers, output, asked=asked, names=fields, first="time_s")
         return show_summary(f"kernel {operator}", summary, asked=asked, as_json=output.json)
     needed = [name for name, field in fields.items() if field.required]
     require(asked, needed, example=EXAMPLES[operator])

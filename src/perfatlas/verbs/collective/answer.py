@@ -14,12 +14,14 @@ from perfatlas.answer import (
 from perfatlas.collectives import cell_format
 from perfatlas.verbs.collective.priced import price_questions
 from perfatlas.verbs.collective.questions import read_collective
+from perfatlas.verbs.kernel import Answered, answer_columns
 from perfatlas.vocabulary.fields import signature_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from perfatlas.verbs.collective.priced import PricedQuestions
+    from perfatlas.verbs.collective.questions import CollectiveQuestion
 
 NOT_NEAR: Final = "no measured rows of this size and ranks inside one domain are near: physics"
 
@@ -44,6 +46,22 @@ def collective(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the t
         True
     """
     return _answer(fields, price_questions([read_collective(fields)]))
+
+
+def collective_columns(table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """Return the answers of a table of collectives.
+
+    Args:
+        table: Columns of fields by name; None and empty text are not given.
+
+    Returns:
+        Results by name, `warnings`, `error_code` and `error`; None where a row has none.
+    """
+    return answer_columns(table, read_collective, _rows)
+
+
+def _rows(asked: Sequence[CollectiveQuestion]) -> list[Answered]:
+    return [Answered(row, ()) for row in price_questions(asked).results()]
 
 
 def _answer(fields: Mapping[str, Any], priced: PricedQuestions) -> Answer:

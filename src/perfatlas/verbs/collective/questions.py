@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from perfatlas.hardware import resolve_system
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import Asked, refuse_unused
 from perfatlas.vocabulary.fields import (
@@ -41,6 +42,8 @@ def read_collective(fields: Mapping[str, Any]) -> CollectiveQuestion:
     refuse_unused(vars(asked), fields_of(type(asked)))
     if asked.gpus % (asked.nodes or 1):
         raise InvalidSpecError(f"nodes = {asked.nodes} must divide gpus = {asked.gpus}")
+    if asked.nodes is not None:
+        spread(resolve_system(asked.system), asked.gpus, asked.nodes)
     return asked
 
 

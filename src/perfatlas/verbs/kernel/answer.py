@@ -8,10 +8,15 @@ from perfatlas.answer import tells_unused_changes
 from perfatlas.verbs.kernel.columns import attention_columns, gemm_columns, moe_columns
 from perfatlas.verbs.kernel.priced import operator_answer, price_questions
 from perfatlas.verbs.kernel.questions import read_attention, read_gemm, read_moe
+from perfatlas.verbs.kernel.rows import Answered, answer_columns
 from perfatlas.vocabulary.fields import signature_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from perfatlas.answer import Answer
+    from perfatlas.operators import Operator
+    from perfatlas.verbs.kernel.questions import Question
 
 
 @signature_of("kernel gemm")
@@ -67,3 +72,36 @@ def kernel_moe(**fields: Any) -> Answer:  # noqa: ANN401 - checked against the t
     """
     asked = [read_moe(fields)]
     return operator_answer("kernel moe", fields, price_questions(asked, moe_columns(asked)))
+
+
+def kernel_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """Return the answers of a table of questions about one operator.
+
+    Args:
+        operator: gemm, attention or moe.
+        table: Columns of its fields by name; None and empty text are not given.
+
+    Returns:
+        Results by name, `warnings`, `error_code` and `error`; None where a row has none.
+
+    Example:
+        >>> from perfatlas.verbs.kernel import kernel_columns
+        >>> table = {"system": ["h200_sxm"] * 2, "m": [8, 8192], "n": [8192] * 2, "k": [8192] * 2}
+        >>> kernel_columns("gemm", table)["bound"]
+        ['memory', 'compute']
+    """
+    if operator == "gemm":
+        return answer_columns(table, read_gemm, lambda asked: _rows(asked, gemm_columns(asked)))
+    if operator == "attention":
+        return answer_columns(
+            table,
+            read_attention,
+            lambda asked: _rows(asked, attention_columns(asked)),
+            apart=lambda one: one.window > 0,  # sparse attention is priced as one operator
+        )
+    return answer_columns(table, read_moe, lambda asked: _rows(asked, moe_columns(asked)))
+
+
+def _rows(asked: Sequence[Question], operator: Operator) -> list[Answered]:
+    priced = price_questions(asked, operator)
+    return [Answered(row, priced.warnings(c)) for c, row in enumerate(priced.results())]

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from perfatlas.vocabulary.fields.conditions import AllOf, AnyOf, Differs, Equals, Worded
 from perfatlas.vocabulary.fields.numbers import Count, CountOrZero, Number
 from perfatlas.vocabulary.fields.rows import Row, Text, group
-from perfatlas.vocabulary.fields.scenario import Distribution  # noqa: TC001 - read at run time
+from perfatlas.vocabulary.fields.scenario import Distribution
 from perfatlas.vocabulary.fields.subject import EngineName, FormatName
 
 # formats whose measured rows hold the quantization of the activation
