@@ -166,8 +166,8 @@ def estimate(
         mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
             Default: static.
         method: Method for aggregated and disaggregated serving: formula (closed forms without
-            queueing), simulate (a short simulation), or auto, which simulates where prompts queue.
-            Default: auto. Needs mode = aggregated or disaggregated.
+            queueing), simulate (a short simulation), or auto, which simulates where prompts queue;
+            static batches are always answered by closed forms. Default: auto.
         gpus: GPUs in total, tp x pp x cp x attention_dp x dp. Default: the product.
         tp: Tensor-parallel size. Default: the GPUs of one replica.
         pp: Pipeline-parallel size. Default: 1.
@@ -452,8 +452,8 @@ def frontier(
         mode: Serving mode: one batch, continuous batching, or separate prefill and decode pools.
             Default: static.
         method: Method for aggregated and disaggregated serving: formula (closed forms without
-            queueing), simulate (a short simulation), or auto, which simulates where prompts queue.
-            Default: auto. Needs mode = aggregated or disaggregated.
+            queueing), simulate (a short simulation), or auto, which simulates where prompts queue;
+            static batches are always answered by closed forms. Default: auto.
         gpus: GPUs in total, tp x pp x cp x attention_dp x dp. Default: the product.
         tp: Tensor-parallel size. Default: the GPUs of one replica.
         pp: Pipeline-parallel size. Default: 1.

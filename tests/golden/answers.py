@@ -32,6 +32,7 @@ NEAR: Final = 0.02
 TOLERANCE: Final = 1e-9  # relative, where machine or packages differ from those of the answers
 PLACE: Final = re.compile(r"\[\d+\]|~\d+")
 NOTHING: Final = object()
+INVALID: Final = 3  # exit code of a refused scenario
 
 
 def environment() -> dict[str, Any]:
@@ -91,12 +92,14 @@ class KeyMap:
         dropped: Old key (or prefix) -> why it is gone.
         added: New key (or prefix) -> why it is there.
         statistical: Question -> why it is compared by statistics.
+        refused: Question that was answered -> why it is refused now (exit code 3).
     """
 
     renamed: dict[str, str] = field(default_factory=dict)
     dropped: dict[str, str] = field(default_factory=dict)
     added: dict[str, str] = field(default_factory=dict)
     statistical: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
 
 
 def read_key_map(path: Path = KEY_MAP) -> KeyMap:
@@ -150,6 +153,12 @@ def differences(
         exact: Whether numbers must be equal to the last digit; else to `TOLERANCE`.
     """
     wanted = dict(_mapped(expected, keys))
+    if question in keys.refused:
+        if found.get("exit") != INVALID:
+            yield Difference(
+                question=question, key="exit", expected=INVALID, found=found.get("exit")
+            )
+        return
     by_statistics = question in keys.statistical
     for key, value in wanted.items():
         other = found.get(key, NOTHING)

@@ -19,12 +19,12 @@ from perfatlas.scenario.deployments.engine_deployment import (
     scaled_prices,
 )
 from perfatlas.scenario.fields import Scenario, kind_scenarios
-from perfatlas.scenario.resolution import POOL_FIELDS, split_pools
+from perfatlas.scenario.resolution import split_pools
 from perfatlas.serving.closed_form import FIRST_TOKEN, cache_link_s, fabric_latency_s
 from perfatlas.serving.config import Control, Fleet, Kind, Link
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.serving.run import run_fleet
-from perfatlas.vocabulary.fields import LARGEST_COUNT
+from perfatlas.vocabulary.fields import LARGEST_COUNT, Pools, fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -207,7 +207,9 @@ def _named(error: PerfatlasError, name: str) -> PerfatlasError:
 
 def _pool(scenario: Scenario, worker: Scenario, role: str) -> Scenario:
     """Return the workers of a pool as replicas that queue."""
-    changes: dict[str, Any] = {name: Scenario.model_fields[name].default for name in POOL_FIELDS}
+    changes: dict[str, Any] = {
+        name: Scenario.model_fields[name].default for name in fields_of(Pools)
+    }
     changes |= {"mode": "aggregated", "batch": None, "dp": getattr(scenario, f"{role}_workers")}
     return worker.model_copy(update=changes)
 

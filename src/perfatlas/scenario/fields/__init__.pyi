@@ -19,6 +19,7 @@ from .traffic import (
     parse_traffic as parse_traffic,
 )
 from .unused import (
+    no_effect_sentence as no_effect_sentence,
     refuse_unused as refuse_unused,
 )
 from .vocabulary import (

@@ -49,12 +49,22 @@ def refuse_unused(
         return
     missing, names = next(iter(found.items()))
     given = {name: _given(fields[name], (values, *others)) for name in names}
-    told = _listed([f"{name} = {value_text(one.get(name))}" for name, one in given.items() if one])
-    has = "has" if len(names) == 1 else "have"
-    remedy = f"{missing.remedy}, or " if missing.remedy else ""
     raise InvalidSpecError(
-        f"{told} {has} no effect here: {missing.why}; {remedy}leave {_listed(names)} out"
+        no_effect_sentence({name: one.get(name) for name, one in given.items() if one}, missing)
     )
+
+
+def no_effect_sentence(given: Mapping[str, Any], missing: Missing) -> str:
+    """Return that fields have no effect, why, and what gives them one.
+
+    Args:
+        given: The fields with their values.
+        missing: What they need.
+    """
+    told = _listed([f"{name} = {value_text(value)}" for name, value in given.items()])
+    has = "has" if len(given) == 1 else "have"
+    remedy = f"{missing.remedy}, or " if missing.remedy else ""
+    return f"{told} {has} no effect here: {missing.why}; {remedy}leave {_listed(list(given))} out"
 
 
 def _missing(

@@ -12,7 +12,6 @@ from .resolved_scenario import (
     resolve_scenarios as resolve_scenarios,
 )
 from .scenario_checks import (
-    POOL_FIELDS as POOL_FIELDS,
     read_scenario as read_scenario,
 )
 from .simulation_choice import (

@@ -8,7 +8,7 @@ Shape legend: N rows.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import Scenario, parse_scenario
 from perfatlas.scenario.resolution.field_columns import columns_of
 from perfatlas.scenario.resolution.pools import ROLES, split_pools, worker_columns
+from perfatlas.scenario.resolution.unused_fields import unused_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
     from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
 
     Sentence = Callable[[Scenario], str]
-
-POOL_FIELDS: Final = tuple(
-    name for name in Scenario.model_fields if name.startswith(("prefill_", "decode_"))
-)
 
 
 def read_scenario(fields: Mapping[str, Any], *, queues: bool = False) -> Scenario:
@@ -61,8 +58,15 @@ def broken_rules(columns: ScenarioColumns, *, queues: bool) -> Iterator[tuple[Bo
     yield from _load_rules(columns)
     yield from _draft_rules(columns)
     two_pools_N = columns.equals("mode", "disaggregated")
-    for name in POOL_FIELDS:
-        yield columns.given(name) & ~two_pools_N, partial(_not_read_by_one_pool, name)
+    if not queues:
+        yield from unused_rules(columns)
+        yield (
+            columns.equals("method", "simulate") & columns.equals("mode", "static"),
+            lambda _: (
+                "method = simulate has no effect here: mode = static is answered by closed forms;"
+                " set mode = aggregated, or leave method out"
+            ),
+        )
     if np.any(two_pools_N):
         rules = list(_pool_rules(columns))
         if not queues:
@@ -90,7 +94,7 @@ def _load_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]
 
 
 def _draft_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence]]:
-    """Yield drafts without the chance that one is accepted, and the chance without drafts."""
+    """Yield drafts without the chance that one is accepted."""
     drafts_N = columns.numbers("speculative_depth") > 0.0
     chance_N = columns.given("speculative_acceptance")
     yield (
@@ -100,20 +104,6 @@ def _draft_rules(columns: ScenarioColumns) -> Iterator[tuple[BoolArray, Sentence
             " that a draft is accepted where all before it are: it depends on model, drafter and"
             " text, so measure it (engines print accepted over drafted tokens)"
         ),
-    )
-    yield (
-        chance_N & ~drafts_N,
-        lambda s: (
-            f"speculative_acceptance = {s.speculative_acceptance:g}, but nothing is drafted; give"
-            " speculative_depth, the tokens drafted per step"
-        ),
-    )
-
-
-def _not_read_by_one_pool(name: str, s: Scenario) -> str:
-    return (
-        f"{name} = {getattr(s, name)}: mode {s.mode} has one pool of workers and does not"
-        f" read {name}; use mode disaggregated or leave {name} out"
     )
 
 

@@ -60,6 +60,11 @@ def value_text(value: object) -> str:
 class Condition(Protocol):
     """Something that holds for a question or does not."""
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The fields and facts it depends on."""
+        ...
+
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:
         """Return what is missing, None where the condition holds.
 
@@ -76,6 +81,11 @@ class Given:
     def __init__(self, *names: str, example: str = "") -> None:
         """Hold the fields, and for the message a value of the first."""
         self.names, self.example = names, example
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The fields."""
+        return self.names
 
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:  # noqa: ARG002 - protocol
         """Return that the fields are not set, None where one is."""
@@ -101,6 +111,11 @@ class NotGiven:
     name: str
     why: str
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The field."""
+        return (self.name,)
+
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:  # noqa: ARG002 - protocol
         """Return what the other field does, None where it is not set."""
         value = values.get(self.name)
@@ -115,6 +130,11 @@ class Equals:
     def __init__(self, name: str, *wanted: object) -> None:
         """Hold the field and its values."""
         self.name, self.wanted = name, wanted
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The field."""
+        return (self.name,)
 
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:  # noqa: ARG002 - protocol
         """Return the value there is and those that are needed, None where the field has one."""
@@ -137,6 +157,11 @@ class Differs:
     name: str
     value: object
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The field."""
+        return (self.name,)
+
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:  # noqa: ARG002 - protocol
         """Return the value, None where the field has another."""
         if values.get(self.name) != self.value:
@@ -154,6 +179,11 @@ class Holds:
 
     fact: str
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The fact."""
+        return (self.fact,)
+
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:  # noqa: ARG002 - protocol
         """Return why the fact does not hold, None where it does."""
         return facts[self.fact]()
@@ -165,6 +195,11 @@ class AllOf:
     def __init__(self, *conditions: Condition) -> None:
         """Hold the conditions."""
         self.conditions = conditions
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What any of them reads."""
+        return tuple(name for one in self.conditions for name in one.reads)
 
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:
         """Return what the first that does not hold misses, None where all hold."""
@@ -178,6 +213,11 @@ class AnyOf:
     def __init__(self, *conditions: Condition) -> None:
         """Hold the conditions, the one to ask for first."""
         self.conditions = conditions
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What any of them reads."""
+        return tuple(name for one in self.conditions for name in one.reads)
 
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:
         """Return what the first one misses, None where any holds."""
@@ -203,6 +243,11 @@ class Worded:
     condition: Condition
     why: str
     remedy: str
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """What the condition reads."""
+        return self.condition.reads
 
     def missing(self, values: Mapping[str, Any], facts: Facts) -> Missing | None:
         """Return the message, None where the condition holds."""

@@ -62,8 +62,7 @@ class Serving:
         Row(
             "Method for aggregated and disaggregated serving: formula (closed forms without"
             " queueing), simulate (a short simulation), or auto, which simulates where prompts"
-            " queue.",
-            needs=Equals("mode", "aggregated", "disaggregated"),
+            " queue; static batches are always answered by closed forms.",
         ),
     ] = "auto"
 

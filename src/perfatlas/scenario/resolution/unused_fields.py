@@ -1,0 +1,100 @@
+"""Fields of an estimate that are set and have no effect, by the conditions of the table of fields.
+
+Shape legend: N rows.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from perfatlas.engines import resolve_engine
+from perfatlas.models import resolve_model
+from perfatlas.quantities import PerfatlasError
+from perfatlas.scenario.fields import FIELD_NAMES, no_effect_sentence
+from perfatlas.scenario.resolution.groups import distinct_rows
+from perfatlas.vocabulary.fields import Missing, fields_asked, value_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from perfatlas.scenario.fields import Scenario
+    from perfatlas.scenario.resolution.field_columns import BoolArray, ScenarioColumns
+    from perfatlas.vocabulary.fields import Field
+
+FACTS: Final = {"experts": ("model",), "front end": ("mode", "engine")}  # and what they follow from
+
+
+def unused_rules(
+    columns: ScenarioColumns,
+) -> Iterator[tuple[BoolArray, Callable[[Scenario], str]]]:
+    """Yield where each field is set and has no effect (N,), and the sentence for one scenario.
+
+    A value that is the default is no request. Conditions are asked once for each distinct
+    combination of what they depend on.
+
+    Args:
+        columns: Scenarios, every value of them legal.
+    """
+    for name, field in fields_asked("estimate").items():
+        if field.row.needs is None or not np.any(columns.given(name)):
+            continue
+        column = columns[name]
+        differs_V = np.array([value != field.default for value in column.values])
+        rows = np.flatnonzero(columns.given(name) & differs_V[column.codes_N])
+        if not rows.size:
+            continue
+        unused_N = np.zeros(columns.size, np.bool_)
+        read = _read_by(field) or [name]  # what only other verbs ask misses the same everywhere
+        for members in distinct_rows([columns[one].value_codes[rows] for one in read]).members():
+            values = columns.at(int(rows[members[0]]), read)
+            unused_N[rows[members]] = _missing(field, values) is not None
+        yield unused_N, partial(_sentence, field)
+
+
+def _read_by(field: Field) -> list[str]:
+    """Return the fields of the scenario that the condition of a field depends on."""
+    needs = field.row.needs
+    read = needs.reads if needs is not None else ()
+    names = [name for one in read for name in FACTS.get(one, (one,))]
+    return [name for name in dict.fromkeys(names) if name in FIELD_NAMES]
+
+
+def _missing(field: Field, values: Mapping[str, Any]) -> Missing | None:
+    needs = field.row.needs
+    if needs is None:
+        return None
+    return needs.missing(
+        values, {"experts": partial(_experts, values), "front end": partial(_front_end, values)}
+    )
+
+
+def _experts(values: Mapping[str, Any]) -> Missing | None:
+    """Return that the model has no experts; one that is not known is refused elsewhere."""
+    try:
+        dense = not resolve_model(values["model"]).architecture.has_experts
+    except PerfatlasError:
+        return None
+    named = value_text(values["model"])
+    return Missing(f"{named} is a dense model", "use an MoE model") if dense else None
+
+
+def _front_end(values: Mapping[str, Any]) -> Missing | None:
+    """Return that no front end is in the answer."""
+    if values["mode"] == "static":
+        return Missing("mode = static leaves out the front end", "set mode = aggregated")
+    try:
+        front = resolve_engine(values["engine"]).front
+    except PerfatlasError:
+        return None
+    if front.tokenizes or front.token_s:
+        return None
+    return Missing(f"the front end of engine {value_text(values['engine'])} takes no time", "")
+
+
+def _sentence(field: Field, scenario: Scenario) -> str:
+    values = dict(scenario)
+    missing = _missing(field, values)
+    return no_effect_sentence({field.name: values[field.name]}, missing or Missing("", ""))
