@@ -51,7 +51,7 @@ SCENARIOS: list[tuple[dict[str, Any], int, tuple[str, ...]]] = [
     ({"ep": 2}, 3, ("ep = 2", "no experts")),
     ({"attention_dp": 2}, 3, ("attention_dp = 2", "use dp = 2")),
     ({"format": "fp9"}, 5, ("unknown format 'fp9'", "did you mean", "catalog formats")),
-    ({"silicon_version": "0.24.0"}, 3, ("silicon_version = 0.24.0", "tier measured")),
+    ({"silicon_version": "0.24.0"}, 3, ("silicon_version = 0.24.0", "set tier = measured")),
     ({"system": "a100_sxm", "tp": 8, "format": "fp8"}, 5, ("a100_sxm has no fp8", "bf16")),
     ({"tp": 8, "format": "nvfp4"}, 5, ("h200_sxm has no fp4",)),
     ({"system": "mi300x", "tp": 8, "tier": "physics"}, 5, ("'physics'", "mi300x", "bound or auto")),
