@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 METRICS: Final = ("tpot", "ttft", "request_latency")
 FIGURES: Final = ("mape", "median_error", "p90_error", "bias", "inside_90")
+OF_EXPERTS: Final = ("moe_format", "expert_distribution")  # no questions of a dense model
 
 
 def predict_runs(
@@ -91,7 +92,8 @@ def run_question(run: ServingRun, rules: ServingRules, changes: Mapping[str, Any
         "expert_distribution": None,
         "stream_interval": _stream_interval(run, rules),
     }
-    return question | {name: value for name, value in changes.items() if name in question}
+    question |= {name: value for name, value in changes.items() if name in question}
+    return question | (dict.fromkeys(OF_EXPERTS) if is_dense(run) else {})
 
 
 def _stream_interval(run: ServingRun, rules: ServingRules) -> int:
