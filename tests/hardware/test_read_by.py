@@ -152,11 +152,12 @@ def moves(reader: str, base: str, system: str) -> bool:
 
 @pytest.mark.parametrize("path", FIELDS)
 def test_what_a_change_moves_is_what_reads_the_field(path: str) -> None:
-    base, system = bases(path)
     declared = set(FIELDS[path].read_by)
     if path in ELSEWHERE:
-        other, value = ELSEWHERE[path]
-        base, system = other, f"{other}{{{path}={value}}}"
+        base, value = ELSEWHERE[path]
+        system = f"{base}{{{path}={value}}}"
+    else:
+        base, system = bases(path)
     moved = {name for name in QUESTIONS if name not in WHOLE and moves(name, base, system)}
     if declared.isdisjoint(FORMATS):  # the other kinds of readers include theirs
         moved -= set(FORMATS)

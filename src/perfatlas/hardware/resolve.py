@@ -6,13 +6,14 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from perfatlas.files import Entry
+from perfatlas.files import Entry, Number
 from perfatlas.hardware import spec as catalog
 from perfatlas.hardware.changes import apply_changes, number, split_overrides, without_change
 from perfatlas.hardware.checks import check_spec, peaks
 from perfatlas.hardware.device import Device, Fabric, Node, ScaleUp, System
+from perfatlas.hardware.schema import FIELDS, attributes_of
 from perfatlas.hardware.spec import Spec, catalog_spec, file_spec
 from perfatlas.quantities import InvalidSpecError, Source
 
@@ -69,51 +70,28 @@ def _looks_like_path(text: str) -> bool:
     return text.endswith(".toml") or "/" in text or "\\" in text
 
 
+def _attributes(entries: Mapping[str, Entry], section: str) -> dict[str, Any]:
+    """Return the fields of a section as attributes, whole numbers as `int`."""
+    found: dict[str, Any] = {}
+    for name, path in attributes_of(section).items():
+        value = entries[path].value
+        found[name] = int(value) if _is_whole(path) else value
+    return found
+
+
+def _is_whole(path: str) -> bool:
+    reader = FIELDS[path].reader
+    return isinstance(reader, Number) and reader.whole
+
+
 def _device(spec: Spec) -> Device:
-    entries = spec.entries
-
-    def real(path: str) -> float:
-        return number(entries, f"device.{path}")
-
-    def word(path: str) -> str:
-        return str(entries[f"device.{path}"].value)
-
     return Device(
         name=spec.name,
-        vendor=word("vendor"),
-        architecture=word("architecture"),
-        calibration_relative=word("calibration_relative"),
-        peak_flop_per_s=peaks(entries),
-        sm_count=int(real("sm_count")),
-        packages=int(real("packages")),
-        dies=int(real("dies")),
-        flop_per_clock_per_sm=real("flop_per_clock_per_sm"),
-        peak_clock_hz=real("clock.peak"),
-        boost_clock_hz=real("clock.boost"),
-        sustained_clock_hz=real("clock.sustained"),
-        exponentials_per_sm_clock=real("exponentials_per_sm_clock"),
-        l2_bytes=real("l2"),
-        shared_memory_bytes=real("shared_memory"),
-        memory_bytes=real("memory.capacity"),
-        memory_bandwidth=real("memory.bandwidth"),
-        scale_up=_scale_up(entries),
-        host_link_bandwidth=real("host_link.bandwidth"),
-        tdp_w=real("tdp"),
-        idle_w=real("idle"),
-        year=int(real("year")),
-        sources=_sources(entries, "device."),
+        **_attributes(spec.entries, "device"),
+        peak_flop_per_s=peaks(spec.entries),
+        scale_up=ScaleUp(**_attributes(spec.entries, "device.scale_up")),
+        sources=_sources(spec.entries, "device."),
         overridden=tuple(sorted(path for path in spec.changed if path.startswith("device."))),
-    )
-
-
-def _scale_up(entries: Mapping[str, Entry]) -> ScaleUp:
-    return ScaleUp(
-        domain_size=int(number(entries, "device.scale_up.domain_size")),
-        links=int(number(entries, "device.scale_up.links")),
-        bandwidth=number(entries, "device.scale_up.bandwidth"),
-        latency_s=number(entries, "device.scale_up.latency"),
-        in_network_reduction=bool(entries["device.scale_up.in_network_reduction"].value),
-        kind=str(entries["device.scale_up.kind"].value),
     )
 
 
@@ -129,21 +107,8 @@ def _sources(entries: Mapping[str, Entry], prefix: str) -> dict[str, Source]:
 def _system(spec: Spec, name: str) -> System:
     check_spec(spec)
     entries = spec.entries
-    node = Node(
-        name=str(entries["node"].value),
-        devices=int(number(entries, "node.devices")),
-        nics=int(number(entries, "node.nics")),
-        nic_bandwidth=number(entries, "node.nic_bandwidth"),
-    )
-    fabric = Fabric(
-        name=str(entries["fabric"].value),
-        kind=str(entries["fabric.kind"].value),
-        topology=str(entries["fabric.topology"].value),
-        latency_s=number(entries, "fabric.latency"),
-        oversubscription=number(entries, "fabric.oversubscription"),
-        leaf_nodes=int(number(entries, "fabric.leaf_nodes")),
-        in_network_reduction=bool(entries["fabric.in_network_reduction"].value),
-    )
+    node = Node(name=str(entries["node"].value), **_attributes(entries, "node"))
+    fabric = Fabric(name=str(entries["fabric"].value), **_attributes(entries, "fabric"))
     return System(
         name=name,
         device=_device(spec),

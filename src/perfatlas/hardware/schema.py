@@ -40,7 +40,7 @@ RULES: Final = ("rules of engines",)
 
 @dataclass(frozen=True)
 class SpecField(Field[Value]):
-    """One field of a spec.
+    """One field of a spec; `into` is the attribute it becomes, the last part of its path if empty.
 
     Args:
         read_by: What may read it; nothing reads what only describes.
@@ -59,6 +59,7 @@ def _number(
     bounds: tuple[float, float],
     *read_by: str,
     required: bool = True,
+    into: str = "",
 ) -> SpecField:
     whole = dimension == "whole"
     reader = Number(
@@ -68,35 +69,35 @@ def _number(
         most=bounds[1],
         whole=whole,
     )
-    return SpecField(reader, required=required, read_by=read_by)
+    return SpecField(reader, required=required, read_by=read_by, into=into)
 
 
 def _count(*read_by: str) -> SpecField:
     return _number("whole", "", (1, 1e9), *read_by)
 
 
-def _bytes(*read_by: str) -> SpecField:
-    return _number("bytes", "B", (1e3, 1e16), *read_by)
+def _bytes(*read_by: str, into: str = "") -> SpecField:
+    return _number("bytes", "B", (1e3, 1e16), *read_by, into=into)
 
 
-def _rate(*read_by: str) -> SpecField:
-    return _number("bytes_per_s", "B/s", (1e6, 1e18), *read_by)
+def _rate(*read_by: str, into: str = "") -> SpecField:
+    return _number("bytes_per_s", "B/s", (1e6, 1e18), *read_by, into=into)
 
 
 def _peak(*read_by: str) -> SpecField:
     return _number("flop_per_s", "FLOP/s", (1e8, 1e20), *read_by, required=False)
 
 
-def _clock(*read_by: str) -> SpecField:
-    return _number("hz", "Hz", (1e6, 1e11), *read_by)
+def _clock(*read_by: str, into: str = "") -> SpecField:
+    return _number("hz", "Hz", (1e6, 1e11), *read_by, into=into)
 
 
-def _latency(*read_by: str) -> SpecField:
-    return _number("s", "s", (0.0, 1.0), *read_by)
+def _latency(*read_by: str, into: str = "") -> SpecField:
+    return _number("s", "s", (0.0, 1.0), *read_by, into=into)
 
 
-def _power(*read_by: str) -> SpecField:
-    return _number("w", "W", (0.01, 1e6), *read_by)
+def _power(*read_by: str, into: str = "") -> SpecField:
+    return _number("w", "W", (0.01, 1e6), *read_by, into=into)
 
 
 def _flag(*read_by: str) -> SpecField:
@@ -121,23 +122,23 @@ FIELDS: Final[dict[str, SpecField]] = {
     "device.packages": _count(),
     "device.dies": _count(),
     "device.flop_per_clock_per_sm": _number("count", "", (0.001, 1e9), *OPERATORS, required=False),
-    "device.clock.peak": _clock(*KERNELS),
-    "device.clock.boost": _clock(),
-    "device.clock.sustained": _clock(*KERNELS),
+    "device.clock.peak": _clock(*KERNELS, into="peak_clock_hz"),
+    "device.clock.boost": _clock(into="boost_clock_hz"),
+    "device.clock.sustained": _clock(*KERNELS, into="sustained_clock_hz"),
     "device.exponentials_per_sm_clock": _number("count", "", (0.001, 1e6), "attention"),
-    "device.l2": _bytes("elementwise operators"),
-    "device.shared_memory": _bytes(),
-    "device.memory.capacity": _bytes(*MEMORY),
-    "device.memory.bandwidth": _rate(*KERNELS),
+    "device.l2": _bytes("elementwise operators", into="l2_bytes"),
+    "device.shared_memory": _bytes(into="shared_memory_bytes"),
+    "device.memory.capacity": _bytes(*MEMORY, into="memory_bytes"),
+    "device.memory.bandwidth": _rate(*KERNELS, into="memory_bandwidth"),
     "device.scale_up.domain_size": _count(*BETWEEN),
     "device.scale_up.links": _number("whole", "", (0, 1e6)),
     "device.scale_up.bandwidth": _rate(*COLLECTIVES),
-    "device.scale_up.latency": _latency(),
+    "device.scale_up.latency": _latency(into="latency_s"),
     "device.scale_up.in_network_reduction": _flag(*COLLECTIVES),
     "device.scale_up.kind": _text(*LINK_KINDS, read_by=COLLECTIVES),
-    "device.host_link.bandwidth": _rate(*OFFLOADING),
-    "device.tdp": _power(),
-    "device.idle": _power(),
+    "device.host_link.bandwidth": _rate(*OFFLOADING, into="host_link_bandwidth"),
+    "device.tdp": _power(into="tdp_w"),
+    "device.idle": _power(into="idle_w"),
     "node": _text(read_by=BETWEEN),
     "node.devices": _count(*BETWEEN),
     "node.nics": _count(*BETWEEN),
@@ -145,7 +146,7 @@ FIELDS: Final[dict[str, SpecField]] = {
     "fabric": _text(read_by=BETWEEN),
     "fabric.kind": _text(*FABRIC_KINDS),
     "fabric.topology": _text(*TOPOLOGIES),
-    "fabric.latency": _latency(*BETWEEN),
+    "fabric.latency": _latency(*BETWEEN, into="latency_s"),
     "fabric.oversubscription": _number("count", "", (0.01, 1e3), *BETWEEN),
     "fabric.leaf_nodes": _count(*BETWEEN),
     "fabric.in_network_reduction": _flag(*BETWEEN),
@@ -153,6 +154,27 @@ FIELDS: Final[dict[str, SpecField]] = {
 SECTIONS: Final = frozenset(
     path.rsplit(".", depth)[0] for path in FIELDS for depth in range(1, path.count(".") + 1)
 )
+
+
+def attributes_of(section: str) -> dict[str, str]:
+    """Return the paths of the fields of a section by the attribute each becomes.
+
+    Peaks, which are a mapping, and the fields of sections inside are left out.
+
+    Args:
+        section: device, device.scale_up, node or fabric.
+
+    Example:
+        >>> from perfatlas.hardware.schema import attributes_of
+        >>> attributes_of("device")["tdp_w"]
+        'device.tdp'
+    """
+    inside = ("device.peak.", "device.scale_up.") if section == "device" else ()
+    return {
+        field.into or path.rpartition(".")[2]: path
+        for path, field in FIELDS.items()
+        if path.startswith(f"{section}.") and not path.startswith(inside)
+    }
 
 
 def unit_of(path: str) -> str:
