@@ -41,6 +41,12 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fits of few evaluations, for what does not ask how good they are."""
+    monkeypatch.setattr(few_shot, "REFITS", dict.fromkeys(REFITS, 60))
+
+
 def gemm_columns(truth: dict[str, float], rows: int, noise: float = 0.02) -> dict[str, list[Any]]:
     draw = np.random.default_rng(3)
     shape = np.zeros((rows, len(GEMM_SHAPE)))
@@ -132,6 +138,7 @@ def test_too_few_rows_change_nothing(tmp_path: Path) -> None:
     assert "nothing can be held out" in change.reason
 
 
+@pytest.mark.usefixtures("quick")
 def test_rows_with_host_time_inside_are_counted_and_left_out(tmp_path: Path) -> None:
     graph = [1] * 30 + [0] * 10
     path = measured(tmp_path / "rows.csv", TRUTH, graph=graph)
@@ -188,6 +195,7 @@ def test_rows_no_fit_explains_write_nothing(tmp_path: Path) -> None:
     assert not user_calibration_folder().exists()
 
 
+@pytest.mark.usefixtures("quick")
 def test_more_rows_than_are_looked_at_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -249,6 +257,7 @@ def test_written_cells_are_found_first_and_noted(once: tuple[MeasurementReport, 
     assert find_calibration(H200, "gemm", "vllm", "bf16") == shipped
 
 
+@pytest.mark.usefixtures("quick")
 def test_a_second_file_keeps_the_other_cells(
     tmp_path: Path, once: tuple[MeasurementReport, str]
 ) -> None:
@@ -282,6 +291,7 @@ def test_what_a_spec_changes_is_part_of_the_measured_device(
     assert not match.own
 
 
+@pytest.mark.usefixtures("quick")
 def test_an_output_elsewhere_is_not_used(tmp_path: Path) -> None:
     path, output = measured(tmp_path / "rows.csv", TRUTH), tmp_path / "out.toml"
     report = calibrate_measurements(path, "h200_sxm", output)
@@ -322,6 +332,7 @@ def test_a_broken_user_file_is_refused_by_name(
         find_calibration(H200, "gemm", "vllm", "bf16")
 
 
+@pytest.mark.usefixtures("quick")
 def test_the_command_reports_what_it_changed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

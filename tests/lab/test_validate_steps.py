@@ -352,11 +352,7 @@ def test_real_serving_is_predicted_within_the_budget() -> None:
     assert len(results["predictions"]) == results["scored"]
     assert sum(cell["rows"] for cell in results["cells"]) == results["scored"]
     assert len(results["left_out"]) == results["left_out_rows"]
-
-
-@needs_silicon
-def test_the_shipped_tails_are_those_of_the_predictions() -> None:
-    results = validate_steps()
+    # what tails of an estimate are shipped is what these predictions missed
     shipped = {
         name: {key: value for key, value in vars(error).items() if key != "engine"}
         for name, error in step_errors().items()

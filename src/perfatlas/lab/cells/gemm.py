@@ -73,7 +73,7 @@ def gemm_cells(device: str) -> tuple[Cell, ...]:
     for family in FAMILIES:
         if not has_table(device, "gemm", family, "gemm_perf"):
             continue
-        words = set(read_table(device, "gemm", family, "gemm_perf").columns["gemm_dtype"])
+        words = read_table(device, "gemm", family, "gemm_perf").columns.text("gemm_dtype").words
         for word, format_name in GEMM_FORMATS.items():
             if word in words and not is_excluded(device, "gemm", family, format_name):
                 cells.append(_cell(device, family, format_name))

@@ -50,9 +50,8 @@ def recurrent_mask(table: SiliconTable, operator: str) -> NDArray[np.bool_]:
         table: A gated delta net table.
         operator: A name of `KERNEL_NAMES`.
     """
-    sources = table.columns["kernel_source"].astype(str)
-    found: NDArray[np.bool_] = np.char.startswith(sources, KERNEL_NAMES[operator])
-    return found
+    sources = table.columns.text("kernel_source")
+    return sources.holds(word for word in sources.words if word.startswith(KERNEL_NAMES[operator]))
 
 
 def recurrent_kernel(table: SiliconTable, operator: str) -> str:

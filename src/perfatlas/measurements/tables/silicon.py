@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from perfatlas.quantities import MissingDependencyError, UnsupportedError, did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from numpy.typing import NDArray
 
 PACKAGE = "aiconfigurator_core"
@@ -21,6 +24,105 @@ PIP_LINE = "pip install 'perfatlas[silicon]'"
 SECONDS_PER_MILLISECOND = 1e-3
 # Order of a word inside a version number: 1.3.0.dev1 < 1.3.0rc2 < 1.3.0 < 1.3.0.post1.
 WORD_RANK = {"dev": -2, "rc": -1, "post": 1}
+
+
+class Text(NamedTuple):
+    """A column of text: few words, and which of them each row holds.
+
+    Args:
+        words: The words.
+        code_U: Place of each row's word (rows,).
+    """
+
+    words: tuple[str, ...]
+    code_U: NDArray[np.int32]
+
+    def holds(self, wanted: Iterable[str]) -> NDArray[np.bool_]:
+        """Return which rows hold one of the wanted words (rows,).
+
+        Args:
+            wanted: Words; those of no row are none of its rows.
+        """
+        looked_for = frozenset(wanted)
+        right = np.array([word in looked_for for word in self.words], np.bool_)
+        return right[self.code_U]
+
+
+class SiliconColumns(Mapping[str, "NDArray[Any]"]):
+    """Columns of a Parquet file, each read when it is first asked for.
+
+    Text columns are object arrays.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read the names of the columns alone."""
+        from pyarrow import parquet
+
+        self._path = path
+        self._file = parquet.read_metadata(path)
+        self._names = tuple(self._file.schema.to_arrow_schema().names)
+        self._texts: dict[str, Text] = {}
+        self._values: dict[str, NDArray[Any]] = {}
+
+    @property
+    def rows(self) -> int:
+        """Rows of the file."""
+        return int(self._file.num_rows)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        """Return the number of columns."""
+        return len(self._names)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """Return a column (rows,).
+
+        Args:
+            name: Of the column.
+        """
+        if name not in self._values:
+            if name not in self._names:
+                raise KeyError(name)
+            self._read(name)
+        return self._values[name]
+
+    def text(self, name: str) -> Text:
+        """Return a column of text without empty cells.
+
+        Args:
+            name: Of the column.
+
+        Raises:
+            KeyError: There is no such column, or it is none of text.
+        """
+        if name not in self._texts and name in self._names:
+            self._read(name)
+        return self._texts[name]
+
+    def _read(self, name: str) -> None:
+        """Read a column; text becomes few, shared words."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        file = parquet.ParquetFile(self._path, metadata=self._file, read_dictionary=[name])
+        with file:
+            column = file.read([name], use_threads=False).column(0)
+        values = column.unify_dictionaries().combine_chunks()
+        if pa.types.is_dictionary(values.type) and values.null_count:
+            values = values.dictionary_decode()
+        if not pa.types.is_dictionary(values.type):
+            self._values[name] = values.to_numpy(zero_copy_only=False)
+            return
+        words = values.dictionary.to_pylist()
+        code_U = values.indices.to_numpy().astype(np.int32, copy=False)
+        self._texts[name] = Text(tuple(words), code_U)
+        self._values[name] = np.array(words, dtype=object)[code_U]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +133,7 @@ class SiliconTable:
         system: System the rows were measured on, with the package's name for it.
         framework: Engine whose kernels ran, or "nccl".
         version: Version of the framework.
-        columns: Column name -> values (rows,); text columns are object arrays.
+        columns: Column name -> values (rows,).
         data_hash: "sha256:" and the first 16 digits of the file's digest.
         path: File below the package's data folder.
     """
@@ -39,14 +141,14 @@ class SiliconTable:
     system: str
     framework: str
     version: str
-    columns: dict[str, NDArray[Any]]
+    columns: SiliconColumns
     data_hash: str
     path: str
 
     @property
     def rows(self) -> int:
         """Rows of the table."""
-        return len(next(iter(self.columns.values())))
+        return self.columns.rows
 
     def measured_s(self) -> NDArray[np.float64]:
         """Return the measured times (rows,) [s]; the files hold milliseconds."""
@@ -137,8 +239,6 @@ def read_table(
         MissingDependencyError: The optional package is not installed.
         UnsupportedError: The package holds no such table.
     """
-    from pyarrow import parquet
-
     paths = table_paths(system, family, framework, name)
     chosen = version or choose_version(system, family, framework, name)
     if chosen is None or chosen not in paths:
@@ -148,13 +248,11 @@ def read_table(
             f" tables: {', '.join(silicon_systems())}{did_you_mean(system, silicon_systems())}"
         )
     path = paths[chosen]
-    table = parquet.read_table(path)
-    columns = {field: _column(table, field) for field in table.column_names}
     return SiliconTable(
         system=system,
         framework=framework,
         version=chosen,
-        columns=columns,
+        columns=SiliconColumns(path),
         data_hash=data_hash(path),
         path=str(path.relative_to(silicon_root())),
     )
@@ -169,16 +267,3 @@ def silicon_systems() -> tuple[str, ...]:
     """Return the systems that have measured tables."""
     data = silicon_root() / "data"
     return tuple(sorted(path.name for path in data.iterdir() if path.is_dir()))
-
-
-def _column(table: Any, field: str) -> NDArray[Any]:  # noqa: ANN401 - pyarrow carries no types
-    """Return one Arrow column as numpy; text becomes an object array of few, shared strings."""
-    import pyarrow as pa
-
-    column = table.column(field).combine_chunks()
-    if pa.types.is_string(column.type) and not column.null_count:
-        encoded = column.dictionary_encode()
-        words = np.array(encoded.dictionary.to_pylist(), dtype=object)
-        return np.asarray(words[encoded.indices.to_numpy()])
-    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    return values

@@ -8,9 +8,9 @@ Shape legend: U measured rows.
 
 from __future__ import annotations
 
-from collections import Counter
+import itertools
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from perfatlas.measurements.tables.recurrent_tables import (
     recurrent_columns,
     recurrent_mask,
 )
-from perfatlas.measurements.tables.silicon import has_table, read_table, table_paths
+from perfatlas.measurements.tables.silicon import Text, has_table, read_table, table_paths
 from perfatlas.measurements.tables.sparse_tables import SPARSE_TABLES, sparse_rows
 from perfatlas.operators import load_skew
 from perfatlas.quantities import UnsupportedError
@@ -195,7 +195,7 @@ def _rows(
 
 def _gemm(table: SiliconTable, format_name: str) -> TableRows:
     words = [word for word, name in GEMM_FORMATS.items() if name == format_name]
-    keep = np.isin(table.columns["gemm_dtype"].astype(str), words)
+    keep = table.columns.text("gemm_dtype").holds(words)
     layout = get_format(format_name)
     size = partial(numbers, table, keep=keep)
     columns: dict[str, FloatArray | float] = {name: size(name) for name in ("m", "n", "k")}
@@ -224,25 +224,20 @@ def _copies(table: SiliconTable, format_name: str, weight_bytes: FloatArray) -> 
 
 def main_moe_rows(table: SiliconTable, format_name: str) -> NDArray[np.bool_]:
     """Return the rows of the main MoE kernel of a format (rows,)."""
-    sources = table.columns["kernel_source"]
-    rows: NDArray[np.bool_] = _of_moe_format(table, format_name)
-    for name in set(sources.tolist()):
-        if any(other in name for other in OTHER_KERNELS):
-            rows &= sources != name
+    sources = table.columns.text("kernel_source")
+    others = [name for name in sources.words if any(other in name for other in OTHER_KERNELS)]
+    rows: NDArray[np.bool_] = _of_moe_format(table, format_name) & ~sources.holds(others)
     if not rows.any():
         return rows
-    counts = Counter(sources[rows].tolist())
-    most = max(sorted(counts), key=lambda name: counts[name])
-    chosen: NDArray[np.bool_] = rows & (sources == most)
+    counts = np.bincount(sources.code_U[rows], minlength=len(sources.words))
+    most = min(range(len(sources.words)), key=lambda place: (-counts[place], sources.words[place]))
+    chosen: NDArray[np.bool_] = rows & (sources.code_U == most)
     return chosen
 
 
 def _of_moe_format(table: SiliconTable, format_name: str) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = np.zeros(table.rows, np.bool_)
-    for word, name in MOE_FORMATS.items():
-        if name == format_name:
-            found |= table.columns["moe_dtype"] == word
-    return found
+    words = [word for word, name in MOE_FORMATS.items() if name == format_name]
+    return table.columns.text("moe_dtype").holds(words)
 
 
 def _moe(table: SiliconTable, format_name: str) -> TableRows:
@@ -277,8 +272,9 @@ def _every_moe_row(table: SiliconTable, format_name: str) -> TableRows:
     """Return the rows of the main kernel, believable or not."""
     keep = main_moe_rows(table, format_name)
     layout = get_format(format_name)
-    names, place = np.unique(table.columns["distribution"][keep].astype(str), return_inverse=True)
-    skews = np.array([load_skew(name) for name in names], np.float64)[place.reshape(-1)]
+    loads = table.columns.text("distribution")
+    found, place = np.unique(loads.code_U[keep], return_inverse=True)
+    skews = np.array([load_skew(loads.words[code]) for code in found], np.float64)[place]
     columns: dict[str, FloatArray | float] = {
         name: numbers(table, word, keep) for name, word in MOE_WORDS.items()
     }
@@ -320,34 +316,44 @@ def default_kernels(
     if not has_table(device, folder, family, name):
         return {}
     table = read_table(device, folder, family, name, version)
-    counts: dict[tuple[str, str], int] = {}
-    for pair in zip(_attention_formats(table), table.columns["kernel_source"], strict=True):
-        counts[pair] = counts.get(pair, 0) + 1
-    most = max(counts.values())
+    formats, kernels = _attention_formats(table), table.columns.text("kernel_source")
+    pair_U = formats.code_U * len(kernels.words) + kernels.code_U
+    pairs, first, counts = np.unique(pair_U, return_index=True, return_counts=True)
     chosen: dict[str, str] = {}
-    for (format_name, kernel), rows in sorted(counts.items(), key=lambda item: -item[1]):
-        if rows >= LEAST_SHARE * most and format_name:
-            chosen.setdefault(format_name, kernel)
+    for place in np.lexsort((first, -counts)):
+        of_format, of_kernel = divmod(int(pairs[place]), len(kernels.words))
+        if counts[place] >= LEAST_SHARE * counts.max() and formats.words[of_format]:
+            chosen.setdefault(formats.words[of_format], kernels.words[of_kernel])
     return chosen
 
 
-def _attention_formats(table: SiliconTable) -> list[str]:
+def _attention_formats(table: SiliconTable) -> Text:
     """Return the calibration format of every row, "" where there is none."""
-    products = table.columns["attn_dtype" if "attn_dtype" in table.columns else "mla_dtype"]
-    pairs = zip(products, table.columns["kv_cache_dtype"], strict=True)
-    return [ATTENTION_FORMATS.get(pair, "") for pair in pairs]
+    columns = table.columns
+    products = columns.text("attn_dtype" if "attn_dtype" in columns else "mla_dtype")
+    caches = columns.text("kv_cache_dtype")
+    words = [
+        ATTENTION_FORMATS.get(pair, "") for pair in itertools.product(products.words, caches.words)
+    ]
+    names = tuple(dict.fromkeys(words))
+    place_P = np.array([names.index(word) for word in words], np.int32)
+    return Text(names, place_P[products.code_U * len(caches.words) + caches.code_U])
 
 
 def _measured_mask(
     table: SiliconTable, format_name: str, kernel: str
 ) -> tuple[NDArray[np.bool_], dict[str, int]]:
     """Return the rows of a format's default kernel, and reason -> rows of the others."""
-    in_format = np.array(_attention_formats(table)) == format_name
-    sources: NDArray[Any] = table.columns["kernel_source"]
-    excluded: dict[str, int] = {}
-    for other in sorted(set(sources[in_format]) - {kernel}):
-        excluded[f"kernel {other}"] = int(np.sum(in_format & (sources == other)))
-    return in_format & (sources == kernel), excluded
+    in_format = _attention_formats(table).holds((format_name,))
+    sources = table.columns.text("kernel_source")
+    counts = np.bincount(sources.code_U[in_format], minlength=len(sources.words))
+    of_word = dict(zip(sources.words, counts.tolist(), strict=True))
+    excluded = {
+        f"kernel {other}": of_word[other]
+        for other in sorted(of_word)
+        if of_word[other] and other != kernel
+    }
+    return in_format & sources.holds((kernel,)), excluded
 
 
 def _attention(table: SiliconTable, operator: str, format_name: str) -> TableRows:
