@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 
 Rows = NDArray[Any]
 
-
-# pools, routers, tiers below the GPU, shared prefixes, drafts, failures and scaling: 0 without them
 _SCHEDULER: Final = (
     *("policy", "reserves_blocks", "foresees_ends"),
     *("shares_scheduled", "reuses_unnamed", "idle_passes"),
 )
-_FEATURES: Final = (*("role", "routing", "offloads", "prefix_caching", "draft_tokens", "varies"),)
+# What a simulation has nothing of, its unit does not compile: drafts; and pools, routers, tiers
+# below the GPU, shared prefixes, failures and scaling, which come together. 0 stands for nothing.
+_FEATURES: Final = (
+    ("draft_tokens",),
+    ("role", "routing", "offloads", "prefix_caching", "varies"),
+)
 
 
 class World(NamedTuple):
@@ -161,6 +164,8 @@ class World(NamedTuple):
 
     def settled(self) -> dict[str, int]:
         """Return the fields for whose values compiled code stands: its scheduler, what it lacks."""
-        told = {name: int(getattr(self, name)) for name in _FEATURES}
-        own = {name: int(getattr(self, name)) for name in _SCHEDULER}
-        return own | ({} if any(told.values()) else told)
+        told = {name: int(getattr(self, name)) for name in _SCHEDULER}
+        for group in _FEATURES:
+            if not any(getattr(self, name) for name in group):
+                told |= dict.fromkeys(group, 0)
+        return told
