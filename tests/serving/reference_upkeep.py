@@ -50,7 +50,7 @@ class ChangingSimulation(Simulation):
 
     def left(self) -> bool:
         over = self.lost | self.rejected
-        return any(one.finished < 0 and one.index not in over for one in self.sequences)
+        return any(one.finished < 0 and one.index not in over for one in reversed(self.sequences))
 
     def route(self, i: int, pool: str = "entry") -> Replica:
         assert pool == "entry"
