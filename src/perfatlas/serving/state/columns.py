@@ -25,7 +25,7 @@ Rows = NDArray[Any]
 # pools, routers, tiers below the GPU, shared prefixes, drafts, failures and scaling: 0 without them
 _SCHEDULER: Final = (
     *("policy", "reserves_blocks", "foresees_ends"),
-    *("shares_scheduled", "reuses_unnamed", "idle_passes"),
+    *("shares_scheduled", "reuses_unnamed"),
 )
 _FEATURES: Final = (*("role", "routing", "offloads", "prefix_caching", "draft_tokens", "varies"),)
 
