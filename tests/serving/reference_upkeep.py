@@ -48,9 +48,9 @@ class ChangingSimulation(Simulation):
                 events.append((outage.end, 0, outage.replica))
         self.events = sorted(events)
 
-    def left(self) -> int:
+    def left(self) -> bool:
         over = self.lost | self.rejected
-        return sum(one.finished < 0 and one.index not in over for one in self.sequences)
+        return any(one.finished < 0 and one.index not in over for one in reversed(self.sequences))
 
     def route(self, i: int, pool: str = "entry") -> Replica:
         assert pool == "entry"

@@ -21,17 +21,18 @@ from tests.serving.serving_support import flat_prices
 TOY = """
 import json
 from perfatlas.serving.config import Control, Fleet, Kind, Limits
-from perfatlas.serving.run import run_fleet
 from perfatlas.serving.run.simulate import run
 from tests.serving.serving_support import flat_prices, requests_of
 from tests.serving.toy_policy import add_newest_first
 
 add_newest_first()
+from tests.serving.interpreted import interpreted
+
 requests = requests_of([(0, 4, 3), (10, 4, 2), (50, 4, 1), (125, 4, 2)])
 prices, toy = flat_prices(10, 100), Limits(4, 64, 4, 100, rules="newest_first")
 both = Fleet((Kind(prices, toy), Kind(prices, toy._replace(rules="vllm"))))
 found = [run(requests, prices, toy, control=Control(coalesce=each)) for each in (True, False)]
-found.append(run_fleet(requests, both))
+found.append(interpreted(requests, both))
 print(json.dumps([[one.scheduled_N.tolist(), one.finished_N.tolist()] for one in found]))
 """
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from perfatlas.serving.outcome import Offloaded
 
 SCALE = 3_000_000
+MANY = 4 * settings().max_examples  # of a profile: `explore` draws twenty times as many
 COLUMNS = (
     *("arrival", "scheduled", "first_token", "finished", "replica", "preempted", "cached"),
     *("interference", "lost"),
@@ -34,7 +35,7 @@ def slower(link: Link) -> Link:
 def compare(draw: np.random.Generator, fleet: Fleet) -> None:
     least = min(kind.limits.kv_blocks * kind.limits.block_size for kind in fleet.kinds)
     longest = max(2, least // int(draw.choice([2, 4, 8])))
-    count = int(draw.choice([1, 5, 20, 40, 120]))
+    count = int(draw.choice([1, 5, 20, 40, 80]))
     requests = random_requests(draw, count, min(longest, 100))
     concurrency = int(draw.choice([0, 0, 1, 3, 12, 70]))
     if draw.random() < 0.3:  # times as long as real ones
@@ -90,14 +91,14 @@ def _compare_tiers(fast: Offloaded, slow: Simulation) -> None:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=300)
+@settings(max_examples=MANY)
 def test_every_request_fares_as_in_the_slow_simulation(seed: int) -> None:
     draw = np.random.default_rng(seed)
     compare(draw, random_fleet(draw, kinds=int(draw.choice([1, 1, 2]))))
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=300)
+@settings(max_examples=MANY)
 def test_two_pools_serve_as_in_the_slow_simulation(seed: int) -> None:
     draw = np.random.default_rng(seed)
     compare(draw, random_pools(draw))
@@ -119,7 +120,7 @@ def _with_tiers(draw: np.random.Generator, limits: Limits) -> Limits:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=300)
+@settings(max_examples=MANY)
 def test_tiers_below_the_gpu_serve_as_in_the_slow_simulation(seed: int) -> None:
     draw = np.random.default_rng(seed)
     fleet = random_fleet(draw, kinds=int(draw.choice([1, 1, 2])))

@@ -11,7 +11,7 @@ from perfatlas.serving.config import FOREVER, Control, Outage, Scaler, Upkeep
 from perfatlas.serving.run import run_fleet
 from tests.serving.reference_upkeep import ChangingSimulation
 from tests.serving.serving_support import random_fleet, random_requests
-from tests.serving.test_reference import COLUMNS
+from tests.serving.test_reference import COLUMNS, MANY
 
 if TYPE_CHECKING:
     from perfatlas.serving.config import Fleet
@@ -93,12 +93,12 @@ def _compare(requests: Requests, fleet: Fleet, concurrency: int) -> None:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=300)
+@settings(max_examples=MANY)
 def test_failing_replicas_serve_as_in_the_slow_simulation(seed: int) -> None:
     _compare(*random_scenario(np.random.default_rng(seed), scales=False))
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=300)
+@settings(max_examples=MANY)
 def test_scaled_replicas_serve_as_in_the_slow_simulation(seed: int) -> None:
     _compare(*random_scenario(np.random.default_rng(seed), scales=True))

@@ -23,7 +23,7 @@ Rows = NDArray[Any]
 
 _SCHEDULER: Final = (
     *("policy", "reserves_blocks", "foresees_ends"),
-    *("shares_scheduled", "reuses_unnamed", "idle_passes"),
+    *("shares_scheduled", "reuses_unnamed"),
 )
 # What a simulation has nothing of, its unit does not compile: drafts; and pools, routers, tiers
 # below the GPU, shared prefixes, failures and scaling, which come together. 0 stands for nothing.
