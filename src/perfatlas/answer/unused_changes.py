@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
-from perfatlas.hardware import FIELDS, changed_fields
+from perfatlas.hardware import FIELDS, changed_fields, describe, resolve_system
 from perfatlas.quantities import PerfatlasError
 
 if TYPE_CHECKING:
@@ -29,13 +29,15 @@ def tells_unused_changes(question: Question) -> Question:
     @wraps(question)
     def answered(**fields: Any) -> Answer:  # noqa: ANN401 - fields of a question
         answer = question(**fields)
-        said = changes_without_effect(question, fields)
+        said = changes_without_effect(question, fields, answer)
         return replace(answer, warnings=(*answer.warnings, *said)) if said else answer
 
     return answered
 
 
-def changes_without_effect(question: Question, fields: Mapping[str, Any]) -> list[str]:
+def changes_without_effect(
+    question: Question, fields: Mapping[str, Any], answer: Answer | None = None
+) -> list[str]:
     """Return a sentence for each change of a system that does not change a predicted value.
 
     An interval may still be wider: a changed device is not the one that was measured.
@@ -43,9 +45,10 @@ def changes_without_effect(question: Question, fields: Mapping[str, Any]) -> lis
     Args:
         question: From named fields to an answer; asked once more for each change.
         fields: As given.
+        answer: Its answer, where there is one already.
     """
     said = []
-    own: dict[str, Any] | None = None
+    own = None if answer is None else predicted(answer.results)
     for name in SYSTEMS:
         text = fields.get(name)
         if not isinstance(text, str):
@@ -57,21 +60,32 @@ def changes_without_effect(question: Question, fields: Mapping[str, Any]) -> lis
             except PerfatlasError:
                 continue
             if own == other:
-                said.append(no_effect(path))
+                said.append(no_effect(path, unchanged=_is_same(text, unchanged, path)))
     return list(dict.fromkeys(said))
 
 
-def no_effect(path: str) -> str:
-    """Return that a changed field has no effect on an answer, and what would read it.
+def _is_same(system: str, other: str, path: str) -> bool:
+    """Return whether a field has the same value in two systems."""
+    values = [
+        {row.field: row.value for row in describe(resolve_system(one))} for one in (system, other)
+    ]
+    return values[0].get(path) == values[1].get(path)
+
+
+def no_effect(path: str, *, unchanged: bool = False) -> str:
+    """Return that a changed field has no effect on predictions, and why.
 
     Args:
         path: The field.
+        unchanged: Whether it was given the value that it has.
 
     Example:
         >>> from perfatlas.answer import no_effect
         >>> no_effect("device.tdp")
         'device.tdp has no effect on this answer: no prediction reads it'
     """
+    if unchanged:
+        return f"{path} has no effect on this answer: that is its value in the catalog"
     *most, last = FIELDS[path].read_by or ("",)
     listed = f"{', '.join(most)} and {last}" if most else last
     why = f"it applies to {listed}" if listed else "no prediction reads it"

@@ -71,9 +71,11 @@ def _looks_like_path(text: str) -> bool:
 
 
 def _attributes(entries: Mapping[str, Entry], section: str) -> dict[str, Any]:
-    """Return the fields of a section as attributes, whole numbers as `int`."""
+    """Return the stated fields of a section as attributes, whole numbers as `int`."""
     found: dict[str, Any] = {}
     for name, path in attributes_of(section).items():
+        if path not in entries:  # an optional field, which has a default in `device`
+            continue
         value = entries[path].value
         found[name] = int(value) if _is_whole(path) else value
     return found

@@ -47,6 +47,8 @@ def did_you_mean(value: str, choices: Iterable[str]) -> str:
 def nearest_name(value: str, choices: Iterable[str]) -> str | None:
     """Return the choice that a misspelt name is nearest to, None where none is similar.
 
+    Of equally near ones the last in the alphabet, which is the newest of numbered ones.
+
     Args:
         value: What the user wrote.
         choices: The valid names.
@@ -66,7 +68,7 @@ def nearest_name(value: str, choices: Iterable[str]) -> str | None:
                 continue
             same_letters = sorted(spelling) == sorted(wanted)
             ratio = max(matcher.ratio(), _SAME_LETTERS if same_letters else 0.0) * weight
-            if ratio > best or (ratio == best and nearest is None):
+            if ratio > best or (ratio == best and (nearest is None or choice > nearest)):
                 best, nearest = ratio, choice
     return nearest
 

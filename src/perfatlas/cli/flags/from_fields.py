@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 from cyclopts import Group, Parameter
 
+from perfatlas.quantities import shown
 from perfatlas.vocabulary.fields import fields_asked
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def catalog_names(catalog: str, _context: object = None) -> list[str]:
     """Return the names of a catalog, for completion.
 
     Args:
-        catalog: models, systems, engines or formats.
+        catalog: models, systems, engines, formats, fleets or rates.
     """
     if catalog == "models":
         from perfatlas.models import model_names
@@ -81,6 +82,14 @@ def catalog_names(catalog: str, _context: object = None) -> list[str]:
         from perfatlas.engines import engine_ids, engine_names
 
         return [*engine_names(), *engine_ids()]
+    if catalog == "fleets":
+        from perfatlas.fleet.model import shipped_fleets
+
+        return list(shipped_fleets())
+    if catalog == "rates":
+        from perfatlas.fleet.model import published_rates
+
+        return list(published_rates())
     from perfatlas.formats import formats
 
     return list(formats())
@@ -127,11 +136,13 @@ def _reader(number: Number, *, whole: bool) -> Callable[[object, Sequence[Token]
         text = tokens[0].value
         try:
             found: Any = number.read(text)
+            if whole and isinstance(found, float) and not found.is_integer():
+                raise ValueError(text)  # noqa: TRY301 - told below
             return int(found) if whole else float(found)
-        except ValueError:
+        except (ValueError, OverflowError):
             if number.unit:
                 raise
             kind = "whole number" if whole else "number"
-            raise ValueError(f"unable to convert {text!r} into a {kind}") from None
+            raise ValueError(f"unable to convert {shown(text)} into a {kind}") from None
 
     return read

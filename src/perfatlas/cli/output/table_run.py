@@ -134,11 +134,17 @@ def _refuse_misspelt(columns: Iterable[str], known: set[str], path: str) -> None
         known: The vocabulary of the verb.
         path: Of the table.
     """
+    from perfatlas.vocabulary.fields import named_elsewhere
+
     others = sorted(known - set(columns))
     for column in columns:
         if column in known:
             continue
         plain = re.sub(r"[\s-]+", "_", column.strip().casefold())
+        if ours := named_elsewhere(plain, others):
+            raise InvalidSpecError(
+                f"{path}: column {shown(column)} would not be read; here it is {ours!r}"
+            )
         for name in others:
             if _is_nearly(plain, name):
                 raise InvalidSpecError(

@@ -13,27 +13,34 @@ if TYPE_CHECKING:
 
 LARGEST_COUNT: Final = 10**9  # no cluster, batch or context is larger; far from overflow
 LONGEST_S: Final = 5e6  # of a simulation: int64 picoseconds end at 9.2e6 s
+LONGEST: Final = 80  # characters of a number
 _PLAIN: Final = re.compile(
-    r"^\s*[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*$|inf|nan", re.IGNORECASE
+    r"\s*[-+]?(?:(?:\d[\d_]*\.?\d*|\.\d+)(?:e[-+]?\d+)?|inf|infinity|nan)\s*", re.IGNORECASE
 )
-_SUFFIXED: Final = re.compile(r"^\s*([-+]?(?:\d[\d_,]*\.?\d*|\.\d+))\s*([kmgtKMGT]i?)\s*$")
+_SUFFIXED: Final = re.compile(
+    r"\s*([-+]?(?:\d{1,3}(?:,\d{3})+|\d[\d_]*\.?\d*|\.\d+))\s*([kmgtKMGT]i?)?\s*"
+)
 _POWERS: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def _counted(text: str) -> float:
     """Return a count: k, m, g and t are decimal, K, M, G and T binary, as vLLM reads lengths."""
-    found = _SUFFIXED.match(text)
+    found = _SUFFIXED.fullmatch(text)
     if found is None:
         raise ValueError('expected a number, such as 4096, "4k" (4,000) or "4K" (4,096)')
     digits, suffix = found.groups()
+    number = float(digits.replace("_", "").replace(",", ""))
+    if suffix is None:
+        return number
     step = 1000.0 if suffix.islower() and not suffix.endswith("i") else 1024.0
-    return float(digits.replace("_", "").replace(",", "")) * step ** _POWERS[suffix[0].lower()]
+    return number * step ** _POWERS[suffix[0].lower()]
 
 
 def _share(text: str) -> float:
-    if not text.strip().endswith("%"):
+    number, percent, rest = text.strip().partition("%")
+    if not percent or rest or not _PLAIN.fullmatch(number):
         raise ValueError('expected a fraction, such as 0.9 or "90%"')
-    return float(text.strip()[:-1]) / 100.0
+    return float(number) / 100.0
 
 
 def _quantity(dimension: str) -> Callable[[str], float]:
@@ -96,7 +103,7 @@ class Number:
         """
         if isinstance(value, bool):
             raise ValueError("expected a number, not true or false")  # noqa: TRY004 - pydantic's
-        if not isinstance(value, str) or _PLAIN.match(value):
+        if not isinstance(value, str) or len(value) > LONGEST or _PLAIN.fullmatch(value):
             return value
         try:
             found = READERS[self.unit](value)
