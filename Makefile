@@ -19,9 +19,9 @@ $(VENV)/.runtime: pyproject.toml | $(BIN)/python
 	$(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install -q -e .
 	@touch $@
 
-$(STAMP): pyproject.toml $(VENV)/.runtime
+$(STAMP): pyproject.toml | $(BIN)/python
 	$(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check install -q -e '.[silicon,dev]'
-	@touch $@
+	@touch $(VENV)/.runtime $@
 
 run: $(VENV)/.runtime ## install and estimate Llama-3.1-70B FP8 on 8x H200
 	$(BIN)/perfatlas estimate --model meta-llama/Llama-3.1-70B-Instruct --system h200_sxm \
