@@ -32,9 +32,9 @@ REFUSED: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({**POOLS, "decode_batch": 3, "decode_workers": 4, "concurrency": 10}, ("decode_batch = 2",)),
     ({**POOLS, "prefill_batch": 9, "concurrency": 8}, ("prefill_batch = 9", "concurrency = 8")),
     ({**POOLS, "decode_batch": 9, "max_num_seqs": 8}, ("max_num_seqs = 8", "batch of 9")),
-    ({**BASE, "prefill_tp": 4}, ("prefill_tp = 4", "mode static", "does not read")),
-    ({**BASE, "decode_system": "h100_sxm"}, ("decode_system = h100_sxm", "mode static")),
-    ({**BASE, "mode": "aggregated", "decode_batch": 1}, ("decode_batch = 1", "mode aggregated")),
+    ({**BASE, "prefill_tp": 4}, ("prefill_tp = 4", "mode = static", "has no effect here")),
+    ({**BASE, "decode_system": "h100_sxm"}, ("decode_system = h100_sxm", "mode = static")),
+    ({**BASE, "mode": "aggregated", "decode_batch": 1}, ("decode_batch = 1", "mode = aggregated")),
     ({**BASE, "batch": 8, "max_num_seqs": 4}, ("max_num_seqs = 4", "batch of 8", "at most 4")),
     ({**BASE, "concurrency": 9, "max_num_seqs": 4, "dp": 2}, ("batch of 5",)),
 ]

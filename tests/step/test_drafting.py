@@ -131,7 +131,7 @@ def test_memory_holds_the_drafter() -> None:
     ("fields", "said"),
     [
         ({"speculative_depth": 2}, "needs speculative_acceptance"),
-        ({"speculative_acceptance": 0.5}, "nothing is drafted"),
+        ({"speculative_acceptance": 0.5}, "set speculative_depth"),
         ({"speculative_depth": 2, "speculative_acceptance": 1.5}, "expected 1 or less"),
         ({"speculative_depth": 99, "speculative_acceptance": 0.5}, "expected 32 or less"),
         ({"speculative_depth": -1, "speculative_acceptance": 0.5}, "expected 0 or more"),

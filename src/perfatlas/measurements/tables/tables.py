@@ -332,9 +332,8 @@ def _attention_formats(table: SiliconTable) -> Text:
     columns = table.columns
     products = columns.text("attn_dtype" if "attn_dtype" in columns else "mla_dtype")
     caches = columns.text("kv_cache_dtype")
-    words = [
-        ATTENTION_FORMATS.get(pair, "") for pair in itertools.product(products.words, caches.words)
-    ]
+    pairs = itertools.product(products.words, caches.words)
+    words = [ATTENTION_FORMATS.get(pair, "") for pair in pairs]
     names = tuple(dict.fromkeys(words))
     place_P = np.array([names.index(word) for word in words], np.int32)
     return Text(names, place_P[products.code_U * len(caches.words) + caches.code_U])

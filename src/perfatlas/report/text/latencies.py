@@ -134,7 +134,7 @@ def tails(results: Mapping[str, Any]) -> list[Tail]:
         >>> from perfatlas.report.text import tails
         >>> tail, = tails({"tail_ttft_s": {"http": 0.0, "queue": 0.75, "prompt": 0.25}})
         >>> tail.value, [(part.label, part.share) for part in tail.parts]
-        ('1.00 s', [('queue', 0.75), ('own prompt', 0.25)])
+        ('1.00 s', [('queue', 0.75), ('own prefill', 0.25)])
     """
     told = []
     for name in ("ttft_s", "request_latency_s"):
