@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfatlas.version import __version__
+from perfatlas.version import __version__ as __version__
 
 # importlib is imported when needed: `perfatlas --version` does not pay for it.
 _HOMES = {
@@ -30,31 +30,7 @@ _HOMES = {
     "simulate": "verbs.simulate",
 }
 
-__all__ = [
-    "Answer",
-    "AnsweredRun",
-    "FleetRun",
-    "FleetSchedule",
-    "Frontier",
-    "Simulation",
-    "TableAnswer",
-    "__version__",
-    "collective",
-    "estimate",
-    "estimate_columns",
-    "estimate_table",
-    "fleet_schedule",
-    "frontier",
-    "goodput",
-    "goodput_domains",
-    "goodput_spares",
-    "goodput_stragglers",
-    "kernel_attention",
-    "kernel_gemm",
-    "kernel_moe",
-    "max_request_rate",
-    "simulate",
-]
+__all__ = sorted(["__version__", *_HOMES])  # noqa: PLE0605 - the stub lists the names
 
 
 def __getattr__(name: str) -> object:
