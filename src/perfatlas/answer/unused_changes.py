@@ -26,37 +26,42 @@ def tells_unused_changes(question: Question) -> Question:
         question: From named fields to an answer.
     """
 
+    def results_of(**fields: Any) -> Mapping[str, Any]:  # noqa: ANN401 - fields of a question
+        return question(**fields).results
+
     @wraps(question)
     def answered(**fields: Any) -> Answer:  # noqa: ANN401 - fields of a question
         answer = question(**fields)
-        said = changes_without_effect(question, fields, answer)
+        said = changes_without_effect(results_of, fields, answer.results)
         return replace(answer, warnings=(*answer.warnings, *said)) if said else answer
 
     return answered
 
 
 def changes_without_effect(
-    question: Question, fields: Mapping[str, Any], answer: Answer | None = None
+    results_of: Callable[..., Mapping[str, Any]],
+    fields: Mapping[str, Any],
+    results: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """Return a sentence for each change of a system that does not change a predicted value.
 
     An interval may still be wider: a changed device is not the one that was measured.
 
     Args:
-        question: From named fields to an answer; asked once more for each change.
+        results_of: From named fields to the results of an answer; asked once more for each change.
         fields: As given.
-        answer: Its answer, where there is one already.
+        results: Those of the answer, where there is one already.
     """
     said = []
-    own = None if answer is None else predicted(answer.results)
+    own = None if results is None else predicted(results)
     for name in SYSTEMS:
         text = fields.get(name)
         if not isinstance(text, str):
             continue
         for path, unchanged in changed_fields(text).items():
-            own = own or predicted(question(**fields).results)
+            own = own or predicted(results_of(**fields))
             try:
-                other = predicted(question(**{**fields, name: unchanged}).results)
+                other = predicted(results_of(**{**fields, name: unchanged}))
             except PerfatlasError:
                 continue
             if own == other:
