@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import perfatlas
+from perfatlas.declarations import FieldsSignature, fields_asked, questions
 from perfatlas.vocabulary.fields import (
-    QUESTIONS,
-    FieldsSignature,
     annotation_of,
     bounds_text,
     default_text,
-    fields_asked,
     needs_text,
 )
 
@@ -158,7 +156,7 @@ def page() -> str:
     """Return the page of all fields, a table for each group."""
     verbs: dict[tuple[str, str, str], list[str]] = {}
     rows: dict[tuple[str, str, str], Field] = {}
-    for verb in QUESTIONS:
+    for verb in questions():
         for name, field in fields_asked(verb).items():
             key = (field.group.title, name, field.row.text)
             rows.setdefault(key, field)

@@ -48,15 +48,17 @@ def test_help_imports_no_model(words: list[str]) -> None:
     assert not imported_by(*words) & {*heavy, "csv", "secrets", "perfatlas.scenario"}
 
 
+LISTING = {"cli", "commands", "declarations", "lab", "quantities", "verbs"}
+
+
 def test_version_and_help_need_few_packages_of_perfatlas() -> None:
     # what makes them start at once; benchmarks/speed.py times them
-    for words, needed in (
-        (["--version"], {"cli"}),
-        (["--help"], {"cli", "commands", "quantities"}),
-    ):
+    for words, needed in ((["--version"], {"cli"}), (["--help"], LISTING)):
         names = [name.split(".") for name in imported_by(*words)]
         packages = {name[1] for name in names if name[0] == "perfatlas" and len(name) > 1}
         assert packages - {"version"} <= needed, words
+        folders = [".".join(name[3:]) for name in names if name[1:2] in (["verbs"], ["lab"])]
+        assert set(folders) <= {"", "declaration"}
 
 
 def test_help_names_every_verb() -> None:

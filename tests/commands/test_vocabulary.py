@@ -9,14 +9,14 @@ from hypothesis import given as when, strategies as st
 from perfatlas.collectives import OPS
 from perfatlas.commands.flags import flags_of, set_flags
 from perfatlas.commands.output.answers import finite
+from perfatlas.declarations import fields_asked, questions
 from perfatlas.measurements.tables import QUANTIZED_INSIDE
 from perfatlas.scenario.fields import FIELD_NAMES, TRAFFIC_NAMES
 from perfatlas.scenario.fields.vocabulary import parse_scenario
-from perfatlas.vocabulary.fields import QUESTIONS, fields_asked
 from perfatlas.vocabulary.fields.operators import QUANTIZED
 
 
-@pytest.mark.parametrize("verb", QUESTIONS)
+@pytest.mark.parametrize("verb", questions())
 def test_every_field_of_a_verb_is_a_flag_and_no_other(verb: str) -> None:
     assert [item.name for item in fields(flags_of(verb))] == list(fields_asked(verb))
 

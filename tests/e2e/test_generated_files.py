@@ -14,7 +14,8 @@ import pytest
 
 import perfatlas
 from perfatlas.cli import main
-from perfatlas.vocabulary.fields import QUESTIONS, FieldsSignature, fields_asked, needs_text
+from perfatlas.declarations import FieldsSignature, fields_asked, questions
+from perfatlas.vocabulary.fields import needs_text
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -72,13 +73,13 @@ def test_signatures_are_not_made_before_they_are_asked_for() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-@pytest.mark.parametrize("verb", QUESTIONS)
+@pytest.mark.parametrize("verb", questions())
 def test_every_condition_has_a_text(verb: str) -> None:
     for field in fields_asked(verb).values():
         assert bool(needs_text(field.row.needs)) == (field.row.needs is not None)
 
 
-@pytest.mark.parametrize("verb", QUESTIONS)
+@pytest.mark.parametrize("verb", questions())
 def test_the_catalog_prints_the_schema_of_a_verb(
     verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from perfatlas.declarations import fields_asked
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.kernel import kernel_attention, kernel_gemm, kernel_moe
-from perfatlas.vocabulary.fields import fields_asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

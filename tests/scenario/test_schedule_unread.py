@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from perfatlas.declarations import fields_asked
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.verbs.schedule import fleet_schedule
 from perfatlas.verbs.schedule.question import Schedule
-from perfatlas.vocabulary.fields import fields_asked
 
 DRAWN: dict[str, Any] = {"num_jobs": 60, "load": 0.7, "nodes": 8}
 FAILING: dict[str, Any] = {"node_mtbf_s": 5e5, "repair_s": 600.0}

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from perfatlas.declarations import fields_asked, questions
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import refuse_unused
 from perfatlas.verbs.goodput.question import Goodput
-from perfatlas.vocabulary.fields import QUESTIONS, fields_asked
 from perfatlas.vocabulary.fields.conditions import (
     AllOf,
     AnyOf,
@@ -26,7 +26,7 @@ from perfatlas.vocabulary.fields.conditions import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-KNOWN = {name for verb in QUESTIONS for name in fields_asked(verb)}
+KNOWN = {name for verb in questions() for name in fields_asked(verb)}
 
 
 def named(condition: Any) -> Iterator[str]:  # noqa: ANN401 - any condition
@@ -40,7 +40,7 @@ def named(condition: Any) -> Iterator[str]:  # noqa: ANN401 - any condition
         yield from named(condition.condition)
 
 
-@pytest.mark.parametrize("verb", QUESTIONS)
+@pytest.mark.parametrize("verb", questions())
 def test_conditions_read_fields_that_exist(verb: str) -> None:
     read = {name for field in fields_asked(verb).values() for name in named(field.row.needs)}
     assert read <= KNOWN

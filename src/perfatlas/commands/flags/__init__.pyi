@@ -5,9 +5,11 @@ from .from_fields import (
 )
 from .output import (
     MANY as MANY,
+    OUTPUT as OUTPUT,
     SWITCH as SWITCH,
     Count as Count,
     File as File,
+    Output as Output,
     OutputFlags as OutputFlags,
     Seconds as Seconds,
     default as default,

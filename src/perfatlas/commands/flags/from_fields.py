@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 from cyclopts import Group, Parameter
 
+from perfatlas.declarations import fields_asked
 from perfatlas.quantities import shown
-from perfatlas.vocabulary.fields import fields_asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,18 +50,27 @@ def flags_of(verb: str) -> Any:  # noqa: ANN401 - a class of flags, made here
     return Parameter(name="*")(made)
 
 
-def set_flags(flags: object) -> dict[str, Any]:
+def set_flags(flags: object, scenario: Path | None = None) -> dict[str, Any]:
     """Return the flags that were given, by name, in the order of the table.
 
     Args:
         flags: From `flags_of`; None where none was given.
+        scenario: TOML file with the same names; flags win over it.
+
+    Raises:
+        InvalidSpecError: The file cannot be read.
     """
     given = {} if flags is None else vars(flags)
-    return {
+    found = {
         name: str(value) if isinstance(value, PurePath) else value
         for name, value in given.items()
         if value is not None
     }
+    if scenario is None:
+        return found
+    from perfatlas.files import read_toml
+
+    return {**read_toml(scenario), **found}
 
 
 def catalog_names(catalog: str, _context: object = None) -> list[str]:

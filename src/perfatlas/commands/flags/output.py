@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from perfatlas.vocabulary.fields import Number
 
@@ -80,6 +80,10 @@ class OutputFlags:
     json: Annotated[bool, SWITCH] = False
     table: File | None = None
     output: File | None = None
+
+
+OUTPUT: Final = Group("Output", sort_key=7)
+Output = Annotated[OutputFlags | None, Parameter(group=OUTPUT)]
 
 
 def given(flags: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass of flags

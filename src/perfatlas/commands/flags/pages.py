@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import Group, Parameter
+from cyclopts import Parameter
 
-from perfatlas.commands.flags.output import File, default
+from perfatlas.commands.flags.output import OUTPUT, File, default
 from perfatlas.quantities import UsageError
 
 if TYPE_CHECKING:
     from perfatlas.report.charts import Script
 
-_OUTPUT: Final = Group("Output", sort_key=7)
 PageScript = Annotated[Literal["inline", "cdn", "none"] | None, default("inline")]
 
 
-@Parameter(name="*", group=_OUTPUT)
+@Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class PageFlags:
     """Where a page goes, and where it gets the library that draws its charts.

@@ -1,3 +1,8 @@
+from .answering import (
+    Answering as Answering,
+    answer_command as answer_command,
+    command_of as command_of,
+)
 from .answers import (
     print_json as print_json,
     require as require,

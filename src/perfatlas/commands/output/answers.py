@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from perfatlas.quantities import InfeasibleError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 INFEASIBLE: Final = InfeasibleError.exit_code
 
@@ -47,13 +47,20 @@ def print_json(value: object) -> None:
     sys.stdout.write(json.dumps(finite(value), indent=1, allow_nan=False) + "\n")
 
 
-def show_answer(answer: Mapping[str, Any], *, as_json: bool, asked: Mapping[str, Any]) -> int:
+def show_answer(
+    answer: Mapping[str, Any],
+    *,
+    as_json: bool,
+    asked: Mapping[str, Any],
+    text: Callable[..., None] | None = None,
+) -> int:
     """Write an answer and return the exit code it means: 4 where it does not fit.
 
     Args:
         answer: The envelope of PRODUCT: schema, version, command, scenario, results, ...
         as_json: Whether --json was given.
         asked: The fields given beyond the defaults, for the `reproduce:` line.
+        text: Writes it for people; by default what writes those of most verbs.
     """
     if as_json:
         print_json(answer)
@@ -61,7 +68,7 @@ def show_answer(answer: Mapping[str, Any], *, as_json: bool, asked: Mapping[str,
         from perfatlas.report.text import open_terminal, print_answer, reproduce_line
 
         line = reproduce_line(str(answer["command"]), asked)
-        print_answer(open_terminal(sys.stdout), answer, reproduce=line)
+        (text or print_answer)(open_terminal(sys.stdout), answer, reproduce=line)
     return 0 if fits(answer) else INFEASIBLE
 
 

@@ -10,7 +10,7 @@ from perfatlas.models import resolve_model
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import ReplicaKind, Scenario, kind_scenarios, refuse_unused
 from perfatlas.scenario.resolution import SHARED
-from perfatlas.vocabulary.fields import Missing, fields_asked, value_text
+from perfatlas.vocabulary.fields import SIMULATED, Missing, fields_of, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -42,9 +42,7 @@ def refuse_unread(traffic: Traffic, scenario: Scenario, *, finds_rate: bool = Fa
     """
     _refuse_of_scheduler(traffic, scenario)
     values = {**dict(traffic), **dict(scenario)}
-    refuse_unused(
-        values, fields_asked("simulate"), _facts(traffic, scenario, finds_rate=finds_rate)
-    )
+    refuse_unused(values, fields_of(*SIMULATED), _facts(traffic, scenario, finds_rate=finds_rate))
     _refuse_overridden(traffic, scenario)
 
 

@@ -15,7 +15,7 @@ from perfatlas.models import resolve_model
 from perfatlas.quantities import PerfatlasError
 from perfatlas.scenario.fields import FIELD_NAMES, no_effect_sentence
 from perfatlas.scenario.resolution.groups import distinct_rows
-from perfatlas.vocabulary.fields import Missing, fields_asked, value_text
+from perfatlas.vocabulary.fields import ESTIMATED, Missing, fields_of, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -38,7 +38,7 @@ def unused_rules(
     Args:
         columns: Scenarios, every value of them legal.
     """
-    for name, field in fields_asked("estimate").items():
+    for name, field in fields_of(*ESTIMATED).items():
         if field.row.needs is None or not np.any(columns.given(name)):
             continue
         column = columns[name]

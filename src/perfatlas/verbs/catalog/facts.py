@@ -223,11 +223,12 @@ def duration_facts(name: str) -> dict[str, Any]:
 
 def verb_rows() -> list[dict[str, Any]]:
     """Return one row per verb that is asked named fields."""
-    from perfatlas.vocabulary.fields import QUESTIONS, json_schema
+    from perfatlas.declarations import fields_asked, questions
+    from perfatlas.vocabulary.fields import json_schema
 
     rows = []
-    for name in QUESTIONS:
-        schema = json_schema(name)
+    for name in questions():
+        schema = json_schema(name, fields_asked(name))
         required = ", ".join(schema["required"])
         rows.append({"name": name, "fields": len(schema["properties"]), "required": required})
     return rows
@@ -242,15 +243,16 @@ def verb_facts(name: str) -> dict[str, Any]:
     Raises:
         InvalidSpecError: No verb of that name is asked named fields.
     """
+    from perfatlas.declarations import fields_asked, questions
     from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
-    from perfatlas.vocabulary.fields import QUESTIONS, json_schema
+    from perfatlas.vocabulary.fields import json_schema
 
-    if name not in QUESTIONS:
+    if name not in questions():
         raise InvalidSpecError(
-            f"unknown verb {shown(name)}{did_you_mean(name, QUESTIONS) or ';'}"
+            f"unknown verb {shown(name)}{did_you_mean(name, questions()) or ';'}"
             " `perfatlas catalog fields` lists all"
         )
-    return json_schema(name)
+    return json_schema(name, fields_asked(name))
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - profiles nest mappings, tuples and dataclasses

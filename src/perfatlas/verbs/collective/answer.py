@@ -12,10 +12,10 @@ from perfatlas.answer import (
     tells_unused_changes,
 )
 from perfatlas.collectives import cell_format
+from perfatlas.declarations import signature_of
 from perfatlas.scenario.fields import Answered, answer_columns
 from perfatlas.verbs.collective.priced import price_questions
 from perfatlas.verbs.collective.question import read_collective
-from perfatlas.vocabulary.fields import signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

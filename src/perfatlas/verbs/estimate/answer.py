@@ -13,6 +13,7 @@ from perfatlas.answer import (
     merged_evidence,
     question_evidence,
 )
+from perfatlas.declarations import signature_of
 from perfatlas.scenario.deployments import (
     closed_form_results,
     evaluate_one,
@@ -36,7 +37,6 @@ from perfatlas.serving.closed_form import (
     result_columns,
 )
 from perfatlas.verbs.estimate.remarks import LEAVES_OUT, pool_warnings, question_warnings
-from perfatlas.vocabulary.fields import signature_of
 from perfatlas.vocabulary.metrics import metrics_of
 
 if TYPE_CHECKING:

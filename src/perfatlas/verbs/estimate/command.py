@@ -7,9 +7,17 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Group, Parameter
+from cyclopts import Parameter
 
-from perfatlas.commands.flags import SWITCH, File, OutputFlags, asks, set_flags
+from perfatlas.commands.flags import (
+    OUTPUT,
+    SWITCH,
+    File,
+    Output,
+    OutputFlags,
+    asks,
+    set_flags,
+)
 from perfatlas.commands.output import (
     answer_table,
     print_json,
@@ -19,20 +27,15 @@ from perfatlas.commands.output import (
     show_summary,
     wants_table,
 )
-from perfatlas.files import check_writable, read_toml, write_atomic
+from perfatlas.declarations import example_of
+from perfatlas.files import check_writable, write_atomic
 from perfatlas.quantities import InfeasibleError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_OUTPUT = Group("Output", sort_key=7)
-EXAMPLE = (
-    "perfatlas estimate --model meta-llama/Llama-3.1-70B-Instruct --system h200_sxm --gpus 8 "
-    "--batch 64 --isl 2048 --osl 512"
-)
 
-
-@Parameter(name="*", group=_OUTPUT)
+@Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class EstimateFlags:
     """What else `estimate` reads and writes.
@@ -53,7 +56,7 @@ def estimate(
     *,
     flags: object = None,
     extra: EstimateFlags | None = None,
-    output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
+    output: Output = None,
 ) -> int:
     """Return the exit code of an estimate.
 
@@ -63,16 +66,14 @@ def estimate(
         output: Where the answer goes.
     """
     extra, output = extra or EstimateFlags(), output or OutputFlags()
-    asked = set_flags(flags)
-    if extra.scenario is not None:
-        asked = {**read_toml(extra.scenario), **asked}
+    asked = set_flags(flags, extra.scenario)
     if wants_table(output):
         if extra.frontier or extra.trace is not None:
             raise UsageError("--frontier and --trace answer one scenario, --table answers many")
         return _estimate_table(asked, output)
-    require(asked, ("model",), example=EXAMPLE)
+    require(asked, ("model",), example=example_of("estimate"))
     if "system" not in asked and "prefill_system" not in asked:
-        require(asked, ("system",), example=EXAMPLE)
+        require(asked, ("system",), example=example_of("estimate"))
     if extra.frontier:
         if extra.trace is not None:
             raise UsageError("--frontier draws many batches, --trace one: give one of the two")

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from perfatlas.commands.flags import MANY, SWITCH, Count, File, default, given
 from perfatlas.commands.output import envelope, print_json, require
+from perfatlas.declarations import example_of
 from perfatlas.files import check_writable
 from perfatlas.quantities import UsageError, counted
 from perfatlas.verbs.fleet.lifetimes_command import FitFlags, LifetimeFlags, counts_of, fit_table
@@ -33,11 +34,6 @@ Format = Literal[
     "jobs",
     "table",
 ]
-IMPORT_EXAMPLE: Final = "perfatlas fleet import --format xid kern.log --output history.parquet"
-FIT_EXAMPLE: Final = (
-    "perfatlas fleet fit history.parquet --nodes 2048 --start 2026-01-01T00:00:00Z"
-    " --end 2026-04-01T00:00:00Z --output fleet.toml"
-)
 
 
 @Parameter(name="*")
@@ -84,7 +80,7 @@ def import_(files: list[File], /, *, flags: ImportFlags | None = None) -> int:
 
     flags = flags or ImportFlags()
     asked = given(flags)
-    require(asked, ("format", "output"), example=IMPORT_EXAMPLE)
+    require(asked, ("format", "output"), example=example_of("fleet import"))
     check_writable(str(flags.output))
     history = import_logs(str(flags.format), files, _options(files, flags)).history
     write_history(str(flags.output), history)
@@ -163,9 +159,9 @@ def fit(
     if given(table):
         return fit_table(table, flags, files or ())
     if not files:
-        raise UsageError(f"no history is given; for example: {FIT_EXAMPLE}")
+        raise UsageError(f"no history is given; for example: {example_of('fleet fit')}")
     history = import_logs("table", files).history
-    example = FIT_EXAMPLE
+    example = example_of("fleet fit")
     if history.size:
         from perfatlas.telemetry.history import utc
 

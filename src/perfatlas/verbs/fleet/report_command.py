@@ -6,20 +6,19 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from perfatlas.commands.flags import SWITCH, File, PageScript, given
 from perfatlas.commands.output import envelope, print_json, require
+from perfatlas.declarations import example_of
 from perfatlas.files import check_writable, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from perfatlas.report.charts import Script
-
-EXAMPLE: Final = "perfatlas fleet report fleet.toml --output page.html"
 
 
 @Parameter(name="*")
@@ -50,7 +49,7 @@ def report(subject: str, /, *, flags: ReportFlags | None = None) -> int:
 
     flags = flags or ReportFlags()
     if not flags.json:
-        require(given(flags), ("output",), example=EXAMPLE)
+        require(given(flags), ("output",), example=example_of("fleet report"))
     if flags.output is not None:
         check_writable(flags.output)
     is_fleet = subject in shipped_fleets() or Path(subject).suffix == ".toml"

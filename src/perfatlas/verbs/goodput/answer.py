@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from perfatlas.answer import Answer, Evidence
+from perfatlas.declarations import fields_asked, signature_of
 from perfatlas.fleet.closed_form import (
     daly_higher_order_s,
     linear_goodput,
@@ -32,7 +33,6 @@ from perfatlas.verbs.goodput.interruptions import (
 from perfatlas.verbs.goodput.question import Goodput, SimpleGoodput
 from perfatlas.verbs.goodput.training_step import measured_step
 from perfatlas.verbs.goodput.unused_options import idle_simple
-from perfatlas.vocabulary.fields import fields_asked, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

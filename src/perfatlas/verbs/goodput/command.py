@@ -1,38 +1,34 @@
-"""`perfatlas goodput` and `goodput spares`: useful time between failures, one answer or a table."""
+"""`perfatlas goodput` and its forms: useful time between failures, one answer or a table."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import Annotated, Final
+from typing import Final
 
-from cyclopts import App, Group, Parameter
+from cyclopts import Parameter
 
-from perfatlas.commands.flags import File, OutputFlags, PageFlags, asks, set_flags
-from perfatlas.commands.output import require, told_if_slow, wants_table
-from perfatlas.files import check_writable, read_toml, write_atomic
+from perfatlas.commands.flags import OUTPUT, File, Output, OutputFlags, PageFlags, asks, set_flags
+from perfatlas.commands.output import (
+    Answering,
+    answer_command,
+    command_of,
+    require,
+    show_answer,
+    told_if_slow,
+    wants_table,
+)
+from perfatlas.declarations import example_of
+from perfatlas.files import check_writable, write_atomic
 from perfatlas.quantities import UsageError
-from perfatlas.verbs.goodput.command_answers import Verb, answer_of, answer_table_of, show_goodput
-
-_OUTPUT: Final = Group("Output", sort_key=7)
-EXAMPLE: Final = (
-    "perfatlas goodput --gpus 16384 --mtti-s 11134 --checkpoint-write-s 60 --restart-s 300"
-)
-SPARES_EXAMPLE: Final = (
-    "perfatlas goodput spares --nodes 2048 --node-mtbf-s 1.3e7 --repair-s 86400 --target 0.999"
-)
 
 SLOW: Final = "simulating until the goodput is as sure as --half-width asks"
 
-app: Final = App(
-    name="goodput",
-    help="Goodput of a job under failures, with its checkpoints and spares.",
-    help_format="plaintext",
-    version_flags=(),
-)
+TEXT: Final = "text:print_goodput"
+ONE: Final = Answering(command="goodput", function="goodput", first="goodput", text=TEXT)
 
 
-@Parameter(name="*", group=_OUTPUT)
+@Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class GoodputFiles:
     """What else `goodput` reads and writes.
@@ -46,13 +42,12 @@ class GoodputFiles:
     page: PageFlags = field(default_factory=PageFlags)
 
 
-@app.default
 @asks("goodput")
 def goodput(
     *,
     flags: object = None,
     extra: GoodputFiles | None = None,
-    output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
+    output: Output = None,
 ) -> int:
     """Return the exit code of an answer.
 
@@ -65,19 +60,16 @@ def goodput(
 
     extra, output = extra or GoodputFiles(), output or OutputFlags()
     html, script = extra.page.html, extra.page.script
-    asked = set_flags(flags)
-    if extra.scenario is not None:
-        asked = {**read_toml(extra.scenario), **asked}
+    asked = set_flags(flags, extra.scenario)
     if wants_table(output):
         if html is not None or asked.get("what_if"):
             flag = "--html" if html is not None else "--what-if"
             raise UsageError(f"{flag} is of one job, --table answers many")
-        verb = Verb(command="goodput", face=perfatlas.goodput, first="goodput")
-        return answer_table_of(verb, asked, output)
+        return answer_command(ONE, asked, output)
     if "fleet" not in asked:  # whose file may say both
         written = "checkpoint_bytes_per_s" in asked
         needed = ("restart_s",) if written else ("checkpoint_write_s", "restart_s")
-        require(asked, needed, example=EXAMPLE)
+        require(asked, needed, example=example_of("goodput"))
     if html is not None:
         check_writable(html)
     columns: dict[str, list[float]] = {}
@@ -89,7 +81,7 @@ def goodput(
             answer, columns = run.answer, run.per_replica()
         else:
             answer = perfatlas.goodput(**asked)
-    code = show_goodput(answer, asked, as_json=output.json)
+    code = show_answer(answer.to_dict(), as_json=output.json, asked=asked, text=ONE.find(ONE.text))
     if html is not None:
         from perfatlas.report.text import reproduce_line
         from perfatlas.verbs.goodput.page import goodput_page
@@ -102,40 +94,31 @@ def goodput(
     return code
 
 
-app.command(
-    "perfatlas.verbs.goodput.domains_command:domains",
-    name="domains",
-    help="Share of domains that work while some GPUs are out: blast radius, k of n.",
-)
-app.command(
-    "perfatlas.verbs.goodput.domains_command:stragglers",
-    name="stragglers",
-    help="Cost of waiting for the slowest GPU in a synchronous step.",
-)
-
-
-@app.command
-@asks("goodput spares")
-def spares(
-    *,
-    flags: object = None,
-    output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
-) -> int:
-    """How often a job waits for a node, or how many spares keep it from waiting.
-
-    Args:
-        flags: The nodes.
-        output: Where the answer goes.
-    """
-    import perfatlas
-
-    asked = set_flags(flags)
-    needed = () if "fleet" in asked else ("nodes", "node_mtbf_s", "repair_s")
-    verb = Verb(
+spares = command_of(
+    Answering(
         command="goodput spares",
-        face=perfatlas.goodput_spares,
+        function="goodput_spares",
         first="blocked_probability",
-        needed=needed,
-        example=SPARES_EXAMPLE,
+        text=TEXT,
+        needed=("nodes", "node_mtbf_s", "repair_s"),
+        unless="fleet",
     )
-    return answer_of(verb, asked, output or OutputFlags())
+)
+domains = command_of(
+    Answering(
+        command="goodput domains",
+        function="goodput_domains",
+        first="usable_share",
+        text=TEXT,
+        needed=("domain_size",),
+    )
+)
+stragglers = command_of(
+    Answering(
+        command="goodput stragglers",
+        function="goodput_stragglers",
+        first="step_slowdown",
+        text=TEXT,
+        needed=("gpus",),
+    )
+)

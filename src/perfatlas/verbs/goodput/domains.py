@@ -10,11 +10,11 @@ from typing import Any, Final
 import numpy as np
 
 from perfatlas.answer import Answer, Evidence
+from perfatlas.declarations import fields_asked, signature_of
 from perfatlas.fleet.closed_form import at_least, blast_usable, usable_share
 from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.scenario.fields import refuse_unused
 from perfatlas.verbs.goodput.question import Domains
-from perfatlas.vocabulary.fields import fields_asked, signature_of
 
 NEAREST: Final = 5  # GPUs fewer than all that are shown beside the best
 OFTEN: Final = 0.9  # of the time; a job with all its domains less often mostly waits

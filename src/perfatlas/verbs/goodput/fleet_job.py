@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.declarations import fields_asked
 from perfatlas.fleet.closed_form import likely_interval_s
 from perfatlas.fleet.laws import Constant
 from perfatlas.fleet.model import (
@@ -23,7 +24,7 @@ from perfatlas.fleet.model import (
 from perfatlas.fleet.simulator import chosen_interval_s
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted, shown
 from perfatlas.scenario.fields import refuse_unused
-from perfatlas.vocabulary.fields import Missing, fields_asked
+from perfatlas.vocabulary.fields import Missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable

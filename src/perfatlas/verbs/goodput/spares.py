@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.answer import Answer, Evidence
+from perfatlas.declarations import fields_asked, signature_of
 from perfatlas.fleet.closed_form import blocked_probability, failed_nodes, spares_for
 from perfatlas.quantities import InfeasibleError, InvalidSpecError, counted
 from perfatlas.scenario.fields import refuse_unused
 from perfatlas.verbs.goodput.question import SpareNodes
 from perfatlas.verbs.goodput.spare_pool import Pool, pool_of
 from perfatlas.verbs.goodput.unused_options import idle_spares
-from perfatlas.vocabulary.fields import fields_asked, signature_of
 
 if TYPE_CHECKING:
     from perfatlas.fleet.laws import FloatArray

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from perfatlas.answer import Answer, Evidence
+from perfatlas.declarations import signature_of
 from perfatlas.fleet.closed_form import largest_normal, slowest_step
 from perfatlas.quantities import InvalidSpecError, counted
 from perfatlas.verbs.goodput.question import Stragglers
 from perfatlas.verbs.goodput.unused_options import idle_stragglers
-from perfatlas.vocabulary.fields import signature_of
 
 LARGEST: Final = 2.0  # slowdown at which the fastest GPU of a normal law would take no time
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from perfatlas.answer import tells_unused_changes
+from perfatlas.declarations import signature_of
 from perfatlas.scenario.fields import Answered, answer_columns
 from perfatlas.verbs.kernel.operator_columns import attention_columns, gemm_columns, moe_columns
 from perfatlas.verbs.kernel.priced import operator_answer, price_questions
 from perfatlas.verbs.kernel.question import read_attention, read_gemm, read_moe
-from perfatlas.vocabulary.fields import signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,6 +101,11 @@ def kernel_columns(operator: str, table: Mapping[str, Sequence[Any]]) -> dict[st
             apart=lambda one: one.window > 0,  # sparse attention is priced as one operator
         )
     return answer_columns(table, read_moe, lambda asked: _rows(asked, moe_columns(asked)))
+
+
+gemm_table, attention_table, moe_table = (
+    partial(kernel_columns, operator) for operator in ("gemm", "attention", "moe")
+)
 
 
 def _rows(asked: Sequence[Question], operator: Operator) -> list[Answered]:

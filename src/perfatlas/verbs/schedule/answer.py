@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from perfatlas.answer import Answer, AnsweredRun, Evidence
+from perfatlas.declarations import fields_asked, signature_of
 from perfatlas.jobs.model import (
     LAUNCHERS,
     SOURCES,
@@ -34,7 +35,6 @@ from perfatlas.verbs.schedule.results import (
     results_of,
 )
 from perfatlas.verbs.schedule.unused_options import draws, idle_remarks, refuse_told
-from perfatlas.vocabulary.fields import fields_asked, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

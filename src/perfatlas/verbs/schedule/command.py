@@ -6,9 +6,18 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from cyclopts import Group, Parameter
+from cyclopts import Parameter
 
-from perfatlas.commands.flags import MANY, File, OutputFlags, PageFlags, asks, set_flags
+from perfatlas.commands.flags import (
+    MANY,
+    OUTPUT,
+    File,
+    Output,
+    OutputFlags,
+    PageFlags,
+    asks,
+    set_flags,
+)
 from perfatlas.commands.output import (
     answer_rows,
     print_json,
@@ -16,22 +25,20 @@ from perfatlas.commands.output import (
     told_if_slow,
     wants_table,
 )
-from perfatlas.files import check_writable, read_toml, table_format, write_atomic, write_table
+from perfatlas.declarations import example_of, fields_asked
+from perfatlas.files import check_writable, table_format, write_atomic, write_table
 from perfatlas.quantities import UsageError
-from perfatlas.vocabulary.fields import fields_asked
 
 if TYPE_CHECKING:
     from perfatlas.answer import Answer
     from perfatlas.verbs.schedule.answer import FleetSchedule
 
-_OUTPUT: Final = Group("Output", sort_key=7)
 INTERRUPTED: Final = 130
 SLOW: Final = "scheduling; Ctrl-C keeps what is done"
-EXAMPLE: Final = "perfatlas fleet schedule --num-jobs 20000 --load 0.9 --nodes 256"
 ROWS_LEFT_OUT: Final = ("classes", "trace", "interrupted")  # of a table's cells
 
 
-@Parameter(name="*", group=_OUTPUT)
+@Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class ScheduleFiles:
     """What else `fleet schedule` reads and writes.
@@ -60,7 +67,7 @@ def schedule(
     *,
     flags: object = None,
     extra: ScheduleFiles | None = None,
-    output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
+    output: Output = None,
 ) -> int:
     """Return the exit code of a schedule.
 
@@ -73,9 +80,7 @@ def schedule(
 
     extra, output = extra or ScheduleFiles(), output or OutputFlags()
     _ = extra.page.script  # refused before the schedule runs
-    asked = set_flags(flags)
-    if extra.scenario is not None:
-        asked = {**read_toml(extra.scenario), **asked}
+    asked = set_flags(flags, extra.scenario)
     if extra.compare:
         asked["compare"] = extra.compare
     if wants_table(output):
@@ -104,7 +109,9 @@ def _require(asked: dict[str, Any]) -> None:
     if "nodes" not in asked and "fleet" not in asked:
         missing.append("--nodes")
     if missing:
-        raise UsageError(f"{' and '.join(missing)} missing; for example: {EXAMPLE}")
+        raise UsageError(
+            f"{' and '.join(missing)} missing; for example: {example_of('fleet schedule')}"
+        )
 
 
 def _refuse_beside_table(extra: ScheduleFiles, asked: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.declarations import fields_asked
 from perfatlas.quantities import InvalidSpecError, did_you_mean, shown
 from perfatlas.scenario.fields import Asked
 from perfatlas.vocabulary.fields import (
@@ -12,7 +13,6 @@ from perfatlas.vocabulary.fields import (
     SchedulingPolicy,
     SharedCluster,
     SubmittedJobs,
-    fields_asked,
 )
 
 if TYPE_CHECKING:

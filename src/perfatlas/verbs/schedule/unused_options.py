@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from perfatlas.declarations import fields_asked
 from perfatlas.quantities import InvalidSpecError
 from perfatlas.scenario.fields import refuse_unused
-from perfatlas.vocabulary.fields import fields_asked, value_text
+from perfatlas.vocabulary.fields import value_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,6 +14,7 @@ from perfatlas.answer import (
     no_effect,
     step_evidence,
 )
+from perfatlas.declarations import signature_of
 from perfatlas.quantities import InvalidSpecError, UnsupportedError
 from perfatlas.scenario.deployments import (
     Arriving,
@@ -57,7 +58,6 @@ from perfatlas.serving.requests import TICKS_PER_SECOND, Requests
 from perfatlas.verbs.simulate.repetitions import averaged, half_widths
 from perfatlas.verbs.simulate.results import end_of_interval, holding, traffic_results
 from perfatlas.verbs.simulate.typical_steps import shown_steps
-from perfatlas.vocabulary.fields import signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -6,11 +6,13 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from cyclopts import Group, Parameter
+from cyclopts import Parameter
 
 from perfatlas.commands.flags import (
+    OUTPUT,
     SWITCH,
     File,
+    Output,
     OutputFlags,
     PageFlags,
     Seconds,
@@ -26,21 +28,17 @@ from perfatlas.commands.output import (
     show_summary,
     wants_table,
 )
-from perfatlas.files import check_writable, read_toml, table_format, write_atomic, write_table
+from perfatlas.declarations import example_of
+from perfatlas.files import check_writable, table_format, write_atomic, write_table
 from perfatlas.quantities import UsageError
 
 if TYPE_CHECKING:
     from perfatlas.verbs.simulate.answer import Simulation
 
-_OUTPUT: Final = Group("Output", sort_key=7)
 INTERRUPTED: Final = 130
-EXAMPLE: Final = (
-    "perfatlas simulate --model meta-llama/Llama-3.1-8B-Instruct --system h200_sxm"
-    " --request-rate 20 --isl 1024 --osl 256"
-)
 
 
-@Parameter(name="*", group=_OUTPUT)
+@Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True, kw_only=True)
 class SimulateFlags:
     """What else `simulate` reads and writes.
@@ -91,7 +89,7 @@ def simulate(
     *,
     flags: object = None,
     extra: SimulateFlags | None = None,
-    output: Annotated[OutputFlags | None, Parameter(group=_OUTPUT)] = None,
+    output: Output = None,
 ) -> int:
     """Return the exit code of a simulation.
 
@@ -102,16 +100,14 @@ def simulate(
     """
     extra, output = extra or SimulateFlags(), output or OutputFlags()
     extra.refuse_unread()
-    asked = set_flags(flags)
-    if extra.scenario is not None:
-        asked = {**read_toml(extra.scenario), **asked}
+    asked = set_flags(flags, extra.scenario)
     if wants_table(output):
         if extra.files():
             flag = next(iter(extra.files()))
             raise UsageError(f"{flag} is of one simulation, --table runs many")
         return _simulate_table(asked, output, find_rate=extra.find_rate)
     own = asked.get("replica_kinds") or (asked.get("prefill_system") and asked.get("decode_system"))
-    require(asked, ("model",) if own else ("model", "system"), example=EXAMPLE)
+    require(asked, ("model",) if own else ("model", "system"), example=example_of("simulate"))
     if extra.per_request is not None:
         table_format(str(extra.per_request))
     for path in extra.files().values():

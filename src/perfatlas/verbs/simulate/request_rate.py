@@ -11,12 +11,12 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from perfatlas.declarations import signature_of
 from perfatlas.quantities import InfeasibleError, InvalidSpecError
 from perfatlas.scenario.deployments import arriving, price_ends, refuse_unread, service
 from perfatlas.serving.requests import TICKS_PER_SECOND
 from perfatlas.verbs.simulate.answer import Simulation, simulate, simulated, split_fields
 from perfatlas.verbs.simulate.rate_search import Search, find, full_rate
-from perfatlas.vocabulary.fields import signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

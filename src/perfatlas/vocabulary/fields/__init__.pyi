@@ -29,8 +29,8 @@ from .operators import (
     MoeShape as MoeShape,
 )
 from .questions import (
-    QUESTIONS as QUESTIONS,
-    fields_asked as fields_asked,
+    ESTIMATED as ESTIMATED,
+    SIMULATED as SIMULATED,
     named_elsewhere as named_elsewhere,
 )
 from .replicas import (
@@ -58,9 +58,8 @@ from .schedule import (
     SubmittedJobs as SubmittedJobs,
 )
 from .signatures import (
-    FieldsSignature as FieldsSignature,
     annotation_of as annotation_of,
-    signature_of as signature_of,
+    parameter_of as parameter_of,
 )
 from .subject import (
     ClockChoice as ClockChoice,

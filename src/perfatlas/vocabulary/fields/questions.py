@@ -1,29 +1,14 @@
-"""What each verb can be asked: its groups of fields."""
+"""Questions that several packages read, and the names other tools give to fields."""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from typing import TYPE_CHECKING, Final
 
-from perfatlas.vocabulary.fields.goodput import (
-    GpuDomains,
-    JobFailures,
-    JobOnFleet,
-    MeasuredStep,
-    ResilientJob,
-    SparePool,
-    SynchronousGpus,
-)
 from perfatlas.vocabulary.fields.limits import Limits
-from perfatlas.vocabulary.fields.operators import (
-    AttentionShape,
-    CollectiveKernels,
-    CollectiveShape,
-    GemmShape,
-    KernelChoice,
-    MoeShape,
-)
 from perfatlas.vocabulary.fields.replicas import KvOffloading, ReplicaOperation
-from perfatlas.vocabulary.fields.rows import Field, fields_of
+from perfatlas.vocabulary.fields.rows import declared_groups, fields_of
 from perfatlas.vocabulary.fields.scenario import (
     Batch,
     CachedPrefix,
@@ -33,13 +18,7 @@ from perfatlas.vocabulary.fields.scenario import (
     Pools,
     Serving,
 )
-from perfatlas.vocabulary.fields.schedule import (
-    ScheduledFailures,
-    SchedulingPolicy,
-    SharedCluster,
-    SubmittedJobs,
-)
-from perfatlas.vocabulary.fields.subject import ClockChoice, Subject, SystemChoice, TierChoice
+from perfatlas.vocabulary.fields.subject import Subject
 from perfatlas.vocabulary.fields.traffic import (
     Arrivals,
     Objectives,
@@ -50,23 +29,13 @@ from perfatlas.vocabulary.fields.traffic import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
-    "estimate": (Subject, Serving, Plan, Formats, Batch, Lengths, CachedPrefix, Limits, Pools),
-    "simulate": (
-        *(Subject, SimulatedServing, Lengths, Arrivals, Scheduling, Objectives),
-        *(ReplicaOperation, KvOffloading, Plan, Formats, Limits, Pools),
-    ),
-    "validate serving": (Subject, Plan, Formats, CachedPrefix, Limits),
-    "goodput": (ResilientJob, JobFailures, JobOnFleet, MeasuredStep),
-    "goodput spares": (SparePool,),
-    "goodput domains": (GpuDomains,),
-    "goodput stragglers": (SynchronousGpus,),
-    "fleet schedule": (SubmittedJobs, SharedCluster, SchedulingPolicy, ScheduledFailures),
-    "kernel gemm": (SystemChoice, GemmShape, KernelChoice, TierChoice, ClockChoice),
-    "kernel attention": (SystemChoice, AttentionShape, KernelChoice, TierChoice, ClockChoice),
-    "kernel moe": (SystemChoice, MoeShape, KernelChoice, TierChoice, ClockChoice),
-    "collective": (SystemChoice, CollectiveShape, TierChoice, CollectiveKernels),
-}
+ESTIMATED: Final[tuple[type, ...]] = (
+    *(Subject, Serving, Plan, Formats, Batch, Lengths, CachedPrefix, Limits, Pools),
+)
+SIMULATED: Final[tuple[type, ...]] = (
+    *(Subject, SimulatedServing, Lengths, Arrivals, Scheduling, Objectives),
+    *(ReplicaOperation, KvOffloading, Plan, Formats, Limits, Pools),
+)
 
 
 def named_elsewhere(name: str, known: Collection[str]) -> str:
@@ -81,23 +50,12 @@ def named_elsewhere(name: str, known: Collection[str]) -> str:
         >>> named_elsewhere("tensor-parallel-size", ("tp", "pp"))
         'tp'
     """
+    package = __name__.rpartition(".")[0]
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        importlib.import_module(f"{package}.{module.name}")
     plain = name.strip().lower().replace("-", "_")
-    for verb in QUESTIONS:
-        for field in fields_asked(verb).values():
+    for table in declared_groups():
+        for field in fields_of(table).values():
             if field.name in known and plain in field.row.elsewhere:
                 return field.name
     return ""
-
-
-def fields_asked(verb: str) -> dict[str, Field]:
-    """Return the fields a verb can be asked, by name.
-
-    Args:
-        verb: Such as "estimate".
-
-    Example:
-        >>> from perfatlas.vocabulary.fields import fields_asked
-        >>> fields_asked("estimate")["isl"].default
-        1024
-    """
-    return fields_of(*QUESTIONS[verb])

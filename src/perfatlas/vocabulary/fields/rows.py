@@ -229,6 +229,11 @@ def group(title: str, order: int) -> Callable[[Table], Table]:
     return declare
 
 
+def declared_groups() -> tuple[type, ...]:
+    """Return all groups that are imported, in the order in which they were."""
+    return tuple(_GROUPS)
+
+
 def varies_by_pool(*tables: type, needs: Condition) -> Callable[[Table], Table]:
     """Return a decorator that adds prefill_ and decode_ variants of the rows that have them.
 

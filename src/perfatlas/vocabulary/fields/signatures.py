@@ -1,75 +1,14 @@
-"""Signatures of functions whose keyword arguments are the fields of a question."""
+"""Fields as arguments of a Python function."""
 
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from perfatlas.vocabulary.fields.questions import fields_asked
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from perfatlas.vocabulary.fields.rows import Field
-
-Verb = TypeVar("Verb", bound="Callable[..., Any]")
-
-
-def signature_of(question: str) -> Callable[[Verb], Verb]:
-    """Return a decorator that shows the fields of a question in place of `**fields`.
-
-    `inspect.signature`, `help` and editors then show every name with its type and default. The
-    parameters are made when they are first looked at.
-
-    Args:
-        question: Of the table of questions.
-
-    Example:
-        >>> import inspect
-        >>> from perfatlas import kernel_gemm
-        >>> inspect.signature(kernel_gemm).parameters["format"].default
-        'bf16'
-    """
-
-    def declare(verb: Verb) -> Verb:
-        verb.__signature__ = FieldsSignature(question, inspect.signature(verb))  # type: ignore[attr-defined]
-        return verb
-
-    return declare
-
-
-class FieldsSignature(inspect.Signature):
-    """The signature of a function of the fields of a question.
-
-    Args:
-        question: Of the table of questions.
-        own: The signature as declared; its keyword arguments stay in front.
-    """
-
-    def __init__(self, question: str, own: inspect.Signature) -> None:
-        """Keep what is declared; nothing is read yet."""
-        super().__init__(return_annotation=own.return_annotation)
-        self.question = question
-        self.own = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
-        self._made: Mapping[str, inspect.Parameter] | None = None
-
-    @property
-    def parameters(self) -> Mapping[str, inspect.Parameter]:  # type: ignore[override]
-        """The declared arguments, then one for each field."""
-        if self._made is None:
-            fields = fields_asked(self.question)
-            made = [_parameter(field, fields) for field in fields.values()]
-            self._made = inspect.Signature([*self.own, *made]).parameters
-        return self._made
-
-    def replace(self, **changes: Any) -> inspect.Signature:  # type: ignore[override]  # noqa: ANN401 - of inspect
-        """Return a plain signature with some parts changed.
-
-        Args:
-            **changes: As of `inspect.Signature.replace`.
-        """
-        own = list(self.parameters.values())
-        return inspect.Signature(own, return_annotation=self.return_annotation).replace(**changes)
 
 
 def annotation_of(field: Field) -> str:
@@ -79,8 +18,8 @@ def annotation_of(field: Field) -> str:
         field: With a row.
 
     Example:
-        >>> from perfatlas.vocabulary.fields import annotation_of, fields_asked
-        >>> annotation_of(fields_asked("estimate")["isl"])
+        >>> from perfatlas.vocabulary.fields import Lengths, annotation_of, fields_of
+        >>> annotation_of(fields_of(Lengths)["isl"])
         'int | str'
     """
     if field.choices:
@@ -100,7 +39,13 @@ def is_required(field: Field, fields: Mapping[str, Field]) -> bool:
     return field.required and not any(f"{pool}_{field.name}" in fields for pool in field.row.pools)
 
 
-def _parameter(field: Field, fields: Mapping[str, Field]) -> inspect.Parameter:
+def parameter_of(field: Field, fields: Mapping[str, Field]) -> inspect.Parameter:
+    """Return a field as a keyword argument.
+
+    Args:
+        field: With a row.
+        fields: All of the question.
+    """
     annotation, default = annotation_of(field), field.default
     if is_required(field, fields):
         default = inspect.Parameter.empty

@@ -15,10 +15,11 @@ from perfatlas.vocabulary.fields.conditions import (
     Worded,
     value_text,
 )
-from perfatlas.vocabulary.fields.questions import fields_asked
 from perfatlas.vocabulary.fields.signatures import is_required
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from perfatlas.vocabulary.fields.conditions import Condition
     from perfatlas.vocabulary.fields.rows import Field
 
@@ -39,8 +40,8 @@ def default_text(field: Field) -> str:
         field: With a row.
 
     Example:
-        >>> from perfatlas.vocabulary.fields import default_text, fields_asked
-        >>> asked = fields_asked("estimate")
+        >>> from perfatlas.vocabulary.fields import ESTIMATED, default_text, fields_of
+        >>> asked = fields_of(*ESTIMATED)
         >>> default_text(asked["isl"]), default_text(asked["tp"])
         ('1024', 'the GPUs of one replica')
     """
@@ -56,8 +57,8 @@ def bounds_text(field: Field) -> str:
         field: With a row.
 
     Example:
-        >>> from perfatlas.vocabulary.fields import bounds_text, fields_asked
-        >>> bounds_text(fields_asked("estimate")["clock_ratio"])
+        >>> from perfatlas.vocabulary.fields import ESTIMATED, bounds_text, fields_of
+        >>> bounds_text(fields_of(*ESTIMATED)["clock_ratio"])
         '0.05 to 2'
     """
     if field.choices:
@@ -90,8 +91,8 @@ def needs_text(condition: Condition | None) -> str:
         condition: Of a row.
 
     Example:
-        >>> from perfatlas.vocabulary.fields import fields_asked, needs_text
-        >>> needs_text(fields_asked("kernel attention")["rope_dim"].row.needs)
+        >>> from perfatlas.vocabulary.fields import AttentionShape, fields_of, needs_text
+        >>> needs_text(fields_of(AttentionShape)["rope_dim"].row.needs)
         'kind = mla'
     """
     if condition is None:
@@ -118,20 +119,20 @@ def needs_text(condition: Condition | None) -> str:
     return text
 
 
-def json_schema(question: str) -> dict[str, Any]:
+def json_schema(question: str, fields: Mapping[str, Field]) -> dict[str, Any]:
     """Return the JSON schema of what a verb can be asked.
 
     Numbers may be text with a unit; bounds are those of the number in SI units.
 
     Args:
-        question: Of the table of questions.
+        question: The command that asks it.
+        fields: Of the question, by name.
 
     Example:
-        >>> from perfatlas.vocabulary.fields import json_schema
-        >>> json_schema("kernel gemm")["required"]
-        ['system', 'm', 'n', 'k']
+        >>> from perfatlas.vocabulary.fields import GemmShape, fields_of, json_schema
+        >>> json_schema("kernel gemm", fields_of(GemmShape))["required"]
+        ['m', 'n', 'k']
     """
-    fields = fields_asked(question)
     return {
         "$schema": SCHEMA,
         "title": f"perfatlas {question}",

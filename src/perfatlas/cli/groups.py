@@ -1,0 +1,39 @@
+"""Verbs with sub-verbs, made of the declared commands when one of them is run."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from cyclopts import App
+
+from perfatlas.declarations import commands
+
+
+def is_group(name: str) -> bool:
+    """Return whether a command has others below it.
+
+    Args:
+        name: As it is typed.
+
+    Example:
+        >>> from perfatlas.cli.groups import is_group
+        >>> is_group("goodput"), is_group("collective")
+        (True, False)
+    """
+    return any(other.startswith(f"{name} ") for other in commands())
+
+
+def __getattr__(name: str) -> App:
+    """Return a verb with its sub-verbs, for the tree that names it `perfatlas.cli.groups:name`."""
+    if name not in commands():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    package, own = commands()[name]
+    group = App(name=name, help=own.help, help_format="plaintext", version_flags=())
+    if own.run:
+        module, _, function = own.run.partition(":")
+        group.default(getattr(import_module(f"{package}.{module}"), function))
+    for other, (home, command) in commands().items():
+        if other.startswith(f"{name} "):
+            verb = other.removeprefix(f"{name} ")
+            group.command(f"{home}.{command.run}", name=verb, help=command.help)
+    return group

@@ -1,0 +1,104 @@
+"""Commands that are asked named fields alone: one answer, or a table of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from perfatlas.commands.flags import Output, OutputFlags, asks, set_flags
+from perfatlas.commands.output.answers import require, show_answer
+from perfatlas.commands.output.table_run import (
+    answer_rows,
+    answer_table,
+    show_summary,
+    wants_table,
+)
+from perfatlas.declarations import commands, example_of, fields_asked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answering:
+    """How a command is answered; a "module:function" is of the folder that declares it.
+
+    Args:
+        command: As it is typed.
+        function: Its name in `perfatlas`: from named fields to an answer.
+        first: The column with which its answers begin in a table; no field of it.
+        table: Where columns of questions become columns of answers, as "module:function"; by
+            default each row is answered by itself.
+        text: What writes an answer for people, as "module:function"; by default that of all verbs.
+        needed: Fields that must be given; by default those that the table of fields requires.
+        unless: The field that stands in for all of them.
+    """
+
+    command: str
+    function: str
+    first: str
+    table: str = ""
+    text: str = ""
+    needed: tuple[str, ...] | None = None
+    unless: str = ""
+
+    def find(self, place: str) -> Any:  # noqa: ANN401 - a function
+        """Return a function of the folder.
+
+        Args:
+            place: As "module:function".
+        """
+        module, _, function = place.partition(":")
+        return getattr(import_module(f"{commands()[self.command][0]}.{module}"), function)
+
+
+def command_of(form: Answering) -> Callable[..., int]:
+    """Return a command with a flag for each field, --json, --table and --output.
+
+    Args:
+        form: How it is answered.
+    """
+
+    @asks(form.command)
+    def command(*, flags: object = None, output: Output = None) -> int:
+        """Return the exit code of an answer.
+
+        Args:
+            flags: The question.
+            output: Where the answer goes.
+        """
+        return answer_command(form, set_flags(flags), output or OutputFlags())
+
+    return command
+
+
+def answer_command(form: Answering, asked: dict[str, Any], output: OutputFlags) -> int:
+    """Return the exit code of one answer, or of a table of them.
+
+    Args:
+        form: How the command is answered.
+        asked: The flags that were given.
+        output: Where the answer goes.
+
+    Raises:
+        UsageError: A field that must be given is not.
+    """
+    import perfatlas
+
+    function = getattr(perfatlas, form.function)
+    fields = fields_asked(form.command)
+    if wants_table(output):
+        given: dict[str, Any] = {"asked": asked, "names": fields, "first": form.first}
+        if form.table:
+            summary = answer_table(form.find(form.table), output, **given)
+        else:
+            summary = answer_rows(function, output, **given)
+        return show_summary(form.command, summary, asked=asked, as_json=output.json)
+    needed = form.needed
+    if needed is None:
+        needed = tuple(name for name, field in fields.items() if field.required)
+    if form.unless not in asked:
+        require(asked, needed, example=example_of(form.command))
+    text = form.find(form.text) if form.text else None
+    return show_answer(function(**asked).to_dict(), as_json=output.json, asked=asked, text=text)

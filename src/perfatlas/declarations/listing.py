@@ -1,0 +1,115 @@
+"""The folders of verbs, and what they declare, found by listing.
+
+A folder of `FOLDERS` with a module `declaration` adds its commands and functions to perfatlas; its
+module `groups` has the questions of those commands that are asked named fields.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from perfatlas.declarations.rows import Command, Declaration
+    from perfatlas.vocabulary.fields import Field
+
+FOLDERS: Final = ("perfatlas.verbs", "perfatlas.lab")
+
+
+@cache
+def declarations() -> dict[str, Declaration]:
+    """Return what is declared, by the package that declares it."""
+    return {
+        package: import_module(f"{package}.declaration").DECLARATION
+        for parent in FOLDERS
+        for package in sorted(_declaring(parent))
+    }
+
+
+def _declaring(parent: str) -> set[str]:
+    """Return the packages of a folder that have a declaration; no other is imported."""
+    return {
+        f"{parent}.{found.parent.name}"
+        for path in import_module(parent).__path__
+        for found in Path(path).glob("*/declaration.py")
+    }
+
+
+def commands() -> dict[str, tuple[str, Command]]:
+    """Return (package, row) of every command by its name, sorted.
+
+    Example:
+        >>> from perfatlas.declarations import commands
+        >>> commands()["kernel gemm"][0]
+        'perfatlas.verbs.kernel'
+    """
+    found = {
+        command.name: (package, command)
+        for package, declared in declarations().items()
+        for command in declared.commands
+    }
+    return dict(sorted(found.items()))
+
+
+def example_of(command: str) -> str:
+    """Return a command line that works.
+
+    Args:
+        command: Such as "estimate".
+
+    Example:
+        >>> from perfatlas.declarations import example_of
+        >>> example_of("goodput stragglers")
+        'perfatlas goodput stragglers --gpus 16384 --persistent-cv 0.01'
+    """
+    return f"perfatlas {commands()[command][1].example}"
+
+
+def function_homes() -> dict[str, str]:
+    """Return the package of every function and class of `perfatlas` that a folder declares.
+
+    Example:
+        >>> from perfatlas.declarations import function_homes
+        >>> function_homes()["estimate_table"]
+        'perfatlas.verbs.estimate'
+    """
+    return {
+        name: package for package, declared in declarations().items() for name in declared.functions
+    }
+
+
+@cache
+def questions() -> dict[str, tuple[type, ...]]:
+    """Return the groups of fields that each command can be asked, by its name, sorted."""
+    found: dict[str, tuple[type, ...]] = {}
+    for package in declarations():
+        found |= _questions_of(package)
+    return dict(sorted(found.items()))
+
+
+def _questions_of(package: str) -> dict[str, tuple[type, ...]]:
+    paths = import_module(package).__path__
+    if not any(Path(path, "groups.py").exists() for path in paths):
+        return {}
+    found: dict[str, tuple[type, ...]] = import_module(f"{package}.groups").QUESTIONS
+    return found
+
+
+@cache
+def fields_asked(command: str) -> dict[str, Field]:
+    """Return the fields a command can be asked, by name.
+
+    Args:
+        command: Such as "estimate".
+
+    Example:
+        >>> from perfatlas.declarations import fields_asked
+        >>> fields_asked("estimate")["isl"].default
+        1024
+    """
+    from perfatlas.vocabulary.fields import fields_of
+
+    package, _ = commands()[command]
+    return fields_of(*_questions_of(package)[command])

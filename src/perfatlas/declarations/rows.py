@@ -1,0 +1,36 @@
+"""What a folder declares, a row for each command; `--help` reads it and imports nothing else."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """A command.
+
+    Args:
+        name: As it is typed after `perfatlas`, such as "goodput spares".
+        help: What it does, a line.
+        run: Its function in the folder, as "module:function"; "" for a name that only holds
+            others.
+        example: Words after `perfatlas` that work; a message about what is missing quotes them.
+        needs: Data it needs that do not come with perfatlas.
+    """
+
+    name: str
+    help: str
+    run: str = ""
+    example: str = ""
+    needs: str = ""
+
+
+class Declaration(NamedTuple):
+    """What a folder adds to perfatlas.
+
+    Args:
+        commands: Of the command line.
+        functions: Names of its interface that are names of `perfatlas` too.
+    """
+
+    commands: tuple[Command, ...]
+    functions: tuple[str, ...] = ()

@@ -1,0 +1,56 @@
+"""What `validate` adds to perfatlas: its commands and the names of its interface."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfatlas.declarations import Command, Declaration
+
+DECLARATION: Final = Declaration(
+    commands=(
+        Command(
+            name="validate",
+            help="Compare predictions with measurements; exits 7 when an error budget is exceeded.",
+        ),
+        Command(
+            name="validate kernels",
+            help="Operators against measured tables.",
+            run="command:kernels",
+        ),
+        Command(
+            name="validate collectives",
+            help="Collectives against measured tables.",
+            run="command:collectives",
+        ),
+        Command(
+            name="validate measured",
+            help="Tier measured against rows held out of its tables.",
+            run="measured_command:measured",
+        ),
+        Command(
+            name="validate blocks",
+            help="Sums of operators against measured attention blocks.",
+            run="command:blocks",
+        ),
+        Command(
+            name="validate capacity",
+            help="Cache sizes against those engines print.",
+            run="command:capacity",
+        ),
+        Command(
+            name="validate steps",
+            help="Serving estimates against measured serving.",
+            run="command:steps",
+        ),
+        Command(
+            name="validate fleet",
+            help="The job simulator against closed forms and published figures.",
+            run="fleet_command:fleet",
+        ),
+        Command(
+            name="validate serving",
+            help="Estimates against your benchmarks, or simulated traffic against engine runs.",
+            run="serving_command:serving",
+        ),
+    ),
+)

@@ -1,0 +1,32 @@
+"""What `estimate` adds to perfatlas: its commands and the names of its interface."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfatlas.declarations import Command, Declaration
+
+DECLARATION: Final = Declaration(
+    commands=(
+        Command(
+            name="estimate",
+            help=(
+                "Estimate one inference scenario: latency, throughput, memory, and what bounds"
+                " them."
+            ),
+            run="command:estimate",
+            example=(
+                "estimate --model meta-llama/Llama-3.1-70B-Instruct --system h200_sxm --gpus 8 "
+                "--batch 64 --isl 2048 --osl 512"
+            ),
+        ),
+    ),
+    functions=(
+        "Frontier",
+        "TableAnswer",
+        "estimate",
+        "estimate_columns",
+        "estimate_table",
+        "frontier",
+    ),
+)

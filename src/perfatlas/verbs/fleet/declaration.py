@@ -1,0 +1,37 @@
+"""What `fleet` adds to perfatlas: its commands and the names of its interface."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfatlas.declarations import Command, Declaration
+
+DECLARATION: Final = Declaration(
+    commands=(
+        Command(
+            name="fleet",
+            help="Fleets from a cluster's own logs, explained; many jobs scheduled on one cluster.",
+        ),
+        Command(
+            name="fleet import",
+            help="Read logs into one history of failures and repairs.",
+            run="command:import_",
+            example="fleet import --format xid kern.log --output history.parquet",
+        ),
+        Command(
+            name="fleet fit",
+            help="Fit laws to histories; write a fleet and its evidence.",
+            run="command:fit",
+            example=(
+                "fleet fit history.parquet --nodes 2048 --start 2026-01-01T00:00:00Z --end "
+                "2026-04-01T00:00:00Z --output fleet.toml"
+            ),
+        ),
+        Command(
+            name="fleet report",
+            help="Explain a fleet or a history on one page.",
+            run="report_command:report",
+            example="fleet report fleet.toml --output page.html",
+        ),
+    ),
+)

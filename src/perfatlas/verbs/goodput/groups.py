@@ -1,0 +1,22 @@
+"""The groups of fields that each form of `goodput` is asked."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfatlas.vocabulary.fields import (
+    GpuDomains,
+    JobFailures,
+    JobOnFleet,
+    MeasuredStep,
+    ResilientJob,
+    SparePool,
+    SynchronousGpus,
+)
+
+QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
+    "goodput": (ResilientJob, JobFailures, JobOnFleet, MeasuredStep),
+    "goodput spares": (SparePool,),
+    "goodput domains": (GpuDomains,),
+    "goodput stragglers": (SynchronousGpus,),
+}

@@ -1,0 +1,45 @@
+"""What `kernel` adds to perfatlas: its commands and the names of its interface."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfatlas.declarations import Command, Declaration
+
+DECLARATION: Final = Declaration(
+    commands=(
+        Command(
+            name="kernel",
+            help="Time one operator on one GPU.",
+        ),
+        Command(
+            name="kernel gemm",
+            help="Time a matrix multiplication, (m, k) x (k, n).",
+            run="command:gemm",
+            example="kernel gemm --system h200_sxm --m 64 --n 8192 --k 8192 --format bf16",
+        ),
+        Command(
+            name="kernel attention",
+            help="Time the attention of one layer.",
+            run="command:attention",
+            example=(
+                "kernel attention --system h200_sxm --phase decode --batch 64 --kv-len 4096 "
+                "--num-heads 8 --num-kv-heads 1 --head-dim 128"
+            ),
+        ),
+        Command(
+            name="kernel moe",
+            help="Time the expert GEMMs of one mixture-of-experts layer.",
+            run="command:moe",
+            example=(
+                "kernel moe --system h200_sxm --tokens 64 --hidden 4096 --intermediate 1536 "
+                "--experts 128 --top-k 8 --format fp8_block"
+            ),
+        ),
+    ),
+    functions=(
+        "kernel_attention",
+        "kernel_gemm",
+        "kernel_moe",
+    ),
+)

@@ -1,0 +1,21 @@
+"""The groups of fields that each form of `kernel` is asked."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfatlas.vocabulary.fields import (
+    AttentionShape,
+    ClockChoice,
+    GemmShape,
+    KernelChoice,
+    MoeShape,
+    SystemChoice,
+    TierChoice,
+)
+
+QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
+    "kernel gemm": (SystemChoice, GemmShape, KernelChoice, TierChoice, ClockChoice),
+    "kernel attention": (SystemChoice, AttentionShape, KernelChoice, TierChoice, ClockChoice),
+    "kernel moe": (SystemChoice, MoeShape, KernelChoice, TierChoice, ClockChoice),
+}

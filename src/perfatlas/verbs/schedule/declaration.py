@@ -1,0 +1,22 @@
+"""What `fleet schedule` adds to perfatlas: its commands and the names of its interface."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from perfatlas.declarations import Command, Declaration
+
+DECLARATION: Final = Declaration(
+    commands=(
+        Command(
+            name="fleet schedule",
+            help="Schedule many jobs on one cluster: waits, GPU time, failures, policies compared.",
+            run="command:schedule",
+            example="fleet schedule --num-jobs 20000 --load 0.9 --nodes 256",
+        ),
+    ),
+    functions=(
+        "FleetSchedule",
+        "fleet_schedule",
+    ),
+)
