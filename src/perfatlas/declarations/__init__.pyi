@@ -1,5 +1,6 @@
 from .listing import (
     commands as commands,
+    declared_metrics as declared_metrics,
     example_of as example_of,
     fields_asked as fields_asked,
     function_homes as function_homes,

@@ -1,7 +1,8 @@
 """The folders of verbs, and what they declare, found by listing.
 
 A folder of `FOLDERS` with a module `declaration` adds its commands and functions to perfatlas; its
-module `groups` has the questions of those commands that are asked named fields.
+module `groups` has the questions of those commands that are asked named fields, and its module
+`metrics` the metrics that no other answers.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from perfatlas.declarations.rows import Command, Declaration
     from perfatlas.vocabulary.fields import Field
+    from perfatlas.vocabulary.metrics import Metric
 
 FOLDERS: Final = ("perfatlas.verbs", "perfatlas.lab")
 
@@ -89,9 +93,25 @@ def questions() -> dict[str, tuple[type, ...]]:
     return dict(sorted(found.items()))
 
 
+def declared_metrics() -> Mapping[str, Metric]:
+    """Return the table of metrics with those that each folder declares in a module `metrics`.
+
+    They are declared when their verb answers, too; this is for who reads the whole table.
+    """
+    from perfatlas.vocabulary.metrics import METRICS
+
+    for package in declarations():
+        if _has(package, "metrics"):
+            import_module(f"{package}.metrics")
+    return METRICS
+
+
+def _has(package: str, module: str) -> bool:
+    return any(Path(path, f"{module}.py").exists() for path in import_module(package).__path__)
+
+
 def _questions_of(package: str) -> dict[str, tuple[type, ...]]:
-    paths = import_module(package).__path__
-    if not any(Path(path, "groups.py").exists() for path in paths):
+    if not _has(package, "groups"):
         return {}
     found: dict[str, tuple[type, ...]] = import_module(f"{package}.groups").QUESTIONS
     return found

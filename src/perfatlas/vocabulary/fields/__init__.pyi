@@ -40,7 +40,9 @@ from .replicas import (
 )
 from .rows import (
     Field as Field,
+    Row as Row,
     fields_of as fields_of,
+    group as group,
 )
 from .scenario import (
     Batch as Batch,

@@ -16,6 +16,7 @@ from .table import (
     LOW as LOW,
     METRICS as METRICS,
     SEEDS as SEEDS,
+    declare_metrics as declare_metrics,
     find_metric as find_metric,
     metrics_of as metrics_of,
     stem_of as stem_of,

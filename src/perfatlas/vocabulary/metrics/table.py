@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from perfatlas.vocabulary.metrics.deployments import DEPLOYMENTS
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
 
     from perfatlas.vocabulary.metrics.metric import Metric
 
-METRICS: Final[Mapping[str, Metric]] = {
+_TABLE: Final = {
     metric.name: metric
     for metric in (*SERVING, *DEPLOYMENTS, *OPERATOR, *JOB, *FORMS, *JOBS, *RUNS)
 }
+METRICS: Final[Mapping[str, Metric]] = MappingProxyType(_TABLE)
 LOW: Final = "_low"
 HIGH: Final = "_high"
 SEEDS: Final = "_seed_half_width"
@@ -34,6 +36,22 @@ ENDS: Final = (
 # objects that hold the members of another
 _ALIKE: Final = {"prefill_memory": "memory"}
 _KIND: Final = re.compile(r"kind_[1-9]\d*")
+
+
+def declare_metrics(*metrics: Metric) -> tuple[Metric, ...]:
+    """Return the metrics that one verb alone answers, having added them to the table.
+
+    Args:
+        *metrics: Of the module `metrics` in the folder of the verb.
+
+    Raises:
+        ValueError: Another metric has one of the names.
+    """
+    taken = [one.name for one in metrics if METRICS.get(one.name, one) != one]
+    if taken:
+        raise ValueError(f"other metrics have these names: {', '.join(taken)}")
+    _TABLE.update({one.name: one for one in metrics})
+    return metrics
 
 
 def stem_of(key: str) -> str:

@@ -1,0 +1,3 @@
+from .answer import (
+    memory_read as memory_read,
+)
