@@ -84,3 +84,11 @@ def test_its_answer_is_made_of_declared_metrics() -> None:
         "print([one.name for one in metrics_of('memory_read')])"
     )
     assert said == "['read_time_s']\n"
+
+
+def test_the_tests_of_all_verbs_ask_its_example() -> None:
+    said = _python(
+        EXTENDED + "from tests.vocabulary.asked import ASKED, answered;"
+        "print(ASKED['memory_read'].fields, answered('memory_read').results)"
+    )
+    assert said == "{'system': 'h200_sxm', 'bytes': '1GB'} {'read_time_s': %r}\n" % (1e9 / 4.8e12)

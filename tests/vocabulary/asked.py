@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import perfatlas
+from perfatlas.declarations import FieldsSignature, example_of, function_homes
 from perfatlas.verbs.collective import collective
 from perfatlas.verbs.estimate import estimate
 from perfatlas.verbs.goodput import (
@@ -20,7 +23,7 @@ from perfatlas.verbs.schedule import fleet_schedule
 from perfatlas.verbs.simulate import max_request_rate, simulate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from perfatlas.answer import Answer
@@ -152,7 +155,27 @@ def with_files(folder: Path) -> dict[str, Asked]:
     }  # fmt: skip
 
 
-ASKED: Final = {**OPERATORS, **ESTIMATES, **SIMULATIONS, **GOODPUT}
+def _declared(known: Iterable[Asked]) -> Iterator[tuple[str, Asked]]:
+    """Yield the examples of commands of which no question is known, by their names."""
+    commands = {one.face.__signature__.question for one in known}  # type: ignore[attr-defined]
+    for name in function_homes():
+        face = getattr(perfatlas, name)
+        signature = getattr(face, "__signature__", None)
+        if isinstance(signature, FieldsSignature) and signature.question not in commands:
+            words = example_of(signature.question).removeprefix(f"perfatlas {signature.question} ")
+            pairs = dict(_fields_of(shlex.split(words)))
+            yield signature.question, Asked(face, pairs)
+
+
+def _fields_of(words: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield (field, value) of flags that each have one value."""
+    for flag, value in zip(words[::2], words[1::2], strict=True):
+        yield flag.removeprefix("--").replace("-", "_"), value
+
+
+_LISTED: Final = {**OPERATORS, **ESTIMATES, **SIMULATIONS, **GOODPUT}
+OF_FILES: Final = Asked(fleet_schedule, {})
+ASKED: Final = {**_LISTED, **dict(_declared([*_LISTED.values(), OF_FILES]))}
 INTERRUPTED: Final = Asked(_interrupted, {**SERVED, "num_requests": 200, "slo_ttft_s": 0.1})
 
 

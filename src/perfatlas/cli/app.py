@@ -27,9 +27,9 @@ app: Final = App(
 for name, (package, command) in commands().items():
     parent, _, verb = name.rpartition(" ")
     if is_group(name):
-        app.command(f"perfatlas.cli.groups:{name}", name=name, help=command.help)
+        app.command(f"perfatlas.cli.groups:{name}", name=name, help=command.line)
     elif not parent:
-        app.command(f"{package}.{command.run}", name=verb, help=command.help)
+        app.command(f"{package}.{command.run}", name=verb, help=command.line)
 app.command(
     "perfatlas.cli.completion:completion",
     name="completion",

@@ -28,12 +28,12 @@ def __getattr__(name: str) -> App:
     if name not in commands():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     package, own = commands()[name]
-    group = App(name=name, help=own.help, help_format="plaintext", version_flags=())
+    group = App(name=name, help=own.line, help_format="plaintext", version_flags=())
     if own.run:
         module, _, function = own.run.partition(":")
         group.default(getattr(import_module(f"{package}.{module}"), function))
     for other, (home, command) in commands().items():
         if other.startswith(f"{name} "):
             verb = other.removeprefix(f"{name} ")
-            group.command(f"{home}.{command.run}", name=verb, help=command.help)
+            group.command(f"{home}.{command.run}", name=verb, help=command.line)
     return group

@@ -23,6 +23,11 @@ class Command(NamedTuple):
     example: str = ""
     needs: str = ""
 
+    @property
+    def line(self) -> str:
+        """What --help says of it."""
+        return f"{self.help} Needs {self.needs}." if self.needs else self.help
+
 
 class Declaration(NamedTuple):
     """What a folder adds to perfatlas.

@@ -12,6 +12,7 @@ DECLARATION: Final = Declaration(
             name="calibrate",
             help="Fit kernel parameters to measured tables; write them as TOML.",
             run="command:calibrate",
+            needs="the measured tables of perfatlas[silicon], or measured rows of your own",
         ),
     ),
 )

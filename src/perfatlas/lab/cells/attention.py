@@ -19,7 +19,15 @@ from perfatlas.kernels.attention import (
     prefill_attention_time_s,
 )
 from perfatlas.kernels.devices import BANDWIDTH, PEAK
-from perfatlas.lab.cells.cell import FAMILIES, Cell, Range, Rows, is_excluded, silicon_columns
+from perfatlas.lab.cells.cell import (
+    FAMILIES,
+    Cell,
+    CellMaker,
+    Range,
+    Rows,
+    is_excluded,
+    silicon_columns,
+)
 from perfatlas.measurements.tables import default_kernels, table_rows
 from perfatlas.operators import Attention, Phase
 
@@ -267,3 +275,6 @@ def _roofline_s(
     traffic = work.cold_bytes + work.activation_bytes
     roofline_s: FloatArray = np.maximum(work.flop / silicon[PEAK], traffic / silicon[BANDWIDTH])
     return roofline_s
+
+
+MAKER: Final = CellMaker(attention_cells, OPERATORS, place=4)

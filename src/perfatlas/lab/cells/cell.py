@@ -134,3 +134,17 @@ def is_excluded(device: str, operator: str, family: str, format_name: str) -> bo
     """Return whether a cell is listed as not fit for calibration."""
     cell = {"device": device, "operator": operator, "family": family, "format": format_name}
     return any(all(rule[key] in ("any", cell[key]) for key in cell) for rule in exclusions())
+
+
+class CellMaker(NamedTuple):
+    """Who makes the cells of which operators: the row `MAKER` of a module of cells.
+
+    Args:
+        make: From a device to its cells.
+        operators: Those it makes; none for every name that is left.
+        place: Order among all makers, which is that of cells in files and samples.
+    """
+
+    make: Callable[[str], tuple[Cell, ...]]
+    operators: tuple[str, ...]
+    place: int

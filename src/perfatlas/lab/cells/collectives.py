@@ -15,7 +15,14 @@ import numpy as np
 from perfatlas import hardware
 from perfatlas.collectives import COLLECTIVE_SHAPE, collective_shape, custom_time_s, library_time_s
 from perfatlas.kernels.devices import NUM_SILICON
-from perfatlas.lab.cells.cell import FAMILIES, Cell, Range, Rows, is_excluded
+from perfatlas.lab.cells.cell import (
+    FAMILIES,
+    Cell,
+    CellMaker,
+    Range,
+    Rows,
+    is_excluded,
+)
 from perfatlas.lab.cells.exchange import LIBRARY_RANGES, exchange_cells
 from perfatlas.measurements.tables import (
     CUSTOM,
@@ -201,3 +208,6 @@ def _roofline_s(shape_UD: FloatArray) -> FloatArray:
     switch = np.where(columns["in_network_bytes"] > 0.0, columns["in_network_bytes"], np.inf)
     least: FloatArray = np.minimum(columns["wire_bytes"], switch) / columns["bandwidth"]
     return least
+
+
+MAKER: Final = CellMaker(collective_cells, (), place=8)

@@ -12,7 +12,15 @@ import numpy as np
 
 from perfatlas.kernels.devices import BANDWIDTH, PEAK
 from perfatlas.kernels.gemm import ACTIVATION_BYTES, GEMM_SHAPE, TILE_POLICIES, gemm_time_s
-from perfatlas.lab.cells.cell import FAMILIES, Cell, Range, Rows, is_excluded, silicon_columns
+from perfatlas.lab.cells.cell import (
+    FAMILIES,
+    Cell,
+    CellMaker,
+    Range,
+    Rows,
+    is_excluded,
+    silicon_columns,
+)
 from perfatlas.measurements.tables import (
     GEMM_FORMATS,
     QUANTIZED_INSIDE,
@@ -118,3 +126,6 @@ def _roofline_s(device: str, format_name: str, shape_UD: FloatArray) -> FloatArr
     traffic += shape_UD[:, 6] * m * k * (ACTIVATION_BYTES + shape_UD[:, 4])
     least: FloatArray = np.maximum(flop / silicon[PEAK], traffic / silicon[BANDWIDTH])
     return least
+
+
+MAKER: Final = CellMaker(gemm_cells, ("gemm",), place=1)

@@ -21,7 +21,14 @@ from perfatlas.kernels.latent_attention import (
     mla_prefill_time_s,
 )
 from perfatlas.lab.cells.attention import PROTOCOL, QUERY_TILES, product_silicon
-from perfatlas.lab.cells.cell import FAMILIES, Cell, Range, Rows, is_excluded
+from perfatlas.lab.cells.cell import (
+    FAMILIES,
+    Cell,
+    CellMaker,
+    Range,
+    Rows,
+    is_excluded,
+)
 from perfatlas.measurements.tables import default_kernels, table_rows
 from perfatlas.operators import LatentAttention, Phase
 
@@ -157,3 +164,6 @@ def _roofline_s(
     traffic = work.cold_bytes + work.activation_bytes
     roofline_s: FloatArray = np.maximum(work.flop / silicon[PEAK], traffic / silicon[BANDWIDTH])
     return roofline_s
+
+
+MAKER: Final = CellMaker(latent_attention_cells, OPERATORS, place=5)

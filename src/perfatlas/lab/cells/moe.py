@@ -12,7 +12,15 @@ import numpy as np
 
 from perfatlas.kernels.devices import BANDWIDTH, PEAK
 from perfatlas.kernels.moe import FIXED_TILES, MOE_SHAPE, TRITON_DEFAULTS, moe_time_s
-from perfatlas.lab.cells.cell import FAMILIES, Cell, Range, Rows, is_excluded, silicon_columns
+from perfatlas.lab.cells.cell import (
+    FAMILIES,
+    Cell,
+    CellMaker,
+    Range,
+    Rows,
+    is_excluded,
+    silicon_columns,
+)
 from perfatlas.measurements.tables import (
     MOE_FORMATS,
     has_table,
@@ -106,3 +114,6 @@ def _roofline_s(device: str, format_name: str, shape_UD: FloatArray) -> FloatArr
     traffic += rows * hidden * (shape_UD[:, 8] + 2.0)
     least: FloatArray = np.maximum(flop / silicon[PEAK], traffic / silicon[BANDWIDTH])
     return least
+
+
+MAKER: Final = CellMaker(moe_cells, ("moe",), place=2)

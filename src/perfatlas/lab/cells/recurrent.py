@@ -12,7 +12,15 @@ import numpy as np
 
 from perfatlas.kernels.devices import BANDWIDTH, PEAK
 from perfatlas.kernels.shapes import physics_model
-from perfatlas.lab.cells.cell import FAMILIES, Cell, Range, Rows, is_excluded, silicon_columns
+from perfatlas.lab.cells.cell import (
+    FAMILIES,
+    Cell,
+    CellMaker,
+    Range,
+    Rows,
+    is_excluded,
+    silicon_columns,
+)
 from perfatlas.measurements.tables import (
     KERNEL_NAMES,
     TABLES,
@@ -175,3 +183,6 @@ def _operator(columns: Mapping[str, FloatArray], operator: str) -> Operator:
         chunk=float(columns["chunk"][0]),
         mixer="gated_delta_net",
     )
+
+
+MAKER: Final = CellMaker(recurrent_cells, OPERATORS, place=7)

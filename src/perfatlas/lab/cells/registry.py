@@ -1,38 +1,34 @@
-"""All calibration cells of a device, whichever file makes them."""
+"""All calibration cells of a device, whichever file makes them; the files are listed."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import importlib
+import pkgutil
+from functools import cache
+from typing import TYPE_CHECKING
 
-from perfatlas.lab.cells.attention import attention_cells
-from perfatlas.lab.cells.collectives import collective_cells
-from perfatlas.lab.cells.gemm import gemm_cells
-from perfatlas.lab.cells.latent_attention import latent_attention_cells
-from perfatlas.lab.cells.moe import moe_cells
-from perfatlas.lab.cells.recurrent import recurrent_cells
-from perfatlas.lab.cells.sparse_attention import (
-    OPERATORS as SPARSE_OPERATORS,
-    sparse_attention_cells,
-)
-from perfatlas.lab.cells.streaming import streaming_cells
 from perfatlas.measurements.tables import silicon_root
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from perfatlas.lab.cells.cell import Cell
+    from perfatlas.lab.cells.cell import Cell, CellMaker
 
-# Who makes the cells of which operators; no operators: every name that is left.
-CELL_MAKERS: Final[tuple[tuple[Callable[[str], tuple[Cell, ...]], tuple[str, ...]], ...]] = (
-    (gemm_cells, ("gemm",)),
-    (moe_cells, ("moe",)),
-    (streaming_cells, ("streaming",)),
-    (attention_cells, ("prefill_attention", "decode_attention")),
-    (latent_attention_cells, ("mla_prefill", "mla_decode")),
-    (sparse_attention_cells, SPARSE_OPERATORS),
-    (recurrent_cells, ("scan_prefill", "scan_decode", "conv_prefill", "conv_decode")),
-    (collective_cells, ()),
-)
+
+@cache
+def cell_makers() -> tuple[CellMaker, ...]:
+    """Return the row `MAKER` of each module beside this one that has one, by their places."""
+    package = __name__.rpartition(".")[0]
+    names = [
+        found.name for found in pkgutil.iter_modules(importlib.import_module(package).__path__)
+    ]
+    modules = [
+        importlib.import_module(f"{package}.{name}")
+        for name in names
+        if f"{package}.{name}" != __name__
+    ]
+    made: list[CellMaker] = [module.MAKER for module in modules if hasattr(module, "MAKER")]
+    return tuple(sorted(made, key=lambda maker: maker.place))
 
 
 def device_cells(device: str, operators: Sequence[str] = ()) -> tuple[Cell, ...]:
@@ -48,9 +44,9 @@ def device_cells(device: str, operators: Sequence[str] = ()) -> tuple[Cell, ...]
     silicon_root()
     cells = [
         cell
-        for maker, made in CELL_MAKERS
-        if not operators or not made or set(made) & set(operators)
-        for cell in maker(device)
+        for maker in cell_makers()
+        if not operators or not maker.operators or set(maker.operators) & set(operators)
+        for cell in maker.make(device)
     ]
     return tuple(cell for cell in cells if not operators or cell.operator in operators)
 

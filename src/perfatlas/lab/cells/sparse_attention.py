@@ -15,7 +15,14 @@ from perfatlas import hardware
 from perfatlas.kernels.devices import BANDWIDTH, PEAK
 from perfatlas.kernels.shapes import physics_model
 from perfatlas.lab.cells.attention import product_silicon
-from perfatlas.lab.cells.cell import FAMILIES, Cell, Range, Rows, is_excluded
+from perfatlas.lab.cells.cell import (
+    FAMILIES,
+    Cell,
+    CellMaker,
+    Range,
+    Rows,
+    is_excluded,
+)
 from perfatlas.measurements.tables import SPARSE_FORMATS, SPARSE_TABLES, has_table, table_rows
 from perfatlas.operators import visible_pairs
 
@@ -157,3 +164,6 @@ def _least_work(
     width = columns["num_heads"] * columns["head_dim"]
     keys = columns["key_sequences"] * kv_len * columns["key_bytes"]
     return 2.0 * pairs * width, keys + queries * width + scores
+
+
+MAKER: Final = CellMaker(sparse_attention_cells, OPERATORS, place=6)

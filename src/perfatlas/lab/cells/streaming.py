@@ -12,7 +12,15 @@ import numpy as np
 
 from perfatlas.kernels.devices import BANDWIDTH
 from perfatlas.kernels.streaming import STREAMING_SHAPE, streaming_time_s
-from perfatlas.lab.cells.cell import FAMILIES, Cell, Range, Rows, is_excluded, silicon_columns
+from perfatlas.lab.cells.cell import (
+    FAMILIES,
+    Cell,
+    CellMaker,
+    Range,
+    Rows,
+    is_excluded,
+    silicon_columns,
+)
 from perfatlas.measurements.tables import has_table, read_table
 
 if TYPE_CHECKING:
@@ -83,3 +91,6 @@ def _roofline_s(device: str, shape_UD: FloatArray) -> FloatArray:
     """Return bytes over bandwidth, everything cold (U,) [s]."""
     cold_s: FloatArray = shape_UD[:, 0] / silicon_columns(device, "bf16")[BANDWIDTH]
     return cold_s
+
+
+MAKER: Final = CellMaker(streaming_cells, ("streaming",), place=3)

@@ -6,6 +6,8 @@ from typing import Final
 
 from perfatlas.declarations import Command, Declaration
 
+TABLES: Final = "the measured tables of perfatlas[silicon]"
+
 DECLARATION: Final = Declaration(
     commands=(
         Command(
@@ -16,21 +18,25 @@ DECLARATION: Final = Declaration(
             name="validate kernels",
             help="Operators against measured tables.",
             run="command:kernels",
+            needs=TABLES,
         ),
         Command(
             name="validate collectives",
             help="Collectives against measured tables.",
             run="command:collectives",
+            needs=TABLES,
         ),
         Command(
             name="validate measured",
             help="Tier measured against rows held out of its tables.",
             run="measured_command:measured",
+            needs=TABLES,
         ),
         Command(
             name="validate blocks",
             help="Sums of operators against measured attention blocks.",
             run="command:blocks",
+            needs=TABLES,
         ),
         Command(
             name="validate capacity",
