@@ -1,4 +1,4 @@
-"""What each verb can be asked: its groups of fields."""
+"""The groups of fields that each verb accepts."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ QUESTIONS: Final[dict[str, tuple[type, ...]]] = {
 
 
 def named_elsewhere(name: str, known: Collection[str]) -> str:
-    """Return our name of a field that other tools call otherwise, "" for none.
+    """Return our name for a field that another tool names differently, "" if unknown.
 
     Args:
         name: Such as "tensor_parallel_size", with underscores or dashes.
-        known: Our names that may be meant.
+        known: Our names to search.
 
     Example:
         >>> from perfatlas.vocabulary.fields import named_elsewhere
@@ -90,10 +90,10 @@ def named_elsewhere(name: str, known: Collection[str]) -> str:
 
 
 def fields_asked(verb: str) -> dict[str, Field]:
-    """Return the fields a verb can be asked, by name.
+    """Return the fields of a verb by name.
 
     Args:
-        verb: Such as "estimate".
+        verb: Name of the verb, such as "estimate".
 
     Example:
         >>> from perfatlas.vocabulary.fields import fields_asked

@@ -1,4 +1,4 @@
-"""What documents say of a field: its default, its bounds, what it needs; and the JSON schema."""
+"""Texts of fields in documentation: default, bounds, condition; and the JSON schema."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _JSON_TYPES: Final[dict[Any, str]] = {
 
 
 def default_text(field: Field) -> str:
-    """Return what holds where a field is not given, "" where nothing does.
+    """Return the default of a field as text, "" if it has none.
 
     Args:
-        field: With a row.
+        field: A field.
 
     Example:
         >>> from perfatlas.vocabulary.fields import default_text, fields_asked
@@ -50,10 +50,10 @@ def default_text(field: Field) -> str:
 
 
 def bounds_text(field: Field) -> str:
-    """Return the values a field may have: its words, or the bounds of its number; "" for any.
+    """Return the allowed values of a field: its choices, or the bounds of its number; "" for any.
 
     Args:
-        field: With a row.
+        field: A field.
 
     Example:
         >>> from perfatlas.vocabulary.fields import bounds_text, fields_asked
@@ -79,15 +79,15 @@ def bounds_text(field: Field) -> str:
 
 
 def _plain(limit: float) -> str:
-    """Return a number without the zeros of its exponent: 1e9."""
+    """Return a number without leading zeros in its exponent: 1e9."""
     return f"{limit:g}".replace("e+0", "e").replace("e+", "e")
 
 
 def needs_text(condition: Condition | None) -> str:
-    """Return what must hold for a field to have an effect, "" for nothing.
+    """Return the condition for a field to have an effect, "" for none.
 
     Args:
-        condition: Of a row.
+        condition: The condition of a row.
 
     Example:
         >>> from perfatlas.vocabulary.fields import fields_asked, needs_text
@@ -119,12 +119,12 @@ def needs_text(condition: Condition | None) -> str:
 
 
 def json_schema(question: str) -> dict[str, Any]:
-    """Return the JSON schema of what a verb can be asked.
+    """Return the JSON schema of the fields of a verb.
 
     Numbers may be text with a unit; bounds are those of the number in SI units.
 
     Args:
-        question: Of the table of questions.
+        question: Key of `QUESTIONS`.
 
     Example:
         >>> from perfatlas.vocabulary.fields import json_schema
