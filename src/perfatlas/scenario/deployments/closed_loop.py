@@ -124,12 +124,7 @@ def _widen(results: dict[str, Any]) -> None:
 
 
 def _check_room(scenario: Scenario, ready: Service) -> None:
-    """Refuse requests that do not fit in the cache, including draft tokens of two steps.
-
-
-    Raises:
-        InfeasibleError: No request would ever run.
-    """
+    """Refuse requests that do not fit in the cache, including draft tokens of two steps."""
     for role, pool in (ready.named or {"": ready.entry}).items():
         limits = pool.limits
         osl = 1 if role == "prefill" else scenario.osl

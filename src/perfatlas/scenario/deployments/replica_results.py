@@ -74,7 +74,7 @@ def saturation_warning(results: Mapping[str, Any]) -> str:
             " latencies depend on the duration of the traffic"
         )
     return (
-        f"the request rate exceeds the capacity of the available replicas: the queue grows until the"
+        f"the request rate exceeds the capacity of available replicas: the queue grows until the"
         f" last arrival, with replicas out of service for {1.0 - there:.0%} of the time; latencies"
         " depend on the outages and on the duration of the traffic"
     )

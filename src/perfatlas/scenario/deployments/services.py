@@ -190,7 +190,7 @@ def _kinds_service(scenario: Scenario, traffic: Traffic, came: Arriving, known: 
     if len(fronts) > 1:
         names = ", ".join(dict.fromkeys(pool.question.profile.id for pool in pools))
         raise UnsupportedError(
-            f"replica_kinds: the front ends of {names} have different latencies, but the kinds share"
+            f"replica_kinds: the front ends of {names} have different latencies, but kinds share"
             " one router; set measured_at = engine, or use engines with equal front ends"
         )
     return Service(pools=tuple(pools), kinds=True)

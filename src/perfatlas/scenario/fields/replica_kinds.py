@@ -63,7 +63,7 @@ def _kind(row: Any, number: int, where: str) -> ReplicaKind:  # noqa: ANN401 - w
     for name in row:
         if name in Scenario.model_fields and name not in ReplicaKind.model_fields:
             raise InvalidSpecError(
-                f"kind {number} of {where}: {name} is common to all kinds and cannot be set for one;"
+                f"kind {number} of {where}: {name} is common to all kinds, not a field of one;"
                 " set it once, outside replica_kinds"
             )
     try:

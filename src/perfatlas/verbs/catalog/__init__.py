@@ -1,4 +1,4 @@
-"""What the catalogs hold, as plain data."""
+"""Contents of the catalogs as plain data."""
 
 from __future__ import annotations
 
