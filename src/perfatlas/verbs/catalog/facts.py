@@ -1,4 +1,4 @@
-"""Contents of the catalogs as plain data: a row per entry, and the details of one entry."""
+"""Contents of the catalogs as plain data: one row per entry, and the details of an entry."""
 
 from __future__ import annotations
 

@@ -23,33 +23,33 @@ EXAMPLES = {
 
 @asks("kernel gemm")
 def gemm(*, flags: object = None, output: Output = None) -> int:
-    """Return the exit code of timing a GEMM.
+    """Time a GEMM; return the exit code.
 
     Args:
-        flags: The product.
-        output: Where the answer goes.
+        flags: The GEMM.
+        output: Output of the answer.
     """
     return _run("gemm", flags, output)
 
 
 @asks("kernel attention")
 def attention(*, flags: object = None, output: Output = None) -> int:
-    """Return the exit code of timing an attention.
+    """Time an attention; return the exit code.
 
     Args:
         flags: The attention.
-        output: Where the answer goes.
+        output: Output of the answer.
     """
     return _run("attention", flags, output)
 
 
 @asks("kernel moe")
 def moe(*, flags: object = None, output: Output = None) -> int:
-    """Return the exit code of timing the experts of a layer.
+    """Time the experts of a layer; return the exit code.
 
     Args:
         flags: The layer.
-        output: Where the answer goes.
+        output: Output of the answer.
     """
     return _run("moe", flags, output)
 
