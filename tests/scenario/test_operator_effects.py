@@ -151,5 +151,5 @@ def test_a_default_is_accepted_where_it_has_no_effect() -> None:
 
 def test_the_version_of_tables_is_refused_beside_the_library() -> None:
     asked = {"system": "h200_sxm", "op": "all_reduce", "bytes": "1MB", "gpus": 8}
-    with pytest.raises(InvalidSpecError, match="kernel_family = nccl reads tables"):
+    with pytest.raises(InvalidSpecError, match="the tables of kernel_family = nccl"):
         collective(**asked, tier="measured", kernel_family="nccl", silicon_version="0.24.0")
